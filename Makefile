@@ -1,0 +1,36 @@
+# Two commands do everything: `make run` opens the playground, `make test` passes the tests.
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+export GRADIO_ANALYTICS_ENABLED := False
+export HF_HUB_DISABLE_TELEMETRY := 1
+
+.PHONY: run test bench lint clean
+
+run: $(VENV)/.run
+	$(PY) app.py
+
+test: $(VENV)/.dev
+	$(PY) -m tests.browser_setup
+	OMP_NUM_THREADS=2 $(PY) -m pytest -q
+
+bench: $(VENV)/.run
+	$(PY) -m benchmarks.recording
+
+lint: $(VENV)/.dev
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/lint-imports
+
+clean:
+	rm -rf $(VENV) .pytest_cache .ruff_cache
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: requirements.txt | $(VENV)/bin/python
+	$(PY) -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	touch $@
+
+$(VENV)/.dev: requirements.txt requirements-dev.txt | $(VENV)/bin/python
+	$(PY) -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	touch $@ $(VENV)/.run

@@ -1,0 +1,25 @@
+"""Decoding with a record of every step's candidates and the reason for every decision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["STRATEGIES", "DecodeRequest", "LoadedModel", "Trace", "decode", "load"]
+
+_HOMES = {
+    "STRATEGIES": "engine.strategies",
+    "DecodeRequest": "engine.request",
+    "LoadedModel": "engine.models",
+    "Trace": "engine.trace",
+    "decode": "engine.decoding",
+    "load": "engine.models",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used, so that reading a trace needs no torch."""
+    from importlib import import_module  # noqa: PLC0415
+
+    if name not in _HOMES:
+        raise AttributeError(f"module 'engine' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

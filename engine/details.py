@@ -1,0 +1,221 @@
+"""What is special to one kind of decision: a closed union, one small class each.
+
+Every class is plain data. ``kind`` is its name in JSON. New kinds are added here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Racer:
+    """A token in the exponential race that draws a sample."""
+
+    token_id: int
+    probability: float
+    noise: float
+    """Exponential(1) noise e drawn for this token."""
+    arrival: float
+    """e / probability: the smallest arrival wins, exactly torch.multinomial's argmax of p / e."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrawDetail:
+    """How a token was drawn: the winner and the runners-up of the exponential race."""
+
+    racers: tuple[Racer, ...]
+    """Earliest arrivals first; the first is the token that was emitted."""
+
+
+@dataclass(frozen=True, slots=True)
+class BeamNode:
+    """One member of a beam search's candidate pool."""
+
+    node_id: int
+    parent_id: int
+    """Node this one extends; -1 is the prompt."""
+    token_id: int
+    logprob: float
+    sum_logprobs: float
+    score: float
+    """sum_logprobs / generated_length ** length_penalty."""
+    rank: int
+    """Place in the pool of its group, 0 is best."""
+    margin: float
+    """sum_logprobs minus that of the last kept candidate (negative: missed the cut by this)."""
+    group: int
+    diversity_penalty: float
+    fate: str
+    """kept, pruned, finished, finished_worse or blocked."""
+    penalised_by: tuple[int, ...] = ()
+    """Earlier groups that chose this token at this step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """A finished hypothesis on the heap."""
+
+    node_id: int
+    sum_logprobs: float
+    length: int
+    """Generated tokens, end-of-sequence included, prompt not counted."""
+    score: float
+    group: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BeamDetail:
+    """A beam search step: its whole pool, the heap and the stopping test."""
+
+    pool: tuple[BeamNode, ...]
+    heap: tuple[Hypothesis, ...]
+    best_running: float | None
+    """Best score an open beam could still reach (the left side of the stopping test)."""
+    worst_finished: float | None
+    """Worst score on the full heap (the right side); None while the heap is not full."""
+    stopping: bool
+    winner_node_id: int | None = None
+    """Set on the last step: the node whose path is outputs[0]."""
+
+
+@dataclass(frozen=True, slots=True)
+class DraftToken:
+    """One drafted token and how the target judged it."""
+
+    token_id: int
+    p: float
+    """Probability under the target after its processors."""
+    q: float | None
+    """Probability under the draft; None for drafters that give none (prompt lookup)."""
+    u: float | None
+    """Uniform number compared with p / q; None in greedy verification."""
+    status: str
+    """accepted, rejected or unverified."""
+
+
+@dataclass(frozen=True, slots=True)
+class DraftDetail:
+    """One round of drafting and verification."""
+
+    draft_length: int
+    requested_length: int
+    length_reason: str
+    """Why the draft had this length: schedule, confidence, budget, end of text, no match."""
+    tokens: tuple[DraftToken, ...]
+    final_token_id: int
+    final_source: str
+    """resampled, bonus or target."""
+    residual: tuple[tuple[int, float], ...]
+    """Top of the distribution the final token came from: (token_id, probability)."""
+    draft_forwards: int
+    draft_s: float
+    verify_s: float
+    match: tuple[int, int, int] | None = None
+    """Prompt lookup: (n-gram length, position of the match, tokens copied) in prompt + output."""
+    draft_own: tuple[str, ...] = ()
+    """Universal: the draft tokenizer's own pieces."""
+    reencoded: tuple[int, ...] = ()
+    """Universal: what the draft became in target ids."""
+    lost: str = ""
+    """Universal: drafted text that did not survive re-encoding."""
+    exit_layer: int | None = None
+    drafter: str = ""
+    """assistant, prompt_lookup, early_exit or universal."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerReading:
+    """What one layer would have said."""
+
+    layer: int
+    divergence: float | None
+    """Jensen-Shannon divergence from the final layer as DoLa measures it; None if no candidate."""
+    entropy: float
+    rank: int
+    """Rank of the emitted token at this layer, 0 is best."""
+    logprob: float
+    top: tuple[tuple[int, float], ...]
+    normed_entropy: float
+    normed_rank: int
+    normed_logprob: float
+    normed_top: tuple[tuple[int, float], ...]
+    normed_divergence: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LayerDetail:
+    """A DoLa step: every layer's reading and the layer that was contrasted."""
+
+    layers: tuple[LayerReading, ...]
+    candidate_layers: tuple[int, ...]
+    premature_layer: int
+    kept: int
+    """Tokens that passed the relative-top mask."""
+    final_top: tuple[tuple[int, float], ...]
+    contrast_top: tuple[tuple[int, float], ...]
+    """Top tokens after the contrast: (token_id, final minus premature log-probability)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContrastiveOption:
+    """One of the k candidates of contrastive search."""
+
+    token_id: int
+    probability: float
+    confidence: float
+    """(1 - alpha) * probability."""
+    max_cosine: float
+    degeneration_penalty: float
+    """alpha * max_cosine."""
+    position: int
+    """Position in prompt + output whose hidden state is most similar."""
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class ContrastiveDetail:
+    """A contrastive search step: every candidate's score, the chosen one's index."""
+
+    options: tuple[ContrastiveOption, ...]
+    chosen: int
+
+
+@dataclass(frozen=True, slots=True)
+class WatermarkDetail:
+    """Watermark facts of one emitted token."""
+
+    scheme: str
+    """lefthash, selfhash or synthid."""
+    is_green: bool | None
+    """None for SynthID or when not scored."""
+    green_fraction: float | None
+    """Share of the vocabulary that was green at this step."""
+    bias: float
+    context_ids: tuple[int, ...]
+    scored: bool
+    reason: str = ""
+    """Why the token does not count, empty when it does."""
+    g_values: tuple[int, ...] = ()
+    green_candidates: tuple[int, ...] = ()
+    """Recorded candidates that were green."""
+    draw: DrawDetail | None = None
+
+
+Detail = (
+    DrawDetail
+    | BeamDetail
+    | DraftDetail
+    | LayerDetail
+    | ContrastiveDetail
+    | WatermarkDetail
+)
+
+DETAIL_TYPES: dict[str, type] = {
+    "draw": DrawDetail,
+    "beam": BeamDetail,
+    "draft": DraftDetail,
+    "layer": LayerDetail,
+    "contrastive": ContrastiveDetail,
+    "watermark": WatermarkDetail,
+}

@@ -1,0 +1,64 @@
+"""Errors a user can act on: each says what was wrong, what was given and what is allowed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_SHOWN = 80
+
+
+class EngineError(Exception):
+    """Base of every error that is shown to a user as one sentence.
+
+    Attributes:
+        code: short machine-readable kind, the same in the UI, the CLI and the API.
+    """
+
+    code = "error"
+
+
+class ParameterError(EngineError):
+    """A request's parameter is outside its legal range.
+
+    Attributes:
+        parameter: the name as transformers spells it.
+        got: the value that was given.
+        allowed: the legal range in words.
+    """
+
+    code = "parameter"
+
+    def __init__(self, parameter: str, got: Any, allowed: str, hint: str = "") -> None:
+        self.parameter, self.got, self.allowed, self.hint = parameter, got, allowed, hint
+        sentence = f"{parameter} = {shown(got)} is not allowed: {allowed}"
+        super().__init__(sentence + (f"; {hint}." if hint else "."))
+
+
+class ModelError(EngineError):
+    """A model cannot be found, loaded or used for the request."""
+
+    code = "model"
+
+
+class TraceError(EngineError):
+    """A trace file is not valid; the message names the place."""
+
+    code = "trace"
+
+
+class DecodeError(EngineError):
+    """Decoding started and could not go on; the message names the step."""
+
+    code = "decode"
+
+
+class BusyError(EngineError):
+    """Too many runs are waiting; try again later."""
+
+    code = "busy"
+
+
+def shown(value: Any) -> str:
+    """Return a value as it may stand in a message: one line, at most 80 characters."""
+    text = repr(value).encode("ascii", "backslashreplace").decode()
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"

@@ -1,0 +1,1 @@
+"""Decode loops: generators of Steps that transformers' generate() can drive."""

@@ -1,0 +1,129 @@
+"""Greedy search and multinomial sampling: one token per row and forward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import torch
+
+from engine.details import DrawDetail, Racer
+from engine.loops.forward import Forward
+from engine.recorder import Recorder, Row, rounded
+from engine.trace import Step
+
+RACERS = 6
+
+
+def next_token_loop(
+    model: Any,
+    input_ids: torch.Tensor,
+    logits_processor: Any,
+    stopping_criteria: Any,
+    generation_config: Any,
+    *,
+    recorder: Recorder,
+    generator: torch.Generator,
+    **model_kwargs: Any,
+) -> Generator[Step, None, torch.Tensor]:
+    """Decode row by row until every row has finished.
+
+    Args:
+        model: a generation model.
+        input_ids: (batch, length) prompt ids, one row per returned sequence.
+        logits_processor: applied one by one and recorded.
+        stopping_criteria: asked after every step; end-of-sequence is one of them.
+        generation_config: ``do_sample`` decides between argmax and the draw.
+        recorder: makes the records.
+        generator: the run's own random numbers; unused when greedy.
+        model_kwargs: as generate() prepared them.
+
+    Yields:
+        One Step per unfinished row and forward pass; the first of a pass carries its cost.
+
+    Returns:
+        (batch, length + new) ids, finished rows padded, as generate() returns them.
+    """
+    forward = Forward(model, generation_config, model_kwargs)
+    prompt_length = input_ids.shape[1]
+    unfinished = torch.ones(input_ids.shape[0], dtype=torch.long, device=input_ids.device)
+    index = 0
+    while unfinished.max() != 0:
+        # 1. The model's own distribution, then every processor in turn.
+        logits = forward.last_logits(forward(input_ids), input_ids.device)
+        seen = recorder.observe(logits, input_ids, logits_processor)
+        # 2. The decision.
+        if generation_config.do_sample:
+            tokens, extra = draw(seen.scores, generator)
+        else:
+            tokens, extra = seen.scores.argmax(-1), None
+        rows = recorder.record(seen, tokens, input_ids.shape[1] - prompt_length, extra)
+        active = unfinished.tolist()
+        pad = generation_config._pad_token_tensor
+        if pad is not None:
+            tokens = tokens * unfinished + pad.to(tokens.device) * (1 - unfinished)
+        # 3. The record, then the question whether to go on.
+        keep = input_ids.shape[1] - prompt_length
+        input_ids = torch.cat([input_ids, tokens[:, None]], dim=-1)
+        unfinished = unfinished & ~stopping_criteria(input_ids, None)
+        ids = tokens.tolist()
+        cost = 1
+        for sequence, row in enumerate(rows):
+            if active[sequence]:
+                yield _step(index, keep, ids[sequence], row, sequence, cost, recorder)
+                index, cost = index + 1, 0
+    return input_ids
+
+
+def draw(scores: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+    """Draw one token per row by the exponential race that ``torch.multinomial`` runs.
+
+    Args:
+        scores: (batch, vocab) processed logits.
+        generator: source of the noise e ~ Exponential(1).
+
+    Returns:
+        (batch,) drawn ids, argmax of p / e; and (batch, 3 * RACERS) ids, probabilities and noise
+        of the earliest arrivals e / p, for the record.
+    """
+    probs = torch.softmax(scores, dim=-1)
+    noise = torch.empty_like(probs).exponential_(1, generator=generator)
+    pace = probs / noise
+    first = pace.topk(min(RACERS, pace.shape[-1]), dim=-1).indices
+    tokens = pace.argmax(-1)
+    # topk and argmax may order equal values differently; the winner is what argmax says.
+    first = torch.where(first == tokens[:, None], first[:, :1], first)
+    first[:, 0] = tokens
+    return tokens, torch.cat([first, probs.gather(-1, first), noise.gather(-1, first)], dim=-1)
+
+
+def draw_detail(extra: tuple[float, ...]) -> DrawDetail | None:
+    """Read the packed race of one row; tokens of probability zero took no part."""
+    n = len(extra) // 3
+    racers = [
+        Racer(int(extra[i]), rounded(extra[n + i]), rounded(extra[2 * n + i]),
+              rounded(extra[2 * n + i] / extra[n + i]))
+        for i in range(n)
+        if extra[n + i] > 0
+    ]
+    return DrawDetail(tuple(racers)) if racers else None
+
+
+def _step(
+    index: int, keep: int, token_id: int, row: Row, sequence: int, cost: int, recorder: Recorder
+) -> Step:
+    return Step(
+        index=index,
+        keep=keep,
+        emit=(token_id,),
+        candidates=row.candidates,
+        stages=row.stages,
+        detail=draw_detail(row.extra) if row.extra else None,
+        logsumexp=row.logsumexp,
+        entropy=row.entropy,
+        forward_passes=cost,
+        elapsed_s=recorder.elapsed_s(),
+        sequence=sequence,
+    )
+
+

@@ -1,0 +1,347 @@
+"""Parameters declared once: from a Param come the widget, the validation, the help and the CLI flag.
+
+A strategy's config is a frozen dataclass whose fields are made with ``param(...)``.
+Nothing here imports torch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from engine.errors import ParameterError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Param:
+    """Base of all kinds: what every parameter has.
+
+    Attributes:
+        label: two or three words for the control.
+        help: one sentence that says what it does.
+        group: main (always visible), length, sampling, penalties, tokens or advanced (folded).
+        optional: None is legal and means "off".
+    """
+
+    label: str
+    help: str
+    group: str = "main"
+    optional: bool = False
+
+    def allowed(self) -> str:
+        """Return the legal range in words."""
+        raise NotImplementedError
+
+    def parse(self, value: Any) -> Any:
+        """Return the value in its normal form, or raise TypeError / ValueError."""
+        raise NotImplementedError
+
+    def check(self, name: str, value: Any) -> Any:
+        """Return the normal form of a value or raise a ParameterError that names the range."""
+        if value is None and self.optional:
+            return None
+        try:
+            return self.parse(value)
+        except (TypeError, ValueError, OverflowError):
+            off = ", or null for off" if self.optional else ""
+            raise ParameterError(name, value, f"it must be {self.allowed()}{off}") from None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Number(Param):
+    """A finite float within [minimum, maximum]; bounds may be exclusive."""
+
+    minimum: float
+    maximum: float
+    step: float = 0.01
+    above_minimum: bool = False
+    below_maximum: bool = False
+    slider_maximum: float | None = None
+
+    def allowed(self) -> str:
+        low = f"above {self.minimum:g}" if self.above_minimum else f"at least {self.minimum:g}"
+        high = f"below {self.maximum:g}" if self.below_maximum else f"at most {self.maximum:g}"
+        return f"a number {low} and {high}"
+
+    def parse(self, value: Any) -> float:
+        if not _is_number(value) or not math.isfinite(value):
+            raise TypeError
+        value = float(value)
+        low_ok = value > self.minimum if self.above_minimum else value >= self.minimum
+        high_ok = value < self.maximum if self.below_maximum else value <= self.maximum
+        if not (low_ok and high_ok):
+            raise ValueError
+        return value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Integer(Param):
+    """A whole number within [minimum, maximum]; bools and floats are refused."""
+
+    minimum: int
+    maximum: int
+    step: int = 1
+    slider_maximum: int | None = None
+
+    def allowed(self) -> str:
+        return f"a whole number from {self.minimum} to {self.maximum}"
+
+    def parse(self, value: Any) -> int:
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise TypeError
+        if not self.minimum <= value <= self.maximum:
+            raise ValueError
+        return value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flag(Param):
+    """True or False, nothing that merely looks like it."""
+
+    def allowed(self) -> str:
+        return "true or false"
+
+    def parse(self, value: Any) -> bool:
+        if not isinstance(value, bool):
+            raise TypeError
+        return value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice(Param):
+    """One of a few values; compared with type, so that 1 is not True."""
+
+    choices: tuple[Any, ...]
+
+    def allowed(self) -> str:
+        return "one of " + ", ".join(_spelled(choice) for choice in self.choices)
+
+    def parse(self, value: Any) -> Any:
+        for choice in self.choices:
+            if type(choice) is type(value) and choice == value:
+                return choice
+        raise ValueError
+
+
+def _spelled(value: Any) -> str:
+    return {True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Text(Param):
+    """A piece of text of bounded length."""
+
+    maximum_length: int = 8000
+
+    def allowed(self) -> str:
+        return f"text of 1 to {self.maximum_length} characters"
+
+    def parse(self, value: Any) -> str:
+        return _text(value, self.maximum_length)
+
+
+def _text(value: Any, maximum_length: int) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    if not 1 <= len(value) <= maximum_length:
+        raise ValueError
+    value.encode("utf-8")  # a lone surrogate is a UnicodeEncodeError, which is a ValueError
+    return value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Strings(Param):
+    """A short list of texts; an empty list means off."""
+
+    maximum_items: int = 8
+    maximum_length: int = 64
+
+    def allowed(self) -> str:
+        return f"a list of up to {self.maximum_items} texts of 1 to {self.maximum_length} characters"
+
+    def parse(self, value: Any) -> tuple[str, ...] | None:
+        items = [value] if isinstance(value, str) else value
+        if not isinstance(items, (list, tuple)):
+            raise TypeError
+        if len(items) > self.maximum_items:
+            raise ValueError
+        return tuple(_text(item, self.maximum_length) for item in items) or None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenIds(Param):
+    """A list of token ids; texts are turned into ids when the tokenizer is known."""
+
+    minimum_items: int = 1
+    maximum_items: int = 2048
+
+    def allowed(self) -> str:
+        return f"a list of {self.minimum_items} to {self.maximum_items} token ids of the vocabulary"
+
+    def parse(self, value: Any) -> tuple[int, ...]:
+        items = [value] if isinstance(value, int) and not isinstance(value, bool) else value
+        if not isinstance(items, (list, tuple)):
+            raise TypeError
+        if not self.minimum_items <= len(items) <= self.maximum_items:
+            raise ValueError
+        return tuple(token_id(item) for item in items)
+
+
+def token_id(value: Any) -> int:
+    """Return a token id, refusing bools, floats and negatives."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError
+    if value < 0:
+        raise ValueError
+    return value
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenLists(Param):
+    """A list of sequences; each a list of token ids or a text."""
+
+    maximum_items: int = 64
+    maximum_length: int = 64
+    nested: bool = False
+    """Whether an entry may itself be a list of alternatives (constrained beam search)."""
+
+    def allowed(self) -> str:
+        return (
+            f"a list of 1 to {self.maximum_items} entries, each a text or a list of 1 to "
+            f"{self.maximum_length} token ids of the vocabulary"
+        )
+
+    def parse(self, value: Any) -> tuple[Any, ...]:
+        if not isinstance(value, (list, tuple)):
+            raise TypeError
+        if not 1 <= len(value) <= self.maximum_items:
+            raise ValueError
+        return tuple(self._entry(entry, self.nested) for entry in value)
+
+    def _entry(self, entry: Any, nested: bool) -> Any:
+        if isinstance(entry, str):
+            return _text(entry, self.maximum_length)
+        if not isinstance(entry, (list, tuple)):
+            raise TypeError
+        if not 1 <= len(entry) <= self.maximum_length:
+            raise ValueError
+        if nested and isinstance(entry[0], (list, tuple, str)):
+            return tuple(self._entry(item, False) for item in entry)
+        return tuple(token_id(item) for item in entry)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Biases(Param):
+    """Sequence biases: [[[3, 4], 1.0], …], or a mapping of id tuples to numbers."""
+
+    maximum_items: int = 64
+
+    def allowed(self) -> str:
+        return (
+            f"a list of 1 to {self.maximum_items} pairs [token ids or text, finite bias from -1000 to 1000]"
+        )
+
+    def parse(self, value: Any) -> tuple[Any, ...]:
+        items = list(value.items()) if isinstance(value, Mapping) else value
+        if not isinstance(items, (list, tuple)):
+            raise TypeError
+        if not 1 <= len(items) <= self.maximum_items:
+            raise ValueError
+        return tuple(self._pair(item) for item in items)
+
+    def _pair(self, item: Any) -> tuple[Any, float]:
+        if not isinstance(item, (list, tuple)) or len(item) != 2:
+            raise TypeError
+        ids, bias = item
+        if not _is_number(bias) or not math.isfinite(bias) or abs(bias) > 1000:
+            raise ValueError
+        if isinstance(ids, str):
+            return _text(ids, 64), float(bias)
+        if not isinstance(ids, (list, tuple)):
+            raise TypeError
+        if not 1 <= len(ids) <= 64:
+            raise ValueError
+        return tuple(token_id(item) for item in ids), float(bias)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decay(Param):
+    """(start, factor) of exponential_decay_length_penalty."""
+
+    def allowed(self) -> str:
+        return "a pair [start from 0 to 100000, factor from 0.5 to 10]"
+
+    def parse(self, value: Any) -> tuple[int, float]:
+        if not isinstance(value, (list, tuple)):
+            raise TypeError
+        start, factor = value
+        if not isinstance(start, int) or isinstance(start, bool) or not _is_number(factor):
+            raise TypeError
+        if not (0 <= start <= 100_000 and 0.5 <= factor <= 10):
+            raise ValueError
+        return start, float(factor)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AllowedTokens(Param):
+    """What the output may be: a callable (Python only) or a list of continuations to choose from."""
+
+    def allowed(self) -> str:
+        return "a list of 1 to 64 allowed continuations, each a text or a list of 1 to 64 token ids"
+
+    def parse(self, value: Any) -> Callable[..., Any] | tuple[Any, ...]:
+        if callable(value):
+            return value
+        return TokenLists(label=self.label, help=self.help).parse(value)
+
+
+def param(kind: Param, default: Any) -> Any:
+    """Declare a config field that is a parameter."""
+    return dataclasses.field(default=default, metadata={"param": kind})
+
+
+def params_of(config_class: type) -> dict[str, Param]:
+    """Return the parameters of a config class by name, in declaration order."""
+    fields = dataclasses.fields(config_class)
+    return {f.name: f.metadata["param"] for f in fields if "param" in f.metadata}
+
+
+def defaults_of(config_class: type) -> dict[str, Any]:
+    """Return the default of every parameter."""
+    return {f.name: f.default for f in dataclasses.fields(config_class) if "param" in f.metadata}
+
+
+def build(config_class: type, values: Mapping[str, Any], owner: str) -> Any:
+    """Make a config from a user's values.
+
+    Args:
+        config_class: a frozen dataclass made with ``param``.
+        values: names and raw values.
+        owner: the strategy's name, for messages.
+
+    Raises:
+        ParameterError: an unknown name, or a value outside its range; also from ``config.check()``.
+    """
+    known = params_of(config_class)
+    checked = {}
+    for name, value in values.items():
+        if not isinstance(name, str) or name not in known:
+            raise _unknown(name, known, owner)
+        checked[name] = known[name].check(name, value)
+    config = config_class(**checked)
+    config.check()
+    return config
+
+
+def _unknown(name: Any, known: Mapping[str, Param], owner: str) -> ParameterError:
+    near = difflib.get_close_matches(str(name), known, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"{owner} knows {', '.join(known)}"
+    return ParameterError(str(name), "…", f"{owner} has no such parameter", hint.rstrip("?"))

@@ -1,0 +1,56 @@
+"""Every limit in one place; each can be overridden by an environment variable PLAYGROUND_<NAME>."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Limits of one process, read once at start."""
+
+    max_prompt_chars: int = 8000
+    max_prompt_tokens: int = 2048
+    max_new_tokens: int = 512
+    max_top_candidates: int = 50
+    max_beams: int = 16
+    max_return_sequences: int = 8
+    max_concurrent_runs: int = 1
+    max_waiting_runs: int = 32
+    max_runtime_s: float = 300.0
+    load_timeout_s: float = 120.0
+    max_loaded_models: int = 6
+    max_model_memory_gb: float = 8.0
+    max_request_bytes: int = 1_000_000
+    max_trace_bytes: int = 32_000_000
+    updates_per_s: float = 10.0
+    public: bool = False
+    """On a public Space: no folder as a model, no remote code. Set when SPACE_ID is present."""
+
+
+def read_settings(environ: dict[str, str] | None = None) -> Settings:
+    """Read the settings from the environment.
+
+    Raises:
+        ValueError: a variable is not a number; the message names it.
+    """
+    env = dict(os.environ) if environ is None else environ
+    values: dict[str, int | float | bool] = {"public": bool(env.get("SPACE_ID"))}
+    for setting in fields(Settings):
+        name = f"PLAYGROUND_{setting.name.upper()}"
+        if name in env:
+            values[setting.name] = _number(name, env[name], type(setting.default))
+    return Settings(**values)  # type: ignore[arg-type]
+
+
+def _number(name: str, text: str, kind: type) -> int | float | bool:
+    if kind is bool:
+        return text.strip().lower() in ("1", "true", "yes")
+    try:
+        return kind(text)
+    except ValueError:
+        raise ValueError(f"{name} = {text!r} is not a {kind.__name__}") from None
+
+
+SETTINGS = read_settings()

@@ -1,0 +1,10 @@
+"""The registry: every strategy in teaching order."""
+
+from __future__ import annotations
+
+from engine.strategies import greedy, sampling
+from engine.strategies.base import Strategy
+
+STRATEGIES: dict[str, Strategy] = {
+    module.STRATEGY.name: module.STRATEGY for module in (greedy, sampling)
+}

@@ -1,0 +1,81 @@
+"""What a strategy is: a declaration from which tab, validation, CLI, API, code and docs follow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from engine.recorder import Recorder
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A named starting point whose effect a test measures."""
+
+    name: str
+    prompt: str
+    params: Mapping[str, Any]
+    shows: str
+    """One sentence: what to look at."""
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a strategy may look at when a run is prepared."""
+
+    config: Any
+    """The strategy's own config dataclass, already validated."""
+    target: Any
+    """models.LoadedModel."""
+    assistant: Any
+    """models.LoadedModel or None."""
+    prompt_ids: torch.Tensor
+    """(1, length) ids."""
+    recorder: Recorder
+    generator: torch.Generator
+    """On the model's device, seeded with the request's seed."""
+
+
+def no_extra(context: Context) -> dict[str, Any]:
+    """Most loops need nothing beyond what generate() prepares."""
+    del context
+    return {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Strategy:
+    """One decoding strategy, declared in one file."""
+
+    name: str
+    """Stable name in the CLI, the API, traces and links."""
+    title: str
+    family: str
+    """basic, search, contrast, drafting, watermark: how tabs are grouped."""
+    summary: str
+    """One paragraph for somebody who has not read the paper."""
+    paper: str
+    """Author, year and arXiv id."""
+    config: type
+    """Frozen dataclass whose fields are Params."""
+    loop: Callable[..., Any]
+    """Generator of Steps; see loops/."""
+    generate_kwargs: Callable[[Any], dict[str, Any]]
+    """config -> what selects this mode in transformers' generate(): do_sample, num_beams, …"""
+    prepare: Callable[[Context], dict[str, Any]] = no_extra
+    """Extra keyword arguments for the loop (a draft model, a detector)."""
+    presets: tuple[Preset, ...] = ()
+    visuals: tuple[str, ...] = ()
+    """Names of what the tab draws besides the token strip: chart, xray, draw, tree, timeline, …"""
+    assistant: str = "none"
+    """none, same_tokenizer or any_tokenizer."""
+    moved_to: str | None = None
+    """Hub repository transformers moved it to, None while it lives in the core."""
+    default_model: str = "storyteller"
+    default_assistant: str | None = None
+    one_by_one: bool = False
+    """Run num_return_sequences one at a time (their rows would influence each other)."""
+    extra_kwargs: Mapping[str, Any] = field(default_factory=dict)

@@ -1,0 +1,48 @@
+"""Greedy search: always the most probable token."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.config import NextTokenParams
+from engine.errors import ParameterError
+from engine.loops.next_token import next_token_loop
+from engine.strategies.base import Preset, Strategy
+
+
+@dataclass(frozen=True, kw_only=True)
+class GreedyConfig(NextTokenParams):
+    """Greedy search has no parameters of its own."""
+
+    def check(self) -> None:
+        super().check()
+        if self.num_return_sequences > 1:
+            raise ParameterError(
+                "num_return_sequences", self.num_return_sequences,
+                "greedy has one outcome, so it must be 1", "sampling returns several",
+            )
+
+
+STRATEGY = Strategy(
+    name="greedy",
+    title="Greedy search",
+    family="basic",
+    summary=(
+        "At every step take the single most probable token. Fast and repeatable; it never looks "
+        "ahead, so it can walk past better sentences and often falls into loops."
+    ),
+    paper="the baseline of every decoding paper; loops are studied in Holtzman et al. 2020, arXiv 1904.09751",
+    config=GreedyConfig,
+    loop=next_token_loop,
+    generate_kwargs=lambda config: {"do_sample": False, "num_beams": 1},
+    presets=(
+        Preset("A story begins", "Once upon a time, there was a little girl named Lily. She",
+               {"max_new_tokens": 60}, "The same text every time, whatever the seed."),
+        Preset("Stuck in a loop", "The dog ran and ran and", {"max_new_tokens": 80},
+               "Watch surprisal fall as the text starts to repeat itself."),
+        Preset("The loop forbidden", "The dog ran and ran and",
+               {"max_new_tokens": 80, "no_repeat_ngram_size": 3},
+               "The same prompt with 3-grams allowed only once: the X-ray shows what was removed."),
+    ),
+    visuals=("candidates", "xray", "chart"),
+)

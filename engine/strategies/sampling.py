@@ -1,0 +1,43 @@
+"""Multinomial sampling: draw the next token from the (reshaped) distribution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.config import NextTokenParams, SamplingParams
+from engine.loops.next_token import next_token_loop
+from engine.strategies.base import Preset, Strategy
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplingConfig(SamplingParams, NextTokenParams):
+    """Everything that reshapes the distribution before the draw."""
+
+
+STRATEGY = Strategy(
+    name="sampling",
+    title="Sampling",
+    family="basic",
+    summary=(
+        "Draw the next token at random in proportion to its probability, after temperature and the "
+        "filters (top-k, top-p, min-p, …) have reshaped the distribution. The seed fixes the luck: "
+        "the same seed gives the same text."
+    ),
+    paper="Holtzman et al. 2020, arXiv 1904.09751 (nucleus); Fan et al. 2018, arXiv 1805.04833 (top-k)",
+    config=SamplingConfig,
+    loop=next_token_loop,
+    generate_kwargs=lambda config: {"do_sample": True, "num_beams": 1},
+    presets=(
+        Preset("Cool and careful", "Once upon a time, there was a little girl named Lily. She",
+               {"max_new_tokens": 60, "temperature": 0.5}, "Low temperature: close to greedy."),
+        Preset("Hot and wild", "Once upon a time, there was a little girl named Lily. She",
+               {"max_new_tokens": 60, "temperature": 1.6, "top_k": 0},
+               "High temperature without filters: rare tokens get through and the story breaks."),
+        Preset("Nucleus", "Once upon a time, there was a little girl named Lily. She",
+               {"max_new_tokens": 60, "top_k": 0, "top_p": 0.9},
+               "How many tokens top-p keeps changes with the model's certainty."),
+        Preset("Three at once", "The little bear opened the door and saw",
+               {"max_new_tokens": 40, "num_return_sequences": 3}, "Three draws in one batch."),
+    ),
+    visuals=("candidates", "xray", "draw", "chart"),
+)

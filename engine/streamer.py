@@ -1,0 +1,87 @@
+"""A bounded channel from the decoding thread to its reader; also a drop-in generate() streamer.
+
+Unlike transformers' TextIteratorStreamer it never hangs: an error in the producer reaches the
+reader, and a reader that leaves stops the producer.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+_END = object()
+_POLL_S = 0.1
+
+
+class Cancelled(Exception):  # noqa: N818 - it is a signal to unwind, not an error
+    """Raised in the producer when its reader has left."""
+
+
+class QueueStreamer:
+    """Items put by one thread, iterated by another.
+
+    Args:
+        maxsize: items that may wait; a full queue makes the producer wait (back-pressure).
+
+    ``put`` accepts anything; tensors become lists of ids, so that the object can be given to
+    ``generate(streamer=...)``, which calls ``put(ids)`` and ``end()``.
+    """
+
+    def __init__(self, maxsize: int = 256) -> None:
+        self._queue: queue.Queue[Any] = queue.Queue(maxsize)
+        self._closed = threading.Event()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the reader has left."""
+        return self._closed.is_set()
+
+    def put(self, item: Any) -> None:
+        """Hand over an item, waiting while the queue is full.
+
+        Raises:
+            Cancelled: the reader has left.
+        """
+        self._send(item.tolist() if hasattr(item, "tolist") else item)
+
+    def end(self) -> None:
+        """Say that nothing more comes; never raises."""
+        self._finish(_END)
+
+    def fail(self, error: BaseException) -> None:
+        """Pass an error to the reader, who gets it raised; never raises here."""
+        self._finish(_Error(error))
+
+    def close(self) -> None:
+        """Called by the reader: stop the producer at its next ``put``."""
+        self._closed.set()
+
+    def __iter__(self) -> Iterator[Any]:
+        while True:
+            item = self._queue.get()
+            if item is _END:
+                return
+            if isinstance(item, _Error):
+                raise item.error
+            yield item
+
+    def _finish(self, item: Any) -> None:
+        try:
+            self._send(item)
+        except Cancelled:
+            return
+
+    def _send(self, item: Any) -> None:
+        while not self._closed.is_set():
+            try:
+                return self._queue.put(item, timeout=_POLL_S)
+            except queue.Full:
+                continue
+        raise Cancelled
+
+
+class _Error:
+    def __init__(self, error: BaseException) -> None:
+        self.error = error

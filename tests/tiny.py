@@ -1,0 +1,101 @@
+"""Tiny models made from a config: the same weights under every transformers version."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+
+from engine.models import LoadedModel
+
+VOCAB = 97
+_GOLDEN = Path(__file__).parent / "golden" / "transformers_4_55_outputs.json.gz"
+_IDS = {"vocab_size": VOCAB, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
+
+
+def _llama(layers: int, *, tied: bool = False, kind: str = "Llama") -> Any:
+    config = getattr(transformers, f"{kind}Config")(
+        hidden_size=32, intermediate_size=64, num_hidden_layers=layers, num_attention_heads=4,
+        num_key_value_heads=2, max_position_embeddings=256, tie_word_embeddings=tied, **_IDS,
+    )
+    return getattr(transformers, f"{kind}ForCausalLM")(config)
+
+
+def _gpt2() -> Any:
+    config = transformers.GPT2Config(n_positions=256, n_embd=32, n_layer=4, n_head=4, **_IDS)
+    return transformers.GPT2LMHeadModel(config)
+
+
+def _t5() -> Any:
+    config = transformers.T5Config(
+        vocab_size=VOCAB, d_model=32, d_kv=8, d_ff=64, num_layers=3, num_heads=4,
+        feed_forward_proj="gated-gelu", decoder_start_token_id=0, eos_token_id=1, pad_token_id=0,
+    )
+    return transformers.T5ForConditionalGeneration(config)
+
+
+_MODELS = {
+    "llama": (lambda: _llama(6), 0.4, 0),
+    "llama_draft": (lambda: _llama(2), 0.4, 2),
+    "llama2l_tied": (lambda: _llama(2, tied=True), 0.4, 8),
+    "gpt2": (_gpt2, 0.25, 3),
+    "t5": (_t5, 0.5, 6),
+    "qwen2": (lambda: _llama(3, kind="Qwen2"), 0.4, 11),
+}
+
+
+def set_weights(model: Any, std: float, seed: int) -> None:
+    """Give every parameter its values from numpy's frozen RandomState stream."""
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            state = np.random.RandomState((zlib.crc32(name.encode()) ^ seed) & 0x7FFFFFFF)
+            x = torch.from_numpy(state.standard_normal(tuple(p.shape)).astype(np.float32))
+            low = name.lower()
+            is_norm = p.ndim == 1 and ("norm" in low or "ln_" in low) and low.endswith("weight")
+            p.copy_(1 + 0.3 * x if is_norm else std * x)
+
+
+def fresh_model(name: str) -> Any:
+    """Return a new transformers model of the golden family (or qwen2)."""
+    make, std, seed = _MODELS[name]
+    torch.manual_seed(0)
+    model = make()
+    set_weights(model, std, seed)
+    return model.eval()
+
+
+@cache
+def golden_model(name: str) -> LoadedModel:
+    """Return a shared tiny model without a tokenizer."""
+    return LoadedModel(fresh_model(name), None, name)
+
+
+@cache
+def golden_cases(*prefixes: str) -> tuple[dict[str, Any], ...]:
+    """Return the recorded cases whose id starts with one of the prefixes and a hyphen."""
+    cases = json.loads(gzip.decompress(_GOLDEN.read_bytes()))["cases"]
+    return tuple(c for c in cases if c["id"].split("-")[0] in prefixes)
+
+
+def native(loaded: LoadedModel, ids: list[int], seed: int = 0, **kwargs: Any) -> list[list[int]]:
+    """Return the new tokens of transformers' own generate(), padding after the end cut."""
+    torch.manual_seed(seed)
+    prompt = torch.tensor([ids])
+    out = type(loaded.model).generate(
+        loaded.model, prompt, attention_mask=torch.ones_like(prompt), **kwargs
+    )
+    sequences = getattr(out, "sequences", out)
+    start = 1 if loaded.is_encoder_decoder else len(ids)
+    return [new_tokens(row[start:], loaded.eos_token_ids) for row in sequences.tolist()]
+
+
+def new_tokens(row: list[int], eos: tuple[int, ...]) -> list[int]:
+    """Cut a row after its first end-of-sequence id."""
+    return next((row[: i + 1] for i, token_id in enumerate(row) if token_id in eos), row)

@@ -1,0 +1,11 @@
+"""Pictures of a trace: pure functions of plain data, no model and no web framework.
+
+Every visual has a component in assets/components that draws steps as they arrive, and a ``view``
+here that states the same facts as a table (and a Plotly figure where one is drawn).
+"""
+
+from __future__ import annotations
+
+from visualizers.base import Visual
+
+VISUALS: dict[str, Visual] = {}
