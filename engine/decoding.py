@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from engine.errors import DecodeError, EngineError
-from engine.events import Event, Failed
+from engine.events import Event, Failed, Finished
 from engine.request import DecodeRequest
 from engine.run import Run
 from engine.streamer import Cancelled, QueueStreamer
@@ -49,6 +49,17 @@ class DecodeRun:
 
     def __next__(self) -> Event:
         return next(self._events)
+
+    def batches(self, interval_s: float) -> Iterator[list[Event]]:
+        """Yield events in batches: the first at once, then at most one batch per interval."""
+        next_at = 0.0
+        for event in self:
+            batch = [event]
+            if not isinstance(event, Finished | Failed):
+                time.sleep(max(0.0, next_at - time.perf_counter()))
+                batch += self._channel.waiting()
+            yield batch
+            next_at = time.perf_counter() + interval_s
 
     def cancel(self) -> None:
         """Stop the loop within one step; Finished still comes, with what was recorded."""

@@ -67,6 +67,16 @@ class QueueStreamer:
                 raise item.error
             yield item
 
+    def waiting(self) -> list[Any]:
+        """Return the items that are there already, without waiting; the end stays in line."""
+        items = []
+        with self._queue.mutex:
+            line = self._queue.queue
+            while line and line[0] is not _END and not isinstance(line[0], _Error):
+                items.append(line.popleft())
+            self._queue.not_full.notify_all()
+        return items
+
     def _finish(self, item: Any) -> None:
         try:
             self._send(item)

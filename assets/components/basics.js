@@ -1,0 +1,87 @@
+// The views every strategy has: status, token strip, costs and scrubber.
+(() => {
+  const { el, piece, percent, prob } = DP;
+  const emitted = (step, id) => step.candidates.find((c) => c.token_id === id);
+  const bits = (step, id) => { const c = emitted(step, id); return c && c.raw_logprob !== null ? -c.raw_logprob / Math.LN2 : null; };
+  const level = (b) => b === null ? "" : b < 1 ? "" : b < 3 ? " s1" : b < 6 ? " s2" : " s3";
+
+  DP.register("status", { title: "Status", heading: false, wide: true, mount(root) {
+    const line = el("div", { class: "dp-status", role: "status", "aria-live": "polite" });
+    root.append(line);
+    const words = { running: "Decoding…", finished: "Done", stopped: "Stopped; what was decoded is kept", failed: "" };
+    return { update(run) {
+      line.className = "dp-status" + (run.error ? " bad" : "");
+      const reason = run.outputs.length ? " · ended by " + [...new Set(run.outputs.map((o) => o.finish_reason))].join(", ") : "";
+      const text = run.error || words[run.status] + (run.status === "finished" ? reason : "") + (run.notes || []).map((n) => " · " + n).join("");
+      if (line.textContent !== text) line.textContent = text;
+    }, select() {}, clear() { line.textContent = ""; } };
+  } });
+
+  DP.register("strip", { title: "Text", empty: "Press Run: the text appears here token by token, and every token can be opened to see what else was possible.", wide: true, mount(root, ctx) {
+    const strip = el("div", { class: "dp-strip", role: "group", "aria-label": "Tokens; arrow keys move, the details below follow" });
+    const legend = el("div", { class: "dp-legend" }, "Surprise:", el("span", { class: "dp-tok" }, "under 1 bit"), el("span", { class: "dp-tok s1" }, "1–3 bits"), el("span", { class: "dp-tok s2" }, "3–6 bits"), el("span", { class: "dp-tok s3" }, "over 6 bits"));
+    root.append(strip, legend);
+    let rows = [], selected = null, current = null;
+    strip.addEventListener("keydown", (event) => {
+      const move = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      if (event.key === "Home") ctx.select(0); else if (event.key === "End") ctx.select(1e9); else if (move) ctx.select(current.selected + move); else return;
+      event.preventDefault();
+      requestAnimationFrame(() => requestAnimationFrame(() => selected && selected.focus()));
+    });
+    function row(run, sequence) {
+      if (rows[sequence]) return rows[sequence];
+      const line = el("div", {}, run.tokens.length > 1 || run.config.num_return_sequences > 1 ? el("span", { class: "who" }, "Output " + (sequence + 1)) : null,
+        run.model.is_encoder_decoder ? null : el("span", { class: "dp-prompt" }, DP.visible(run.prompt || run.prompt_ids.map((i) => piece(run, i)).join(""))));
+      strip.append(line);
+      return rows[sequence] = { line, tokens: [] };
+    }
+    function token(run, t) {
+      const step = run.steps[t.step], text = run.pieces[t.id] ?? "#" + t.id, b = bits(step, t.id);
+      const special = run.eos_token_ids.includes(t.id);
+      const c = emitted(step, t.id);
+      const say = "“" + piece(run, t.id) + "”" + (c ? ", probability " + percent(prob(c.raw_logprob)) + ", surprise " + b.toFixed(1) + " bits" : "");
+      const node = el("button", { type: "button", class: "dp-tok new" + level(b) + (special ? " special" : ""), tabindex: -1, title: say, "aria-label": say, "data-step": t.step, onclick: () => ctx.select(t.step) });
+      // Line breaks are shown as a mark and then honoured; nothing of the text is ever parsed as HTML.
+      text.split("\n").forEach((part, i) => { if (i) node.append(el("span", { class: "ws" }, "⏎"), "\n"); node.append(DP.visible(part)); });
+      return node;
+    }
+    return { update(run) {
+      current = run;
+      run.tokens.forEach((list, sequence) => {
+        const r = row(run, sequence);
+        let same = 0;
+        while (same < r.tokens.length && same < list.length && r.tokens[same].id === list[same].id && r.tokens[same].step === list[same].step) same++;
+        r.tokens.splice(same).forEach((t) => t.node.remove());
+        for (let i = same; i < list.length; i++) { const node = token(run, list[i]); r.line.append(node); r.tokens.push({ ...list[i], node }); }
+      });
+    }, select(run, index) {
+      if (selected) { selected.classList.remove("sel"); selected.tabIndex = -1; }
+      selected = strip.querySelector('[data-step="' + index + '"]');
+      if (selected) { selected.classList.add("sel"); selected.tabIndex = 0; }
+    }, clear() { strip.replaceChildren(); rows = []; selected = null; } };
+  } });
+
+  DP.register("scrub", { title: "Step", heading: false, wide: true, mount(root, ctx) {
+    let current = null;
+    const range = el("input", { type: "range", min: 0, value: 0, "aria-label": "Step", oninput: () => ctx.select(+range.value) });
+    const label = el("output", {});
+    const save = el("button", { type: "button", class: "dp-btn", onclick: () => DP.save(current) }, "Download trace");
+    const copy = el("button", { type: "button", class: "dp-btn", onclick: async () => { await navigator.clipboard.writeText(location.href); copy.textContent = "Link copied"; setTimeout(() => { copy.textContent = "Copy link"; }, 1500); } }, "Copy link");
+    const costs = el("div", { class: "dp-costs" });
+    root.append(el("div", { class: "dp-scrub" }, el("button", { type: "button", class: "dp-btn", "aria-label": "Previous step", onclick: () => ctx.select(current.selected - 1) }, "←"), range,
+      el("button", { type: "button", class: "dp-btn", "aria-label": "Next step", onclick: () => ctx.select(current.selected + 1) }, "→"), label),
+      costs, el("div", { class: "dp-row", style: { marginTop: "10px" } }, save, copy));
+    costs.style.marginTop = "10px";
+    const fact = (name, value) => el("span", {}, name + " ", el("b", {}, value));
+    return { update(run) {
+      current = run;
+      range.max = Math.max(0, run.steps.length - 1);
+      save.toggleAttribute("disabled", run.status === "running");
+      const tokens = run.tokens.reduce((n, l) => n + l.length, 0), forwards = run.steps.reduce((n, s) => n + s.forward_passes, 0);
+      const last = run.steps.at(-1), seconds = run.timing && run.status !== "running" ? run.timing.total_s : last ? last.elapsed_s : 0;
+      costs.replaceChildren(fact("tokens", tokens), fact("forward passes", forwards), fact("seconds", seconds.toFixed(2)), fact("tokens/s", seconds ? (tokens / seconds).toFixed(1) : "–"),
+        ...(run.timing && run.timing.first_token_s ? [fact("time to first token", (1000 * run.timing.first_token_s).toFixed(0) + " ms")] : []),
+        ...(run.metrics && run.metrics.perplexity ? [fact("perplexity", run.metrics.perplexity.toFixed(2)), fact("repeated 3-grams", percent(run.metrics.rep_3))] : []));
+    }, select(run, index) { range.value = index; label.textContent = "step " + (index + 1) + " of " + run.steps.length; }, clear() {} };
+  } });
+})();

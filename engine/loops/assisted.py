@@ -1,0 +1,289 @@
+"""Assisted decoding: a drafter guesses, one forward pass of the target judges every guess at once."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from engine.details import DraftDetail, DraftToken
+from engine.loops.drafters import Draft, Drafter, MakeDrafter, RunContext
+from engine.loops.next_token import draw
+from engine.recorder import Observation, Recorder, Row, rounded
+from engine.trace import Step
+
+RESIDUAL = 8
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the target made of a draft.
+
+    Attributes:
+        accepted: how many drafted tokens stand.
+        final: the token after them.
+        source: resampled, bonus or target.
+        p: (n,) the target's probability of each drafted token.
+        q: (n,) the draft's, None when it gives none.
+        u: (n,) the uniform numbers compared with p / q, None in greedy verification.
+        residual: (vocab,) the distribution the final token came from.
+    """
+
+    accepted: int
+    final: int
+    source: str
+    p: torch.Tensor
+    q: torch.Tensor | None
+    u: torch.Tensor | None
+    residual: torch.Tensor
+
+
+def assisted_loop(
+    model: Any,
+    input_ids: torch.Tensor,
+    logits_processor: Any,
+    stopping_criteria: Any,
+    generation_config: Any,
+    *,
+    recorder: Recorder,
+    generator: torch.Generator,
+    make_drafter: MakeDrafter,
+    after: Any = None,
+    **model_kwargs: Any,
+) -> Generator[Step, None, torch.Tensor]:
+    """Decode one sequence in rounds of drafting and verification.
+
+    Args:
+        model: the target, a generation model.
+        input_ids: (1, length) prompt ids.
+        logits_processor: applied to every position the target judges.
+        stopping_criteria: asked after every token, so that a text ends where plain decoding would.
+        generation_config: ``do_sample``, the budget and the draft settings.
+        recorder: makes the records.
+        generator: the run's own random numbers, drawn in the order transformers draws them.
+        make_drafter: builds the drafter of this run.
+        after: called with the finished ids and the last step; returns the step to record instead.
+        model_kwargs: as generate() prepared them.
+
+    Yields:
+        One Step a round: it emits the accepted tokens and the one the target adds.
+
+    Returns:
+        (1, length + new) ids.
+    """
+    context = RunContext(model, input_ids, logits_processor, generation_config, generator)
+    drafter = make_drafter(context)
+    target = TargetForward(model, model_kwargs)
+    prompt_length, index = input_ids.shape[1], 0
+    prepared = dict(model_kwargs)
+    finished = False
+    while not finished:
+        # 1. The guess.
+        started = time.perf_counter()
+        guess = drafter.draft(input_ids)
+        drafted_s = time.perf_counter()
+        # 2. One forward pass of the target over all of it, then its processors, place by place.
+        candidate = torch.cat([input_ids, guess.tokens[None].to(input_ids.device)], dim=-1)
+        logits = target(candidate, len(guess.tokens))
+        seen = [
+            recorder.observe(logits[i : i + 1], candidate[:, : input_ids.shape[1] + i], logits_processor)
+            for i in range(len(logits))
+        ]
+        # 3. The judgement.
+        scores = torch.cat([place.scores for place in seen])
+        verdict = verify(guess, scores, generation_config.do_sample, generator)
+        emitted = [*guess.tokens[: verdict.accepted].tolist(), verdict.final]
+        emitted, finished = _until_stop(input_ids, emitted, stopping_criteria)
+        verified_s = time.perf_counter()
+        # 4. The record.
+        keep = input_ids.shape[1] - prompt_length
+        input_ids = torch.cat([input_ids, input_ids.new_tensor([emitted])], dim=-1)
+        target.rewind(len(guess.tokens), len(emitted))
+        drafter.learn(len(emitted) - 1, len(guess.tokens))
+        step = _step(index, keep, emitted, guess, verdict, seen, recorder, drafter,
+                     (drafted_s - started, verified_s - drafted_s))
+        if finished and after is not None:
+            step = after(context, prepared, input_ids, step)
+        yield step
+        index += 1
+    return input_ids
+
+
+class TargetForward:
+    """The target's forward passes over several new positions at once, with a cache that rewinds."""
+
+    def __init__(self, model: Any, model_kwargs: dict[str, Any]) -> None:
+        self.model, self.model_kwargs = model, model_kwargs
+        self.first = True
+        model_kwargs["past_key_values"].activate_past_recording()
+
+    def __call__(self, candidate: torch.Tensor, drafted: int) -> torch.Tensor:
+        """Return (drafted + 1, vocab) float32 logits of the last positions of (1, n) ids."""
+        from transformers.generation import candidate_generator as helpers  # noqa: PLC0415
+
+        model, kwargs = self.model, copy.copy(self.model_kwargs)
+        seq2seq = model.config.is_encoder_decoder
+        kwargs = helpers._prepare_attention_mask(kwargs, candidate.shape[1], seq2seq)
+        kwargs = helpers._prepare_token_type_ids(kwargs, candidate.shape[1])
+        positions = kwargs.get("position_ids")
+        if positions is not None and drafted:
+            length = drafted + positions.shape[-1]
+            kwargs = helpers._prepare_position_ids(kwargs, length, seq2seq)
+        inputs = model.prepare_inputs_for_generation(
+            candidate,
+            next_sequence_length=None if self.first else drafted + 1,
+            is_first_iteration=self.first,
+            **kwargs,
+        )
+        if "logits_to_keep" in inputs:
+            inputs["logits_to_keep"] = drafted + 1
+        self.outputs = model(**inputs, return_dict=True)
+        self.first = False
+        return self.outputs.logits[0, -drafted - 1 :].to(
+            dtype=torch.float32, device=candidate.device, copy=True
+        )
+
+    def rewind(self, drafted: int, emitted: int) -> None:
+        """Forget the positions of drafted tokens that were not emitted."""
+        self.outputs.past_key_values.crop(-(drafted + 1 - emitted))
+        self.model_kwargs = self.model._update_model_kwargs_for_generation(
+            self.outputs,
+            self.model_kwargs,
+            is_encoder_decoder=self.model.config.is_encoder_decoder,
+            num_new_tokens=emitted,
+        )
+
+
+def verify(
+    guess: Draft, scores: torch.Tensor, do_sample: bool, generator: torch.Generator
+) -> Verdict:
+    """Judge a draft.
+
+    Args:
+        guess: n drafted tokens, with the scores they came from where the drafter has them.
+        scores: (n + 1, vocab) the target's processed logits.
+        do_sample: draw, or take the most probable token.
+        generator: source of u and of the draw.
+    """
+    n = len(guess.tokens)
+    probs = torch.softmax(scores, dim=-1)
+    places = torch.arange(n, device=scores.device)
+    tokens = guess.tokens.to(scores.device)
+    p = probs[places, tokens]
+    q_all = None if guess.scores is None else torch.softmax(guess.scores.to(scores.device), dim=-1)
+    q = None if q_all is None else q_all[places, tokens]
+    if do_sample and q_all is not None:
+        return _speculate(probs, q_all, p, q, generator)
+    chosen = draw(scores, generator)[0] if do_sample else scores.argmax(-1)
+    accepted = int((~(chosen[:-1] == tokens)).cumsum(-1).lt(1).sum())
+    source = "bonus" if accepted == n and n else "target"
+    return Verdict(accepted, int(chosen[accepted]), source, p, q, None, probs[accepted])
+
+
+def _speculate(
+    probs: torch.Tensor, q_all: torch.Tensor, p: torch.Tensor, q: torch.Tensor, generator: torch.Generator
+) -> Verdict:
+    """Speculative sampling (2211.17192, algorithm 1): keep while u <= p / q, then the residual."""
+    n = len(p)
+    u = torch.rand(p.shape, generator=generator, device=p.device, dtype=p.dtype)
+    accepted = int((~(u <= p / q)).cumsum(-1).lt(1).sum())
+    rest = residual(probs[accepted], q_all[accepted]) if accepted < n else probs[accepted]
+    noise = torch.empty_like(rest).exponential_(1, generator=generator)
+    final = int((rest / noise).argmax())
+    source = "resampled" if accepted < n else "bonus"
+    return Verdict(accepted, final, source, p, q, u, rest)
+
+
+def residual(p: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
+    """Return max(p - q, 0) over its sum: (vocab,) what is left for the target after a rejection."""
+    rest = torch.clamp(p - q, min=0)
+    total = rest.sum()
+    # Where p and q agree to the last bit a rejection is a rounding accident: p itself is left.
+    return rest / total if float(total) > 0 else p
+
+
+def _until_stop(
+    input_ids: torch.Tensor, emitted: list[int], stopping_criteria: Any
+) -> tuple[list[int], bool]:
+    """Cut a round's tokens at the first one after which decoding must end."""
+    for count in range(1, len(emitted) + 1):
+        so_far = torch.cat([input_ids, input_ids.new_tensor([emitted[:count]])], dim=-1)
+        if bool(stopping_criteria(so_far, None).all()):
+            return emitted[:count], True
+    return emitted, False
+
+
+def _step(
+    index: int, keep: int, emitted: list[int], guess: Draft, verdict: Verdict,
+    seen: list[Observation], recorder: Recorder, drafter: Drafter, seconds: tuple[float, float],
+) -> Step:
+    """Make the record of a round; the candidates are those of the last emitted token."""
+    last = len(emitted) - 1
+    place = seen[last]
+    row = recorder.record(place, place.scores.new_tensor([emitted[-1]], dtype=torch.long),
+                          keep + last, _numbers(verdict))[0]
+    detail = draft_detail(guess, verdict, emitted, row, seconds, drafter.name)
+    return Step(
+        index=index, keep=keep, emit=tuple(emitted), candidates=row.candidates, stages=row.stages,
+        detail=detail, logsumexp=row.logsumexp, entropy=row.entropy, forward_passes=1,
+        elapsed_s=recorder.elapsed_s(),
+    )
+
+
+def _numbers(verdict: Verdict) -> torch.Tensor:
+    """Return (1, m) numbers to copy to the host with the step: p, q, u, then the residual's top."""
+    absent = torch.full_like(verdict.p, -1.0)
+    top = verdict.residual.topk(min(RESIDUAL, verdict.residual.shape[-1]))
+    parts = [
+        verdict.p,
+        absent if verdict.q is None else verdict.q,
+        absent if verdict.u is None else verdict.u,
+        top.indices.to(verdict.p.dtype),
+        top.values,
+    ]
+    return torch.cat(parts)[None]
+
+
+def draft_detail(
+    guess: Draft, verdict: Verdict, emitted: list[int], row: Row, seconds: tuple[float, float], name: str
+) -> DraftDetail:
+    """Read the numbers of a round back into its plain record.
+
+    A text that ends inside the draft (end-of-sequence, a stop string, the budget) needs no token of
+    the target: then ``final_source`` is "ended" and what follows in the draft is unverified.
+    """
+    n, ids = len(guess.tokens), guess.tokens.tolist()
+    ended = len(emitted) <= verdict.accepted
+    accepted = min(verdict.accepted, len(emitted))
+    p, q, u = row.extra[:n], row.extra[n : 2 * n], row.extra[2 * n : 3 * n]
+    rest = row.extra[3 * n :]
+    half = len(rest) // 2
+
+    def status(i: int) -> str:
+        if i < accepted:
+            return "accepted"
+        return "rejected" if i == accepted and not ended else "unverified"
+
+    tokens = tuple(
+        DraftToken(
+            ids[i], rounded(p[i]),
+            None if verdict.q is None else rounded(q[i]),
+            None if verdict.u is None else rounded(u[i]),
+            status(i),
+        )
+        for i in range(n)
+    )
+    pairs = tuple((int(rest[i]), rounded(rest[half + i])) for i in range(half) if rest[half + i] > 0)
+    return DraftDetail(
+        draft_length=n, requested_length=guess.requested, length_reason=guess.reason,
+        tokens=tokens, final_token_id=emitted[-1],
+        final_source="ended" if ended else verdict.source,
+        residual=() if ended else pairs,
+        draft_forwards=guess.forwards, draft_s=rounded(seconds[0]), verify_s=rounded(seconds[1]),
+        match=guess.match, draft_own=guess.own, reencoded=guess.reencoded, lost=guess.lost,
+        exit_layer=guess.exit_layer, drafter=name,
+    )

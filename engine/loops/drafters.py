@@ -1,0 +1,169 @@
+"""What every drafter shares: the draft of a round, the schedule of its length, a cached forward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from engine.loops.next_token import draw
+
+HEURISTIC = ("heuristic", "heuristic_transient")
+WARPERS = (
+    "TemperatureLogitsWarper", "TopHLogitsWarper", "TopKLogitsWarper", "TopPLogitsWarper",
+    "MinPLogitsWarper", "TypicalLogitsWarper", "EpsilonLogitsWarper", "EtaLogitsWarper",
+)
+
+
+@dataclass
+class Draft:
+    """One round's guess.
+
+    Attributes:
+        tokens: (n,) ids of the target's vocabulary.
+        scores: (n, vocab) processed logits the tokens were chosen from, None when there are none.
+        requested: most tokens this round might have had.
+        reason: why the draft has the length it has, as a sentence for a reader.
+        forwards: forward passes of the draft model.
+        match: prompt lookup's (n-gram length, position of the match, tokens copied).
+        own: universal: the pieces of the draft's own tokens.
+        reencoded: universal: what they became in the target's ids.
+        lost: universal: drafted text that did not survive.
+        exit_layer: early exit: layers that ran.
+    """
+
+    tokens: torch.Tensor
+    scores: torch.Tensor | None
+    requested: int
+    reason: str
+    forwards: int = 0
+    match: tuple[int, int, int] | None = None
+    own: tuple[str, ...] = ()
+    reencoded: tuple[int, ...] = ()
+    lost: str = ""
+    exit_layer: int | None = None
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """What a drafter may know of the run it drafts for."""
+
+    model: Any
+    input_ids: torch.Tensor
+    processors: Any
+    generation_config: Any
+    generator: torch.Generator
+
+    @property
+    def do_sample(self) -> bool:
+        """Whether tokens are drawn."""
+        return bool(self.generation_config.do_sample)
+
+    @property
+    def max_length(self) -> int:
+        """Longest sequence, prompt included."""
+        return int(self.generation_config.max_length)
+
+
+class Drafter:
+    """Guesses the next tokens; one instance serves one run."""
+
+    name = ""
+
+    def draft(self, input_ids: torch.Tensor) -> Draft:
+        """Return the guess that follows ``input_ids`` (1, length)."""
+        raise NotImplementedError
+
+    def learn(self, accepted: int, drafted: int) -> None:
+        """Take note of a round's outcome; drafters with a schedule adapt their length."""
+        del accepted, drafted
+
+
+MakeDrafter = Callable[[RunContext], Drafter]
+
+
+class Schedule:
+    """How many tokens to draft: constant, or up by 2 after a full success and else down by 1.
+
+    Args:
+        length: tokens of the first round.
+        kind: constant, heuristic or heuristic_transient; the last two are the same within a run,
+            and nothing is carried from one run to the next.
+    """
+
+    def __init__(self, length: int, kind: str) -> None:
+        self.length, self.kind = length, kind
+        self.change = ""
+
+    def update(self, accepted: int, drafted: int) -> None:
+        """Adapt to a round in which ``accepted`` of ``drafted`` tokens were right."""
+        if self.kind not in HEURISTIC:
+            return
+        before = self.length
+        self.length = self.length + 2 if accepted == drafted else max(1, self.length - 1)
+        why = "everything was accepted" if accepted == drafted else "a token was rejected"
+        self.change = f" ({self.length - before:+d}: {why})" if self.length != before else ""
+
+    def told(self, drafted: int, stop: str) -> str:
+        """Return the sentence that explains a draft of ``drafted`` tokens."""
+        return f"asked for {self.length}{self.change}; drafted {drafted}: {stop}"
+
+
+class CachedForward:
+    """A draft model with a cache that follows a text which may be revised.
+
+    Args:
+        model: a decoder-only generation model.
+    """
+
+    def __init__(self, model: Any) -> None:
+        from transformers import DynamicCache  # noqa: PLC0415 - slow to import
+
+        self.model = model
+        self.cache = DynamicCache(config=model.config)
+        self.cache.activate_past_recording()
+        self.known: list[int] = []
+        self.passes = 0
+        self._extra = {"logits_to_keep": 1} if model._supports_logits_to_keep() else {}
+
+    def logits(self, input_ids: torch.Tensor) -> torch.Tensor:
+        """Return (1, vocab) float32 logits after ``input_ids`` (1, length)."""
+        ids = input_ids[0].tolist()
+        self._rewind(ids)
+        new = input_ids[:, len(self.known) :]
+        outputs = self.model(input_ids=new, past_key_values=self.cache, use_cache=True, **self._extra)
+        self.known = ids
+        self.passes += 1
+        return outputs.logits[:, -1].to(dtype=torch.float32, copy=True)
+
+    def _rewind(self, ids: list[int]) -> None:
+        """Drop the cached positions that do not belong to ``ids``; keep at least one to compute."""
+        if ids[: len(self.known)] == self.known and len(self.known) < len(ids):
+            return
+        keep = 0
+        for old, new in zip(self.known, ids[:-1], strict=False):
+            if old != new:
+                break
+            keep += 1
+        self.cache.crop(-(len(self.known) - keep))
+        self.known = self.known[:keep]
+
+
+def choose(
+    scores: torch.Tensor, do_sample: bool, generator: torch.Generator
+) -> tuple[int, float]:
+    """Return the next draft token of (1, vocab) scores and its probability."""
+    if do_sample:
+        token = int(draw(scores, generator)[0])
+    else:
+        token = int(scores.argmax(-1))
+    return token, float(torch.softmax(scores, dim=-1)[0, token])
+
+
+def run_processors(processors: Any, ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+    """Return (1, vocab) scores after every processor."""
+    for processor in processors:
+        scores = processor(ids, scores)
+    return scores

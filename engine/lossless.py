@@ -1,0 +1,3 @@
+"""What is measured after an assisted run (stub)."""
+def aftermath(config):
+    return None

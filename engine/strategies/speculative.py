@@ -1,0 +1,49 @@
+"""Speculative decoding: a small model drafts, the target checks the whole draft in one pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from engine.lossless import aftermath
+from engine.loops.assisted import assisted_loop
+from engine.loops.draft_assistant import AssistantDrafter
+from engine.strategies.base import Context, Preset, Strategy
+from engine.strategies.drafting import DraftModelParams, same_tokenizer, select
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpeculativeConfig(DraftModelParams):
+    """A draft model with the target's tokenizer."""
+
+
+def prepare(context: Context) -> dict[str, Any]:
+    """Hand the loop a drafter that uses the assistant."""
+    same_tokenizer(context.target, context.assistant)
+    model = context.assistant.model
+    return {
+        "make_drafter": lambda run: AssistantDrafter(run, model),
+        "after": aftermath(context.config),
+    }
+
+
+STRATEGY = Strategy(
+    name="speculative",
+    title="Speculative decoding",
+    family="drafting",
+    summary=(
+        "A small model drafts a few tokens; the large one reads them all in a single forward pass "
+        "and keeps the part it agrees with, plus one token of its own. The text is exactly what the "
+        "large model alone would have written (with sampling: exactly its distribution), only in "
+        "fewer of its expensive passes."
+    ),
+    paper="Leviathan et al. 2023, arXiv 2211.17192; Chen et al. 2023, arXiv 2302.01318",
+    config=SpeculativeConfig,
+    loop=assisted_loop,
+    generate_kwargs=select,
+    prepare=prepare,
+    presets=(),
+    visuals=("draft_timeline", "candidates", "xray"),
+    assistant="same_tokenizer",
+    default_assistant="storyteller-draft",
+)

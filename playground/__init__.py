@@ -1,0 +1,1 @@
+"""The browser playground: one generic tab per strategy over engine.decode()."""

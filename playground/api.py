@@ -1,0 +1,40 @@
+"""One endpoint per strategy for programs: the run's result, or one sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gradio as gr
+
+from engine import DecodeRequest, decode
+from engine.events import Failed, Finished
+from engine.trace_json import trace_to_dict
+from playground.guard import guarded
+
+
+def run_once(strategy: str, prompt: Any, model: Any, params: Any, seed: Any) -> dict[str, Any]:
+    """Decode to the end and return text, token_ids, finish_reason and metrics."""
+    run = decode(DecodeRequest(strategy, model, prompt, params=params if params is not None else {}, seed=seed))
+    try:
+        last = None
+        for event in run:
+            last = event
+    finally:
+        run.close()
+    if isinstance(last, Failed):
+        raise last.error
+    assert isinstance(last, Finished)  # noqa: S101 - decode() promises it
+    whole = trace_to_dict(last.trace)
+    return {"outputs": whole["outputs"], "metrics": whole["metrics"], "notes": whole["notes"]}
+
+
+def add_endpoint(strategy: str, queue: str) -> None:
+    """Register ``/<strategy>`` with prompt, model, params (an object) and seed."""
+    fields = [gr.JSON(visible=False) for _ in range(4)]
+    button, answer = gr.Button(visible=False), gr.JSON(visible=False)
+
+    def endpoint(prompt: Any, model: Any, params: Any, seed: Any) -> dict[str, Any]:
+        return run_once(strategy, prompt, model, params, seed)
+
+    button.click(guarded(endpoint), fields, answer, api_name=strategy, concurrency_id=queue,
+                 concurrency_limit=2)

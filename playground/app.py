@@ -1,0 +1,126 @@
+"""Builds the page from the registry and launches it with every side door closed."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+import plotly
+
+from engine.errors import EngineError
+from engine.models import load
+from engine.settings import SETTINGS
+from engine.strategies import STRATEGIES
+from playground.api import add_endpoint
+from playground.guard import guarded
+from playground.links import request_of
+from playground.stream import JOURNAL, whole_state
+from playground.tab import QUEUE, Tab, build_tab
+from playground.web import middleware
+
+ASSETS = Path(__file__).resolve().parents[1] / "assets" / "components"
+PLOTLY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
+_LAYOUT = """
+.dp-columns { flex-wrap: nowrap; align-items: flex-start; }
+.dp-controls { max-width: 360px; flex: 0 0 340px !important; }
+.dp-right { min-width: 0 !important; }
+.dp-preset { justify-content: flex-start; text-align: left; }
+@media (max-width: 860px) {
+  .dp-columns { flex-direction: column; }
+  .dp-controls, .dp-right { max-width: 100%; flex: 1 1 auto !important; width: 100%; }
+}
+"""
+
+
+def build_app() -> gr.Blocks:
+    """Return the whole page; nothing is loaded or launched yet."""
+    with gr.Blocks(title="Decoding Playground", analytics_enabled=False) as demo:
+        gr.HTML(
+            "<div class='dp-head'><h1>Decoding Playground</h1><p>See how a language model picks its"
+            " words: every candidate, every filter and every decision, as it happens.</p></div>"
+        )
+        bus = gr.HTML(
+            "", visible="hidden", elem_id="dp-bus", html_template="<span></span>",
+            js_on_load="DP.connect((name, data) => trigger(name, data));"
+            "watch('value', () => DP.receive(props.value));",
+        )
+        bus.input(_resync, None, bus, queue=False, api_visibility="private", show_progress="hidden")
+        with gr.Tabs() as tabs:
+            built = [build_tab(strategy, bus) for strategy in STRATEGIES.values()]
+        for name in STRATEGIES:
+            add_endpoint(name, QUEUE)
+        _restore_from_link(demo, tabs, built)
+    return demo.queue(max_size=SETTINGS.max_waiting_runs, api_open=False)
+
+
+def _resync(event: gr.EventData) -> str:
+    return whole_state(str(event._data.get("run", ""))[:64])
+
+
+def _restore_from_link(demo: gr.Blocks, tabs: Any, built: list[Tab]) -> None:
+    """A copied link fills the controls of its strategy and runs it again."""
+    started = gr.Textbox(visible=False)
+
+    def restore(request: gr.Request) -> list[Any]:
+        skip = [[gr.skip()] * len(tab.inputs) for tab in built]
+        try:
+            wanted = request_of(dict(request.query_params))
+        except EngineError as error:
+            gr.Warning(str(error))
+            wanted = None
+        if wanted is None:
+            return [gr.skip(), "", *(value for values in skip for value in values)]
+        for i, tab in enumerate(built):
+            if tab.strategy.name == wanted.strategy:
+                skip[i] = tab.updates(wanted)
+        return [gr.Tabs(selected=wanted.strategy), wanted.strategy, *(v for vs in skip for v in vs)]
+
+    outputs = [tabs, started, *(control for tab in built for control in tab.inputs)]
+    demo.load(guarded(restore), None, outputs, queue=False, api_visibility="private",
+              show_progress="hidden").then(
+        None, started, None, api_visibility="private",
+        js="(name) => { if (name) setTimeout(() => document.getElementById(name + '-run').click(), 50); }",
+    )
+
+
+def page_head() -> str:
+    """Return the scripts and styles of every component, inline: external ones may come too late."""
+    names = ["core", *sorted(p.stem for p in ASSETS.glob("*.js") if p.stem != "core")]
+    scripts = "\n".join((ASSETS / f"{name}.js").read_text() for name in names)
+    styles = "\n".join(path.read_text() for path in sorted(ASSETS.glob("*.css")))
+    source = f"/gradio_api/file={PLOTLY}"
+    return f"<style>{styles}{_LAYOUT}</style><script>window.DP_PLOTLY = {source!r};\n{scripts}</script>"
+
+
+def launch(host: str, port: int) -> None:
+    """Serve until SIGTERM or Ctrl-C, then stop running work and leave with status 0."""
+    demo = build_app()
+    gr.set_static_paths([PLOTLY])
+    threading.Thread(target=_warm_up, daemon=True).start()
+    demo.launch(
+        server_name=host, server_port=port, prevent_thread_lock=True, quiet=True, share=False,
+        run_history=False, enable_monitoring=False, show_error=False, ssr_mode=False,
+        max_file_size="1mb", head=page_head(), footer_links=[],
+        theme=gr.themes.Base(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"]),
+        app_kwargs={"middleware": middleware(), "openapi_url": None},
+    )
+    sys.stdout.write(f"Decoding Playground is at http://{host}:{port}\n")
+    sys.stdout.flush()
+    ended = threading.Event()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(name, lambda *_: ended.set())
+    ended.wait()
+    JOURNAL.cancel_all()
+    demo.close()
+
+
+def _warm_up() -> None:
+    """Load the first tab's model so that the first Run does not wait for it."""
+    try:
+        load(next(iter(STRATEGIES.values())).default_model)
+    except EngineError:
+        return

@@ -1,0 +1,91 @@
+"""From Params to widgets and back: the only place that knows both."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import gradio as gr
+
+from engine.errors import ParameterError
+from engine.params import Choice, Flag, Integer, Number, Param, Strings, Text
+
+GROUPS = {
+    "length": "Length and stopping",
+    "sampling": "More sampling filters",
+    "penalties": "Penalties",
+    "tokens": "Tokens: ban, bias, force",
+    "advanced": "Guidance and numerics",
+}
+
+
+def widget(name: str, param: Param, default: Any) -> Any:
+    """Return the control of one parameter; ``elem_id`` is set by the caller's tab."""
+    about = {"label": param.label, "info": f"{param.help} ({name})"}
+    if isinstance(param, Flag):
+        return gr.Checkbox(value=default, **about)
+    if isinstance(param, Choice):
+        choices = [_spelled(choice) for choice in param.choices]
+        return gr.Dropdown(choices, value=_spelled(default), **about)
+    if isinstance(param, (Number, Integer)):
+        return _number(param, default, about)
+    placeholder = "off" if param.optional else ""
+    return gr.Textbox(value="" if default is None else str(default), placeholder=placeholder,
+                      max_lines=3, **about)
+
+
+def _number(param: Number | Integer, default: Any, about: dict[str, Any]) -> Any:
+    if param.optional:
+        return gr.Number(value=default, placeholder="off", step=param.step, **about)
+    maximum = param.slider_maximum or param.maximum
+    step = param.step
+    # A slider's lowest stop must be legal, also where the minimum itself is not.
+    minimum = param.minimum + step if getattr(param, "above_minimum", False) else param.minimum
+    if isinstance(param, Number) and param.minimum < step and param.minimum > 0:
+        minimum = step
+    return gr.Slider(minimum, maximum, value=default, step=step, **about)
+
+
+def read(name: str, param: Param, value: Any) -> Any:
+    """Turn a widget's value into a parameter's raw value; the engine validates it.
+
+    Raises:
+        ParameterError: a list that cannot be read.
+    """
+    if value is None or value == "":
+        return None
+    if isinstance(param, Choice):
+        return next((c for c in param.choices if _spelled(c) == value), value)
+    if isinstance(param, Integer) and isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(param, (Flag, Number, Integer, Text)) or not isinstance(value, str):
+        return value
+    return _list(name, param, value)
+
+
+def show(param: Param, value: Any) -> Any:
+    """Return a parameter's value as its widget shows it."""
+    if isinstance(param, Choice):
+        return _spelled(value)
+    if isinstance(value, (list, tuple)):
+        return json.dumps(value)
+    if value is None and not isinstance(param, (Number, Integer, Flag)):
+        return ""
+    return value
+
+
+def _list(name: str, param: Param, text: str) -> Any:
+    text = text.strip()
+    if text[:1] in "[{":
+        try:
+            return json.loads(text)
+        except ValueError:
+            raise ParameterError(name, text, f"it is not valid JSON; {param.allowed()}") from None
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if isinstance(param, Strings):
+        return parts
+    return [int(part) if part.isascii() and part.isdigit() else part for part in parts]
+
+
+def _spelled(value: Any) -> str:
+    return {True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)

@@ -1,0 +1,118 @@
+"""One run as messages for the browser: small deltas, numbered, at most about ten a second.
+
+Every message is one JSON string ``{"run", "seq", "kind", …}``. The page detects a gap by the
+number and asks for the whole state, which is kept here for a while after the run.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Any
+
+from engine import DecodeRequest, decode
+from engine.decoding import DecodeRun
+from engine.events import Failed, Finished, Started, StepRecorded, TextDelta
+from engine.settings import SETTINGS
+from engine.trace_json import step_to_dict, trace_header, trace_to_dict
+from playground.guard import sentence
+from playground.links import link_of
+
+_KEPT_RUNS = 32
+_LOG = logging.getLogger("playground")
+
+
+class Journal:
+    """The messages of recent runs, by unguessable run id."""
+
+    def __init__(self) -> None:
+        self._runs: OrderedDict[str, tuple[DecodeRun, list[dict[str, Any]]]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def open(self, run: DecodeRun) -> list[dict[str, Any]]:
+        """Start the record of a run and return its list of messages."""
+        messages: list[dict[str, Any]] = []
+        with self._lock:
+            self._runs[run.run_id] = (run, messages)
+            while len(self._runs) > _KEPT_RUNS:
+                self._runs.popitem(last=False)
+        return messages
+
+    def messages(self, run_id: str) -> list[dict[str, Any]]:
+        """Return what was sent so far, empty for an unknown run."""
+        return list(self._runs[run_id][1]) if run_id in self._runs else []
+
+    def cancel(self, run_id: str) -> None:
+        """Stop a run within one step; unknown ids are ignored."""
+        if run_id in self._runs:
+            self._runs[run_id][0].cancel()
+
+    def cancel_all(self) -> None:
+        """Stop every run: the process is about to end."""
+        for run, _ in list(self._runs.values()):
+            run.cancel()
+
+
+JOURNAL = Journal()
+
+
+def stream(request: DecodeRequest) -> Iterator[str]:
+    """Decode and yield messages as JSON strings; never raises, the last message says how it ended."""
+    run = decode(request)
+    messages = JOURNAL.open(run)
+    try:
+        for events in run.batches(1 / SETTINGS.updates_per_s):
+            for message in _messages(request, events):
+                message |= {"run": run.run_id, "seq": len(messages)}
+                messages.append(message)
+                yield json.dumps(message, allow_nan=False, separators=(",", ":"))
+    except GeneratorExit:
+        raise
+    except BaseException as error:  # noqa: BLE001 - a frozen page is worse than a short sentence
+        message = {"kind": "fail", "run": run.run_id, "seq": len(messages), "error": sentence(error)}
+        yield json.dumps(message)
+    finally:
+        run.close()
+
+
+def _messages(request: DecodeRequest, events: list[Any]) -> Iterator[dict[str, Any]]:
+    """Turn a batch of events into messages; steps and texts of a batch travel together."""
+    delta: dict[str, Any] = {"kind": "delta", "steps": [], "pieces": {}, "texts": []}
+    for event in events:
+        match event:
+            case Started(header):
+                yield {"kind": "start", "strategy": header.strategy, "link": link_of(request),
+                       "header": _header(header)}
+            case StepRecorded(step, pieces):
+                delta["steps"].append(step_to_dict(step))
+                delta["pieces"] |= {str(key): piece for key, piece in pieces.items()}
+            case TextDelta(sequence, keep, text):
+                delta["texts"].append([sequence, keep, text])
+            case Finished(trace):
+                whole = trace_to_dict(trace)
+                rest = {k: whole[k] for k in ("outputs", "metrics", "timing", "notes", "pieces")}
+                yield from _unless_empty(delta)
+                delta = {"kind": "finish", "rest": rest}
+            case Failed(error):
+                yield from _unless_empty(delta)
+                delta = {"kind": "fail", "error": str(error), "strategy": request.strategy}
+    yield from _unless_empty(delta)
+
+
+def _unless_empty(delta: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    if delta["kind"] != "delta" or delta["steps"] or delta["texts"]:
+        yield delta
+
+
+def _header(header: Any) -> dict[str, Any]:
+    fields = trace_header(header)
+    return {**fields, "fields": [*[k for k in fields if k != "schema"], "steps", "outputs"]}
+
+
+def whole_state(run_id: str) -> str:
+    """Return one message with everything sent so far, for a page that missed something."""
+    state = {"kind": "state", "run": run_id, "messages": JOURNAL.messages(run_id)}
+    return json.dumps(state, allow_nan=False, separators=(",", ":"))

@@ -1,0 +1,172 @@
+"""The one tab builder: everything a strategy's tab shows follows from its declaration."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import gradio as gr
+
+from engine.catalogue import CATALOGUE
+from engine.errors import EngineError
+from engine.params import defaults_of, params_of
+from engine.request import DecodeRequest
+from engine.strategies.base import Preset, Strategy
+from playground import controls
+from playground.guard import guarded
+from playground.stream import JOURNAL, stream
+
+QUEUE = "model"
+_CORE_VIEWS = ("status", "strip", "scrub")
+
+
+@dataclass
+class Tab:
+    """The controls of one strategy, in the order its handlers receive them."""
+
+    strategy: Strategy
+    tab: Any
+    prompt: Any
+    model: Any
+    assistant: Any
+    seed: Any
+    widgets: dict[str, Any]
+    run: Any
+
+    @property
+    def inputs(self) -> list[Any]:
+        """All controls a run reads."""
+        return [self.prompt, self.model, self.assistant, self.seed, *self.widgets.values()]
+
+    def request(self, prompt: Any, model: Any, assistant: Any, seed: Any, *values: Any) -> DecodeRequest:
+        """Make the request the controls describe; only what differs from the default is named."""
+        kinds, defaults = params_of(self.strategy.config), defaults_of(self.strategy.config)
+        params = {}
+        for (name, kind), value in zip(kinds.items(), values, strict=True):
+            given = controls.read(name, kind, value)
+            if given != defaults[name] or type(given) is not type(defaults[name]):
+                params[name] = given
+        whole = int(seed) if isinstance(seed, float) and seed.is_integer() else seed
+        return DecodeRequest(
+            self.strategy.name, model, prompt, params=_exact(params, kinds, defaults), seed=whole,
+            assistant=assistant or None,
+        )
+
+    def updates(self, request: DecodeRequest) -> list[Any]:
+        """Return control values that show a request, in the order of ``inputs``."""
+        kinds, defaults = params_of(self.strategy.config), defaults_of(self.strategy.config)
+        values = {**defaults, **request.params}
+        model = request.model or self.strategy.default_model
+        assistant = request.assistant or self.strategy.default_assistant
+        shown = [controls.show(kind, values[name]) for name, kind in kinds.items()]
+        return [request.prompt, model, assistant, request.seed, *shown]
+
+
+def _exact(params: dict[str, Any], kinds: Any, defaults: dict[str, Any]) -> dict[str, Any]:
+    """Drop whole-number floats that equal their default (sliders send 1 for 1.0)."""
+    return {n: v for n, v in params.items() if not (v == defaults[n] and not isinstance(v, bool))}
+
+
+def build_tab(strategy: Strategy, bus: Any) -> Tab:
+    """Build a strategy's tab and wire its Run and Stop."""
+    name = strategy.name
+    with gr.Tab(strategy.title, id=name, elem_id=f"tab-{name}") as page:
+        gr.HTML(_about(strategy), elem_classes="dp-about")
+        with gr.Row(equal_height=False, elem_classes="dp-columns"):
+            with gr.Column(scale=0, min_width=340, elem_classes="dp-controls"):
+                first = strategy.presets[0]
+                prompt = gr.Textbox(first.prompt, label="Prompt", lines=3, max_lines=8, elem_id=f"{name}-prompt")
+                with gr.Row():
+                    run = gr.Button("Run", variant="primary", elem_id=f"{name}-run")
+                    stop = gr.Button("Stop", elem_id=f"{name}-stop")
+                slot = gr.Textbox(visible=False)
+                presets = [gr.Button(p.name, size="sm", elem_classes="dp-preset") for p in strategy.presets]
+                model = gr.Dropdown(_models(strategy), value=strategy.default_model, label="Model",
+                                    allow_custom_value=True, elem_id=f"{name}-model")
+                assistant = _assistant(strategy)
+                seed = gr.Number(first.seed, label="Seed", precision=0, minimum=0, elem_id=f"{name}-seed")
+                widgets = _widgets(strategy)
+            with gr.Column(scale=1, min_width=280, elem_classes="dp-right"):
+                _stage(strategy)
+    tab = Tab(strategy, page, prompt, model, assistant, seed, widgets, run)
+    _wire(tab, bus, stop, slot, presets)
+    return tab
+
+
+def _about(strategy: Strategy) -> str:
+    # Declarations are ours, not a user's: plain text without markup characters.
+    return f"<p>{strategy.summary} <cite>Source: {strategy.paper}.</cite></p>"
+
+
+def _models(strategy: Strategy) -> list[tuple[str, str]]:
+    wanted = ("target", "seq2seq") if strategy.assistant == "none" else ("target",)
+    entries = [e for e in CATALOGUE.values() if e.role in wanted and e.available]
+    return [(f"{e.title} · {e.parameters} · {e.licence}", e.name) for e in entries]
+
+
+def _assistant(strategy: Strategy) -> Any:
+    roles = {"none": (), "same_tokenizer": ("draft",), "any_tokenizer": ("foreign", "draft")}
+    entries = [e for e in CATALOGUE.values() if e.role in roles[strategy.assistant] and e.available]
+    return gr.Dropdown(
+        [(f"{e.title} · {e.parameters}", e.name) for e in entries], label="Draft model",
+        value=strategy.default_assistant, visible=strategy.assistant != "none",
+        allow_custom_value=True, elem_id=f"{strategy.name}-assistant",
+    )
+
+
+def _widgets(strategy: Strategy) -> dict[str, Any]:
+    kinds, defaults = params_of(strategy.config), defaults_of(strategy.config)
+    first = {**defaults, **strategy.presets[0].params}
+    made = {}
+    for group in ("main", *controls.GROUPS):
+        names = [name for name, kind in kinds.items() if kind.group == group]
+        if group == "main":
+            made |= {n: _widget(strategy, n, kinds[n], first[n]) for n in names}
+        elif names:
+            with gr.Accordion(controls.GROUPS[group], open=False):
+                made |= {n: _widget(strategy, n, kinds[n], first[n]) for n in names}
+    return {name: made[name] for name in kinds}
+
+
+def _widget(strategy: Strategy, name: str, kind: Any, value: Any) -> Any:
+    control = controls.widget(name, kind, value)
+    control.elem_id = f"{strategy.name}-{name}"
+    return control
+
+
+def _stage(strategy: Strategy) -> None:
+    visuals = [*_CORE_VIEWS, *(v for v in strategy.visuals if v != "chart"),
+               *(v for v in strategy.visuals if v == "chart")]
+    options = json.dumps({"strategy": strategy.name, "visuals": visuals})
+    gr.HTML(
+        "", html_template='<div class="dp-stage"></div>', elem_id=f"{strategy.name}-stage",
+        js_on_load=f"DP.mount(element.querySelector('.dp-stage'), {options}, trigger)",
+        apply_default_css=False,
+    )
+
+
+def _wire(tab: Tab, bus: Any, stop: Any, slot: Any, presets: list[Any]) -> None:
+    def start(*values: Any) -> Iterator[str]:
+        try:
+            request = tab.request(*values)
+        except EngineError as error:
+            raise gr.Error(str(error), print_exception=False) from None
+        yield from stream(request)
+
+    options = {"inputs": tab.inputs, "outputs": bus, "api_visibility": "private",
+               "show_progress": "hidden", "concurrency_id": QUEUE, "concurrency_limit": 2}
+    tab.run.click(start, **options)
+    tab.prompt.submit(start, **options)
+    stop.click(
+        guarded(JOURNAL.cancel), slot, None, queue=False, api_visibility="private",
+        js=f"() => DP.runId('{tab.strategy.name}')",
+    )
+    for button, preset in zip(presets, tab.strategy.presets, strict=True):
+        button.click(lambda p=preset: tab.updates(_preset_request(tab, p)), None, tab.inputs,
+                     queue=False, api_visibility="private", show_progress="hidden")
+
+
+def _preset_request(tab: Tab, preset: Preset) -> DecodeRequest:
+    return DecodeRequest(tab.strategy.name, prompt=preset.prompt, params=preset.params, seed=preset.seed)

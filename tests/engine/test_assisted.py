@@ -1,0 +1,132 @@
+"""Assisted decoding against transformers' own: rounds, accepted counts and tokens."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from transformers import LogitsProcessor
+
+from engine import decode
+from engine.details import DraftDetail
+from engine.request import DecodeRequest
+from engine.trace import Trace
+from tests.tiny import fresh_model, golden_model
+
+PROMPT = [5, 17, 33, 8, 61, 5, 17, 40, 12, 5, 17, 33]
+PROCESSORS = [
+    {},
+    {"repetition_penalty": 1.3},
+    {"no_repeat_ngram_size": 2, "bad_words_ids": [[9], [17, 33]]},
+    {"repetition_penalty": 1.2, "min_new_tokens": 6, "suppress_tokens": [40], "forced_eos_token_id": 2},
+]
+SAMPLED = [
+    {"top_k": 0},
+    {"top_k": 20, "temperature": 0.7, "repetition_penalty": 1.2},
+    {"top_k": 0, "top_p": 0.9, "temperature": 1.4},
+]
+
+
+def finish(strategy: str, params: dict[str, Any], **more: Any) -> Trace:
+    """Run a request to its end and return the trace."""
+    more = {"model": golden_model("llama"), "input_ids": PROMPT} | more
+    *_, last = decode(DecodeRequest(strategy, params=params, **more))
+    if hasattr(last, "error"):
+        raise last.error
+    return last.trace
+
+
+def rounds(trace: Trace) -> list[tuple[int, int]]:
+    """Return (drafted, emitted) of every round."""
+    assert all(isinstance(step.detail, DraftDetail) for step in trace.steps)
+    return [(step.detail.draft_length, len(step.emit)) for step in trace.steps]
+
+
+class Rounds:
+    """A streamer that sees what transformers commits round by round."""
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+
+    def put(self, value: torch.Tensor) -> None:
+        self.sizes.append(value.numel())
+
+    def end(self) -> None:
+        """Nothing to flush."""
+
+
+def native_rounds(
+    seed: int, drafts: dict[str, Any], draft: Any = None, name: str = "llama",
+    prompt: list[int] | None = None, target: Any = None, **kwargs: Any,
+) -> tuple[list[int], list[tuple[int, int]]]:
+    """Return transformers' new tokens and (drafted, emitted) of every round.
+
+    Draft settings are put where 5.23 reads them: on the draft's own generation configuration.
+    """
+    target = fresh_model(name) if target is None else target
+    owner = draft if draft is not None else target
+    for key, value in drafts.items():
+        setattr(owner.generation_config, key, value)
+    streamer, lengths = Rounds(), []
+    forward = target.forward
+    inside = [False]
+
+    def watched(*args: Any, **kw: Any) -> Any:
+        if kw.get("logits_to_keep") is not None and not inside[0]:
+            lengths.append(int(kw["logits_to_keep"]) - 1)
+        return forward(*args, **kw)
+
+    target.forward = watched
+    ids = torch.tensor([prompt or PROMPT])
+    torch.manual_seed(seed)
+    extra = {} if draft is None else {"assistant_model": draft}
+    out = target.generate(ids, attention_mask=torch.ones_like(ids), streamer=streamer, **extra, **kwargs)
+    del target.forward
+    new = out[0, ids.shape[1] :].tolist()
+    return new, list(zip(lengths, streamer.sizes[1:], strict=False))
+
+
+def drafter(like: str = "llama_draft", noise: float = 0.0) -> Any:
+    """Return a draft: a fixed tiny model, or the target with noise on its weights."""
+    model = fresh_model(like)
+    if noise:
+        torch.manual_seed(5)
+        with torch.no_grad():
+            for p in model.parameters():
+                p.add_(noise * torch.randn_like(p))
+    return model
+
+
+@pytest.mark.parametrize("schedule", ["constant", "heuristic"])
+@pytest.mark.parametrize("threshold", [0.0, 0.4])
+@pytest.mark.parametrize("processors", PROCESSORS)
+def test_greedy_rounds_and_tokens_are_those_of_transformers(processors, threshold, schedule):
+    from engine.models import LoadedModel
+
+    drafts = {"num_assistant_tokens": 5, "num_assistant_tokens_schedule": schedule,
+              "assistant_confidence_threshold": threshold}
+    for model in (drafter(), drafter("llama", 0.02)):
+        trace = finish("speculative", drafts | processors | {"max_new_tokens": 30},
+                       assistant=LoadedModel(copy.deepcopy(model), None, "draft"))
+        tokens, native = native_rounds(0, drafts, model, do_sample=False, max_new_tokens=30, **processors)
+        assert list(trace.outputs[0].token_ids) == tokens
+        assert rounds(trace) == native
+        plain = finish("greedy", processors | {"max_new_tokens": 30})
+        assert trace.outputs[0].token_ids == plain.outputs[0].token_ids
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("processors", SAMPLED)
+def test_sampled_rounds_and_tokens_are_those_of_transformers(processors, seed):
+    from engine.models import LoadedModel
+
+    drafts = {"num_assistant_tokens": 4, "num_assistant_tokens_schedule": "heuristic_transient",
+              "assistant_confidence_threshold": 0.1}
+    model = drafter("llama", 0.02)
+    trace = finish("speculative", drafts | processors | {"max_new_tokens": 24, "do_sample": True},
+                   assistant=LoadedModel(copy.deepcopy(model), None, "draft"), seed=seed)
+    tokens, native = native_rounds(seed, drafts, model, do_sample=True, max_new_tokens=24, **processors)
+    assert list(trace.outputs[0].token_ids) == tokens
+    assert rounds(trace) == native
