@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from engine.strategies import greedy, sampling
+from engine.strategies import greedy, sampling, speculative
 from engine.strategies.base import Strategy
 
 STRATEGIES: dict[str, Strategy] = {
-    module.STRATEGY.name: module.STRATEGY for module in (greedy, sampling)
+    module.STRATEGY.name: module.STRATEGY for module in (greedy, sampling, speculative)
 }

@@ -9,7 +9,7 @@ from engine.lossless import aftermath
 from engine.loops.assisted import assisted_loop
 from engine.loops.draft_assistant import AssistantDrafter
 from engine.strategies.base import Context, Preset, Strategy
-from engine.strategies.drafting import DraftModelParams, same_tokenizer, select
+from engine.drafting import DraftModelParams, same_tokenizer, select
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -70,22 +70,20 @@ def native_rounds(
     for key, value in drafts.items():
         setattr(owner.generation_config, key, value)
     streamer, lengths = Rounds(), []
-    forward = target.forward
-    inside = [False]
+    layers = target.config.num_hidden_layers
 
-    def watched(*args: Any, **kw: Any) -> Any:
-        if kw.get("logits_to_keep") is not None and not inside[0]:
+    def watch(module: Any, args: Any, kw: dict[str, Any]) -> None:
+        if module.config.num_hidden_layers == layers:  # not the shortened model of an early exit
             lengths.append(int(kw["logits_to_keep"]) - 1)
-        return forward(*args, **kw)
 
-    target.forward = watched
+    hook = target.register_forward_pre_hook(watch, with_kwargs=True)
     ids = torch.tensor([prompt or PROMPT])
     torch.manual_seed(seed)
     extra = {} if draft is None else {"assistant_model": draft}
     out = target.generate(ids, attention_mask=torch.ones_like(ids), streamer=streamer, **extra, **kwargs)
-    del target.forward
+    hook.remove()
     new = out[0, ids.shape[1] :].tolist()
-    return new, list(zip(lengths, streamer.sizes[1:], strict=False))
+    return new, list(zip(lengths, streamer.sizes[1:], strict=True))
 
 
 def drafter(like: str = "llama_draft", noise: float = 0.0) -> Any:
