@@ -25,13 +25,14 @@ from playground.web import middleware
 ASSETS = Path(__file__).resolve().parents[1] / "assets" / "components"
 PLOTLY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 _LAYOUT = """
-.dp-columns { flex-wrap: nowrap; align-items: flex-start; }
-.dp-controls { max-width: 360px; flex: 0 0 340px !important; }
-.dp-right { min-width: 0 !important; }
-.dp-preset { justify-content: flex-start; text-align: left; }
+.dp-columns { display: grid !important; grid-template-columns: 340px minmax(0, 1fr); gap: 16px 24px !important;
+  grid-template-areas: "ask stage" "settings stage"; grid-template-rows: auto 1fr; align-items: start; }
+.dp-ask { grid-area: ask; } .dp-right { grid-area: stage; min-width: 0 !important; } .dp-settings { grid-area: settings; }
+.dp-ask, .dp-settings { gap: 10px !important; }
+.dp-settings button.dp-preset { justify-content: flex-start; text-align: left; font-weight: 500; }
+.dp-label { margin: 0; font-size: .82rem; font-weight: 650; color: var(--dp-muted); }
 @media (max-width: 860px) {
-  .dp-columns { flex-direction: column; }
-  .dp-controls, .dp-right { max-width: 100%; flex: 1 1 auto !important; width: 100%; }
+  .dp-columns { grid-template-columns: minmax(0, 1fr); grid-template-areas: "ask" "stage" "settings"; grid-template-rows: auto; }
 }
 """
 
@@ -48,7 +49,7 @@ def build_app() -> gr.Blocks:
             js_on_load="DP.connect((name, data) => trigger(name, data));"
             "watch('value', () => DP.receive(props.value));",
         )
-        bus.input(_resync, None, bus, queue=False, api_visibility="private", show_progress="hidden")
+        bus.input(_resync, None, bus, concurrency_limit=None, api_visibility="private", show_progress="hidden")
         with gr.Tabs() as tabs:
             built = [build_tab(strategy, bus) for strategy in STRATEGIES.values()]
         for name in STRATEGIES:
@@ -80,7 +81,7 @@ def _restore_from_link(demo: gr.Blocks, tabs: Any, built: list[Tab]) -> None:
         return [gr.Tabs(selected=wanted.strategy), wanted.strategy, *(v for vs in skip for v in vs)]
 
     outputs = [tabs, started, *(control for tab in built for control in tab.inputs)]
-    demo.load(guarded(restore), None, outputs, queue=False, api_visibility="private",
+    demo.load(guarded(restore), None, outputs, concurrency_limit=None, api_visibility="private",
               show_progress="hidden").then(
         None, started, None, api_visibility="private",
         js="(name) => { if (name) setTimeout(() => document.getElementById(name + '-run').click(), 50); }",

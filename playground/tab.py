@@ -75,24 +75,31 @@ def build_tab(strategy: Strategy, bus: Any) -> Tab:
     with gr.Tab(strategy.title, id=name, elem_id=f"tab-{name}") as page:
         gr.HTML(_about(strategy), elem_classes="dp-about")
         with gr.Row(equal_height=False, elem_classes="dp-columns"):
-            with gr.Column(scale=0, min_width=340, elem_classes="dp-controls"):
-                first = strategy.presets[0]
+            with gr.Column(min_width=0, elem_classes="dp-ask"):
+                first = _first(strategy)
                 prompt = gr.Textbox(first.prompt, label="Prompt", lines=3, max_lines=8, elem_id=f"{name}-prompt")
                 with gr.Row():
                     run = gr.Button("Run", variant="primary", elem_id=f"{name}-run")
                     stop = gr.Button("Stop", elem_id=f"{name}-stop")
                 slot = gr.Textbox(visible=False)
+            with gr.Column(min_width=0, elem_classes="dp-right"):
+                _stage(strategy)
+            with gr.Column(min_width=0, elem_classes="dp-settings"):
+                gr.HTML("<h3 class='dp-label'>Try</h3>")
                 presets = [gr.Button(p.name, size="sm", elem_classes="dp-preset") for p in strategy.presets]
                 model = gr.Dropdown(_models(strategy), value=strategy.default_model, label="Model",
                                     allow_custom_value=True, elem_id=f"{name}-model")
                 assistant = _assistant(strategy)
                 seed = gr.Number(first.seed, label="Seed", precision=0, minimum=0, elem_id=f"{name}-seed")
                 widgets = _widgets(strategy)
-            with gr.Column(scale=1, min_width=280, elem_classes="dp-right"):
-                _stage(strategy)
     tab = Tab(strategy, page, prompt, model, assistant, seed, widgets, run)
     _wire(tab, bus, stop, slot, presets)
     return tab
+
+
+def _first(strategy: Strategy) -> Preset:
+    """What the tab shows before anything was chosen."""
+    return strategy.presets[0] if strategy.presets else Preset("", "Once upon a time,", {}, "")
 
 
 def _about(strategy: Strategy) -> str:
@@ -118,7 +125,7 @@ def _assistant(strategy: Strategy) -> Any:
 
 def _widgets(strategy: Strategy) -> dict[str, Any]:
     kinds, defaults = params_of(strategy.config), defaults_of(strategy.config)
-    first = {**defaults, **strategy.presets[0].params}
+    first = {**defaults, **_first(strategy).params}
     made = {}
     for group in ("main", *controls.GROUPS):
         names = [name for name, kind in kinds.items() if kind.group == group]
@@ -160,12 +167,12 @@ def _wire(tab: Tab, bus: Any, stop: Any, slot: Any, presets: list[Any]) -> None:
     tab.run.click(start, **options)
     tab.prompt.submit(start, **options)
     stop.click(
-        guarded(JOURNAL.cancel), slot, None, queue=False, api_visibility="private",
+        guarded(JOURNAL.cancel), slot, None, concurrency_limit=None, api_visibility="private",
         js=f"() => DP.runId('{tab.strategy.name}')",
     )
     for button, preset in zip(presets, tab.strategy.presets, strict=True):
         button.click(lambda p=preset: tab.updates(_preset_request(tab, p)), None, tab.inputs,
-                     queue=False, api_visibility="private", show_progress="hidden")
+                     concurrency_limit=None, api_visibility="private", show_progress="hidden")
 
 
 def _preset_request(tab: Tab, preset: Preset) -> DecodeRequest:

@@ -40,7 +40,8 @@
       const special = run.eos_token_ids.includes(t.id);
       const c = emitted(step, t.id);
       const say = "“" + piece(run, t.id) + "”" + (c ? ", probability " + percent(prob(c.raw_logprob)) + ", surprise " + b.toFixed(1) + " bits" : "");
-      const node = el("button", { type: "button", class: "dp-tok new" + level(b) + (special ? " special" : ""), tabindex: -1, title: say, "aria-label": say, "data-step": t.step, onclick: () => ctx.select(t.step) });
+      const node = el("span", { role: "button", class: "dp-tok new" + level(b) + (special ? " special" : ""), tabindex: -1, title: say, "aria-label": say, "data-step": t.step, onclick: () => ctx.select(t.step),
+        onkeydown: (event) => { if (event.key === "Enter" || event.key === " ") { ctx.select(t.step); event.preventDefault(); } } });
       // Line breaks are shown as a mark and then honoured; nothing of the text is ever parsed as HTML.
       text.split("\n").forEach((part, i) => { if (i) node.append(el("span", { class: "ws" }, "⏎"), "\n"); node.append(DP.visible(part)); });
       return node;
