@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from engine.strategies import greedy, sampling, speculative
+from engine.strategies import early_exit, greedy, prompt_lookup, sampling, speculative
 from engine.strategies.base import Strategy
 
 STRATEGIES: dict[str, Strategy] = {
-    module.STRATEGY.name: module.STRATEGY for module in (greedy, sampling, speculative)
+    module.STRATEGY.name: module.STRATEGY
+    for module in (greedy, sampling, speculative, prompt_lookup, early_exit)
 }

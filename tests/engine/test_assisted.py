@@ -22,10 +22,11 @@ PROCESSORS = [
     {"no_repeat_ngram_size": 2, "bad_words_ids": [[9], [17, 33]]},
     {"repetition_penalty": 1.2, "min_new_tokens": 6, "suppress_tokens": [40], "forced_eos_token_id": 2},
 ]
+# The pad id is kept out: once it was generated, 5.23's draft takes it for padding and masks it.
 SAMPLED = [
-    {"top_k": 0},
-    {"top_k": 20, "temperature": 0.7, "repetition_penalty": 1.2},
-    {"top_k": 0, "top_p": 0.9, "temperature": 1.4},
+    {"top_k": 0, "suppress_tokens": [0]},
+    {"top_k": 20, "temperature": 0.7, "repetition_penalty": 1.2, "suppress_tokens": [0]},
+    {"top_k": 0, "top_p": 0.9, "temperature": 1.4, "suppress_tokens": [0]},
 ]
 
 
@@ -126,5 +127,62 @@ def test_sampled_rounds_and_tokens_are_those_of_transformers(processors, seed):
     trace = finish("speculative", drafts | processors | {"max_new_tokens": 24, "do_sample": True},
                    assistant=LoadedModel(copy.deepcopy(model), None, "draft"), seed=seed)
     tokens, native = native_rounds(seed, drafts, model, do_sample=True, max_new_tokens=24, **processors)
+    assert list(trace.outputs[0].token_ids) == tokens
+    assert rounds(trace) == native
+
+
+@pytest.mark.parametrize("ngram", [1, 2, 3])
+@pytest.mark.parametrize("processors", PROCESSORS)
+@pytest.mark.parametrize("name", ["llama", "gpt2"])
+def test_greedy_prompt_lookup_is_that_of_transformers(name, processors, ngram):
+    lookup = {"prompt_lookup_num_tokens": 4, "max_matching_ngram_size": ngram}
+    params = lookup | processors | {"max_new_tokens": 40}
+    trace = finish("prompt_lookup", params, model=golden_model(name))
+    tokens, native = native_rounds(0, {}, name=name, do_sample=False, **params)
+    assert list(trace.outputs[0].token_ids) == tokens
+    assert rounds(trace) == native
+    plain = finish("greedy", processors | {"max_new_tokens": 40}, model=golden_model(name))
+    assert trace.outputs[0].token_ids == plain.outputs[0].token_ids
+
+
+def test_prompt_lookup_says_where_it_copied_from():
+    trace = finish("prompt_lookup", {"prompt_lookup_num_tokens": 4, "max_new_tokens": 40})
+    matches = [(step, step.detail.match) for step in trace.steps if step.detail.match]
+    assert matches
+    for step, (size, start, copied) in matches:
+        text = [*PROMPT, *trace.outputs[0].token_ids[: step.keep]]
+        assert text[start : start + size] == text[-size:]
+        drafted = [token.token_id for token in step.detail.tokens]
+        assert drafted == text[start + size : start + size + copied]
+
+
+def test_prompt_lookup_drafts_with_sampling_and_a_repetition_penalty():
+    params = {"prompt_lookup_num_tokens": 4, "max_new_tokens": 20, "do_sample": True,
+              "repetition_penalty": 1.2, "top_k": 50, "suppress_tokens": [2]}
+    ours = finish("prompt_lookup", params)
+    assert sum(step.detail.draft_length for step in ours.steps) > 0
+    _, native = native_rounds(0, {}, **params)
+    assert sum(drafted for drafted, _ in native) == 0
+
+
+@pytest.mark.parametrize("layer", [1, 3, 5])
+@pytest.mark.parametrize("processors", PROCESSORS)
+def test_greedy_early_exit_is_that_of_transformers(processors, layer):
+    drafts = {"num_assistant_tokens": 4, "num_assistant_tokens_schedule": "heuristic_transient",
+              "assistant_confidence_threshold": 0.3}
+    params = processors | {"max_new_tokens": 30, "assistant_early_exit": layer}
+    trace = finish("early_exit", drafts | params)
+    tokens, native = native_rounds(0, drafts, do_sample=False, **params)
+    assert list(trace.outputs[0].token_ids) == tokens
+    assert rounds(trace) == native
+    assert {step.detail.exit_layer for step in trace.steps} == {layer}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sampled_early_exit_is_that_of_transformers(seed):
+    drafts = {"num_assistant_tokens": 4, "assistant_confidence_threshold": 0.0}
+    params = SAMPLED[1] | {"max_new_tokens": 24, "assistant_early_exit": 4, "do_sample": True}
+    trace = finish("early_exit", drafts | params, seed=seed)
+    tokens, native = native_rounds(seed, drafts, **params)
     assert list(trace.outputs[0].token_ids) == tokens
     assert rounds(trace) == native

@@ -1,0 +1,56 @@
+"""Self-speculative decoding: the model's own first layers draft for the whole of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from engine.drafting import DraftModelParams, select
+from engine.errors import ParameterError
+from engine.loops.assisted import assisted_loop
+from engine.loops.draft_assistant import EarlyExitDrafter
+from engine.lossless import aftermath
+from engine.params import Integer, param
+from engine.strategies.base import Context, Strategy
+
+
+@dataclass(frozen=True, kw_only=True)
+class EarlyExitConfig(DraftModelParams):
+    """After which layer the draft leaves."""
+
+    assistant_early_exit: int = param(
+        Integer(label="Exit layer", minimum=1, maximum=256, slider_maximum=15,
+                help="Layers that run before the draft leaves through the final norm and head."),
+        4,
+    )
+
+
+def prepare(context: Context) -> dict[str, Any]:
+    """Hand the loop a drafter made of the target's first layers."""
+    target, layer = context.target, context.config.assistant_early_exit
+    if target.is_encoder_decoder or layer >= target.layers:
+        allowed = (
+            "early exit works with decoder-only models"
+            if target.is_encoder_decoder
+            else f"it must be from 1 to {target.layers - 1}: {target.name} has {target.layers} layers"
+        )
+        raise ParameterError("assistant_early_exit", layer, allowed)
+    return {"make_drafter": EarlyExitDrafter, "after": aftermath(context.config)}
+
+
+STRATEGY = Strategy(
+    name="early_exit",
+    title="Early exit (self-speculation)",
+    family="drafting",
+    summary=(
+        "The model drafts for itself: its first layers guess, leaving through the final norm and "
+        "head, and the whole model checks the guesses in one pass. It pays when early layers often "
+        "know the next token already, as in models trained for it (LayerSkip)."
+    ),
+    paper="Elhoushi et al. 2024, arXiv 2404.16710",
+    config=EarlyExitConfig,
+    loop=assisted_loop,
+    generate_kwargs=select,
+    prepare=prepare,
+    visuals=("draft_timeline", "candidates", "xray"),
+)

@@ -1,0 +1,52 @@
+"""Prompt lookup decoding: draft by copying from the text itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from engine.drafting import DraftingParams, select
+from engine.loops.assisted import assisted_loop
+from engine.loops.draft_prompt_lookup import PromptLookupDrafter
+from engine.lossless import aftermath
+from engine.params import Integer, param
+from engine.strategies.base import Context, Strategy
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromptLookupConfig(DraftingParams):
+    """How much is copied, and how much must match."""
+
+    prompt_lookup_num_tokens: int = param(
+        Integer(label="Copied tokens", minimum=1, maximum=64, slider_maximum=24,
+                help="Tokens to copy from where the last n-gram was seen before."),
+        10,
+    )
+    max_matching_ngram_size: int = param(
+        Integer(label="Longest n-gram", minimum=1, maximum=16,
+                help="Match the last n tokens, from this n down to 1."),
+        2,
+    )
+
+
+def prepare(context: Context) -> dict[str, Any]:
+    """Hand the loop a drafter that needs no model."""
+    return {"make_drafter": PromptLookupDrafter, "after": aftermath(context.config)}
+
+
+STRATEGY = Strategy(
+    name="prompt_lookup",
+    title="Prompt lookup",
+    family="drafting",
+    summary=(
+        "No draft model at all: find where the last few tokens occurred before and propose what "
+        "followed them there. It shines where the output repeats the input (summaries, edits, "
+        "names, code) and costs next to nothing where it does not."
+    ),
+    paper="Saxena 2023, github.com/apoorvumang/prompt-lookup-decoding; cf. Yang et al. 2023, arXiv 2304.04487",
+    config=PromptLookupConfig,
+    loop=assisted_loop,
+    generate_kwargs=select,
+    prepare=prepare,
+    visuals=("draft_timeline", "candidates", "xray"),
+)
