@@ -95,6 +95,53 @@ class DraftToken:
 
 
 @dataclass(frozen=True, slots=True)
+class Parting:
+    """The first place where an assisted text leaves the target's own greedy path."""
+
+    position: int
+    """New token that differs, 0 is the first."""
+    emitted_id: int
+    expected_id: int
+    emitted_logit: float
+    expected_logit: float
+    gap: float
+    """expected_logit minus emitted_logit."""
+    near_tie: bool
+    """The gap is within the rounding of the model's number format."""
+
+
+@dataclass(frozen=True, slots=True)
+class DistributionCheck:
+    """Observed counts of sampled tokens against the target's exact distribution."""
+
+    length: int
+    """Tokens looked at: 1 is the first token, 2 the first two together."""
+    runs: int
+    chi_square: float
+    degrees: int
+    p_value: float
+    """Probability of a chi-square at least this large when the distributions are the same."""
+    bins: tuple[tuple[tuple[int, ...], int, float], ...]
+    """(token ids, observed count, expected count); the bin without ids holds all the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class DraftReport:
+    """What was measured after an assisted run had ended; part of its last step."""
+
+    checked: int
+    """New tokens compared with the target's own greedy choice; 0 when sampling."""
+    parting: Parting | None
+    check_s: float
+    plain_tokens: int
+    """Tokens the plain run made; 0 when none was made."""
+    plain_s: float
+    plain_identical: bool | None
+    """Greedy: whether the plain run made the same tokens."""
+    distributions: tuple[DistributionCheck, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class DraftDetail:
     """One round of drafting and verification."""
 
@@ -105,7 +152,7 @@ class DraftDetail:
     tokens: tuple[DraftToken, ...]
     final_token_id: int
     final_source: str
-    """resampled, bonus or target."""
+    """resampled, bonus, target (its own choice), or ended (the text ended inside the draft)."""
     residual: tuple[tuple[int, float], ...]
     """Top of the distribution the final token came from: (token_id, probability)."""
     draft_forwards: int
@@ -122,6 +169,8 @@ class DraftDetail:
     exit_layer: int | None = None
     drafter: str = ""
     """assistant, prompt_lookup, early_exit or universal."""
+    report: DraftReport | None = None
+    """On the last round only: is the output the target's own, and what did it cost."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,9 @@ def assisted_loop(
     Returns:
         (1, length + new) ids.
     """
-    context = RunContext(model, input_ids, logits_processor, generation_config, generator)
+    context = RunContext(
+        model, input_ids, logits_processor, generation_config, generator, stopping_criteria
+    )
     drafter = make_drafter(context)
     target = TargetForward(model, model_kwargs)
     prompt_length, index = input_ids.shape[1], 0

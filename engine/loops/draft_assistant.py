@@ -47,7 +47,7 @@ class AssistantDrafter(Drafter):
     def draft(self, input_ids: torch.Tensor) -> Draft:
         """Return up to ``num_assistant_tokens`` tokens, one fewer than the budget at most."""
         room = self.context.max_length - input_ids.shape[1] - 1
-        limit = min(self.schedule.length, room)
+        limit = min(self.schedule.length, room, self.forward.room(input_ids.shape[1]))
         before, ids, rows = self.forward.passes, input_ids, []
         stop = "all that was asked for" if limit == self.schedule.length else "the token budget"
         while len(rows) < limit:

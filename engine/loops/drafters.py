@@ -55,6 +55,7 @@ class RunContext:
     processors: Any
     generation_config: Any
     generator: torch.Generator
+    stopping: Any = ()
 
     @property
     def do_sample(self) -> bool:
@@ -137,6 +138,11 @@ class CachedForward:
         self.known = ids
         self.passes += 1
         return outputs.logits[:, -1].to(dtype=torch.float32, copy=True)
+
+    def room(self, length: int) -> int:
+        """Return how many tokens fit after ``length`` of them in the positions the model knows."""
+        config = self.model.config.get_text_config(decoder=True)
+        return max(0, getattr(config, "max_position_embeddings", 2**31) - length)
 
     def _rewind(self, ids: list[int]) -> None:
         """Drop the cached positions that do not belong to ``ids``; keep at least one to compute."""

@@ -35,7 +35,7 @@ def prepare(context: Context) -> dict[str, Any]:
             else f"it must be from 1 to {target.layers - 1}: {target.name} has {target.layers} layers"
         )
         raise ParameterError("assistant_early_exit", layer, allowed)
-    return {"make_drafter": EarlyExitDrafter, "after": aftermath(context.config)}
+    return {"make_drafter": EarlyExitDrafter, "after": aftermath(context.config, EarlyExitDrafter)}
 
 
 STRATEGY = Strategy(

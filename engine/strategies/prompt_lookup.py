@@ -31,7 +31,7 @@ class PromptLookupConfig(DraftingParams):
 
 def prepare(context: Context) -> dict[str, Any]:
     """Hand the loop a drafter that needs no model."""
-    return {"make_drafter": PromptLookupDrafter, "after": aftermath(context.config)}
+    return {"make_drafter": PromptLookupDrafter, "after": aftermath(context.config, PromptLookupDrafter)}
 
 
 STRATEGY = Strategy(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from engine.lossless import aftermath
 from engine.loops.assisted import assisted_loop
 from engine.loops.draft_assistant import AssistantDrafter
+from engine.loops.drafters import RunContext
+from engine.lossless import aftermath
 from engine.strategies.base import Context, Preset, Strategy
 from engine.drafting import DraftModelParams, same_tokenizer, select
 
@@ -21,10 +22,11 @@ def prepare(context: Context) -> dict[str, Any]:
     """Hand the loop a drafter that uses the assistant."""
     same_tokenizer(context.target, context.assistant)
     model = context.assistant.model
-    return {
-        "make_drafter": lambda run: AssistantDrafter(run, model),
-        "after": aftermath(context.config),
-    }
+
+    def make(run: RunContext) -> AssistantDrafter:
+        return AssistantDrafter(run, model)
+
+    return {"make_drafter": make, "after": aftermath(context.config, make)}
 
 
 STRATEGY = Strategy(

@@ -1,0 +1,54 @@
+"""Universal assisted decoding: the draft model may have another tokenizer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from engine.drafting import DraftModelParams, select
+from engine.errors import ModelError
+from engine.loops.assisted import assisted_loop
+from engine.loops.draft_universal import IntersectionDrafter, ReencodingDrafter, UniversalDrafter
+from engine.loops.drafters import RunContext
+from engine.lossless import aftermath
+from engine.strategies.base import Context, Strategy
+
+
+@dataclass(frozen=True, kw_only=True)
+class UniversalAssistedConfig(DraftModelParams):
+    """Draft tokens are counted in the draft's own vocabulary."""
+
+
+def prepare(context: Context) -> dict[str, Any]:
+    """Choose the variant: re-encoding when greedy, vocabulary intersection when sampling."""
+    target, assistant = context.target, context.assistant
+    if target.tokenizer is None or assistant.tokenizer is None:
+        raise ModelError("universal_assisted needs the tokenizers of both models.")
+    if target.is_encoder_decoder or assistant.is_encoder_decoder:
+        raise ModelError("universal_assisted works with decoder-only models.")
+    drafter = IntersectionDrafter if context.config.do_sample else ReencodingDrafter
+
+    def make(run: RunContext) -> UniversalDrafter:
+        return drafter(run, target, assistant)
+
+    return {"make_drafter": make, "after": aftermath(context.config, make)}
+
+
+STRATEGY = Strategy(
+    name="universal_assisted",
+    title="Universal assisted",
+    family="drafting",
+    summary=(
+        "Speculative decoding with a draft model that cuts text into other tokens. Greedy: the "
+        "draft's text is encoded again for the target and aligned with what is there. Sampling: the "
+        "draft proposes only tokens both vocabularies have, so p and q can be compared."
+    ),
+    paper="Timor et al. 2025, arXiv 2502.05202",
+    config=UniversalAssistedConfig,
+    loop=assisted_loop,
+    generate_kwargs=select,
+    prepare=prepare,
+    visuals=("draft_timeline", "candidates", "xray"),
+    assistant="any_tokenizer",
+    default_assistant="foreign-draft",
+)

@@ -1,0 +1,253 @@
+"""The drafters by themselves: isolation, tokenizers, the universal variants, exact distributions."""
+
+from __future__ import annotations
+
+import copy
+from functools import cache, partial
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from engine.errors import EngineError
+from engine.loops.draft_assistant import first_layers
+from engine.loops.draft_universal import IntersectionDrafter, longest_run, shared_tokens
+from engine.loops.drafters import RunContext
+from engine.lossless import sample_tokens
+from engine.models import LoadedModel
+from tests.engine.test_assisted import PROMPT, finish, native_rounds, rounds
+from tests.tiny import fresh_model, golden_model, set_weights
+
+TEXT = (
+    "the little bear saw a red ball in the green garden and the little bird saw the bear "
+    "so they ran and ran to the old tree near the house where a small cat sat in the sun "
+) * 3
+
+
+def make_tokenizer(size: int, text: str = TEXT) -> Any:
+    """Return a byte-level BPE tokenizer with ``size`` entries trained on ``text``."""
+    raw = Tokenizer(models.BPE())
+    raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    raw.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=size, special_tokens=["<pad>", "<s>", "</s>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet() if size > 260 else [],
+    )
+    raw.train_from_iterator([text], trainer)
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=raw, bos_token="<s>", eos_token="</s>", pad_token="<pad>"
+    )
+
+
+def tiny(vocab: int, layers: int, seed: int) -> Any:
+    """Return a tiny Llama."""
+    config = transformers.LlamaConfig(
+        vocab_size=vocab, hidden_size=32, intermediate_size=64, num_hidden_layers=layers,
+        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=256,
+        bos_token_id=1, eos_token_id=2, pad_token_id=0, tie_word_embeddings=False,
+    )
+    model = transformers.LlamaForCausalLM(config).eval()
+    set_weights(model, 0.4, seed)
+    return model
+
+
+@cache
+def foreign_pair() -> tuple[LoadedModel, LoadedModel]:
+    """Return a target and a draft whose tokenizers differ."""
+    ours, theirs = make_tokenizer(70), make_tokenizer(48)
+    return (
+        LoadedModel(tiny(len(ours), 3, 1), ours, "target"),
+        LoadedModel(tiny(len(theirs), 1, 4), theirs, "foreign"),
+    )
+
+
+def weights(model: Any) -> dict[str, torch.Tensor]:
+    """Return a copy of every parameter."""
+    return {name: p.clone() for name, p in model.named_parameters()}
+
+
+def unchanged(model: Any, before: dict[str, torch.Tensor]) -> bool:
+    """Return whether a model still has exactly these parameters."""
+    now = dict(model.named_parameters())
+    return now.keys() == before.keys() and all(torch.equal(now[n], before[n]) for n in before)
+
+
+def test_first_layers_is_a_view_that_leaves_the_model_alone():
+    model = fresh_model("gpt2")
+    ids = torch.tensor([PROMPT])
+    with torch.no_grad():
+        whole = model(ids).logits
+        short = first_layers(model, 2)
+        early = short(ids).logits
+        hidden = model(ids, output_hidden_states=True).hidden_states[2]
+        expected = model.lm_head(model.transformer.ln_f(hidden))
+        assert torch.equal(model(ids).logits, whole)
+    assert torch.allclose(early, expected, atol=1e-5)
+    assert len(model.transformer.h) == 4
+    assert next(short.parameters()).data_ptr() == next(model.parameters()).data_ptr()
+
+
+def test_an_error_in_an_early_exit_run_leaves_every_layer_in_place():
+    loaded = LoadedModel(fresh_model("llama"), None, "whole")
+    layers = loaded.model.config.num_hidden_layers
+    before = finish("greedy", {"max_new_tokens": 8}, model=loaded).outputs
+    calls = []
+
+    def breaks(batch: int, ids: torch.Tensor) -> list[int]:
+        calls.append(batch)
+        if len(calls) > 4:
+            raise RuntimeError
+        return list(range(97))
+
+    with pytest.raises(EngineError):
+        finish("early_exit", {"assistant_early_exit": 2, "max_new_tokens": 20,
+                              "prefix_allowed_tokens_fn": breaks}, model=loaded)
+    assert loaded.model.config.num_hidden_layers == layers == len(loaded.model.model.layers)
+    assert not loaded.lock.locked()
+    assert finish("greedy", {"max_new_tokens": 8}, model=loaded).outputs == before
+
+
+@pytest.mark.parametrize("layer", [6, 7, 250])
+def test_an_exit_layer_the_model_does_not_have_is_refused(layer):
+    with pytest.raises(EngineError, match="from 1 to 5"):
+        finish("early_exit", {"assistant_early_exit": layer})
+
+
+@pytest.mark.parametrize("strategy", ["speculative", "prompt_lookup", "early_exit"])
+def test_guidance_with_a_drafter_is_refused(strategy):
+    with pytest.raises(EngineError, match="guidance"):
+        finish(strategy, {"guidance_scale": 2.0}, assistant=golden_model("llama_draft"))
+
+
+def test_draft_settings_given_as_parameters_take_effect():
+    lengths = {}
+    for asked in (1, 3):
+        trace = finish("speculative", {"num_assistant_tokens": asked, "max_new_tokens": 12,
+                       "assistant_confidence_threshold": 0.0}, assistant=golden_model("llama_draft"))
+        lengths[asked] = max(step.detail.draft_length for step in trace.steps)
+    assert lengths == {1: 1, 3: 3}
+
+
+def test_scikit_learn_makes_no_difference(monkeypatch):
+    from transformers.generation import candidate_generator
+
+    params = {"num_assistant_tokens": 5, "max_new_tokens": 24}
+    without = finish("speculative", params, assistant=golden_model("llama_draft"))
+    monkeypatch.setattr(candidate_generator, "is_sklearn_available", lambda: True)
+    with_it = finish("speculative", params, assistant=golden_model("llama_draft"))
+    assert rounds(without) == rounds(with_it)
+    assert without.outputs == with_it.outputs
+
+
+def test_tokenizers_of_equal_size_are_told_apart_by_content():
+    ours = make_tokenizer(48)
+    theirs = make_tokenizer(48, "zebras quickly jump over vexing wizards, quartz fjords and yaks! " * 5)
+    assert len(ours) == len(theirs)
+    target = LoadedModel(tiny(48, 2, 1), ours, "target")
+    draft = LoadedModel(tiny(48, 1, 2), theirs, "other")
+    with pytest.raises(EngineError, match="tokenizers differ from id"):
+        finish("speculative", {}, model=target, assistant=draft, input_ids=[5, 6, 7])
+    trace = finish("universal_assisted", {"max_new_tokens": 10}, model=target, assistant=draft,
+                   input_ids=[5, 6, 7])
+    plain = finish("greedy", {"max_new_tokens": 10}, model=target, input_ids=[5, 6, 7])
+    assert trace.outputs[0].token_ids == plain.outputs[0].token_ids
+
+
+def test_longest_run_is_the_first_of_the_longest():
+    assert longest_run([1, 2, 3, 4], [9, 2, 3, 8]) == (1, 1, 2)
+    assert longest_run([5, 6, 5, 6], [5, 6]) == (0, 0, 2)
+    assert longest_run([1], [2]) is None
+
+
+@pytest.mark.parametrize(
+    "processors", [{}, {"repetition_penalty": 1.3}, {"no_repeat_ngram_size": 3, "temperature": 1.0}]
+)
+def test_greedy_universal_rounds_and_tokens_are_those_of_transformers(processors):
+    target, draft = foreign_pair()
+    prompt = target.tokenizer("the little bear saw a red ball in the garden")["input_ids"]
+    # With a long lookbehind 5.23 re-encodes the whole text, too; a short one can leave rejected
+    # draft tokens in what the draft reads.
+    drafts = {"num_assistant_tokens": 4, "num_assistant_tokens_schedule": "heuristic_transient",
+              "assistant_confidence_threshold": 0.0}
+    params = processors | {"max_new_tokens": 24, "suppress_tokens": [0, 1]}
+    trace = finish("universal_assisted", drafts | params, model=target, assistant=draft, input_ids=prompt)
+    tokens, native = native_rounds(
+        0, drafts | {"target_lookbehind": 10_000}, copy.deepcopy(draft.model), prompt=prompt,
+        target=copy.deepcopy(target.model), do_sample=False, tokenizer=target.tokenizer,
+        assistant_tokenizer=draft.tokenizer, **params,
+    )
+    assert list(trace.outputs[0].token_ids) == tokens
+    assert rounds(trace) == native
+    plain = finish("greedy", params, model=target, input_ids=prompt)
+    assert trace.outputs[0].token_ids == plain.outputs[0].token_ids
+
+
+def test_shared_tokens_stand_for_the_same_text():
+    target, draft = foreign_pair()
+    pairs = shared_tokens(target, draft)
+    assert len(pairs) > 20
+    assert all(target.pieces[ours] == draft.pieces[theirs] for ours, theirs in pairs.items())
+
+
+def test_universal_sampling_has_the_targets_distribution_and_leaves_the_draft_alone():
+    target, draft = foreign_pair()
+    prompt = target.tokenizer("the little bear saw a")["input_ids"]
+    before = weights(draft.model)
+    exact = first_token(target, prompt)
+    ours = torch.zeros(target.vocab_size)
+    runs = 1500
+    context = sampling_context(target.model, prompt, num_assistant_tokens=3)
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(runs):
+        make = partial(IntersectionDrafter, target=target, assistant=draft)
+        ours[sample_tokens(context, {}, make, generator, 1)[0]] += 1
+    noise = expected_noise(exact, runs)
+    assert variation(ours / runs, exact) < 1.6 * noise
+    assert unchanged(draft.model, before)
+
+    theirs = torch.zeros(target.vocab_size)
+    broken = copy.deepcopy(draft.model)
+    broken.generation_config.num_assistant_tokens = 3
+    broken.generation_config.assistant_confidence_threshold = 0.0
+    shapes = weights(broken)
+    for seed in range(60):
+        torch.manual_seed(seed)
+        ids = torch.tensor([prompt])
+        out = target.model.generate(
+            ids, attention_mask=torch.ones_like(ids), assistant_model=broken, do_sample=True, top_k=0,
+            tokenizer=target.tokenizer, assistant_tokenizer=draft.tokenizer, max_new_tokens=4,
+        )
+        theirs[out[0, len(prompt)]] += 1
+    assert variation(theirs / 60, exact) > 2 * expected_noise(exact, 60)
+    assert not unchanged(broken, shapes)
+
+
+def sampling_context(model: Any, prompt: list[int], **settings: Any) -> RunContext:
+    """Return the context of a sampled run without processors."""
+    config = transformers.GenerationConfig(
+        do_sample=True, max_length=len(prompt) + 12, num_assistant_tokens_schedule="constant",
+        assistant_confidence_threshold=0.0, **settings,
+    )
+    config._eos_token_tensor = None
+    return RunContext(model, torch.tensor([prompt]), [], config, torch.Generator())
+
+
+def first_token(loaded: LoadedModel, prompt: list[int]) -> torch.Tensor:
+    """Return the model's exact distribution of the first token, (vocab,)."""
+    with torch.no_grad():
+        return loaded.model(torch.tensor([prompt])).logits[0, -1].softmax(-1)
+
+
+def variation(a: torch.Tensor, b: torch.Tensor) -> float:
+    """Return the total variation distance."""
+    return float((a - b).abs().sum() / 2)
+
+
+def expected_noise(p: torch.Tensor, runs: int) -> float:
+    """Return the total variation that ``runs`` draws of p itself show on average."""
+    generator = torch.Generator().manual_seed(1)
+    draws = [torch.multinomial(p, runs, replacement=True, generator=generator) for _ in range(20)]
+    counts = [torch.bincount(d, minlength=len(p)) / runs for d in draws]
+    return sum(variation(c, p) for c in counts) / len(counts)
