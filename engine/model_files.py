@@ -34,15 +34,17 @@ def resolve(name: str) -> tuple[str, str | None]:
     Raises:
         ModelError: the name is not allowed, or the model cannot be found or fetched.
     """
-    if name in CATALOGUE and CATALOGUE[name].embedded:
+    known = isinstance(name, str) and name in CATALOGUE
+    if known and CATALOGUE[name].embedded:
         folder = MODEL_DIR / name
         if not (folder / "config.json").is_file():
             raise ModelError(f"The embedded model {name} is not in this installation.")
         return str(folder.resolve()), None
-    if _HUB_ID.match(name) and ".." not in name:
-        return _fetch(name)
-    if not SETTINGS.public and Path(name).is_absolute() and (Path(name) / "config.json").is_file():
-        return str(Path(name).resolve()), None
+    text = name if isinstance(name, str) else ""
+    if _HUB_ID.match(text) and ".." not in name:
+        return _fetch(text)
+    if not SETTINGS.public and Path(text).is_absolute() and (Path(text) / "config.json").is_file():
+        return str(Path(text).resolve()), None
     raise ModelError(
         f"model = {shown(name)} is not allowed: it must be a name of the catalogue"
         f" ({', '.join(e.name for e in CATALOGUE.values() if e.embedded)}), a hub id like"

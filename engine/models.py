@@ -203,7 +203,10 @@ def _load(name: str, device: str, dtype: str, quantization: str | None) -> Loade
         AutoModelForSeq2SeqLM,
         AutoTokenizer,
         BitsAndBytesConfig,
+        logging,
     )
+
+    logging.disable_progress_bar()
 
     started = time.perf_counter()
     folder, revision = model_files.resolve(name)

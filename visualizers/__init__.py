@@ -6,6 +6,15 @@ here that states the same facts as a table (and a Plotly figure where one is dra
 
 from __future__ import annotations
 
+from visualizers import distribution
 from visualizers.base import Visual
 
-VISUALS: dict[str, Visual] = {}
+VISUALS: dict[str, Visual] = {
+    visual.name: visual
+    for visual in (
+        Visual("candidates", "Candidates of this step", distribution.candidates),
+        Visual("xray", "Processor X-ray", distribution.xray),
+        Visual("draw", "The draw", distribution.draw),
+        Visual("chart", "Surprise and entropy over the text", distribution.chart),
+    )
+}

@@ -28,6 +28,7 @@ window.DP = (() => {
     if (!text) return;
     const message = JSON.parse(text);
     if (message.kind === "start") begin(message);
+    if (message.kind === "fail" && !runs.has(message.run)) return refuse(message);
     const run = runs.get(message.run);
     if (!run) return;
     if (message.kind === "state") { restore(run, message); return draw(run); }
@@ -43,6 +44,16 @@ window.DP = (() => {
     runs.set(run.id, run);
     current.set(message.strategy, run.id);
     while (runs.size > 24) runs.delete(runs.keys().next().value);
+  }
+  // A request that never started leaves what was drawn before in place and says why.
+  function refuse(message) {
+    if (!current.has(message.strategy)) {
+      begin(message);
+      Object.assign(runs.get(message.run), { status: "failed", config: {}, model: {}, eos_token_ids: [], prompt_ids: [] });
+    }
+    const run = runs.get(current.get(message.strategy));
+    run.error = message.error;
+    draw(run);
   }
   function apply(run, message) {
     if (message.kind === "start") { Object.assign(run, message.header); run.pieces = { ...message.header.pieces }; run.link = message.link; history.replaceState(null, "", message.link); }

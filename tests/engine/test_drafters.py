@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from functools import cache, partial
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers.generation import candidate_generator
 
 from engine.errors import EngineError
 from engine.loops.draft_assistant import first_layers
@@ -38,6 +40,16 @@ def make_tokenizer(size: int, text: str = TEXT) -> Any:
     raw.train_from_iterator([text], trainer)
     return transformers.PreTrainedTokenizerFast(
         tokenizer_object=raw, bos_token="<s>", eos_token="</s>", pad_token="<pad>"
+    )
+
+
+def renumbered(tokenizer: Any, new_ids: list[int]) -> Any:
+    """Return a tokenizer that cuts text alike and numbers its tokens differently."""
+    spec = json.loads(tokenizer.backend_tokenizer.to_str())
+    spec["model"]["vocab"] = {token: new_ids[i] for token, i in spec["model"]["vocab"].items()}
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer.from_str(json.dumps(spec)),
+        bos_token="<s>", eos_token="</s>", pad_token="<pad>",
     )
 
 
@@ -131,8 +143,6 @@ def test_draft_settings_given_as_parameters_take_effect():
 
 
 def test_scikit_learn_makes_no_difference(monkeypatch):
-    from transformers.generation import candidate_generator
-
     params = {"num_assistant_tokens": 5, "max_new_tokens": 24}
     without = finish("speculative", params, assistant=golden_model("llama_draft"))
     monkeypatch.setattr(candidate_generator, "is_sklearn_available", lambda: True)
@@ -161,27 +171,64 @@ def test_longest_run_is_the_first_of_the_longest():
     assert longest_run([1], [2]) is None
 
 
-@pytest.mark.parametrize(
-    "processors", [{}, {"repetition_penalty": 1.3}, {"no_repeat_ngram_size": 3, "temperature": 1.0}]
-)
-def test_greedy_universal_rounds_and_tokens_are_those_of_transformers(processors):
-    target, draft = foreign_pair()
+UNIVERSAL = {"num_assistant_tokens": 4, "num_assistant_tokens_schedule": "heuristic_transient",
+             "assistant_confidence_threshold": 0.0}
+
+
+def universal_rounds(target: LoadedModel, draft: LoadedModel, processors: dict[str, Any]) -> Any:
+    """Return (tokens, rounds) of ours and of transformers, which re-encodes the whole text."""
     prompt = target.tokenizer("the little bear saw a red ball in the garden")["input_ids"]
-    # With a long lookbehind 5.23 re-encodes the whole text, too; a short one can leave rejected
-    # draft tokens in what the draft reads.
-    drafts = {"num_assistant_tokens": 4, "num_assistant_tokens_schedule": "heuristic_transient",
-              "assistant_confidence_threshold": 0.0}
     params = processors | {"max_new_tokens": 24, "suppress_tokens": [0, 1]}
-    trace = finish("universal_assisted", drafts | params, model=target, assistant=draft, input_ids=prompt)
-    tokens, native = native_rounds(
-        0, drafts | {"target_lookbehind": 10_000}, copy.deepcopy(draft.model), prompt=prompt,
+    trace = finish("universal_assisted", UNIVERSAL | params, model=target, assistant=draft,
+                   input_ids=prompt)
+    native = native_rounds(
+        0, UNIVERSAL | {"target_lookbehind": 10_000}, copy.deepcopy(draft.model), prompt=prompt,
         target=copy.deepcopy(target.model), do_sample=False, tokenizer=target.tokenizer,
         assistant_tokenizer=draft.tokenizer, **params,
     )
-    assert list(trace.outputs[0].token_ids) == tokens
-    assert rounds(trace) == native
     plain = finish("greedy", params, model=target, input_ids=prompt)
     assert trace.outputs[0].token_ids == plain.outputs[0].token_ids
+    return (list(trace.outputs[0].token_ids), rounds(trace)), native
+
+
+PENALTIES = [{}, {"repetition_penalty": 1.3}, {"no_repeat_ngram_size": 3}]
+
+
+@pytest.mark.parametrize("processors", PENALTIES)
+def test_greedy_universal_rounds_are_those_of_transformers_where_tokens_correspond(processors):
+    ours = make_tokenizer(70)
+    target = LoadedModel(tiny(70, 3, 3), ours, "target")
+    # A slightly disturbed copy of the target under renumbered ids: it is right now and then.
+    shift = torch.tensor([0, 1, 2, *range(4, 70), 3])
+    model = copy.deepcopy(target.model)
+    model.resize_token_embeddings(72, mean_resizing=False)
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for name in ("get_input_embeddings", "get_output_embeddings"):
+            old = getattr(target.model, name)().weight
+            new = getattr(model, name)().weight
+            new[shift] = old + 0.05 * torch.randn_like(old)
+    draft = LoadedModel(model, renumbered(ours, shift.tolist()), "renumbered")
+    mine, native = universal_rounds(target, draft, processors)
+    assert mine == native
+    assert any(emitted > 1 for _, emitted in mine[1])
+
+
+@pytest.mark.parametrize("processors", PENALTIES)
+def test_greedy_universal_rounds_are_those_of_transformers_without_its_stale_cache(
+    processors, monkeypatch
+):
+    """5.23 keeps cached positions of rejected drafts when one token becomes several."""
+    target, draft = foreign_pair()
+    mine, stale = universal_rounds(target, draft, processors)
+    assert mine[0] == stale[0]
+    generator = candidate_generator.AssistedCandidateGeneratorDifferentTokenizers
+    monkeypatch.setattr(
+        generator, "_update_past_and_masks",
+        lambda self, *args, **kwargs: self.assistant_kwargs.pop("past_key_values", None),
+    )
+    mine, native = universal_rounds(target, draft, processors)
+    assert mine == native
 
 
 def test_shared_tokens_stand_for_the_same_text():

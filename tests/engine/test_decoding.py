@@ -1,0 +1,210 @@
+"""The contract of decode(): events, cancelling, errors, isolation, limits."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+import torch
+
+from engine import DecodeRequest, LoadedModel, decode
+from engine.events import Failed, Finished, Started, StepRecorded, TextDelta
+from engine.streamer import Cancelled, QueueStreamer
+from engine.strategies import STRATEGIES
+from engine.trace import replay_ids
+from tests.tiny import fresh_model, golden_model
+
+PROMPT = [5, 9, 11, 4]
+
+
+def request(strategy="sampling", model=None, **params):
+    return DecodeRequest(strategy, model or golden_model("llama"), input_ids=PROMPT,
+                         params={"max_new_tokens": 8, **params}, seed=1)
+
+
+def test_events_come_in_order_and_replay_to_the_output():
+    events = list(decode(request(num_return_sequences=2)))
+    assert isinstance(events[0], Started)
+    assert isinstance(events[-1], Finished)
+    trace = events[-1].trace
+    assert tuple(e.step for e in events if isinstance(e, StepRecorded)) == trace.steps
+    for number, output in enumerate(trace.outputs):
+        assert replay_ids(trace.steps_of(number)) == list(output.token_ids)
+        text = ""
+        for e in events:
+            if isinstance(e, TextDelta) and e.sequence == number:
+                text = text[: e.keep_chars] + e.text
+        assert text == output.text
+    assert sum(step.forward_passes for step in trace.steps) == 8
+
+
+def test_every_named_token_has_a_piece_before_it_is_needed():
+    known = set()
+    for event in decode(request()):
+        if isinstance(event, Started):
+            known |= set(event.header.pieces)
+        if isinstance(event, StepRecorded):
+            known |= set(event.pieces)
+            assert {c.token_id for c in event.step.candidates} <= known
+
+
+class Broken(torch.nn.Module):
+    """A model whose n-th forward misbehaves."""
+
+    def __init__(self, error_at, error=None):
+        super().__init__()
+        self.inner = fresh_model("llama")
+        self.calls, self.error_at, self.error = 0, error_at, error
+        original = self.inner.forward
+
+        def forward(*args, **kwargs):
+            self.calls += 1
+            out = original(*args, **kwargs)
+            if self.calls == self.error_at:
+                if self.error:
+                    raise self.error
+                out.logits[:] = float("nan")
+            return out
+
+        self.inner.forward = forward
+
+
+@pytest.mark.parametrize("strategy", ["greedy", "sampling"])
+def test_logits_that_are_not_finite_name_the_step(strategy):
+    last = list(decode(request(strategy, LoadedModel(Broken(4).inner))))[-1]
+    assert isinstance(last, Failed)
+    assert str(last.error) == "The model's raw logits are not finite at step 3."
+    assert len(last.trace.steps) == 3
+
+
+@pytest.mark.parametrize("error", [RuntimeError("secret prompt"), SystemExit(3), KeyboardInterrupt()])
+def test_an_error_in_the_model_is_one_sentence_and_the_next_run_works(error):
+    broken = Broken(2, error)
+    loaded = LoadedModel(broken.inner)
+    last = list(decode(request("greedy", loaded)))[-1]
+    assert isinstance(last, Failed)
+    assert "secret" not in str(last.error)
+    assert "\n" not in str(last.error)
+    assert isinstance(list(decode(request("greedy", loaded)))[-1], Finished)
+
+
+def test_out_of_memory_is_told_as_such():
+    loaded = LoadedModel(Broken(3, torch.OutOfMemoryError("CUDA out of memory")).inner)
+    assert "Not enough memory" in str(list(decode(request("greedy", loaded)))[-1].error)
+
+
+def test_all_tokens_removed_names_the_processor():
+    last = list(decode(request("greedy", suppress_tokens=list(range(97)))))[-1]
+    assert str(last.error) == "SuppressTokens removed every token at step 0."
+
+
+class Slow:
+    """Counts forwards of a model that takes 20 ms each."""
+
+    def __init__(self):
+        model = fresh_model("llama")
+        original, self.calls = model.forward, 0
+
+        def forward(*args, **kwargs):
+            self.calls += 1
+            time.sleep(0.02)
+            return original(*args, **kwargs)
+
+        model.forward = forward
+        self.loaded = LoadedModel(model)
+
+
+@pytest.mark.parametrize("strategy", ["greedy", "sampling"])
+def test_close_stops_the_work_within_a_step(strategy):
+    slow = Slow()
+    run = decode(request(strategy, slow.loaded, max_new_tokens=200))
+    seen = [next(run) for _ in range(4)]
+    assert isinstance(seen[1], StepRecorded)
+    run.close()
+    at_close = slow.calls
+    assert run.join(5)
+    assert slow.calls <= at_close + 1
+    assert not slow.loaded.lock.locked()
+
+
+def test_cancel_keeps_what_there_is():
+    slow = Slow()
+    run = decode(request("greedy", slow.loaded, max_new_tokens=200))
+    for event in run:
+        if isinstance(event, StepRecorded) and event.step.index == 3:
+            run.cancel()
+    assert isinstance(event, Finished)
+    assert event.trace.outputs[0].finish_reason == "cancelled"
+    assert 4 <= len(event.trace.steps) <= 6
+
+
+def test_an_abandoned_run_stops():
+    slow = Slow()
+    run = decode(request("greedy", slow.loaded, max_new_tokens=200))
+    next(run)
+    thread = run._thread
+    del run
+    thread.join(5)
+    assert not thread.is_alive()
+
+
+def test_runs_in_parallel_do_not_touch_each_other():
+    alone = {seed: _ids(seed) for seed in range(4)}
+    together: dict[int, list] = {}
+    threads = [threading.Thread(target=lambda s=s: together.update({s: _ids(s)})) for s in range(4)]
+    before = torch.get_rng_state()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert together == alone
+    assert torch.equal(before, torch.get_rng_state()), "the global generator was used"
+
+
+def _ids(seed):
+    run = decode(DecodeRequest("sampling", golden_model("gpt2"), input_ids=PROMPT, seed=seed,
+                               params={"max_new_tokens": 12}))
+    return [o.token_ids for o in list(run)[-1].trace.outputs]
+
+
+def test_max_time_and_length_are_told_apart():
+    slow = Slow()
+    trace = list(decode(request("greedy", slow.loaded, max_time=0.2, max_new_tokens=100)))[-1].trace
+    assert trace.outputs[0].finish_reason == "stop"
+    assert list(decode(request("greedy")))[-1].trace.outputs[0].finish_reason == "length"
+
+
+def test_a_context_that_would_overflow_cuts_the_length_and_says_so():
+    ids = [5] * 250
+    last = list(decode(DecodeRequest("greedy", golden_model("gpt2"), input_ids=ids,
+                                     params={"max_new_tokens": 20})))[-1]
+    assert len(last.trace.outputs[0].token_ids) <= 6
+    assert "was cut to 6" in last.trace.notes[0]
+    full = list(decode(DecodeRequest("greedy", golden_model("gpt2"), input_ids=[5] * 256)))[-1]
+    assert "256 tokens" in str(full.error)
+
+
+def test_streamer_is_a_drop_in_for_generate_and_passes_errors_on():
+    streamer = QueueStreamer()
+    model = fresh_model("llama")
+    ids = torch.tensor([PROMPT])
+    thread = threading.Thread(target=model.generate, args=(ids,),
+                              kwargs={"max_new_tokens": 3, "streamer": streamer, "do_sample": False})
+    thread.start()
+    items = list(streamer)
+    thread.join()
+    assert items[0] == [PROMPT]
+    assert len(items) == 4
+    failing = QueueStreamer()
+    failing.fail(ValueError("x"))
+    with pytest.raises(ValueError, match="x"):
+        list(failing)
+    closed = QueueStreamer(1)
+    closed.close()
+    with pytest.raises(Cancelled):
+        closed.put(1)
+
+
+def test_registry_keys_are_the_names():
+    assert all(name == strategy.name for name, strategy in STRATEGIES.items())

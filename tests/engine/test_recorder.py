@@ -1,0 +1,69 @@
+"""Numbers of a step against values computed by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from transformers import TopKLogitsWarper
+
+from engine.errors import DecodeError
+from engine.recorder import Recorder
+
+PROBS = torch.tensor([[0.5, 0.3, 0.15, 0.05]])
+IDS = torch.tensor([[0]])
+
+
+def record(processors, chosen=0, top=3, logits=None):
+    recorder = Recorder(top)
+    seen = recorder.observe(PROBS.log() + 2.0 if logits is None else logits, IDS, processors)
+    return recorder.record(seen, torch.tensor([chosen]), 0)[0]
+
+
+def test_raw_numbers():
+    row = record([])
+    assert row.logsumexp == pytest.approx(2.0, abs=1e-5)
+    entropy = -sum(p * math.log(p) for p in PROBS[0].tolist())
+    assert row.entropy == pytest.approx(entropy, abs=1e-5)
+    assert [c.token_id for c in row.candidates] == [0, 1, 2]
+    assert [c.rank for c in row.candidates] == [0, 1, 2]
+    assert math.exp(row.candidates[1].raw_logprob) == pytest.approx(0.3, abs=1e-5)
+
+
+def test_a_stage_says_what_it_kept_and_removed():
+    row = record([TopKLogitsWarper(2)])
+    [stage] = row.stages
+    assert (stage.name, stage.kept) == ("TopK", 2)
+    assert stage.kept_mass == pytest.approx(0.8, abs=1e-5)
+    p = 0.5 / 0.8
+    assert stage.entropy == pytest.approx(-p * math.log(p) - (1 - p) * math.log(1 - p), abs=1e-5)
+    removed = {c.token_id: c.removed_by for c in row.candidates}
+    assert removed == {0: None, 1: None, 2: "TopK"}
+    assert row.candidates[0].processed_logprob == pytest.approx(math.log(p), abs=1e-5)
+
+
+def test_the_emitted_token_is_always_there_with_its_rank():
+    row = record([], chosen=3, top=2)
+    assert {c.token_id: c.rank for c in row.candidates} == {0: 0, 3: 3}
+
+
+class AddInPlace:
+    """A processor that writes into its argument."""
+
+    def __call__(self, input_ids, scores):
+        scores[:, 3] += 10
+        return scores
+
+
+def test_a_processor_that_writes_in_place_does_not_change_the_raw_record():
+    row = record([AddInPlace()], chosen=3)
+    token = next(c for c in row.candidates if c.token_id == 3)
+    assert math.exp(token.raw_logprob) == pytest.approx(0.05, abs=1e-5)
+    assert row.candidates[0].token_id == 3
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_not_finite(bad):
+    with pytest.raises(DecodeError, match="not finite at step 0"):
+        record([], logits=torch.tensor([[1.0, bad, 0.0, 0.0]]))

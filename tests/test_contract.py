@@ -1,0 +1,125 @@
+"""The same checks over every registered strategy."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from engine import DecodeRequest, decode, trace_json
+from engine.errors import ParameterError
+from engine.events import Failed, Finished
+from engine.params import Choice, Flag, Integer, Number, build, defaults_of, params_of
+from engine.strategies import STRATEGIES
+from engine.trace import replay_ids
+from tests.tiny import golden_model
+from visualizers import VISUALS
+
+NAMES = list(STRATEGIES)
+PROMPT = [5, 9, 11, 4, 5, 9, 11]
+COMPONENTS = Path(__file__).parents[1] / "assets" / "components"
+
+
+def make(name, seed=1, **params):
+    return DecodeRequest(name, golden_model("llama"), input_ids=PROMPT, seed=seed,
+                         params={"max_new_tokens": 10, **params}, assistant=golden_model("llama_draft"))
+
+
+def trace_of(name, **params):
+    last = list(decode(make(name, **params)))[-1]
+    assert isinstance(last, Finished), last.error
+    return last.trace
+
+
+def without_time(trace):
+    steps = [dataclasses.replace(s, elapsed_s=0.0) for s in trace.steps]
+    return [_untimed(dataclasses.asdict(s)) for s in steps], trace.outputs
+
+
+def _untimed(value):
+    if isinstance(value, dict):
+        return {k: _untimed(v) for k, v in value.items() if not k.endswith("_s")}
+    if isinstance(value, (list, tuple)):
+        return [_untimed(item) for item in value]
+    return value
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_same_seed_same_trace_and_replay_gives_the_output(name):
+    first, second = trace_of(name), trace_of(name)
+    assert without_time(first) == without_time(second)
+    assert replay_ids(first.steps_of(0)) == list(first.outputs[0].token_ids)
+    assert first.steps
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_json_round_trip_is_exact(name):
+    trace = trace_of(name)
+    assert trace_json.loads(trace_json.dumps(trace)) == trace
+    json.loads(trace_json.dumps(trace), parse_constant=lambda c: pytest.fail(c))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_early_close_cleans_up(name):
+    request = make(name, max_new_tokens=100)
+    run = decode(request)
+    next(run)
+    next(run)
+    run.close()
+    assert run.join(10)
+    assert not request.model.lock.locked()
+    assert isinstance(list(decode(make(name)))[-1], Finished)
+
+
+def _outside(kind):
+    if isinstance(kind, (Number, Integer)):
+        yield kind.minimum - 1
+        yield kind.maximum + 1
+        yield float("nan")
+        yield float("inf")
+        yield True
+        yield "1"
+    if isinstance(kind, Flag):
+        yield from ("x", 1, 0)
+    if isinstance(kind, Choice):
+        yield "zzz"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_config_bounds(name):
+    config = STRATEGIES[name].config
+    defaults = defaults_of(config)
+    build(config, defaults, name)
+    for parameter, kind in params_of(config).items():
+        assert kind.label
+        assert kind.help
+        for value in _outside(kind):
+            with pytest.raises(ParameterError) as caught:
+                build(config, {parameter: value}, name)
+            assert parameter in str(caught.value)
+            assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_unknown_parameter_names_the_nearest(name):
+    last = list(decode(make(name, max_new_token=3)))[-1]
+    assert isinstance(last, Failed)
+    assert "did you mean max_new_tokens" in str(last.error)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_presets_are_legal_and_every_visual_draws_the_trace(name):
+    strategy = STRATEGIES[name]
+    for preset in strategy.presets:
+        build(strategy.config, preset.params, name)
+        assert preset.name
+        assert preset.shows
+    trace = trace_of(name)
+    for visual in strategy.visuals:
+        assert any(f'"{visual}"' in path.read_text() for path in COMPONENTS.glob("*.js")), visual
+        view = VISUALS[visual].view(trace)
+        assert view["rows"], visual
+        assert all(len(row) == len(view["columns"]) for row in view["rows"])
+        json.dumps(view, allow_nan=False)
