@@ -116,7 +116,7 @@ def all_logits(context: RunContext, prepared: dict[str, Any], ids: torch.Tensor)
 
 def fresh(context: RunContext, prepared: dict[str, Any]) -> dict[str, Any]:
     """Return the run's model_kwargs with an empty cache."""
-    from transformers import DynamicCache, EncoderDecoderCache  # noqa: PLC0415
+    from transformers import DynamicCache, EncoderDecoderCache
 
     seq2seq = context.model.config.is_encoder_decoder
     cache = (
@@ -208,14 +208,15 @@ def _probabilities(
 
 
 def compare(
-    observed: Counter[tuple[int, ...]], exact: dict[tuple[int, ...], float], length: int
+    observed: Counter[tuple[int, ...]], exact: dict[tuple[int, ...], float], length: int,
+    most: int = MOST_BINS,
 ) -> DistributionCheck:
     """Return Pearson's chi-square test of counts against probabilities.
 
     Outcomes expected fewer than 5 times share one bin, which is what makes the test valid.
     """
     runs = sum(observed.values())
-    common = sorted(exact, key=lambda key: -exact[key])[:MOST_BINS]
+    common = sorted(exact, key=lambda key: -exact[key])[:most]
     common = [key for key in common if exact[key] * runs >= LEAST_EXPECTED]
     bins = [(key, observed[key], exact[key] * runs) for key in common]
     rest = runs - sum(expected for _, _, expected in bins)

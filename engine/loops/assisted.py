@@ -125,7 +125,7 @@ class TargetForward:
 
     def __call__(self, candidate: torch.Tensor, drafted: int) -> torch.Tensor:
         """Return (drafted + 1, vocab) float32 logits of the last positions of (1, n) ids."""
-        from transformers.generation import candidate_generator as helpers  # noqa: PLC0415
+        from transformers.generation import candidate_generator as helpers
 
         model, kwargs = self.model, copy.copy(self.model_kwargs)
         seq2seq = model.config.is_encoder_decoder

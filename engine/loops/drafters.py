@@ -120,7 +120,7 @@ class CachedForward:
     """
 
     def __init__(self, model: Any) -> None:
-        from transformers import DynamicCache  # noqa: PLC0415 - slow to import
+        from transformers import DynamicCache
 
         self.model = model
         self.cache = DynamicCache(config=model.config)

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import LogitsProcessor
 
 from engine import decode
 from engine.details import DraftDetail

@@ -238,8 +238,11 @@ def test_shared_tokens_stand_for_the_same_text():
     assert all(target.pieces[ours] == draft.pieces[theirs] for ours, theirs in pairs.items())
 
 
+@torch.no_grad()
 def test_universal_sampling_has_the_targets_distribution_and_leaves_the_draft_alone():
-    target, draft = foreign_pair()
+    target, _ = foreign_pair()
+    theirs = make_tokenizer(56, "zebras jump over lazy wizards near the quick brown fox " * 5)
+    draft = LoadedModel(tiny(len(theirs), 1, 4), theirs, "partly foreign")
     prompt = target.tokenizer("the little bear saw a")["input_ids"]
     before = weights(draft.model)
     exact = first_token(target, prompt)
@@ -254,20 +257,20 @@ def test_universal_sampling_has_the_targets_distribution_and_leaves_the_draft_al
     assert variation(ours / runs, exact) < 1.6 * noise
     assert unchanged(draft.model, before)
 
-    theirs = torch.zeros(target.vocab_size)
+    native = torch.zeros(target.vocab_size)
     broken = copy.deepcopy(draft.model)
     broken.generation_config.num_assistant_tokens = 3
     broken.generation_config.assistant_confidence_threshold = 0.0
     shapes = weights(broken)
-    for seed in range(60):
+    for seed in range(200):
         torch.manual_seed(seed)
         ids = torch.tensor([prompt])
         out = target.model.generate(
             ids, attention_mask=torch.ones_like(ids), assistant_model=broken, do_sample=True, top_k=0,
             tokenizer=target.tokenizer, assistant_tokenizer=draft.tokenizer, max_new_tokens=4,
         )
-        theirs[out[0, len(prompt)]] += 1
-    assert variation(theirs / 60, exact) > 2 * expected_noise(exact, 60)
+        native[out[0, len(prompt)]] += 1
+    assert variation(native / 200, exact) > 2 * expected_noise(exact, 200)
     assert not unchanged(broken, shapes)
 
 

@@ -1,0 +1,123 @@
+"""Drafting round by round: every drafted token with p, q, u and its fate, and what the run cost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine.details import DraftDetail, DraftToken
+from engine.trace import Step, Trace
+
+COLUMNS = ["round", "place", "token", "p", "q", "min(1, p/q)", "u", "status"]
+
+
+def view(trace: Trace) -> dict[str, Any]:
+    """Return one row per drafted and per final token, and draft lengths as a Plotly figure."""
+    rounds = [step for step in trace.steps if isinstance(step.detail, DraftDetail)]
+    rows = [row for step in rounds for row in _rows(step, trace)]
+    return {"columns": COLUMNS, "rows": rows, "figure": figure(rounds), "summary": summary(trace)}
+
+
+def acceptance_ratio(token: DraftToken) -> float | None:
+    """Return min(1, p / q): the chance that a drafted token is kept; None without q."""
+    return None if not token.q else round(min(1.0, token.p / token.q), 6)
+
+
+def _rows(step: Step, trace: Trace) -> list[list[Any]]:
+    detail = step.detail
+    number = step.index + 1
+    rows = [
+        [number, place + 1, trace.pieces[t.token_id], t.p, t.q, acceptance_ratio(t), t.u, t.status]
+        for place, t in enumerate(detail.tokens)
+    ]
+    if detail.final_source != "ended":
+        final = trace.pieces[detail.final_token_id]
+        rows.append([number, None, final, None, None, None, None, detail.final_source])
+    return rows
+
+
+def accepted(step: Step) -> int:
+    """Return how many drafted tokens of a round were kept."""
+    return sum(token.status == "accepted" for token in step.detail.tokens)
+
+
+def figure(rounds: list[Step]) -> dict[str, Any]:
+    """Return asked, drafted and accepted tokens per round, and tokens per target pass so far."""
+    x = [step.index + 1 for step in rounds]
+    emitted, running = 0, []
+    for count, step in enumerate(rounds, start=1):
+        emitted += len(step.emit)
+        running.append(round(emitted / count, 4))
+    bars = {
+        "asked": [step.detail.requested_length for step in rounds],
+        "drafted": [step.detail.draft_length for step in rounds],
+        "accepted": [accepted(step) for step in rounds],
+    }
+    data: list[dict[str, Any]] = [
+        {"type": "bar", "x": x, "y": y, "name": name} for name, y in bars.items()
+    ]
+    data.append({"type": "scatter", "x": x, "y": running, "name": "tokens per target pass"})
+    layout = {"barmode": "overlay", "xaxis": {"title": {"text": "round"}},
+              "yaxis": {"title": {"text": "tokens"}}}
+    return {"data": data, "layout": layout}
+
+
+def by_place(trace: Trace) -> list[tuple[int, int]]:
+    """Return (accepted, judged) for every place of a draft; unjudged tokens do not count."""
+    counts: list[list[int]] = []
+    for step in trace.steps:
+        for place, token in enumerate(getattr(step.detail, "tokens", ())):
+            if token.status == "unverified":
+                continue
+            while len(counts) <= place:
+                counts.append([0, 0])
+            counts[place][0] += token.status == "accepted"
+            counts[place][1] += 1
+    return [(kept, judged) for kept, judged in counts]
+
+
+def summary(trace: Trace) -> dict[str, float]:
+    """Return what the run cost and what the papers expect of it.
+
+    Keys: rounds, tokens_per_target_pass, draft_passes, accepted_per_round, acceptance_rate (of the
+    judged tokens), draft_s, verify_s, cost_ratio (a draft's time over a target pass's),
+    expected_speed_up (2211.17192, theorem 3.8) and, when a plain run was measured, measured_speed_up.
+    """
+    rounds = [step for step in trace.steps if isinstance(step.detail, DraftDetail)]
+    if not rounds:
+        return {}
+    tokens = sum(len(step.emit) for step in rounds)
+    kept = sum(accepted(step) for step in rounds)
+    judged = sum(count for _, count in by_place(trace))
+    draft_s = sum(step.detail.draft_s for step in rounds)
+    verify_s = sum(step.detail.verify_s for step in rounds)
+    rate = kept / judged if judged else 0.0
+    ratio = draft_s / verify_s if verify_s else 0.0
+    length = sum(step.detail.draft_length for step in rounds) / len(rounds)
+    numbers = {
+        "rounds": len(rounds),
+        "tokens_per_target_pass": tokens / len(rounds),
+        "draft_passes": sum(step.detail.draft_forwards for step in rounds),
+        "accepted_per_round": kept / len(rounds),
+        "acceptance_rate": rate,
+        "draft_s": draft_s,
+        "verify_s": verify_s,
+        "cost_ratio": ratio,
+        "expected_speed_up": expected_speed_up(rate, length, ratio),
+    }
+    report = rounds[-1].detail.report
+    if report is not None and report.plain_tokens and rounds[-1].elapsed_s:
+        plain = report.plain_tokens / report.plain_s
+        numbers["measured_speed_up"] = tokens / rounds[-1].elapsed_s / plain
+    return {name: round(value, 6) for name, value in numbers.items()}
+
+
+def expected_speed_up(rate: float, length: float, cost: float) -> float:
+    """Return the speed-up that Leviathan et al. (2211.17192) expect.
+
+    Args:
+        rate: acceptance rate of a drafted token, in [0, 1].
+        length: tokens a draft.
+        cost: a whole draft's time over one target pass's.
+    """
+    tokens = length + 1 if rate > 0.9999 else (1 - rate ** (length + 1)) / (1 - rate)
+    return tokens / (1 + cost)
