@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import Any
 
@@ -13,14 +14,12 @@ from engine.settings import SETTINGS
 _CLOSED = ("/gradio_api/deep_link", "/deep_link", "/monitoring", "/gradio_api/runs",
            "/gradio_api/dev", "/gradio_api/run/", "/run/", "/openapi.json", "/docs")
 _UPLOADS = "/gradio_api/upload"
-
-
-class _TooLarge(Exception):
-    """The body passed the limit while it was read."""
+_ENDPOINTS = ("/gradio_api/call/", "/gradio_api/queue/join")
+_MAX_SESSION_CHARS = 64
 
 
 class Gate:
-    """ASGI middleware: refuses large bodies with 413 and closed paths with 404."""
+    """ASGI middleware: refuses large bodies with 413, odd sessions with 400, closed paths with 404."""
 
     def __init__(self, app: Any, max_bytes: int) -> None:
         self.app, self.max_bytes = app, max_bytes
@@ -32,34 +31,50 @@ class Gate:
         path = scope["path"]
         if path.startswith(_CLOSED):
             return await _answer(send, 404, b"Not found")
-        limit = SETTINGS.max_trace_bytes if path.startswith(_UPLOADS) else self.max_bytes
-        headers = dict(scope["headers"])
-        length = headers.get(b"content-length", b"0")
-        if not length.isdigit() or int(length) > limit:
+        if path.startswith(_UPLOADS):  # bounded by gradio's own max_file_size
+            return await self.app(scope, receive, send)
+        body = await _read(receive, self.max_bytes) if scope["method"] == "POST" else b""
+        if body is None:
             return await _answer(send, 413, b"The request is too large.")
-        return await self._limited(scope, receive, send, limit)
-
-    async def _limited(self, scope: Any, receive: Any, send: Any, limit: int) -> None:
-        size, started = 0, False
-
-        async def counted() -> Any:
-            nonlocal size
-            message = await receive()
-            size += len(message.get("body", b""))
-            if size > limit:
-                raise _TooLarge
-            return message
-
-        async def noted(message: Any) -> None:
-            nonlocal started
-            started = True
-            await send(message)
-
+        if path.endswith("/queue/join") and _session_length(body) > _MAX_SESSION_CHARS:
+            return await _answer(send, 400, b"The session is not valid.")
+        replies = receive if scope["method"] != "POST" else _replay(body, receive)
         try:
-            await self.app(scope, counted, noted)
-        except _TooLarge:
-            if not started:
-                await _answer(send, 413, b"The request is too large.")
+            return await self.app(scope, replies, send)
+        except Exception:
+            # Gradio fails before it answers when an endpoint does not exist.
+            if not path.startswith(_ENDPOINTS):
+                raise
+            return await _answer(send, 404, b"There is no such endpoint.")
+
+
+async def _read(receive: Any, limit: int) -> bytes | None:
+    """Return the whole body, None as soon as it passes the limit."""
+    body = b""
+    while True:
+        message = await receive()
+        body += message.get("body", b"")
+        if len(body) > limit:
+            return None
+        if not message.get("more_body", False):
+            return body
+
+
+def _replay(body: bytes, receive: Any) -> Any:
+    """Return a receive function that hands over the body, then what follows it."""
+    first = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replies() -> Any:
+        return first.pop() if first else await receive()
+
+    return replies
+
+
+def _session_length(body: bytes) -> int:
+    try:
+        return len(str(json.loads(body).get("session_hash", "")))
+    except (ValueError, AttributeError, RecursionError):
+        return 0  # Gradio refuses a body that is no JSON object
 
 
 async def _answer(send: Any, status: int, body: bytes) -> None:

@@ -129,6 +129,8 @@ def test_other_hosts_are_refused(server):
 
 def test_garbage_to_the_queue(server):
     for data in ({"fn_index": 999, "data": [], "session_hash": "x"}, {"fn_index": -1, "data": [], "session_hash": "x"}):
-        assert httpx.post(f"{server}/gradio_api/queue/join", json=data).status_code in range(400, 600)
+        assert httpx.post(f"{server}/gradio_api/queue/join", json=data).status_code in range(400, 500)
+    long = {"fn_index": 1, "data": [], "session_hash": "x" * 100_000}
+    assert httpx.post(f"{server}/gradio_api/queue/join", json=long).status_code == 400
     assert httpx.post(f"{server}/gradio_api/cancel", json={"x": 1}).status_code == 422
     works(server)

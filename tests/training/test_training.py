@@ -1,0 +1,88 @@
+"""The training code on a handful of documents: split, mixture, resume, export."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from training import export, tokenizer, train
+from training.corpus import Corpus, Mixture, is_held_out
+from training.fast_llama import FastLlama, skip_probability
+
+STORIES = [f"Once there was a cat number {i}. It liked to play with {i} balls." for i in range(60)]
+FACTS = [f"Question: What is the capital of Land{i}? Answer: Town{i}." for i in range(20)]
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    kept = [d for d in STORIES if not is_held_out(d)]
+    held = [d for d in STORIES if is_held_out(d)]
+    return Corpus(kept, held, STORIES[:3], STORIES[3:9], FACTS)
+
+
+@pytest.fixture(scope="module")
+def tiny(corpus):
+    recipe = train.Recipe(300, 32, 48, 4, 2, 1, batch=2, early_exit_scale=0.3, layer_dropout=0.2)
+    return recipe, tokenizer.train(corpus, 300)
+
+
+def trainer(corpus, tiny):
+    return train.Trainer(tiny[0], Mixture(corpus, tiny[1], 32), compiled=False)
+
+
+def test_the_split_is_disjoint_and_fixed(corpus):
+    assert corpus.held_out
+    assert not set(corpus.held_out) & set(corpus.stories)
+    assert [is_held_out(d) for d in STORIES] == [is_held_out(d) for d in STORIES]
+
+
+def test_a_resumed_run_is_the_same_run(corpus, tiny):
+    straight = trainer(corpus, tiny)
+    losses = [straight.train_step(0.5) for _ in range(5)]
+    first = trainer(corpus, tiny)
+    for _ in range(3):
+        first.train_step(0.5)
+    state = {k: v for k, v in first.state().items()}
+    saved = torch.utils._pytree.tree_map(lambda x: x.clone() if torch.is_tensor(x) else x, state)
+    second = trainer(corpus, tiny)
+    second.resume(saved)
+    assert [second.train_step(0.5) for _ in range(2)] == losses[3:]
+
+
+def test_the_fast_forward_pass_is_transformers_own(tiny):
+    model = train.build(tiny[0]).eval()
+    ids = torch.randint(0, 300, (2, 17))
+    fast = FastLlama(model, compiled=False)(ids, {2}, 0.0, torch.float32)
+    with torch.no_grad():
+        whole = model(ids, output_hidden_states=True)
+    assert torch.allclose(model.lm_head(fast[4]), whole.logits, atol=1e-5)
+    assert torch.allclose(fast[2], model.model.norm(whole.hidden_states[2]), atol=1e-5)
+
+
+def test_layer_dropout_grows_from_zero():
+    values = [skip_probability(i, 16, 0.1) for i in range(16)]
+    assert values[0] == 0
+    assert values == sorted(values)
+    assert values[-1] == pytest.approx(0.1)
+
+
+def test_export_loads_with_plain_transformers(corpus, tiny, tmp_path):
+    model = train.build(tiny[0])
+    export.export(model, tiny[1], tmp_path)
+    loaded = AutoModelForCausalLM.from_pretrained(tmp_path)
+    text = AutoTokenizer.from_pretrained(tmp_path)
+    assert text.decode(text("a cat. It")["input_ids"]) == "a cat. It"
+    assert loaded.generation_config.eos_token_id == text.eos_token_id == 0
+    assert next(loaded.parameters()).dtype == torch.float16
+
+
+def test_recipes_have_the_promised_sizes(tiny):
+    for name, low, high in (("target", 12e6, 16e6), ("draft", 1e6, 2e6), ("foreign", 1e6, 2e6)):
+        recipe = train.RECIPES[name]
+        with torch.device("meta"):
+            count = sum(p.numel() for p in train.LlamaForCausalLM(
+                train.build(dataclasses.replace(recipe)).config).parameters())
+        assert low <= count <= high, (name, count)

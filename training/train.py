@@ -1,0 +1,195 @@
+"""Train one model of the family: target (LayerSkip), draft (distilled) or foreign draft.
+
+    python -m training.train target --corpus FOLDER --work FOLDER --minutes 40
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.nn import functional as F
+from tqdm import tqdm
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from training import corpus as corpora
+from training import tokenizer as tokenizers
+from training.corpus import Mixture
+from training.fast_llama import FastLlama
+from training.optim import Muon
+
+CONTEXT = 1024
+LENGTH = 256
+WARM_UP_STEPS = 50
+STEADY_SHARE = 0.35
+SAVE_EVERY = 200
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Shape and losses of one model."""
+
+    vocab_size: int
+    width: int
+    inner: int
+    layers: int
+    heads: int
+    kv_heads: int
+    batch: int = 16
+    early_exit_scale: float = 0.0
+    """Weight of the early-exit loss (2404.16710); 0 for none."""
+    layer_dropout: float = 0.0
+    distil: bool = False
+    foreign: bool = False
+
+
+RECIPES = {
+    "target": Recipe(4096, 256, 640, 16, 4, 2, early_exit_scale=0.3, layer_dropout=0.1),
+    "draft": Recipe(4096, 160, 416, 2, 4, 4, distil=True),
+    "foreign": Recipe(2048, 160, 512, 2, 4, 4, foreign=True),
+}
+
+
+def build(recipe: Recipe, seed: int = 0) -> Any:
+    """Return an untrained model of a recipe."""
+    torch.manual_seed(seed)
+    model = LlamaForCausalLM(LlamaConfig(
+        vocab_size=recipe.vocab_size, hidden_size=recipe.width, intermediate_size=recipe.inner,
+        num_hidden_layers=recipe.layers, num_attention_heads=recipe.heads,
+        num_key_value_heads=recipe.kv_heads, max_position_embeddings=CONTEXT,
+        tie_word_embeddings=True, bos_token_id=0, eos_token_id=0, pad_token_id=0, rms_norm_eps=1e-5,
+    ))
+    for name, p in model.named_parameters():
+        if p.ndim == 2:
+            torch.nn.init.normal_(p, std=0.02)
+        if "o_proj" in name or "down_proj" in name:
+            p.data.mul_(1.5 / math.sqrt(2 * recipe.layers))
+    return model
+
+
+class Trainer:
+    """The loop: batches, losses, schedule, checkpoints."""
+
+    def __init__(self, recipe: Recipe, mixture: Mixture, teacher: Any = None, *, compiled: bool = True) -> None:
+        random.seed(0)
+        self.recipe, self.teacher = recipe, teacher
+        self.model = build(recipe)
+        self.fast = FastLlama(self.model, compiled=compiled)
+        self.optimizer = Muon(self.model)
+        self.batches = mixture.batches(recipe.batch)
+        self.step = 0
+
+    def losses(self, batch: torch.Tensor, progress: float) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return (total loss, next-token loss in nats) of (batch, length + 1) ids."""
+        inputs, targets = batch[:, :-1], batch[:, 1:]
+        exits = self._exits() if self.recipe.early_exit_scale else set()
+        dropout = self.recipe.layer_dropout * min(1.0, 2 * progress)
+        with torch.autocast("cpu", torch.bfloat16):
+            hidden = self.fast(inputs, exits, dropout, torch.bfloat16)
+            logits = self.model.lm_head(hidden[self.recipe.layers])
+            main = F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
+            total = main
+            for layer, states in hidden.items():
+                if layer != self.recipe.layers:
+                    # Every other position is enough for the auxiliary loss and halves its cost.
+                    start = random.randrange(2)
+                    early = self.model.lm_head(states[:, start::2]).flatten(0, 1).float()
+                    loss = F.cross_entropy(early, targets[:, start::2].flatten())
+                    total = total + self.recipe.early_exit_scale * loss
+            if self.teacher is not None:
+                total = 0.3 * total + 0.7 * self._distillation(inputs, logits)
+        return total, main
+
+    def _exits(self) -> set[int]:
+        """Choose the exit of this step: a third of the depth every other step, else any other."""
+        third = self.recipe.layers // 3
+        if self.step % 2 == 0:
+            return {third}
+        return {random.choice([i for i in range(2, self.recipe.layers - 1) if i != third])}
+
+    def _distillation(self, inputs: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            hidden = self.teacher(inputs, set(), 0.0, torch.bfloat16)
+            wanted = self.teacher.model.lm_head(hidden[len(self.teacher.model.model.layers)])
+            wanted = F.log_softmax(wanted.float(), -1)
+        own = F.log_softmax(logits.float(), -1)
+        return F.kl_div(own, wanted, reduction="none", log_target=True).sum(-1).mean()
+
+    def train_step(self, progress: float) -> float:
+        """Make one update; ``progress`` in [0, 1] places it on the schedule. Returns the loss."""
+        total, main = self.losses(torch.tensor(next(self.batches)), progress)
+        total.backward()
+        decay = 1.0 if progress < STEADY_SHARE else max(0.02, (1 - progress) / (1 - STEADY_SHARE))
+        self.optimizer.step(min(1.0, (self.step + 1) / WARM_UP_STEPS) * decay)
+        self.step += 1
+        return main.item()
+
+    def state(self) -> dict[str, Any]:
+        """Return a checkpoint."""
+        return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(),
+                "step": self.step, "random": random.getstate()}
+
+    def resume(self, state: dict[str, Any]) -> None:
+        """Continue from a checkpoint: the same batches, the same numbers."""
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        for _ in range(state["step"]):
+            next(self.batches)
+        self.step = state["step"]
+        random.setstate(state["random"])
+
+
+def run(name: str, corpus_dir: Path, work: Path, minutes: float) -> None:
+    """Train a model for a wall-clock time, saving checkpoints; resumes where it stopped."""
+    recipe = RECIPES[name]
+    work.mkdir(parents=True, exist_ok=True)
+    corpus = corpora.read(corpus_dir)
+    path = work / ("foreign_tokenizer.json" if recipe.foreign else "tokenizer.json")
+    if not path.exists():
+        tokenizers.train(corpus, recipe.vocab_size, foreign=recipe.foreign).save(str(path))
+    mixture = Mixture(corpus, tokenizers.read(path), LENGTH)
+    trainer = Trainer(recipe, mixture, _teacher(work) if recipe.distil else None)
+    checkpoint, spent = work / f"{name}.pt", 0.0
+    if checkpoint.exists():
+        saved = torch.load(checkpoint, weights_only=False)
+        trainer.resume(saved)
+        spent = saved["seconds"]
+    started = time.monotonic() - spent
+    smooth = None
+    with tqdm(total=round(minutes * 60), initial=round(spent), unit="s") as bar:
+        while (seconds := time.monotonic() - started) < minutes * 60:
+            loss = trainer.train_step(seconds / (minutes * 60))
+            smooth = loss if smooth is None else 0.98 * smooth + 0.02 * loss
+            tokens = trainer.step * recipe.batch * LENGTH
+            bar.set_postfix(step=trainer.step, loss=f"{smooth:.3f}", tokens=f"{tokens / 1e6:.1f}M")
+            bar.update(round(time.monotonic() - started) - bar.n)
+            if trainer.step % SAVE_EVERY == 0:
+                torch.save(trainer.state() | {"seconds": time.monotonic() - started}, checkpoint)
+    torch.save(trainer.state() | {"seconds": minutes * 60}, checkpoint)
+
+
+def _teacher(work: Path) -> FastLlama:
+    model = build(RECIPES["target"])
+    model.load_state_dict(torch.load(work / "target.pt", weights_only=False)["model"])
+    return FastLlama(model.eval())
+
+
+def main() -> None:
+    """Parse the command line and train."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("model", choices=RECIPES)
+    parser.add_argument("--corpus", type=Path, required=True)
+    parser.add_argument("--work", type=Path, required=True, help="checkpoints and tokenizers")
+    parser.add_argument("--minutes", type=float, default=40)
+    arguments = parser.parse_args()
+    run(arguments.model, arguments.corpus, arguments.work, arguments.minutes)
+
+
+if __name__ == "__main__":
+    main()
