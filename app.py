@@ -5,12 +5,12 @@ import os
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
-from playground.app import launch  # noqa: E402 - gradio reads the environment when imported
+from playground.app import launch
 
 
 def main() -> None:
     """Serve on 127.0.0.1:7860, on all interfaces on a Space."""
-    host = "0.0.0.0" if os.environ.get("SPACE_ID") else "127.0.0.1"  # noqa: S104
+    host = "0.0.0.0" if os.environ.get("SPACE_ID") else "127.0.0.1"
     launch(os.environ.get("PLAYGROUND_HOST", host), int(os.environ.get("PLAYGROUND_PORT", "7860")))
 
 

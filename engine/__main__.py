@@ -70,8 +70,16 @@ def _list(arguments: argparse.Namespace) -> None:
         }
         for s in STRATEGIES.values()
     ]
-    models = [{"name": e.name, "title": e.title, "parameters": e.parameters, "good_for": e.good_for,
-               "available_offline": e.embedded and e.available} for e in CATALOGUE.values()]
+    models = [
+        {
+            "name": e.name,
+            "title": e.title,
+            "parameters": e.parameters,
+            "good_for": e.good_for,
+            "available_offline": e.embedded and e.available,
+        }
+        for e in CATALOGUE.values()
+    ]
     if arguments.json:
         print(json.dumps({"strategies": strategies, "models": models}))
         return
@@ -113,8 +121,13 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.max_new_tokens is not None:
         params["max_new_tokens"] = arguments.max_new_tokens
     request = DecodeRequest(
-        arguments.strategy, arguments.model, arguments.prompt, params=params, seed=arguments.seed,
-        assistant=arguments.assistant, top_candidates=arguments.top,
+        arguments.strategy,
+        arguments.model,
+        arguments.prompt,
+        params=params,
+        seed=arguments.seed,
+        assistant=arguments.assistant,
+        top_candidates=arguments.top,
     )
     trace = _print_events(decode(_loaded(request, arguments)))
     if arguments.trace:
@@ -181,7 +194,9 @@ def _replay(arguments: argparse.Namespace) -> None:
     for number, output in enumerate(trace.outputs):
         steps = trace.steps_of(number)
         agrees = not steps or replay_ids(steps) == list(output.token_ids)
-        print(f"output {number} ({output.finish_reason}{'' if agrees else ', replay differs'}): {output.text}")
+        print(
+            f"output {number} ({output.finish_reason}{'' if agrees else ', replay differs'}): {output.text}"
+        )
 
 
 if __name__ == "__main__":

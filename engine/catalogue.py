@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MODEL_DIR = Path(
-    os.environ.get("PLAYGROUND_MODEL_DIR", Path(__file__).resolve().parents[1] / "assets" / "models")
+    os.environ.get(
+        "PLAYGROUND_MODEL_DIR", Path(__file__).resolve().parents[1] / "assets" / "models"
+    )
 )
 
 
@@ -29,7 +31,7 @@ class Entry:
 
     @property
     def kind(self) -> str:
-        """causal or seq2seq."""
+        """Causal or seq2seq."""
         return "seq2seq" if self.role == "seq2seq" else "causal"
 
     @property
@@ -39,23 +41,73 @@ class Entry:
 
 
 _ENTRIES = (
-    Entry("storyteller", "Storyteller (embedded)", "children's stories; every strategy shows its effect",
-          "12 M", "Apache-2.0", embedded=True),
-    Entry("storyteller-draft", "Storyteller draft (embedded)", "drafting for Storyteller", "1.4 M",
-          "Apache-2.0", "draft", embedded=True, fits=("storyteller",)),
-    Entry("foreign-draft", "Foreign draft (embedded)", "universal drafting: another tokenizer", "1 M",
-          "Apache-2.0", "foreign", embedded=True),
-    Entry("storyfixer", "Story fixer (embedded)", "restoring spelling, case and punctuation", "3 M",
-          "Apache-2.0", "seq2seq", embedded=True),
-    Entry("HuggingFaceTB/SmolLM2-135M", "SmolLM2 135M", "general English", "135 M", "Apache-2.0",
-          "target"),
-    Entry("HuggingFaceTB/SmolLM2-360M", "SmolLM2 360M", "general English, target for SmolLM2 135M",
-          "360 M", "Apache-2.0"),
+    Entry(
+        "storyteller",
+        "Storyteller (embedded)",
+        "children's stories; every strategy shows its effect",
+        "12 M",
+        "Apache-2.0",
+        embedded=True,
+    ),
+    Entry(
+        "storyteller-draft",
+        "Storyteller draft (embedded)",
+        "drafting for Storyteller",
+        "1.4 M",
+        "Apache-2.0",
+        "draft",
+        embedded=True,
+        fits=("storyteller",),
+    ),
+    Entry(
+        "foreign-draft",
+        "Foreign draft (embedded)",
+        "universal drafting: another tokenizer",
+        "1 M",
+        "Apache-2.0",
+        "foreign",
+        embedded=True,
+    ),
+    Entry(
+        "storyfixer",
+        "Story fixer (embedded)",
+        "restoring spelling, case and punctuation",
+        "3 M",
+        "Apache-2.0",
+        "seq2seq",
+        embedded=True,
+    ),
+    Entry(
+        "HuggingFaceTB/SmolLM2-135M",
+        "SmolLM2 135M",
+        "general English",
+        "135 M",
+        "Apache-2.0",
+        "target",
+    ),
+    Entry(
+        "HuggingFaceTB/SmolLM2-360M",
+        "SmolLM2 360M",
+        "general English, target for SmolLM2 135M",
+        "360 M",
+        "Apache-2.0",
+    ),
     Entry("Qwen/Qwen2.5-0.5B", "Qwen2.5 0.5B", "general, multilingual", "494 M", "Apache-2.0"),
-    Entry("distilbert/distilgpt2", "DistilGPT-2", "general English, small and old", "82 M",
-          "Apache-2.0"),
-    Entry("google/flan-t5-small", "FLAN-T5 small", "instructions and summaries", "77 M",
-          "Apache-2.0", "seq2seq"),
+    Entry(
+        "distilbert/distilgpt2",
+        "DistilGPT-2",
+        "general English, small and old",
+        "82 M",
+        "Apache-2.0",
+    ),
+    Entry(
+        "google/flan-t5-small",
+        "FLAN-T5 small",
+        "instructions and summaries",
+        "77 M",
+        "Apache-2.0",
+        "seq2seq",
+    ),
 )
 
 CATALOGUE: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}

@@ -94,7 +94,7 @@ def _work(
         run.execute()
     except Cancelled:
         _LOG.info("run %s left by its reader", run_id)
-    except BaseException as error:  # noqa: BLE001 - tokenizers panics derive from BaseException
+    except BaseException as error:
         _send_failure(channel, Failed(_told(error, run_id), run.partial_trace()))
     finally:
         _LOG.info("run %s ended after %.2f s", run_id, time.perf_counter() - started)
@@ -119,7 +119,7 @@ def _told(error: BaseException, run_id: str) -> EngineError:
 
 def explain(error: BaseException, reference: str) -> str:
     """Return one sentence for an error that is not ours."""
-    import torch  # noqa: PLC0415
+    import torch
 
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return "Not enough memory for this run; try fewer sequences, beams or tokens."
@@ -130,5 +130,3 @@ def _frames_only(error: BaseException) -> Any:
     """Return exception info whose message is left out: it may quote the prompt."""
     bare = RuntimeError(type(error).__name__)
     return type(bare), bare, error.__traceback__
-
-

@@ -251,14 +251,7 @@ class WatermarkDetail:
     draw: DrawDetail | None = None
 
 
-Detail = (
-    DrawDetail
-    | BeamDetail
-    | DraftDetail
-    | LayerDetail
-    | ContrastiveDetail
-    | WatermarkDetail
-)
+Detail = DrawDetail | BeamDetail | DraftDetail | LayerDetail | ContrastiveDetail | WatermarkDetail
 
 DETAIL_TYPES: dict[str, type] = {
     "draw": DrawDetail,

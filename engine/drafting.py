@@ -94,9 +94,8 @@ def same_tokenizer(target: Any, assistant: Any) -> None:
     if ours == theirs:
         return
     by_id = {token_id: token for token, token_id in theirs.items()}
-    different = min(
-        (token_id for token, token_id in ours.items() if by_id.get(token_id) != token), default=len(ours)
-    )
+    others = (token_id for token, token_id in ours.items() if by_id.get(token_id) != token)
+    different = min(others, default=len(ours))
     raise ModelError(
         f"{where}: their tokenizers differ from id {different} on; universal_assisted translates."
     )

@@ -8,7 +8,12 @@ import torch
 
 from engine.config import as_dict
 
-NOT_IN_CONFIG = ("prefix_allowed_tokens_fn", "negative_prompt", "negative_prompt_ids", "stop_strings")
+NOT_IN_CONFIG = (
+    "prefix_allowed_tokens_fn",
+    "negative_prompt",
+    "negative_prompt_ids",
+    "stop_strings",
+)
 
 
 def generation_config(config: Any, select: dict[str, Any], loaded: Any) -> Any:
@@ -19,7 +24,7 @@ def generation_config(config: Any, select: dict[str, Any], loaded: Any) -> Any:
         select: what chooses the mode (do_sample, num_beams, …).
         loaded: the model, for its special token ids.
     """
-    from transformers import GenerationConfig  # noqa: PLC0415 - slow to import
+    from transformers import GenerationConfig
 
     known = GenerationConfig().__dict__
     values = {
@@ -38,7 +43,7 @@ def generation_config(config: Any, select: dict[str, Any], loaded: Any) -> Any:
 
 def stop_criteria(config: Any, loaded: Any) -> list[Any]:
     """Return the criteria generate() cannot build for a callable: stop strings."""
-    from transformers import StopStringCriteria  # noqa: PLC0415
+    from transformers import StopStringCriteria
 
     if not config.stop_strings:
         return []
@@ -68,7 +73,7 @@ def generate_inputs(config: Any, loaded: Any, rows: int, prompt_length: int) -> 
             else allowed_continuations(allowed, start, eos, loaded.vocab_size)
         )
     if loaded.is_encoder_decoder:
-        from transformers import DynamicCache, EncoderDecoderCache  # noqa: PLC0415
+        from transformers import DynamicCache, EncoderDecoderCache
 
         # generate() would size the cache by the encoder's depth, which may be the smaller one.
         kwargs["past_key_values"] = EncoderDecoderCache(DynamicCache(), DynamicCache())

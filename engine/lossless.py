@@ -195,7 +195,8 @@ def exact_two(
         if token in ends:
             pairs[(token,)] = probability
             continue
-        after = _probabilities(context, prepared, torch.cat([prompt, prompt.new_tensor([[token]])], -1))
+        ids = torch.cat([prompt, prompt.new_tensor([[token]])], dim=-1)
+        after = _probabilities(context, prepared, ids)
         pairs |= {(token, i): probability * v for i, v in enumerate(after.tolist()) if v > 0}
     return first, pairs
 

@@ -58,5 +58,3 @@ def repetition(ids: Sequence[int], n: int) -> float:
     """Return 1 - distinct n-grams / n-grams, 0 when the text is shorter than n (1908.04319)."""
     grams = [tuple(ids[i : i + n]) for i in range(len(ids) - n + 1)]
     return 1.0 - len(set(grams)) / len(grams) if grams else 0.0
-
-

@@ -48,15 +48,19 @@ def resolve(name: str) -> tuple[str, str | None]:
     raise ModelError(
         f"model = {shown(name)} is not allowed: it must be a name of the catalogue"
         f" ({', '.join(e.name for e in CATALOGUE.values() if e.embedded)}), a hub id like"
-        + (" owner/name." if SETTINGS.public else " owner/name, or the absolute path of a model folder.")
+        + (
+            " owner/name."
+            if SETTINGS.public
+            else " owner/name, or the absolute path of a model folder."
+        )
     )
 
 
 def _fetch(name: str) -> tuple[str, str]:
     """Download a hub model's weights and tokenizer, never code; return the snapshot and its hash."""
-    import httpx  # noqa: PLC0415
-    from huggingface_hub import HfApi, snapshot_download  # noqa: PLC0415
-    from huggingface_hub.errors import (  # noqa: PLC0415
+    import httpx
+    from huggingface_hub import HfApi, snapshot_download
+    from huggingface_hub.errors import (
         GatedRepoError,
         HfHubHTTPError,
         LocalEntryNotFoundError,
@@ -104,11 +108,15 @@ def check_folder(folder: str) -> dict[str, Any]:
         raise ModelError("The model's config.json is not valid.")
     for key in config:
         if key == "auto_map" or key.startswith("_attn"):
-            raise ModelError(f"The model's config.json asks for {key}, which would run its own code.")
+            raise ModelError(
+                f"The model's config.json asks for {key}, which would run its own code."
+            )
     for key, cap in _CAPS.items():
         value = config.get(key)
         if value is not None and not (isinstance(value, int) and 0 < value <= cap):
-            raise ModelError(f"The model's config.json has {key} = {shown(value)}; at most {cap} works.")
+            raise ModelError(
+                f"The model's config.json has {key} = {shown(value)}; at most {cap} works."
+            )
     if not any(path.glob("*.safetensors")):
         raise ModelError("The model has no safetensors weights; other formats are not loaded.")
     return config

@@ -116,7 +116,7 @@ class LoadedModel:
 @lru_cache(maxsize=1)
 def default_device() -> str:
     """Return the device accelerate chooses: cuda, mps or cpu."""
-    from accelerate import Accelerator  # noqa: PLC0415 - half a second that a replay never needs
+    from accelerate import Accelerator
 
     return str(Accelerator().device)
 
@@ -168,7 +168,11 @@ def _check_options(device: str, dtype: str, quantization: str | None) -> None:
         kind = torch.device(device).type
     except (RuntimeError, TypeError):
         raise ModelError(f"device = {device!r} is not a device of this machine.") from None
-    available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    available = {
+        "cpu": True,
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available(),
+    }
     if not available.get(kind, False):
         raise ModelError(f"device = {device!r} is not available on this machine.")
 
@@ -198,7 +202,7 @@ def _evict(keep: tuple[str, str, str, str | None]) -> None:
 
 
 def _load(name: str, device: str, dtype: str, quantization: str | None) -> LoadedModel:
-    from transformers import (  # noqa: PLC0415 - slow to import, not needed to list models
+    from transformers import (
         AutoModelForCausalLM,
         AutoModelForSeq2SeqLM,
         AutoTokenizer,
@@ -219,8 +223,14 @@ def _load(name: str, device: str, dtype: str, quantization: str | None) -> Loade
         )
     try:
         model, report = auto.from_pretrained(
-            folder, dtype=DTYPES[dtype], output_loading_info=True, local_files_only=True,
-            use_safetensors=True, trust_remote_code=False, attn_implementation="sdpa", **options,
+            folder,
+            dtype=DTYPES[dtype],
+            output_loading_info=True,
+            local_files_only=True,
+            use_safetensors=True,
+            trust_remote_code=False,
+            attn_implementation="sdpa",
+            **options,
         )
         tokenizer = AutoTokenizer.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False
@@ -228,7 +238,9 @@ def _load(name: str, device: str, dtype: str, quantization: str | None) -> Loade
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, ImportError) as error:
         raise ModelError(f"{name} could not be loaded: {_first_line(error, folder)}") from None
     except Exception as error:  # SafetensorError derives from Exception alone
-        raise ModelError(f"{name} has a damaged weights file: {_first_line(error, folder)}") from None
+        raise ModelError(
+            f"{name} has a damaged weights file: {_first_line(error, folder)}"
+        ) from None
     _check_loaded(name, model, report, tokenizer)
     _clean_generation_config(model)
     if not quantization:
@@ -252,7 +264,7 @@ def _check_loaded(name: str, model: Any, report: dict[str, Any], tokenizer: Any)
 
 def _clean_generation_config(model: Any) -> None:
     """Keep only special token ids: a repository's sampling defaults are never inherited in silence."""
-    from transformers import GenerationConfig  # noqa: PLC0415
+    from transformers import GenerationConfig
 
     old = model.generation_config
     names = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
@@ -262,5 +274,3 @@ def _clean_generation_config(model: Any) -> None:
 def _first_line(error: Exception, folder: str) -> str:
     text = str(error).strip() or type(error).__name__
     return text.splitlines()[0].replace(str(folder), "its folder")[:200]
-
-

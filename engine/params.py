@@ -165,7 +165,9 @@ class Strings(Param):
     maximum_length: int = 64
 
     def allowed(self) -> str:
-        return f"a list of up to {self.maximum_items} texts of 1 to {self.maximum_length} characters"
+        return (
+            f"a list of up to {self.maximum_items} texts of 1 to {self.maximum_length} characters"
+        )
 
     def parse(self, value: Any) -> tuple[str, ...] | None:
         items = [value] if isinstance(value, str) else value
@@ -245,9 +247,7 @@ class Biases(Param):
     maximum_items: int = 64
 
     def allowed(self) -> str:
-        return (
-            f"a list of 1 to {self.maximum_items} pairs [token ids or text, finite bias from -1000 to 1000]"
-        )
+        return f"a list of 1 to {self.maximum_items} pairs [token ids or text, finite bias from -1000 to 1000]"
 
     def parse(self, value: Any) -> tuple[Any, ...]:
         items = list(value.items()) if isinstance(value, Mapping) else value

@@ -107,9 +107,7 @@ class Recorder:
             DecodeError: the raw logits are not finite, or every token was removed.
         """
         packed, layout = _pack(seen, chosen, self.top_candidates, extra)
-        return [
-            _unpack(row, layout, seen, step, self.top_candidates) for row in packed.tolist()
-        ]
+        return [_unpack(row, layout, seen, step, self.top_candidates) for row in packed.tolist()]
 
 
 def _pack(
@@ -124,7 +122,9 @@ def _pack(
     columns = [seen.logsumexp[:, None], entropy]
     stage_columns, final = _stage_columns(seen, probs)
     columns += stage_columns
-    others = [chosen[:, None]] if not seen.stages else [chosen[:, None], final.topk(top, -1).indices]
+    others = (
+        [chosen[:, None]] if not seen.stages else [chosen[:, None], final.topk(top, -1).indices]
+    )
     other_ids = torch.cat(others, dim=-1)
     ids = torch.cat([raw_ids, other_ids], dim=-1)
     own = logprobs.gather(-1, other_ids)
@@ -200,7 +200,9 @@ def _unpack(
         ),
         key=lambda c: (-c.processed_logprob, -c.raw_logprob, c.rank),
     )
-    return Row(tuple(candidates), tuple(stages), rounded(logsumexp), rounded(entropy), tuple(row[at:]))
+    return Row(
+        tuple(candidates), tuple(stages), rounded(logsumexp), rounded(entropy), tuple(row[at:])
+    )
 
 
 def _selection(ids: list[int], processed: list[float], raw_count: int, top: int) -> list[int]:

@@ -99,7 +99,8 @@ def _check_prompt(prompt: Any) -> None:
         prompt.encode("utf-8")
     except UnicodeEncodeError as error:
         raise ParameterError(
-            "prompt", prompt[error.start : error.start + 8],
+            "prompt",
+            prompt[error.start : error.start + 8],
             f"it holds half a surrogate pair at character {error.start}",
         ) from None
 
@@ -156,7 +157,9 @@ def fit_to_model(checked: CheckedRequest, loaded: Any) -> CheckedRequest:
             (_ids("sequence_bias", ids, loaded), bias) for ids, bias in config.sequence_bias
         )
     if getattr(config, "negative_prompt", None) is not None:
-        changes["negative_prompt_ids"] = tuple(_encode(config.negative_prompt, loaded, "negative_prompt"))
+        changes["negative_prompt_ids"] = tuple(
+            _encode(config.negative_prompt, loaded, "negative_prompt")
+        )
     config = dataclasses.replace(config, **changes)
     for name in _ID_FIELDS:
         _check_vocabulary(name, getattr(config, name, None), loaded.vocab_size)
@@ -170,9 +173,16 @@ def fit_to_model(checked: CheckedRequest, loaded: Any) -> CheckedRequest:
 
 
 _ID_FIELDS = (
-    "bad_words_ids", "sequence_bias", "suppress_tokens", "begin_suppress_tokens",
-    "forced_bos_token_id", "forced_eos_token_id", "eos_token_id", "negative_prompt_ids",
-    "force_words_ids", "prefix_allowed_tokens_fn",
+    "bad_words_ids",
+    "sequence_bias",
+    "suppress_tokens",
+    "begin_suppress_tokens",
+    "forced_bos_token_id",
+    "forced_eos_token_id",
+    "eos_token_id",
+    "negative_prompt_ids",
+    "force_words_ids",
+    "prefix_allowed_tokens_fn",
 )
 
 
@@ -238,7 +248,9 @@ def prompt_ids_of(checked: CheckedRequest, loaded: Any) -> list[int]:
     context = loaded.context_length
     if context is not None and len(ids) >= context:
         raise ParameterError(
-            name, f"{len(ids)} tokens", f"the model's context is {context} tokens",
+            name,
+            f"{len(ids)} tokens",
+            f"the model's context is {context} tokens",
             "shorten it by at least one token more than the difference",
         )
     if len(ids) > limit:

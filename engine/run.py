@@ -24,7 +24,7 @@ from engine.request import CheckedRequest, DecodeRequest, check, fit_to_model, p
 from engine.settings import SETTINGS
 from engine.strategies.base import Context
 from engine.text import Detokenizer, decode_ids
-from engine.trace import Output, Step, Timing, Trace, replay_ids
+from engine.trace import Output, Step, Timing, Trace
 
 
 class StopWhen:
@@ -95,7 +95,11 @@ class Run:
         return _as_loaded(self.request.assistant, checked.strategy.default_assistant)
 
     def _start(
-        self, checked: CheckedRequest, target: LoadedModel, assistant: LoadedModel | None, ids: list[int]
+        self,
+        checked: CheckedRequest,
+        target: LoadedModel,
+        assistant: LoadedModel | None,
+        ids: list[int],
     ) -> None:
         self.target = target
         self.pieces = target.pieces.of(ids)
@@ -117,7 +121,11 @@ class Run:
         self.send(Started(self.header))
 
     def _decode(
-        self, checked: CheckedRequest, target: LoadedModel, assistant: LoadedModel | None, ids: list[int]
+        self,
+        checked: CheckedRequest,
+        target: LoadedModel,
+        assistant: LoadedModel | None,
+        ids: list[int],
     ) -> None:
         self.recorder = Recorder(self.request.top_candidates)
         device = target.device
@@ -139,8 +147,13 @@ class Run:
         self._finish(results, scores)
 
     def _generate(
-        self, checked: CheckedRequest, config: Any, prompt: torch.Tensor, number: int,
-        generator: torch.Generator, extra: dict[str, Any],
+        self,
+        checked: CheckedRequest,
+        config: Any,
+        prompt: torch.Tensor,
+        number: int,
+        generator: torch.Generator,
+        extra: dict[str, Any],
     ) -> Any:
         strategy, target = checked.strategy, self.target
         select = strategy.generate_kwargs(config)
@@ -222,7 +235,7 @@ class Run:
         return Output(tuple(ids), decode_ids(self.target.tokenizer, ids), reason)
 
     def _trace(self, outputs: tuple[Output, ...]) -> Trace:
-        assert self.header is not None  # noqa: S101 - only called after _start
+        assert self.header is not None
         ids = {i for output in outputs for i in output.token_ids}
         self.pieces |= self.target.pieces.of(ids)
         notes = self.header.notes
@@ -302,7 +315,7 @@ def _detail_ids(detail: Any) -> Any:
 
 def versions() -> dict[str, str]:
     """Return the versions a run depends on."""
-    import transformers  # noqa: PLC0415
+    import transformers
 
     return {
         "python": platform.python_version(),

@@ -15,7 +15,7 @@ _END = object()
 _POLL_S = 0.1
 
 
-class Cancelled(Exception):  # noqa: N818 - it is a signal to unwind, not an error
+class Cancelled(Exception):
     """Raised in the producer when its reader has left."""
 
 

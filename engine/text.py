@@ -71,9 +71,7 @@ def decode_ids(tokenizer: Any, ids: Any) -> str:
     """Return the text of ids without special tokens; ids joined by spaces when no tokenizer."""
     if tokenizer is None:
         return " ".join(str(token_id) for token_id in ids)
-    return tokenizer.decode(
-        list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
-    )
+    return tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
 
 
 class Detokenizer:

@@ -107,14 +107,18 @@ def check_trace(trace: Trace) -> None:
         TraceError: naming the step.
     """
     if len(trace.steps) > MAX_STEPS:
-        raise TraceError(f"The trace has {len(trace.steps)} steps; at most {MAX_STEPS} can be shown.")
+        raise TraceError(
+            f"The trace has {len(trace.steps)} steps; at most {MAX_STEPS} can be shown."
+        )
     _check_ids("prompt_ids", trace.prompt_ids, trace)
     lengths: dict[int, int] = {}
     for index, step in enumerate(trace.steps):
         _check_step(index, step, trace, lengths)
     for number, output in enumerate(trace.outputs):
         if output.finish_reason not in FINISH_REASONS:
-            raise TraceError(f"outputs[{number}].finish_reason must be one of {', '.join(FINISH_REASONS)}.")
+            raise TraceError(
+                f"outputs[{number}].finish_reason must be one of {', '.join(FINISH_REASONS)}."
+            )
         _check_ids(f"outputs[{number}].token_ids", output.token_ids, trace)
         steps = trace.steps_of(number)
         if steps and replay_ids(steps) != list(output.token_ids):
@@ -151,7 +155,9 @@ def _check_probabilities(where: str, step: Step) -> None:
     if any(c.raw_logprob == -math.inf and c.processed_logprob > -math.inf for c in step.candidates):
         raise TraceError(f"{where} has a candidate that is impossible and yet possible.")
     for stage in step.stages:
-        if not (0 <= stage.kept_mass <= 1 + _SLACK and stage.kept >= 0 and stage.entropy >= -_SLACK):
+        if not (
+            0 <= stage.kept_mass <= 1 + _SLACK and stage.kept >= 0 and stage.entropy >= -_SLACK
+        ):
             raise TraceError(f"{where} has a stage {stage.name[:40]!r} with impossible numbers.")
 
 

@@ -141,9 +141,7 @@ def _read_record(value: Any, cls: type, where: str) -> Any:
         required = field.default is field.default_factory is dataclasses.MISSING
         if required and name not in value:
             raise TraceError(f"{where} lacks the field {name!r}.")
-    return cls(
-        **{n: _read(value[n], hints[n], f"{where}.{n}") for n in fields if n in value}
-    )
+    return cls(**{n: _read(value[n], hints[n], f"{where}.{n}") for n in fields if n in value})
 
 
 def _read_union(value: Any, args: tuple[Any, ...], where: str) -> Any:
@@ -194,4 +192,3 @@ def _read_scalar(value: Any, kind: type, where: str) -> Any:
 
 
 _ENGLISH = {float: "a number", int: "a whole number", str: "text", bool: "true or false"}
-

@@ -14,7 +14,11 @@ from playground.guard import guarded
 
 def run_once(strategy: str, prompt: Any, model: Any, params: Any, seed: Any) -> dict[str, Any]:
     """Decode to the end and return text, token_ids, finish_reason and metrics."""
-    run = decode(DecodeRequest(strategy, model, prompt, params=params if params is not None else {}, seed=seed))
+    run = decode(
+        DecodeRequest(
+            strategy, model, prompt, params=params if params is not None else {}, seed=seed
+        )
+    )
     try:
         last = None
         for event in run:
@@ -23,7 +27,7 @@ def run_once(strategy: str, prompt: Any, model: Any, params: Any, seed: Any) -> 
         run.close()
     if isinstance(last, Failed):
         raise last.error
-    assert isinstance(last, Finished)  # noqa: S101 - decode() promises it
+    assert isinstance(last, Finished)
     whole = trace_to_dict(last.trace)
     return {"outputs": whole["outputs"], "metrics": whole["metrics"], "notes": whole["notes"]}
 
@@ -36,5 +40,11 @@ def add_endpoint(strategy: str, queue: str) -> None:
     def endpoint(prompt: Any, model: Any, params: Any, seed: Any) -> dict[str, Any]:
         return run_once(strategy, prompt, model, params, seed)
 
-    button.click(guarded(endpoint), fields, answer, api_name=strategy, concurrency_id=queue,
-                 concurrency_limit=2)
+    button.click(
+        guarded(endpoint),
+        fields,
+        answer,
+        api_name=strategy,
+        concurrency_id=queue,
+        concurrency_limit=2,
+    )

@@ -24,17 +24,6 @@ from playground.web import middleware
 
 ASSETS = Path(__file__).resolve().parents[1] / "assets" / "components"
 PLOTLY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
-_LAYOUT = """
-.dp-columns { display: grid !important; grid-template-columns: 340px minmax(0, 1fr); gap: 16px 24px !important;
-  grid-template-areas: "ask stage" "settings stage"; grid-template-rows: auto 1fr; align-items: start; }
-.dp-ask { grid-area: ask; } .dp-right { grid-area: stage; min-width: 0 !important; } .dp-settings { grid-area: settings; }
-.dp-ask, .dp-settings { gap: 10px !important; }
-.dp-settings button.dp-preset { justify-content: flex-start; text-align: left; font-weight: 500; }
-.dp-label { margin: 0; font-size: .82rem; font-weight: 650; color: var(--dp-muted); }
-@media (max-width: 860px) {
-  .dp-columns { grid-template-columns: minmax(0, 1fr); grid-template-areas: "ask" "stage" "settings"; grid-template-rows: auto; }
-}
-"""
 
 
 def build_app() -> gr.Blocks:
@@ -45,11 +34,21 @@ def build_app() -> gr.Blocks:
             " words: every candidate, every filter and every decision, as it happens.</p></div>"
         )
         bus = gr.HTML(
-            "", visible="hidden", elem_id="dp-bus", html_template="<span></span>",
+            "",
+            visible="hidden",
+            elem_id="dp-bus",
+            html_template="<span></span>",
             js_on_load="DP.connect((name, data) => trigger(name, data));"
             "watch('value', () => DP.receive(props.value));",
         )
-        bus.input(_resync, None, bus, concurrency_limit=None, api_visibility="private", show_progress="hidden")
+        bus.input(
+            _resync,
+            None,
+            bus,
+            concurrency_limit=None,
+            api_visibility="private",
+            show_progress="hidden",
+        )
         with gr.Tabs() as tabs:
             built = [build_tab(strategy, bus) for strategy in STRATEGIES.values()]
         for name in STRATEGIES:
@@ -81,9 +80,18 @@ def _restore_from_link(demo: gr.Blocks, tabs: Any, built: list[Tab]) -> None:
         return [gr.Tabs(selected=wanted.strategy), wanted.strategy, *(v for vs in skip for v in vs)]
 
     outputs = [tabs, started, *(control for tab in built for control in tab.inputs)]
-    demo.load(guarded(restore), None, outputs, concurrency_limit=None, api_visibility="private",
-              show_progress="hidden").then(
-        None, started, None, api_visibility="private",
+    demo.load(
+        guarded(restore),
+        None,
+        outputs,
+        concurrency_limit=None,
+        api_visibility="private",
+        show_progress="hidden",
+    ).then(
+        None,
+        started,
+        None,
+        api_visibility="private",
         js="(name) => { if (name) setTimeout(() => document.getElementById(name + '-run').click(), 50); }",
     )
 
@@ -94,7 +102,7 @@ def page_head() -> str:
     scripts = "\n".join((ASSETS / f"{name}.js").read_text() for name in names)
     styles = "\n".join(path.read_text() for path in sorted(ASSETS.glob("*.css")))
     source = f"/gradio_api/file={PLOTLY}"
-    return f"<style>{styles}{_LAYOUT}</style><script>window.DP_PLOTLY = {source!r};\n{scripts}</script>"
+    return f"<style>{styles}</style><script>window.DP_PLOTLY = {source!r};\n{scripts}</script>"
 
 
 def launch(host: str, port: int) -> None:
@@ -103,10 +111,21 @@ def launch(host: str, port: int) -> None:
     gr.set_static_paths([PLOTLY])
     threading.Thread(target=_warm_up, daemon=True).start()
     demo.launch(
-        server_name=host, server_port=port, prevent_thread_lock=True, quiet=True, share=False,
-        run_history=False, enable_monitoring=False, show_error=False, ssr_mode=False,
-        max_file_size="1mb", head=page_head(), footer_links=[],
-        theme=gr.themes.Base(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"]),
+        server_name=host,
+        server_port=port,
+        prevent_thread_lock=True,
+        quiet=True,
+        share=False,
+        run_history=False,
+        enable_monitoring=False,
+        show_error=False,
+        ssr_mode=False,
+        max_file_size="1mb",
+        head=page_head(),
+        footer_links=[],
+        theme=gr.themes.Base(
+            font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"]
+        ),
         app_kwargs={"middleware": middleware(), "openapi_url": None},
     )
     sys.stdout.write(f"Decoding Playground is at http://{host}:{port}\n")

@@ -30,8 +30,9 @@ def widget(name: str, param: Param, default: Any) -> Any:
     if isinstance(param, (Number, Integer)):
         return _number(param, default, about)
     placeholder = "off" if param.optional else ""
-    return gr.Textbox(value="" if default is None else str(default), placeholder=placeholder,
-                      max_lines=3, **about)
+    return gr.Textbox(
+        value="" if default is None else str(default), placeholder=placeholder, max_lines=3, **about
+    )
 
 
 def _number(param: Number | Integer, default: Any, about: dict[str, Any]) -> Any:

@@ -28,7 +28,7 @@ def guarded(handler: Callable[..., Any]) -> Callable[..., Any]:
             return handler(*args, **kwargs)
         except gr.Error:
             raise
-        except BaseException as error:  # noqa: BLE001 - see the module's first lines
+        except BaseException as error:
             raise gr.Error(sentence(error), print_exception=False) from None
 
     return safe

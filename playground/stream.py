@@ -71,8 +71,13 @@ def stream(request: DecodeRequest) -> Iterator[str]:
                 yield json.dumps(message, allow_nan=False, separators=(",", ":"))
     except GeneratorExit:
         raise
-    except BaseException as error:  # noqa: BLE001 - a frozen page is worse than a short sentence
-        message = {"kind": "fail", "run": run.run_id, "seq": len(messages), "error": sentence(error)}
+    except BaseException as error:
+        message = {
+            "kind": "fail",
+            "run": run.run_id,
+            "seq": len(messages),
+            "error": sentence(error),
+        }
         yield json.dumps(message)
     finally:
         run.close()
@@ -84,8 +89,12 @@ def _messages(request: DecodeRequest, events: list[Any]) -> Iterator[dict[str, A
     for event in events:
         match event:
             case Started(header):
-                yield {"kind": "start", "strategy": header.strategy, "link": link_of(request),
-                       "header": _header(header)}
+                yield {
+                    "kind": "start",
+                    "strategy": header.strategy,
+                    "link": link_of(request),
+                    "header": _header(header),
+                }
             case StepRecorded(step, pieces):
                 delta["steps"].append(step_to_dict(step))
                 delta["pieces"] |= {str(key): piece for key, piece in pieces.items()}

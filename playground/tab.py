@@ -17,6 +17,7 @@ from engine.strategies.base import Preset, Strategy
 from playground import controls
 from playground.guard import guarded
 from playground.stream import JOURNAL, stream
+from playground.zerogpu import on_gpu
 
 QUEUE = "model"
 _CORE_VIEWS = ("status", "strip", "scrub")
@@ -40,7 +41,9 @@ class Tab:
         """All controls a run reads."""
         return [self.prompt, self.model, self.assistant, self.seed, *self.widgets.values()]
 
-    def request(self, prompt: Any, model: Any, assistant: Any, seed: Any, *values: Any) -> DecodeRequest:
+    def request(
+        self, prompt: Any, model: Any, assistant: Any, seed: Any, *values: Any
+    ) -> DecodeRequest:
         """Make the request the controls describe; only what differs from the default is named."""
         kinds, defaults = params_of(self.strategy.config), defaults_of(self.strategy.config)
         params = {}
@@ -50,7 +53,11 @@ class Tab:
                 params[name] = given
         whole = int(seed) if isinstance(seed, float) and seed.is_integer() else seed
         return DecodeRequest(
-            self.strategy.name, model, prompt, params=_exact(params, kinds, defaults), seed=whole,
+            self.strategy.name,
+            model,
+            prompt,
+            params=_exact(params, kinds, defaults),
+            seed=whole,
             assistant=assistant or None,
         )
 
@@ -77,7 +84,9 @@ def build_tab(strategy: Strategy, bus: Any) -> Tab:
         with gr.Row(equal_height=False, elem_classes="dp-columns"):
             with gr.Column(min_width=0, elem_classes="dp-ask"):
                 first = _first(strategy)
-                prompt = gr.Textbox(first.prompt, label="Prompt", lines=3, max_lines=8, elem_id=f"{name}-prompt")
+                prompt = gr.Textbox(
+                    first.prompt, label="Prompt", lines=3, max_lines=8, elem_id=f"{name}-prompt"
+                )
                 with gr.Row():
                     run = gr.Button("Run", variant="primary", elem_id=f"{name}-run")
                     stop = gr.Button("Stop", elem_id=f"{name}-stop")
@@ -86,11 +95,20 @@ def build_tab(strategy: Strategy, bus: Any) -> Tab:
                 _stage(strategy)
             with gr.Column(min_width=0, elem_classes="dp-settings"):
                 gr.HTML("<h3 class='dp-label'>Try</h3>")
-                presets = [gr.Button(p.name, size="sm", elem_classes="dp-preset") for p in strategy.presets]
-                model = gr.Dropdown(_models(strategy), value=strategy.default_model, label="Model",
-                                    allow_custom_value=True, elem_id=f"{name}-model")
+                presets = [
+                    gr.Button(p.name, size="sm", elem_classes="dp-preset") for p in strategy.presets
+                ]
+                model = gr.Dropdown(
+                    _models(strategy),
+                    value=strategy.default_model,
+                    label="Model",
+                    allow_custom_value=True,
+                    elem_id=f"{name}-model",
+                )
                 assistant = _assistant(strategy)
-                seed = gr.Number(first.seed, label="Seed", precision=0, minimum=0, elem_id=f"{name}-seed")
+                seed = gr.Number(
+                    first.seed, label="Seed", precision=0, minimum=0, elem_id=f"{name}-seed"
+                )
                 widgets = _widgets(strategy)
     tab = Tab(strategy, page, prompt, model, assistant, seed, widgets, run)
     _wire(tab, bus, stop, slot, presets)
@@ -117,9 +135,12 @@ def _assistant(strategy: Strategy) -> Any:
     roles = {"none": (), "same_tokenizer": ("draft",), "any_tokenizer": ("foreign", "draft")}
     entries = [e for e in CATALOGUE.values() if e.role in roles[strategy.assistant] and e.available]
     return gr.Dropdown(
-        [(f"{e.title} · {e.parameters}", e.name) for e in entries], label="Draft model",
-        value=strategy.default_assistant, visible=strategy.assistant != "none",
-        allow_custom_value=True, elem_id=f"{strategy.name}-assistant",
+        [(f"{e.title} · {e.parameters}", e.name) for e in entries],
+        label="Draft model",
+        value=strategy.default_assistant,
+        visible=strategy.assistant != "none",
+        allow_custom_value=True,
+        elem_id=f"{strategy.name}-assistant",
     )
 
 
@@ -144,11 +165,16 @@ def _widget(strategy: Strategy, name: str, kind: Any, value: Any) -> Any:
 
 
 def _stage(strategy: Strategy) -> None:
-    visuals = [*_CORE_VIEWS, *(v for v in strategy.visuals if v != "chart"),
-               *(v for v in strategy.visuals if v == "chart")]
+    visuals = [
+        *_CORE_VIEWS,
+        *(v for v in strategy.visuals if v != "chart"),
+        *(v for v in strategy.visuals if v == "chart"),
+    ]
     options = json.dumps({"strategy": strategy.name, "visuals": visuals})
     gr.HTML(
-        "", html_template='<div class="dp-stage"></div>', elem_id=f"{strategy.name}-stage",
+        "",
+        html_template='<div class="dp-stage"></div>',
+        elem_id=f"{strategy.name}-stage",
         js_on_load=f"DP.mount(element.querySelector('.dp-stage'), {options}, trigger)",
         apply_default_css=False,
     )
@@ -162,18 +188,36 @@ def _wire(tab: Tab, bus: Any, stop: Any, slot: Any, presets: list[Any]) -> None:
             raise gr.Error(str(error), print_exception=False) from None
         yield from stream(request)
 
-    options = {"inputs": tab.inputs, "outputs": bus, "api_visibility": "private",
-               "show_progress": "hidden", "concurrency_id": QUEUE, "concurrency_limit": 2}
-    tab.run.click(start, **options)
-    tab.prompt.submit(start, **options)
+    options = {
+        "inputs": tab.inputs,
+        "outputs": bus,
+        "api_visibility": "private",
+        "show_progress": "hidden",
+        "concurrency_id": QUEUE,
+        "concurrency_limit": 2,
+    }
+    tab.run.click(on_gpu(start), **options)
+    tab.prompt.submit(on_gpu(start), **options)
     stop.click(
-        guarded(JOURNAL.cancel), slot, None, concurrency_limit=None, api_visibility="private",
+        guarded(JOURNAL.cancel),
+        slot,
+        None,
+        concurrency_limit=None,
+        api_visibility="private",
         js=f"() => DP.runId('{tab.strategy.name}')",
     )
     for button, preset in zip(presets, tab.strategy.presets, strict=True):
-        button.click(lambda p=preset: tab.updates(_preset_request(tab, p)), None, tab.inputs,
-                     concurrency_limit=None, api_visibility="private", show_progress="hidden")
+        button.click(
+            lambda p=preset: tab.updates(_preset_request(tab, p)),
+            None,
+            tab.inputs,
+            concurrency_limit=None,
+            api_visibility="private",
+            show_progress="hidden",
+        )
 
 
 def _preset_request(tab: Tab, preset: Preset) -> DecodeRequest:
-    return DecodeRequest(tab.strategy.name, prompt=preset.prompt, params=preset.params, seed=preset.seed)
+    return DecodeRequest(
+        tab.strategy.name, prompt=preset.prompt, params=preset.params, seed=preset.seed
+    )

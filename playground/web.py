@@ -11,8 +11,17 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from engine.settings import SETTINGS
 
-_CLOSED = ("/gradio_api/deep_link", "/deep_link", "/monitoring", "/gradio_api/runs",
-           "/gradio_api/dev", "/gradio_api/run/", "/run/", "/openapi.json", "/docs")
+_CLOSED = (
+    "/gradio_api/deep_link",
+    "/deep_link",
+    "/monitoring",
+    "/gradio_api/runs",
+    "/gradio_api/dev",
+    "/gradio_api/run/",
+    "/run/",
+    "/openapi.json",
+    "/docs",
+)
 _UPLOADS = "/gradio_api/upload"
 _ENDPOINTS = ("/gradio_api/call/", "/gradio_api/queue/join")
 _MAX_SESSION_CHARS = 64

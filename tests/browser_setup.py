@@ -8,8 +8,13 @@ import subprocess
 import sys
 
 _FLAGS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--no-first-run",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
 ]
 
 
@@ -25,7 +30,7 @@ def launch_options() -> dict[str, object]:
 
 
 def _own_is_there() -> bool:
-    from playwright.sync_api import sync_playwright  # noqa: PLC0415
+    from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
         return os.path.exists(playwright.chromium.executable_path)

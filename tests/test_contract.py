@@ -23,8 +23,14 @@ COMPONENTS = Path(__file__).parents[1] / "assets" / "components"
 
 
 def make(name, seed=1, **params):
-    return DecodeRequest(name, golden_model("llama"), input_ids=PROMPT, seed=seed,
-                         params={"max_new_tokens": 10, **params}, assistant=golden_model("llama_draft"))
+    return DecodeRequest(
+        name,
+        golden_model("llama"),
+        input_ids=PROMPT,
+        seed=seed,
+        params={"max_new_tokens": 10, **params},
+        assistant=golden_model("llama_draft"),
+    )
 
 
 def trace_of(name, **params):
@@ -58,7 +64,7 @@ def test_same_seed_same_trace_and_replay_gives_the_output(name):
 def test_json_round_trip_is_exact(name):
     trace = trace_of(name)
     assert trace_json.loads(trace_json.dumps(trace)) == trace
-    json.loads(trace_json.dumps(trace), parse_constant=lambda c: pytest.fail(c))
+    json.loads(trace_json.dumps(trace), parse_constant=pytest.fail)
 
 
 @pytest.mark.parametrize("name", NAMES)

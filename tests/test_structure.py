@@ -16,7 +16,9 @@ FORBIDDEN = {
     "training": ("gradio", "plotly", "playground", "visualizers"),
     "benchmarks": ("gradio", "plotly", "playground", "visualizers"),
 }
-SOURCES = [p for folder in (*FORBIDDEN, "playground") for p in sorted((ROOT / folder).rglob("*.py"))]
+SOURCES = [
+    p for folder in (*FORBIDDEN, "playground") for p in sorted((ROOT / folder).rglob("*.py"))
+]
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))

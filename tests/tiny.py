@@ -22,8 +22,14 @@ _IDS = {"vocab_size": VOCAB, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id
 
 def _llama(layers: int, *, tied: bool = False, kind: str = "Llama") -> Any:
     config = getattr(transformers, f"{kind}Config")(
-        hidden_size=32, intermediate_size=64, num_hidden_layers=layers, num_attention_heads=4,
-        num_key_value_heads=2, max_position_embeddings=256, tie_word_embeddings=tied, **_IDS,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=layers,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=256,
+        tie_word_embeddings=tied,
+        **_IDS,
     )
     return getattr(transformers, f"{kind}ForCausalLM")(config)
 
@@ -35,8 +41,16 @@ def _gpt2() -> Any:
 
 def _t5() -> Any:
     config = transformers.T5Config(
-        vocab_size=VOCAB, d_model=32, d_kv=8, d_ff=64, num_layers=3, num_heads=4,
-        feed_forward_proj="gated-gelu", decoder_start_token_id=0, eos_token_id=1, pad_token_id=0,
+        vocab_size=VOCAB,
+        d_model=32,
+        d_kv=8,
+        d_ff=64,
+        num_layers=3,
+        num_heads=4,
+        feed_forward_proj="gated-gelu",
+        decoder_start_token_id=0,
+        eos_token_id=1,
+        pad_token_id=0,
     )
     return transformers.T5ForConditionalGeneration(config)
 

@@ -62,7 +62,7 @@ class Mixture:
 
     def __init__(self, corpus: Corpus, tokenizer: Any, length: int, seed: int = 1) -> None:
         self.length, self.random = length, random.Random(seed)
-        encode = lambda documents: [e.ids + [0] for e in tokenizer.encode_batch(documents)]  # noqa: E731
+        encode = lambda documents: [[*e.ids, 0] for e in tokenizer.encode_batch(documents)]  # noqa: E731
         self.stories, self.books = encode(corpus.stories), encode(corpus.books)
         self.classics, self.facts = encode(corpus.classics), encode(corpus.facts)
         self.questions = [
@@ -97,6 +97,6 @@ class Mixture:
             for k in range(0, len(lines), 12)
         ]
         sample = self.random.sample(self.classics, min(120, len(self.classics)))
-        documents = [*self.stories, *self.books, *(ids[:512] + [0] for ids in sample), *bunches]
+        documents = [*self.stories, *self.books, *([*ids[:512], 0] for ids in sample), *bunches]
         self.random.shuffle(documents)
         yield from documents

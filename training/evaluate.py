@@ -1,6 +1,6 @@
 """Measure the embedded models on held-out text: one table, one JSON line last.
 
-    python -m training.evaluate --corpus FOLDER
+python -m training.evaluate --corpus FOLDER
 """
 
 from __future__ import annotations
@@ -44,7 +44,11 @@ def capitals(folder: Path) -> list[tuple[str, str]]:
     """Return (country, capital) pairs of the facts table."""
     with (folder / "facts.tsv").open() as file:
         rows = [row for row in csv.reader(file, delimiter="\t") if len(row) >= 3]
-    return [(s, o) for s, r, o, *_ in rows if r.strip().lower() in ("capital", "capital_of", "has capital")]
+    return [
+        (s, o)
+        for s, r, o, *_ in rows
+        if r.strip().lower() in ("capital", "capital_of", "has capital")
+    ]
 
 
 def recall_by_layer(loaded: Any, pairs: list[tuple[str, str]]) -> list[float]:
@@ -70,8 +74,13 @@ def recall_by_layer(loaded: Any, pairs: list[tuple[str, str]]) -> list[float]:
 def acceptance(strategy: str, documents: list[str], **params: Any) -> float:
     """Return accepted over drafted tokens of greedy drafting on the starts of documents."""
     accepted = drafted = 0
-    settings = {"max_new_tokens": 60, "do_sample": False, "num_assistant_tokens": DRAFT_LENGTH,
-                "num_assistant_tokens_schedule": "constant", "assistant_confidence_threshold": 0.0}
+    settings = {
+        "max_new_tokens": 60,
+        "do_sample": False,
+        "num_assistant_tokens": DRAFT_LENGTH,
+        "num_assistant_tokens_schedule": "constant",
+        "assistant_confidence_threshold": 0.0,
+    }
     for document in documents:
         request = DecodeRequest(strategy, prompt=document[:120], params={**settings, **params})
         last = list(decode(request))[-1]
@@ -100,8 +109,13 @@ def tokens_per_second(loaded: Any, tokens: int = 100) -> float:
     """Return the speed of plain generate()."""
     ids = torch.tensor([loaded.tokenizer("Once upon a time")["input_ids"]])
     started = time.perf_counter()
-    loaded.model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False,
-                          max_new_tokens=tokens, min_new_tokens=tokens)
+    loaded.model.generate(
+        ids,
+        attention_mask=torch.ones_like(ids),
+        do_sample=False,
+        max_new_tokens=tokens,
+        min_new_tokens=tokens,
+    )
     return tokens / (time.perf_counter() - started)
 
 
@@ -110,8 +124,13 @@ def openings(documents: list[str]) -> list[tuple[str, str]]:
     pairs = []
     for seed, document in enumerate(documents[:OPENINGS]):
         opening = " ".join(document.split()[:12])
-        request = DecodeRequest("sampling", "storyteller", opening, seed=seed,
-                                params={"temperature": 0.7, "max_new_tokens": 50})
+        request = DecodeRequest(
+            "sampling",
+            "storyteller",
+            opening,
+            seed=seed,
+            params={"temperature": 0.7, "max_new_tokens": 50},
+        )
         last = list(decode(request))[-1]
         pairs.append((opening, last.trace.outputs[0].text))
     return pairs
@@ -132,7 +151,9 @@ def evaluate(folder: Path) -> dict[str, Any]:
     starts = corpus.held_out[:OPENINGS]
     if "early_exit" in STRATEGIES:
         third = target.layers // 3
-        found["early_exit_acceptance"] = acceptance("early_exit", starts, assistant_early_exit=third)
+        found["early_exit_acceptance"] = acceptance(
+            "early_exit", starts, assistant_early_exit=third
+        )
     if "speculative" in STRATEGIES and CATALOGUE["storyteller-draft"].available:
         found["draft_acceptance"] = acceptance("speculative", starts)
         draft = load("storyteller-draft")
@@ -146,7 +167,9 @@ def evaluate(folder: Path) -> dict[str, Any]:
 
 def main() -> None:
     """Print the table and the JSON line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--corpus", type=Path, required=True)
     found = evaluate(parser.parse_args().corpus)
     for name, value in found.items():

@@ -1,6 +1,6 @@
 """Write a trained model as a folder that plain transformers loads: fp16 shards under 15 MB.
 
-    python -m training.export target --work FOLDER --to assets/models/storyteller
+python -m training.export target --work FOLDER --to assets/models/storyteller
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ def export(model: Any, tokenizer: Any, folder: Path) -> None:
 
 def main() -> None:
     """Parse the command line and export."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("model", choices=RECIPES)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--to", type=Path, required=True)

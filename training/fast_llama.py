@@ -77,7 +77,9 @@ class FastLlama:
         cos, sin = (t.to(dtype)[:, None] for t in base.rotary_emb(hidden, positions))
         found, layers = {}, len(base.layers)
         for i, layer in enumerate(base.layers):
-            if not (dropout and layers > 1 and random.random() < skip_probability(i, layers, dropout)):
+            if not (
+                dropout and layers > 1 and random.random() < skip_probability(i, layers, dropout)
+            ):
                 hidden = self.layer(layer, hidden, cos, sin)
             if i + 1 in exits or i + 1 == layers:
                 found[i + 1] = base.norm(hidden)

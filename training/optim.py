@@ -27,7 +27,9 @@ class Muon:
 
     def __init__(self, model: Any, matrix_lr: float = 0.02, other_lr: float = 3e-3) -> None:
         named = list(model.named_parameters())
-        self.others = [p for n, p in named if p.ndim < 2 or "embed" in n or "lm_head" in n or "shared" in n]
+        self.others = [
+            p for n, p in named if p.ndim < 2 or "embed" in n or "lm_head" in n or "shared" in n
+        ]
         others = {id(p) for p in self.others}
         self.groups: dict[tuple[int, ...], list[Any]] = {}
         for _, p in named:
@@ -42,10 +44,14 @@ class Muon:
         torch.nn.utils.clip_grad_norm_(self.others, 1.0)
         lr = self.matrix_lr * scale
         for shape, parameters in self.groups.items():
-            gradient = torch.stack([torch.zeros_like(p) if p.grad is None else p.grad for p in parameters])
+            gradient = torch.stack(
+                [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
+            )
             momentum = self.momentum[shape]
             momentum.lerp_(gradient, 0.05)
-            update = orthogonalised(gradient.lerp(momentum, 0.95)) * max(1, shape[0] / shape[1]) ** 0.5
+            update = (
+                orthogonalised(gradient.lerp(momentum, 0.95)) * max(1, shape[0] / shape[1]) ** 0.5
+            )
             for p, u in zip(parameters, update, strict=True):
                 p.data.mul_(1 - lr * 0.05).add_(u, alpha=-lr)
         for group in self.adam.param_groups:

@@ -22,7 +22,9 @@ def train(corpus: Corpus, vocab_size: int, *, foreign: bool = False) -> Tokenize
     tokenizer = Tokenizer(models.BPE())
     byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False)
     splits = [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.Punctuation()]
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*splits, byte_level]) if foreign else byte_level
+    tokenizer.pre_tokenizer = (
+        pre_tokenizers.Sequence([*splits, byte_level]) if foreign else byte_level
+    )
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=vocab_size, special_tokens=[END], initial_alphabet=byte_level.alphabet()
@@ -37,7 +39,10 @@ def wrap(tokenizer: Tokenizer, context: int) -> Any:
     from transformers import PreTrainedTokenizerFast
 
     return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, bos_token=END, eos_token=END, pad_token=END,
+        tokenizer_object=tokenizer,
+        bos_token=END,
+        eos_token=END,
+        pad_token=END,
         model_max_length=context,
     )
 

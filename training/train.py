@@ -1,6 +1,6 @@
 """Train one model of the family: target (LayerSkip), draft (distilled) or foreign draft.
 
-    python -m training.train target --corpus FOLDER --work FOLDER --minutes 40
+python -m training.train target --corpus FOLDER --work FOLDER --minutes 40
 """
 
 from __future__ import annotations
@@ -59,12 +59,22 @@ RECIPES = {
 def build(recipe: Recipe, seed: int = 0) -> Any:
     """Return an untrained model of a recipe."""
     torch.manual_seed(seed)
-    model = LlamaForCausalLM(LlamaConfig(
-        vocab_size=recipe.vocab_size, hidden_size=recipe.width, intermediate_size=recipe.inner,
-        num_hidden_layers=recipe.layers, num_attention_heads=recipe.heads,
-        num_key_value_heads=recipe.kv_heads, max_position_embeddings=CONTEXT,
-        tie_word_embeddings=True, bos_token_id=0, eos_token_id=0, pad_token_id=0, rms_norm_eps=1e-5,
-    ))
+    model = LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=recipe.vocab_size,
+            hidden_size=recipe.width,
+            intermediate_size=recipe.inner,
+            num_hidden_layers=recipe.layers,
+            num_attention_heads=recipe.heads,
+            num_key_value_heads=recipe.kv_heads,
+            max_position_embeddings=CONTEXT,
+            tie_word_embeddings=True,
+            bos_token_id=0,
+            eos_token_id=0,
+            pad_token_id=0,
+            rms_norm_eps=1e-5,
+        )
+    )
     for name, p in model.named_parameters():
         if p.ndim == 2:
             torch.nn.init.normal_(p, std=0.02)
@@ -76,7 +86,9 @@ def build(recipe: Recipe, seed: int = 0) -> Any:
 class Trainer:
     """The loop: batches, losses, schedule, checkpoints."""
 
-    def __init__(self, recipe: Recipe, mixture: Mixture, teacher: Any = None, *, compiled: bool = True) -> None:
+    def __init__(
+        self, recipe: Recipe, mixture: Mixture, teacher: Any = None, *, compiled: bool = True
+    ) -> None:
         random.seed(0)
         self.recipe, self.teacher = recipe, teacher
         self.model = build(recipe)
@@ -132,8 +144,12 @@ class Trainer:
 
     def state(self) -> dict[str, Any]:
         """Return a checkpoint."""
-        return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(),
-                "step": self.step, "random": random.getstate()}
+        return {
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "step": self.step,
+            "random": random.getstate(),
+        }
 
     def resume(self, state: dict[str, Any]) -> None:
         """Continue from a checkpoint: the same batches, the same numbers."""
@@ -182,7 +198,9 @@ def _teacher(work: Path) -> FastLlama:
 
 def main() -> None:
     """Parse the command line and train."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("model", choices=RECIPES)
     parser.add_argument("--corpus", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True, help="checkpoints and tokenizers")

@@ -16,8 +16,15 @@ def _probability(logprob: float) -> float:
 def candidates(trace: Trace) -> dict[str, Any]:
     """Return one row per candidate of every step."""
     rows = [
-        [step.index, c.rank, trace.pieces[c.token_id], _probability(c.raw_logprob),
-         _probability(c.processed_logprob), c.removed_by or "", c.token_id in step.emit]
+        [
+            step.index,
+            c.rank,
+            trace.pieces[c.token_id],
+            _probability(c.raw_logprob),
+            _probability(c.processed_logprob),
+            c.removed_by or "",
+            c.token_id in step.emit,
+        ]
         for step in trace.steps
         for c in step.candidates
     ]

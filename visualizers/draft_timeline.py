@@ -80,7 +80,7 @@ def summary(trace: Trace) -> dict[str, float]:
 
     Keys: rounds, tokens_per_target_pass, draft_passes, accepted_per_round, acceptance_rate (of the
     judged tokens), draft_s, verify_s, cost_ratio (a draft's time over a target pass's),
-    expected_speed_up (2211.17192, theorem 3.8) and, when a plain run was measured, measured_speed_up.
+    expected_speed_up (2211.17192, theorem 3.8); measured_speed_up when a plain run was measured.
     """
     rounds = [step for step in trace.steps if isinstance(step.detail, DraftDetail)]
     if not rounds:

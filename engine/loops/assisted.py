@@ -1,45 +1,19 @@
-"""Assisted decoding: a drafter guesses, one forward pass of the target judges every guess at once."""
+"""Assisted decoding: a drafter guesses, one forward pass of the target judges all of it."""
 
 from __future__ import annotations
 
 import copy
 import time
 from collections.abc import Generator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from engine.details import DraftDetail, DraftToken
-from engine.loops.drafters import Draft, Drafter, MakeDrafter, RunContext
+from engine.loops.draft_record import Round, Verdict, round_step
+from engine.loops.drafters import Draft, MakeDrafter, RunContext
 from engine.loops.next_token import draw
-from engine.recorder import Observation, Recorder, Row, rounded
+from engine.recorder import Recorder
 from engine.trace import Step
-
-RESIDUAL = 8
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What the target made of a draft.
-
-    Attributes:
-        accepted: how many drafted tokens stand.
-        final: the token after them.
-        source: resampled, bonus or target.
-        p: (n,) the target's probability of each drafted token.
-        q: (n,) the draft's, None when it gives none.
-        u: (n,) the uniform numbers compared with p / q, None in greedy verification.
-        residual: (vocab,) the distribution the final token came from.
-    """
-
-    accepted: int
-    final: int
-    source: str
-    p: torch.Tensor
-    q: torch.Tensor | None
-    u: torch.Tensor | None
-    residual: torch.Tensor
 
 
 def assisted_loop(
@@ -92,8 +66,8 @@ def assisted_loop(
         candidate = torch.cat([input_ids, guess.tokens[None].to(input_ids.device)], dim=-1)
         logits = target(candidate, len(guess.tokens))
         seen = [
-            recorder.observe(logits[i : i + 1], candidate[:, : input_ids.shape[1] + i], logits_processor)
-            for i in range(len(logits))
+            recorder.observe(row[None], candidate[:, : input_ids.shape[1] + i], logits_processor)
+            for i, row in enumerate(logits)
         ]
         # 3. The judgement.
         scores = torch.cat([place.scores for place in seen])
@@ -106,8 +80,10 @@ def assisted_loop(
         input_ids = torch.cat([input_ids, input_ids.new_tensor([emitted])], dim=-1)
         target.rewind(len(guess.tokens), len(emitted))
         drafter.learn(len(emitted) - 1, len(guess.tokens))
-        step = _step(index, keep, emitted, guess, verdict, seen, recorder, drafter,
-                     (drafted_s - started, verified_s - drafted_s))
+        round_ = Round(
+            guess, verdict, emitted, drafted_s - started, verified_s - drafted_s, drafter.name
+        )
+        step = round_step(index, keep, round_, seen[len(emitted) - 1], recorder)
         if finished and after is not None:
             step = after(context, prepared, input_ids, step)
         yield step
@@ -187,7 +163,8 @@ def verify(
 
 
 def _speculate(
-    probs: torch.Tensor, q_all: torch.Tensor, p: torch.Tensor, q: torch.Tensor, generator: torch.Generator
+    probs: torch.Tensor, q_all: torch.Tensor, p: torch.Tensor, q: torch.Tensor,
+    generator: torch.Generator,
 ) -> Verdict:
     """Speculative sampling (2211.17192, algorithm 1): keep while u <= p / q, then the residual."""
     n = len(p)
@@ -217,75 +194,3 @@ def _until_stop(
         if bool(stopping_criteria(so_far, None).all()):
             return emitted[:count], True
     return emitted, False
-
-
-def _step(
-    index: int, keep: int, emitted: list[int], guess: Draft, verdict: Verdict,
-    seen: list[Observation], recorder: Recorder, drafter: Drafter, seconds: tuple[float, float],
-) -> Step:
-    """Make the record of a round; the candidates are those of the last emitted token."""
-    last = len(emitted) - 1
-    place = seen[last]
-    row = recorder.record(place, place.scores.new_tensor([emitted[-1]], dtype=torch.long),
-                          keep + last, _numbers(verdict))[0]
-    detail = draft_detail(guess, verdict, emitted, row, seconds, drafter.name)
-    return Step(
-        index=index, keep=keep, emit=tuple(emitted), candidates=row.candidates, stages=row.stages,
-        detail=detail, logsumexp=row.logsumexp, entropy=row.entropy, forward_passes=1,
-        elapsed_s=recorder.elapsed_s(),
-    )
-
-
-def _numbers(verdict: Verdict) -> torch.Tensor:
-    """Return (1, m) numbers to copy to the host with the step: p, q, u, then the residual's top."""
-    absent = torch.full_like(verdict.p, -1.0)
-    top = verdict.residual.topk(min(RESIDUAL, verdict.residual.shape[-1]))
-    parts = [
-        verdict.p,
-        absent if verdict.q is None else verdict.q,
-        absent if verdict.u is None else verdict.u,
-        top.indices.to(verdict.p.dtype),
-        top.values,
-    ]
-    return torch.cat(parts)[None]
-
-
-def draft_detail(
-    guess: Draft, verdict: Verdict, emitted: list[int], row: Row, seconds: tuple[float, float], name: str
-) -> DraftDetail:
-    """Read the numbers of a round back into its plain record.
-
-    A text that ends inside the draft (end-of-sequence, a stop string, the budget) needs no token of
-    the target: then ``final_source`` is "ended" and what follows in the draft is unverified.
-    """
-    n, ids = len(guess.tokens), guess.tokens.tolist()
-    ended = len(emitted) <= verdict.accepted
-    accepted = min(verdict.accepted, len(emitted))
-    p, q, u = row.extra[:n], row.extra[n : 2 * n], row.extra[2 * n : 3 * n]
-    rest = row.extra[3 * n :]
-    half = len(rest) // 2
-
-    def status(i: int) -> str:
-        if i < accepted:
-            return "accepted"
-        return "rejected" if i == accepted and not ended else "unverified"
-
-    tokens = tuple(
-        DraftToken(
-            ids[i], rounded(p[i]),
-            None if verdict.q is None else rounded(q[i]),
-            None if verdict.u is None else rounded(u[i]),
-            status(i),
-        )
-        for i in range(n)
-    )
-    pairs = tuple((int(rest[i]), rounded(rest[half + i])) for i in range(half) if rest[half + i] > 0)
-    return DraftDetail(
-        draft_length=n, requested_length=guess.requested, length_reason=guess.reason,
-        tokens=tokens, final_token_id=emitted[-1],
-        final_source="ended" if ended else verdict.source,
-        residual=() if ended else pairs,
-        draft_forwards=guess.forwards, draft_s=rounded(seconds[0]), verify_s=rounded(seconds[1]),
-        match=guess.match, draft_own=guess.own, reencoded=guess.reencoded, lost=guess.lost,
-        exit_layer=guess.exit_layer, drafter=name,
-    )

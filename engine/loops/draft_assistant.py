@@ -1,4 +1,4 @@
-"""Drafting with a smaller model of the same vocabulary (2211.17192), or with a model's first layers."""
+"""Drafting with a smaller model of the same vocabulary, or with a model's own first layers."""
 
 from __future__ import annotations
 
@@ -110,7 +110,8 @@ def first_layers(model: Any, layers: int) -> Any:
     """
     name = model.base_model_prefix
     base = getattr(model, name, None)
-    stack = next((n for n in ("layers", "h") if isinstance(getattr(base, n, None), nn.ModuleList)), None)
+    names = [n for n in ("layers", "h") if isinstance(getattr(base, n, None), nn.ModuleList)]
+    stack = names[0] if names else None
     if stack is None or "forward" in vars(model) or "forward" in vars(base):
         raise ModelError(f"{type(model).__name__} has no layers that could be left early.")
     whole = getattr(base, stack)

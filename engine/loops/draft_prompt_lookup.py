@@ -66,7 +66,8 @@ class PromptLookupDrafter(Drafter):
             why = "the text so far ends there"
         reason = f"asked for {self.length}; copied {len(tokens)}: {why}"
         return Draft(
-            input_ids.new_tensor(tokens), None, self.length, reason, match=(size, start, len(tokens))
+            input_ids.new_tensor(tokens), None, self.length, reason,
+            match=(size, start, len(tokens)),
         )
 
     def _nothing(self, input_ids: torch.Tensor, why: str) -> Draft:

@@ -22,7 +22,7 @@ from engine.loops.drafters import (
     choose,
     run_processors,
 )
-from engine.text import Pieces
+from engine.text import REPLACEMENT, Pieces
 
 SHARED_PROCESSORS = (*WARPERS, "RepetitionPenaltyLogitsProcessor", "NoRepeatNGramLogitsProcessor",
                      "LogitNormalization")
@@ -116,16 +116,17 @@ class ReencodingDrafter(UniversalDrafter):
         text = self.assistant.tokenizer.decode(
             window, skip_special_tokens=True, clean_up_tokenization_spaces=False
         )
+        # A character cut in the middle would come back as three other tokens.
+        text, broken, rest = text.partition(REPLACEMENT)
         encoded = self.target.tokenizer(text)["input_ids"]
         known = input_ids[0, -len(encoded) :].tolist() if encoded else []
         found = longest_run(encoded, known)
         if found is None:
-            drafted = self.assistant.tokenizer.decode(own[0, start:], skip_special_tokens=True)
-            return [], drafted
+            return [], self.assistant.tokenizer.decode(own[0, start:], skip_special_tokens=True)
         row, column, length = found
         overhang = len(known) - (column + length)
         lost = encoded[row + length : row + length + overhang]
-        return encoded[row + length + overhang :], self.target.tokenizer.decode(lost)
+        return encoded[row + length + overhang :], self.target.tokenizer.decode(lost) + broken + rest
 
 
 def longest_run(a: list[int], b: list[int]) -> tuple[int, int, int] | None:

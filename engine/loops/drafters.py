@@ -134,7 +134,9 @@ class CachedForward:
         ids = input_ids[0].tolist()
         self._rewind(ids)
         new = input_ids[:, len(self.known) :]
-        outputs = self.model(input_ids=new, past_key_values=self.cache, use_cache=True, **self._extra)
+        outputs = self.model(
+            input_ids=new, past_key_values=self.cache, use_cache=True, **self._extra
+        )
         self.known = ids
         self.passes += 1
         return outputs.logits[:, -1].to(dtype=torch.float32, copy=True)
@@ -161,10 +163,7 @@ def choose(
     scores: torch.Tensor, do_sample: bool, generator: torch.Generator
 ) -> tuple[int, float]:
     """Return the next draft token of (1, vocab) scores and its probability."""
-    if do_sample:
-        token = int(draw(scores, generator)[0])
-    else:
-        token = int(scores.argmax(-1))
+    token = int(draw(scores, generator)[0]) if do_sample else int(scores.argmax(-1))
     return token, float(torch.softmax(scores, dim=-1)[0, token])
 
 

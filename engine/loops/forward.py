@@ -27,7 +27,10 @@ class Forward:
         model = self.model
         if self.passes == 0:
             outputs = model._prefill(
-                input_ids, self.generation_config, self.model_kwargs | extra, is_first_iteration=True
+                input_ids,
+                self.generation_config,
+                self.model_kwargs | extra,
+                is_first_iteration=True,
             )
         else:
             new = 1 if self.model_kwargs["use_cache"] else None

@@ -101,8 +101,12 @@ def draw_detail(extra: tuple[float, ...]) -> DrawDetail | None:
     """Read the packed race of one row; tokens of probability zero took no part."""
     n = len(extra) // 3
     racers = [
-        Racer(int(extra[i]), rounded(extra[n + i]), rounded(extra[2 * n + i]),
-              rounded(extra[2 * n + i] / extra[n + i]))
+        Racer(
+            int(extra[i]),
+            rounded(extra[n + i]),
+            rounded(extra[2 * n + i]),
+            rounded(extra[2 * n + i] / extra[n + i]),
+        )
         for i in range(n)
         if extra[n + i] > 0
     ]
@@ -125,5 +129,3 @@ def _step(
         elapsed_s=recorder.elapsed_s(),
         sequence=sequence,
     )
-
-

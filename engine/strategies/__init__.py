@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from engine.strategies import early_exit, greedy, prompt_lookup, sampling, speculative, universal_assisted
+from engine.strategies import (
+    early_exit,
+    greedy,
+    prompt_lookup,
+    sampling,
+    speculative,
+    universal_assisted,
+)
 from engine.strategies.base import Strategy
 
 STRATEGIES: dict[str, Strategy] = {

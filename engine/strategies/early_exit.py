@@ -11,7 +11,7 @@ from engine.loops.assisted import assisted_loop
 from engine.loops.draft_assistant import EarlyExitDrafter
 from engine.lossless import aftermath
 from engine.params import Integer, param
-from engine.strategies.base import Context, Strategy
+from engine.strategies.base import Context, Preset, Strategy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,5 +52,19 @@ STRATEGY = Strategy(
     loop=assisted_loop,
     generate_kwargs=select,
     prepare=prepare,
+    presets=(
+        Preset("Exit after layer 4", "Once upon a time, there was a little girl named Lily. She",
+               {"max_new_tokens": 60, "assistant_early_exit": 4, "num_assistant_tokens": 4,
+                "assistant_confidence_threshold": 0.0, "plain_run": True},
+               "A cheap draft that is wrong more often."),
+        Preset("Exit after layer 8", "Once upon a time, there was a little girl named Lily. She",
+               {"max_new_tokens": 60, "assistant_early_exit": 8, "num_assistant_tokens": 4,
+                "assistant_confidence_threshold": 0.0, "plain_run": True},
+               "Half the layers: the middle of the trade."),
+        Preset("Exit after layer 12", "Once upon a time, there was a little girl named Lily. She",
+               {"max_new_tokens": 60, "assistant_early_exit": 12, "num_assistant_tokens": 4,
+                "assistant_confidence_threshold": 0.0, "plain_run": True},
+               "A draft that is nearly always right and costs nearly as much as the target."),
+    ),
     visuals=("draft_timeline", "candidates", "xray"),
 )

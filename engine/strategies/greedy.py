@@ -18,8 +18,10 @@ class GreedyConfig(NextTokenParams):
         super().check()
         if self.num_return_sequences > 1:
             raise ParameterError(
-                "num_return_sequences", self.num_return_sequences,
-                "greedy has one outcome, so it must be 1", "sampling returns several",
+                "num_return_sequences",
+                self.num_return_sequences,
+                "greedy has one outcome, so it must be 1",
+                "sampling returns several",
             )
 
 
@@ -36,13 +38,24 @@ STRATEGY = Strategy(
     loop=next_token_loop,
     generate_kwargs=lambda config: {"do_sample": False, "num_beams": 1},
     presets=(
-        Preset("A story begins", "Once upon a time, there was a little girl named Lily. She",
-               {"max_new_tokens": 60}, "The same text every time, whatever the seed."),
-        Preset("Stuck in a loop", "The dog ran and ran and", {"max_new_tokens": 80},
-               "Watch surprisal fall as the text starts to repeat itself."),
-        Preset("The loop forbidden", "The dog ran and ran and",
-               {"max_new_tokens": 80, "no_repeat_ngram_size": 3},
-               "The same prompt with 3-grams allowed only once: the X-ray shows what was removed."),
+        Preset(
+            "A story begins",
+            "Once upon a time, there was a little girl named Lily. She",
+            {"max_new_tokens": 60},
+            "The same text every time, whatever the seed.",
+        ),
+        Preset(
+            "Stuck in a loop",
+            "The dog ran and ran and",
+            {"max_new_tokens": 80},
+            "Watch surprisal fall as the text starts to repeat itself.",
+        ),
+        Preset(
+            "The loop forbidden",
+            "The dog ran and ran and",
+            {"max_new_tokens": 80, "no_repeat_ngram_size": 3},
+            "The same prompt with 3-grams allowed only once: the X-ray shows what was removed.",
+        ),
     ),
     visuals=("candidates", "xray", "chart"),
 )

@@ -10,7 +10,7 @@ from engine.loops.assisted import assisted_loop
 from engine.loops.draft_prompt_lookup import PromptLookupDrafter
 from engine.lossless import aftermath
 from engine.params import Integer, param
-from engine.strategies.base import Context, Strategy
+from engine.strategies.base import Context, Preset, Strategy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,10 +43,21 @@ STRATEGY = Strategy(
         "followed them there. It shines where the output repeats the input (summaries, edits, "
         "names, code) and costs next to nothing where it does not."
     ),
-    paper="Saxena 2023, github.com/apoorvumang/prompt-lookup-decoding; cf. Yang et al. 2023, arXiv 2304.04487",
+    paper="Saxena 2023, github.com/apoorvumang/prompt-lookup-decoding; arXiv 2304.04487",
     config=PromptLookupConfig,
     loop=assisted_loop,
     generate_kwargs=select,
     prepare=prepare,
+    presets=(
+        Preset("Where copying shines", "Row, row, row your boat. Row, row, row your boat. Row, row,",
+               {"max_new_tokens": 60, "plain_run": True},
+               "The text repeats itself, so whole drafts copied from it are accepted."),
+        Preset("Where there is little to copy", "Once upon a time, there was a little girl named Lily. She",
+               {"max_new_tokens": 60, "plain_run": True},
+               "Fresh text: most rounds find no match or copy the wrong continuation."),
+        Preset("Longer matches only", "The dog ran and ran and",
+               {"max_new_tokens": 60, "max_matching_ngram_size": 4},
+               "The arc shows how many tokens had to agree before anything was copied."),
+    ),
     visuals=("draft_timeline", "candidates", "xray"),
 )

@@ -10,7 +10,7 @@ from engine.loops.assisted import assisted_loop
 from engine.loops.draft_assistant import AssistantDrafter
 from engine.loops.drafters import RunContext
 from engine.lossless import aftermath
-from engine.strategies.base import Context, Strategy
+from engine.strategies.base import Context, Preset, Strategy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,24 @@ STRATEGY = Strategy(
     loop=assisted_loop,
     generate_kwargs=select,
     prepare=prepare,
-    presets=(),
+    presets=(
+        Preset("A draft that is usually right", "Once upon a time, there was a little girl named Lily. She",
+               {"max_new_tokens": 80, "num_assistant_tokens": 6, "plain_run": True},
+               "Most tiles are accepted: several tokens come from every pass of the target."),
+        Preset("A hard prompt", "The committee of seven astronomers voted to",
+               {"max_new_tokens": 60, "num_assistant_tokens": 6, "plain_run": True,
+                "assistant_confidence_threshold": 0.0},
+               "Far from what it was trained on the draft is often wrong: most of its work is lost."),
+        Preset("The draft adapts", "Once upon a time, there was a little girl named Lily. She",
+               {"max_new_tokens": 80, "num_assistant_tokens": 4,
+                "num_assistant_tokens_schedule": "heuristic",
+                "assistant_confidence_threshold": 0.0},
+               "Two more after a round in which all were right, one fewer after a rejection."),
+        Preset("Sampling, and is it the same?", "The little bear opened the door and saw",
+               {"max_new_tokens": 50, "do_sample": True, "top_k": 0, "num_assistant_tokens": 5,
+                "assistant_confidence_threshold": 0.0, "distribution_runs": 200},
+               "Every tile is kept while u is at most p / q; 200 short runs check the distribution."),
+    ),
     visuals=("draft_timeline", "candidates", "xray"),
     assistant="same_tokenizer",
     default_assistant="storyteller-draft",

@@ -11,7 +11,7 @@ from engine.loops.assisted import assisted_loop
 from engine.loops.draft_universal import IntersectionDrafter, ReencodingDrafter, UniversalDrafter
 from engine.loops.drafters import RunContext
 from engine.lossless import aftermath
-from engine.strategies.base import Context, Strategy
+from engine.strategies.base import Context, Preset, Strategy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +48,15 @@ STRATEGY = Strategy(
     loop=assisted_loop,
     generate_kwargs=select,
     prepare=prepare,
+    presets=(
+        Preset("Re-encoded drafts", "Once upon a time, there was a little girl named Lily. She",
+               {"max_new_tokens": 60, "num_assistant_tokens": 6, "plain_run": True},
+               "The two rails show how the same text is cut by either tokenizer."),
+        Preset("The shared vocabulary", "Once upon a time, there was a little girl named Lily. She",
+               {"max_new_tokens": 40, "do_sample": True, "top_k": 0, "num_assistant_tokens": 4,
+                "assistant_confidence_threshold": 0.0, "distribution_runs": 100},
+               "Sampling proposes only tokens that both have; the distribution stays the target's."),
+    ),
     visuals=("draft_timeline", "candidates", "xray"),
     assistant="any_tokenizer",
     default_assistant="foreign-draft",

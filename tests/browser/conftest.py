@@ -31,8 +31,14 @@ def free_port() -> int:
 def server():
     port = free_port()
     environ = {**os.environ, "PLAYGROUND_PORT": str(port), "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen([sys.executable, "app.py"], cwd=ROOT, env=environ,
-                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "app.py"],
+        cwd=ROOT,
+        env=environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     url = f"http://127.0.0.1:{port}"
     deadline = time.monotonic() + READY_S
     while True:

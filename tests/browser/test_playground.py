@@ -34,7 +34,9 @@ def finish(page, strategy):
     expect(status(page, strategy)).to_contain_text("Done", timeout=60_000)
 
 
-@pytest.mark.parametrize(("strategy", "title"), [("greedy", "Greedy search"), ("sampling", "Sampling")])
+@pytest.mark.parametrize(
+    ("strategy", "title"), [("greedy", "Greedy search"), ("sampling", "Sampling")]
+)
 def test_a_run_streams_and_draws(open_page, strategy, title):
     page = open_page()
     show(page, strategy, title)
@@ -65,7 +67,8 @@ def test_first_token_within_a_second(open_page):
         started = time.perf_counter()
         run(page, "greedy")
         page.wait_for_function(
-            "id => DP.runId('greedy') !== id && DP.runs.get(DP.runId('greedy')).steps.length > 0", arg=before
+            "id => DP.runId('greedy') !== id && DP.runs.get(DP.runId('greedy')).steps.length > 0",
+            arg=before,
         )
         took.append(time.perf_counter() - started)
         finish(page, "greedy")
@@ -88,7 +91,9 @@ def test_scrubbing_by_slider_buttons_keys_and_clicks(open_page):
     slider.focus()
     slider.press("ArrowLeft")
     expect(label).to_have_text("step 9 of 60")
-    chosen = page.evaluate("(() => { const r = DP.runs.get(DP.runId('greedy')); return DP.piece(r, r.steps[8].emit[0]); })()")
+    chosen = page.evaluate(
+        "(() => { const r = DP.runs.get(DP.runId('greedy')); return DP.piece(r, r.steps[8].emit[0]); })()"
+    )
     expect(page.locator("#greedy-stage .dp-bars .t.on")).to_have_text(chosen)
     tokens(page, "greedy").nth(8).focus()
     page.keyboard.press("End")
@@ -133,7 +138,7 @@ def test_a_closed_tab_frees_the_model(open_page, browser, server):
 def test_a_copied_link_gives_the_same_tokens(open_page, server):
     page = open_page()
     show(page, "sampling", "Sampling")
-    page.locator("#sampling-prompt textarea").fill("The little fox said \"hello\" & <b>ran</b>")
+    page.locator("#sampling-prompt textarea").fill('The little fox said "hello" & <b>ran</b>')
     page.locator("#sampling-seed input").fill("42")
     run(page, "sampling")
     finish(page, "sampling")
@@ -181,7 +186,10 @@ def test_phone_width_has_no_sideways_scroll(open_page, path):
     run(page, "greedy")
     finish(page, "greedy")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    order = [page.locator(s).bounding_box()["y"] for s in ("#greedy-prompt", "#greedy-run", "#greedy-stage", "#greedy-model")]
+    order = [
+        page.locator(s).bounding_box()["y"]
+        for s in ("#greedy-prompt", "#greedy-run", "#greedy-stage", "#greedy-model")
+    ]
     assert order == sorted(order)
 
 
@@ -189,7 +197,9 @@ def test_dark_mode_has_light_text(open_page):
     page = open_page("/?__theme=dark")
     run(page, "greedy")
     finish(page, "greedy")
-    colour = page.evaluate("getComputedStyle(document.querySelector('#greedy-stage .dp-tok')).color")
+    colour = page.evaluate(
+        "getComputedStyle(document.querySelector('#greedy-stage .dp-tok')).color"
+    )
     assert min(int(part) for part in colour.removeprefix("rgb(").removesuffix(")").split(",")) > 180
 
 
@@ -202,4 +212,6 @@ def test_a_page_that_missed_a_message_asks_for_everything(open_page):
         " r.next = 2; r.steps = []; DP.receive(JSON.stringify({run: r.id, seq: 50, kind: 'delta'})); })()"
     )
     page.wait_for_function("DP.runs.get(DP.runId('greedy')).steps.length === 60")
-    assert page.evaluate("JSON.stringify(DP.runs.get(DP.runId('greedy')).outputs) === window.before")
+    assert page.evaluate(
+        "JSON.stringify(DP.runs.get(DP.runId('greedy')).outputs) === window.before"
+    )

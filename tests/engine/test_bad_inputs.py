@@ -17,7 +17,12 @@ MODEL = "storyteller"
 
 
 def failure(**request):
-    fields = {"strategy": "sampling", "model": MODEL, "prompt": "Once", "params": {"max_new_tokens": 3}}
+    fields = {
+        "strategy": "sampling",
+        "model": MODEL,
+        "prompt": "Once",
+        "params": {"max_new_tokens": 3},
+    }
     fields |= request
     if "input_ids" in fields:
         del fields["prompt"]
@@ -31,7 +36,9 @@ def failure(**request):
 def sentence(text):
     assert "\n" not in text
     assert "Traceback" not in text
-    assert "/" not in text.replace("[token ids", "").replace("owner/name", "").replace("evil/repo", "")
+    assert "/" not in text.replace("[token ids", "").replace("owner/name", "").replace(
+        "evil/repo", ""
+    )
     assert len(text) < 800
     assert text.endswith(".")
     return text
@@ -59,7 +66,9 @@ def test_seeds(value):
     assert "from 0 to 9223372036854775807" in failure(seed=value)
 
 
-@pytest.mark.parametrize("ids", [[999_999], [-1], [], [1.5], [[1]], "abc", 5, [True], [1] * 5000], ids=label)
+@pytest.mark.parametrize(
+    "ids", [[999_999], [-1], [], [1.5], [[1]], "abc", 5, [True], [1] * 5000], ids=label
+)
 def test_input_ids(ids):
     assert "input_ids" in failure(input_ids=ids)
 
@@ -69,9 +78,29 @@ def test_top_candidates(top):
     assert "from 1 to 50" in failure(top_candidates=top)
 
 
-@pytest.mark.parametrize("model", ["", " ", "~", "-rf", "x" * 300, "org/na me", "org/é", "a/b/c", "/etc",
-                                   "..", "/etc/passwd", "http://169.254.169.254/x", "file:///etc/passwd",
-                                   "org/x@main", "assets", 5, "a\u0000b/c"], ids=label)
+@pytest.mark.parametrize(
+    "model",
+    [
+        "",
+        " ",
+        "~",
+        "-rf",
+        "x" * 300,
+        "org/na me",
+        "org/é",
+        "a/b/c",
+        "/etc",
+        "..",
+        "/etc/passwd",
+        "http://169.254.169.254/x",
+        "file:///etc/passwd",
+        "org/x@main",
+        "assets",
+        5,
+        "a\u0000b/c",
+    ],
+    ids=label,
+)
 def test_model_names(model):
     last = list(decode(DecodeRequest("greedy", model, "Once")))[-1]
     assert isinstance(last, Failed)
@@ -91,7 +120,9 @@ def test_both_and_neither_prompt():
 
 def test_what_is_legal_but_needs_a_word():
     def notes(strategy, **params):
-        last = list(decode(DecodeRequest(strategy, MODEL, "Once", params={"max_new_tokens": 3, **params})))[-1]
+        last = list(
+            decode(DecodeRequest(strategy, MODEL, "Once", params={"max_new_tokens": 3, **params}))
+        )[-1]
         assert isinstance(last, Finished), last.error
         return " ".join(last.trace.notes)
 
@@ -100,8 +131,22 @@ def test_what_is_legal_but_needs_a_word():
     assert notes("sampling", top_k=0, stop_strings=[], sequence_bias=[[[5], 1]]) == ""
 
 
-@pytest.mark.parametrize("prompt", [" ", "\n\n", "a\u0000b", "👩‍👩‍👧", "Z͑ͫ̓ͪ̂ͫ̽͏̴̙̤̞͉͚̯̞̠͍A̴̵̜̰͔ͫ͗͢", "\ufeffx", "\x1b[31mred", "a\u202eb",
-                                    "<|endoftext|>", "<img src=x onerror=alert(1)>"], ids=label)
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        " ",
+        "\n\n",
+        "a\u0000b",
+        "👩‍👩‍👧",
+        "Z͑ͫ̓ͪ̂ͫ̽͏̴̙̤̞͉͚̯̞̠͍A̴̵̜̰͔ͫ͗͢",
+        "\ufeffx",
+        "\x1b[31mred",
+        "a\u202eb",
+        "<|endoftext|>",
+        "<img src=x onerror=alert(1)>",
+    ],
+    ids=label,
+)
 def test_strange_but_legal_prompts_run(prompt):
     last = list(decode(DecodeRequest("greedy", MODEL, prompt, params={"max_new_tokens": 3})))[-1]
     assert isinstance(last, Finished), last.error
@@ -120,7 +165,9 @@ def test_parameters_through_the_command_line(name, value, allowed, capsys):
     text = value if isinstance(value, str) else json.dumps(value)
     if isinstance(value, str):
         text = json.dumps(value)
-    status = main(["run", "sampling", "--model", MODEL, "--prompt", "Once", "--set", f"{name}={text}"])
+    status = main(
+        ["run", "sampling", "--model", MODEL, "--prompt", "Once", "--set", f"{name}={text}"]
+    )
     out, err = capsys.readouterr()
     assert (status, out) == (2, "")
     assert err.count("\n") == 1
@@ -128,11 +175,21 @@ def test_parameters_through_the_command_line(name, value, allowed, capsys):
     assert allowed in err
 
 
-@pytest.mark.parametrize("argv", [[], ["run"], ["run", "greedy"], ["fly"], ["replay", "/nowhere.json"],
-                                  ["run", "greedy", "--prompt", "a", "--set", "x"],
-                                  ["run", "greedy", "--prompt", "a", "--device", "quantum"],
-                                  ["run", "greedy", "--prompt", "a", "--dtype", "float1"],
-                                  ["run", "nope", "--prompt", "a"]], ids=str)
+@pytest.mark.parametrize(
+    "argv",
+    [
+        [],
+        ["run"],
+        ["run", "greedy"],
+        ["fly"],
+        ["replay", "/nowhere.json"],
+        ["run", "greedy", "--prompt", "a", "--set", "x"],
+        ["run", "greedy", "--prompt", "a", "--device", "quantum"],
+        ["run", "greedy", "--prompt", "a", "--dtype", "float1"],
+        ["run", "nope", "--prompt", "a"],
+    ],
+    ids=str,
+)
 def test_unusable_command_lines(argv, capsys):
     try:
         status = main(argv)

@@ -13,22 +13,41 @@ def test_list(capsys):
     assert main(["list", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
     assert {"greedy", "sampling"} <= {s["name"] for s in listed["strategies"]}
-    assert listed["strategies"][0]["params"]["max_new_tokens"]["allowed"] == "a whole number from 1 to 512"
+    assert (
+        listed["strategies"][0]["params"]["max_new_tokens"]["allowed"]
+        == "a whole number from 1 to 512"
+    )
     assert main(["list"]) == 0
 
 
 def test_run_writes_a_trace_that_replays_without_torch(tmp_path, capsys):
     path = tmp_path / "run.json.gz"
-    argv = ["run", "sampling", "--prompt", "Once upon a time", "--max-new-tokens", "8", "--seed", "3",
-            "--set", "temperature=0.7", "--trace", str(path)]
+    argv = [
+        "run",
+        "sampling",
+        "--prompt",
+        "Once upon a time",
+        "--max-new-tokens",
+        "8",
+        "--seed",
+        "3",
+        "--set",
+        "temperature=0.7",
+        "--trace",
+        str(path),
+    ]
     assert main(argv) == 0
     text = capsys.readouterr().out.strip("\n")
     code = (
         "import sys; from engine.__main__ import main; status = main(sys.argv[1:]);"
         "assert not {'torch', 'transformers', 'gradio'} & set(sys.modules); sys.exit(status)"
     )
-    done = subprocess.run([sys.executable, "-c", code, "replay", str(path)], capture_output=True,
-                          text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code, "replay", str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.rstrip("\n").endswith(text.strip())
     assert main(argv[:-2]) == 0

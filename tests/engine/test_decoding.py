@@ -10,8 +10,8 @@ import torch
 
 from engine import DecodeRequest, LoadedModel, decode
 from engine.events import Failed, Finished, Started, StepRecorded, TextDelta
-from engine.streamer import Cancelled, QueueStreamer
 from engine.strategies import STRATEGIES
+from engine.streamer import Cancelled, QueueStreamer
 from engine.trace import replay_ids
 from tests.tiny import fresh_model, golden_model
 
@@ -19,8 +19,13 @@ PROMPT = [5, 9, 11, 4]
 
 
 def request(strategy="sampling", model=None, **params):
-    return DecodeRequest(strategy, model or golden_model("llama"), input_ids=PROMPT,
-                         params={"max_new_tokens": 8, **params}, seed=1)
+    return DecodeRequest(
+        strategy,
+        model or golden_model("llama"),
+        input_ids=PROMPT,
+        params={"max_new_tokens": 8, **params},
+        seed=1,
+    )
 
 
 def test_events_come_in_order_and_replay_to_the_output():
@@ -78,7 +83,9 @@ def test_logits_that_are_not_finite_name_the_step(strategy):
     assert len(last.trace.steps) == 3
 
 
-@pytest.mark.parametrize("error", [RuntimeError("secret prompt"), SystemExit(3), KeyboardInterrupt()])
+@pytest.mark.parametrize(
+    "error", [RuntimeError("secret prompt"), SystemExit(3), KeyboardInterrupt()]
+)
 def test_an_error_in_the_model_is_one_sentence_and_the_next_run_works(error):
     broken = Broken(2, error)
     loaded = LoadedModel(broken.inner)
@@ -163,8 +170,15 @@ def test_runs_in_parallel_do_not_touch_each_other():
 
 
 def _ids(seed):
-    run = decode(DecodeRequest("sampling", golden_model("gpt2"), input_ids=PROMPT, seed=seed,
-                               params={"max_new_tokens": 12}))
+    run = decode(
+        DecodeRequest(
+            "sampling",
+            golden_model("gpt2"),
+            input_ids=PROMPT,
+            seed=seed,
+            params={"max_new_tokens": 12},
+        )
+    )
     return [o.token_ids for o in list(run)[-1].trace.outputs]
 
 
@@ -177,8 +191,13 @@ def test_max_time_and_length_are_told_apart():
 
 def test_a_context_that_would_overflow_cuts_the_length_and_says_so():
     ids = [5] * 250
-    last = list(decode(DecodeRequest("greedy", golden_model("gpt2"), input_ids=ids,
-                                     params={"max_new_tokens": 20})))[-1]
+    last = list(
+        decode(
+            DecodeRequest(
+                "greedy", golden_model("gpt2"), input_ids=ids, params={"max_new_tokens": 20}
+            )
+        )
+    )[-1]
     assert len(last.trace.outputs[0].token_ids) <= 6
     assert "was cut to 6" in last.trace.notes[0]
     full = list(decode(DecodeRequest("greedy", golden_model("gpt2"), input_ids=[5] * 256)))[-1]
@@ -189,8 +208,11 @@ def test_streamer_is_a_drop_in_for_generate_and_passes_errors_on():
     streamer = QueueStreamer()
     model = fresh_model("llama")
     ids = torch.tensor([PROMPT])
-    thread = threading.Thread(target=model.generate, args=(ids,),
-                              kwargs={"max_new_tokens": 3, "streamer": streamer, "do_sample": False})
+    thread = threading.Thread(
+        target=model.generate,
+        args=(ids,),
+        kwargs={"max_new_tokens": 3, "streamer": streamer, "do_sample": False},
+    )
     thread.start()
     items = list(streamer)
     thread.join()

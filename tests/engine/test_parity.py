@@ -40,13 +40,21 @@ WARPERS = {
     "typical_p": {"typical_p": 0.6},
     "epsilon_cutoff": {"epsilon_cutoff": 0.02},
     "eta_cutoff": {"eta_cutoff": 0.02},
-    "all": {"temperature": 1.3, "top_k": 40, "top_p": 0.95, "min_p": 0.01, "typical_p": 0.95,
-            "repetition_penalty": 1.2},
+    "all": {
+        "temperature": 1.3,
+        "top_k": 40,
+        "top_p": 0.95,
+        "min_p": 0.01,
+        "typical_p": 0.95,
+        "repetition_penalty": 1.2,
+    },
 }
 
 
 def ours(strategy, loaded, ids=PROMPT, seed=0, **params):
-    last = list(decode(DecodeRequest(strategy, loaded, input_ids=ids, params=params, seed=seed)))[-1]
+    last = list(decode(DecodeRequest(strategy, loaded, input_ids=ids, params=params, seed=seed)))[
+        -1
+    ]
     assert isinstance(last, Finished), last.error
     return [list(output.token_ids) for output in last.trace.outputs]
 
@@ -71,8 +79,13 @@ def test_sampling_with_each_warper_and_a_batch(name, warper):
     loaded, params = golden_model(name), {"max_new_tokens": 10, **WARPERS[warper]}
     for seed in (1, 2):
         for count in (1, 3):
-            expected = theirs(loaded, seed=seed, do_sample=True, num_return_sequences=count, **params)
-            assert ours("sampling", loaded, seed=seed, num_return_sequences=count, **params) == expected
+            expected = theirs(
+                loaded, seed=seed, do_sample=True, num_return_sequences=count, **params
+            )
+            assert (
+                ours("sampling", loaded, seed=seed, num_return_sequences=count, **params)
+                == expected
+            )
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2"])
@@ -81,10 +94,25 @@ def test_guidance_with_a_negative_prompt(name, count):
     loaded = golden_model(name)
     params = {"max_new_tokens": 8, "guidance_scale": 1.7}
     negative = torch.tensor([[8, 3, 60]]).expand(count, -1)
-    expected = theirs(loaded, seed=5, do_sample=True, num_return_sequences=count,
-                      negative_prompt_ids=negative, **params)
-    assert ours("sampling", loaded, seed=5, num_return_sequences=count,
-                negative_prompt_ids=[8, 3, 60], **params) == expected
+    expected = theirs(
+        loaded,
+        seed=5,
+        do_sample=True,
+        num_return_sequences=count,
+        negative_prompt_ids=negative,
+        **params,
+    )
+    assert (
+        ours(
+            "sampling",
+            loaded,
+            seed=5,
+            num_return_sequences=count,
+            negative_prompt_ids=[8, 3, 60],
+            **params,
+        )
+        == expected
+    )
 
 
 def test_prefix_allowed_tokens_callable_and_list():
@@ -117,8 +145,10 @@ def test_recorded_outputs_of_an_older_release(case):
         next_token_loop, steps.append, recorder=Recorder(5), generator=generator
     )
     out = loaded.model.generate(
-        torch.tensor(case["input_ids"]), custom_generate=loop,
-        attention_mask=None if mask is None else torch.tensor(mask), **kwargs,
+        torch.tensor(case["input_ids"]),
+        custom_generate=loop,
+        attention_mask=None if mask is None else torch.tensor(mask),
+        **kwargs,
     )
     assert out.tolist() == case["out"]["sequences"]
     assert steps

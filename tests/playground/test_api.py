@@ -25,8 +25,13 @@ def server():
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     environ = {**os.environ, "PLAYGROUND_PORT": str(port), "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen([sys.executable, "app.py"], cwd=ROOT, env=environ,
-                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [sys.executable, "app.py"],
+        cwd=ROOT,
+        env=environ,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     url = f"http://127.0.0.1:{port}"
     deadline = time.monotonic() + 90
     while time.monotonic() < deadline:
@@ -44,11 +49,18 @@ def server():
 def call(server, strategy, *values):
     """Return (event, data) of a queued call as any HTTP client makes it."""
     body = json.dumps({"data": values})  # NaN passes, as a careless client would send it
-    asked = httpx.post(f"{server}/gradio_api/call/{strategy}", content=body, timeout=30,
-                       headers={"content-type": "application/json"})
+    asked = httpx.post(
+        f"{server}/gradio_api/call/{strategy}",
+        content=body,
+        timeout=30,
+        headers={"content-type": "application/json"},
+    )
     if asked.status_code != 200:
         return "refused", asked.text
-    event, answer = "", httpx.get(f"{server}/gradio_api/call/{strategy}/{asked.json()['event_id']}", timeout=60)
+    event, answer = (
+        "",
+        httpx.get(f"{server}/gradio_api/call/{strategy}/{asked.json()['event_id']}", timeout=60),
+    )
     for line in answer.text.splitlines():
         if line.startswith("event: "):
             event = line.removeprefix("event: ")
@@ -66,7 +78,10 @@ def works(server):
 def test_endpoints_decode(server):
     output = works(server)
     assert len(output["token_ids"]) == 3
-    same = [call(server, "sampling", "Once", None, {"max_new_tokens": 6}, 7)[1][0]["outputs"] for _ in range(2)]
+    same = [
+        call(server, "sampling", "Once", None, {"max_new_tokens": 6}, 7)[1][0]["outputs"]
+        for _ in range(2)
+    ]
     assert same[0] == same[1]
 
 
@@ -80,10 +95,21 @@ def test_bad_parameters_get_a_sentence(server, name, value, allowed):
         assert name in text
 
 
-@pytest.mark.parametrize("values", [
-    ("", None, {}, 0), (5, None, {}, 0), ({"a": 1}, None, {}, 0), ("Once", None, "x", 0), ("Once", None, [], 0),
-    ("Once", None, {}, -1), ("Once", None, {}, "7"), ("Once", "/etc/passwd", {}, 0), ("Once", None, {"foo": 1}, 0),
-], ids=label)
+@pytest.mark.parametrize(
+    "values",
+    [
+        ("", None, {}, 0),
+        (5, None, {}, 0),
+        ({"a": 1}, None, {}, 0),
+        ("Once", None, "x", 0),
+        ("Once", None, [], 0),
+        ("Once", None, {}, -1),
+        ("Once", None, {}, "7"),
+        ("Once", "/etc/passwd", {}, 0),
+        ("Once", None, {"foo": 1}, 0),
+    ],
+    ids=label,
+)
 def test_bad_requests_get_a_sentence_and_the_next_works(server, values):
     event, data = call(server, "greedy", *values)
     assert event == "error"
@@ -91,9 +117,19 @@ def test_bad_requests_get_a_sentence_and_the_next_works(server, values):
     works(server)
 
 
-@pytest.mark.parametrize("path", ["/gradio_api/run/greedy", "/gradio_api/deep_link", "/monitoring/summary",
-                                  "/gradio_api/runs", "/gradio_api/dev/reload", "/openapi.json", "/docs",
-                                  "/gradio_api/call/nothing"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/gradio_api/run/greedy",
+        "/gradio_api/deep_link",
+        "/monitoring/summary",
+        "/gradio_api/runs",
+        "/gradio_api/dev/reload",
+        "/openapi.json",
+        "/docs",
+        "/gradio_api/call/nothing",
+    ],
+)
 def test_closed_doors(server, path):
     assert httpx.post(server + path, json={"data": []}).status_code in (404, 405)
     assert httpx.get(server + path).status_code in (404, 405)
@@ -113,7 +149,11 @@ def test_large_bodies(server):
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[" * 100_000, b"null", b"5"])
 def test_broken_bodies(server, body):
-    answer = httpx.post(f"{server}/gradio_api/call/greedy", content=body, headers={"content-type": "application/json"})
+    answer = httpx.post(
+        f"{server}/gradio_api/call/greedy",
+        content=body,
+        headers={"content-type": "application/json"},
+    )
     assert answer.status_code in (400, 422)
     assert "Traceback" not in answer.text
 
@@ -128,8 +168,13 @@ def test_other_hosts_are_refused(server):
 
 
 def test_garbage_to_the_queue(server):
-    for data in ({"fn_index": 999, "data": [], "session_hash": "x"}, {"fn_index": -1, "data": [], "session_hash": "x"}):
-        assert httpx.post(f"{server}/gradio_api/queue/join", json=data).status_code in range(400, 500)
+    for data in (
+        {"fn_index": 999, "data": [], "session_hash": "x"},
+        {"fn_index": -1, "data": [], "session_hash": "x"},
+    ):
+        assert httpx.post(f"{server}/gradio_api/queue/join", json=data).status_code in range(
+            400, 500
+        )
     long = {"fn_index": 1, "data": [], "session_hash": "x" * 100_000}
     assert httpx.post(f"{server}/gradio_api/queue/join", json=long).status_code == 400
     assert httpx.post(f"{server}/gradio_api/cancel", json={"x": 1}).status_code == 422

@@ -45,7 +45,7 @@ def test_a_resumed_run_is_the_same_run(corpus, tiny):
     first = trainer(corpus, tiny)
     for _ in range(3):
         first.train_step(0.5)
-    state = {k: v for k, v in first.state().items()}
+    state = dict(first.state().items())
     saved = torch.utils._pytree.tree_map(lambda x: x.clone() if torch.is_tensor(x) else x, state)
     second = trainer(corpus, tiny)
     second.resume(saved)
@@ -83,6 +83,10 @@ def test_recipes_have_the_promised_sizes(tiny):
     for name, low, high in (("target", 12e6, 16e6), ("draft", 1e6, 2e6), ("foreign", 1e6, 2e6)):
         recipe = train.RECIPES[name]
         with torch.device("meta"):
-            count = sum(p.numel() for p in train.LlamaForCausalLM(
-                train.build(dataclasses.replace(recipe)).config).parameters())
+            count = sum(
+                p.numel()
+                for p in train.LlamaForCausalLM(
+                    train.build(dataclasses.replace(recipe)).config
+                ).parameters()
+            )
         assert low <= count <= high, (name, count)

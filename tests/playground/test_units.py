@@ -1,0 +1,97 @@
+"""Controls, links, messages and the guard, without a browser."""
+
+from __future__ import annotations
+
+import json
+
+import gradio as gr
+import pytest
+
+from engine import DecodeRequest
+from engine.errors import ParameterError
+from engine.params import defaults_of, params_of
+from engine.strategies import STRATEGIES
+from playground import controls
+from playground.guard import guarded, sentence
+from playground.links import link_of, request_of
+from playground.stream import JOURNAL, stream, whole_state
+from tests.tiny import golden_model
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_every_parameter_survives_its_widget(name):
+    config = STRATEGIES[name].config
+    for parameter, kind in params_of(config).items():
+        value = defaults_of(config)[parameter]
+        assert controls.widget(parameter, kind, value) is not None
+        assert controls.read(parameter, kind, controls.show(kind, value)) == value
+
+
+def test_lists_are_read_as_json_or_words():
+    kinds = params_of(STRATEGIES["sampling"].config)
+    assert controls.read("stop_strings", kinds["stop_strings"], "a, b") == ["a", "b"]
+    assert controls.read("bad_words_ids", kinds["bad_words_ids"], "[[1, 2]]") == [[1, 2]]
+    assert controls.read("suppress_tokens", kinds["suppress_tokens"], "3, 4") == [3, 4]
+    with pytest.raises(ParameterError, match="not valid JSON"):
+        controls.read("bad_words_ids", kinds["bad_words_ids"], "[[1,")
+
+
+def test_a_link_holds_the_whole_request():
+    request = DecodeRequest(
+        "sampling",
+        "storyteller",
+        'a "b" & <c>\n€',
+        seed=7,
+        params={"temperature": 0.5, "bad_words_ids": [[1, 2]]},
+    )
+    from urllib.parse import parse_qsl
+
+    again = request_of(dict(parse_qsl(link_of(request).removeprefix("?"))))
+    assert (again.prompt, again.seed, again.model) == (request.prompt, 7, "storyteller")
+    assert again.params == {"temperature": 0.5, "bad_words_ids": ((1, 2),)}
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ({"seed": "-1"}, "seed"),
+        ({"seed": "x"}, "seed"),
+        ({"seed": "9" * 30}, "seed"),
+        ({"params": "["}, "params"),
+        ({"params": "[]"}, "params"),
+        ({"params": '{"temperature": NaN}'}, "temperature"),
+        ({"params": '{"top_k": "x"}'}, "top_k"),
+    ],
+)
+def test_bad_links_name_the_field(query, said):
+    with pytest.raises(ParameterError, match=said):
+        request_of({"strategy": "sampling", "prompt": "a", **query})
+    assert request_of({"strategy": "nope"}) is None
+
+
+def test_messages_are_numbered_small_and_complete():
+    request = DecodeRequest(
+        "greedy", golden_model("llama"), input_ids=[5, 9], params={"max_new_tokens": 30}
+    )
+    messages = [json.loads(text) for text in stream(request)]
+    assert [m["seq"] for m in messages] == list(range(len(messages)))
+    assert (messages[0]["kind"], messages[-1]["kind"]) == ("start", "finish")
+    steps = [s for m in messages for s in m.get("steps", [])]
+    assert [s["index"] for s in steps] == list(range(30))
+    state = json.loads(whole_state(messages[0]["run"]))
+    assert state["messages"] == messages
+    assert json.loads(whole_state("unknown"))["messages"] == []
+    JOURNAL.cancel("unknown")
+
+
+@pytest.mark.parametrize(
+    "error", [SystemExit(1), KeyboardInterrupt(), ValueError("secret"), BaseException("x")]
+)
+def test_the_guard_turns_everything_into_one_sentence(error):
+    def handler():
+        raise error
+
+    with pytest.raises(gr.Error) as caught:
+        guarded(handler)()
+    assert "secret" not in str(caught.value)
+    assert sentence(ParameterError("a", 1, "it must be 2")) == "a = 1 is not allowed: it must be 2."

@@ -1,0 +1,33 @@
+"""The GPU decorator is used where a ZeroGPU is and harmless elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import types
+
+from playground.zerogpu import on_gpu
+
+
+def handler():
+    yield "x"
+
+
+def test_elsewhere_it_is_the_handler_itself(monkeypatch):
+    monkeypatch.delenv("SPACES_ZERO_GPU", raising=False)
+    assert on_gpu(handler) is handler
+    monkeypatch.setenv("SPACES_ZERO_GPU", "true")
+    monkeypatch.setitem(sys.modules, "spaces", None)
+    assert on_gpu(handler) is handler
+
+
+def test_on_a_zerogpu_the_platform_runs_it(monkeypatch):
+    seen = {}
+
+    def gpu(duration):
+        seen["duration"] = duration
+        return lambda function: lambda *args: ["gpu", *function(*args)]
+
+    monkeypatch.setenv("SPACES_ZERO_GPU", "true")
+    monkeypatch.setitem(sys.modules, "spaces", types.SimpleNamespace(GPU=gpu))
+    assert on_gpu(handler)() == ["gpu", "x"]
+    assert 0 < seen["duration"] <= 120
