@@ -1,0 +1,78 @@
+"""The draft timeline: live, scrubbed, by keyboard, on a telephone and from a saved trace."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.test_playground import finish, run, show
+
+SHOTS = os.environ.get("PLAYGROUND_SCREENSHOTS")
+
+
+def decoded(page, strategy, title, preset=None):
+    """Run a strategy to its end and return its timeline."""
+    show(page, strategy, title)
+    if preset:
+        page.get_by_role("button", name=preset, exact=True).click()
+    else:
+        run(page, strategy)
+    finish(page, strategy)
+    return page.locator(f"#{strategy}-stage .dp-v-draft_timeline")
+
+
+def shot(page, name):
+    """Keep a picture for people, never compared."""
+    if SHOTS:
+        page.screenshot(path=Path(SHOTS) / f"draft_timeline_{name}.png", full_page=True)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "title"),
+    [("prompt_lookup", "Prompt lookup"), ("early_exit", "Early exit (self-speculation)")],
+)
+def test_every_round_is_drawn_and_the_badge_tells_the_truth(open_page, strategy, title):
+    page = open_page()
+    timeline = decoded(page, strategy, title)
+    steps = page.evaluate("s => DP.runs.get(DP.runId(s)).steps", strategy)
+    expect(timeline.locator(".dt-row")).to_have_count(len(steps))
+    drafted = sum(len(step["detail"]["tokens"]) for step in steps)
+    finals = sum(step["detail"]["final_source"] != "ended" for step in steps)
+    expect(timeline.locator(".dt-lane .dt-tile")).to_have_count(drafted + finals)
+    expect(timeline.locator(".dt-badge")).to_contain_text("Lossless")
+    per_pass = sum(len(step["emit"]) for step in steps) / len(steps)
+    expect(timeline.locator(".dt-cost")).to_contain_text(f"tokens per target pass {per_pass:.2f}")
+    shot(page, strategy)
+
+
+def test_scrubbing_marks_the_round_and_dims_what_comes_later(open_page):
+    page = open_page()
+    timeline = decoded(page, "early_exit", "Early exit (self-speculation)")
+    rounds = timeline.locator(".dt-row").count()
+    timeline.get_by_role("button", name="Round 2,").click()
+    expect(timeline.locator(".dt-row.sel")).to_have_count(1)
+    expect(timeline.locator(".dt-row.later")).to_have_count(rounds - 2)
+    expect(timeline.locator(".dt-round")).to_contain_text("Round 2.")
+    timeline.locator(".dt-lane .dt-tile").first.focus()
+    expect(timeline.locator(".dt-readout")).to_contain_text("Target p =")
+    timeline.get_by_text("Table of every drafted token").click()
+    expect(timeline.locator(".dp-table tbody tr").first).to_be_visible()
+
+
+def test_prompt_lookup_joins_a_copy_to_its_source(open_page):
+    page = open_page()
+    timeline = decoded(page, "prompt_lookup", "Prompt lookup")
+    page.set_viewport_size({"width": 390, "height": 840})
+    page.evaluate(
+        "() => { const r = DP.runs.get(DP.runId('prompt_lookup'));"
+        " DP.select(r, r.steps.findIndex((s) => s.detail.match)); }"
+    )
+    expect(timeline.locator(".dt-arc path")).to_have_attribute("d", re.compile(r"^M[\d.]+,[\d.]+ C"))
+    assert timeline.locator(".dt-arc .src").count() == timeline.locator(".dt-arc .dst").count()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    shot(page, "telephone")
+
