@@ -86,7 +86,7 @@ def first_parting(
         ids: (1, prompt + new) the finished text.
     """
     start = context.input_ids.shape[1]
-    logits = all_logits(context, prepared, ids)[start - 1 : -1]
+    logits = last_logits(context, prepared, ids, ids.shape[1] - start + 1)[:-1]
     for place, raw in enumerate(logits):
         scores = run_processors(context.processors, ids[:, : start + place], raw[None])[0]
         expected, emitted = int(scores.argmax()), int(ids[0, start + place])
@@ -106,12 +106,17 @@ def _parting(
     )
 
 
-def all_logits(context: RunContext, prepared: dict[str, Any], ids: torch.Tensor) -> torch.Tensor:
-    """Return (length, vocab) float32 logits of one forward pass over (1, length) ids."""
+def last_logits(
+    context: RunContext, prepared: dict[str, Any], ids: torch.Tensor, count: int
+) -> torch.Tensor:
+    """Return (count, vocab) float32 logits of one forward pass over (1, length) ids."""
+    kept = {"logits_to_keep": count} if context.model._supports_logits_to_keep() else {}
     if not context.model.config.is_encoder_decoder:
-        return context.model(input_ids=ids, use_cache=False).logits[0].float()
+        logits = context.model(input_ids=ids, use_cache=False, **kept).logits
+        return logits[0, -count:].float()
     encoder = {name: prepared.get(name) for name in ("encoder_outputs", "attention_mask")}
-    return context.model(**encoder, decoder_input_ids=ids, use_cache=False).logits[0].float()
+    logits = context.model(**encoder, decoder_input_ids=ids, use_cache=False).logits
+    return logits[0, -count:].float()
 
 
 def fresh(context: RunContext, prepared: dict[str, Any]) -> dict[str, Any]:
@@ -204,7 +209,7 @@ def exact_two(
 def _probabilities(
     context: RunContext, prepared: dict[str, Any], ids: torch.Tensor
 ) -> torch.Tensor:
-    raw = all_logits(context, prepared, ids)[-1:]
+    raw = last_logits(context, prepared, ids, 1)
     return torch.softmax(run_processors(context.processors, ids, raw), dim=-1)[0]
 
 

@@ -165,6 +165,21 @@ def test_tokenizers_of_equal_size_are_told_apart_by_content():
     assert trace.outputs[0].token_ids == plain.outputs[0].token_ids
 
 
+def test_a_stop_string_inside_a_draft_ends_the_text_where_plain_decoding_would():
+    target, _ = foreign_pair()
+    prompt = target.tokenizer("the little bear saw a red ball")["input_ids"]
+    plain = finish("greedy", {"max_new_tokens": 24}, model=target, input_ids=prompt)
+    stop = target.tokenizer.decode(plain.outputs[0].token_ids[:2])[-2:]
+    same = LoadedModel(copy.deepcopy(target.model), target.tokenizer, "same")
+    params = {"max_new_tokens": 24, "stop_strings": [stop]}
+    expected = finish("greedy", params, model=target, input_ids=prompt)
+    trace = finish("speculative", params | {"assistant_confidence_threshold": 0.0}, model=target,
+                   assistant=same, input_ids=prompt)
+    assert trace.outputs == expected.outputs
+    assert len(trace.outputs[0].token_ids) < trace.steps[-1].detail.draft_length
+    assert trace.steps[-1].detail.final_source == "ended"
+
+
 def test_longest_run_is_the_first_of_the_longest():
     assert longest_run([1, 2, 3, 4], [9, 2, 3, 8]) == (1, 1, 2)
     assert longest_run([5, 6, 5, 6], [5, 6]) == (0, 0, 2)
