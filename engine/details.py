@@ -179,13 +179,16 @@ class LayerReading:
 
     layer: int
     divergence: float | None
-    """Jensen-Shannon divergence from the final layer as DoLa measures it; None if no candidate."""
+    """Jensen-Shannon divergence from the final layer as DoLa measures it; None for the final one."""
     entropy: float
+    """Nats; this and the next three describe the output head applied to the layer as it is."""
     rank: int
     """Rank of the emitted token at this layer, 0 is best."""
     logprob: float
     top: tuple[tuple[int, float], ...]
+    """(token_id, probability), most probable first."""
     normed_entropy: float
+    """The same four with the model's final norm applied first (the usual logit lens)."""
     normed_rank: int
     normed_logprob: float
     normed_top: tuple[tuple[int, float], ...]
@@ -197,11 +200,13 @@ class LayerDetail:
     """A DoLa step: every layer's reading and the layer that was contrasted."""
 
     layers: tuple[LayerReading, ...]
+    """Embedding output (layer 0) first, the model's own output last."""
     candidate_layers: tuple[int, ...]
     premature_layer: int
     kept: int
     """Tokens that passed the relative-top mask."""
     final_top: tuple[tuple[int, float], ...]
+    """Top tokens before the contrast: (token_id, probability)."""
     contrast_top: tuple[tuple[int, float], ...]
     """Top tokens after the contrast: (token_id, final minus premature log-probability)."""
 
@@ -218,7 +223,8 @@ class ContrastiveOption:
     degeneration_penalty: float
     """alpha * max_cosine."""
     position: int
-    """Position in prompt + output whose hidden state is most similar."""
+    """Position in prompt + output whose hidden state is most similar; for encoder-decoder models
+    in the output alone, where -1 is the start token."""
     score: float
 
 

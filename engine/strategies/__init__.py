@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from engine.strategies import (
+    contrastive_search,
+    dola,
     early_exit,
     greedy,
     prompt_lookup,
@@ -14,5 +16,8 @@ from engine.strategies.base import Strategy
 
 STRATEGIES: dict[str, Strategy] = {
     module.STRATEGY.name: module.STRATEGY
-    for module in (greedy, sampling, speculative, prompt_lookup, early_exit, universal_assisted)
+    for module in (
+        greedy, sampling, contrastive_search, dola, speculative, prompt_lookup, early_exit,
+        universal_assisted,
+    )
 }

@@ -1,0 +1,231 @@
+"""Contrastive search: a likely token whose hidden state says something new (2202.06417)."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from engine.details import ContrastiveDetail, ContrastiveOption
+from engine.loops.forward import Forward
+from engine.recorder import Observation, Recorder, Row, rounded
+from engine.trace import Step
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The k candidates of every row, as contrastive search weighs them; all (batch, k).
+
+    Attributes:
+        ids: candidate tokens, most probable first.
+        probs: their probability after the processors, in [0, 1].
+        cosine: largest cosine of the candidate's hidden state with any earlier one, in [-1, 1].
+        position: the earlier position that has it, padding not counted.
+        score: (1 - alpha) * probs - alpha * cosine; -inf for a token a processor removed.
+    """
+
+    ids: torch.Tensor
+    probs: torch.Tensor
+    cosine: torch.Tensor
+    position: torch.Tensor
+    score: torch.Tensor
+
+    def packed(self) -> torch.Tensor:
+        """Return (batch, 5 * k) numbers for the record."""
+        parts = (self.ids, self.probs, self.cosine, self.position, self.score)
+        return torch.cat([part.to(torch.float32) for part in parts], dim=-1)
+
+
+def contrastive_loop(
+    model: Any,
+    input_ids: torch.Tensor,
+    logits_processor: Any,
+    stopping_criteria: Any,
+    generation_config: Any,
+    *,
+    recorder: Recorder,
+    generator: torch.Generator,
+    **model_kwargs: Any,
+) -> Generator[Step, None, torch.Tensor]:
+    """Decode row by row, running every candidate through the model before choosing.
+
+    Rows never look at each other; a row's tokens are those it has alone.
+
+    Args:
+        model: a generation model with a cache whose rows can be repeated and selected.
+        input_ids: (batch, length) ids, left-padded where the attention mask says so.
+        logits_processor: applied one by one and recorded.
+        stopping_criteria: asked after every step.
+        generation_config: ``penalty_alpha`` in [0, 1] and ``top_k`` of at least 1.
+        recorder: makes the records.
+        generator: unused; nothing is drawn.
+        model_kwargs: as generate() prepared them.
+
+    Yields:
+        One Step per unfinished row and look-ahead pass; the first of a pass carries its cost.
+
+    Returns:
+        (batch, length + new) ids, finished rows padded.
+    """
+    del generator
+    forward = Forward(model, generation_config, model_kwargs)
+    prompt_length, index, cost = input_ids.shape[1], 0, 2
+    alpha = float(generation_config.penalty_alpha)
+    skip = 1 if model.config.is_encoder_decoder else 0
+    unfinished = torch.ones(input_ids.shape[0], dtype=torch.long, device=input_ids.device)
+    # The prompt pass: one hidden state per position to compare with, and the first distribution.
+    outputs = forward(input_ids, output_hidden_states=True)
+    context, logits = last_hidden(outputs), forward.last_logits(outputs, input_ids.device)
+    while unfinished.max() != 0:
+        # 1. The k most probable tokens after the processors.
+        seen = recorder.observe(logits, input_ids, logits_processor)
+        k = min(generation_config.top_k, seen.scores.shape[-1])
+        # 2. All of them through the model, one row each, and the most promising of every row.
+        ids = seen.scores.topk(k, dim=-1).indices
+        outputs = look_ahead(forward, input_ids, ids)
+        hidden = last_hidden(outputs)[:, -1].unflatten(0, ids.shape)
+        ranking = rank(seen, ids, hidden, context, padding_mask(forward, context), alpha, skip)
+        chosen = ranking.score.argmax(-1)
+        # 3. The winners' rows of cache, hidden state and logits are the next step's.
+        rows = chosen + torch.arange(len(chosen), device=chosen.device) * k
+        forward.model_kwargs["past_key_values"].batch_select_indices(rows)
+        context = torch.cat([context, hidden.flatten(0, 1)[rows][:, None]], dim=1)
+        logits = forward.last_logits(outputs, input_ids.device)[rows]
+        # 4. The record, then the question whether to go on.
+        tokens = ids.gather(-1, chosen[:, None])[:, 0]
+        keep = input_ids.shape[1] - prompt_length
+        records = recorder.record(seen, tokens, keep, ranking.packed())
+        active, emitted, picks = unfinished.tolist(), tokens.tolist(), chosen.tolist()
+        pad = generation_config._pad_token_tensor
+        if pad is not None:
+            tokens = tokens * unfinished + pad.to(tokens.device) * (1 - unfinished)
+        input_ids = torch.cat([input_ids, tokens[:, None]], dim=-1)
+        unfinished = unfinished & ~stopping_criteria(input_ids, None)
+        for sequence, row in enumerate(records):
+            if active[sequence]:
+                detail = detail_of(row, k, picks[sequence], alpha)
+                yield _step(index, keep, emitted[sequence], row, detail, sequence, cost, recorder)
+                index, cost = index + 1, 0
+        cost = 1
+    return input_ids
+
+
+def last_hidden(outputs: Any) -> torch.Tensor:
+    """Return (rows, positions, hidden) of the last layer, the decoder's where there are two."""
+    states = getattr(outputs, "decoder_hidden_states", None)
+    return (outputs.hidden_states if states is None else states)[-1]
+
+
+def look_ahead(forward: Forward, input_ids: torch.Tensor, ids: torch.Tensor) -> Any:
+    """Run every candidate as the next token of its own copy of the row.
+
+    Args:
+        forward: its cache has one row per sequence before and k per sequence after the call.
+        input_ids: (batch, length) ids so far.
+        ids: (batch, k) candidates.
+
+    Returns:
+        The model's outputs for (batch * k, 1) tokens.
+    """
+    model, k = forward.model, ids.shape[1]
+    kwargs = dict(forward.model_kwargs)
+    encoder_decoder = model.config.is_encoder_decoder
+    if encoder_decoder:
+        # The helper below writes into the encoder's outputs.
+        kwargs["encoder_outputs"] = copy.copy(kwargs["encoder_outputs"])
+    kwargs["past_key_values"].batch_repeat_interleave(k)
+    rows, kwargs = model._expand_inputs_for_generation(
+        expand_size=k, is_encoder_decoder=encoder_decoder, input_ids=input_ids, **kwargs
+    )
+    candidates = torch.cat([rows, ids.reshape(-1, 1)], dim=-1)
+    inputs = model.prepare_inputs_for_generation(candidates, next_sequence_length=1, **kwargs)
+    outputs = model(**inputs, output_hidden_states=True, return_dict=True)
+    forward.passes += 1
+    forward.model_kwargs = model._update_model_kwargs_for_generation(
+        outputs, forward.model_kwargs, is_encoder_decoder=encoder_decoder
+    )
+    return outputs
+
+
+def padding_mask(forward: Forward, context: torch.Tensor) -> torch.Tensor | None:
+    """Return (batch, positions) booleans, True at real tokens; None when there is no padding."""
+    name = "decoder_attention_mask" if forward.model.config.is_encoder_decoder else "attention_mask"
+    mask = forward.model_kwargs.get(name)
+    return None if mask is None else mask[:, : context.shape[1]].bool()
+
+
+def rank(
+    seen: Observation,
+    ids: torch.Tensor,
+    hidden: torch.Tensor,
+    context: torch.Tensor,
+    mask: torch.Tensor | None,
+    alpha: float,
+    skip: int,
+) -> Ranking:
+    """Weigh confidence against similarity to what was already said.
+
+    Args:
+        seen: the step's distribution after the processors.
+        ids: (batch, k) candidates.
+        hidden: (batch, k, hidden) the state each candidate would have.
+        context: (batch, positions, hidden) states of prompt and output so far.
+        mask: (batch, positions) False at padding.
+        alpha: weight of the similarity, 0 to 1.
+        skip: columns that are neither prompt nor output: the decoder's start token, or none.
+    """
+    kept = seen.scores.gather(-1, ids)
+    probs = torch.softmax(seen.scores, dim=-1).gather(-1, ids)
+    unit = context / context.norm(dim=-1, keepdim=True)
+    cosines = (hidden / hidden.norm(dim=-1, keepdim=True)) @ unit.transpose(1, 2)
+    if mask is not None:
+        cosines = cosines.masked_fill(~mask[:, None], torch.finfo(cosines.dtype).min)
+    cosine, position = cosines.float().max(dim=-1)
+    position = position - skip
+    if mask is not None:
+        position = position - (~mask).sum(-1, keepdim=True)
+    score = (1.0 - alpha) * probs - alpha * cosine
+    # With fewer than k tokens left a forbidden one must not win by being dissimilar.
+    score = score.masked_fill(kept == -torch.inf, -torch.inf)
+    return Ranking(ids, probs, cosine, position, score)
+
+
+def detail_of(row: Row, k: int, chosen: int, alpha: float) -> ContrastiveDetail:
+    """Read one row's packed ranking; tokens a processor removed took no part."""
+    ids, probs, cosine, position, score = (row.extra[i * k : (i + 1) * k] for i in range(5))
+    options = tuple(
+        ContrastiveOption(
+            token_id=int(ids[i]),
+            probability=rounded(probs[i]),
+            confidence=rounded((1.0 - alpha) * probs[i]),
+            max_cosine=rounded(cosine[i]),
+            degeneration_penalty=rounded(alpha * cosine[i]),
+            position=int(position[i]),
+            score=rounded(score[i]),
+        )
+        for i in range(k)
+        if score[i] > -float("inf")
+    )
+    return ContrastiveDetail(options, chosen)
+
+
+def _step(
+    index: int, keep: int, token_id: int, row: Row, detail: ContrastiveDetail, sequence: int,
+    cost: int, recorder: Recorder,
+) -> Step:
+    return Step(
+        index=index,
+        keep=keep,
+        emit=(token_id,),
+        candidates=row.candidates,
+        stages=row.stages,
+        detail=detail,
+        logsumexp=row.logsumexp,
+        entropy=row.entropy,
+        forward_passes=cost,
+        elapsed_s=recorder.elapsed_s(),
+        sequence=sequence,
+    )

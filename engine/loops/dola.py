@@ -1,0 +1,189 @@
+"""DoLa: decode by contrasting the last layer with the earlier one that differs most (2309.03883)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+from typing import Any
+
+import torch
+
+from engine.details import LayerDetail
+from engine.errors import DecodeError
+from engine.loops import layers as layer_tools
+from engine.loops.forward import Forward
+from engine.loops.layers import Layers, candidate_layers, short
+from engine.loops.next_token import draw
+from engine.recorder import Recorder, Row
+from engine.trace import Step
+
+RELATIVE_TOP = 0.1
+"""A token must have at least this share of the top probability to be contrasted."""
+TOP = 8
+
+
+class LayerContrast:
+    """The contrast as the first processor of a step, so that its effect is recorded as a stage.
+
+    Args:
+        contrast: (batch, vocab) final minus premature log-probability, -inf where masked.
+    """
+
+    def __init__(self, contrast: torch.Tensor) -> None:
+        self.contrast = contrast
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """Return the contrast; the model's own scores are what it was made of."""
+        del input_ids, scores
+        return self.contrast
+
+
+def dola_loop(
+    model: Any,
+    input_ids: torch.Tensor,
+    logits_processor: Any,
+    stopping_criteria: Any,
+    generation_config: Any,
+    *,
+    recorder: Recorder,
+    generator: torch.Generator,
+    **model_kwargs: Any,
+) -> Generator[Step, None, torch.Tensor]:
+    """Decode row by row; every row chooses its own premature layer.
+
+    Args:
+        model: a decoder-only generation model.
+        input_ids: (batch, length) ids, left-padded where the attention mask says so.
+        logits_processor: applied to the contrast one by one and recorded.
+        stopping_criteria: asked after every step.
+        generation_config: ``dola_layers``; ``do_sample`` decides between argmax and the draw.
+        recorder: makes the records.
+        generator: the run's own random numbers; unused when greedy.
+        model_kwargs: as generate() prepared them.
+
+    Yields:
+        One Step per unfinished row and forward pass; the first of a pass carries its cost.
+
+    Returns:
+        (batch, length + new) ids, finished rows padded.
+
+    Raises:
+        DecodeError: ``dola_layers`` leaves no layer to contrast with.
+    """
+    candidates = layers_of(model, generation_config.dola_layers)
+    if not candidates:
+        raise DecodeError("dola_layers leaves no layer of this model to contrast with.")
+    forward = Forward(model, generation_config, model_kwargs)
+    prompt_length, index = input_ids.shape[1], 0
+    unfinished = torch.ones(input_ids.shape[0], dtype=torch.long, device=input_ids.device)
+    while unfinished.max() != 0:
+        # 1. What the last layer says, and every layer before it.
+        outputs = forward(input_ids, output_hidden_states=True)
+        logits = forward.last_logits(outputs, input_ids.device)
+        layers = layer_tools.project(model, outputs.hidden_states, logits)
+        # 2. The layer that differs most, and what the last one added to it.
+        premature = select_layer(layers.divergence, candidates)
+        contrast = contrast_of(layers, premature)
+        seen = recorder.observe(logits, input_ids, [LayerContrast(contrast), *logits_processor])
+        # 3. The decision.
+        if generation_config.do_sample:
+            tokens, _ = draw(seen.scores, generator)
+        else:
+            tokens = seen.scores.argmax(-1)
+        # 4. The record, then the question whether to go on.
+        keep = input_ids.shape[1] - prompt_length
+        rows = recorder.record(seen, tokens, keep, _packed(layers, premature, contrast, tokens))
+        active, ids = unfinished.tolist(), tokens.tolist()
+        pad = generation_config._pad_token_tensor
+        if pad is not None:
+            tokens = tokens * unfinished + pad.to(tokens.device) * (1 - unfinished)
+        input_ids = torch.cat([input_ids, tokens[:, None]], dim=-1)
+        unfinished = unfinished & ~stopping_criteria(input_ids, None)
+        cost = 1
+        for sequence, row in enumerate(rows):
+            if active[sequence]:
+                detail = detail_of(row, candidates, layers.raw.shape[1])
+                yield _step(index, keep, ids[sequence], row, detail, sequence, cost, recorder)
+                index, cost = index + 1, 0
+    return input_ids
+
+
+def layers_of(model: Any, chosen: Any) -> tuple[int, ...]:
+    """Return the candidate layers of one model; see ``candidate_layers``."""
+    count = model.config.get_text_config(decoder=True).num_hidden_layers
+    return candidate_layers(chosen, count, layer_tools.is_tied(model))
+
+
+def select_layer(divergence: torch.Tensor, candidates: tuple[int, ...]) -> torch.Tensor:
+    """Return (batch,) the candidate layer of each row whose divergence (batch, layers) is largest."""
+    layers = torch.tensor(candidates, device=divergence.device)
+    return layers[divergence[:, layers].argmax(-1)]
+
+
+def contrast_of(layers: Layers, premature: torch.Tensor) -> torch.Tensor:
+    """Return (batch, vocab) final minus premature log-probability.
+
+    Tokens with less than a tenth of the top token's final probability are -inf: an unlikely token
+    may have grown most of all and still be nonsense.
+    """
+    rows = torch.arange(len(premature), device=premature.device)
+    final = layers.final
+    threshold = final.max(-1, keepdim=True).values + math.log(RELATIVE_TOP)
+    contrast = final - layers.raw[rows, premature]
+    return contrast.masked_fill(final < threshold, -torch.inf)
+
+
+def _packed(
+    layers: Layers, premature: torch.Tensor, contrast: torch.Tensor, tokens: torch.Tensor
+) -> torch.Tensor:
+    before, after = layers.final.topk(TOP, dim=-1), contrast.topk(TOP, dim=-1)
+    columns = [
+        premature[:, None],
+        (contrast > -torch.inf).sum(-1, keepdim=True),
+        before.indices, before.values.exp(), after.indices, after.values,
+        layer_tools.packed(layers, tokens),
+    ]
+    return torch.cat([column.float() for column in columns], dim=-1)
+
+
+def detail_of(row: Row, candidates: tuple[int, ...], layers: int) -> LayerDetail:
+    """Read one row's packed numbers; masked tokens are not among ``contrast_top``.
+
+    Args:
+        row: the record of one row.
+        candidates: layers that could be chosen.
+        layers: decoder layers of the model.
+    """
+    numbers = row.extra
+    parts = [numbers[2 + i * TOP : 2 + (i + 1) * TOP] for i in range(4)]
+    pairs = [
+        tuple((int(i), short(v)) for i, v in zip(ids, values, strict=True) if v > -math.inf)
+        for ids, values in (parts[:2], parts[2:])
+    ]
+    return LayerDetail(
+        layers=layer_tools.readings(numbers[2 + 4 * TOP :], layers),
+        candidate_layers=candidates,
+        premature_layer=int(numbers[0]),
+        kept=int(numbers[1]),
+        final_top=pairs[0],
+        contrast_top=pairs[1],
+    )
+
+
+def _step(
+    index: int, keep: int, token_id: int, row: Row, detail: LayerDetail, sequence: int, cost: int,
+    recorder: Recorder,
+) -> Step:
+    return Step(
+        index=index,
+        keep=keep,
+        emit=(token_id,),
+        candidates=row.candidates,
+        stages=row.stages,
+        detail=detail,
+        logsumexp=row.logsumexp,
+        entropy=row.entropy,
+        forward_passes=cost,
+        elapsed_s=recorder.elapsed_s(),
+        sequence=sequence,
+    )

@@ -1,0 +1,178 @@
+"""What every layer of a decoder would say: which layers DoLa may contrast, and their readings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from engine.details import LayerReading
+
+TOP = 4
+"""Tokens recorded per layer and step; with many layers this decides the size of a trace."""
+_DEEP = 40
+_NORM_NAMES = ("norm", "ln_f", "final_layer_norm", "final_layernorm", "norm_f")
+
+
+def candidate_layers(chosen: str | Sequence[int], layers: int, tied: bool) -> tuple[int, ...]:
+    """Return the layers DoLa compares with the last one; 0 is the embedding's output.
+
+    Args:
+        chosen: ``low`` or ``high`` (every second layer of that half, at most 20 layers deep), or
+            a list, of which entries that are no layer below the last are left out.
+        layers: number of decoder layers, at least 1.
+        tied: whether input and output embedding are one matrix. Then the lowest layers would
+            merely return their own input token, so ``low`` starts at layer 2.
+
+    Returns:
+        Layers in order without repeats; empty when the rule leaves none.
+    """
+    if isinstance(chosen, str):
+        start = min(2, layers - 1) if tied else 0
+        middle = layers // 2
+        if chosen == "high":
+            return tuple(range(layers - 20 if layers > _DEEP else middle, layers, 2))
+        if start == middle:
+            return (start,)
+        return tuple(range(start, 20 if layers > _DEEP else middle, 2))
+    return tuple(dict.fromkeys(layer for layer in chosen if 0 <= layer < layers))
+
+
+def is_tied(model: Any) -> bool:
+    """Whether the output head is the input embedding itself."""
+    head, embedding = model.get_output_embeddings(), model.get_input_embeddings()
+    return head.weight is embedding.weight or head.weight.data_ptr() == embedding.weight.data_ptr()
+
+
+def final_norm(model: Any) -> Any | None:
+    """Return the module that normalises the last layer before the head, None if unknown."""
+    base = getattr(model, model.base_model_prefix, model)
+    for owner in (base, getattr(base, "decoder", None)):
+        for name in _NORM_NAMES:
+            if isinstance(getattr(owner, name, None), torch.nn.Module):
+                return getattr(owner, name)
+    return None
+
+
+@dataclass(frozen=True)
+class Layers:
+    """The distributions of all layers at one position.
+
+    Attributes:
+        final: (batch, vocab) the model's own log-probabilities.
+        raw: (batch, layers, vocab) log-probabilities of the head applied to each layer as it is,
+            embedding output first, the last layer not among them.
+        normed: the same with the model's final norm applied first.
+        divergence: (batch, layers) of raw from final.
+        normed_divergence: (batch, layers) of normed from final.
+    """
+
+    final: torch.Tensor
+    raw: torch.Tensor
+    normed: torch.Tensor
+    divergence: torch.Tensor
+    normed_divergence: torch.Tensor
+
+
+def project(model: Any, hidden_states: Sequence[torch.Tensor], logits: torch.Tensor) -> Layers:
+    """Ask every layer for its next token.
+
+    Args:
+        model: a decoder-only model.
+        hidden_states: embedding output and every layer's, each (batch, positions, hidden).
+        logits: (batch, vocab) float32 of the last position.
+    """
+    head, norm = model.get_output_embeddings(), final_norm(model)
+    hidden = torch.stack([state[:, -1] for state in hidden_states[:-1]], dim=1)
+    raw = torch.log_softmax(head(hidden).float().to(logits.device), dim=-1)
+    normed = raw
+    if norm is not None:
+        normed = torch.log_softmax(head(norm(hidden)).float().to(logits.device), dim=-1)
+    final = torch.log_softmax(logits, dim=-1)
+    return Layers(final, raw, normed, divergence(raw, final), divergence(normed, final))
+
+
+def divergence(premature: torch.Tensor, final: torch.Tensor) -> torch.Tensor:
+    """Return (batch, layers) Jensen-Shannon divergence as DoLa measures it.
+
+    With M the mean of both distributions it is half of KL(M, final) plus half of KL(M, premature),
+    each averaged (not summed) over the vocabulary: tiny numbers, whose order is what counts.
+
+    Args:
+        premature: (batch, layers, vocab) log-probabilities.
+        final: (batch, vocab) log-probabilities.
+    """
+    final = final[:, None].expand_as(premature)
+    mean = 0.5 * (final.exp() + premature.exp())
+    parts = [
+        torch.nn.functional.kl_div(logprobs, mean, reduction="none").mean(-1)
+        for logprobs in (final, premature)
+    ]
+    return 0.5 * (parts[0] + parts[1])
+
+
+def packed(layers: Layers, tokens: torch.Tensor) -> torch.Tensor:
+    """Return (batch, rows * (8 + 4 * TOP)) numbers that describe every layer and the last one.
+
+    Args:
+        layers: what ``project`` returned.
+        tokens: (batch,) emitted ids, whose rank and log-probability are wanted.
+    """
+    final = layers.final[:, None]
+    columns = []
+    for logprobs, apart in (
+        (torch.cat([layers.raw, final], 1), layers.divergence),
+        (torch.cat([layers.normed, final], 1), layers.normed_divergence),
+    ):
+        own = logprobs.gather(-1, tokens[:, None, None].expand(-1, logprobs.shape[1], 1))
+        top = logprobs.topk(TOP, dim=-1)
+        columns += [
+            torch.cat([apart, torch.zeros_like(apart[:, :1])], 1)[..., None],
+            torch.special.entr(logprobs.exp()).sum(-1, keepdim=True),
+            (logprobs > own).sum(-1, keepdim=True).float(),
+            own,
+            top.indices.float(),
+            top.values.exp(),
+        ]
+    return torch.cat(columns, dim=-1).flatten(1)
+
+
+def readings(numbers: Sequence[float], layers: int) -> tuple[LayerReading, ...]:
+    """Read one row's packed numbers back.
+
+    Args:
+        numbers: layers + 1 groups of 8 + 4 * TOP.
+        layers: decoder layers; the last group is the model's own output.
+    """
+    width = len(numbers) // (layers + 1)
+    half = width // 2
+    result = []
+    for layer in range(layers + 1):
+        group = numbers[layer * width : (layer + 1) * width]
+        raw, normed = _half(group[:half]), _half(group[half:])
+        last = layer == layers
+        result.append(
+            LayerReading(
+                layer,
+                None if last else raw[0],
+                *raw[1:],
+                *normed[1:],
+                normed_divergence=None if last else normed[0],
+            )
+        )
+    return tuple(result)
+
+
+def _half(numbers: Sequence[float]) -> tuple[float, float, int, float, tuple[tuple[int, float], ...]]:
+    apart, entropy, rank, logprob = numbers[:4]
+    n = (len(numbers) - 4) // 2
+    top = tuple((int(numbers[4 + i]), short(numbers[4 + n + i])) for i in range(n))
+    return short(apart), short(entropy), int(rank), short(logprob), top
+
+
+def short(value: float) -> float:
+    """Round to five significant digits: divergences are far below one millionth."""
+    return float(f"{value:.5g}") if math.isfinite(value) else value

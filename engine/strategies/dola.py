@@ -1,0 +1,124 @@
+"""DoLa: what the last layers added to an earlier one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engine.config import NextTokenParams, SamplingParams
+from engine.errors import ModelError, ParameterError
+from engine.loops.dola import dola_loop, layers_of
+from engine.params import Flag, Param, param
+from engine.strategies.base import Context, Preset, Strategy
+
+MAX_LAYERS = 64
+MAX_LAYER = 1023
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerChoice(Param):
+    """``low``, ``high`` or a list of layers."""
+
+    def allowed(self) -> str:
+        return f"low, high or a list of 1 to {MAX_LAYERS} layer numbers from 0 to {MAX_LAYER}"
+
+    def parse(self, value: Any) -> str | tuple[int, ...]:
+        if isinstance(value, str):
+            if value not in ("low", "high"):
+                raise ValueError
+            return value
+        if not isinstance(value, Sequence):
+            raise TypeError
+        if len(value) == 1 and isinstance(value[0], str):
+            return self.parse(value[0])
+        if not 1 <= len(value) <= MAX_LAYERS:
+            raise ValueError
+        return tuple(_layer(item) for item in value)
+
+
+def _layer(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError
+    if not 0 <= value <= MAX_LAYER:
+        raise ValueError
+    return value
+
+
+@dataclass(frozen=True, kw_only=True)
+class DolaConfig(SamplingParams, NextTokenParams):
+    """Which layers may be contrasted; the contrast is then decoded greedily or sampled.
+
+    A repetition_penalty of 1.2 is what the paper suggests.
+    """
+
+    dola_layers: str | tuple[int, ...] = param(
+        LayerChoice(label="Layers", help="Which layers may be contrasted with the last: low, high, or a "
+                    "list such as [2, 4, 6]; 0 is the embedding's output."),
+        "high",
+    )
+    do_sample: bool = param(
+        Flag(label="Sample", help="Draw from the contrast instead of taking the best."), False
+    )
+
+    def check(self) -> None:
+        super().check()
+        if self.num_return_sequences > 1 and not self.do_sample:
+            raise ParameterError(
+                "num_return_sequences", self.num_return_sequences,
+                "without sampling there is one outcome, so it must be 1", "turn do_sample on",
+            )
+
+
+def prepare(context: Context) -> dict[str, Any]:
+    """Check that the model has layers to contrast.
+
+    Raises:
+        ModelError: an encoder-decoder model.
+        ParameterError: no layer is left of ``dola_layers``.
+    """
+    target, chosen = context.target, context.config.dola_layers
+    if target.is_encoder_decoder:
+        raise ModelError(f"{target.name} cannot be used: DoLa works with decoder-only models.")
+    if not layers_of(target.model, chosen):
+        raise ParameterError(
+            "dola_layers", chosen if isinstance(chosen, str) else list(chosen),
+            f"it must leave a layer from 0 to {target.layers - 1}: {target.name} has "
+            f"{target.layers} layers", "give a list of layers" if isinstance(chosen, str) else "",
+        )
+    return {}
+
+
+STRATEGY = Strategy(
+    name="dola",
+    title="DoLa (contrasting layers)",
+    family="contrast",
+    summary=(
+        "Ask an earlier layer, too, what comes next, and prefer the tokens whose probability grew "
+        "most from there to the last layer; among the candidate layers the one that differs most "
+        "is taken anew at every step. It was made to bring out facts that large models learn in "
+        "late layers. The paper does not advise it for small models (its appendix N finds no gain "
+        "for GPT-2); here it shows how a prediction forms layer by layer."
+    ),
+    paper="Chuang et al. 2023, arXiv 2309.03883",
+    config=DolaConfig,
+    loop=dola_loop,
+    generate_kwargs=lambda config: {"do_sample": config.do_sample, "num_beams": 1},
+    prepare=prepare,
+    presets=(
+        Preset("How a token forms", "Once upon a time, there was a little girl named Lily. She",
+               {"max_new_tokens": 60, "dola_layers": "high", "repetition_penalty": 1.2},
+               "Switch the map to rank with the final norm applied: easy tokens are found in early "
+               "layers, hard ones only in the last."),
+        Preset("Contrast with low layers", "Once upon a time, there was a little girl named Lily. She",
+               {"max_new_tokens": 60, "dola_layers": "low", "repetition_penalty": 1.2},
+               "The candidates are layers 2 to 6; the outlined one is contrasted."),
+        Preset("One layer only, sampled", "The little bear opened the door and saw",
+               {"max_new_tokens": 60, "dola_layers": [12], "do_sample": True, "top_k": 0,
+                "repetition_penalty": 1.2},
+               "A list of one layer fixes the choice; the token is drawn from the contrast."),
+    ),
+    visuals=("layer_heatmap", "candidates", "xray", "chart"),
+    moved_to="transformers-community/dola",
+    one_by_one=True,
+)
