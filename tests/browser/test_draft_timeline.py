@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.test_playground import finish, run, show
+from tests.browser.test_playground import finish
 
 SHOTS = os.environ.get("PLAYGROUND_SCREENSHOTS")
 
 
-def decoded(page, strategy, title, preset=None):
-    """Run a strategy to its end and return its timeline."""
-    show(page, strategy, title)
-    if preset:
-        page.get_by_role("button", name=preset, exact=True).click()
-    else:
-        run(page, strategy)
+PARAMS = {
+    "prompt_lookup": {"max_new_tokens": 40, "plain_run": True},
+    "early_exit": {"max_new_tokens": 40, "assistant_early_exit": 8, "num_assistant_tokens": 4},
+}
+PROMPT = "Row, row, row your boat. Row, row, row your boat. Row, row,"
+
+
+def decoded(open_page, strategy):
+    """Follow a link, which runs the strategy; return the page and its finished timeline."""
+    query = {"strategy": strategy, "prompt": PROMPT, "params": json.dumps(PARAMS[strategy])}
+    page = open_page("/?" + urlencode(query))
     finish(page, strategy)
-    return page.locator(f"#{strategy}-stage .dp-v-draft_timeline")
+    return page, page.locator(f"#{strategy}-stage .dp-v-draft_timeline")
 
 
 def shot(page, name):
@@ -31,13 +37,9 @@ def shot(page, name):
         page.screenshot(path=Path(SHOTS) / f"draft_timeline_{name}.png", full_page=True)
 
 
-@pytest.mark.parametrize(
-    ("strategy", "title"),
-    [("prompt_lookup", "Prompt lookup"), ("early_exit", "Early exit (self-speculation)")],
-)
-def test_every_round_is_drawn_and_the_badge_tells_the_truth(open_page, strategy, title):
-    page = open_page()
-    timeline = decoded(page, strategy, title)
+@pytest.mark.parametrize("strategy", list(PARAMS))
+def test_every_round_is_drawn_and_the_badge_tells_the_truth(open_page, strategy):
+    page, timeline = decoded(open_page, strategy)
     steps = page.evaluate("s => DP.runs.get(DP.runId(s)).steps", strategy)
     expect(timeline.locator(".dt-row")).to_have_count(len(steps))
     drafted = sum(len(step["detail"]["tokens"]) for step in steps)
@@ -50,8 +52,7 @@ def test_every_round_is_drawn_and_the_badge_tells_the_truth(open_page, strategy,
 
 
 def test_scrubbing_marks_the_round_and_dims_what_comes_later(open_page):
-    page = open_page()
-    timeline = decoded(page, "early_exit", "Early exit (self-speculation)")
+    _, timeline = decoded(open_page, "early_exit")
     rounds = timeline.locator(".dt-row").count()
     timeline.get_by_role("button", name="Round 2,").click()
     expect(timeline.locator(".dt-row.sel")).to_have_count(1)
@@ -64,8 +65,7 @@ def test_scrubbing_marks_the_round_and_dims_what_comes_later(open_page):
 
 
 def test_prompt_lookup_joins_a_copy_to_its_source(open_page):
-    page = open_page()
-    timeline = decoded(page, "prompt_lookup", "Prompt lookup")
+    page, timeline = decoded(open_page, "prompt_lookup")
     page.set_viewport_size({"width": 390, "height": 840})
     page.evaluate(
         "() => { const r = DP.runs.get(DP.runId('prompt_lookup'));"
