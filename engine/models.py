@@ -147,6 +147,8 @@ def load(
     Raises:
         ModelError: it cannot be found or loaded, or its files do not fit together.
     """
+    if not isinstance(name, str):
+        model_files.resolve(name)  # says what a name may be
     device = device or default_device()
     dtype = dtype or ("float32" if device == "cpu" else "bfloat16")
     _check_options(device, dtype, quantization)

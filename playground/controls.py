@@ -5,11 +5,24 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import gradio as gr
-
 from engine.errors import ParameterError
-from engine.params import Choice, Flag, Integer, Number, Param, Strings, Text
+from engine.params import (
+    AllowedTokens,
+    Biases,
+    Choice,
+    Decay,
+    Flag,
+    Integer,
+    Number,
+    Param,
+    Strings,
+    Text,
+    TokenIds,
+    TokenLists,
+)
+from playground import raw
 
+_LISTS = (AllowedTokens, Biases, Decay, Strings, TokenIds, TokenLists)
 GROUPS = {
     "length": "Length and stopping",
     "sampling": "More sampling filters",
@@ -23,28 +36,28 @@ def widget(name: str, param: Param, default: Any) -> Any:
     """Return the control of one parameter; ``elem_id`` is set by the caller's tab."""
     about = {"label": param.label, "info": f"{param.help} ({name})"}
     if isinstance(param, Flag):
-        return gr.Checkbox(value=default, **about)
+        return raw.Checkbox(value=default, **about)
     if isinstance(param, Choice):
         choices = [_spelled(choice) for choice in param.choices]
-        return gr.Dropdown(choices, value=_spelled(default), **about)
+        return raw.Dropdown(choices, value=_spelled(default), **about)
     if isinstance(param, (Number, Integer)):
         return _number(param, default, about)
     placeholder = "off" if param.optional else ""
-    return gr.Textbox(
+    return raw.Textbox(
         value="" if default is None else str(default), placeholder=placeholder, max_lines=3, **about
     )
 
 
 def _number(param: Number | Integer, default: Any, about: dict[str, Any]) -> Any:
     if param.optional:
-        return gr.Number(value=default, placeholder="off", step=param.step, **about)
+        return raw.Number(value=default, placeholder="off", step=param.step, **about)
     maximum = param.slider_maximum or param.maximum
     step = param.step
     # A slider's lowest stop must be legal, also where the minimum itself is not.
     minimum = param.minimum + step if getattr(param, "above_minimum", False) else param.minimum
     if isinstance(param, Number) and param.minimum < step and param.minimum > 0:
         minimum = step
-    return gr.Slider(minimum, maximum, value=default, step=step, **about)
+    return raw.Slider(minimum, maximum, value=default, step=step, **about)
 
 
 def read(name: str, param: Param, value: Any) -> Any:
@@ -82,6 +95,8 @@ def _list(name: str, param: Param, text: str) -> Any:
             return json.loads(text)
         except ValueError:
             raise ParameterError(name, text, f"it is not valid JSON; {param.allowed()}") from None
+    if not isinstance(param, _LISTS):
+        return text
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if isinstance(param, Strings):
         return parts

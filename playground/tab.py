@@ -14,7 +14,7 @@ from engine.errors import EngineError
 from engine.params import defaults_of, params_of
 from engine.request import DecodeRequest
 from engine.strategies.base import Preset, Strategy
-from playground import controls
+from playground import controls, raw
 from playground.guard import guarded
 from playground.stream import JOURNAL, stream
 from playground.zerogpu import on_gpu
@@ -84,7 +84,7 @@ def build_tab(strategy: Strategy, bus: Any) -> Tab:
         with gr.Row(equal_height=False, elem_classes="dp-columns"):
             with gr.Column(min_width=0, elem_classes="dp-ask"):
                 first = _first(strategy)
-                prompt = gr.Textbox(
+                prompt = raw.Textbox(
                     first.prompt, label="Prompt", lines=3, max_lines=8, elem_id=f"{name}-prompt"
                 )
                 with gr.Row():
@@ -98,7 +98,7 @@ def build_tab(strategy: Strategy, bus: Any) -> Tab:
                 presets = [
                     gr.Button(p.name, size="sm", elem_classes="dp-preset") for p in strategy.presets
                 ]
-                model = gr.Dropdown(
+                model = raw.Dropdown(
                     _models(strategy),
                     value=strategy.default_model,
                     label="Model",
@@ -106,7 +106,7 @@ def build_tab(strategy: Strategy, bus: Any) -> Tab:
                     elem_id=f"{name}-model",
                 )
                 assistant = _assistant(strategy)
-                seed = gr.Number(
+                seed = raw.Number(
                     first.seed, label="Seed", precision=0, minimum=0, elem_id=f"{name}-seed"
                 )
                 widgets = _widgets(strategy)
@@ -134,7 +134,7 @@ def _models(strategy: Strategy) -> list[tuple[str, str]]:
 def _assistant(strategy: Strategy) -> Any:
     roles = {"none": (), "same_tokenizer": ("draft",), "any_tokenizer": ("foreign", "draft")}
     entries = [e for e in CATALOGUE.values() if e.role in roles[strategy.assistant] and e.available]
-    return gr.Dropdown(
+    return raw.Dropdown(
         [(f"{e.title} · {e.parameters}", e.name) for e in entries],
         label="Draft model",
         value=strategy.default_assistant,

@@ -48,13 +48,38 @@ class Gate:
         if path.endswith("/queue/join") and _session_length(body) > _MAX_SESSION_CHARS:
             return await _answer(send, 400, b"The session is not valid.")
         replies = receive if scope["method"] != "POST" else _replay(body, receive)
-        try:
+        if not path.startswith(_ENDPOINTS):
             return await self.app(scope, replies, send)
+        patient = _Patient(send)
+        try:
+            return await self.app(scope, replies, patient)
         except Exception:
-            # Gradio fails before it answers when an endpoint does not exist.
-            if not path.startswith(_ENDPOINTS):
-                raise
-            return await _answer(send, 404, b"There is no such endpoint.")
+            # Gradio fails before it answers, or in mid-stream, when an endpoint or an event does not exist.
+            return await patient.give_up()
+
+
+class _Patient:
+    """Holds a response's start back until its first bytes: a stream may fail before it has any."""
+
+    def __init__(self, send: Any) -> None:
+        self.send, self.held, self.started = send, None, False
+
+    async def __call__(self, message: Any) -> None:
+        """Pass a message on, its response's start just before the first body."""
+        if message["type"] == "http.response.start":
+            self.held = message
+            return
+        if self.held is not None:
+            await self.send(self.held)
+            self.held, self.started = None, True
+        await self.send(message)
+
+    async def give_up(self) -> None:
+        """End what was begun, else say that there is no such endpoint."""
+        if self.started:
+            await self.send({"type": "http.response.body", "body": b"", "more_body": False})
+        else:
+            await _answer(self.send, 404, b"There is no such endpoint.")
 
 
 async def _read(receive: Any, limit: int) -> bytes | None:

@@ -97,6 +97,8 @@ def test_top_candidates(top):
         "org/x@main",
         "assets",
         5,
+        ["a"],
+        {},
         "a\u0000b/c",
     ],
     ids=label,
@@ -160,7 +162,7 @@ def test_a_model_without_a_tokenizer_wants_ids():
     assert "give input_ids" in str(last.error)
 
 
-@pytest.mark.parametrize(("name", "value", "allowed"), PARAMS[::4], ids=label)
+@pytest.mark.parametrize(("name", "value", "allowed"), PARAMS, ids=label)
 def test_parameters_through_the_command_line(name, value, allowed, capsys):
     text = value if isinstance(value, str) else json.dumps(value)
     if isinstance(value, str):

@@ -85,7 +85,7 @@ def test_endpoints_decode(server):
     assert same[0] == same[1]
 
 
-@pytest.mark.parametrize(("name", "value", "allowed"), PARAMS[::3], ids=label)
+@pytest.mark.parametrize(("name", "value", "allowed"), PARAMS, ids=label)
 def test_bad_parameters_get_a_sentence(server, name, value, allowed):
     event, data = call(server, "sampling", "Once", None, {"max_new_tokens": 3, name: value}, 0)
     text = json.dumps(data)
@@ -179,3 +179,62 @@ def test_garbage_to_the_queue(server):
     assert httpx.post(f"{server}/gradio_api/queue/join", json=long).status_code == 400
     assert httpx.post(f"{server}/gradio_api/cancel", json={"x": 1}).status_code == 422
     works(server)
+
+
+def page_run(server, position, value):
+    """Send the page's own Run event of the greedy tab with one control's value replaced."""
+    config = httpx.get(f"{server}/config").json()
+    parts = {part["id"]: part for part in config["components"]}
+    [button] = [i for i, part in parts.items() if part["props"].get("elem_id") == "greedy-run"]
+    event = next(d for d in config["dependencies"] if [button, "click"] in d["targets"])
+    data = [parts[i]["props"].get("value") for i in event["inputs"]]
+    data[position] = value
+    session = f"s{position}{abs(hash(str(value)))}"
+    body = json.dumps({"fn_index": event["id"], "data": data, "session_hash": session})
+    joined = httpx.post(
+        f"{server}/gradio_api/queue/join",
+        content=body,
+        headers={"content-type": "application/json"},
+    )
+    assert joined.status_code == 200, joined.text
+    url = f"{server}/gradio_api/queue/data?session_hash={session}"
+    with httpx.stream("GET", url, timeout=30) as stream:
+        for line in stream.iter_lines():
+            message = json.loads(line.removeprefix("data: ")) if line.startswith("data: ") else {}
+            if message.get("msg") == "process_completed":
+                return json.dumps(message["output"])
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("position", "value", "name"),
+    [
+        (4, 999_999, "max_new_tokens"),
+        (4, float("nan"), "max_new_tokens"),
+        (4, "abc", "max_new_tokens"),
+        (4, None, "max_new_tokens"),
+        (4, {}, "max_new_tokens"),
+        (1, ["a"], "model"),
+        (1, "zzz", "model"),
+        (1, {"a": 1}, "model"),
+        (0, 5, "prompt"),
+        (0, {"a": 1}, "prompt"),
+        (0, None, "prompt"),
+        (3, "x", "seed"),
+        (3, -1, "seed"),
+        (3, 1.5, "seed"),
+        (3, None, "seed"),
+    ],
+    ids=label,
+)
+def test_the_pages_own_event_refuses_what_its_controls_would_not_send(
+    server, position, value, name
+):
+    text = page_run(server, position, value)
+    assert "is not allowed" in text, text
+    assert name in text
+
+
+def test_an_unknown_event_is_told_cleanly_twice(server):
+    for _ in range(2):
+        assert "404" in httpx.get(f"{server}/gradio_api/call/greedy/unknown").text
