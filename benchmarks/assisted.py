@@ -109,7 +109,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=60)
     arguments = parser.parse_args()
     target = load("storyteller")
-    lengths: Settings = {"num_assistant_tokens": 5, "assistant_confidence_threshold": 0.4}
+    lengths: Settings = {"num_assistant_tokens": 6, "assistant_confidence_threshold": 0.0}
     cases: list[Callable[[], dict[str, Any]]] = []
     try:
         draft = load("storyteller-draft")

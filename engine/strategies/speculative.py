@@ -46,7 +46,8 @@ STRATEGY = Strategy(
     prepare=prepare,
     presets=(
         Preset("A draft that is usually right", "Once upon a time, there was a little girl named Lily. She",
-               {"max_new_tokens": 80, "num_assistant_tokens": 6, "plain_run": True},
+               {"max_new_tokens": 80, "num_assistant_tokens": 6, "plain_run": True,
+                "assistant_confidence_threshold": 0.0},
                "Most tiles are accepted: several tokens come from every pass of the target."),
         Preset("A hard prompt", "The committee of seven astronomers voted to",
                {"max_new_tokens": 60, "num_assistant_tokens": 6, "plain_run": True,
