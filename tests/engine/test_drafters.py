@@ -272,20 +272,15 @@ def test_universal_sampling_has_the_targets_distribution_and_leaves_the_draft_al
     assert variation(ours / runs, exact) < 1.6 * noise
     assert unchanged(draft.model, before)
 
-    native = torch.zeros(target.vocab_size)
+    # transformers' own universal sampling leaves the draft changed. How wrong its distribution is
+    # depends on the order of the tokenizer's dictionary, so that is no steady thing to test.
     broken = copy.deepcopy(draft.model)
-    broken.generation_config.num_assistant_tokens = 3
-    broken.generation_config.assistant_confidence_threshold = 0.0
     shapes = weights(broken)
-    for seed in range(200):
-        torch.manual_seed(seed)
-        ids = torch.tensor([prompt])
-        out = target.model.generate(
-            ids, attention_mask=torch.ones_like(ids), assistant_model=broken, do_sample=True, top_k=0,
-            tokenizer=target.tokenizer, assistant_tokenizer=draft.tokenizer, max_new_tokens=4,
-        )
-        native[out[0, len(prompt)]] += 1
-    assert variation(native / 200, exact) > 2 * expected_noise(exact, 200)
+    ids = torch.tensor([prompt])
+    target.model.generate(
+        ids, attention_mask=torch.ones_like(ids), assistant_model=broken, do_sample=True, top_k=0,
+        tokenizer=target.tokenizer, assistant_tokenizer=draft.tokenizer, max_new_tokens=4,
+    )
     assert not unchanged(broken, shapes)
 
 
