@@ -8,7 +8,15 @@ from engine.details import ContrastiveDetail
 from engine.trace import Step, Trace
 
 COLUMNS = [
-    "step", "token", "p", "confidence", "max cosine", "penalty", "score", "similar to", "position",
+    "step",
+    "token",
+    "p",
+    "confidence",
+    "max cosine",
+    "penalty",
+    "score",
+    "similar to",
+    "position",
     "chosen",
 ]
 
@@ -22,7 +30,12 @@ def view(trace: Trace) -> dict[str, Any]:
     steps = [step for step in trace.steps if isinstance(step.detail, ContrastiveDetail)]
     ids = context_ids(trace)
     rows = [row for step in steps for row in _rows(step, ids, trace)]
-    return {"columns": COLUMNS, "rows": rows, "figure": figure(steps, trace), "summary": summary(trace)}
+    return {
+        "columns": COLUMNS,
+        "rows": rows,
+        "figure": figure(steps, trace),
+        "summary": summary(trace),
+    }
 
 
 def context_ids(trace: Trace) -> list[int]:
@@ -37,8 +50,18 @@ def _rows(step: Step, ids: list[int], trace: Trace) -> list[list[Any]]:
     for place, o in enumerate(detail.options):
         earlier = trace.pieces.get(ids[o.position], "") if o.position >= 0 else "start"
         rows.append(
-            [step.index, trace.pieces[o.token_id], o.probability, o.confidence, o.max_cosine,
-             o.degeneration_penalty, o.score, earlier, o.position, place == detail.chosen]
+            [
+                step.index,
+                trace.pieces[o.token_id],
+                o.probability,
+                o.confidence,
+                o.max_cosine,
+                o.degeneration_penalty,
+                o.score,
+                earlier,
+                o.position,
+                place == detail.chosen,
+            ]
         )
     return rows
 
@@ -49,12 +72,21 @@ def figure(steps: list[Step], trace: Trace) -> dict[str, Any]:
     x = [step.index for step in steps]
     text = [trace.pieces[o.token_id] for o in chosen]
     data: list[dict[str, Any]] = [
-        {"type": "bar", "x": x, "y": [o.confidence for o in chosen], "text": text, "name": "confidence"},
+        {
+            "type": "bar",
+            "x": x,
+            "y": [o.confidence for o in chosen],
+            "text": text,
+            "name": "confidence",
+        },
         {"type": "bar", "x": x, "y": [-o.degeneration_penalty for o in chosen], "name": "penalty"},
         {"type": "scatter", "x": x, "y": [o.score for o in chosen], "name": "score"},
     ]
-    layout = {"barmode": "relative", "xaxis": {"title": {"text": "step"}},
-              "yaxis": {"title": {"text": "score"}}}
+    layout = {
+        "barmode": "relative",
+        "xaxis": {"title": {"text": "step"}},
+        "yaxis": {"title": {"text": "score"}},
+    }
     return {"data": data, "layout": layout}
 
 

@@ -13,11 +13,32 @@ PROJECTIONS = ("raw", "normed")
 FLOOR = -20.0
 """Log-probabilities below this are drawn as this: a few extreme cells would hide all others."""
 COLUMNS = [
-    "step", "token", "layer", "role", "divergence", "entropy", "rank", "logprob", "top tokens",
-    "divergence, normed", "entropy, normed", "rank, normed", "logprob, normed", "top tokens, normed",
+    "step",
+    "token",
+    "layer",
+    "role",
+    "divergence",
+    "entropy",
+    "rank",
+    "logprob",
+    "top tokens",
+    "divergence, normed",
+    "entropy, normed",
+    "rank, normed",
+    "logprob, normed",
+    "top tokens, normed",
 ]
-CONTRAST_COLUMNS = ["step", "token", "premature layer", "tokens kept", "place", "before", "p", "after",
-                    "difference"]
+CONTRAST_COLUMNS = [
+    "step",
+    "token",
+    "premature layer",
+    "tokens kept",
+    "place",
+    "before",
+    "p",
+    "after",
+    "difference",
+]
 
 
 def view(trace: Trace) -> dict[str, Any]:
@@ -68,7 +89,10 @@ def figure(trace: Trace, value: str = "divergence", projection: str = "raw") -> 
     steps = [step for step in trace.steps if isinstance(step.detail, LayerDetail)]
     layers = len(steps[0].detail.layers) if steps else 0
     z = [
-        [drawn(value, reading_value(step.detail.layers[layer], value, projection)) for step in steps]
+        [
+            drawn(value, reading_value(step.detail.layers[layer], value, projection))
+            for step in steps
+        ]
         for layer in range(layers)
     ]
     x = [step.index for step in steps]
@@ -91,7 +115,12 @@ def outline(steps: list[Step]) -> tuple[list[float | None], list[float | None]]:
 
 
 def _row(step: Step, reading: LayerReading, trace: Trace) -> list[Any]:
-    row: list[Any] = [step.index, _text(step, trace), reading.layer, role(step.detail, reading.layer)]
+    row: list[Any] = [
+        step.index,
+        _text(step, trace),
+        reading.layer,
+        role(step.detail, reading.layer),
+    ]
     for projection, top in (("raw", reading.top), ("normed", reading.normed_top)):
         row += [reading_value(reading, value, projection) for value in VALUES]
         row.append(", ".join(f"{trace.pieces[i]!r} {p:.3f}" for i, p in top))
@@ -103,9 +132,17 @@ def _contrast_rows(step: Step, trace: Trace) -> list[list[Any]]:
     for place, (token, p) in enumerate(detail.final_top):
         after = detail.contrast_top[place] if place < len(detail.contrast_top) else None
         rows.append(
-            [step.index, _text(step, trace), detail.premature_layer, detail.kept, place + 1,
-             trace.pieces[token], p, trace.pieces[after[0]] if after else None,
-             after[1] if after else None]
+            [
+                step.index,
+                _text(step, trace),
+                detail.premature_layer,
+                detail.kept,
+                place + 1,
+                trace.pieces[token],
+                p,
+                trace.pieces[after[0]] if after else None,
+                after[1] if after else None,
+            ]
         )
     return rows
 

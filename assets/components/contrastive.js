@@ -88,7 +88,7 @@
         changed++;
         chips.append(el("button", { type: "button", class: "cs-chip", onclick: () => ctx.select(step.index), "aria-label": "Step " + (step.index + 1) + ": “" + piece(run, d.options[0].token_id) + "” replaced by “" + piece(run, d.options[d.chosen].token_id) + "”" }, el("s", {}, piece(run, d.options[0].token_id)), " → ", el("b", {}, piece(run, d.options[d.chosen].token_id))));
       }
-      const repeats = run.metrics && run.metrics.rep_3 !== undefined ? percent(run.metrics.rep_3) + " of the output's 3-grams repeat an earlier one. " : "";
+      const repeats = run.metrics && run.metrics.rep_3 !== undefined ? (run.metrics.rep_3 ? percent(run.metrics.rep_3) : "None") + " of the output's 3-grams repeat an earlier one. " : "";
       const text = repeats + "Similarity changed the choice in " + changed + " of " + seen + " steps" + (changed ? ":" : ".");
       if (total.textContent !== text) total.textContent = text;
       if (more.open && run.status !== "running" && tableBody.dataset.rows !== String(seen)) { tableBody.dataset.rows = seen; tableBody.replaceChildren(tableOf(run)); }

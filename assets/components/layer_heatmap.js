@@ -37,7 +37,7 @@
     function rebuild() {
       if (!current) return;
       z = []; text = []; outline = [[], []]; shown = 0; changedView = true;
-      grow(current); schedule(0); fillColumn(); fillCell();
+      grow(current); say(current); schedule(0); fillColumn(); fillCell();
     }
     // The plot is redrawn at most four times a second, however fast the steps arrive.
     function schedule(pause = PAUSE) {
@@ -48,17 +48,18 @@
     async function paint() {
       const Plotly = await DP.plotly(), run = current;
       if (!run || !z.length || !plot.isConnected) return;
+      if (run.status === "running" && run.follow) fillColumn();
       const c = DP.colours(), count = z.length, narrow = plot.clientWidth < 520, x = z[0].map((_, i) => i + 1), step = run.steps[selected];
-      const heat = { type: "heatmap", x, y: z.map((_, i) => i), z, text, hovertemplate: "step %{x}, layer %{y}<br>%{text}<extra></extra>", colorscale: "Cividis", reversescale: value === "rank" || value === "entropy", xgap: x.length > 80 ? 0 : 1, ygap: 1, hoverongaps: false,
-        colorbar: { orientation: "h", y: 1.02, yanchor: "bottom", thickness: 10, len: 1, title: { text: VALUES[value], side: "top", font: { size: 12 } }, tickfont: { size: 11 }, outlinewidth: 0, ...(value === "rank" ? { tickvals: RANKS.map((r) => Math.log10(r + 1)), ticktext: RANKS.map(String) } : {}), ...(value === "divergence" ? { exponentformat: "e", nticks: narrow ? 3 : 6 } : {}) } };
+      const heat = { type: "heatmap", x, y: z.map((_, i) => i), z, text, hovertemplate: "step %{x}, layer %{y}<br>%{text}<extra></extra>", colorscale: "Cividis", reversescale: value === "rank" || value === "entropy", xgap: plot.clientWidth > 12 * Math.max(x.length, 12) ? 1 : 0, ygap: 1, hoverongaps: false,
+        colorbar: { orientation: "h", yref: "container", y: 1, yanchor: "top", ypad: 0, thickness: 10, len: 1, title: { text: VALUES[value], side: "top", font: { size: 12 } }, tickfont: { size: 11 }, outlinewidth: 0, ...(value === "rank" ? { tickvals: RANKS.map((r) => Math.log10(r + 1)), ticktext: RANKS.map(String) } : {}), ...(value === "divergence" ? { exponentformat: "e", nticks: narrow ? 3 : 6 } : {}) } };
       if (value === "logprob") Object.assign(heat, { zmax: 0 });
       if (value === "rank") Object.assign(heat, { zmin: 0 });
       const lines = (name, xs, ys, colour, width) => ({ type: "scatter", mode: "lines", x: xs, y: ys, name, line: { color: colour, width }, hoverinfo: "skip", showlegend: false });
       const data = [heat, lines("edge", ...outline, c.bg, 4), lines("contrasted layer", ...outline, c.bad, 2)];
       if (step) data.push(lines("selected step", [selected + .5, selected + 1.5, selected + 1.5, selected + .5, selected + .5], [-.5, -.5, count - .5, count - .5, -.5], c.accent, 2));
       const every = Math.max(1, Math.ceil(count / 17)), ticks = z.map((_, i) => i).filter((i) => i % every === 0 || i === count - 1);
-      plot.style.height = Math.max(280, Math.min(620, 96 + count * 17)) + "px";
-      await Plotly.react(plot, data, { margin: { l: 62, r: 10, t: 8, b: 38 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: c.text, size: 12 }, dragmode: false,
+      plot.style.height = Math.max(280, Math.min(620, 92 + count * 17)) + "px";
+      await Plotly.react(plot, data, { margin: { l: 62, r: 10, t: 54, b: 38 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: c.text, size: 12 }, dragmode: false,
         xaxis: { title: { text: "step" }, range: [.4, Math.max(x.length, 12) + .6], showgrid: false, zeroline: false, fixedrange: true }, yaxis: { title: { text: "layer" }, range: [-.6, count - .4], tickvals: ticks, ticktext: ticks.map((i) => layerName(i, count)), showgrid: false, zeroline: false, fixedrange: true },
         hoverlabel: { bgcolor: c.bg, bordercolor: c.line, font: { color: c.text } }, uirevision: run.id }, { displayModeBar: false, responsive: true });
       plot.dataset.steps = x.length; plot.dataset.view = value + " " + projection;
@@ -102,9 +103,11 @@
     }, select(run, index) {
       if (selected === index && current === run && column.firstChild) return;
       selected = index;
+      // While the newest step is followed the column keeps the pace of the plot.
+      if (run.status === "running" && run.follow) return schedule();
       fillColumn();
       if (!readout.textContent) fillCell();
-      schedule(run.status === "running" ? PAUSE : 60);
-    }, clear() { shown = 0; selected = -1; cell = null; z = []; text = []; outline = [[], []]; for (const box of [column, contrast, tableBody]) box.replaceChildren(); for (const line of [drawnNote, readout, missing]) line.textContent = ""; if (ready) { ready = false; window.Plotly.purge(plot); } } };
+      schedule(60);
+    }, clear() { shown = 0; selected = -1; cell = null; z = []; text = []; outline = [[], []]; for (const box of [column, contrast, tableBody]) box.replaceChildren(); for (const line of [drawnNote, readout, missing]) line.textContent = ""; delete plot.dataset.steps; if (ready) { ready = false; window.Plotly.purge(plot); } } };
   } });
 })();

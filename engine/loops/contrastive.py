@@ -213,8 +213,14 @@ def detail_of(row: Row, k: int, chosen: int, alpha: float) -> ContrastiveDetail:
 
 
 def _step(
-    index: int, keep: int, token_id: int, row: Row, detail: ContrastiveDetail, sequence: int,
-    cost: int, recorder: Recorder,
+    index: int,
+    keep: int,
+    token_id: int,
+    row: Row,
+    detail: ContrastiveDetail,
+    sequence: int,
+    cost: int,
+    recorder: Recorder,
 ) -> Step:
     return Step(
         index=index,

@@ -140,7 +140,10 @@ def _packed(
     columns = [
         premature[:, None],
         (contrast > -torch.inf).sum(-1, keepdim=True),
-        before.indices, before.values.exp(), after.indices, after.values,
+        before.indices,
+        before.values.exp(),
+        after.indices,
+        after.values,
         layer_tools.packed(layers, tokens),
     ]
     return torch.cat([column.float() for column in columns], dim=-1)
@@ -171,7 +174,13 @@ def detail_of(row: Row, candidates: tuple[int, ...], layers: int) -> LayerDetail
 
 
 def _step(
-    index: int, keep: int, token_id: int, row: Row, detail: LayerDetail, sequence: int, cost: int,
+    index: int,
+    keep: int,
+    token_id: int,
+    row: Row,
+    detail: LayerDetail,
+    sequence: int,
+    cost: int,
     recorder: Recorder,
 ) -> Step:
     return Step(

@@ -166,7 +166,9 @@ def readings(numbers: Sequence[float], layers: int) -> tuple[LayerReading, ...]:
     return tuple(result)
 
 
-def _half(numbers: Sequence[float]) -> tuple[float, float, int, float, tuple[tuple[int, float], ...]]:
+def _half(
+    numbers: Sequence[float],
+) -> tuple[float, float, int, float, tuple[tuple[int, float], ...]]:
     apart, entropy, rank, logprob = numbers[:4]
     n = (len(numbers) - 4) // 2
     top = tuple((int(numbers[4 + i]), short(numbers[4 + n + i])) for i in range(n))

@@ -16,13 +16,23 @@ class ContrastiveConfig(NextTokenParams):
     """How many candidates are tried, and how much similarity costs."""
 
     penalty_alpha: float = param(
-        Number(label="Penalty alpha", minimum=0, maximum=1, step=0.05,
-               help="Weight of the similarity to earlier tokens; 0 is greedy search."),
+        Number(
+            label="Penalty alpha",
+            minimum=0,
+            maximum=1,
+            step=0.05,
+            help="Weight of the similarity to earlier tokens; 0 is greedy search.",
+        ),
         0.6,
     )
     top_k: int = param(
-        Integer(label="Candidates k", minimum=1, maximum=64, slider_maximum=16,
-                help="Tokens that are run through the model before one is chosen; memory grows with it."),
+        Integer(
+            label="Candidates k",
+            minimum=1,
+            maximum=64,
+            slider_maximum=16,
+            help="Tokens that are run through the model before one is chosen; memory grows with it.",
+        ),
         4,
     )
 
@@ -30,8 +40,10 @@ class ContrastiveConfig(NextTokenParams):
         super().check()
         if self.num_return_sequences > 1:
             raise ParameterError(
-                "num_return_sequences", self.num_return_sequences,
-                "contrastive search has one outcome, so it must be 1", "sampling returns several",
+                "num_return_sequences",
+                self.num_return_sequences,
+                "contrastive search has one outcome, so it must be 1",
+                "sampling returns several",
             )
 
 
@@ -52,15 +64,26 @@ STRATEGY = Strategy(
     loop=contrastive_loop,
     generate_kwargs=lambda config: {"do_sample": False, "num_beams": 1},
     presets=(
-        Preset("Not stuck: contrastive", _LOOP, {"max_new_tokens": 100, "penalty_alpha": 0.6, "top_k": 6},
-               "2 % of the 3-grams repeat an earlier one; greedy search on this prompt repeats 70 %. "
-               "The arcs show which earlier token made a candidate expensive."),
-        Preset("The same prompt, greedy", _LOOP, {"max_new_tokens": 100, "penalty_alpha": 0.0, "top_k": 6},
-               "Alpha 0 is greedy search: nothing pays for being similar and the text goes in "
-               "circles, 70 % of its 3-grams are repeats."),
-        Preset("Too much of it", "Once upon a time, there was a little girl named Lily. She",
-               {"max_new_tokens": 60, "penalty_alpha": 0.85, "top_k": 12},
-               "With so high an alpha likelihood hardly counts: nothing repeats, and the story falls apart."),
+        Preset(
+            "Not stuck: contrastive",
+            _LOOP,
+            {"max_new_tokens": 100, "penalty_alpha": 0.6, "top_k": 6},
+            "2 % of the 3-grams repeat an earlier one; greedy search on this prompt repeats 70 %. "
+            "The arcs show which earlier token made a candidate expensive.",
+        ),
+        Preset(
+            "The same prompt, greedy",
+            _LOOP,
+            {"max_new_tokens": 100, "penalty_alpha": 0.0, "top_k": 6},
+            "Alpha 0 is greedy search: nothing pays for being similar and the text goes in "
+            "circles, 70 % of its 3-grams are repeats.",
+        ),
+        Preset(
+            "Too much of it",
+            "Once upon a time, there was a little girl named Lily. She",
+            {"max_new_tokens": 60, "penalty_alpha": 0.85, "top_k": 12},
+            "With so high an alpha likelihood hardly counts: nothing repeats, and the story falls apart.",
+        ),
     ),
     visuals=("contrastive", "candidates", "xray", "chart"),
     moved_to="transformers-community/contrastive-search",

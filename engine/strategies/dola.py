@@ -53,8 +53,11 @@ class DolaConfig(SamplingParams, NextTokenParams):
     """
 
     dola_layers: str | tuple[int, ...] = param(
-        LayerChoice(label="Layers", help="Which layers may be contrasted with the last: low, high, or a "
-                    "list such as [2, 4, 6]; 0 is the embedding's output."),
+        LayerChoice(
+            label="Layers",
+            help="Which layers may be contrasted with the last: low, high, or a "
+            "list such as [2, 4, 6]; 0 is the embedding's output.",
+        ),
         "high",
     )
     do_sample: bool = param(
@@ -65,8 +68,10 @@ class DolaConfig(SamplingParams, NextTokenParams):
         super().check()
         if self.num_return_sequences > 1 and not self.do_sample:
             raise ParameterError(
-                "num_return_sequences", self.num_return_sequences,
-                "without sampling there is one outcome, so it must be 1", "turn do_sample on",
+                "num_return_sequences",
+                self.num_return_sequences,
+                "without sampling there is one outcome, so it must be 1",
+                "turn do_sample on",
             )
 
 
@@ -82,9 +87,11 @@ def prepare(context: Context) -> dict[str, Any]:
         raise ModelError(f"{target.name} cannot be used: DoLa works with decoder-only models.")
     if not layers_of(target.model, chosen):
         raise ParameterError(
-            "dola_layers", chosen if isinstance(chosen, str) else list(chosen),
+            "dola_layers",
+            chosen if isinstance(chosen, str) else list(chosen),
             f"it must leave a layer from 0 to {target.layers - 1}: {target.name} has "
-            f"{target.layers} layers", "give a list of layers" if isinstance(chosen, str) else "",
+            f"{target.layers} layers",
+            "give a list of layers" if isinstance(chosen, str) else "",
         )
     return {}
 
@@ -106,17 +113,31 @@ STRATEGY = Strategy(
     generate_kwargs=lambda config: {"do_sample": config.do_sample, "num_beams": 1},
     prepare=prepare,
     presets=(
-        Preset("How a token forms", "Once upon a time, there was a little girl named Lily. She",
-               {"max_new_tokens": 60, "dola_layers": "high", "repetition_penalty": 1.2},
-               "Switch the map to rank with the final norm applied: easy tokens are found in early "
-               "layers, hard ones only in the last."),
-        Preset("Contrast with low layers", "Once upon a time, there was a little girl named Lily. She",
-               {"max_new_tokens": 60, "dola_layers": "low", "repetition_penalty": 1.2},
-               "The candidates are layers 2 to 6; the outlined one is contrasted."),
-        Preset("One layer only, sampled", "The little bear opened the door and saw",
-               {"max_new_tokens": 60, "dola_layers": [12], "do_sample": True, "top_k": 0,
-                "repetition_penalty": 1.2},
-               "A list of one layer fixes the choice; the token is drawn from the contrast."),
+        Preset(
+            "How a token forms",
+            "Once upon a time, there was a little girl named Lily. She",
+            {"max_new_tokens": 60, "dola_layers": "high", "repetition_penalty": 1.2},
+            "Switch the map to rank with the final norm applied: easy tokens are found in early "
+            "layers, hard ones only in the last.",
+        ),
+        Preset(
+            "Contrast with low layers",
+            "Once upon a time, there was a little girl named Lily. She",
+            {"max_new_tokens": 60, "dola_layers": "low", "repetition_penalty": 1.2},
+            "The candidates are layers 2 to 6; the outlined one is contrasted.",
+        ),
+        Preset(
+            "One layer only, sampled",
+            "The little bear opened the door and saw",
+            {
+                "max_new_tokens": 60,
+                "dola_layers": [12],
+                "do_sample": True,
+                "top_k": 0,
+                "repetition_penalty": 1.2,
+            },
+            "A list of one layer fixes the choice; the token is drawn from the contrast.",
+        ),
     ),
     visuals=("layer_heatmap", "candidates", "xray", "chart"),
     moved_to="transformers-community/dola",

@@ -47,8 +47,9 @@ def trace_of(loaded="storyteller", **fields):
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
 def test_equal_to_recorded_outputs(case):
-    out, steps = run(golden_model(case["model"]), case["input_ids"], case["attention_mask"],
-                     **case["kwargs"])
+    out, steps = run(
+        golden_model(case["model"]), case["input_ids"], case["attention_mask"], **case["kwargs"]
+    )
     assert out == case["out"]["sequences"]
     for sequence in range(len(out)):
         rows = [step for step in steps if step.sequence == sequence]
@@ -59,7 +60,9 @@ def test_equal_to_recorded_outputs(case):
                 assert c.processed_logprob == pytest.approx(expected[c.token_id].item(), abs=1e-3)
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if len(c["input_ids"]) == 1], ids=lambda c: c["id"])
+@pytest.mark.parametrize(
+    "case", [c for c in CASES if len(c["input_ids"]) == 1], ids=lambda c: c["id"]
+)
 def test_equal_through_a_request(case):
     loaded = golden_model(case["model"])
     start = 1 if loaded.is_encoder_decoder else len(case["input_ids"][0])
@@ -114,7 +117,9 @@ def test_the_record_is_the_formula(name):
 
 
 def test_encoder_decoder_positions_count_the_output_only():
-    trace = trace_of(golden_model("t5"), input_ids=PROMPT, params={"penalty_alpha": 0.6, "top_k": 4})
+    trace = trace_of(
+        golden_model("t5"), input_ids=PROMPT, params={"penalty_alpha": 0.6, "top_k": 4}
+    )
     assert all(o.position == -1 for o in trace.steps[0].detail.options)
     for place, step in enumerate(trace.steps):
         assert all(-1 <= o.position < place for o in step.detail.options)
@@ -137,14 +142,22 @@ def test_a_removed_token_never_wins():
     assert len(trace.steps[0].detail.options) == 1
 
 
-@pytest.mark.parametrize(("name", "value", "said"), [
-    ("penalty_alpha", -0.1, "at least 0"), ("penalty_alpha", 1.5, "at most 1"),
-    ("penalty_alpha", float("nan"), "a number"), ("top_k", 0, "from 1"), ("top_k", 65, "to 64"),
-    ("top_k", 2.5, "whole number"), ("num_return_sequences", 2, "one outcome"),
-])
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("penalty_alpha", -0.1, "at least 0"),
+        ("penalty_alpha", 1.5, "at most 1"),
+        ("penalty_alpha", float("nan"), "a number"),
+        ("top_k", 0, "from 1"),
+        ("top_k", 65, "to 64"),
+        ("top_k", 2.5, "whole number"),
+        ("num_return_sequences", 2, "one outcome"),
+    ],
+)
 def test_bad_values_get_a_sentence(name, value, said):
-    request = DecodeRequest("contrastive_search", golden_model("llama"), input_ids=PROMPT,
-                            params={name: value})
+    request = DecodeRequest(
+        "contrastive_search", golden_model("llama"), input_ids=PROMPT, params={name: value}
+    )
     last = list(decode(request))[-1]
     assert isinstance(last, Failed)
     assert str(last.error).startswith(f"{name} = ")
@@ -154,9 +167,12 @@ def test_bad_values_get_a_sentence(name, value, said):
 def test_the_presets_show_what_they_say():
     """Greedy search loops on the prompt, contrastive search does not, too much of it rambles."""
     contrastive, greedy, extreme = (
-        trace_of(prompt=p.prompt, params=dict(p.params)) for p in STRATEGIES["contrastive_search"].presets
+        trace_of(prompt=p.prompt, params=dict(p.params))
+        for p in STRATEGIES["contrastive_search"].presets
     )
-    plain = list(decode(DecodeRequest("greedy", prompt=greedy.prompt, params={"max_new_tokens": 100})))
+    plain = list(
+        decode(DecodeRequest("greedy", prompt=greedy.prompt, params={"max_new_tokens": 100}))
+    )
     assert greedy.outputs[0].token_ids == plain[-1].trace.outputs[0].token_ids
     assert greedy.metrics["rep_3"] == pytest.approx(0.70, abs=0.02)
     assert contrastive.metrics["rep_3"] == pytest.approx(0.02, abs=0.01)

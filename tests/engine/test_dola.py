@@ -65,8 +65,13 @@ def one_layer_for_all(divergence, candidates):
 def test_equal_to_recorded_outputs(case, monkeypatch):
     """Batches: with the older release's shared choice of the layer put in place of our own."""
     monkeypatch.setattr(dola, "select_layer", one_layer_for_all)
-    out, steps = run(golden_model(case["model"]), case["input_ids"], case["attention_mask"],
-                     case["seed"], **case["kwargs"])
+    out, steps = run(
+        golden_model(case["model"]),
+        case["input_ids"],
+        case["attention_mask"],
+        case["seed"],
+        **case["kwargs"],
+    )
     assert out == case["out"]["sequences"]
     for sequence in range(len(out)):
         rows = [step for step in steps if step.sequence == sequence]
@@ -80,14 +85,16 @@ def test_equal_to_recorded_outputs(case, monkeypatch):
 @pytest.mark.parametrize("case", SINGLE, ids=lambda case: case["id"])
 def test_equal_through_a_request(case):
     loaded = golden_model(case["model"])
-    row = case["out"]["sequences"][0][len(case["input_ids"][0]):]
-    trace = trace_of(loaded, input_ids=case["input_ids"][0], seed=case["seed"],
-                     params=dict(case["kwargs"]))
+    row = case["out"]["sequences"][0][len(case["input_ids"][0]) :]
+    trace = trace_of(
+        loaded, input_ids=case["input_ids"][0], seed=case["seed"], params=dict(case["kwargs"])
+    )
     assert list(trace.outputs[0].token_ids) == new_tokens(row, loaded.eos_token_ids)
 
 
-@pytest.mark.parametrize("case", [c for c in BATCHES if "do_sample" not in c["kwargs"]],
-                         ids=lambda case: case["id"])
+@pytest.mark.parametrize(
+    "case", [c for c in BATCHES if "do_sample" not in c["kwargs"]], ids=lambda case: case["id"]
+)
 def test_a_row_is_what_it_is_alone(case):
     loaded, masks = golden_model(case["model"]), case["attention_mask"]
     kwargs = {k: v for k, v in case["kwargs"].items() if k != "repetition_penalty"}
@@ -103,43 +110,47 @@ def test_a_row_is_what_it_is_alone(case):
 def test_returned_sequences_do_not_depend_on_each_other():
     params = {"do_sample": True, "dola_layers": "high", "top_k": 0, "temperature": 20.0}
     one = trace_of(golden_model("gpt2"), input_ids=PROMPT, seed=4, params=params)
-    three = trace_of(golden_model("gpt2"), input_ids=PROMPT, seed=4,
-                     params={**params, "num_return_sequences": 3})
+    three = trace_of(
+        golden_model("gpt2"), input_ids=PROMPT, seed=4, params={**params, "num_return_sequences": 3}
+    )
     assert three.outputs[0] == one.outputs[0]
     assert len({output.token_ids for output in three.outputs}) == 3
 
 
-@pytest.mark.parametrize(("chosen", "layers", "tied", "expected"), [
-    ("low", 6, False, (0, 2)),
-    ("high", 6, False, (3, 5)),
-    ("low", 6, True, (2,)),
-    ("low", 16, True, (2, 4, 6)),
-    ("high", 16, True, (8, 10, 12, 14)),
-    ("low", 32, False, (0, 2, 4, 6, 8, 10, 12, 14)),
-    ("high", 32, False, (16, 18, 20, 22, 24, 26, 28, 30)),
-    ("low", 40, False, (0, 2, 4, 6, 8, 10, 12, 14, 16, 18)),
-    ("high", 40, True, (20, 22, 24, 26, 28, 30, 32, 34, 36, 38)),
-    # Above 40 layers both ranges are 20 layers deep.
-    ("low", 41, False, (0, 2, 4, 6, 8, 10, 12, 14, 16, 18)),
-    ("low", 80, True, (2, 4, 6, 8, 10, 12, 14, 16, 18)),
-    ("high", 41, False, (21, 23, 25, 27, 29, 31, 33, 35, 37, 39)),
-    ("high", 80, False, (60, 62, 64, 66, 68, 70, 72, 74, 76, 78)),
-    # Tied embeddings start at layer 2, in smaller models as high as they go.
-    ("low", 4, True, (2,)),
-    ("low", 3, True, ()),
-    ("low", 3, False, (0,)),
-    ("low", 2, True, (1,)),
-    ("low", 2, False, (0,)),
-    ("high", 2, True, (1,)),
-    ("low", 1, True, (0,)),
-    ("low", 1, False, (0,)),
-    ("high", 1, True, (0,)),
-    ([0, 2], 6, False, (0, 2)),
-    ([2, 4, 99], 6, False, (2, 4)),
-    ([4, 2, 4], 6, False, (4, 2)),
-    ([5, 6], 6, False, (5,)),
-    ([99], 6, False, ()),
-])
+@pytest.mark.parametrize(
+    ("chosen", "layers", "tied", "expected"),
+    [
+        ("low", 6, False, (0, 2)),
+        ("high", 6, False, (3, 5)),
+        ("low", 6, True, (2,)),
+        ("low", 16, True, (2, 4, 6)),
+        ("high", 16, True, (8, 10, 12, 14)),
+        ("low", 32, False, (0, 2, 4, 6, 8, 10, 12, 14)),
+        ("high", 32, False, (16, 18, 20, 22, 24, 26, 28, 30)),
+        ("low", 40, False, (0, 2, 4, 6, 8, 10, 12, 14, 16, 18)),
+        ("high", 40, True, (20, 22, 24, 26, 28, 30, 32, 34, 36, 38)),
+        # Above 40 layers both ranges are 20 layers deep.
+        ("low", 41, False, (0, 2, 4, 6, 8, 10, 12, 14, 16, 18)),
+        ("low", 80, True, (2, 4, 6, 8, 10, 12, 14, 16, 18)),
+        ("high", 41, False, (21, 23, 25, 27, 29, 31, 33, 35, 37, 39)),
+        ("high", 80, False, (60, 62, 64, 66, 68, 70, 72, 74, 76, 78)),
+        # Tied embeddings start at layer 2, in smaller models as high as they go.
+        ("low", 4, True, (2,)),
+        ("low", 3, True, ()),
+        ("low", 3, False, (0,)),
+        ("low", 2, True, (1,)),
+        ("low", 2, False, (0,)),
+        ("high", 2, True, (1,)),
+        ("low", 1, True, (0,)),
+        ("low", 1, False, (0,)),
+        ("high", 1, True, (0,)),
+        ([0, 2], 6, False, (0, 2)),
+        ([2, 4, 99], 6, False, (2, 4)),
+        ([4, 2, 4], 6, False, (4, 2)),
+        ([5, 6], 6, False, (5,)),
+        ([99], 6, False, ()),
+    ],
+)
 def test_layer_rules_by_hand(chosen, layers, tied, expected):
     assert candidate_layers(chosen, layers, tied) == expected
 
@@ -151,11 +162,21 @@ def test_tied_embeddings_are_seen():
     assert is_tied(load("storyteller").model)
 
 
-@pytest.mark.parametrize(("value", "said"), [
-    ("bad", "low, high or a list"), ([99], "from 0 to 5"), ([6], "from 0 to 5"), ([-1], "from 0"),
-    ([], "a list of 1 to 64"), ([True], "a list"), ([1.5], "a list"), (3, "low, high"),
-    (None, "low, high"), ("", "low, high"),
-])
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("bad", "low, high or a list"),
+        ([99], "from 0 to 5"),
+        ([6], "from 0 to 5"),
+        ([-1], "from 0"),
+        ([], "a list of 1 to 64"),
+        ([True], "a list"),
+        ([1.5], "a list"),
+        (3, "low, high"),
+        (None, "low, high"),
+        ("", "low, high"),
+    ],
+)
 def test_bad_layers_get_a_sentence(value, said):
     text = error_of(golden_model("llama"), dola_layers=value)
     assert text.startswith("dola_layers = ")
@@ -164,11 +185,19 @@ def test_bad_layers_get_a_sentence(value, said):
 
 
 def test_an_empty_range_is_refused():
-    config = LlamaConfig(hidden_size=16, intermediate_size=16, num_hidden_layers=3, vocab_size=97,
-                         num_attention_heads=2, tie_word_embeddings=True)
+    config = LlamaConfig(
+        hidden_size=16,
+        intermediate_size=16,
+        num_hidden_layers=3,
+        vocab_size=97,
+        num_attention_heads=2,
+        tie_word_embeddings=True,
+    )
     text = error_of(LoadedModel(LlamaForCausalLM(config).eval(), None, "small"), dola_layers="low")
-    assert text == ("dola_layers = 'low' is not allowed: it must leave a layer from 0 to 2: small has "
-                    "3 layers; give a list of layers.")
+    assert text == (
+        "dola_layers = 'low' is not allowed: it must leave a layer from 0 to 2: small has "
+        "3 layers; give a list of layers."
+    )
 
 
 def test_other_bad_requests_get_a_sentence():
@@ -180,7 +209,9 @@ def test_other_bad_requests_get_a_sentence():
 def test_the_record_is_the_formula(name):
     """Every reading recomputed from one plain forward pass over the finished text."""
     loaded = golden_model(name)
-    trace = trace_of(loaded, input_ids=PROMPT, params={"dola_layers": [1, 2, 3], "max_new_tokens": 6})
+    trace = trace_of(
+        loaded, input_ids=PROMPT, params={"dola_layers": [1, 2, 3], "max_new_tokens": 6}
+    )
     ids, model = [*PROMPT, *trace.outputs[0].token_ids], loaded.model
     with torch.no_grad():
         out = model(torch.tensor([ids]), output_hidden_states=True)
@@ -193,12 +224,20 @@ def test_the_record_is_the_formula(name):
         assert [r.layer for r in detail.layers] == list(range(loaded.layers + 1))
         for r in detail.layers:
             _check_reading(r.entropy, r.rank, r.logprob, r.top, raw[r.layer, place], step.emit[0])
-            _check_reading(r.normed_entropy, r.normed_rank, r.normed_logprob, r.normed_top,
-                           normed[r.layer, place], step.emit[0])
+            _check_reading(
+                r.normed_entropy,
+                r.normed_rank,
+                r.normed_logprob,
+                r.normed_top,
+                normed[r.layer, place],
+                step.emit[0],
+            )
         apart = {r.layer: r.divergence for r in detail.layers}
         assert apart.pop(loaded.layers) is None
         for layer, value in apart.items():
-            assert value == pytest.approx(_js(raw[layer, place], raw[-1, place]), rel=1e-3, abs=1e-7)
+            assert value == pytest.approx(
+                _js(raw[layer, place], raw[-1, place]), rel=1e-3, abs=1e-7
+            )
         assert detail.candidate_layers == (1, 2, 3)
         assert detail.premature_layer == max((1, 2, 3), key=apart.get)
         final = raw[-1, place]
@@ -215,7 +254,9 @@ def _check_reading(entropy, rank, logprob, top, logprobs, token):
     assert rank == (logprobs > logprobs[token]).sum().item()
     assert logprob == pytest.approx(logprobs[token].item(), rel=1e-4, abs=1e-3)
     assert [i for i, _ in top] == logprobs.topk(len(top)).indices.tolist()
-    assert [p for _, p in top] == pytest.approx(logprobs.topk(len(top)).values.exp().tolist(), abs=1e-4)
+    assert [p for _, p in top] == pytest.approx(
+        logprobs.topk(len(top)).values.exp().tolist(), abs=1e-4
+    )
 
 
 def _js(a, b):
@@ -246,8 +287,9 @@ def test_one_fixed_layer_is_greedy_search_over_its_contrast():
 
     hook = loaded.model.model.layers[2].register_forward_hook(spy)
     try:
-        expected = native(loaded, PROMPT, do_sample=False, max_new_tokens=12,
-                          logits_processor=[contrast])
+        expected = native(
+            loaded, PROMPT, do_sample=False, max_new_tokens=12, logits_processor=[contrast]
+        )
     finally:
         hook.remove()
     trace = trace_of(loaded, input_ids=PROMPT, params={"dola_layers": [3]})
@@ -255,7 +297,9 @@ def test_one_fixed_layer_is_greedy_search_over_its_contrast():
 
 
 def test_presets_run_and_use_the_layers_they_name():
-    traces = [trace_of(prompt=p.prompt, params={**p.params, "max_new_tokens": 8})
-              for p in STRATEGIES["dola"].presets]
+    traces = [
+        trace_of(prompt=p.prompt, params={**p.params, "max_new_tokens": 8})
+        for p in STRATEGIES["dola"].presets
+    ]
     candidates = [trace.steps[0].detail.candidate_layers for trace in traces]
     assert candidates == [(8, 10, 12, 14), (2, 4, 6), (12,)]
