@@ -22,9 +22,17 @@ class Slider(gr.Slider):
 
 
 class Number(gr.Number):
-    """A number field whose value the engine checks."""
+    """A number field whose value the engine checks; None is shown as an empty field.
+
+    The browser's part of Gradio's field turns null into 0 as soon as it is drawn, and that would
+    switch an optional parameter on; an empty string stays empty.
+    """
 
     is_template = True
+
+    def postprocess(self, value: Any) -> Any:
+        """Return what is sent to the browser."""
+        return "" if value is None else super().postprocess(value)
 
     def preprocess(self, payload: Any) -> Any:
         """Return what was sent."""

@@ -60,6 +60,21 @@ def test_a_run_streams_and_draws(open_page, strategy, title):
         expect(stage.locator(".dp-v-draw")).to_contain_text("▸")
 
 
+def test_opened_settings_change_nothing(open_page):
+    page = open_page()
+    run(page, "greedy")
+    finish(page, "greedy")
+    config = "JSON.stringify(DP.runs.get(DP.runId('greedy')).config)"
+    before, first = page.evaluate(config), page.evaluate("DP.runId('greedy')")
+    for group in ("Length and stopping", "Penalties", "Tokens: ban, bias, force", "Guidance"):
+        page.get_by_role("button", name=group).first.click()
+    expect(page.locator("#greedy-max_time input")).to_be_visible()
+    run(page, "greedy")
+    page.wait_for_function("id => DP.runId('greedy') !== id", arg=first)
+    finish(page, "greedy")
+    assert page.evaluate(config) == before
+
+
 def test_first_token_within_a_second(open_page):
     page = open_page()
     run(page, "greedy")
@@ -104,11 +119,12 @@ def test_scrubbing_by_slider_buttons_keys_and_clicks(open_page):
     expect(label).to_have_text("step 60 of 60")
 
 
-LONG = 512
+LONG = 256
 
 
 def slow_down(page):
     """Make the run long enough to be stopped on a fast machine: no early end mark."""
+    page.get_by_role("button", name="Length and stopping").first.click()
     for name in ("max_new_tokens", "min_new_tokens"):
         field = page.locator(f"#greedy-{name} input[type=number]")
         field.fill(str(LONG))
