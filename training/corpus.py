@@ -6,7 +6,7 @@ import hashlib
 import lzma
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,8 @@ class Corpus:
     books: list[str]
     classics: list[str]
     facts: list[str]
+    written: list[str] = field(default_factory=list)
+    """Stories by the target, for its drafts."""
 
 
 def is_held_out(document: str) -> bool:
@@ -31,8 +33,13 @@ def is_held_out(document: str) -> bool:
     return int(hashlib.sha256(document.encode()).hexdigest(), 16) % 20 == 0
 
 
-def read(folder: Path) -> Corpus:
-    """Read the corpus folder (xz-compressed text, documents separated by the end mark)."""
+def read(folder: Path, written: Path | None = None) -> Corpus:
+    """Read the corpus folder (xz-compressed text, documents separated by the end mark).
+
+    Args:
+        folder: as described in the README of the corpus.
+        written: a text file of stories by the target, separated by the end mark.
+    """
     stories = [d for name in STORIES for d in _documents(folder / name)]
     classics = _documents(folder / "gutenberg_children.txt.xz")
     random.Random(0).shuffle(classics)
@@ -43,11 +50,16 @@ def read(folder: Path) -> Corpus:
         books=_documents(folder / "storybooks_ccby.txt.xz"),
         classics=classics[:1500],
         facts=[line.strip() for line in lines if line.strip() and line.strip() != END],
+        written=_split(written.read_text()) if written else [],
     )
 
 
 def _documents(path: Path) -> list[str]:
-    return [d.strip() for d in lzma.open(path, "rt").read().split(END) if d.strip()]
+    return _split(lzma.open(path, "rt").read())
+
+
+def _split(text: str) -> list[str]:
+    return [d.strip() for d in text.split(END) if d.strip()]
 
 
 class Mixture:
@@ -64,32 +76,36 @@ class Mixture:
         self.length, self.random = length, random.Random(seed)
         encode = lambda documents: [[*e.ids, 0] for e in tokenizer.encode_batch(documents)]  # noqa: E731
         self.stories, self.books = encode(corpus.stories), encode(corpus.books)
+        self.stories += encode(corpus.written)
         self.classics, self.facts = encode(corpus.classics), encode(corpus.facts)
         self.questions = [
             i for i, line in enumerate(corpus.facts) if "Question" in line and "capital of" in line
         ]
 
-    def batches(self, size: int) -> Iterator[list[list[int]]]:
-        """Yield batches of ``size`` sequences for ever."""
-        pool: list[list[int]] = []
+    def batches(self, size: int) -> Iterator[tuple[list[list[int]], list[list[bool]]]]:
+        """Yield, for ever, ``size`` sequences and for each of their ids whether it is of a fact."""
+        pool: list[tuple[list[int], list[bool]]] = []
         sequences = self._sequences()
         while True:
             while len(pool) < _SHUFFLE_POOL:
                 pool.append(next(sequences))
             self.random.shuffle(pool)
-            yield [pool.pop() for _ in range(size)]
+            chosen = [pool.pop() for _ in range(size)]
+            yield [ids for ids, _ in chosen], [marks for _, marks in chosen]
 
-    def _sequences(self) -> Iterator[list[int]]:
-        buffer: list[int] = []
+    def _sequences(self) -> Iterator[tuple[list[int], list[bool]]]:
+        ids: list[int] = []
+        marks: list[bool] = []
         while True:
-            for ids in self._cycle():
-                buffer += ids
-                while len(buffer) > self.length:
-                    yield buffer[: self.length + 1]
-                    buffer = buffer[self.length :]
+            for document, is_fact in self._cycle():
+                ids += document
+                marks += [is_fact] * len(document)
+                while len(ids) > self.length:
+                    yield ids[: self.length + 1], marks[: self.length + 1]
+                    ids, marks = ids[self.length :], marks[self.length :]
 
-    def _cycle(self) -> Iterator[list[int]]:
-        """Yield one cycle of documents; facts come in bunches of a dozen lines."""
+    def _cycle(self) -> Iterator[tuple[list[int], bool]]:
+        """Yield one cycle of documents and whether each is facts, which come a dozen at a time."""
         lines = list(range(len(self.facts))) * 5 + self.questions * 20
         self.random.shuffle(lines)
         bunches = [
@@ -97,6 +113,7 @@ class Mixture:
             for k in range(0, len(lines), 12)
         ]
         sample = self.random.sample(self.classics, min(120, len(self.classics)))
-        documents = [*self.stories, *self.books, *([*ids[:512], 0] for ids in sample), *bunches]
+        texts = [*self.stories, *self.books, *([*ids[:512], 0] for ids in sample)]
+        documents = [(ids, False) for ids in texts] + [(ids, True) for ids in bunches]
         self.random.shuffle(documents)
         yield from documents

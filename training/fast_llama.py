@@ -61,7 +61,12 @@ class FastLlama:
         self.layer = torch.compile(_layer, dynamic=False) if compiled else _layer
 
     def __call__(
-        self, ids: torch.Tensor, exits: set[int], dropout: float, dtype: torch.dtype
+        self,
+        ids: torch.Tensor,
+        exits: set[int],
+        dropout: float,
+        dtype: torch.dtype,
+        late: tuple[int, torch.Tensor] | None = None,
     ) -> dict[int, torch.Tensor]:
         """Return normed hidden states (batch, length, width) after the layers in ``exits`` and the last.
 
@@ -70,6 +75,8 @@ class FastLlama:
             exits: layers counted from 1.
             dropout: skip probability of the last layer.
             dtype: of the matrix products.
+            late: (layer, mask (batch, length)): at masked positions no gradient passes from the
+                layers after this one to the layers up to it.
         """
         base = self.model.model
         hidden = base.embed_tokens(ids)
@@ -81,6 +88,8 @@ class FastLlama:
                 dropout and layers > 1 and random.random() < skip_probability(i, layers, dropout)
             ):
                 hidden = self.layer(layer, hidden, cos, sin)
+            if late and i + 1 == late[0]:
+                hidden = torch.where(late[1][..., None], hidden.detach(), hidden)
             if i + 1 in exits or i + 1 == layers:
                 found[i + 1] = base.norm(hidden)
         return found

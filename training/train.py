@@ -29,7 +29,7 @@ LENGTH = 256
 WARM_UP_STEPS = 50
 STEADY_SHARE = 0.35
 SAVE_EVERY = 200
-DISTIL_STRIDE = 4
+DISTIL_STRIDE = 2
 
 
 @dataclass(frozen=True)
@@ -46,13 +46,17 @@ class Recipe:
     early_exit_scale: float = 0.0
     """Weight of the early-exit loss (2404.16710); 0 for none."""
     layer_dropout: float = 0.0
+    facts_after: int = 0
+    """Facts are learned by the layers after this one only; 0 for by all."""
     distil: bool = False
     foreign: bool = False
 
 
 RECIPES = {
-    "target": Recipe(4096, 256, 640, 16, 4, 2, early_exit_scale=0.3, layer_dropout=0.1),
-    "draft": Recipe(4096, 160, 416, 2, 4, 4, distil=True),
+    "target": Recipe(
+        4096, 256, 640, 16, 4, 2, early_exit_scale=0.3, layer_dropout=0.1, facts_after=10
+    ),
+    "draft": Recipe(4096, 192, 352, 3, 4, 2, distil=True),
     "foreign": Recipe(2048, 160, 512, 2, 4, 4, foreign=True),
 }
 
@@ -88,36 +92,60 @@ class Trainer:
     """The loop: batches, losses, schedule, checkpoints."""
 
     def __init__(
-        self, recipe: Recipe, mixture: Mixture, teacher: Any = None, *, compiled: bool = True
+        self,
+        recipe: Recipe,
+        mixture: Mixture,
+        teacher: Any = None,
+        *,
+        peak: float = 1.0,
+        compiled: bool = True,
     ) -> None:
         random.seed(0)
-        self.recipe, self.teacher = recipe, teacher
+        self.recipe, self.teacher, self.peak = recipe, teacher, peak
         self.model = build(recipe)
         self.fast = FastLlama(self.model, compiled=compiled)
         self.optimizer = Muon(self.model)
         self.batches = mixture.batches(recipe.batch)
         self.step = 0
 
-    def losses(self, batch: torch.Tensor, progress: float) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return (total loss, next-token loss in nats) of (batch, length + 1) ids."""
+    def losses(
+        self, batch: torch.Tensor, facts: torch.Tensor, progress: float
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return (total loss, next-token loss in nats).
+
+        Args:
+            batch: (batch, length + 1) ids.
+            facts: (batch, length + 1) True where the text is facts.
+            progress: place on the schedule, 0 to 1.
+        """
+        recipe = self.recipe
         inputs, targets = batch[:, :-1], batch[:, 1:]
-        exits = self._exits() if self.recipe.early_exit_scale else set()
-        dropout = self.recipe.layer_dropout * min(1.0, 2 * progress)
+        exits = self._exits() if recipe.early_exit_scale else set()
+        dropout = recipe.layer_dropout * min(1.0, 2 * progress)
+        late = (recipe.facts_after, facts[:, :-1]) if recipe.facts_after else None
         with torch.autocast("cpu", torch.bfloat16):
-            hidden = self.fast(inputs, exits, dropout, torch.bfloat16)
-            logits = self.model.lm_head(hidden[self.recipe.layers])
+            hidden = self.fast(inputs, exits, dropout, torch.bfloat16, late)
+            logits = self.model.lm_head(hidden[recipe.layers])
             main = F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
             total = main
             for layer, states in hidden.items():
-                if layer != self.recipe.layers:
-                    # Every other position is enough for the auxiliary loss and halves its cost.
-                    start = random.randrange(2)
-                    early = self.model.lm_head(states[:, start::2]).flatten(0, 1).float()
-                    loss = F.cross_entropy(early, targets[:, start::2].flatten())
-                    total = total + self.recipe.early_exit_scale * loss
+                if layer != recipe.layers:
+                    total = total + recipe.early_exit_scale * self._early(states, targets, facts)
             if self.teacher is not None:
                 total = 0.3 * total + 0.7 * self._distillation(inputs, logits)
         return total, main
+
+    def _early(
+        self, states: torch.Tensor, targets: torch.Tensor, facts: torch.Tensor
+    ) -> torch.Tensor:
+        """Return the loss of an exit on every other position, which halves its cost; not on facts."""
+        half = slice(random.randrange(2), None, 2)
+        logits = self.model.lm_head(states[:, half]).flatten(0, 1).float()
+        wanted = targets[:, half]
+        if self.recipe.facts_after:
+            wanted = wanted.masked_fill(facts[:, 1:][:, half], -100)
+        counted = (wanted != -100).sum().clamp(min=1)
+        return F.cross_entropy(logits, wanted.flatten(), reduction="sum") / counted
 
     def _exits(self) -> set[int]:
         """Choose the exit of this step: a third of the depth every other step, else any other."""
@@ -127,7 +155,7 @@ class Trainer:
         return {random.choice([i for i in range(2, self.recipe.layers - 1) if i != third])}
 
     def _distillation(self, inputs: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
-        """Return the divergence from the teacher on every fourth position, in nats."""
+        """Return the divergence from the teacher on every other position, in nats."""
         start = random.randrange(DISTIL_STRIDE)
         with torch.no_grad():
             hidden = self.teacher(inputs, set(), 0.0, torch.bfloat16)
@@ -138,10 +166,11 @@ class Trainer:
 
     def train_step(self, progress: float) -> float:
         """Make one update; ``progress`` in [0, 1] places it on the schedule. Returns the loss."""
-        total, main = self.losses(torch.tensor(next(self.batches)), progress)
+        ids, facts = next(self.batches)
+        total, main = self.losses(torch.tensor(ids), torch.tensor(facts), progress)
         total.backward()
         decay = 1.0 if progress < STEADY_SHARE else max(0.02, (1 - progress) / (1 - STEADY_SHARE))
-        self.optimizer.step(min(1.0, (self.step + 1) / WARM_UP_STEPS) * decay)
+        self.optimizer.step(min(1.0, (self.step + 1) / WARM_UP_STEPS) * decay * self.peak)
         self.step += 1
         return main.item()
 
@@ -164,18 +193,33 @@ class Trainer:
         random.setstate(state["random"])
 
 
-def run(name: str, corpus_dir: Path, work: Path, minutes: float) -> None:
-    """Train a model for a wall-clock time, saving checkpoints; resumes where it stopped."""
+def run(
+    name: str, corpus_dir: Path, work: Path, minutes: float, peak: float = 1.0, again: bool = False
+) -> None:
+    """Train a model for a wall-clock time, saving checkpoints; resumes where it stopped.
+
+    Args:
+        name: of the recipe.
+        corpus_dir: the corpus.
+        work: tokenizers, checkpoints and what the target wrote for its drafts.
+        minutes: of the whole schedule.
+        peak: factor of both learning rates.
+        again: start a new schedule from the weights of the finished one.
+    """
     recipe = RECIPES[name]
     work.mkdir(parents=True, exist_ok=True)
-    corpus = corpora.read(corpus_dir)
+    written = work / "written.txt"
+    drafting = recipe.distil or recipe.foreign
+    corpus = corpora.read(corpus_dir, written if drafting and written.exists() else None)
     path = work / ("foreign_tokenizer.json" if recipe.foreign else "tokenizer.json")
     if not path.exists():
         tokenizers.train(corpus, recipe.vocab_size, foreign=recipe.foreign).save(str(path))
     mixture = Mixture(corpus, tokenizers.read(path), LENGTH)
-    trainer = Trainer(recipe, mixture, _teacher(work) if recipe.distil else None)
+    trainer = Trainer(recipe, mixture, _teacher(work) if recipe.distil else None, peak=peak)
     checkpoint, spent = work / f"{name}.pt", 0.0
-    if checkpoint.exists():
+    if again:
+        trainer.model.load_state_dict(torch.load(checkpoint, weights_only=False)["model"])
+    elif checkpoint.exists():
         saved = torch.load(checkpoint, weights_only=False)
         trainer.resume(saved)
         spent = saved["seconds"]
@@ -208,8 +252,10 @@ def main() -> None:
     parser.add_argument("--corpus", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True, help="checkpoints and tokenizers")
     parser.add_argument("--minutes", type=float, default=40)
-    arguments = parser.parse_args()
-    run(arguments.model, arguments.corpus, arguments.work, arguments.minutes)
+    parser.add_argument("--peak", type=float, default=1.0, help="factor of the learning rates")
+    parser.add_argument("--again", action="store_true", help="a second schedule on the weights")
+    a = parser.parse_args()
+    run(a.model, a.corpus, a.work, a.minutes, a.peak, a.again)
 
 
 if __name__ == "__main__":

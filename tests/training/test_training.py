@@ -25,7 +25,7 @@ def corpus():
 
 @pytest.fixture(scope="module")
 def tiny(corpus):
-    recipe = train.Recipe(300, 32, 48, 4, 2, 1, batch=2, early_exit_scale=0.3, layer_dropout=0.2)
+    recipe = train.Recipe(300, 32, 48, 4, 2, 1, batch=2, early_exit_scale=0.3, layer_dropout=0.2, facts_after=2)
     return recipe, tokenizer.train(corpus, 300)
 
 
