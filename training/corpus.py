@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import lzma
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 END = "<|endoftext|>"
 STORIES = ("tinystories_cased.txt.xz", "tinystories_truecased.txt.xz")
+PREPARED = "documents.json"
+WRITTEN = "written.txt"
 _SHUFFLE_POOL = 512
 
 
@@ -33,13 +36,8 @@ def is_held_out(document: str) -> bool:
     return int(hashlib.sha256(document.encode()).hexdigest(), 16) % 20 == 0
 
 
-def read(folder: Path, written: Path | None = None) -> Corpus:
-    """Read the corpus folder (xz-compressed text, documents separated by the end mark).
-
-    Args:
-        folder: as described in the README of the corpus.
-        written: a text file of stories by the target, separated by the end mark.
-    """
+def read(folder: Path) -> Corpus:
+    """Read the corpus folder (xz-compressed text, documents separated by the end mark)."""
     stories = [d for name in STORIES for d in _documents(folder / name)]
     classics = _documents(folder / "gutenberg_children.txt.xz")
     random.Random(0).shuffle(classics)
@@ -50,8 +48,27 @@ def read(folder: Path, written: Path | None = None) -> Corpus:
         books=_documents(folder / "storybooks_ccby.txt.xz"),
         classics=classics[:1500],
         facts=[line.strip() for line in lines if line.strip() and line.strip() != END],
-        written=_split(written.read_text()) if written else [],
     )
+
+
+def save(corpus: Corpus, work: Path) -> None:
+    """Write the prepared documents for the other commands."""
+    work.mkdir(parents=True, exist_ok=True)
+    (work / PREPARED).write_text(json.dumps(asdict(corpus), ensure_ascii=False))
+
+
+def load(work: Path, *, with_written: bool = False) -> Corpus:
+    """Read the prepared documents.
+
+    Args:
+        work: where ``save`` put them.
+        with_written: add what the target wrote, if it did.
+    """
+    corpus = Corpus(**json.loads((work / PREPARED).read_text()))
+    written = work / WRITTEN
+    if not (with_written and written.exists()):
+        return corpus
+    return replace(corpus, written=_split(written.read_text()))
 
 
 def _documents(path: Path) -> list[str]:

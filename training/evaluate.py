@@ -9,6 +9,7 @@ import argparse
 import csv
 import json
 import math
+import random
 import time
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,11 @@ from engine.catalogue import CATALOGUE
 from engine.details import DraftDetail
 from engine.events import Finished
 from training import corpus as corpora
+from training.damage import damaged, sentences
 
 DRAFT_LENGTH = 5
 OPENINGS = 10
+RESTORED = 200
 
 
 def bits_per_character(loaded: Any, documents: list[str]) -> float:
@@ -136,6 +139,39 @@ def openings(documents: list[str]) -> list[tuple[str, str]]:
     return pairs
 
 
+def edits(wrong: str, right: str) -> int:
+    """Return the Levenshtein distance in characters."""
+    row = list(range(len(right) + 1))
+    for i, a in enumerate(wrong, 1):
+        above, row[0] = row[0], i
+        for j, b in enumerate(right, 1):
+            above, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, above + (a != b))
+    return row[-1]
+
+
+def restoration(loaded: Any, documents: list[str]) -> dict[str, Any]:
+    """Return character error rates of damaged held-out sentences, before and after restoring.
+
+    Greedy and beam search with 4 beams, both plain ``generate()``, on the same sentences.
+    """
+    rng = random.Random(0)
+    texts = sentences(documents)
+    chosen = rng.sample(texts, min(RESTORED, len(texts)))
+    sources = [damaged(text, rng) for text in chosen]
+    batch = loaded.tokenizer(sources, return_tensors="pt", padding=True)
+    characters = sum(map(len, chosen))
+    found: dict[str, Any] = {
+        "damaged_error_rate": sum(map(edits, sources, chosen)) / characters,
+    }
+    for name, beams in (("greedy", 1), ("beam_4", 4)):
+        out = loaded.model.generate(**batch, max_new_tokens=80, num_beams=beams, do_sample=False)
+        texts = [t.strip() for t in loaded.tokenizer.batch_decode(out, skip_special_tokens=True)]
+        found[f"restored_error_rate_{name}"] = sum(map(edits, texts, chosen)) / characters
+        if beams == 1:
+            found["restored"] = list(zip(sources, texts, chosen, strict=True))[:OPENINGS]
+    return found
+
+
 def evaluate(folder: Path) -> dict[str, Any]:
     """Measure everything that this installation has."""
     corpus = corpora.read(folder)
@@ -161,6 +197,8 @@ def evaluate(folder: Path) -> dict[str, Any]:
         found["draft_forward_share"] = seconds_per_forward(draft) / seconds_per_forward(target)
     if "universal_assisted" in STRATEGIES and CATALOGUE["foreign-draft"].available:
         found["foreign_acceptance"] = acceptance("universal_assisted", starts)
+    if CATALOGUE["storyfixer"].available:
+        found |= restoration(load("storyfixer"), corpus.held_out)
     found["continuations"] = openings(corpus.held_out)
     return found
 
@@ -178,6 +216,8 @@ def main() -> None:
     print("capitals by layer: " + " ".join(f"{v:.2f}" for v in found["capitals_recalled_by_layer"]))
     for opening, text in found["continuations"]:
         print(f"- {opening} … {text!r}")
+    for source, restored, _ in found.get("restored", ()):
+        print(f"- {source!r} → {restored!r}")
     print(json.dumps(found))
 
 

@@ -13,16 +13,41 @@ import torch
 from transformers import GenerationConfig
 
 from training import tokenizer as tokenizers
+from training import train_seq2seq
 from training.train import CONTEXT, RECIPES, build
 
 
-def export(model: Any, tokenizer: Any, folder: Path) -> None:
-    """Save weights, configuration and tokenizer."""
+def export(model: Any, tokenizer: Any, folder: Path, **generation: int) -> None:
+    """Save weights, configuration and tokenizer.
+
+    Args:
+        model: trained, of any precision.
+        tokenizer: as transformers saves it.
+        folder: made where it is missing.
+        generation: fields of generation_config.json.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     model = model.half().eval()
-    model.generation_config = GenerationConfig(bos_token_id=0, eos_token_id=0, pad_token_id=0)
+    model.generation_config = GenerationConfig(**generation)
     model.save_pretrained(folder, max_shard_size="14MB")
-    tokenizers.wrap(tokenizer, CONTEXT).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def _seq2seq(work: Path, folder: Path) -> None:
+    model = train_seq2seq.build()
+    model.load_state_dict(torch.load(work / "seq2seq.pt", weights_only=False)["model"])
+    tokenizer = tokenizers.wrap_seq2seq(tokenizers.read(work / tokenizers.SEQ2SEQ))
+    ids = {"decoder_start_token_id": train_seq2seq.PAD, "pad_token_id": train_seq2seq.PAD}
+    export(model, tokenizer, folder, eos_token_id=train_seq2seq.EOS, **ids)
+
+
+def _causal(name: str, work: Path, folder: Path) -> None:
+    recipe = RECIPES[name]
+    model = build(recipe)
+    model.load_state_dict(torch.load(work / f"{name}.pt", weights_only=False)["model"])
+    file = tokenizers.FOREIGN if recipe.foreign else tokenizers.TARGET
+    tokenizer = tokenizers.wrap(tokenizers.read(work / file), CONTEXT)
+    export(model, tokenizer, folder, bos_token_id=0, eos_token_id=0, pad_token_id=0)
 
 
 def main() -> None:
@@ -30,16 +55,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("model", choices=RECIPES)
+    parser.add_argument("model", choices=[*RECIPES, "seq2seq"])
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--to", type=Path, required=True)
     arguments = parser.parse_args()
-    recipe = RECIPES[arguments.model]
-    model = build(recipe)
-    saved = torch.load(arguments.work / f"{arguments.model}.pt", weights_only=False)
-    model.load_state_dict(saved["model"])
-    name = "foreign_tokenizer.json" if recipe.foreign else "tokenizer.json"
-    export(model, tokenizers.read(arguments.work / name), arguments.to)
+    if arguments.model == "seq2seq":
+        _seq2seq(arguments.work, arguments.to)
+    else:
+        _causal(arguments.model, arguments.work, arguments.to)
 
 
 if __name__ == "__main__":

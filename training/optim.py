@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+_NOT_MATRICES = ("embed", "lm_head", "shared", "relative_attention_bias")
 _COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 
 
@@ -28,7 +29,7 @@ class Muon:
     def __init__(self, model: Any, matrix_lr: float = 0.02, other_lr: float = 3e-3) -> None:
         named = list(model.named_parameters())
         self.others = [
-            p for n, p in named if p.ndim < 2 or "embed" in n or "lm_head" in n or "shared" in n
+            p for n, p in named if p.ndim < 2 or any(word in n for word in _NOT_MATRICES)
         ]
         others = {id(p) for p in self.others}
         self.groups: dict[tuple[int, ...], list[Any]] = {}

@@ -1,6 +1,6 @@
 """Train one model of the family: target (LayerSkip), draft (distilled) or foreign draft.
 
-python -m training.train target --corpus FOLDER --work FOLDER --minutes 40
+python -m training.train target --work WORK --minutes 40
 """
 
 from __future__ import annotations
@@ -193,28 +193,20 @@ class Trainer:
         random.setstate(state["random"])
 
 
-def run(
-    name: str, corpus_dir: Path, work: Path, minutes: float, peak: float = 1.0, again: bool = False
-) -> None:
+def run(name: str, work: Path, minutes: float, peak: float = 1.0, *, again: bool = False) -> None:
     """Train a model for a wall-clock time, saving checkpoints; resumes where it stopped.
 
     Args:
         name: of the recipe.
-        corpus_dir: the corpus.
-        work: tokenizers, checkpoints and what the target wrote for its drafts.
+        work: documents, tokenizers, checkpoints and what the target wrote for its drafts.
         minutes: of the whole schedule.
         peak: factor of both learning rates.
         again: start a new schedule from the weights of the finished one.
     """
     recipe = RECIPES[name]
-    work.mkdir(parents=True, exist_ok=True)
-    written = work / "written.txt"
-    drafting = recipe.distil or recipe.foreign
-    corpus = corpora.read(corpus_dir, written if drafting and written.exists() else None)
-    path = work / ("foreign_tokenizer.json" if recipe.foreign else "tokenizer.json")
-    if not path.exists():
-        tokenizers.train(corpus, recipe.vocab_size, foreign=recipe.foreign).save(str(path))
-    mixture = Mixture(corpus, tokenizers.read(path), LENGTH)
+    corpus = corpora.load(work, with_written=recipe.distil or recipe.foreign)
+    tokenizer = tokenizers.FOREIGN if recipe.foreign else tokenizers.TARGET
+    mixture = Mixture(corpus, tokenizers.read(work / tokenizer), LENGTH)
     trainer = Trainer(recipe, mixture, _teacher(work) if recipe.distil else None, peak=peak)
     checkpoint, spent = work / f"{name}.pt", 0.0
     if again:
@@ -249,13 +241,12 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("model", choices=RECIPES)
-    parser.add_argument("--corpus", type=Path, required=True)
-    parser.add_argument("--work", type=Path, required=True, help="checkpoints and tokenizers")
+    parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--minutes", type=float, default=40)
     parser.add_argument("--peak", type=float, default=1.0, help="factor of the learning rates")
     parser.add_argument("--again", action="store_true", help="a second schedule on the weights")
     a = parser.parse_args()
-    run(a.model, a.corpus, a.work, a.minutes, a.peak, a.again)
+    run(a.model, a.work, a.minutes, a.peak, again=a.again)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Let the target write stories, the text its drafts learn from: they must foresee it, not people.
 
-python -m training.write --corpus FOLDER --work WORK --minutes 6
+python -m training.write --work WORK --minutes 6
 """
 
 from __future__ import annotations
@@ -59,18 +59,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--corpus", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--minutes", type=float, default=6)
     arguments = parser.parse_args()
-    corpus = corpora.read(arguments.corpus)
-    tokenizer = tokenizers.read(arguments.work / "tokenizer.json")
+    corpus = corpora.load(arguments.work)
+    tokenizer = tokenizers.read(arguments.work / tokenizers.TARGET)
     stories = [e.ids for e in tokenizer.encode_batch(corpus.stories)]
     model = build(RECIPES["target"]).eval()
     model.load_state_dict(torch.load(arguments.work / "target.pt", weights_only=False)["model"])
     torch.manual_seed(0)
     end = time.monotonic() + arguments.minutes * 60
-    with (arguments.work / "written.txt").open("w") as file:
+    with (arguments.work / corpora.WRITTEN).open("w") as file:
         for number, openings in enumerate(tqdm(batches(stories), unit="batch")):
             if time.monotonic() > end:
                 break

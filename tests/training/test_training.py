@@ -8,7 +8,8 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from training import export, tokenizer, train
+from training import corpus as corpora
+from training import export, tokenizer, train, write
 from training.corpus import Corpus, Mixture, is_held_out
 from training.fast_llama import FastLlama, skip_probability
 
@@ -25,7 +26,9 @@ def corpus():
 
 @pytest.fixture(scope="module")
 def tiny(corpus):
-    recipe = train.Recipe(300, 32, 48, 4, 2, 1, batch=2, early_exit_scale=0.3, layer_dropout=0.2, facts_after=2)
+    recipe = train.Recipe(
+        300, 32, 48, 4, 2, 1, batch=2, early_exit_scale=0.3, layer_dropout=0.2, facts_after=2
+    )
     return recipe, tokenizer.train(corpus, 300)
 
 
@@ -37,6 +40,34 @@ def test_the_split_is_disjoint_and_fixed(corpus):
     assert corpus.held_out
     assert not set(corpus.held_out) & set(corpus.stories)
     assert [is_held_out(d) for d in STORIES] == [is_held_out(d) for d in STORIES]
+
+
+def test_prepared_documents_come_back(corpus, tmp_path):
+    corpora.save(corpus, tmp_path)
+    assert corpora.load(tmp_path) == corpus
+    (tmp_path / corpora.WRITTEN).write_text(f"A cat.\n{corpora.END}\nA dog.\n{corpora.END}\n")
+    assert corpora.load(tmp_path, with_written=True).written == ["A cat.", "A dog."]
+    assert corpora.load(tmp_path).written == []
+
+
+def test_facts_are_marked_and_reach_the_upper_layers_only(corpus, tiny):
+    batches = Mixture(corpus, tiny[1], 32).batches(8)
+    pairs = [
+        pair
+        for ids, marks in (next(batches) for _ in range(60))
+        for row, flags in zip(ids, marks, strict=True)
+        for pair in zip(row, flags, strict=True)
+    ]
+    assert "Answer: Town" in tiny[1].decode([i for i, is_fact in pairs if is_fact])
+    stories = tiny[1].decode([i for i, is_fact in pairs if not is_fact])
+    assert "cat number" in stories
+    assert "Answer" not in stories
+    model = train.build(tiny[0])
+    everywhere = torch.ones(1, 8, dtype=torch.bool)
+    fast = FastLlama(model, compiled=False)
+    fast(torch.arange(8)[None], set(), 0.0, torch.float32, (2, everywhere))[4].sum().backward()
+    touched = [layer.mlp.up_proj.weight.grad is not None for layer in model.model.layers]
+    assert touched == [False, False, True, True]
 
 
 def test_a_resumed_run_is_the_same_run(corpus, tiny):
@@ -71,7 +102,7 @@ def test_layer_dropout_grows_from_zero():
 
 def test_export_loads_with_plain_transformers(corpus, tiny, tmp_path):
     model = train.build(tiny[0])
-    export.export(model, tiny[1], tmp_path)
+    export.export(model, tokenizer.wrap(tiny[1], 64), tmp_path, eos_token_id=0)
     loaded = AutoModelForCausalLM.from_pretrained(tmp_path)
     text = AutoTokenizer.from_pretrained(tmp_path)
     assert text.decode(text("a cat. It")["input_ids"]) == "a cat. It"
@@ -90,3 +121,13 @@ def test_recipes_have_the_promised_sizes(tiny):
                 ).parameters()
             )
         assert low <= count <= high, (name, count)
+
+
+def test_the_target_writes_from_openings_of_one_length(tiny):
+    openings = write.batches([list(range(1, 60))] * 200)
+    assert {o.shape[1] for o in openings} == set(write.OPENINGS)
+    model = train.build(tiny[0]).eval()
+    first = next(o for o in openings if o.shape[1] == 8)[:3]
+    for row in write.continued(model, first, greedy=True):
+        assert row[:8] == list(range(1, 9))
+        assert 0 not in row
