@@ -205,7 +205,14 @@ class Run:
         sequences = getattr(returned, "sequences", returned)
         start = 1 if target.is_encoder_decoder else prompt_length
         eos = set(self.header.eos_token_ids) if self.header else set()
-        rows = [_until_eos(row[start:], eos) for row in sequences.tolist()]
+        lengths = getattr(returned, "lengths", None)
+        rows = [row[start:] for row in sequences.tolist()]
+        # A beam's padding may be the end mark itself: the loop says where each sequence ends.
+        rows = (
+            [_until_eos(row, eos) for row in rows]
+            if lengths is None
+            else [row[:length] for row, length in zip(rows, lengths, strict=True)]
+        )
         scores = getattr(returned, "sequences_scores", None)
         return rows, [None] * len(rows) if scores is None else [rounded(s) for s in scores.tolist()]
 

@@ -163,7 +163,10 @@ def verify(
 
 
 def _speculate(
-    probs: torch.Tensor, q_all: torch.Tensor, p: torch.Tensor, q: torch.Tensor,
+    probs: torch.Tensor,
+    q_all: torch.Tensor,
+    p: torch.Tensor,
+    q: torch.Tensor,
     generator: torch.Generator,
 ) -> Verdict:
     """Speculative sampling (2211.17192, algorithm 1): keep while u <= p / q, then the residual."""

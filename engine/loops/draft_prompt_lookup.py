@@ -66,7 +66,10 @@ class PromptLookupDrafter(Drafter):
             why = "the text so far ends there"
         reason = f"asked for {self.length}; copied {len(tokens)}: {why}"
         return Draft(
-            input_ids.new_tensor(tokens), None, self.length, reason,
+            input_ids.new_tensor(tokens),
+            None,
+            self.length,
+            reason,
             match=(size, start, len(tokens)),
         )
 
@@ -86,4 +89,3 @@ class PromptLookupDrafter(Drafter):
                 return copied[:count]
             ids = torch.cat([ids, ids.new_tensor([[token]])], dim=-1)
         return copied
-

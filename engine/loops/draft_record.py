@@ -55,9 +55,7 @@ class Round:
     drafter: str
 
 
-def round_step(
-    index: int, keep: int, this: Round, place: Observation, recorder: Recorder
-) -> Step:
+def round_step(index: int, keep: int, this: Round, place: Observation, recorder: Recorder) -> Step:
     """Make the record of a round.
 
     Args:
@@ -71,9 +69,16 @@ def round_step(
     last = keep + len(this.emitted) - 1
     row = recorder.record(place, chosen, last, _numbers(this.verdict))[0]
     return Step(
-        index=index, keep=keep, emit=tuple(this.emitted), candidates=row.candidates,
-        stages=row.stages, detail=draft_detail(this, row.extra), logsumexp=row.logsumexp,
-        entropy=row.entropy, forward_passes=1, elapsed_s=recorder.elapsed_s(),
+        index=index,
+        keep=keep,
+        emit=tuple(this.emitted),
+        candidates=row.candidates,
+        stages=row.stages,
+        detail=draft_detail(this, row.extra),
+        logsumexp=row.logsumexp,
+        entropy=row.entropy,
+        forward_passes=1,
+        elapsed_s=recorder.elapsed_s(),
     )
 
 
@@ -103,13 +108,21 @@ def draft_detail(this: Round, numbers: tuple[float, ...]) -> DraftDetail:
     half = len(rest) // 2
     pairs = zip(rest[:half], rest[half:], strict=True)
     return DraftDetail(
-        draft_length=len(guess.tokens), requested_length=guess.requested,
-        length_reason=guess.reason, tokens=_tokens(this, numbers, ended),
-        final_token_id=this.emitted[-1], final_source="ended" if ended else verdict.source,
+        draft_length=len(guess.tokens),
+        requested_length=guess.requested,
+        length_reason=guess.reason,
+        tokens=_tokens(this, numbers, ended),
+        final_token_id=this.emitted[-1],
+        final_source="ended" if ended else verdict.source,
         residual=() if ended else tuple((int(i), rounded(p)) for i, p in pairs if p > 0),
-        draft_forwards=guess.forwards, draft_s=rounded(this.draft_s),
-        verify_s=rounded(this.verify_s), match=guess.match, draft_own=guess.own,
-        reencoded=guess.reencoded, lost=guess.lost, exit_layer=guess.exit_layer,
+        draft_forwards=guess.forwards,
+        draft_s=rounded(this.draft_s),
+        verify_s=rounded(this.verify_s),
+        match=guess.match,
+        draft_own=guess.own,
+        reencoded=guess.reencoded,
+        lost=guess.lost,
+        exit_layer=guess.exit_layer,
         drafter=this.drafter,
     )
 
@@ -124,7 +137,8 @@ def _tokens(this: Round, numbers: tuple[float, ...], ended: bool) -> tuple[Draft
         statuses[accepted] = "rejected"
     return tuple(
         DraftToken(
-            token_id, rounded(p[i]),
+            token_id,
+            rounded(p[i]),
             None if verdict.q is None else rounded(q[i]),
             None if verdict.u is None else rounded(u[i]),
             statuses[i],

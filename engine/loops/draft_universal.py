@@ -24,8 +24,12 @@ from engine.loops.drafters import (
 )
 from engine.text import REPLACEMENT, Pieces
 
-SHARED_PROCESSORS = (*WARPERS, "RepetitionPenaltyLogitsProcessor", "NoRepeatNGramLogitsProcessor",
-                     "LogitNormalization")
+SHARED_PROCESSORS = (
+    *WARPERS,
+    "RepetitionPenaltyLogitsProcessor",
+    "NoRepeatNGramLogitsProcessor",
+    "LogitNormalization",
+)
 LOOKBEHIND = 10
 
 
@@ -126,7 +130,9 @@ class ReencodingDrafter(UniversalDrafter):
         row, column, length = found
         overhang = len(known) - (column + length)
         lost = encoded[row + length : row + length + overhang]
-        return encoded[row + length + overhang :], self.target.tokenizer.decode(lost) + broken + rest
+        return encoded[row + length + overhang :], self.target.tokenizer.decode(
+            lost
+        ) + broken + rest
 
 
 def longest_run(a: list[int], b: list[int]) -> tuple[int, int, int] | None:

@@ -12,8 +12,14 @@ from engine.loops.next_token import draw
 
 HEURISTIC = ("heuristic", "heuristic_transient")
 WARPERS = (
-    "TemperatureLogitsWarper", "TopHLogitsWarper", "TopKLogitsWarper", "TopPLogitsWarper",
-    "MinPLogitsWarper", "TypicalLogitsWarper", "EpsilonLogitsWarper", "EtaLogitsWarper",
+    "TemperatureLogitsWarper",
+    "TopHLogitsWarper",
+    "TopKLogitsWarper",
+    "TopPLogitsWarper",
+    "MinPLogitsWarper",
+    "TypicalLogitsWarper",
+    "EpsilonLogitsWarper",
+    "EtaLogitsWarper",
 )
 
 
@@ -159,9 +165,7 @@ class CachedForward:
         self.known = self.known[:keep]
 
 
-def choose(
-    scores: torch.Tensor, do_sample: bool, generator: torch.Generator
-) -> tuple[int, float]:
+def choose(scores: torch.Tensor, do_sample: bool, generator: torch.Generator) -> tuple[int, float]:
     """Return the next draft token of (1, vocab) scores and its probability."""
     token = int(draw(scores, generator)[0]) if do_sample else int(scores.argmax(-1))
     return token, float(torch.softmax(scores, dim=-1)[0, token])

@@ -1,0 +1,120 @@
+"""Beam search: transformers' own tokens and scores, and a record that is the search itself."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from transformers import RepetitionPenaltyLogitsProcessor
+
+from engine.adapter import as_custom_generate
+from engine.loops.beam import beam_loop
+from engine.recorder import Recorder
+from engine.trace import replay_ids
+from tests.tiny import golden_cases, golden_model
+
+MODELS = ("llama", "gpt2", "t5")
+PROMPT = [1, 5, 6, 7, 8, 9, 5, 6]
+SETTINGS = [
+    {"num_beams": 4},
+    {"num_beams": 2, "num_return_sequences": 2, "early_stopping": True},
+    {"num_beams": 5, "num_return_sequences": 3, "early_stopping": "never"},
+    {"num_beams": 3, "length_penalty": -1.0, "early_stopping": "never"},
+    {"num_beams": 3, "length_penalty": 2.5, "num_return_sequences": 3, "early_stopping": "never"},
+    {"num_beams": 4, "length_penalty": 0.0, "no_repeat_ngram_size": 2, "early_stopping": True},
+    {"num_beams": 4, "repetition_penalty": 1.4, "bad_words_ids": [[17], [64, 91]]},
+    {"num_beams": 3, "do_sample": True, "temperature": 1.3, "num_return_sequences": 2},
+    {"num_beams": 4, "do_sample": True, "top_k": 20, "top_p": 0.9, "early_stopping": True},
+]
+BIASES = (0.0, 2.0, 4.0)
+
+
+def run(loaded, ids, mask=None, seed=0, loop=beam_loop, **kwargs):
+    """Return (the loop's output, steps) under generate()."""
+    steps = []
+    custom = as_custom_generate(
+        loop, steps.append, recorder=Recorder(97), generator=torch.Generator().manual_seed(seed)
+    )
+    mask = torch.ones_like(torch.tensor(ids)) if mask is None else torch.tensor(mask)
+    out = loaded.model.generate(
+        torch.tensor(ids), attention_mask=mask, custom_generate=custom, **kwargs
+    )
+    return out, steps
+
+
+def native(loaded, ids, seed, **kwargs):
+    torch.manual_seed(seed)
+    prompt = torch.tensor([ids])
+    mask = torch.ones_like(prompt)
+    return loaded.model.generate(
+        prompt, attention_mask=mask, output_scores=True, return_dict_in_generate=True, **kwargs
+    )
+
+
+def check_invariants(steps, beams, returned):
+    """Check one search's record against itself."""
+    known = {-1: (0.0, [])}
+    for step in steps:
+        detail = step.detail
+        assert len({n.node_id for n in detail.pool} & set(known)) == 0
+        before = dict(known)
+        for node in detail.pool:
+            total, path = before[node.parent_id]
+            assert node.sum_logprobs == pytest.approx(
+                total + node.logprob - node.diversity_penalty, abs=1e-4
+            )
+            known[node.node_id] = (node.sum_logprobs, [*path, node.token_id])
+        kept = [n for n in detail.pool if n.fate == "kept"]
+        assert len(kept) <= beams
+        assert all(
+            n.margin <= 1e-6 for n in detail.pool if n.fate == "pruned" and n.arrival is None
+        )
+    last = steps[-1].detail
+    assert last.stopping
+    assert all(not step.detail.stopping for step in steps[:-1])
+    assert known[last.winner_node_id][1] == replay_ids(tuple(steps)) == returned[0]
+    paths = [known[h.node_id][1] for h in last.heap]
+    assert all(ids in paths for ids in returned)
+
+
+def new_tokens(out, start):
+    return [
+        row[start : start + n] for row, n in zip(out.sequences.tolist(), out.lengths, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_equal_to_transformers(name, settings):
+    loaded = golden_model(name)
+    start = 1 if loaded.is_encoder_decoder else len(PROMPT)
+    for seed, bias in enumerate(BIASES):
+        eos = loaded.eos_token_ids[0]
+        options = {"max_new_tokens": 12, "sequence_bias": [[[eos], bias + 0.001]], **settings}
+        expected = native(loaded, PROMPT, seed, **options)
+        out, steps = run(loaded, [PROMPT], seed=seed, **options)
+        assert out.sequences.tolist() == expected.sequences.tolist()
+        assert torch.allclose(out.sequences_scores, expected.sequences_scores, atol=1e-5)
+        check_invariants(steps, settings["num_beams"], new_tokens(out, start))
+
+
+@pytest.mark.parametrize(
+    "case", golden_cases("beam", "beamlp", "beamneg", "beamsample"), ids=lambda case: case["id"]
+)
+def test_equal_to_recorded_outputs(case):
+    loaded, kwargs = golden_model(case["model"]), dict(case["kwargs"])
+    if case["kwargs"].get("do_sample") and len(case["input_ids"]) > 1:
+        pytest.skip("a batch shares its random numbers; the loop runs one prompt")
+    if "repetition_penalty" in kwargs:
+        # The older release also penalises padding ids; so does the plain processor.
+        penalty = RepetitionPenaltyLogitsProcessor(kwargs.pop("repetition_penalty"))
+        kwargs["logits_processor"] = [penalty]
+    rows = len(case["out"]["sequences"]) // len(case["input_ids"])
+    for i, ids in enumerate(case["input_ids"]):
+        mask = None if case["attention_mask"] is None else [case["attention_mask"][i]]
+        out, steps = run(loaded, [ids], mask, seed=case["seed"], **kwargs)
+        start = 1 if loaded.is_encoder_decoder else len(ids)
+        mine = new_tokens(out, start)
+        for own, recorded in zip(mine, case["out"]["sequences"][i * rows :], strict=False):
+            assert recorded[start : start + len(own)] == own
+            assert set(recorded[start + len(own) :]) <= {0, *loaded.eos_token_ids}
+        check_invariants(steps, kwargs["num_beams"], mine)
