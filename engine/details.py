@@ -37,19 +37,25 @@ class BeamNode:
     """Node this one extends; -1 is the prompt."""
     token_id: int
     logprob: float
+    """After every processor, the diversity penalty included."""
     sum_logprobs: float
     score: float
     """sum_logprobs / generated_length ** length_penalty."""
     rank: int
-    """Place in the pool of its group, 0 is best."""
+    """Place in the pool of its group, 0 is first: by sum, in beam sampling by the draw."""
     margin: float
     """sum_logprobs minus that of the last kept candidate (negative: missed the cut by this)."""
     group: int
     diversity_penalty: float
+    """What earlier groups' choice of this token cost it."""
     fate: str
     """kept, pruned, finished, finished_worse or blocked."""
     penalised_by: tuple[int, ...] = ()
     """Earlier groups that chose this token at this step."""
+    reason: str = ""
+    """Why a finished candidate did not join the finished hypotheses, or what a constraint did."""
+    arrival: float | None = None
+    """Beam sampling: e / probability of its exponential race; the earliest are drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +71,18 @@ class Hypothesis:
 
 
 @dataclass(frozen=True, slots=True)
+class GreedyPath:
+    """What greedy search makes of the same prompt with the same processors."""
+
+    token_ids: tuple[int, ...]
+    sum_logprobs: float
+    score: float
+    """sum_logprobs / length ** length_penalty."""
+    left_at: int | None
+    """First position where the search's winner takes another token, None when it never does."""
+
+
+@dataclass(frozen=True, slots=True)
 class BeamDetail:
     """A beam search step: its whole pool, the heap and the stopping test."""
 
@@ -77,6 +95,10 @@ class BeamDetail:
     stopping: bool
     winner_node_id: int | None = None
     """Set on the last step: the node whose path is outputs[0]."""
+    stop_reason: str = ""
+    """On the last step: why the search ended."""
+    greedy: GreedyPath | None = None
+    """On the last step: the greedy path beside the search."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,18 +265,23 @@ class WatermarkDetail:
     scheme: str
     """lefthash, selfhash or synthid."""
     is_green: bool | None
-    """None for SynthID or when not scored."""
+    """None for SynthID, and where there was no context to choose a list."""
     green_fraction: float | None
-    """Share of the vocabulary that was green at this step."""
+    """Share of the vocabulary that was green at this step; for selfhash, of the tokens tested."""
     bias: float
+    """What was added to the logit of this token; 0 for a red one and for SynthID."""
     context_ids: tuple[int, ...]
+    """Ids that chose the green list, respectively the g-values; for selfhash, joined by the token."""
     scored: bool
+    """Whether a detector that sees the new tokens alone counts this one."""
     reason: str = ""
     """Why the token does not count, empty when it does."""
     g_values: tuple[int, ...] = ()
     green_candidates: tuple[int, ...] = ()
     """Recorded candidates that were green."""
     draw: DrawDetail | None = None
+    marked: bool = True
+    """Whether the mark acted at this step at all."""
 
 
 Detail = DrawDetail | BeamDetail | DraftDetail | LayerDetail | ContrastiveDetail | WatermarkDetail

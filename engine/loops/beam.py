@@ -313,7 +313,9 @@ def beam_loop(
             detail = dataclasses.replace(detail, stop_reason=reason, greedy=greedy)
         yield writer.step(row, text, detail, elapsed_s)
     finished = [h for h in record.heap if h is not None][: config.num_return_sequences]
-    return output(prompt, finished, pad_of(config))
+    # transformers takes padding of id 0 for none, and fills with the end mark instead.
+    pad, eos = pad_of(config), config._eos_token_tensor
+    return output(prompt, finished, pad if pad or eos is None else int(eos[0]))
 
 
 def _beam_of(node: BeamNode, pool: Pool, vocab: int) -> int:

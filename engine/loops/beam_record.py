@@ -78,11 +78,11 @@ def output(prompt: torch.Tensor, best: Sequence[Finished], pad_id: int) -> BeamO
 
 
 def pad_of(generation_config: Any) -> int:
-    """Return the id that fills short sequences, as generate() chooses it."""
-    pad, eos = generation_config._pad_token_tensor, generation_config._eos_token_tensor
-    if eos is None:
-        return -1
-    return int(pad) or int(eos[0]) if pad is not None else int(eos[0])
+    """Return the padding id, the first end mark where there is none, -1 without either."""
+    for ids in (generation_config._pad_token_tensor, generation_config._eos_token_tensor):
+        if ids is not None:
+            return int(ids.flatten()[0])
+    return -1
 
 
 class StepWriter:

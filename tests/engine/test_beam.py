@@ -59,9 +59,7 @@ def check_invariants(steps, beams, returned):
         before = dict(known)
         for node in detail.pool:
             total, path = before[node.parent_id]
-            assert node.sum_logprobs == pytest.approx(
-                total + node.logprob - node.diversity_penalty, abs=1e-4
-            )
+            assert node.sum_logprobs == pytest.approx(total + node.logprob, abs=1e-4)
             known[node.node_id] = (node.sum_logprobs, [*path, node.token_id])
         kept = [n for n in detail.pool if n.fate == "kept"]
         assert len(kept) <= beams
