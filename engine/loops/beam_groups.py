@@ -51,7 +51,7 @@ class Group:
     ) -> None:
         self.number, self.size, self.tree = number, size, tree
         self.diversity_penalty = diversity_penalty
-        self.prompt_length = prompt.shape[1]
+        self.prompt_length, self.wanted = prompt.shape[1], config.num_return_sequences
         self.heap = Heap(size, config, self.prompt_length)
         self.ids = prompt.repeat(size, 1)
         # Only the first beam counts at first: otherwise all would take the same tokens.

@@ -50,8 +50,8 @@ def native(loaded, ids, seed, **kwargs):
     )
 
 
-def check_invariants(steps, beams, returned):
-    """Check one search's record against itself."""
+def check_invariants(steps, beams, returned, by_sum=True):
+    """Check one search's record against itself; ``by_sum``: the best sums are kept."""
     known = {-1: (0.0, [])}
     for step in steps:
         detail = step.detail
