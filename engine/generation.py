@@ -13,6 +13,10 @@ NOT_IN_CONFIG = (
     "negative_prompt",
     "negative_prompt_ids",
     "stop_strings",
+    # These choose modes that left transformers; our loops are given them directly.
+    "num_beam_groups",
+    "diversity_penalty",
+    "force_words_ids",
 )
 
 

@@ -69,7 +69,9 @@ class BeamSearch:
         self.ids = input_ids
         eos = config._eos_token_tensor
         self.pool_size = max(2, 1 + (0 if eos is None else eos.shape[0])) * self.beams
-        self.length_penalty, self.early_stopping = config.length_penalty, config.early_stopping
+        self.length_penalty = config.length_penalty
+        # One beam is greedy search, which its first end mark ends.
+        self.early_stopping = True if self.beams == 1 else config.early_stopping
         self.do_sample, self.max_length = config.do_sample, config.max_length
         # Only the first beam counts at first: otherwise all would take the same tokens.
         self.sums = torch.full((self.beams,), _NEVER, device=device)

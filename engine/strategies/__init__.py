@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from engine.strategies import (
+    beam_sampling,
+    beam_search,
     contrastive_search,
+    diverse_beam_search,
     dola,
     early_exit,
     greedy,
@@ -17,7 +20,16 @@ from engine.strategies.base import Strategy
 STRATEGIES: dict[str, Strategy] = {
     module.STRATEGY.name: module.STRATEGY
     for module in (
-        greedy, sampling, contrastive_search, dola, speculative, prompt_lookup, early_exit,
+        greedy,
+        sampling,
+        beam_search,
+        beam_sampling,
+        diverse_beam_search,
+        contrastive_search,
+        dola,
+        speculative,
+        prompt_lookup,
+        early_exit,
         universal_assisted,
     )
 }

@@ -1,0 +1,68 @@
+"""What the strategies that search with beams have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from engine.config import NextTokenParams
+from engine.errors import ParameterError
+from engine.params import Choice, Integer, Number, param
+from engine.settings import SETTINGS
+
+VISUALS = ("candidates", "xray")
+
+
+def beams(minimum: int) -> Any:
+    """Declare ``num_beams``."""
+    return param(
+        Integer(
+            label="Beams",
+            help="Hypotheses that are kept at every step.",
+            minimum=minimum,
+            maximum=SETTINGS.max_beams,
+        ),
+        4,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BeamParams(NextTokenParams):
+    """How finished hypotheses are ranked and when the search ends."""
+
+    num_beams: int = beams(2)
+    length_penalty: float = param(
+        Number(
+            label="Length penalty",
+            help="Scores are sum / length ** this: above 0 favours long texts, below short ones.",
+            minimum=-2,
+            maximum=5,
+            step=0.1,
+        ),
+        1.0,
+    )
+    early_stopping: bool | str = param(
+        Choice(
+            label="Early stopping",
+            help="true: at num_beams finished texts; false: when an improvement is unlikely; "
+            "never: when it is impossible.",
+            choices=(False, True, "never"),
+        ),
+        False,
+    )
+
+    def check(self) -> None:
+        super().check()
+        if self.num_return_sequences > self.num_beams:
+            raise ParameterError(
+                "num_return_sequences",
+                self.num_return_sequences,
+                f"a search returns at most its num_beams = {self.num_beams} hypotheses",
+            )
+        if self.guidance_scale not in (None, 1.0):
+            raise ParameterError(
+                "guidance_scale",
+                self.guidance_scale,
+                "guidance follows one history and beams have several, so it must be off",
+                "sampling and greedy accept it",
+            )

@@ -1,0 +1,46 @@
+"""Beam-search multinomial sampling: beams that are drawn instead of ranked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.config import SamplingParams
+from engine.loops.beam import beam_loop
+from engine.strategies.base import Preset, Strategy
+from engine.strategies.beam_params import VISUALS, BeamParams
+
+
+@dataclass(frozen=True, kw_only=True)
+class BeamSamplingConfig(SamplingParams, BeamParams):
+    """Beam search with the filters of sampling."""
+
+
+STRATEGY = Strategy(
+    name="beam_sampling",
+    title="Beam sampling",
+    family="search",
+    summary=(
+        "Beam search whose candidates are drawn at random, without replacement, in proportion to "
+        "the probability of the whole text so far. Less repetitive than beam search, safer than "
+        "sampling; the seed fixes the luck."
+    ),
+    paper="Kool et al. 2019, arXiv 1903.06059 (sampling without replacement)",
+    config=BeamSamplingConfig,
+    loop=beam_loop,
+    generate_kwargs=lambda config: {"do_sample": True, "num_beams": config.num_beams},
+    presets=(
+        Preset(
+            "Drawn beams",
+            "Once upon a time, there was a little girl named Lily. She",
+            {"max_new_tokens": 32, "num_beams": 4},
+            "The pool is in the order of the draw, not of the scores.",
+        ),
+        Preset(
+            "Hot beams",
+            "Once upon a time, there was a little girl named Lily. She",
+            {"max_new_tokens": 32, "num_beams": 4, "temperature": 1.8},
+            "A high temperature lets improbable texts into the pool.",
+        ),
+    ),
+    visuals=VISUALS,
+)

@@ -1,0 +1,99 @@
+"""Beam search: keep the best few texts at every step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from engine.errors import ParameterError
+from engine.loops.beam import beam_loop
+from engine.loops.constrained_beam import constrained_beam_loop
+from engine.params import TokenLists, param
+from engine.strategies.base import Context, Preset, Strategy
+from engine.strategies.beam_params import VISUALS, BeamParams, beams
+
+
+@dataclass(frozen=True, kw_only=True)
+class BeamSearchConfig(BeamParams):
+    """Beam search, optionally with words that the text must contain."""
+
+    num_beams: int = beams(1)
+    force_words_ids: tuple[Any, ...] | None = param(
+        TokenLists(
+            label="Must contain",
+            help="Words the text must contain, each a text (start it with a space), ids, or a list "
+            "of alternatives.",
+            group="tokens",
+            optional=True,
+            nested=True,
+            maximum_items=8,
+            maximum_length=16,
+        ),
+        None,
+    )
+
+    def check(self) -> None:
+        super().check()
+        if self.force_words_ids and self.num_beams < 2:
+            raise ParameterError(
+                "num_beams", self.num_beams, "words that must occur need at least 2 beams"
+            )
+
+
+def _loop(*args: Any, force_words_ids: Any = None, **kwargs: Any) -> Any:
+    if force_words_ids:
+        return constrained_beam_loop(*args, force_words_ids=force_words_ids, **kwargs)
+    return beam_loop(*args, **kwargs)
+
+
+def _prepare(context: Context) -> dict[str, Any]:
+    return {"force_words_ids": context.config.force_words_ids}
+
+
+STRATEGY = Strategy(
+    name="beam_search",
+    title="Beam search",
+    family="search",
+    summary=(
+        "Keep the num_beams most probable texts instead of one, grow each by every token, and keep "
+        "the best again. It looks wider than greedy search and finds more probable texts, which "
+        "are not always better ones. The tree shows every candidate and why it was dropped."
+    ),
+    paper="Graves 2012, arXiv 1211.3711; forced words: Post & Vilar 2018, arXiv 1804.06609",
+    config=BeamSearchConfig,
+    loop=_loop,
+    generate_kwargs=lambda config: {"do_sample": False, "num_beams": config.num_beams},
+    prepare=_prepare,
+    presets=(
+        Preset(
+            "Better than greedy",
+            "One day, a little boy found a",
+            {"max_new_tokens": 24, "num_beams": 5},
+            "The winner is more probable than the greedy path, which starts with a better token.",
+        ),
+        Preset(
+            "One beam is greedy",
+            "One day, a little boy found a",
+            {"max_new_tokens": 24, "num_beams": 1},
+            "With one beam nothing is compared: the text is the greedy one.",
+        ),
+        Preset(
+            "Longer wins",
+            "The old king was sad because",
+            {
+                "max_new_tokens": 48,
+                "num_beams": 4,
+                "length_penalty": 3.0,
+                "early_stopping": "never",
+            },
+            "A high length penalty makes a longer hypothesis the winner.",
+        ),
+        Preset(
+            "It must contain a dragon",
+            "Once upon a time, there was a little girl",
+            {"max_new_tokens": 32, "num_beams": 6, "force_words_ids": [" dragon"]},
+            "Hypotheses that serve the forced word are added to the pool and kept in a bank.",
+        ),
+    ),
+    visuals=VISUALS,
+)

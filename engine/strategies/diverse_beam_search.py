@@ -1,0 +1,96 @@
+"""Diverse beam search: groups of beams that pay for choosing the same tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from engine.errors import ParameterError
+from engine.loops.group_beam import group_beam_loop
+from engine.params import Integer, Number, param
+from engine.settings import SETTINGS
+from engine.strategies.base import Context, Preset, Strategy
+from engine.strategies.beam_params import VISUALS, BeamParams
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiverseBeamConfig(BeamParams):
+    """Beam search in groups."""
+
+    num_beam_groups: int = param(
+        Integer(
+            label="Groups",
+            help="Groups that choose one after the other; they divide the beams evenly.",
+            minimum=2,
+            maximum=SETTINGS.max_beams,
+        ),
+        2,
+    )
+    diversity_penalty: float = param(
+        Number(
+            label="Diversity penalty",
+            help="What a token costs for each beam of an earlier group that took it at this step.",
+            minimum=0,
+            above_minimum=True,
+            maximum=100,
+            slider_maximum=10,
+            step=0.1,
+        ),
+        1.0,
+    )
+
+    def check(self) -> None:
+        super().check()
+        if self.num_beams % self.num_beam_groups:
+            raise ParameterError(
+                "num_beam_groups",
+                self.num_beam_groups,
+                f"it must divide num_beams = {self.num_beams}",
+            )
+
+
+def _prepare(context: Context) -> dict[str, Any]:
+    config = context.config
+    return {
+        "num_beam_groups": config.num_beam_groups,
+        "diversity_penalty": config.diversity_penalty,
+    }
+
+
+STRATEGY = Strategy(
+    name="diverse_beam_search",
+    title="Diverse beam search",
+    family="search",
+    summary=(
+        "Plain beams often differ in a word or two. Here the beams form groups that choose one "
+        "after the other, and a token costs extra when an earlier group has just taken it, so the "
+        "groups tell different stories."
+    ),
+    paper="Vijayakumar et al. 2016, arXiv 1610.02424",
+    config=DiverseBeamConfig,
+    loop=group_beam_loop,
+    generate_kwargs=lambda config: {"do_sample": False, "num_beams": config.num_beams},
+    prepare=_prepare,
+    presets=(
+        Preset(
+            "Different first words",
+            "One day, a little boy found a",
+            {
+                "max_new_tokens": 20,
+                "num_beams": 6,
+                "num_beam_groups": 6,
+                "diversity_penalty": 4.0,
+                "num_return_sequences": 6,
+            },
+            "Six groups of one beam: every text starts with another word.",
+        ),
+        Preset(
+            "Two groups of three",
+            "One day, a little boy found a",
+            {"max_new_tokens": 24, "num_beams": 6, "num_beam_groups": 2, "diversity_penalty": 1.0},
+            "Inside a group the beams are alike, the groups are not.",
+        ),
+    ),
+    visuals=VISUALS,
+    moved_to="transformers-community/group-beam-search",
+)
