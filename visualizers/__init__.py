@@ -6,7 +6,7 @@ here that states the same facts as a table (and a Plotly figure where one is dra
 
 from __future__ import annotations
 
-from visualizers import contrastive, distribution, draft_timeline, layer_heatmap
+from visualizers import beam_tree, contrastive, distribution, draft_timeline, layer_heatmap
 from visualizers.base import Visual
 
 VISUALS: dict[str, Visual] = {
@@ -16,6 +16,8 @@ VISUALS: dict[str, Visual] = {
         Visual("xray", "Processor X-ray", distribution.xray),
         Visual("draw", "The draw", distribution.draw),
         Visual("chart", "Surprise and entropy over the text", distribution.chart),
+        Visual("beam_tree", "Beam tree", beam_tree.view),
+        Visual("beam_rescore", "Another length penalty", beam_tree.rescored),
         Visual("contrastive", "Candidates: confidence against similarity", contrastive.view),
         Visual("layer_heatmap", "Layer map: what every layer would have said", layer_heatmap.view),
         Visual("draft_timeline", "Accepted and rejected, round by round", draft_timeline.view),

@@ -56,8 +56,11 @@ def figure(rounds: list[Step]) -> dict[str, Any]:
         {"type": "bar", "x": x, "y": y, "name": name} for name, y in bars.items()
     ]
     data.append({"type": "scatter", "x": x, "y": running, "name": "tokens per target pass"})
-    layout = {"barmode": "overlay", "xaxis": {"title": {"text": "round"}},
-              "yaxis": {"title": {"text": "tokens"}}}
+    layout = {
+        "barmode": "overlay",
+        "xaxis": {"title": {"text": "round"}},
+        "yaxis": {"title": {"text": "tokens"}},
+    }
     return {"data": data, "layout": layout}
 
 

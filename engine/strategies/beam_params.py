@@ -10,7 +10,7 @@ from engine.errors import ParameterError
 from engine.params import Choice, Integer, Number, param
 from engine.settings import SETTINGS
 
-VISUALS = ("candidates", "xray")
+VISUALS = ("beam_tree", "beam_rescore", "candidates", "xray")
 
 
 def beams(minimum: int) -> Any:
