@@ -15,6 +15,7 @@ END = "<|endoftext|>"
 STORIES = ("tinystories_cased.txt.xz", "tinystories_truecased.txt.xz")
 PREPARED = "documents.json"
 WRITTEN = "written.txt"
+WRITTEN_REPEATS = 2
 _SHUFFLE_POOL = 512
 
 
@@ -87,13 +88,22 @@ class Mixture:
         tokenizer: a ``tokenizers.Tokenizer`` whose id 0 ends a document.
         length: tokens of a sequence; each yields length + 1 ids, inputs and shifted targets.
         seed: fixes the order.
+        stories_only: for drafts, which need neither facts nor classics.
     """
 
-    def __init__(self, corpus: Corpus, tokenizer: Any, length: int, seed: int = 1) -> None:
-        self.length, self.random = length, random.Random(seed)
+    def __init__(
+        self,
+        corpus: Corpus,
+        tokenizer: Any,
+        length: int,
+        seed: int = 1,
+        *,
+        stories_only: bool = False,
+    ) -> None:
+        self.length, self.random, self.stories_only = length, random.Random(seed), stories_only
         encode = lambda documents: [[*e.ids, 0] for e in tokenizer.encode_batch(documents)]  # noqa: E731
         self.stories, self.books = encode(corpus.stories), encode(corpus.books)
-        self.stories += encode(corpus.written)
+        self.written = encode(corpus.written)
         self.classics, self.facts = encode(corpus.classics), encode(corpus.facts)
         self.questions = [
             i for i, line in enumerate(corpus.facts) if "Question" in line and "capital of" in line
@@ -123,6 +133,11 @@ class Mixture:
 
     def _cycle(self) -> Iterator[tuple[list[int], bool]]:
         """Yield one cycle of documents and whether each is facts, which come a dozen at a time."""
+        texts = self.stories + self.written * WRITTEN_REPEATS
+        if self.stories_only:
+            self.random.shuffle(texts)
+            yield from ((ids, False) for ids in texts)
+            return
         lines = list(range(len(self.facts))) * 5 + self.questions * 20
         self.random.shuffle(lines)
         bunches = [
@@ -130,7 +145,7 @@ class Mixture:
             for k in range(0, len(lines), 12)
         ]
         sample = self.random.sample(self.classics, min(120, len(self.classics)))
-        texts = [*self.stories, *self.books, *([*ids[:512], 0] for ids in sample)]
+        texts += [*self.books, *([*ids[:512], 0] for ids in sample)]
         documents = [(ids, False) for ids in texts] + [(ids, True) for ids in bunches]
         self.random.shuffle(documents)
         yield from documents

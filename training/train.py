@@ -98,10 +98,11 @@ class Trainer:
         teacher: Any = None,
         *,
         peak: float = 1.0,
+        polish: bool = False,
         compiled: bool = True,
     ) -> None:
         random.seed(0)
-        self.recipe, self.teacher, self.peak = recipe, teacher, peak
+        self.recipe, self.teacher, self.peak, self.polish = recipe, teacher, peak, polish
         self.model = build(recipe)
         self.fast = FastLlama(self.model, compiled=compiled)
         self.optimizer = Muon(self.model)
@@ -130,27 +131,41 @@ class Trainer:
             total = main
             for layer, states in hidden.items():
                 if layer != recipe.layers:
-                    total = total + recipe.early_exit_scale * self._early(states, targets, facts)
+                    early = self._early(states, targets, facts, logits)
+                    total = total + (1.0 if self.polish else recipe.early_exit_scale) * early
             if self.teacher is not None:
                 total = 0.3 * total + 0.7 * self._distillation(inputs, logits)
         return total, main
 
     def _early(
-        self, states: torch.Tensor, targets: torch.Tensor, facts: torch.Tensor
+        self,
+        states: torch.Tensor,
+        targets: torch.Tensor,
+        facts: torch.Tensor,
+        final: torch.Tensor,
     ) -> torch.Tensor:
-        """Return the loss of an exit on every other position, which halves its cost; not on facts."""
+        """Return the loss of an exit on every other position, which halves its cost; not on facts.
+
+        While polishing it is the divergence from the model's own last layer: that is what decides
+        whether an early guess is accepted.
+        """
         half = slice(random.randrange(2), None, 2)
         logits = self.model.lm_head(states[:, half]).flatten(0, 1).float()
-        wanted = targets[:, half]
+        counted = torch.ones_like(targets[:, half], dtype=torch.bool).flatten()
         if self.recipe.facts_after:
-            wanted = wanted.masked_fill(facts[:, 1:][:, half], -100)
-        counted = (wanted != -100).sum().clamp(min=1)
-        return F.cross_entropy(logits, wanted.flatten(), reduction="sum") / counted
+            counted = ~facts[:, 1:][:, half].flatten()
+        if self.polish:
+            wanted = final[:, half].detach().flatten(0, 1).float().log_softmax(-1)
+            losses = F.kl_div(logits.log_softmax(-1), wanted, reduction="none", log_target=True)
+            losses = losses.sum(-1)
+        else:
+            losses = F.cross_entropy(logits, targets[:, half].flatten(), reduction="none")
+        return (losses * counted).sum() / counted.sum().clamp(min=1)
 
     def _exits(self) -> set[int]:
         """Choose the exit of this step: a third of the depth every other step, else any other."""
         third = self.recipe.layers // 3
-        if self.step % 2 == 0:
+        if self.polish or self.step % 2 == 0:
             return {third}
         return {random.choice([i for i in range(2, self.recipe.layers - 1) if i != third])}
 
@@ -193,7 +208,15 @@ class Trainer:
         random.setstate(state["random"])
 
 
-def run(name: str, work: Path, minutes: float, peak: float = 1.0, *, again: bool = False) -> None:
+def run(
+    name: str,
+    work: Path,
+    minutes: float,
+    peak: float = 1.0,
+    *,
+    again: bool = False,
+    polish: bool = False,
+) -> None:
     """Train a model for a wall-clock time, saving checkpoints; resumes where it stopped.
 
     Args:
@@ -202,12 +225,15 @@ def run(name: str, work: Path, minutes: float, peak: float = 1.0, *, again: bool
         minutes: of the whole schedule.
         peak: factor of both learning rates.
         again: start a new schedule from the weights of the finished one.
+        polish: teach the early exit what the last layer says, also on what the target writes.
     """
     recipe = RECIPES[name]
-    corpus = corpora.load(work, with_written=recipe.distil or recipe.foreign)
+    drafting = recipe.distil or recipe.foreign
+    corpus = corpora.load(work, with_written=drafting or polish)
     tokenizer = tokenizers.FOREIGN if recipe.foreign else tokenizers.TARGET
-    mixture = Mixture(corpus, tokenizers.read(work / tokenizer), LENGTH)
-    trainer = Trainer(recipe, mixture, _teacher(work) if recipe.distil else None, peak=peak)
+    mixture = Mixture(corpus, tokenizers.read(work / tokenizer), LENGTH, stories_only=drafting)
+    teacher = _teacher(work) if recipe.distil else None
+    trainer = Trainer(recipe, mixture, teacher, peak=peak, polish=polish)
     checkpoint, spent = work / f"{name}.pt", 0.0
     if again:
         trainer.model.load_state_dict(torch.load(checkpoint, weights_only=False)["model"])
@@ -245,8 +271,9 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=40)
     parser.add_argument("--peak", type=float, default=1.0, help="factor of the learning rates")
     parser.add_argument("--again", action="store_true", help="a second schedule on the weights")
+    parser.add_argument("--polish", action="store_true", help="self-distil the early exit")
     a = parser.parse_args()
-    run(a.model, a.work, a.minutes, a.peak, again=a.again)
+    run(a.model, a.work, a.minutes, a.peak, again=a.again, polish=a.polish)
 
 
 if __name__ == "__main__":

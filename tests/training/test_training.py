@@ -93,6 +93,24 @@ def test_the_fast_forward_pass_is_transformers_own(tiny):
     assert torch.allclose(fast[2], model.model.norm(whole.hidden_states[2]), atol=1e-5)
 
 
+def test_polishing_brings_the_exit_nearer_to_the_last_layer(corpus, tiny):
+    mixture = Mixture(corpus, tiny[1], 32)
+    polisher = train.Trainer(tiny[0], mixture, polish=True, compiled=False)
+    polisher.recipe = dataclasses.replace(tiny[0], layers=4)
+    ids = torch.tensor(next(Mixture(corpus, tiny[1], 32, seed=9).batches(8))[0])
+
+    def distance():
+        with torch.no_grad():
+            hidden = polisher.fast(ids, {1}, 0.0, torch.float32)
+            own, last = (polisher.model.lm_head(hidden[k]).log_softmax(-1) for k in (1, 4))
+            return (last.exp() * (last - own)).sum(-1).mean().item()
+
+    losses = [polisher.train_step(0.5) for _ in range(40)]
+    assert losses[-1] < losses[0]
+    assert polisher._exits() == {1}
+    assert 0 <= distance() < 0.5
+
+
 def test_layer_dropout_grows_from_zero():
     values = [skip_probability(i, 16, 0.1) for i in range(16)]
     assert values[0] == 0
