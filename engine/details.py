@@ -282,6 +282,10 @@ class WatermarkDetail:
     draw: DrawDetail | None = None
     marked: bool = True
     """Whether the mark acted at this step at all."""
+    expected: float = 0.0
+    """Mean share of hits that z is measured from: the ratio as configured."""
+    chance: float = 0.0
+    """Exact share of hits in unmarked text: that of the list, or of ones in SynthID's table."""
 
 
 Detail = DrawDetail | BeamDetail | DraftDetail | LayerDetail | ContrastiveDetail | WatermarkDetail

@@ -6,7 +6,14 @@ here that states the same facts as a table (and a Plotly figure where one is dra
 
 from __future__ import annotations
 
-from visualizers import beam_tree, contrastive, distribution, draft_timeline, layer_heatmap
+from visualizers import (
+    beam_tree,
+    contrastive,
+    distribution,
+    draft_timeline,
+    layer_heatmap,
+    watermark,
+)
 from visualizers.base import Visual
 
 VISUALS: dict[str, Visual] = {
@@ -20,6 +27,7 @@ VISUALS: dict[str, Visual] = {
         Visual("beam_rescore", "Another length penalty", beam_tree.rescored),
         Visual("contrastive", "Candidates: confidence against similarity", contrastive.view),
         Visual("layer_heatmap", "Layer map: what every layer would have said", layer_heatmap.view),
+        Visual("watermark", "The mark in the text", watermark.view),
         Visual("draft_timeline", "Accepted and rejected, round by round", draft_timeline.view),
     )
 }

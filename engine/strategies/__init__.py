@@ -14,6 +14,7 @@ from engine.strategies import (
     sampling,
     speculative,
     universal_assisted,
+    watermark,
 )
 from engine.strategies.base import Strategy
 
@@ -31,5 +32,6 @@ STRATEGIES: dict[str, Strategy] = {
         prompt_lookup,
         early_exit,
         universal_assisted,
+        watermark,
     )
 }

@@ -1,0 +1,149 @@
+"""Next-token decoding under a watermark: every token with its colour, or its g-values."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Generator
+from contextlib import closing
+from typing import Any
+
+import torch
+
+from engine.details import DrawDetail, WatermarkDetail
+from engine.loops.next_token import next_token_loop
+from engine.recorder import Recorder, rounded
+from engine.trace import Step
+from engine.watermark.processors import GreenListProcessor, SynthIdProcessor
+from engine.watermark.scoring import NO_CONTEXT, PROMPT, Tally, chances_of
+
+
+def watermark_loop(
+    model: Any,
+    input_ids: torch.Tensor,
+    logits_processor: Any,
+    stopping_criteria: Any,
+    generation_config: Any,
+    *,
+    recorder: Recorder,
+    generator: torch.Generator,
+    tally: dict[str, Any],
+    **model_kwargs: Any,
+) -> Generator[Step, None, torch.Tensor]:
+    """Decode as ``next_token_loop`` does and say of every token how it was marked.
+
+    Args:
+        model: a generation model.
+        input_ids: (batch, length) prompt ids, one row per returned sequence.
+        logits_processor: holds the watermark's processor.
+        stopping_criteria: asked after every step.
+        generation_config: ``do_sample`` decides between argmax and the draw.
+        recorder: makes the records.
+        generator: the run's own random numbers.
+        tally: what decides which tokens count: arguments of ``Tally``.
+        model_kwargs: as generate() prepared them.
+
+    Yields:
+        One Step per unfinished row and forward pass, with a WatermarkDetail.
+
+    Returns:
+        (batch, length + new) ids.
+    """
+    kinds = (GreenListProcessor, SynthIdProcessor)
+    processor = next(p for p in logits_processor if isinstance(p, kinds))
+    rows = [_Row(processor, ids, Tally(**tally)) for ids in input_ids.tolist()]
+    steps = next_token_loop(
+        model,
+        input_ids,
+        logits_processor,
+        stopping_criteria,
+        generation_config,
+        recorder=recorder,
+        generator=generator,
+        **model_kwargs,
+    )
+    with closing(steps):
+        while True:
+            try:
+                step = next(steps)
+            except StopIteration as stop:
+                return stop.value
+            detail = rows[step.sequence].detail(step)
+            yield dataclasses.replace(step, detail=detail)
+
+
+class _Row:
+    """One sequence: its ids, and which of its tokens count."""
+
+    def __init__(self, processor: Any, ids: list[int], tally: Tally) -> None:
+        self.processor, self.ids, self.tally = processor, ids, tally
+        chances = chances_of(processor)
+        self.chances = {"expected": rounded(chances.expected), "chance": rounded(chances.chance)}
+
+    def detail(self, step: Step) -> WatermarkDetail:
+        """Describe a step and take its token."""
+        token = step.emit[0]
+        reason = self.tally.add(token)
+        draw = step.detail if isinstance(step.detail, DrawDetail) else None
+        green = isinstance(self.processor, GreenListProcessor)
+        own = self._green(step) if green else self._g_values(step)
+        if reason == NO_CONTEXT and own["is_green"] is not None:
+            reason = PROMPT  # SynthID fills its first contexts with zeros instead
+        self.ids.append(token)
+        return WatermarkDetail(
+            scheme=self.processor.scheme.name,
+            scored=not reason,
+            reason=reason,
+            draw=draw,
+            **self.chances,
+            **own,
+        )
+
+    def _green(self, step: Step) -> dict[str, Any]:
+        """Return the colours of a step of the green-list scheme."""
+        processor, token = self.processor, step.emit[0]
+        boosted = processor.boosted[step.sequence]
+        scheme = processor.scheme
+        size = scheme.context_width - 1 if scheme.name == "selfhash" else 1
+        context = tuple(self.ids[len(self.ids) - size :])
+        if boosted is None:
+            return {
+                "is_green": None,
+                "green_fraction": None,
+                "bias": 0.0,
+                "context_ids": (),
+                "marked": False,
+            }
+        candidates = list(dict.fromkeys((token, *(c.token_id for c in step.candidates))))
+        if isinstance(boosted, torch.Tensor):
+            green = boosted[torch.tensor(candidates, device=boosted.device)].tolist()
+            colour = dict(zip(candidates, green, strict=True))
+            fraction, added = processor.greenlist_size / processor.vocab_size, colour[token]
+        else:
+            others = [i for i in candidates if i not in boosted]
+            # Only the tested tokens got a bias; a detector finds green ones among the others too.
+            found = processor.candidates_green(torch.tensor(self.ids), others)
+            colour = {**boosted, **dict(zip(others, found, strict=True))}
+            fraction, added = sum(boosted.values()) / len(boosted), boosted.get(token, False)
+        return {
+            "is_green": colour[token],
+            "green_fraction": rounded(fraction),
+            "bias": scheme.bias if added else 0.0,
+            "context_ids": context,
+            "marked": True,
+            "green_candidates": tuple(c.token_id for c in step.candidates if colour[c.token_id]),
+        }
+
+    def _g_values(self, step: Step) -> dict[str, Any]:
+        """Return the g-values of the emitted token under the context the processor used."""
+        processor, row = self.processor, step.sequence
+        context = processor.state.context[row : row + 1]
+        token = torch.tensor([[step.emit[0]]], device=context.device)
+        values = processor.g_values_after(context, token)[0, 0].tolist()
+        return {
+            "is_green": None,
+            "green_fraction": None,
+            "bias": 0.0,
+            "context_ids": tuple(context[0].tolist()),
+            "g_values": tuple(values),
+            "marked": processor.marked[row],
+        }

@@ -1,0 +1,291 @@
+"""Watermarking: text that carries a mark no reader sees and a key holder can test."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engine.config import NextTokenParams, SamplingParams, as_dict
+from engine.errors import ParameterError
+from engine.loops.watermark import watermark_loop
+from engine.params import Choice, Flag, Integer, Number, TokenIds, param
+from engine.strategies.base import Context, Preset, Strategy
+from engine.watermark.processors import generation_value
+from engine.watermark.schemes import EXAMPLE_KEYS, GreenList, scheme_of
+
+MAX_KEY = 2**32 - 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Keys(TokenIds):
+    """SynthID's keys, one per round of the tournament."""
+
+    maximum_items: int = 64
+
+    def allowed(self) -> str:
+        return f"a list of 1 to {self.maximum_items} whole numbers from 0 to {MAX_KEY}"
+
+    def parse(self, value: Any) -> tuple[int, ...]:
+        if isinstance(value, str) or not isinstance(value, Sequence):
+            raise TypeError
+        keys = super().parse(list(value))
+        if max(keys) > MAX_KEY:
+            raise ValueError
+        return keys
+
+
+@dataclass(frozen=True, kw_only=True)
+class GreenListParams:
+    """transformers' WatermarkingConfig."""
+
+    greenlist_ratio: float = param(
+        Number(
+            label="Green share",
+            minimum=0,
+            maximum=1,
+            above_minimum=True,
+            below_maximum=True,
+            help="Green lists: share of the vocabulary that is green at every step.",
+        ),
+        0.25,
+    )
+    bias: float = param(
+        Number(
+            label="Bias",
+            minimum=0,
+            maximum=20,
+            slider_maximum=8,
+            step=0.1,
+            help="Green lists: added to the logit of every green token; more is easier to "
+            "detect and costs more quality, 0 marks nothing.",
+        ),
+        2.0,
+    )
+    seeding_scheme: str = param(
+        Choice(
+            label="Seeding",
+            choices=("lefthash", "selfhash"),
+            help="Green lists: the list is chosen by the last token, or by the token itself "
+            "with those before it (slower).",
+        ),
+        "lefthash",
+    )
+    context_width: int = param(
+        Integer(
+            label="Context width",
+            minimum=1,
+            maximum=16,
+            slider_maximum=8,
+            help="Green lists: tokens an n-gram holds besides the new one (lefthash) or with "
+            "it (selfhash); lefthash seeds with the last one alone.",
+        ),
+        1,
+    )
+    hashing_key: int = param(
+        Integer(
+            label="Key",
+            minimum=1,
+            maximum=MAX_KEY,
+            help="Green lists: the secret; another key finds nothing.",
+        ),
+        15485863,
+    )
+    ignore_repeated_ngrams: bool = param(
+        Flag(
+            label="Count n-grams once",
+            help="Green lists, when counting: a repeated n-gram adds nothing new, so it counts "
+            "only the first time.",
+        ),
+        False,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SynthIdParams:
+    """transformers' SynthIDTextWatermarkingConfig."""
+
+    ngram_len: int = param(
+        Integer(
+            label="N-gram length",
+            minimum=2,
+            maximum=16,
+            help="SynthID: tokens of an n-gram, the new one included.",
+        ),
+        5,
+    )
+    keys: tuple[int, ...] = param(
+        Keys(label="Keys", help="SynthID: one secret number per round of the tournament."),
+        EXAMPLE_KEYS,
+    )
+    context_history_size: int = param(
+        Integer(
+            label="Context history",
+            group="advanced",
+            minimum=1,
+            maximum=100_000,
+            help="SynthID: contexts remembered; a token after a remembered one is not marked.",
+        ),
+        1024,
+    )
+    sampling_table_seed: int = param(
+        Integer(
+            label="Table seed",
+            group="advanced",
+            minimum=0,
+            maximum=MAX_KEY,
+            help="SynthID: seed of the table of random bits.",
+        ),
+        0,
+    )
+    sampling_table_size: int = param(
+        Integer(
+            label="Table size",
+            group="advanced",
+            minimum=256,
+            maximum=2**24,
+            help="SynthID: length of the table of random bits.",
+        ),
+        2**16,
+    )
+    skip_first_ngram_calls: bool = param(
+        Flag(
+            label="Skip the first tokens",
+            group="advanced",
+            help="SynthID: leave the first tokens, whose context is not whole, unmarked.",
+        ),
+        False,
+    )
+    debug_mode: bool = param(
+        Flag(
+            label="Uniform scores",
+            group="advanced",
+            help="SynthID, for testing: forget the model's scores before marking.",
+        ),
+        False,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatermarkConfig(SynthIdParams, GreenListParams, SamplingParams, NextTokenParams):
+    """Which mark, how strong, with which key; and how a count of it is judged."""
+
+    scheme: str = param(
+        Choice(
+            label="Watermark",
+            choices=("greenlist", "synthid"),
+            help="Green lists (2301.10226, 2306.04634) or SynthID-Text (Nature 634).",
+        ),
+        "greenlist",
+    )
+    do_sample: bool = param(
+        Flag(label="Sample", help="Draw the token; off takes the best of the marked scores."), True
+    )
+    z_threshold: float = param(
+        Number(
+            label="z threshold",
+            minimum=0,
+            maximum=20,
+            slider_maximum=10,
+            step=0.1,
+            help="A text counts as marked when its z-score is above this.",
+        ),
+        3.0,
+    )
+
+    def check(self) -> None:
+        super().check()
+        if self.num_return_sequences > 1 and not self.do_sample:
+            raise ParameterError(
+                "num_return_sequences",
+                self.num_return_sequences,
+                "without sampling there is one outcome, so it must be 1",
+                "turn do_sample on",
+            )
+
+
+def prepare(context: Context) -> dict[str, Any]:
+    """Check the green share against the vocabulary and say what counts.
+
+    Raises:
+        ParameterError: no token of the vocabulary would be green.
+    """
+    config, target = context.config, context.target
+    scheme = scheme_of(as_dict(config))
+    check_vocabulary(scheme, target.vocab_size)
+    model = target.model.config
+    bos = model.decoder_start_token_id if target.is_encoder_decoder else model.bos_token_id
+    tally = {
+        "scheme": scheme,
+        "ignore_repeated_ngrams": config.ignore_repeated_ngrams,
+        "bos_token_id": bos,
+        "eos_token_ids": tuple(config.eos_token_id or target.eos_token_ids),
+    }
+    return {"tally": tally}
+
+
+def check_vocabulary(scheme: Any, vocab_size: int) -> None:
+    """Refuse a green share that makes no token of the vocabulary green.
+
+    Raises:
+        ParameterError: naming the smallest share.
+    """
+    if isinstance(scheme, GreenList) and int(vocab_size * scheme.greenlist_ratio) < 1:
+        raise ParameterError(
+            "greenlist_ratio",
+            scheme.greenlist_ratio,
+            f"with a vocabulary of {vocab_size} it must be at least {1 / vocab_size:.3g}, "
+            "or nothing is green",
+        )
+
+
+STORY = "Once upon a time, there was a little girl named Lily. She"
+
+STRATEGY = Strategy(
+    name="watermark",
+    title="Watermark",
+    family="watermark",
+    summary=(
+        "Sample as usual, but favour at every step a share of the vocabulary that a secret key "
+        "chooses from the preceding text. A reader sees nothing; who holds the key counts the "
+        "favoured tokens and finds more than chance allows. Where the model is sure of the next "
+        "token the mark cannot act. SynthID-Text marks by a tournament of keyed bits instead of a "
+        "bias."
+    ),
+    paper="Kirchenbauer et al. 2023, arXiv 2301.10226 and 2306.04634; Dathathri et al. 2024, Nature 634",
+    config=WatermarkConfig,
+    loop=watermark_loop,
+    generate_kwargs=lambda config: {
+        "do_sample": config.do_sample,
+        "num_beams": 1,
+        "watermarking_config": generation_value(scheme_of(as_dict(config))),
+    },
+    prepare=prepare,
+    presets=(
+        Preset(
+            "Green lists",
+            STORY,
+            {"max_new_tokens": 100, "bias": 2.5},
+            "z climbs past the threshold within a few dozen tokens.",
+        ),
+        Preset(
+            "Selfhash",
+            STORY,
+            {"max_new_tokens": 100, "bias": 2.5, "seeding_scheme": "selfhash"},
+            "Every token takes part in choosing its own list, so the key is harder to guess.",
+        ),
+        Preset(
+            "Too faint",
+            STORY,
+            {"max_new_tokens": 100, "bias": 0.5},
+            "A bias of 0.5 is drowned by chance: z stays below the threshold.",
+        ),
+        Preset(
+            "SynthID",
+            STORY,
+            {"max_new_tokens": 100, "scheme": "synthid", "top_k": 0},
+            "No green list: each token has nine keyed bits, more of them ones than chance has.",
+        ),
+    ),
+    visuals=("watermark", "candidates", "xray", "draw", "chart"),
+)

@@ -1,0 +1,222 @@
+"""transformers' two watermark processors, keeping a record and sparing selfhash its permutations.
+
+transformers finds a selfhash green list by permuting the whole vocabulary for each of the 40 best
+tokens and keeping the ones that land in their own list. Whether ONE token lands in the head of
+``torch.randperm`` can be told from the head's random numbers alone. On a CPU those are the
+Mersenne Twister's, which numpy draws without a permutation; elsewhere, or should torch's shuffle
+ever change (checked once a vocabulary), transformers' own way is taken.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import (
+    SynthIDTextWatermarkingConfig,
+    SynthIDTextWatermarkLogitsProcessor,
+    WatermarkingConfig,
+    WatermarkLogitsProcessor,
+)
+
+from engine.watermark.schemes import GreenList, Scheme, SynthId
+
+TESTED = 40
+"""Best tokens that selfhash looks at in a step, as transformers and the paper's code do."""
+_SEEDS = 2**64 - 1
+
+
+class GreenListProcessor(WatermarkLogitsProcessor):
+    """Adds the bias exactly as transformers does and remembers, per row, who got it."""
+
+    def __init__(self, vocab_size: int, device: Any, scheme: GreenList) -> None:
+        super().__init__(vocab_size, device, **vars(scheme))
+        self.scheme = scheme
+        self.boosted: list[dict[int, bool] | torch.Tensor | None] = []
+        """Last call, per row: lefthash (vocab,) mask; selfhash tested id -> green; None unmarked."""
+        quick = torch.device(device).type == "cpu" and self.greenlist_size > 0
+        self.quick = quick and _shuffle_is_known(vocab_size)
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """Return (batch, vocab) scores with the bias added to green tokens."""
+        if input_ids.shape[-1] < self.context_width:
+            self.boosted = [None] * len(input_ids)
+            return scores
+        marked = scores.clone()
+        self.boosted = []
+        for row, ids in enumerate(input_ids):
+            if self.seeding_scheme == "lefthash":
+                green = self._get_greenlist_ids(ids)
+                mask = torch.zeros(self.vocab_size, dtype=torch.bool, device=ids.device)
+                mask[green] = True
+                self.boosted.append(mask)
+            else:
+                tested = self._best(scores[row])
+                greens = self.candidates_green(ids, tested.tolist())
+                self.boosted.append(dict(zip(tested.tolist(), greens, strict=True)))
+                green = tested[torch.tensor(greens, device=ids.device)]
+            marked[row, green] = marked[row, green] + self.bias
+        return marked
+
+    def _best(self, scores: torch.Tensor) -> torch.Tensor:
+        """Return the ids of the best tokens, those of transformers' full sort, without -inf ones."""
+        top = min(TESTED, self.vocab_size)
+        best = scores.topk(min(top + 1, self.vocab_size))
+        ids = best.indices
+        cut = best.values[-1]
+        # A tie across the cut is the one case where topk may choose others than the sort.
+        if len(ids) > top and best.values[top - 1] == cut and cut > -torch.inf:
+            ids = scores.sort(dim=-1, descending=True).indices
+        return ids[:top][scores[ids[:top]] > -torch.inf]
+
+    def candidates_green(self, ids: torch.Tensor, candidates: list[int]) -> list[bool]:
+        """Return for each candidate whether it would be green after ``ids``.
+
+        Args:
+            ids: (length,) ids so far, at least ``context_width``.
+            candidates: token ids.
+        """
+        before = ids[len(ids) - self.scheme.window + 1 :].tolist()
+        return self.windows_green([[*before, token] for token in candidates])
+
+    def windows_green(self, windows: list[list[int]]) -> list[bool]:
+        """Return for each n-gram whether its last token is green.
+
+        Args:
+            windows: n-grams of ``scheme.window`` ids.
+        """
+        if not windows:
+            return []
+        if not self.quick:
+            return [self._window_green(window) for window in windows]
+        seeds = self._seeds(np.array(windows, dtype=np.int64))
+        tokens = [window[-1] for window in windows]
+        return in_heads(seeds, tokens, self.vocab_size, self.greenlist_size)
+
+    def _window_green(self, window: list[int]) -> bool:
+        prefix = window if self.seeding_scheme == "selfhash" else window[:-1]
+        ids = torch.tensor(prefix, device=self.fixed_table.device)
+        return bool((self._get_greenlist_ids(ids) == window[-1]).any())
+
+    def _seeds(self, windows: np.ndarray) -> list[int]:
+        """Return every n-gram's seed; products wrap round at 64 bits as torch's do."""
+        if self.seeding_scheme == "lefthash":
+            return [self.hash_key * int(token) % _SEEDS for token in windows[:, -2]]
+        hashes = self.fixed_table.numpy()[windows % self.table_size] + 1
+        with np.errstate(over="ignore"):
+            products = np.int64(self.hash_key) * hashes * hashes[:, -1:]
+        return [int(value) % _SEEDS for value in products.min(-1)]
+
+
+def in_heads(seeds: list[int], tokens: list[int], vocab_size: int, head: int) -> list[bool]:
+    """Return for each pair whether ``torch.randperm(vocab_size, seed)[:head]`` holds the token.
+
+    torch shuffles forward: step i swaps place i with place i + random % (vocab_size - i), and
+    never looks at place i again. So it is enough to follow one token through the first steps.
+
+    Args:
+        seeds: 0 to 2**64 - 2; the Mersenne Twister uses the low 32 bits.
+        tokens: one token per seed.
+        vocab_size: length of the permutation.
+        head: places that count, 1 to vocab_size - 1.
+    """
+    places = np.arange(head, dtype=np.uint32)
+    sizes = np.uint32(vocab_size) - places
+    twister = np.random.MT19937()
+    found = []
+    for seed, token in zip(seeds, tokens, strict=True):
+        twister._legacy_seeding(seed & 0xFFFFFFFF)  # type: ignore[attr-defined]
+        partner = twister.random_raw(head).astype(np.uint32) % sizes + places
+        found.append(_followed(partner, token, head))
+    return found
+
+
+def _followed(partner: np.ndarray, place: int, head: int) -> bool:
+    """Follow the token at ``place`` through swaps i <-> partner[i]; True when it ends in the head."""
+    start = 0
+    while True:
+        if (partner[start : min(place, head)] == place).any():
+            return True
+        if place >= head:
+            return False
+        moved = int(partner[place])
+        if moved == place:
+            return True
+        start, place = place + 1, moved
+
+
+@lru_cache(maxsize=16)
+def _shuffle_is_known(vocab_size: int) -> bool:
+    """Check that torch's permutation on this machine is the one ``in_heads`` follows."""
+    head = max(1, vocab_size // 4)
+    for seed in (7, 2**40 + 12345):
+        order = torch.randperm(vocab_size, generator=torch.Generator().manual_seed(seed)).tolist()
+        sample = [*order[: min(head, 20)], *order[head : head + 20]]
+        expected = [True] * min(head, 20) + [False] * len(order[head : head + 20])
+        if in_heads([seed] * len(sample), sample, vocab_size, head) != expected:
+            return False
+    return True
+
+
+class SynthIdProcessor(SynthIDTextWatermarkLogitsProcessor):
+    """transformers' processor, remembering per row whether its last call marked anything."""
+
+    scheme: SynthId
+    marked: list[bool]
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """Return (batch, vocab) scores after the tournament."""
+        before = self.state.context_history if self.state is not None else None
+        result = super().__call__(input_ids, scores)
+        if self.skip_first_ngram_calls and self.state.num_calls < self.ngram_len:
+            self.marked = [False] * len(scores)
+        elif before is None:
+            self.marked = [True] * len(scores)
+        else:
+            newest = self.state.context_history[:, :1]
+            self.marked = (~(before == newest).any(1)).tolist()
+        return result
+
+    def g_values_after(self, context: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+        """Return (rows, n, depth) g-values of tokens after a context.
+
+        Args:
+            context: (rows, ngram_len - 1) ids.
+            tokens: (rows, n) ids.
+        """
+        return self.sample_g_values(self._compute_keys(context, tokens)[0])
+
+
+def make_processor(scheme: Scheme, vocab_size: int, device: Any) -> Any:
+    """Return the processor of a scheme for a vocabulary; its random numbers are the device's."""
+    if isinstance(scheme, GreenList):
+        return GreenListProcessor(vocab_size, device, scheme)
+    processor = SynthIdProcessor(**{**vars(scheme), "keys": list(scheme.keys)}, device=device)
+    processor.scheme, processor.marked = scheme, []
+    return processor
+
+
+class _GreenListConfig(WatermarkingConfig):
+    """Makes generate() build our processor in the place where it would build its own."""
+
+    def construct_processor(self, vocab_size: int, device: Any) -> GreenListProcessor:
+        return make_processor(GreenList(**self.to_dict()), vocab_size, device)
+
+
+class _SynthIdConfig(SynthIDTextWatermarkingConfig):
+    """Makes generate() build our processor in the place where it would build its own."""
+
+    def construct_processor(self, vocab_size: int, device: Any) -> SynthIdProcessor:
+        values = self.to_dict()
+        return make_processor(
+            SynthId(**{**values, "keys": tuple(values["keys"])}), vocab_size, device
+        )
+
+
+def generation_value(scheme: Scheme) -> Any:
+    """Return the ``watermarking_config`` that makes generate() apply a scheme."""
+    if isinstance(scheme, GreenList):
+        return _GreenListConfig(**vars(scheme))
+    return _SynthIdConfig(**{**vars(scheme), "keys": list(scheme.keys)})

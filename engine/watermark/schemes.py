@@ -1,0 +1,91 @@
+"""The two watermarks as plain data: everything a detector must know besides the text. No torch."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+EXAMPLE_KEYS = (654, 400, 836, 123, 340, 443, 597, 160, 57)
+"""Keys of transformers' own example; anybody who marks text in earnest draws their own."""
+
+
+@dataclass(frozen=True)
+class GreenList:
+    """A share of the vocabulary is green, chosen anew by the context; green logits get a bias.
+
+    Source: Kirchenbauer et al. 2023, arXiv 2301.10226 (lefthash) and 2306.04634 (selfhash).
+    """
+
+    greenlist_ratio: float = 0.25
+    bias: float = 2.0
+    hashing_key: int = 15485863
+    seeding_scheme: str = "lefthash"
+    """lefthash seeds with the last token alone, whatever the context width; selfhash with the
+    smallest hash of the last ``context_width`` tokens, the new one included."""
+    context_width: int = 1
+
+    @property
+    def name(self) -> str:
+        """What traces call the scheme."""
+        return self.seeding_scheme
+
+    @property
+    def window(self) -> int:
+        """Tokens of the n-gram that decides a token's colour, the token included."""
+        return self.context_width + (self.seeding_scheme == "lefthash")
+
+    @property
+    def shortest(self) -> int:
+        """Tokens transformers' detector asks for at least."""
+        return self.context_width + 1
+
+
+@dataclass(frozen=True)
+class SynthId:
+    """A tournament of keyed bits (g-values) decides among the tokens the model finds likely.
+
+    Source: Dathathri et al. 2024, doi 10.1038/s41586-024-08025-4.
+    """
+
+    ngram_len: int = 5
+    keys: tuple[int, ...] = EXAMPLE_KEYS
+    """One round of the tournament, and one g-value a token, per key."""
+    context_history_size: int = 1024
+    sampling_table_seed: int = 0
+    sampling_table_size: int = 2**16
+    skip_first_ngram_calls: bool = False
+    debug_mode: bool = False
+
+    @property
+    def name(self) -> str:
+        """What traces call the scheme."""
+        return "synthid"
+
+    @property
+    def window(self) -> int:
+        """Tokens of the n-gram that decides a token's g-values, the token included."""
+        return self.ngram_len
+
+    @property
+    def shortest(self) -> int:
+        """Tokens needed for one g-value."""
+        return self.ngram_len
+
+
+Scheme = GreenList | SynthId
+
+
+def scheme_of(values: Mapping[str, Any]) -> Scheme:
+    """Return the watermark that a config describes; names it lacks have their defaults.
+
+    Args:
+        values: names and checked values of a watermark run; others are ignored.
+    """
+    kind = SynthId if values.get("scheme") == "synthid" else GreenList
+    names = {f.name for f in dataclasses.fields(kind)}
+    chosen = {name: value for name, value in values.items() if name in names}
+    if "keys" in chosen:
+        chosen["keys"] = tuple(chosen["keys"])
+    return kind(**chosen)

@@ -1,0 +1,208 @@
+"""Detection from texts and traces, as functions and on the command line."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+import torch
+
+from engine import DecodeRequest, decode, load, trace_json
+from engine.__main__ import main
+from engine.detect import DetectError, detect_ids, detect_text, detect_trace, watermark_config
+from engine.errors import ParameterError
+from engine.events import Finished
+from tests.tiny import golden_model
+
+PROMPT = "Once upon a time, there was a little girl named Lily. She"
+
+
+def finish(strategy="watermark", model="storyteller", tokens=60, seed=0, **params):
+    last = list(
+        decode(
+            DecodeRequest(
+                strategy, model, PROMPT, params={"max_new_tokens": tokens, **params}, seed=seed
+            )
+        )
+    )[-1]
+    assert isinstance(last, Finished), last.error
+    return last.trace
+
+
+@pytest.fixture(scope="module")
+def marked():
+    return finish(bias=4.0)
+
+
+@pytest.fixture(scope="module")
+def file(marked, tmp_path_factory):
+    path = tmp_path_factory.mktemp("detect") / "run.json"
+    trace_json.save(marked, path)
+    return str(path)
+
+
+def run(capsys, *arguments):
+    status = main(["detect", *arguments])
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def answer(capsys, *arguments):
+    status, out, err = run(capsys, *arguments)
+    assert status == 0, err
+    assert out.count("\n") == 1
+    return json.loads(out, parse_constant=pytest.fail)
+
+
+def refusal(capsys, *arguments):
+    try:
+        status, out, err = run(capsys, *arguments)
+    except SystemExit as stop:
+        status, (out, err) = stop.code, capsys.readouterr()
+    assert status == 2
+    assert out == ""
+    assert err.count("\n") == 1
+    assert "Traceback" not in err
+    return err
+
+
+def test_a_trace_is_judged_with_its_own_settings(capsys, file, marked):
+    found = answer(capsys, "--trace", file)
+    details = [step.detail for step in marked.steps]
+    assert found["num_tokens"] == len(details)
+    assert found["num_tokens_scored"] == sum(d.scored for d in details)
+    assert found["num_green_tokens"] == sum(d.scored and d.is_green for d in details)
+    assert found["prediction"] is True
+    assert found["device"] == "cpu"
+    assert found["scheme"]["bias"] == 4.0
+    assert [t["text"] for t in found["tokens"]] == [
+        marked.pieces[i] for i in marked.outputs[0].token_ids
+    ]
+    assert found["tokens"][-1]["z_score"] == found["z_score"]
+    assert found["tokens"][0]["scored"] is False
+    assert found["tokens"][0]["reason"]
+
+
+def test_a_pasted_text_gets_the_verdict_of_its_trace(capsys, marked):
+    text = marked.outputs[0].text
+    found = answer(capsys, "--model", "storyteller", "--text", text, "--set", "bias=4.0")
+    again = answer(capsys, "--model", "storyteller", "--text", PROMPT + text, "--prompt", PROMPT)
+    from_trace = detect_trace(marked).verdict
+    for verdict in (found, again):
+        assert verdict["z_score"] == pytest.approx(from_trace.z_score)
+        assert verdict["p_value"] == pytest.approx(from_trace.p_value)
+
+
+def test_controls_find_nothing(capsys, file, tmp_path):
+    assert not answer(capsys, "--trace", file, "--set", "hashing_key=7")["prediction"]
+    assert not answer(capsys, "--trace", file, "--set", "z_threshold=20")["prediction"]
+    plain = tmp_path / "plain.json"
+    trace_json.save(finish("sampling"), plain)
+    assert not answer(capsys, "--trace", str(plain))["prediction"]
+
+
+def test_synthid_says_mean_and_weighted_mean(capsys, tmp_path):
+    path = tmp_path / "synthid.json.gz"
+    trace_json.save(finish(scheme="synthid", top_k=0), path)
+    found = answer(capsys, "--trace", str(path))
+    rows = [t["g_values"] for t in found["tokens"] if t["scored"]]
+    ones = sum(map(sum, rows))
+    assert found["g_ones"] == ones
+    assert found["mean_g"] == pytest.approx(ones / found["trials"])
+    weights = [10 - 9 / 8 * i for i in range(9)]
+    weighted = sum(w * g for row in rows for w, g in zip(weights, row, strict=True))
+    assert found["weighted_mean_g"] == pytest.approx(weighted / sum(weights) / len(rows))
+    assert "num_green_tokens" not in found
+
+
+def test_every_output_is_judged(tmp_path, capsys):
+    path = tmp_path / "three.json"
+    trace = finish(num_return_sequences=3, tokens=20, seed=5)
+    trace_json.save(trace, path)
+    found = answer(capsys, "--trace", str(path))
+    verdicts = [found, *found["others"]]
+    assert [v["num_tokens"] for v in verdicts] == [len(o.token_ids) for o in trace.outputs]
+
+
+def test_standard_input_is_read(capsys, monkeypatch, marked):
+    import io
+
+    monkeypatch.setattr("sys.stdin", io.StringIO(marked.outputs[0].text))
+    found = answer(capsys, "--model", "storyteller", "--text", "-", "--set", "bias=4.0")
+    assert found["z_score"] == pytest.approx(detect_trace(marked).verdict.z_score)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "one of the arguments --text --trace is required"),
+        (["--text", "a", "--trace", "b"], "not allowed with"),
+        (["--text", "Hello there"], "Say with --model"),
+        (["--text", "", "--model", "storyteller"], "1 to 8000 characters"),
+        (["--text", " \n", "--model", "storyteller"], "1 to 8000 characters"),
+        (["--text", "a" * 9000, "--model", "storyteller"], "1 to 8000 characters"),
+        (["--text", "a", "--model", "storyteller"], "at least 2"),
+        (["--text", "Hello there", "--model", "storytell"], "storytell"),
+        (
+            ["--text", "Hello there", "--model", "storyteller", "--set", "greenlist_ratio=2"],
+            "greenlist_ratio = 2 is not allowed",
+        ),
+        (
+            ["--text", "Hello there", "--model", "storyteller", "--set", "seeding_scheme=x"],
+            "lefthash, selfhash",
+        ),
+        (["--text", "Hello there", "--model", "storyteller", "--set", "bias=NaN"], "bias"),
+        (["--text", "Hello there", "--model", "storyteller", "--set", "bias"], "name=value"),
+        (["--text", "Hello there", "--model", "storyteller", "--device", "abacus"], "'abacus'"),
+        (["--trace", "nowhere.json"], "cannot be read"),
+        (["--trace", "x.json", "--model", "storyteller"], "leave --model"),
+    ],
+    ids=str,
+)
+def test_unusable_input_is_one_line(capsys, arguments, said):
+    assert said in refusal(capsys, *arguments)
+
+
+def test_another_devices_lists_are_refused(capsys, file, marked, tmp_path):
+    assert "marked on 'cpu'" in refusal(capsys, "--trace", file, "--device", "cuda")
+    info = dataclasses.replace(marked.model, device="cuda")
+    path = tmp_path / "cuda.json"
+    trace_json.save(dataclasses.replace(marked, model=info), path)
+    if not torch.cuda.is_available():
+        assert "'cuda', which is not on this machine" in refusal(capsys, "--trace", str(path))
+        assert "'cuda'" in refusal(
+            capsys, "--text", "Hello there", "--model", "storyteller", "--device", "cuda"
+        )
+
+
+def test_one_word_replaced_moves_the_verdict(marked):
+    loaded, config = load("storyteller"), watermark_config({"bias": 4.0})
+    ids = list(marked.outputs[0].token_ids)
+    whole = detect_ids(ids, config, loaded.vocab_size).verdict
+    place = next(i for i, s in enumerate(marked.steps) if s.detail.scored and s.detail.is_green)
+    other = [*ids[:place], (ids[place] + 1) % loaded.vocab_size, *ids[place + 1 :]]
+    assert detect_ids(other, config, loaded.vocab_size).verdict.hits != whole.hits
+
+
+def test_functions_refuse_what_they_cannot_judge(marked):
+    config = watermark_config({})
+    with pytest.raises(DetectError, match="no tokenizer"):
+        detect_text("abc", golden_model("llama"), config)
+    with pytest.raises(DetectError, match="there is no 3"):
+        detect_trace(marked, sequence=3)
+    with pytest.raises(ParameterError, match="from 0 to 96"):
+        detect_ids([1, 2, 97], config, 97)
+    with pytest.raises(DetectError, match="has 0 tokens"):
+        detect_ids([], config, 97)
+    with pytest.raises(ParameterError, match="surrogate"):
+        detect_text("half \ud83d", load("storyteller"), config)
+    with pytest.raises(ParameterError, match="text = 5"):
+        detect_text(5, load("storyteller"), config)
+
+
+def test_text_that_spells_a_special_token_stays_text():
+    loaded = load("storyteller")
+    special = loaded.tokenizer.all_special_tokens[0]
+    found = detect_text(f"Hello {special} there", loaded, watermark_config({}))
+    assert not set(found.ids) & set(loaded.tokenizer.all_special_ids)

@@ -1,0 +1,79 @@
+"""The watermark as a table: every token's colour, whether it counts, and how z grows."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from engine.details import WatermarkDetail
+from engine.trace import Step, Trace
+from engine.watermark.statistics import Verdict, running_z, verdict
+
+COLUMNS = [
+    "step",
+    "sequence",
+    "token",
+    "colour",
+    "ones",
+    "keys",
+    "green fraction",
+    "bias",
+    "counted",
+    "reason",
+    "z",
+]
+
+
+def view(trace: Trace) -> dict[str, Any]:
+    """Return one row per token of every sequence and, per sequence, the verdict."""
+    rows, verdicts = [], []
+    for sequence in sorted({step.sequence for step in trace.steps}):
+        steps = [s for s in trace.steps_of(sequence) if isinstance(s.detail, WatermarkDetail)]
+        for step, z in zip(steps, curve(steps), strict=True):
+            rows.append(_row(step, z, trace))
+        found = judged(steps, trace.config.get("z_threshold", 3.0))
+        verdicts.append(dataclasses.asdict(found) if found else None)
+    return {"columns": COLUMNS, "rows": rows, "summary": verdicts}
+
+
+def _row(step: Step, z: float | None, trace: Trace) -> list[Any]:
+    d = step.detail
+    colour = {True: "green", False: "red", None: ""}[d.is_green]
+    return [
+        step.index,
+        step.sequence,
+        trace.pieces[step.emit[0]],
+        colour,
+        sum(d.g_values),
+        len(d.g_values),
+        d.green_fraction,
+        d.bias,
+        d.scored,
+        d.reason,
+        z,
+    ]
+
+
+def hits(detail: WatermarkDetail) -> int:
+    """Return what a token adds when it counts: 1 for green, its ones for SynthID."""
+    return sum(detail.g_values) if detail.g_values else int(bool(detail.is_green))
+
+
+def curve(steps: list[Step]) -> list[float | None]:
+    """Return z after every token."""
+    if not steps:
+        return []
+    depth = max(1, len(steps[0].detail.g_values))
+    counts = ((s.detail.scored, hits(s.detail)) for s in steps)
+    return running_z(counts, depth, steps[0].detail.expected)
+
+
+def judged(steps: list[Step], threshold: float) -> Verdict | None:
+    """Return the verdict on a sequence, None while nothing counts."""
+    if not steps:
+        return None
+    first = steps[0].detail
+    counted = [s.detail for s in steps if s.detail.scored]
+    depth = max(1, len(first.g_values))
+    total = sum(hits(d) for d in counted)
+    return verdict(len(counted), total, depth, first.expected, first.chance, threshold)
