@@ -20,6 +20,7 @@ from playground.guard import guarded
 from playground.links import request_of
 from playground.stream import JOURNAL, whole_state
 from playground.tab import QUEUE, Tab, build_tab
+from playground.watermark_bench import build_watermark_bench
 from playground.web import middleware
 
 ASSETS = Path(__file__).resolve().parents[1] / "assets" / "components"
@@ -51,6 +52,7 @@ def build_app() -> gr.Blocks:
         )
         with gr.Tabs() as tabs:
             built = [build_tab(strategy, bus) for strategy in STRATEGIES.values()]
+            build_watermark_bench(QUEUE)
         for name in STRATEGIES:
             add_endpoint(name, QUEUE)
         _restore_from_link(demo, tabs, built)

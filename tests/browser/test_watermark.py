@@ -1,0 +1,105 @@
+"""The watermark in the browser: every token marked, the detector's numbers, the bench."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+from playwright.sync_api import expect
+
+from engine import trace_json
+from engine.detect import detect_trace
+from tests.browser.test_playground import finish
+
+SHOTS = os.environ.get("PLAYGROUND_SCREENSHOTS")
+RUN = "DP.runs.get(DP.runId('watermark'))"
+PROMPT = "Once upon a time, there was a little girl named Lily. She"
+
+
+def shot(visual, label):
+    """Keep a picture for people, never compared."""
+    if SHOTS:
+        visual.screenshot(path=Path(SHOTS) / f"{label}.png")
+
+
+def marked(open_page, suffix="", size=None, **params):
+    values = json.dumps({"max_new_tokens": 60, "bias": 4.0, **params})
+    page = open_page(
+        "/?" + urlencode({"strategy": "watermark", "prompt": PROMPT, "params": values}) + suffix,
+        **(size or {}),
+    )
+    finish(page, "watermark")
+    visual = page.locator("#watermark-stage .dp-v-watermark")
+    trace = trace_json.loads(page.evaluate(f"JSON.stringify(DP.trace({RUN}))"))
+    return page, visual, trace
+
+
+@pytest.mark.parametrize(
+    ("label", "params"),
+    [
+        ("lefthash", {}),
+        ("selfhash", {"seeding_scheme": "selfhash", "context_width": 3}),
+        ("synthid", {"scheme": "synthid", "top_k": 0}),
+    ],
+)
+def test_the_page_says_what_the_detector_says(open_page, label, params):
+    page, visual, trace = marked(open_page, **params)
+    found = detect_trace(trace)
+    tokens = visual.locator(".wm-text .wm-tok")
+    expect(tokens).to_have_count(len(found.ids))
+    kinds = tokens.evaluate_all("nodes => nodes.map(n => n.classList[1])")
+    for kind, mark in zip(kinds, found.marks, strict=True):
+        colour = "bits" if mark.g_values else "green" if mark.is_green else "red"
+        assert kind == (colour if mark.scored else "skip")
+    numbers = visual.locator(".dp-costs")
+    expect(numbers).to_contain_text(f"z {found.verdict.z_score:.2f}".replace("-", "−"))
+    expect(numbers).to_contain_text(f"{found.verdict.hits} of {found.verdict.trials}")
+    p = float(visual.locator(".wm-verdict").get_attribute("data-p"))
+    assert p == pytest.approx(found.verdict.p_value, rel=1e-3)
+    expect(visual.locator(".wm-verdict")).to_contain_text(
+        "Marked" if found.verdict.prediction else "Not shown"
+    )
+    tokens.nth(3).click()
+    expect(page.locator("#watermark-stage .dp-scrub output")).to_have_text(
+        f"step 4 of {len(found.ids)}"
+    )
+    expect(visual.locator(".wm-facts")).to_contain_text("counted")
+    visual.locator("summary").click()
+    expect(visual.locator("tbody tr")).to_have_count(len(found.ids))
+    shot(visual, f"watermark_{label}")
+
+
+def test_two_sequences_a_telephone_and_the_dark(open_page):
+    page, visual, trace = marked(
+        open_page, size={"width": 390, "height": 900}, num_return_sequences=2
+    )
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    visual.locator("select").select_option("1")
+    expect(visual.locator(".wm-text .wm-tok")).to_have_count(len(trace.outputs[1].token_ids))
+    shot(visual, "watermark_phone")
+    _, dark, _ = marked(open_page, suffix="&__theme=dark")
+    shot(dark, "watermark_dark")
+
+
+def test_the_bench_judges_as_words_are_replaced(open_page):
+    page = open_page("/")
+    page.get_by_role("tab", name="Watermark bench", exact=True).click()
+    page.locator("#wb-bias input[type=number]").fill("5")
+    page.locator("#wb-bias input[type=number]").press("Tab")
+    page.locator("#wb-write").click()
+    expect(page.locator("#wb-pair .wm-pair .dp-card")).to_have_count(2, timeout=90_000)
+    expect(page.locator("#wb-pair")).to_contain_text("perplexity ×")
+    verdict = page.locator("#wb-judged .wm-verdict")
+    expect(verdict).to_contain_text("✓ Marked")
+    before = float(verdict.get_attribute("data-z"))
+    shot(page, "bench")
+    page.locator("#wb-text textarea").fill(
+        "The dog ran home and it was happy to see the boy again."
+    )
+    expect(verdict).to_contain_text("✗ Not shown", timeout=30_000)
+    assert float(verdict.get_attribute("data-z")) < before
+    page.locator("#wb-text textarea").fill("a")
+    expect(page.locator("#wb-judged .dp-status.bad")).to_contain_text("at least")

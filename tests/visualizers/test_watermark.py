@@ -1,0 +1,41 @@
+"""The table of the watermark says what the detector says."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine import DecodeRequest, decode, trace_json
+from engine.detect import detect_trace
+from tests.tiny import golden_model
+from visualizers import watermark
+
+PROMPT = [1, 5, 6, 7, 8, 9]
+MARKS = [
+    {},
+    {"seeding_scheme": "selfhash", "context_width": 3},
+    {"ignore_repeated_ngrams": True, "num_return_sequences": 2},
+    {"scheme": "synthid"},
+]
+
+
+@pytest.mark.parametrize("mark", MARKS, ids=str)
+def test_rows_and_verdict_equal_the_detector(mark):
+    params = {"max_new_tokens": 40, "top_k": 0, **mark}
+    request = DecodeRequest("watermark", golden_model("llama"), input_ids=PROMPT, params=params)
+    trace = trace_json.loads(trace_json.dumps(list(decode(request))[-1].trace))
+    view = watermark.view(trace)
+    rows = [dict(zip(view["columns"], row, strict=True)) for row in view["rows"]]
+    for sequence in range(len(trace.outputs)):
+        found = detect_trace(trace, sequence=sequence)
+        own = [row for row in rows if row["sequence"] == sequence]
+        assert [row["counted"] for row in own] == [mark.scored for mark in found.marks]
+        assert own[-1]["z"] == pytest.approx(found.verdict.z_score, abs=1e-4)
+        verdict = view["summary"][sequence]
+        assert verdict["hits"] == found.verdict.hits
+        assert verdict["trials"] == found.verdict.trials
+        assert verdict["p_value"] == pytest.approx(found.verdict.p_value, rel=1e-3)
+
+
+def test_other_strategies_have_no_mark():
+    trace = list(decode(DecodeRequest("greedy", golden_model("llama"), input_ids=PROMPT)))[-1].trace
+    assert watermark.view(trace)["rows"] == []
