@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from engine.config import NextTokenParams, SamplingParams
 from engine.errors import ModelError, ParameterError
+from engine.loops.drafted import drafted_loop
+from engine.own_loop import OwnLoop
 from engine.params import Choice, Flag, Integer, Number, param
 
 
@@ -74,6 +77,21 @@ class DraftModelParams(DraftingParams):
 def select(config: Any) -> dict[str, Any]:
     """Return what generate() is told about the search."""
     return {"do_sample": config.do_sample, "num_beams": 1}
+
+
+def own_loop(drafter: str) -> Callable[[Any], OwnLoop | None]:
+    """Return what ``Strategy.own_loop`` is for a drafting strategy, named by its drafter."""
+
+    def choose(config: Any) -> OwnLoop | None:
+        if drafter == "universal_assisted" and config.do_sample:
+            why = "sampling across tokenizers in transformers does not keep the target's distribution"
+        elif config.stop_strings:
+            why = "transformers runs past a stop string that ends inside a draft"
+        else:
+            return None
+        return OwnLoop(drafted_loop, why, {"drafter": drafter})
+
+    return choose
 
 
 def same_tokenizer(target: Any, assistant: Any) -> None:

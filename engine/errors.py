@@ -52,6 +52,12 @@ class DecodeError(EngineError):
     code = "decode"
 
 
+class ExportError(EngineError):
+    """A run cannot be written as code; the message says what stands in the way."""
+
+    code = "export"
+
+
 class BusyError(EngineError):
     """Too many runs are waiting; try again later."""
 

@@ -30,19 +30,24 @@ def generation_config(config: Any, select: dict[str, Any], loaded: Any) -> Any:
     """
     from transformers import GenerationConfig
 
-    known = GenerationConfig().__dict__
-    values = {
-        name: value
-        for name, value in as_dict(config).items()
-        if name in known and name not in NOT_IN_CONFIG and value is not None
-    }
-    if "suppress_tokens" in values:
-        values["suppress_tokens"] = list(values["suppress_tokens"])
+    values = config_values(config)
     eos = values.get("eos_token_id") or list(loaded.eos_token_ids) or None
     own = loaded.model.generation_config
     pad = own.pad_token_id if own.pad_token_id is not None else (eos[0] if eos else None)
     values |= {"eos_token_id": eos, "pad_token_id": pad, "use_cache": True}
     return GenerationConfig(**{**values, **select})
+
+
+def config_values(config: Any) -> dict[str, Any]:
+    """Return the GenerationConfig fields that a strategy's config sets, as plain values."""
+    from transformers import GenerationConfig
+
+    known = GenerationConfig().__dict__
+    return {
+        name: value
+        for name, value in as_dict(config).items()
+        if name in known and name not in NOT_IN_CONFIG and value is not None
+    }
 
 
 def stop_criteria(config: Any, loaded: Any) -> list[Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from engine.own_loop import OwnLoop, never
 from engine.recorder import Recorder
 
 
@@ -79,3 +80,6 @@ class Strategy:
     one_by_one: bool = False
     """Run num_return_sequences one at a time (their rows would influence each other)."""
     extra_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    own_loop: Callable[[Any], OwnLoop | None] = never
+    """config -> the loop that exported code brings along because transformers' generate() would
+    give other tokens; None where generate() gives the same. Not needed with ``moved_to``."""

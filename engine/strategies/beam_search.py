@@ -8,6 +8,7 @@ from typing import Any
 from engine.errors import ParameterError
 from engine.loops.beam import beam_loop
 from engine.loops.constrained_beam import constrained_beam_loop
+from engine.own_loop import OwnLoop
 from engine.params import TokenLists, param
 from engine.strategies.base import Context, Preset, Strategy
 from engine.strategies.beam_params import VISUALS, BeamParams, beams
@@ -48,6 +49,11 @@ def _loop(*args: Any, force_words_ids: Any = None, **kwargs: Any) -> Any:
 
 def _prepare(context: Context) -> dict[str, Any]:
     return {"force_words_ids": context.config.force_words_ids}
+
+
+def _own_loop(config: Any) -> OwnLoop | None:
+    why = "transformers moved it to transformers-community/constrained-beam-search"
+    return OwnLoop(constrained_beam_loop, why) if config.force_words_ids else None
 
 
 STRATEGY = Strategy(
@@ -96,4 +102,5 @@ STRATEGY = Strategy(
         ),
     ),
     visuals=VISUALS,
+    own_loop=_own_loop,
 )

@@ -1,0 +1,243 @@
+"""The custom_generate folder: a loop's own source files, flattened, that need transformers alone."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.util
+import inspect
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from engine.errors import ExportError
+from engine.export.plan import Plan
+
+_ENTRY = '''"""{title}: a decoding loop for transformers' generate(), from the Decoding Playground.
+
+{summary}
+
+Call: model.generate(ids, generation_config=..., custom_generate="path/to/{folder}",
+                     trust_remote_code=True, seed=0{call})
+
+The other files here are the loop and what it needs, unchanged but for their import lines.
+Source: {paper}.
+"""
+
+from typing import Any
+
+import torch
+from torch.nn.functional import pad
+
+{imports}
+
+ARGUMENTS = {arguments!r}
+ONE_BY_ONE = {one_by_one!r}
+
+
+def generate(
+    model: Any,
+    inputs: Any = None,
+    generation_config: Any = None,
+    seed: int = 0,
+    on_step: Any = None,
+    **arguments: Any,
+) -> Any:
+    """Decode with the loop of this folder.
+
+    Args:
+        model: a generation model of transformers.
+        inputs: (1, length) prompt ids.
+        generation_config: its fields keep their meaning.
+        seed: of the run's own random numbers; the global ones are not used.
+        on_step: called with the record of every decision, if given.
+        arguments: the loop's own arguments ({names}) and generate()'s.
+
+    Returns:
+        (sequences, length) ids, or an object with ``sequences`` and their ``lengths``.
+    """
+    own = {{name: arguments.pop(name) for name in ARGUMENTS if name in arguments}}
+    for name in ("assistant_model", "tokenizer", "assistant_tokenizer"):
+        value = arguments.pop(name, None)
+        if name in TAKEN:
+            own[name] = value
+    arguments = {{name: value for name, value in arguments.items() if value is not None}}
+    generator = torch.Generator(model.device).manual_seed(seed)
+
+    def recipe(
+        model: Any,
+        input_ids: Any,
+        logits_processor: Any,
+        stopping_criteria: Any,
+        generation_config: Any,
+        **model_kwargs: Any,
+    ) -> Any:
+        steps = loop(
+            model,
+            input_ids,
+            logits_processor,
+            stopping_criteria,
+            generation_config,
+            recorder=Recorder(),
+            generator=generator,
+            **own,
+            **model_kwargs,
+        )
+        while True:
+            try:
+                step = next(steps)
+            except StopIteration as end:
+                return end.value
+            if on_step is not None:
+                on_step(step)
+
+    def once(config: Any) -> Any:
+        # The class's generate(): a model's folder may have replaced the instance's own.
+        return type(model).generate(
+            model, inputs, generation_config=config, custom_generate=recipe, **arguments
+        )
+
+    count = generation_config.num_return_sequences or 1
+    if not ONE_BY_ONE or count == 1:
+        return once(generation_config)
+    # The sequences of a batch would influence each other, so they are decoded one by one.
+    generation_config.num_return_sequences = 1
+    rows = [once(generation_config)[0] for _ in range(count)]
+    generation_config.num_return_sequences = count
+    longest, fill = max(map(len, rows)), generation_config.pad_token_id or 0
+    return torch.stack([pad(row, (0, longest - len(row)), value=fill) for row in rows])
+'''
+_FROM_CALL = ("assistant_model", "tokenizer", "assistant_tokenizer")
+
+
+def folder_files(plan: Plan) -> dict[str, str]:
+    """Return path -> text of the folder's files, README included.
+
+    Raises:
+        ExportError: the loop's source cannot be found.
+    """
+    if plan.own is None:
+        return {}
+    loop = plan.own.loop
+    modules = _closure((loop.__module__, "engine.recorder"))
+    files = {f"custom_generate/{_flat(n)}.py": _relative(n) for n in sorted(modules)}
+    files["custom_generate/generate.py"] = _entry(plan, modules)
+    files["custom_generate/requirements.txt"] = _requirements(plan)
+    files["README.md"] = _readme(plan, files)
+    return files
+
+
+def digest(files: dict[str, str]) -> str:
+    """Return the SHA-256 that the exported code expects of the folder's Python files."""
+    total = hashlib.sha256()
+    for path in sorted(files):
+        name = path.removeprefix("custom_generate/")
+        if name.endswith(".py"):
+            total.update(name.encode() + b"\0" + files[path].encode() + b"\0")
+    return total.hexdigest()
+
+
+def _entry(plan: Plan, modules: frozenset[str]) -> str:
+    own = plan.own
+    assert own is not None
+    names = list(inspect.signature(own.loop).parameters)
+    taken = [name for name in _FROM_CALL if name in names]
+    # The loader copies only files that an import statement names.
+    imports = [f"from .{_flat(own.loop.__module__)} import {own.loop.__name__} as loop"]
+    imports.append("from .recorder import Recorder")
+    call = "".join(f", {name}=..." for name in [*plan.loop_values, *taken])
+    text = _ENTRY.format(
+        title=plan.strategy.title,
+        summary=plan.strategy.summary,
+        folder=plan.folder_name,
+        paper=plan.strategy.paper,
+        call=call,
+        imports="\n".join(imports),
+        arguments=tuple(plan.loop_values),
+        one_by_one=plan.strategy.one_by_one,
+        names=", ".join([*plan.loop_values, *taken]) or "none",
+    )
+    del modules
+    return text.replace("ONE_BY_ONE = ", f"TAKEN = {tuple(taken)!r}\nONE_BY_ONE = ", 1)
+
+
+def _requirements(plan: Plan) -> str:
+    version = plan.trace.versions.get("transformers", "")
+    return f"transformers=={version}\n" if _is_version(version) else "transformers\n"
+
+
+def _is_version(text: str) -> bool:
+    return bool(text) and all(part.isdecimal() for part in text.split("."))
+
+
+def _readme(plan: Plan, files: dict[str, str]) -> str:
+    assert plan.own is not None
+    sums = "\n".join(
+        f"- `{path}` {hashlib.sha256(text.encode()).hexdigest()}" for path, text in files.items()
+    )
+    return (
+        f"# {plan.strategy.title} as a custom_generate folder\n\n{plan.strategy.summary}\n\n"
+        f"Why it is here: {plan.own.why}.\n\n"
+        f'Use: `model.generate(ids, custom_generate="{plan.folder_name}", trust_remote_code=True, '
+        "seed=0)`. It needs transformers and torch, nothing else. Licence: Apache-2.0.\n\n"
+        f"SHA-256 of its files:\n\n{sums}\n"
+    )
+
+
+def _flat(module: str) -> str:
+    """Return the file name of a module of ours: engine.loops.beam is loops_beam."""
+    return module.removeprefix("engine.").replace(".", "_")
+
+
+@lru_cache(maxsize=64)
+def _closure(roots: tuple[str, ...]) -> frozenset[str]:
+    """Return the modules of ours that the roots import, directly or not, themselves included."""
+    found: set[str] = set()
+    waiting = list(roots)
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += [module for _, module, _ in _own_imports(_source(name))]
+    return frozenset(found)
+
+
+@lru_cache(maxsize=128)
+def _source(module: str) -> str:
+    spec = importlib.util.find_spec(module)
+    if spec is None or not spec.origin or not module.startswith("engine."):
+        raise ExportError(f"The source of {module} is not in this installation.")
+    return Path(spec.origin).read_text()
+
+
+def _own_imports(source: str) -> list[tuple[Any, str, str]]:
+    """Return (statement, module, replacement) of every import of our own modules."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("engine"):
+            continue
+        assert node.module is not None
+        names = ", ".join(f"{a.name} as {a.asname}" if a.asname else a.name for a in node.names)
+        package = importlib.util.find_spec(node.module)
+        if package is not None and package.submodule_search_locations is not None:
+            # "from engine.loops import layers": the submodule itself is meant.
+            (alias,) = node.names
+            module = f"{node.module}.{alias.name}"
+            found.append(
+                (node, module, f"from . import {_flat(module)} as {alias.asname or alias.name}")
+            )
+        else:
+            found.append((node, node.module, f"from .{_flat(node.module)} import {names}"))
+    return found
+
+
+@lru_cache(maxsize=128)
+def _relative(module: str) -> str:
+    """Return a module's source with the imports of our own modules made relative and flat."""
+    lines = _source(module).splitlines()
+    for node, _, replacement in sorted(
+        _own_imports("\n".join(lines)), key=lambda entry: -entry[0].lineno
+    ):
+        indent = lines[node.lineno - 1][: node.col_offset]
+        lines[node.lineno - 1 : node.end_lineno] = [f"{indent}{replacement}"]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,176 @@
+"""From a trace to what the exported code must say: one GenerationConfig, one call, perhaps a loop."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.catalogue import CATALOGUE
+from engine.config import as_dict
+from engine.errors import EngineError, ExportError
+from engine.generation import config_values
+from engine.own_loop import OwnLoop
+from engine.params import build
+from engine.strategies import STRATEGIES
+from engine.strategies.base import Strategy
+from engine.trace import ModelInfo, Trace
+
+DRAFT_SETTINGS = (
+    "num_assistant_tokens",
+    "num_assistant_tokens_schedule",
+    "assistant_confidence_threshold",
+)
+_GIVEN_BY_LOOP = ("recorder", "generator")
+_DTYPES = ("float32", "bfloat16", "float16")
+_PLAIN = (bool, int, float, str, type(None))
+
+
+@dataclass(frozen=True)
+class Built:
+    """A configuration object that the code builds anew: a class of transformers and its fields."""
+
+    name: str
+    fields: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the code gets a model from."""
+
+    info: ModelInfo
+    place: str
+    """A hub id, or a folder: relative to the playground's repository for embedded models."""
+    embedded: bool
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the code says, language apart.
+
+    Attributes:
+        trace: the run.
+        strategy: its declaration.
+        values: GenerationConfig fields that differ from transformers' own defaults.
+        own: the loop that comes along, None where generate() gives the same tokens.
+        loop_values: keyword arguments of that loop, plain values.
+        draft_values: fields of the draft model's own generation configuration.
+        config: the strategy's config, checked again.
+    """
+
+    trace: Trace
+    strategy: Strategy
+    config: Any
+    values: Mapping[str, Any]
+    model: Source
+    assistant: Source | None = None
+    own: OwnLoop | None = None
+    loop_values: Mapping[str, Any] = field(default_factory=dict)
+    draft_values: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def needs_tokenizers(self) -> bool:
+        """Whether the call is given both models' tokenizers."""
+        return self.strategy.assistant == "any_tokenizer"
+
+    @property
+    def folder_name(self) -> str:
+        """Name of the custom_generate folder."""
+        return f"{self.strategy.name}_loop"
+
+
+def plan_of(trace: Trace) -> Plan:
+    """Decide what the code of a run says.
+
+    Raises:
+        ExportError: the run cannot be written as code.
+    """
+    if trace.strategy not in STRATEGIES:
+        raise ExportError(f"There is no strategy {trace.strategy[:40]!r} here to write code for.")
+    strategy = STRATEGIES[trace.strategy]
+    config = _config(strategy, trace)
+    own = own_loop_of(strategy, config)
+    values = _values(strategy, config, own)
+    drafted = strategy.name in ("speculative", "early_exit", "universal_assisted")
+    return Plan(
+        trace=trace,
+        strategy=strategy,
+        config=config,
+        values=values,
+        model=_source(trace.model),
+        assistant=_source(trace.assistant) if trace.assistant else None,
+        own=own,
+        loop_values=_loop_values(own, config) if own else {},
+        draft_values={n: getattr(config, n) for n in DRAFT_SETTINGS} if drafted else {},
+    )
+
+
+def own_loop_of(strategy: Strategy, config: Any) -> OwnLoop | None:
+    """Return the loop to bring along for a strategy and its config, None when there is no need."""
+    if strategy.moved_to:
+        return OwnLoop(strategy.loop, f"transformers moved it to {strategy.moved_to}")
+    return strategy.own_loop(config)
+
+
+def _config(strategy: Strategy, trace: Trace) -> Any:
+    values = {name: value for name, value in trace.config.items() if value is not None}
+    for name, value in values.items():
+        if isinstance(value, str) and value.startswith("<callable "):
+            raise ExportError(f"{name} was a Python function, which a trace cannot hold.")
+    try:
+        return build(strategy.config, values, strategy.name)
+    except EngineError as error:
+        raise ExportError(f"The run's parameters do not fit {strategy.name}: {error}") from None
+
+
+def _values(strategy: Strategy, config: Any, own: OwnLoop | None) -> dict[str, Any]:
+    """Return what the GenerationConfig says beyond transformers' own defaults."""
+    from transformers import GenerationConfig
+
+    defaults = GenerationConfig._get_default_generation_params()
+    select = strategy.generate_kwargs(config)
+    values = {
+        name: value
+        for name, value in config_values(config).items()
+        if name in ("max_new_tokens", "top_k") or (defaults.get(name) or False) != value
+    }
+    values |= {name: _plain(value) for name, value in select.items()}
+    values.pop("eos_token_id", None)  # the code says it apart, from the trace
+    if own is None:
+        # Fields of modes that left transformers would send generate() to the hub.
+        values = {n: v for n, v in values.items() if n not in ("dola_layers", "penalty_alpha")}
+    return values
+
+
+def _plain(value: Any) -> Any:
+    """Return a plain value as it is, an object of transformers as what builds it."""
+    if isinstance(value, (*_PLAIN, list, tuple, dict)):
+        return value
+    for kind in type(value).__mro__:
+        if kind.__module__.startswith("transformers."):
+            return Built(kind.__name__, value.to_dict())
+    raise ExportError(f"A value of type {type(value).__name__} cannot be written as code.")
+
+
+def _loop_values(own: OwnLoop, config: Any) -> dict[str, Any]:
+    """Return the loop's keyword arguments that the config holds, and those declared with it."""
+    known = as_dict(config)
+    kinds = inspect.signature(own.loop).parameters.values()
+    wanted = [p.name for p in kinds if p.kind is p.KEYWORD_ONLY and p.name not in _GIVEN_BY_LOOP]
+    return {name: known[name] for name in wanted if name in known} | dict(own.extra)
+
+
+def _source(info: ModelInfo) -> Source:
+    if info.dtype not in _DTYPES:
+        raise ExportError(f"The model's dtype {info.dtype[:40]!r} is not one the code can ask for.")
+    entry = CATALOGUE.get(info.id)
+    embedded = entry is not None and entry.embedded
+    if embedded:
+        return Source(info, f"assets/models/{info.id}", True)
+    if info.id.startswith("/") or re.fullmatch(r"[\w.-]+/[\w.-]+", info.id, re.ASCII):
+        return Source(info, info.id, False)
+    raise ExportError(
+        f"The model {info.id[:60]!r} has no place to load it from: it was given as an object."
+    )

@@ -1,0 +1,244 @@
+"""The Python code of a run: transformers alone, or with the folder that holds its loop."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from engine import generation
+from engine.export.folder import digest, folder_files
+from engine.export.plan import Built, Plan, Source
+
+MARK = "token_ids "
+"""What stands before the list of ids in a line that the code prints, one line a sequence."""
+
+
+def cells(plan: Plan) -> list[tuple[str, str]]:
+    """Return the code as sections of (title, code) in order; joined they are the script."""
+    parts = [("Imports and the run's constants", _head(plan))]
+    if plan.own:
+        parts.append(("The loop in the folder beside this file, unchanged", _pin(plan)))
+    parts.append(("The model", _models(plan)))
+    parts.append(("The parameters", _config(plan)))
+    parts.append(("The run", _run(plan)))
+    return parts
+
+
+def script(plan: Plan) -> str:
+    """Return the script: it prints one line ``token_ids [...]`` a sequence, then its text."""
+    body = "\n\n".join(f"# {title}\n{code}" for title, code in cells(plan))
+    return f'"""{summary(plan)}"""\n\n{body}\n'
+
+
+def summary(plan: Plan) -> str:
+    """Return what the code is, in sentences."""
+    trace = plan.trace
+    versions = ", ".join(f"{name} {version}" for name, version in sorted(trace.versions.items()))
+    how = (
+        f"The folder {plan.folder_name} beside this file holds the loop: {plan.own.why}."
+        if plan.own
+        else "transformers' own generate() gives the same tokens."
+    )
+    lines = [
+        f"{plan.strategy.title} with seed {trace.seed}, recorded by the Decoding Playground.",
+        "",
+        how,
+        f"Recorded with {_comment(versions)}; other versions may give other tokens.",
+    ]
+    if plan.model.embedded:
+        lines.append("Run it in the playground's repository, or set MODEL to your copy's folder.")
+    return "\n".join(lines)
+
+
+def _comment(text: str) -> str:
+    """Return text that may stand in a docstring or a comment whatever it holds."""
+    return "".join(c for c in text if c.isprintable()).replace("\\", "/").replace('"', "'")
+
+
+def _head(plan: Plan) -> str:
+    names = ["GenerationConfig", _auto(plan), *_built_names(plan)]
+    if _has_tokenizer(plan):
+        names.append("AutoTokenizer")
+    if plan.config.stop_strings:
+        names.append("StopStringCriteria")
+    if plan.model.info.is_encoder_decoder:
+        names += ["DynamicCache", "EncoderDecoderCache"]
+    standard = ["import hashlib", "from pathlib import Path", ""] if plan.own else []
+    lines = [
+        *standard,
+        "import torch",
+        f"from transformers import {', '.join(sorted(set(names)))}",
+        "",
+        f"MODEL = {_place(plan.model)}",
+        f"REVISION = {plan.model.info.revision!r}",
+    ]
+    if plan.assistant:
+        lines.append(f"ASSISTANT = {_place(plan.assistant)}")
+        lines.append(f"ASSISTANT_REVISION = {plan.assistant.info.revision!r}")
+    said = "  # what its tokenizer makes of PROMPT" if plan.trace.prompt is not None else ""
+    lines += [
+        f"DEVICE = {plan.model.info.device!r}",
+        f"SEED = {plan.trace.seed!r}",
+        f"PROMPT = {plan.trace.prompt!r}",
+        f"PROMPT_IDS = {list(plan.trace.prompt_ids)!r}{said}",
+        f"END = {list(plan.trace.eos_token_ids) or None!r}  # end-of-sequence ids",
+    ]
+    return "\n".join(lines)
+
+
+def _place(source: Source) -> str:
+    note = "  # a folder of the playground's repository" if source.embedded else ""
+    return f"{source.place!r}{note}"
+
+
+def _auto(plan: Plan) -> str:
+    many = plan.model.info.is_encoder_decoder
+    return "AutoModelForSeq2SeqLM" if many else "AutoModelForCausalLM"
+
+
+def _has_tokenizer(plan: Plan) -> bool:
+    """Whether the run's model had a tokenizer: a prompt of text is the sign of one."""
+    return plan.trace.prompt is not None or plan.needs_tokenizers or bool(plan.config.stop_strings)
+
+
+def _built_names(plan: Plan) -> list[str]:
+    return [value.name for value in plan.values.values() if isinstance(value, Built)]
+
+
+def _pin(plan: Plan) -> str:
+    return f'''here = Path(globals().get("__file__", "notebook")).resolve().parent
+FOLDER = here / {plan.folder_name!r}
+found = hashlib.sha256()
+for path in sorted((FOLDER / "custom_generate").glob("*.py")):
+    found.update(path.name.encode() + b"\\0" + path.read_bytes() + b"\\0")
+# The code below runs this folder, so it must be the one that was exported.
+expected = {digest(folder_files(plan))!r}
+assert found.hexdigest() == expected, "the folder was changed"'''
+
+
+def _models(plan: Plan) -> str:
+    dtype = plan.model.info.dtype
+    lines = [
+        "def load(place, revision):",
+        f"    model = {_auto(plan)}.from_pretrained(",
+        "        place,",
+        "        revision=revision,",
+        f"        dtype=torch.{dtype},",
+        '        attn_implementation="sdpa",',
+        "        use_safetensors=True,",
+        "    ).to(DEVICE).eval()",
+        "    # A repository's sampling defaults are not inherited, only its special token ids.",
+        '    names = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")',
+        "    old = model.generation_config",
+        "    model.generation_config = GenerationConfig(**{n: getattr(old, n, None) for n in names})",
+        "    return model",
+        "",
+        "",
+        "model = load(MODEL, REVISION)",
+    ]
+    if _has_tokenizer(plan):
+        lines.append("tokenizer = AutoTokenizer.from_pretrained(MODEL, revision=REVISION)")
+    if plan.assistant:
+        lines.append("assistant = load(ASSISTANT, ASSISTANT_REVISION)")
+    if plan.needs_tokenizers:
+        lines.append("assistant_tokenizer = AutoTokenizer.from_pretrained(")
+        lines.append("    ASSISTANT, revision=ASSISTANT_REVISION")
+        lines.append(")")
+    if plan.draft_values and not plan.own:
+        owner = "assistant" if plan.assistant else "model"
+        lines.append("# transformers reads these from the drafting model's own configuration.")
+        lines += [f"{owner}.generation_config.{n} = {v!r}" for n, v in plan.draft_values.items()]
+    return "\n".join(lines)
+
+
+def _config(plan: Plan) -> str:
+    own = "model.generation_config.pad_token_id"
+    fields = [f"    {name}={_value(value)}," for name, value in plan.values.items()]
+    return "\n".join(
+        [
+            f"pad = {own}",
+            "if pad is None and END:",
+            "    pad = END[0]",
+            "config = GenerationConfig(",
+            *fields,
+            "    eos_token_id=END,",
+            "    pad_token_id=pad,",
+            "    use_cache=True,",
+            ")",
+        ]
+    )
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, Built):
+        inner = ", ".join(f"{name}={item!r}" for name, item in value.fields.items())
+        return f"{value.name}({inner})"
+    return repr(value)
+
+
+def _run(plan: Plan) -> str:
+    start = "1" if plan.model.info.is_encoder_decoder else "len(PROMPT_IDS)"
+    before, arguments = _arguments(plan)
+    lines = [
+        *before,
+        "prompt = torch.tensor([PROMPT_IDS], device=DEVICE)",
+        *([] if plan.own else ["torch.manual_seed(SEED)"]),
+        "out = model.generate(",
+        "    prompt,",
+        "    attention_mask=torch.ones_like(prompt),",
+        "    generation_config=config,",
+        *(f"    {argument}," for argument in arguments),
+        ")",
+        'rows = getattr(out, "sequences", out).tolist()',
+        'lengths = getattr(out, "lengths", None)',
+        "for number, row in enumerate(rows):",
+        f"    new = row[{start}:]",
+        "    if lengths is not None:",
+        "        new = new[: lengths[number]]",
+        "    else:  # what follows the end of a text is padding",
+        "        ends = (i + 1 for i, token in enumerate(new) if token in (END or []))",
+        "        new = new[: next(ends, len(new))]",
+        f'    print("{MARK.strip()}", new)',
+    ]
+    if _has_tokenizer(plan):
+        lines.append("    print(tokenizer.decode(new))")
+    return "\n".join(lines)
+
+
+def _arguments(plan: Plan) -> tuple[list[str], list[str]]:
+    """Return code that comes before the call, and the call's further arguments."""
+    config, before, arguments = plan.config, [], []
+    if plan.assistant:
+        arguments.append("assistant_model=assistant")
+    if plan.needs_tokenizers:
+        arguments += ["tokenizer=tokenizer", "assistant_tokenizer=assistant_tokenizer"]
+    if config.stop_strings:
+        words = list(config.stop_strings)
+        criterion = f"StopStringCriteria(stop_strings={words!r}, tokenizer=tokenizer)"
+        arguments.append(f"stopping_criteria=[{criterion}]")
+    if config.negative_prompt_ids:
+        rows = max(plan.values.get("num_beams", 1) or 1, config.num_return_sequences)
+        ids = list(config.negative_prompt_ids)
+        negative = f"torch.tensor([{ids!r}], device=DEVICE).expand({rows}, -1)"
+        arguments.append(f"negative_prompt_ids={negative}")
+    if config.prefix_allowed_tokens_fn is not None:
+        start = "1" if plan.model.info.is_encoder_decoder else "len(PROMPT_IDS)"
+        before += [_allowed_source(), ""]
+        what = (
+            f"{config.prefix_allowed_tokens_fn!r}, {start}, END or (), {plan.model.info.vocab_size}"
+        )
+        arguments.append(f"prefix_allowed_tokens_fn=allowed_continuations({what})")
+    if plan.model.info.is_encoder_decoder:
+        # generate() would size the cache by the encoder's depth, which may be the smaller one.
+        cache = "EncoderDecoderCache(DynamicCache(), DynamicCache())"
+        arguments.append(f"past_key_values={cache}")
+    if plan.own:
+        arguments += ["custom_generate=str(FOLDER)", "trust_remote_code=True", "seed=SEED"]
+        arguments += [f"{name}={value!r}" for name, value in plan.loop_values.items()]
+    return before, arguments
+
+
+def _allowed_source() -> str:
+    """Return the source of the function that keeps to a list of continuations, bare of types."""
+    source = inspect.getsource(generation.allowed_continuations)
+    return "from typing import Any\n\n\n" + source.rstrip() + "\n"

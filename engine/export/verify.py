@@ -1,0 +1,144 @@
+"""Runs the exported code of a trace in a fresh process and compares the tokens."""
+
+from __future__ import annotations
+
+import ast
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.errors import BusyError, ExportError
+from engine.export.files import SCRIPT, export_files
+from engine.export.script import MARK
+from engine.settings import SETTINGS
+from engine.trace import Trace
+
+ROOT = Path(__file__).resolve().parents[2]
+_POLL_S = 0.1
+_ONE = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came out of running the exported code."""
+
+    equal: bool
+    seconds: float
+    message: str
+    """One sentence for a reader."""
+    printed: tuple[tuple[int, ...], ...] = ()
+
+
+def verify(trace: Trace, cancelled: Callable[[], bool] = lambda: False) -> Verdict:
+    """Run the exported script in a process of its own and compare its tokens with the trace.
+
+    Args:
+        trace: the run; its steps are not needed.
+        cancelled: asked ten times a second.
+
+    Raises:
+        ExportError: the run cannot be written as code, or was stopped before its end.
+        BusyError: another check is going on.
+    """
+    _refuse_unfinished(trace)
+    files = export_files(trace)
+    if not _ONE.acquire(blocking=False):
+        raise BusyError("Another check is running; try again in a moment.")
+    try:
+        with tempfile.TemporaryDirectory(prefix="export-") as place:
+            for path, text in files.items():
+                target = Path(place) / path
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_text(text)
+            started = time.perf_counter()
+            code, said, failed = _run(Path(place), cancelled)
+            seconds = round(time.perf_counter() - started, 1)
+    finally:
+        _ONE.release()
+    if code != 0:
+        return Verdict(False, seconds, f"The code stopped with an error: {_last_line(failed)}")
+    return compare(trace, printed_ids(said), seconds)
+
+
+def compare(trace: Trace, printed: list[list[int]], seconds: float) -> Verdict:
+    """Return the verdict on what the code printed."""
+    wanted = [list(output.token_ids) for output in trace.outputs]
+    rows = tuple(tuple(row) for row in printed)
+    if printed == wanted:
+        count = sum(map(len, wanted))
+        sequences = f" in {len(wanted)} sequences" if len(wanted) > 1 else ""
+        return Verdict(True, seconds, f"All {count} tokens{sequences} are equal.", rows)
+    if len(printed) != len(wanted):
+        message = f"The code printed {len(printed)} sequences, the run has {len(wanted)}."
+        return Verdict(False, seconds, message, rows)
+    which = next(
+        i for i, pair in enumerate(zip(wanted, printed, strict=True)) if pair[0] != pair[1]
+    )
+    ours, theirs = wanted[which], printed[which]
+    at = next((i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), None)
+    at = min(len(ours), len(theirs)) if at is None else at
+    name = f"Sequence {which + 1} differs" if len(wanted) > 1 else "They differ"
+    ended = "the end" if at >= len(theirs) else f"id {theirs[at]}"
+    own = "the end" if at >= len(ours) else f"id {ours[at]}"
+    message = f"{name} from token {at + 1} on: the run has {own}, the code {ended}."
+    return Verdict(False, seconds, message, rows)
+
+
+def printed_ids(said: str) -> list[list[int]]:
+    """Return the lists of ids in what the code printed."""
+    lines = [line for line in said.splitlines() if line.startswith(MARK + "[")]
+    return [list(ast.literal_eval(line.removeprefix(MARK))) for line in lines]
+
+
+def _refuse_unfinished(trace: Trace) -> None:
+    if not trace.outputs:
+        raise ExportError("The run has no output to compare with.")
+    if any(output.finish_reason in ("cancelled", "error") for output in trace.outputs):
+        raise ExportError("The run was stopped before its end, so there is nothing to compare.")
+    if SETTINGS.public and any(
+        info is not None and info.id.startswith("/") for info in (trace.model, trace.assistant)
+    ):
+        raise ExportError("Folders are not read here, so this run cannot be checked.")
+
+
+def _run(place: Path, cancelled: Callable[[], bool]) -> tuple[int, str, str]:
+    """Run the script; return its exit status, standard output and standard error."""
+    home = place / "modules"
+    environ = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_MODULES_CACHE": str(home)}
+    environ |= {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    with (place / "out.txt").open("w+") as out, (place / "err.txt").open("w+") as err:
+        process = subprocess.Popen(
+            # -I: neither this project nor the user's folders are importable.
+            [sys.executable, "-I", str(place / SCRIPT)],
+            cwd=ROOT,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            start_new_session=True,
+        )
+        deadline = time.monotonic() + SETTINGS.max_runtime_s
+        try:
+            while process.poll() is None:
+                if cancelled() or time.monotonic() > deadline:
+                    raise ExportError("The check was stopped before the code had ended.")
+                time.sleep(_POLL_S)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        out.seek(0)
+        err.seek(0)
+        return process.returncode, out.read(), err.read()
+
+
+def _last_line(text: str) -> str:
+    lines = [line for line in text.strip().splitlines() if line.strip()]
+    return lines[-1][:200] if lines else "it printed nothing."

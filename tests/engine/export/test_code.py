@@ -1,0 +1,139 @@
+"""Exported code, run in a fresh process without this project, prints the recorded tokens."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine import DecodeRequest, decode, load
+from engine.events import Finished
+from engine.export.files import export_files
+from engine.export.verify import printed_ids
+from engine.models import LoadedModel
+from engine.strategies import STRATEGIES
+from tests.tiny import fresh_model
+
+ROOT = Path(__file__).parents[3]
+PROMPT = [5, 9, 11, 4, 5, 9, 11]
+HARD_TEXT = 'Quotes " and \' and """ and \\ and \n a new line {braces} <b>'
+# One run for every strategy with its defaults, then what each can be asked for beyond them.
+CASES = [(name, {}) for name in STRATEGIES] + [
+    (
+        "greedy",
+        {"repetition_penalty": 1.3, "bad_words_ids": [[9, 11], [4]], "no_repeat_ngram_size": 3},
+    ),
+    ("greedy", {"prefix_allowed_tokens_fn": [[7, 8, 9], [7, 20]]}),
+    ("sampling", {"temperature": 1.7, "top_k": 0, "top_p": 0.9, "num_return_sequences": 3}),
+    ("sampling", {"guidance_scale": 1.5, "negative_prompt_ids": [8, 30], "min_p": 0.02}),
+    ("sampling", {"eos_token_id": [10, 56], "sequence_bias": [[[10], -2.0]], "typical_p": 0.8}),
+    ("beam_search", {"num_beams": 3, "num_return_sequences": 2, "length_penalty": 2.0}),
+    ("beam_search", {"num_beams": 4, "force_words_ids": [[[40, 41], [33]], [21]]}),
+    ("beam_sampling", {"num_beams": 3, "temperature": 1.5, "top_k": 0}),
+    ("diverse_beam_search", {"num_beams": 4, "num_beam_groups": 4, "num_return_sequences": 4}),
+    ("contrastive_search", {"penalty_alpha": 0.4, "top_k": 6, "repetition_penalty": 1.1}),
+    ("dola", {"dola_layers": [1, 3], "do_sample": True, "num_return_sequences": 2}),
+    (
+        "speculative",
+        {"do_sample": True, "top_k": 0, "suppress_tokens": [0], "num_assistant_tokens": 4},
+    ),
+    ("prompt_lookup", {"do_sample": True, "temperature": 0.4, "max_matching_ngram_size": 3}),
+    ("early_exit", {"assistant_early_exit": 3, "do_sample": True, "suppress_tokens": [0]}),
+    ("universal_assisted", {"do_sample": True, "top_k": 0, "num_assistant_tokens": 4}),
+    ("universal_assisted", {"stop_strings": ["little"]}),
+    ("watermark", {"scheme": "synthid", "top_k": 0}),
+    ("watermark", {"seeding_scheme": "selfhash", "do_sample": False}),
+]
+CASES = [(name, params) for name, params in CASES if name in STRATEGIES]
+RUNNER = """
+import contextlib, io, json, pathlib, runpy, sys, traceback
+class Closed:  # the project itself must not be needed
+    def find_spec(self, name, path=None, target=None):
+        if name.split('.')[0] in ('engine', 'visualizers', 'playground', 'gradio'):
+            raise ImportError(name + ' is closed here')
+sys.meta_path.insert(0, Closed())
+said = {}
+for path in sys.argv[1:]:
+    out = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(out):
+            runpy.run_path(path, run_name='__main__')
+        said[path] = out.getvalue()
+    except BaseException:
+        said[path] = traceback.format_exc()
+print(json.dumps(said))
+"""
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Tiny models as folders, loaded from nowhere else."""
+    place = tmp_path_factory.mktemp("models")
+    models = {}
+    for name in ("llama", "llama_draft", "t5"):
+        model = fresh_model(name)
+        model.save_pretrained(place / name)
+        models[name] = LoadedModel(model, None, str(place / name))
+    return models
+
+
+def record(folders, name, params, model="llama"):
+    """Decode and return the trace; drafting across tokenizers needs models that have one."""
+    params = {"max_new_tokens": 9, **params}
+    if STRATEGIES[name].assistant == "any_tokenizer":
+        target, draft = load("storyteller"), load("foreign-draft")
+        request = DecodeRequest(name, target, "Once upon a", params=params, assistant=draft, seed=7)
+    else:
+        target, draft = folders[model], folders["llama_draft"]
+        request = DecodeRequest(
+            name, target, input_ids=PROMPT, params=params, assistant=draft, seed=7
+        )
+    last = list(decode(request))[-1]
+    assert isinstance(last, Finished), last.error
+    return last.trace
+
+
+def write(trace, folder):
+    """Write the export of a run; return its script."""
+    folder.mkdir()
+    for path, text in export_files(trace).items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+    return folder / "run.py"
+
+
+@pytest.fixture(scope="module")
+def runs(folders, tmp_path_factory):
+    """Record every case, then run all exported scripts in one fresh process."""
+    place = tmp_path_factory.mktemp("exports")
+    traces = [record(folders, name, params) for name, params in CASES]
+    traces.append(record(folders, "sampling", {}, model="t5"))
+    traces.append(record(folders, "beam_search", {}, model="t5"))
+    scripts = [write(trace, place / str(i)) for i, trace in enumerate(traces)]
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", RUNNER, *map(str, scripts)],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "HF_HUB_OFFLINE": "1",
+            "HF_MODULES_CACHE": str(place / "modules"),
+            "HF_HOME": str(place / "home"),
+            "OMP_NUM_THREADS": "1",
+        },
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    said = json.loads(done.stdout.splitlines()[-1])
+    return [(t, s, said[str(s)]) for t, s in zip(traces, scripts, strict=True)]
+
+
+@pytest.mark.parametrize("number", range(len(CASES) + 2))
+def test_the_script_prints_the_recorded_tokens(runs, number):
+    trace, _, said = runs[number]
+    assert printed_ids(said) == [list(output.token_ids) for output in trace.outputs], said
