@@ -23,6 +23,24 @@ from playground.tab import QUEUE, Tab, build_tab
 from playground.watermark_bench import build_watermark_bench
 from playground.web import middleware
 
+FAMILIES = {
+    "basic": "Basics",
+    "search": "Search",
+    "contrast": "Contrast",
+    "drafting": "Drafting",
+    "watermark": "Watermark",
+}
+"""Strategies are grouped: a dozen tabs in one row would hide half of them in a menu."""
+# A tab that was never open is drawn when it is selected; its button comes a moment later.
+_PRESS_RUN = """(name) => {
+  let tries = 0;
+  const press = () => {
+    const run = document.getElementById(name + '-run');
+    if (run && run.offsetParent) run.click();
+    else if (++tries < 100) setTimeout(press, 50);
+  };
+  if (name) setTimeout(press, 50);
+}"""
 ASSETS = Path(__file__).resolve().parents[1] / "assets" / "components"
 PLOTLY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 
@@ -50,12 +68,19 @@ def build_app() -> gr.Blocks:
             api_visibility="private",
             show_progress="hidden",
         )
-        with gr.Tabs() as tabs:
-            built = [build_tab(strategy, bus) for strategy in STRATEGIES.values()]
-            build_watermark_bench(QUEUE)
+        built: list[Tab] = []
+        inner: dict[str, Any] = {}
+        with gr.Tabs() as outer:
+            for family, title in FAMILIES.items():
+                with gr.Tab(title, id=family, elem_id=f"family-{family}"), gr.Tabs() as tabs:
+                    inner[family] = tabs
+                    members = [s for s in STRATEGIES.values() if s.family == family]
+                    built += [build_tab(strategy, bus) for strategy in members]
+                    if family == "watermark":
+                        build_watermark_bench(QUEUE)
         for name in STRATEGIES:
             add_endpoint(name, QUEUE)
-        _restore_from_link(demo, tabs, built)
+        _restore_from_link(demo, outer, inner, built)
     return demo.queue(max_size=SETTINGS.max_waiting_runs, api_open=False)
 
 
@@ -63,25 +88,36 @@ def _resync(event: gr.EventData) -> str:
     return whole_state(str(event._data.get("run", ""))[:64])
 
 
-def _restore_from_link(demo: gr.Blocks, tabs: Any, built: list[Tab]) -> None:
+def _restore_from_link(
+    demo: gr.Blocks, outer: Any, inner: dict[str, Any], built: list[Tab]
+) -> None:
     """A copied link fills the controls of its strategy and runs it again."""
     started = gr.Textbox(visible=False)
 
     def restore(request: gr.Request) -> list[Any]:
         skip = [[gr.skip()] * len(tab.inputs) for tab in built]
+        pages = [gr.skip()] * (1 + len(inner))
         try:
             wanted = request_of(dict(request.query_params))
         except EngineError as error:
             gr.Warning(str(error))
             wanted = None
         if wanted is None:
-            return [gr.skip(), "", *(value for values in skip for value in values)]
+            return [*pages, "", *(value for values in skip for value in values)]
         for i, tab in enumerate(built):
             if tab.strategy.name == wanted.strategy:
                 skip[i] = tab.updates(wanted)
-        return [gr.Tabs(selected=wanted.strategy), wanted.strategy, *(v for vs in skip for v in vs)]
+        family = STRATEGIES[wanted.strategy].family
+        pages[0] = gr.Tabs(selected=family)
+        pages[1 + list(inner).index(family)] = gr.Tabs(selected=wanted.strategy)
+        return [*pages, wanted.strategy, *(v for vs in skip for v in vs)]
 
-    outputs = [tabs, started, *(control for tab in built for control in tab.inputs)]
+    outputs = [
+        outer,
+        *inner.values(),
+        started,
+        *(control for tab in built for control in tab.inputs),
+    ]
     demo.load(
         guarded(restore),
         None,
@@ -94,7 +130,7 @@ def _restore_from_link(demo: gr.Blocks, tabs: Any, built: list[Tab]) -> None:
         started,
         None,
         api_visibility="private",
-        js="(name) => { if (name) setTimeout(() => document.getElementById(name + '-run').click(), 50); }",
+        js=_PRESS_RUN,
     )
 
 

@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 
 from engine import trace_json
 from engine.rescoring import rescore
-from tests.browser.test_playground import finish
+from tests.browser.test_playground import finish, show
 
 SHOTS = os.environ.get("PLAYGROUND_SCREENSHOTS")
 RUN = "DP.runs.get(DP.runId('{0}'))"
@@ -78,7 +78,7 @@ def test_every_candidate_is_drawn_once_and_nothing_overlaps(open_page, strategy,
 
 def test_it_grows_while_the_search_runs(open_page):
     page = open_page("/")
-    page.get_by_role("tab", name="Beam search", exact=True).click()
+    show(page, "beam_search", "Beam search")
     for name, value in (("max_new_tokens", "60"), ("num_beams", "8")):
         page.locator(f"#beam_search-{name} input[type=number]").fill(value)
         page.locator(f"#beam_search-{name} input[type=number]").press("Tab")

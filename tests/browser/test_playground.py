@@ -8,7 +8,8 @@ import time
 import pytest
 from playwright.sync_api import expect
 
-from engine import trace_json
+from engine import STRATEGIES, trace_json
+from playground.app import FAMILIES
 
 TOKENS = "#{0}-stage .dp-tok[data-step]"
 
@@ -18,7 +19,10 @@ def tokens(page, strategy):
 
 
 def show(page, strategy, title):
-    page.get_by_role("tab", name=title, exact=True).click()
+    """Open a strategy's tab: its family's first."""
+    page.get_by_role("tab", name=FAMILIES[STRATEGIES[strategy].family], exact=True).first.click()
+    # A family and a strategy may share their name; the strategy's tab comes later.
+    page.get_by_role("tab", name=title, exact=True).last.click()
     expect(page.locator(f"#{strategy}-run")).to_be_visible()
 
 

@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 from engine import trace_json
 from engine.detect import detect_trace
-from tests.browser.test_playground import finish
+from tests.browser.test_playground import finish, show
 
 SHOTS = os.environ.get("PLAYGROUND_SCREENSHOTS")
 RUN = "DP.runs.get(DP.runId('watermark'))"
@@ -86,6 +86,7 @@ def test_two_sequences_a_telephone_and_the_dark(open_page):
 
 def test_the_bench_judges_as_words_are_replaced(open_page):
     page = open_page("/")
+    show(page, "watermark", "Watermark")
     page.get_by_role("tab", name="Watermark bench", exact=True).click()
     page.locator("#wb-bias input[type=number]").fill("5")
     page.locator("#wb-bias input[type=number]").press("Tab")
