@@ -1,0 +1,185 @@
+"""generation_config.json: what is saved is read back, and a file never says more than it may."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from transformers import GenerationConfig
+
+from engine import generation_config_io as io
+from engine.errors import EngineError
+from engine.params import build
+from engine.strategies import STRATEGIES
+
+PRESETS = [(s.name, p.params) for s in STRATEGIES.values() for p in s.presets]
+
+
+@pytest.mark.parametrize("number", range(len(PRESETS)))
+def test_every_preset_is_saved_and_read_back(number):
+    name, params = PRESETS[number]
+    config = STRATEGIES[name].config
+    text = io.write(name, params)
+    for again in (io.read(text, name), io.read(text.encode())):
+        assert again.strategy == name
+        assert not again.left_out
+        assert build(config, again.params, name) == build(config, params, name)
+
+
+def test_transformers_reads_what_is_saved(tmp_path):
+    params = {
+        "temperature": 0.7,
+        "top_p": 0.9,
+        "sequence_bias": [[[3, 4], 1.0]],
+        "max_new_tokens": 9,
+    }
+    (tmp_path / "generation_config.json").write_text(io.write("sampling", params))
+    loaded = GenerationConfig.from_pretrained(tmp_path)
+    assert (loaded.temperature, loaded.top_p, loaded.do_sample) == (0.7, 0.9, True)
+    assert loaded.sequence_bias == [[[3, 4], 1.0]]
+    marked = tmp_path / "marked"
+    marked.mkdir()
+    (marked / "generation_config.json").write_text(io.write("watermark", {"bias": 3.0}))
+    assert GenerationConfig.from_pretrained(marked).watermarking_config.bias == 3.0
+
+
+def test_words_that_are_no_ids_yet_are_kept():
+    params = {
+        "num_beams": 3,
+        "force_words_ids": [" dragon", [[7], [8]]],
+        "bad_words_ids": ["x", [4]],
+    }
+    text = io.write("beam_search", params)
+    assert "force_words_ids" not in {k: v for k, v in json.loads(text).items() if k != io.BLOCK}
+    again = io.read(text, "beam_search").params
+    assert again["force_words_ids"][0] == " dragon"
+
+
+def test_the_strategy_follows_from_a_file_of_transformers():
+    files = {
+        "greedy": {"repetition_penalty": 1.2},
+        "sampling": {"do_sample": True, "temperature": 0.6, "top_p": 0.9, "eos_token_id": [2, 3]},
+        "beam_search": {"num_beams": 4},
+        "beam_sampling": {"num_beams": 4, "do_sample": True},
+        "diverse_beam_search": {"num_beams": 4, "num_beam_groups": 2, "diversity_penalty": 0.5},
+        "contrastive_search": {"penalty_alpha": 0.6, "top_k": 4},
+        "dola": {"dola_layers": "low"},
+        "prompt_lookup": {"prompt_lookup_num_tokens": 5},
+        "early_exit": {"assistant_early_exit": 2},
+        "watermark": {"do_sample": True, "watermarking_config": {"bias": 4.0}},
+    }
+    for name, fields in files.items():
+        found = io.read(json.dumps(fields))
+        assert found.strategy == name
+        for field in set(fields) & set(found.params):
+            assert json.loads(json.dumps(found.params[field])) == fields[field]
+    assert io.read(json.dumps(files["watermark"])).params["bias"] == 4.0
+
+
+def test_what_belongs_to_the_model_or_has_no_effect_is_left_out_aloud():
+    fields = {"bos_token_id": 0, "pad_token_id": 0, "temperature": 0.6, "transformers_version": "9"}
+    found = io.read(json.dumps(fields), "greedy")
+    assert not found.params
+    assert [sentence.split()[0] for sentence in found.left_out] == [
+        "bos_token_id",
+        "pad_token_id",
+        "temperature",
+    ]
+
+
+REFUSED = [
+    (b"", "empty"),
+    (b"[]", "JSON object"),
+    (b"null", "JSON object"),
+    (b'"top_k"', "JSON object"),
+    (b"{", "not valid JSON"),
+    (b"\xef\xbb\xbf{}", "not valid JSON"),
+    (b"\xff{}", "not UTF-8"),
+    (b'{"temperature": NaN}', "NaN"),
+    (b'{"max_new_tokens": Infinity}', "Infinity"),
+    (b'{"temperature": 1e999}', "not finite"),
+    (b'{"top_k": 1, "top_k": 2}', "occurs twice"),
+    (b'{"top_k": ' + b"9" * 5000 + b"}", "too many digits"),
+    (b'{"a": ' + b"[" * 90_000, "nests deeper"),
+    (b" " * 200_000, "larger than"),
+    (b"\x1f\x8bxx", "not valid gzip"),
+    ({"custom_generate": "evil/repo"}, "custom_generate"),
+    ({"trust_remote_code": True}, "trust_remote_code"),
+    ({"auto_map": {}}, "auto_map"),
+    ({"__class__": "x"}, "__class__"),
+    ({"__proto__": {}}, "__proto__"),
+    ({"validate": 1}, "'validate'"),
+    ({"to_dict": None, "update": 5}, "'update'"),
+    ({"temprature": 0.5}, "did you mean temperature"),
+    ({"temperature": 0.0}, "temperature"),
+    ({"temperature": "0.5"}, "temperature"),
+    ({"temperature": True}, "temperature"),
+    ({"top_p": 1.5}, "top_p"),
+    ({"top_k": -1}, "top_k"),
+    ({"top_k": 1.5}, "top_k"),
+    ({"max_new_tokens": 10**9}, "max_new_tokens"),
+    ({"max_new_tokens": None}, None),
+    ({"num_beams": 100_000}, "num_beams"),
+    ({"num_beams": 4}, "one for beam_sampling"),
+    ({"num_return_sequences": 0}, "num_return_sequences"),
+    ({"eos_token_id": -1}, "eos_token_id"),
+    ({"eos_token_id": [1.5]}, "eos_token_id"),
+    ({"bad_words_ids": [[]]}, "bad_words_ids"),
+    ({"sequence_bias": [[[5], None]]}, "sequence_bias"),
+    ({"suppress_tokens": ["a"]}, "suppress_tokens"),
+    ({"cache_implementation": "paged"}, "cache_implementation"),
+    ({"compile_config": {}}, "compile_config"),
+    ({"max_length": 50}, "max_length"),
+    ({"constraints": ["x"]}, "constraints"),
+    ({"watermarking_config": {"bias": 2}}, "one for watermark"),
+    ({"min_new_tokens": 9, "max_new_tokens": 3}, "min_new_tokens"),
+    ({"decoding_playground": []}, "decoding_playground"),
+    ({"decoding_playground": {"strategy": "greedy"}}, "saved for greedy"),
+    ({"decoding_playground": {"strategy": 5}}, "decoding_playground"),
+    ({"decoding_playground": {"strategy": "sampling", "params": []}}, "params"),
+    ({"decoding_playground": {"strategy": "sampling", "params": {"evil": 1}}}, "evil"),
+    ({"decoding_playground": {"strategy": "sampling", "code": "x"}}, "decoding_playground"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(REFUSED)))
+def test_a_malformed_file_is_refused_with_one_sentence(number):
+    given, said = REFUSED[number]
+    data = given if isinstance(given, bytes) else json.dumps({"do_sample": True, **given}).encode()
+    if said is None:
+        assert io.read(data, "sampling").params == {}
+        return
+    with pytest.raises(EngineError) as caught:
+        io.read(data, "sampling")
+    sentence = str(caught.value)
+    assert said in sentence
+    assert "\n" not in sentence
+    assert len(sentence) < 400
+
+
+def test_other_strategies_refuse_by_name():
+    for name, fields, said in (
+        ("greedy", {"do_sample": True}, "one for sampling"),
+        ("watermark", {"watermarking_config": {"evil": 1}}, "evil"),
+        ("watermark", {"watermarking_config": 3}, "object"),
+        ("watermark", {"watermarking_config": {"greenlist_ratio": 2}}, "greenlist_ratio"),
+        ("no such", {}, "no strategy"),
+    ):
+        with pytest.raises(EngineError, match=said):
+            io.read(json.dumps(fields), name)
+    with pytest.raises(EngineError, match="temperature"):
+        io.write("sampling", {"temperature": -1})
+
+
+def test_a_models_own_defaults_are_shown_and_not_used(tmp_path):
+    assert io.model_defaults("storyteller") == {}
+    assert io.model_defaults("someone/unknown") == {}
+    assert io.model_defaults("not a name") == {}
+    fields = {"temperature": 0.6, "top_p": 0.9, "do_sample": True, "eos_token_id": 2}
+    (tmp_path / "generation_config.json").write_text(json.dumps(fields))
+    shown = io.model_defaults(str(tmp_path))
+    assert shown == {"temperature": 0.6, "top_p": 0.9, "do_sample": True}
+    assert io.read(json.dumps(shown), "sampling").params == {"temperature": 0.6, "top_p": 0.9}
+    (tmp_path / "generation_config.json").write_text("{")
+    with pytest.raises(EngineError, match="not valid JSON"):
+        io.model_defaults(str(tmp_path))
