@@ -80,10 +80,11 @@ _ENTRIES = (
     Entry(
         "HuggingFaceTB/SmolLM2-135M",
         "SmolLM2 135M",
-        "general English",
+        "general English; drafts for SmolLM2 360M",
         "135 M",
         "Apache-2.0",
         "target",
+        fits=("HuggingFaceTB/SmolLM2-360M",),
     ),
     Entry(
         "HuggingFaceTB/SmolLM2-360M",
@@ -111,3 +112,19 @@ _ENTRIES = (
 )
 
 CATALOGUE: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
+
+
+def drafts_for(target: str, tokenizer: str) -> list[Entry]:
+    """Return the models that can draft for a target, the best fitting first.
+
+    Args:
+        target: name of the target; one that is not in the catalogue has no known draft.
+        tokenizer: same_tokenizer (the draft must share it), any_tokenizer or none.
+    """
+    others = [e for e in CATALOGUE.values() if e.available and e.name != target]
+    if tokenizer == "same_tokenizer":
+        return [e for e in others if target in e.fits]
+    if tokenizer == "any_tokenizer":
+        small = [e for e in others if e.role in ("foreign", "draft") or e.fits]
+        return sorted(small, key=lambda e: (not e.embedded, e.role != "foreign"))
+    return []

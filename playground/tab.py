@@ -9,7 +9,7 @@ from typing import Any
 
 import gradio as gr
 
-from engine.catalogue import CATALOGUE
+from engine.catalogue import CATALOGUE, drafts_for
 from engine.errors import EngineError
 from engine.params import defaults_of, params_of
 from engine.request import DecodeRequest
@@ -132,16 +132,19 @@ def _models(strategy: Strategy) -> list[tuple[str, str]]:
 
 
 def _assistant(strategy: Strategy) -> Any:
-    roles = {"none": (), "same_tokenizer": ("draft",), "any_tokenizer": ("foreign", "draft")}
-    entries = [e for e in CATALOGUE.values() if e.role in roles[strategy.assistant] and e.available]
     return raw.Dropdown(
-        [(f"{e.title} · {e.parameters}", e.name) for e in entries],
+        _drafts(strategy, strategy.default_model),
         label="Draft model",
         value=strategy.default_assistant,
         visible=strategy.assistant != "none",
         allow_custom_value=True,
         elem_id=f"{strategy.name}-assistant",
     )
+
+
+def _drafts(strategy: Strategy, target: Any) -> list[tuple[str, str]]:
+    entries = drafts_for(target if isinstance(target, str) else "", strategy.assistant)
+    return [(f"{e.title} · {e.parameters} · {e.licence}", e.name) for e in entries]
 
 
 def _widgets(strategy: Strategy) -> dict[str, Any]:
@@ -180,6 +183,16 @@ def _stage(strategy: Strategy) -> None:
     )
 
 
+def _fitting(strategy: Strategy) -> Any:
+    """Return the handler that offers the drafts of a newly chosen target."""
+
+    def offer(target: Any) -> Any:
+        choices = _drafts(strategy, target)
+        return gr.Dropdown(choices=choices, value=choices[0][1] if choices else None)
+
+    return offer
+
+
 def _wire(tab: Tab, bus: Any, stop: Any, slot: Any, presets: list[Any]) -> None:
     def start(*values: Any) -> Iterator[str]:
         try:
@@ -188,6 +201,10 @@ def _wire(tab: Tab, bus: Any, stop: Any, slot: Any, presets: list[Any]) -> None:
             raise gr.Error(str(error), print_exception=False) from None
         yield from stream(request)
 
+    if tab.strategy.assistant != "none":
+        tab.model.input(
+            guarded(_fitting(tab.strategy)), tab.model, tab.assistant, api_visibility="private"
+        )
     options = {
         "inputs": tab.inputs,
         "outputs": bus,

@@ -8,6 +8,7 @@ import gradio as gr
 import pytest
 
 from engine import DecodeRequest
+from engine.catalogue import CATALOGUE, drafts_for
 from engine.errors import ParameterError
 from engine.params import defaults_of, params_of
 from engine.strategies import STRATEGIES
@@ -95,3 +96,16 @@ def test_the_guard_turns_everything_into_one_sentence(error):
         guarded(handler)()
     assert "secret" not in str(caught.value)
     assert sentence(ParameterError("a", 1, "it must be 2")) == "a = 1 is not allowed: it must be 2."
+
+
+def test_a_draft_is_offered_only_with_a_target_it_fits():
+    names = lambda target, kind: [e.name for e in drafts_for(target, kind)]  # noqa: E731
+    assert names("storyteller", "same_tokenizer") == ["storyteller-draft"]
+    assert names("HuggingFaceTB/SmolLM2-360M", "same_tokenizer") == ["HuggingFaceTB/SmolLM2-135M"]
+    assert names("distilbert/distilgpt2", "same_tokenizer") == []
+    assert names("storyteller", "none") == []
+    universal = names("storyteller", "any_tokenizer")
+    assert universal[0] == "foreign-draft"
+    assert "storyteller" not in universal
+    for entry in CATALOGUE.values():
+        assert all(target in CATALOGUE for target in entry.fits)
