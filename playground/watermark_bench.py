@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from html import escape
 from typing import Any
 
@@ -10,19 +11,20 @@ import gradio as gr
 
 from engine.catalogue import CATALOGUE
 from engine.decoding import decode
-from engine.detect import Detection, detect_text, detect_trace, watermark_config
+from engine.detect import detect_text, watermark_config
 from engine.errors import EngineError
-from engine.events import Failed, Finished
+from engine.events import Failed, Finished, TextDelta
 from engine.models import load
 from engine.request import DecodeRequest
+from engine.strategies.watermark import MAX_KEY, STORY
 from engine.trace import Trace
 from playground import raw
 from playground.guard import guarded, sentence
+from playground.watermark_view import detection_html, pair_html
+from playground.zerogpu import on_gpu
 
-WRONG = 1
-"""Added to the key for the control: any other key must find nothing."""
-_PROMPT = "Once upon a time, there was a little girl named Lily. She"
-_WIDE, _HIGH, _LEFT, _FOOT = 640, 170, 40, 26
+_INTERVAL_S = 0.3
+_TITLES = ("With the mark", "Without it, same seed")
 
 
 def build_watermark_bench(queue: str) -> None:
@@ -35,43 +37,32 @@ def build_watermark_bench(queue: str) -> None:
         )
         with gr.Row(equal_height=False, elem_classes="dp-columns"):
             with gr.Column(min_width=0, elem_classes="dp-ask"):
-                prompt = raw.Textbox(_PROMPT, label="Prompt", lines=2, elem_id="wb-prompt")
-                write = gr.Button("Write both texts", variant="primary", elem_id="wb-write")
+                prompt = raw.Textbox(STORY, label="Prompt", lines=2, elem_id="wb-prompt")
+                with gr.Row():
+                    write = gr.Button("Write both", variant="primary", elem_id="wb-write")
+                    stop = gr.Button("Stop", elem_id="wb-stop")
             with gr.Column(min_width=0, elem_classes="dp-right"):
-                pair = gr.HTML("", elem_id="wb-pair", apply_default_css=False)
                 text = raw.Textbox(
-                    label="Text to judge, without its prompt", lines=6, elem_id="wb-text"
+                    label="Text to judge: written below, pasted or edited",
+                    placeholder="Paste a text; it is judged as you type.",
+                    lines=5,
+                    elem_id="wb-text",
                 )
-                judged = gr.HTML("", elem_id="wb-judged", apply_default_css=False)
+                judged = gr.HTML(_NOTHING, elem_id="wb-judged", apply_default_css=False)
+                pair = gr.HTML(_NO_PAIR, elem_id="wb-pair", apply_default_css=False)
             with gr.Column(min_width=0, elem_classes="dp-settings"):
                 settings = _settings()
-        model, seed, tokens, *others = settings.values()
-        names = list(settings)[3:]
+    _wire(queue, settings, prompt, write, stop, text, judged, pair)
 
-        def compare(*values: Any) -> Iterator[tuple[Any, Any, Any]]:
-            yield from _write_both(names, *values)
 
-        def again(body: str, model_name: Any, *values: Any) -> str:
-            return judge_text(body, model_name, dict(zip(names, values, strict=True)))
-
-        write.click(
-            compare,
-            [prompt, model, seed, tokens, *others],
-            [pair, text, judged],
-            concurrency_id=queue,
-            api_visibility="private",
-            show_progress="minimal",
-        )
-        for control in (text, model, *others):
-            trigger = control.input if control is text else control.change
-            trigger(
-                guarded(again),
-                [text, model, *others],
-                judged,
-                api_visibility="private",
-                show_progress="hidden",
-                trigger_mode="always_last",
-            )
+_NOTHING = (
+    "<p class='dp-note'>The verdict appears here: every token's colour, T, the green count, z, the "
+    "exact p-value, and z over the text.</p>"
+)
+_NO_PAIR = (
+    "<p class='dp-note'>Write both texts to see them side by side, with what the mark costs in "
+    "perplexity.</p>"
+)
 
 
 def _settings() -> dict[str, Any]:
@@ -89,8 +80,24 @@ def _settings() -> dict[str, Any]:
         "max_new_tokens": raw.Slider(
             8, 256, value=100, step=1, label="New tokens", elem_id="wb-tokens"
         ),
+        "device": raw.Dropdown(
+            [("the model's own device", ""), "cpu", "cuda", "mps"],
+            value="",
+            label="Pasted text was marked on",
+            info="Every kind of device draws other lists.",
+            elem_id="wb-device",
+        ),
+        **_mark_settings(),
+    }
+
+
+def _mark_settings() -> dict[str, Any]:
+    return {
         "scheme": raw.Dropdown(
-            ["greenlist", "synthid"], value="greenlist", label="Watermark", elem_id="wb-scheme"
+            [("Green lists", "greenlist"), ("SynthID-Text", "synthid")],
+            value="greenlist",
+            label="Watermark",
+            elem_id="wb-scheme",
         ),
         "greenlist_ratio": raw.Slider(
             0.05, 0.95, value=0.25, step=0.05, label="Green share", elem_id="wb-ratio"
@@ -103,6 +110,9 @@ def _settings() -> dict[str, Any]:
             1, 8, value=1, step=1, label="Context width", elem_id="wb-context"
         ),
         "hashing_key": raw.Number(15485863, label="Key", precision=0, elem_id="wb-key"),
+        "ngram_len": raw.Slider(
+            2, 16, value=5, step=1, label="SynthID: n-gram length", elem_id="wb-ngram"
+        ),
         "ignore_repeated_ngrams": raw.Checkbox(
             value=False, label="Count n-grams once", elem_id="wb-once"
         ),
@@ -112,25 +122,102 @@ def _settings() -> dict[str, Any]:
     }
 
 
-def _write_both(
+def _wire(
+    queue: str,
+    settings: dict[str, Any],
+    prompt: Any,
+    write: Any,
+    stop: Any,
+    text: Any,
+    judged: Any,
+    pair: Any,
+) -> None:
+    model, seed, tokens, device, *others = settings.values()
+    names = list(settings)[4:]
+
+    def compare(*values: Any) -> Iterator[tuple[Any, Any, Any, Any]]:
+        yield from write_both(names, *values)
+
+    def again(body: Any, before: Any, model_name: Any, where: Any, *values: Any) -> str:
+        mark = dict(zip(names, values, strict=True))
+        return judge_text(body, model_name, mark, prompt=before, device=where)
+
+    running = write.click(
+        on_gpu(compare),
+        [prompt, model, seed, tokens, *others],
+        [pair, text, judged, device],
+        concurrency_id=queue,
+        api_visibility="private",
+        show_progress="hidden",
+    )
+    stop.click(None, None, None, cancels=[running], api_visibility="private")
+    for control in (text, prompt, model, device, *others):
+        trigger = control.input if control in (text, prompt) else control.change
+        trigger(
+            guarded(again),
+            [text, prompt, model, device, *others],
+            judged,
+            concurrency_limit=None,
+            api_visibility="private",
+            show_progress="hidden",
+            trigger_mode="always_last",
+        )
+
+
+def write_both(
     names: list[str], prompt: Any, model: Any, seed: Any, tokens: Any, *values: Any
-) -> Iterator[tuple[Any, Any, Any]]:
-    """Decode with the mark and without it from the same seed; yields (pair, text, verdict)."""
+) -> Iterator[tuple[Any, Any, Any, Any]]:
+    """Decode with the mark and without it from one seed.
+
+    Yields:
+        (pair, text, verdict, device): while writing only the pair moves.
+
+    Raises:
+        gr.Error: one sentence.
+    """
     mark = _whole(dict(zip(names, values, strict=True)))
     length = {"max_new_tokens": _number(tokens)}
     traces: list[Trace] = []
     for strategy, params in (("watermark", {**mark, **length}), ("sampling", length)):
-        yield f"<p class='dp-note'>Writing text {len(traces) + 1} of 2 …</p>", gr.skip(), gr.skip()
         request = DecodeRequest(strategy, model, prompt, params=params, seed=_number(seed))
-        last = None
-        for event in decode(request):
-            last = event
-        if isinstance(last, Failed):
-            raise gr.Error(sentence(last.error), print_exception=False)
-        assert isinstance(last, Finished)
-        traces.append(last.trace)
+        for trace, text in _written(request):
+            if trace is None:
+                yield _writing(prompt, traces, text), gr.skip(), gr.skip(), gr.skip()
+            else:
+                traces.append(trace)
     body = traces[0].outputs[0].text
-    yield pair_html(traces[0], traces[1], mark), body, judge_text(body, model, mark)
+    yield pair_html(*traces, mark), body, judge_text(body, model, mark), ""
+
+
+def _written(request: DecodeRequest) -> Iterator[tuple[Trace | None, str]]:
+    """Yield the text as it grows and, last, the trace with it."""
+    text = ""
+    with closing(decode(request)) as run:
+        for events in run.batches(_INTERVAL_S):
+            for event in events:
+                match event:
+                    case TextDelta(_, keep, new):
+                        text = text[:keep] + new
+                    case Failed(error):
+                        raise gr.Error(sentence(error), print_exception=False)
+                    case Finished(trace):
+                        yield trace, text
+                        return
+            yield None, text
+
+
+def _writing(prompt: str, traces: list[Trace], text: str) -> str:
+    """Return both texts so far."""
+    texts = [*(trace.outputs[0].text for trace in traces), text, ""][:2]
+    cards = "".join(
+        f"<div class='dp-card'><h3>{title}</h3><p class='wm-draft'>{escape(words)}</p></div>"
+        for title, words in zip(_TITLES, texts, strict=True)
+    )
+    return (
+        f"<p class='wm-prompt'><b>Prompt, never counted:</b> {escape(prompt)}</p>"
+        f"<div class='wm-pair'>{cards}</div><p class='dp-note' role='status'>Writing text "
+        f"{len(traces) + 1} of 2 …</p>"
+    )
 
 
 def _number(value: Any) -> Any:
@@ -138,143 +225,38 @@ def _number(value: Any) -> Any:
 
 
 def _whole(values: dict[str, Any]) -> dict[str, Any]:
-    counts = ("context_width", "hashing_key")
-    return {n: _number(v) if n in counts else _real(n, v) for n, v in values.items()}
+    """Return the values with counts as whole numbers: sliders send 3.0 for 3."""
+    counts = ("context_width", "hashing_key", "ngram_len")
+    return {name: _number(value) if name in counts else value for name, value in values.items()}
 
 
-def _real(name: str, value: Any) -> Any:
-    kinds = ("greenlist_ratio", "bias", "z_threshold")
-    return float(value) if name in kinds and type(value) is int else value
+def judge_text(
+    body: Any, model: Any, mark: dict[str, Any], *, prompt: Any = None, device: Any = None
+) -> str:
+    """Return the verdict on a text as HTML; what cannot be judged is said in its place.
 
-
-def judge_text(body: str, model: Any, mark: dict[str, Any]) -> str:
-    """Return the verdict on a text as HTML; what cannot be judged is said in its place."""
-    if not body or not body.strip():
-        return "<p class='dp-note'>Paste or write a text, and it is judged as you type.</p>"
+    Args:
+        body: the text.
+        model: whose tokenizer reads it.
+        mark: the watermark looked for, as the controls hold it.
+        prompt: left out when the text starts with it.
+        device: kind of device the text was marked on; empty is the model's own.
+    """
+    if body is None or (isinstance(body, str) and not body.strip()):
+        return _NOTHING
     mark = _whole(mark)
+    where = {"prompt": prompt if isinstance(prompt, str) else None, "device": device or None}
     try:
         loaded = load(model)
-        found = detect_text(body, loaded, watermark_config(mark))
-        control = {**mark, "hashing_key": mark["hashing_key"] + WRONG}
-        if mark["scheme"] == "synthid":
-            keys = watermark_config(mark).keys
-            control = {**mark, "keys": tuple(key + WRONG for key in keys)}
-        wrong = detect_text(body, loaded, watermark_config(control))
+        found = detect_text(body, loaded, watermark_config(mark), **where)
+        wrong = detect_text(body, loaded, watermark_config(_wrong_key(mark)), **where)
     except EngineError as error:
         return f"<p class='dp-status bad'>{escape(str(error))}</p>"
     return detection_html(found, loaded.pieces.of(found.ids), wrong)
 
 
-def pair_html(marked: Trace, plain: Trace, mark: dict[str, Any]) -> str:
-    """Return both texts side by side: z, p, and the price in perplexity under the model itself."""
-    cards = []
-    overrides = {n: v for n, v in mark.items() if n in ("z_threshold", "ignore_repeated_ngrams")}
-    for title, trace in (("With the mark", marked), ("Without it, same seed", plain)):
-        try:
-            found = detect_trace(trace, mark if trace is plain else overrides)
-        except EngineError as error:
-            cards.append(f"<div class='dp-card'><h3>{title}</h3>{escape(str(error))}</div>")
-            continue
-        v = found.verdict
-        cards.append(
-            f"<div class='dp-card'><h3>{title}</h3>{_colours(found, trace.pieces)}"
-            f"<p class='dp-costs'>{_fact('z', f'{v.z_score:.2f}')}{_fact('p', _small(v.p_value))}"
-            f"{_fact('perplexity', _perplexity(trace))}</p></div>"
-        )
-    prompt = escape(marked.prompt or "")
-    price = ""
-    if "perplexity" in marked.metrics and "perplexity" in plain.metrics:
-        ratio = marked.metrics["perplexity"] / plain.metrics["perplexity"]
-        price = (
-            f"<p class='dp-note'>The price of the mark on this pair: perplexity × {ratio:.2f} "
-            "under the model's own distribution.</p>"
-        )
-    return (
-        f"<p class='wm-prompt'><b>Prompt, not counted:</b> {prompt}</p>"
-        f"<div class='wm-pair'>{''.join(cards)}</div>{price}"
-    )
-
-
-def detection_html(found: Detection, pieces: dict[int, str], wrong: Detection) -> str:
-    """Return a text's tokens, its count, z, p, the control with a wrong key, and z over length."""
-    v = found.verdict
-    says = "✓ Marked" if v.prediction else "✗ Not shown to be marked"
-    relation = "above" if v.prediction else "not above"
-    facts = [
-        _fact("tokens", str(len(found.ids))),
-        _fact("T (counted)", str(v.num_tokens_scored)),
-        _fact("hits", f"{v.hits} of {v.trials}"),
-        _fact("share", f"{100 * v.fraction:.1f} %, by chance {100 * v.expected_fraction:.1f} %"),
-        _fact("z", f"{v.z_score:.2f}"),
-        _fact("p, exact one-sided", _small(v.p_value)),
-    ]
-    kind = "yes" if v.prediction else "no"
-    return (
-        f"<div class='dp-card'>{_colours(found, pieces)}"
-        f"<p class='wm-verdict {kind}' data-z='{v.z_score:.6f}'>{says}: z = {v.z_score:.2f} is "
-        f"{relation} the threshold of {v.z_threshold:g}.</p><p class='dp-costs'>{''.join(facts)}"
-        f"</p><p class='dp-note'>Control with a wrong key: z = {wrong.verdict.z_score:.2f}, "
-        f"p = {_small(wrong.verdict.p_value)}.</p>{curve_svg(found, wrong)}</div>"
-    )
-
-
-def _colours(found: Detection, pieces: dict[int, str]) -> str:
-    """Return the tokens with colour, underline and a letter."""
-    spans = []
-    for token, mark in zip(found.ids, found.marks, strict=True):
-        kind, label = "skip", "–"
-        if mark.scored and mark.g_values:
-            kind, label = "bits", str(mark.hits)
-        elif mark.scored:
-            kind, label = ("green", "G") if mark.is_green else ("red", "R")
-        title = escape(mark.reason or f"{kind}, counted", quote=True)
-        text = escape(pieces[token].replace("\n", "⏎"))
-        spans.append(
-            f"<span class='wm-tok {kind}' title='{title}'><span class='t'>{text}</span>"
-            f"<i>{label}</i></span>"
-        )
-    return f"<div class='wm-text'>{''.join(spans)}</div>"
-
-
-def curve_svg(found: Detection, wrong: Detection) -> str:
-    """Return z over the length of the text, with the threshold and the wrong key's curve."""
-    threshold = found.verdict.z_threshold
-    values = [z for z in (*found.curve, *wrong.curve) if z is not None]
-    high, low = max(threshold + 1, *values), min(-1.0, *values)
-    end = max(10, len(found.curve))
-
-    def x(n: int) -> float:
-        return _LEFT + n / end * (_WIDE - _LEFT - 12)
-
-    def y(z: float) -> float:
-        return 8 + (high - z) / (high - low) * (_HIGH - _FOOT - 8)
-
-    def path(curve: tuple[float | None, ...]) -> str:
-        places = [(n, z) for n, z in enumerate(curve, 1) if z is not None]
-        return "M" + " L".join(f"{x(n):.1f} {y(z):.1f}" for n, z in places)
-
-    line = f"x1='{_LEFT}' x2='{_WIDE - 12}'"
-    return (
-        f"<svg class='wm-plot' viewBox='0 0 {_WIDE} {_HIGH}' role='img' aria-label='z over the "
-        f"tokens, at the end {found.verdict.z_score:.2f}'>"
-        f"<line class='axis' {line} y1='{y(0):.1f}' y2='{y(0):.1f}'/>"
-        f"<line class='limit' {line} y1='{y(threshold):.1f}' y2='{y(threshold):.1f}'/>"
-        f"<text x='{_WIDE - 14}' y='{y(threshold) - 4:.1f}' text-anchor='end'>threshold</text>"
-        f"<text x='{_LEFT - 6}' y='{y(0) + 4:.1f}' text-anchor='end'>0</text>"
-        f"<path class='curve other' d='{path(wrong.curve)}' fill='none'/>"
-        f"<path class='curve' d='{path(found.curve)}' fill='none'/>"
-        f"<text x='{_LEFT}' y='{_HIGH - 6}'>z over the tokens; dashed: the wrong key</text></svg>"
-    )
-
-
-def _fact(name: str, value: str) -> str:
-    return f"<span>{name} <b>{escape(value)}</b></span> "
-
-
-def _small(p: float) -> str:
-    return f"{p:.4f}" if p >= 1e-4 else f"{p:.1e}"
-
-
-def _perplexity(trace: Trace) -> str:
-    value = trace.metrics.get("perplexity")
-    return "unknown" if value is None else f"{value:.2f}"
+def _wrong_key(mark: dict[str, Any]) -> dict[str, Any]:
+    """Return the same mark with its neighbour's key: it must find nothing."""
+    config = watermark_config(mark)
+    key = config.hashing_key + 1 if config.hashing_key < MAX_KEY else 1
+    return {**mark, "hashing_key": key, "keys": tuple((k + 1) % MAX_KEY for k in config.keys)}

@@ -2,9 +2,11 @@
 
 Older versions of transformers took 1 - (1 + sign(z) (1 - exp(-2 z² / π))) / 2 for the normal
 tail. Pólya's formula has a square root round the inner bracket; without it p is up to 1.8 times
-too large. 5.23 uses erfc, as ``normal_tail`` does. Either is an approximation: counts are whole
-numbers, and the exact one-sided p-value is ``binomial_tail``. All take n-grams for independent;
-repeated ones are not, and counting each once (``ignore_repeated_ngrams``) mends that.
+too large below z = 3.3 and too small beyond. 5.23 uses erfc, as ``normal_tail`` does. Either is an
+approximation: counts are whole numbers, and the exact one-sided p-value is ``binomial_tail``. All
+take n-grams for independent; repeated ones are not, and counting each once
+(``ignore_repeated_ngrams``) mends that for lefthash. Selfhash over several tokens keeps some of it:
+n-grams that share their smallest hash and their last token share their colour.
 """
 
 from __future__ import annotations

@@ -87,6 +87,7 @@ def test_two_sequences_a_telephone_and_the_dark(open_page):
 def test_the_bench_judges_as_words_are_replaced(open_page):
     page = open_page("/")
     show(page, "watermark", "Watermark")
+    page.get_by_role("tab", name="Watermark", exact=True).first.click()
     page.get_by_role("tab", name="Watermark bench", exact=True).click()
     page.locator("#wb-bias input[type=number]").fill("5")
     page.locator("#wb-bias input[type=number]").press("Tab")

@@ -298,6 +298,7 @@ def test_the_normal_tail_has_its_square_root():
     for z in (0.5, 1.0, 1.5, 2.0):
         assert polya(z, True) == pytest.approx(normal_tail(z), rel=0.15)  # its own error
         assert polya(z, False) > 1.35 * normal_tail(z)
+    assert polya(4.0, False) < 0.7 * normal_tail(4.0)
 
 
 def test_p_values_of_unmarked_text_are_not_too_small():

@@ -6,8 +6,10 @@ import re
 
 import gradio as gr
 import pytest
+import torch
 
 from playground import watermark_bench as bench
+from playground import watermark_view as view
 
 MARK = {
     "scheme": "greenlist",
@@ -29,17 +31,27 @@ def z_of(html):
 @pytest.fixture(scope="module")
 def written():
     values = list(MARK.values())
-    return list(bench._write_both(list(MARK), PROMPT, "storyteller", 1, 80, *values))
+    return list(bench.write_both(list(MARK), PROMPT, "storyteller", 1, 80, *values))
 
 
 def test_the_marked_text_is_found_and_the_plain_one_is_not(written):
-    pair, text, verdict = written[-1]
+    pair, text, verdict, device = written[-1]
+    assert device == ""
     assert "perplexity ×" in pair
-    assert "Prompt, not counted" in pair
+    assert "Prompt, never counted" in pair
     assert PROMPT not in text
     assert z_of(verdict) > 3
-    zs = [float(z) for z in re.findall(r"<span>z <b>(-?[\d.]+)", pair)]
+    zs = [float(z) for z in re.findall(r"data-z='(-?[\d.]+)'", pair)]
     assert zs[0] > 3 > zs[1]
+    assert zs[0] == pytest.approx(z_of(verdict))
+    assert "for good from" in pair
+
+
+def test_both_texts_are_seen_growing(written):
+    early = [step[0] for step in written[:-1]]
+    assert early
+    assert all("Writing text" in pair for pair in early)
+    assert "Writing text 2 of 2" in early[-1]
 
 
 def test_replacing_words_moves_the_verdict_down(written):
@@ -52,7 +64,7 @@ def test_replacing_words_moves_the_verdict_down(written):
 @pytest.mark.parametrize("scheme", ["greenlist", "synthid"])
 def test_a_wrong_key_is_the_control(written, scheme):
     html = bench.judge_text(written[-1][1], "storyteller", {**MARK, "scheme": scheme})
-    control = float(re.search(r"wrong key: z = (-?[\d.]+)", html)[1])
+    control = float(re.search(r"wrong key: z = (−?[\d.]+)", html)[1].replace("−", "-"))
     assert control < 3
 
 
@@ -81,12 +93,55 @@ def test_bad_settings_get_a_sentence_in_place(changes, says):
     assert "class='dp-status bad'" in html
 
 
+def test_the_prompt_is_left_out_of_a_text_that_starts_with_it(written):
+    text = written[-1][1]
+    alone = bench.judge_text(text, "storyteller", MARK)
+    assert bench.judge_text(PROMPT + text, "storyteller", MARK, prompt=PROMPT) == alone
+    assert z_of(bench.judge_text(PROMPT + text, "storyteller", MARK)) != z_of(alone)
+
+
+@pytest.mark.skipif(torch.backends.mps.is_available(), reason="needs a device that is not there")
+def test_a_device_that_is_not_there_is_refused(written):
+    html = bench.judge_text(written[-1][1], "storyteller", MARK, device="mps")
+    assert "random numbers of &#x27;mps&#x27;" in html
+    assert "class='dp-status bad'" in html
+
+
+@pytest.mark.parametrize("key", [2**32 - 1, 1])
+def test_every_key_has_a_wrong_neighbour(key):
+    html = bench.judge_text("some words of a story", "storyteller", {**MARK, "hashing_key": key})
+    assert "Control with a wrong key" in html
+
+
+@pytest.mark.parametrize(
+    ("curve", "says"),
+    [
+        ((None, 1.0, 4.0, 2.0, 3.5, 4.0), "for good from 5 tokens on"),
+        ((4.0, 5.0), "for good from 1 tokens on"),
+        ((4.0, 2.0), "not above it at the end"),
+        ((None,), "not above it at the end"),
+    ],
+)
+def test_the_length_it_takes(curve, says):
+    assert says in view.plot_html([("text", "", curve)], 3.0)
+
+
+def test_small_probabilities_are_powers_of_ten():
+    assert [view.small(p) for p in (0.5, 1e-4, 3.94e-12, 0.0)] == [
+        "0.5000",
+        "0.0001",
+        "3.9 · 10⁻¹²",
+        "below 10⁻³⁰⁰",
+    ]
+
+
 def test_a_text_too_short_and_no_text():
     assert "at least" in bench.judge_text("a", "storyteller", {**MARK, "context_width": 4})
-    assert "Paste or write" in bench.judge_text("  ", "storyteller", MARK)
+    assert "verdict appears here" in bench.judge_text("  ", "storyteller", MARK)
+    assert "text = 5" in bench.judge_text(5, "storyteller", MARK)
 
 
 def test_a_bad_run_is_one_sentence():
     values = [*list(MARK.values())[:2], float("inf"), *list(MARK.values())[3:]]
     with pytest.raises(gr.Error, match="bias"):
-        list(bench._write_both(list(MARK), PROMPT, "storyteller", 1, 20, *values))
+        list(bench.write_both(list(MARK), PROMPT, "storyteller", 1, 20, *values))

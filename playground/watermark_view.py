@@ -1,0 +1,206 @@
+"""What the watermark bench shows, as HTML: tokens with their colour, counts, z over the length."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+from engine.detect import Detection, detect_trace
+from engine.errors import EngineError
+from engine.trace import Trace
+from engine.watermark.schemes import GreenList
+
+Curve = tuple[str, str, tuple[float | None, ...]]
+"""What a line is called, the class of its stroke, and z after every token."""
+_SHORTEST_AXIS = 10
+
+
+def pair_html(marked: Trace, plain: Trace, mark: dict[str, Any]) -> str:
+    """Return both texts side by side with z and p, their price in perplexity, and z over length.
+
+    Args:
+        marked: a run of the watermark strategy.
+        plain: the same prompt, seed and length without a mark.
+        mark: the parameters of the watermark, by which the plain text is judged too.
+    """
+    cards, curves = [], []
+    for title, stroke, trace in (
+        ("With the mark", "", marked),
+        ("Without it, same seed", "other", plain),
+    ):
+        try:
+            found = detect_trace(trace, mark if trace is plain else None)
+        except EngineError as error:
+            cards.append(_card(title, f"<p class='dp-note'>{escape(str(error))}</p>"))
+            continue
+        numbers = [*counts(found), fact("perplexity", _metric(trace, "perplexity"))]
+        body = f"{tokens_html(found, trace.pieces)}<p class='dp-costs'>{''.join(numbers)}</p>"
+        cards.append(_card(title, body + verdict_html(found)))
+        curves.append((title.lower(), stroke, found.curve))
+    threshold = float(mark.get("z_threshold", 3.0))
+    along = plot_html(curves, threshold) if curves else ""
+    return (
+        f"<p class='wm-prompt'><b>Prompt, never counted:</b> {escape(marked.prompt or '')}</p>"
+        f"<div class='wm-pair'>{''.join(cards)}</div>{_price(marked, plain)}"
+        f"<div class='dp-card'><h3>How many tokens it takes</h3>{along}</div>"
+    )
+
+
+def _card(title: str, body: str) -> str:
+    return f"<div class='dp-card'><h3>{title}</h3>{body}</div>"
+
+
+def _price(marked: Trace, plain: Trace) -> str:
+    """Say what the mark costs: how much less likely the model finds its own text."""
+    if "perplexity" not in marked.metrics or "perplexity" not in plain.metrics:
+        return ""
+    ratio = marked.metrics["perplexity"] / plain.metrics["perplexity"]
+    return (
+        f"<p class='dp-note'>The price of the mark on this pair: perplexity × {ratio:.2f}, measured "
+        "with the model's own unmarked distribution. One pair varies by chance; try other seeds.</p>"
+    )
+
+
+def _metric(trace: Trace, name: str) -> str:
+    value = trace.metrics.get(name)
+    return "unknown" if value is None else f"{value:.2f}"
+
+
+def detection_html(found: Detection, pieces: dict[int, str], wrong: Detection) -> str:
+    """Return a judged text: tokens, count, z, p, the control with a wrong key, z over length."""
+    control = wrong.verdict
+    facts = [fact("tokens", str(len(found.ids))), *counts(found)]
+    curves: list[Curve] = [
+        ("this key", "", found.curve),
+        ("a wrong key", "other", wrong.curve),
+    ]
+    return (
+        f"<div class='dp-card'>{tokens_html(found, pieces)}{verdict_html(found)}"
+        f"<p class='dp-costs'>{''.join(facts)}</p><p class='dp-note'>Control with a wrong key: "
+        f"z = {signed(control.z_score)}, p = {small(control.p_value)}. "
+        f"Lists drawn on {escape(found.device)}.</p>"
+        f"{plot_html(curves, found.verdict.z_threshold)}</div>"
+    )
+
+
+def verdict_html(found: Detection) -> str:
+    """Return the verdict as one sentence; ``data-z`` holds z unrounded."""
+    v = found.verdict
+    says, relation, kind = (
+        ("✓ Marked", "above", "yes")
+        if v.prediction
+        else ("✗ Not shown to be marked", "not above", "no")
+    )
+    return (
+        f"<p class='wm-verdict {kind}' data-z='{v.z_score:.6f}'>{says}: z = {signed(v.z_score)} is "
+        f"{relation} the threshold of {v.z_threshold:g}.</p>"
+    )
+
+
+def counts(found: Detection) -> list[str]:
+    """Return T, the hits, their share, z and the exact p-value."""
+    v = found.verdict
+    hits = "green" if isinstance(found.scheme, GreenList) else "ones"
+    return [
+        fact("T (tokens that count)", str(v.num_tokens_scored)),
+        fact(hits, f"{v.hits} of {v.trials}"),
+        fact("share", f"{100 * v.fraction:.1f} %, by chance {100 * v.expected_fraction:.1f} %"),
+        fact("z", signed(v.z_score)),
+        fact("p, exact one-sided", small(v.p_value)),
+    ]
+
+
+def tokens_html(found: Detection, pieces: dict[int, str]) -> str:
+    """Return the tokens with colour, underline and a letter, or their number of ones."""
+    spans = []
+    for token, mark in zip(found.ids, found.marks, strict=True):
+        kind, label, share = "skip", "–", ""
+        if mark.scored and mark.g_values:
+            kind, label = "bits", str(mark.hits)
+            share = f" style='--share:{mark.hits / len(mark.g_values):.2f}'"
+        elif mark.scored:
+            kind, label = ("green", "G") if mark.is_green else ("red", "R")
+        says = f"not counted: {mark.reason}" if mark.reason else f"{label} – counted"
+        text = escape(pieces[token].replace("\n", "⏎"))
+        spans.append(
+            f"<span class='wm-tok {kind}'{share} title='{escape(says, quote=True)}'>"
+            f"<span class='t'>{text}</span><i>{label}</i></span>"
+        )
+    return f"<div class='wm-text'>{''.join(spans)}</div>{_legend(found)}"
+
+
+def _legend(found: Detection) -> str:
+    if isinstance(found.scheme, GreenList):
+        own = "<span><b class='wm-tok green'>G</b> green</span><span><b class='wm-tok red'>R</b> red</span>"
+    else:
+        own = f"<span>number: keyed bits that are ones, of {len(found.scheme.keys)}</span>"
+    return f"<p class='dp-legend'>{own}<span><b class='wm-tok skip'>–</b> not counted</span></p>"
+
+
+def plot_html(curves: list[Curve], threshold: float) -> str:
+    """Return z over the tokens with the threshold; labels are text beside the stretched lines."""
+    values = [z for _, _, curve in curves for z in curve if z is not None]
+    high, low = max([threshold + 1, *values]), min([-1.0, *values])
+    end = max(_SHORTEST_AXIS, *(len(curve) for _, _, curve in curves))
+
+    def y(z: float) -> float:
+        return 100 * (high - z) / (high - low)
+
+    lines = [
+        f"<path class='axis' d='M0 {y(0):.2f}H100'/>",
+        f"<path class='limit' d='M0 {y(threshold):.2f}H100'/>",
+        *(_path(curve, stroke, end, y) for _, stroke, curve in reversed(curves)),
+    ]
+    ticks = [0.0, threshold, *([float(int(high))] if high > threshold + 2 else [])]
+    marks = [f"<span style='top:{y(z):.2f}%'>{z:g}</span>" for z in dict.fromkeys(ticks)]
+    names = [
+        f"<span><i class='wm-key {stroke}'></i> {escape(name)}: {_reached(curve, threshold)}</span>"
+        for name, stroke, curve in curves
+    ]
+    return (
+        "<div class='wm-along' role='img' aria-label='z over the number of tokens'>"
+        f"<div class='y'>{''.join(marks)}</div><svg viewBox='0 0 100 100' "
+        f"preserveAspectRatio='none'>{''.join(lines)}</svg></div>"
+        f"<p class='wm-x'><span>1</span><span>z after so many tokens</span><span>{end}</span></p>"
+        f"<p class='dp-legend'>{''.join(names)}<span><i class='wm-key limit'></i> threshold "
+        f"{threshold:g}</span></p>"
+    )
+
+
+def _path(curve: tuple[float | None, ...], stroke: str, end: int, y: Any) -> str:
+    places = [(n, z) for n, z in enumerate(curve, 1) if z is not None]
+    if not places:
+        return ""
+    line = " L".join(f"{100 * (n - 1) / (end - 1):.2f} {y(z):.2f}" for n, z in places)
+    return f"<path class='curve {stroke}' d='M{line}'/>"
+
+
+def _reached(curve: tuple[float | None, ...], threshold: float) -> str:
+    """Say from how many tokens on z stays above the threshold."""
+    above = [z is not None and z > threshold for z in curve]
+    if not above or not above[-1]:
+        return "not above it at the end"
+    last_below = max((n for n, over in enumerate(above, 1) if not over), default=0)
+    return f"above it for good from {last_below + 1} tokens on"
+
+
+def fact(name: str, value: str) -> str:
+    """Return a number with its name."""
+    return f"<span>{name} <b>{escape(value)}</b></span> "
+
+
+def signed(z: float) -> str:
+    """Return a z-score with two digits and a real minus sign."""
+    return f"{z:.2f}".replace("-", "−")
+
+
+def small(p: float) -> str:
+    """Return a probability: four digits, or a power of ten below 10⁻⁴."""
+    if p >= 1e-4:
+        return f"{p:.4f}"
+    if p == 0:
+        return "below 10⁻³⁰⁰"
+    digits, exponent = f"{p:.1e}".split("e-")
+    return (
+        f"{digits} · 10⁻{str(int(exponent)).translate(str.maketrans('0123456789', '⁰¹²³⁴⁵⁶⁷⁸⁹'))}"
+    )
