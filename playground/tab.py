@@ -49,6 +49,8 @@ class Tab:
         params = {}
         for (name, kind), value in zip(kinds.items(), values, strict=True):
             given = controls.read(name, kind, value)
+            if isinstance(given, list) and tuple(given) == defaults[name]:
+                continue
             if given != defaults[name] or type(given) is not type(defaults[name]):
                 params[name] = given
         whole = int(seed) if isinstance(seed, float) and seed.is_integer() else seed
@@ -172,6 +174,7 @@ def _stage(strategy: Strategy) -> None:
         *_CORE_VIEWS,
         *(v for v in strategy.visuals if v != "chart"),
         *(v for v in strategy.visuals if v == "chart"),
+        "export",
     ]
     options = json.dumps({"strategy": strategy.name, "visuals": visuals})
     gr.HTML(
