@@ -34,8 +34,8 @@ def pair_html(marked: Trace, plain: Trace, mark: dict[str, Any]) -> str:
             cards.append(_card(title, f"<p class='dp-note'>{escape(str(error))}</p>"))
             continue
         numbers = [*counts(found), fact("perplexity", _metric(trace, "perplexity"))]
-        body = f"{tokens_html(found, trace.pieces)}<p class='dp-costs'>{''.join(numbers)}</p>"
-        cards.append(_card(title, body + verdict_html(found)))
+        body = tokens_html(found, trace.pieces) + verdict_html(found)
+        cards.append(_card(title, f"{body}<p class='dp-costs'>{''.join(numbers)}</p>"))
         curves.append((title.lower(), stroke, found.curve))
     threshold = float(mark.get("z_threshold", 3.0))
     along = plot_html(curves, threshold) if curves else ""
@@ -78,7 +78,8 @@ def detection_html(found: Detection, pieces: dict[int, str], wrong: Detection) -
         f"<div class='dp-card'>{tokens_html(found, pieces)}{verdict_html(found)}"
         f"<p class='dp-costs'>{''.join(facts)}</p><p class='dp-note'>Control with a wrong key: "
         f"z = {signed(control.z_score)}, p = {small(control.p_value)}. "
-        f"Lists drawn on {escape(found.device)}.</p>"
+        f"Random numbers drawn on {escape(found.device)}. The text is cut into tokens anew, and "
+        "these need not be the very tokens that were written.</p>"
         f"{plot_html(curves, found.verdict.z_threshold)}</div>"
     )
 

@@ -1,7 +1,7 @@
 // The watermark in the text: every token's colour, what counts, and how sure a detector may be.
 (() => {
   const { el, svg, piece } = DP;
-  const WIDE = 640, HIGH = 170, LEFT = 40, FOOT = 26;
+  const HIGH = 170, LEFT = 40, FOOT = 26;
   const fixed = (x, digits = 2) => x.toFixed(digits).replace("-", "−");
 
   // The exact one-sided tail of a binomial, as engine/watermark/statistics.py has it; a test compares them.
@@ -21,7 +21,7 @@
     const which = el("select", { class: "wm-which", "aria-label": "Sequence", onchange: () => { chosen = Number(which.value); rebuild(); } });
     const text = el("div", { class: "wm-text", role: "group", "aria-label": "Generated text with its watermark" });
     const verdict = el("p", { class: "wm-verdict", "aria-live": "polite" }), numbers = el("div", { class: "dp-costs" }), facts = el("p", { class: "dp-note wm-facts" });
-    const plot = svg("svg", { class: "wm-plot", viewBox: "0 0 " + WIDE + " " + HIGH, role: "img" });
+    const plot = svg("svg", { class: "wm-plot", role: "img" });
     const legend = el("div", { class: "dp-legend" }), tableBody = el("div", {});
     const more = el("details", { class: "wm-more", ontoggle: () => { if (more.open && run) tableBody.replaceChildren(tableOf()); } }, el("summary", {}, "Table of every token"), tableBody);
     root.append(which, text, legend, facts, verdict, numbers, plot, more);
@@ -71,6 +71,9 @@
       numbers.replaceChildren(fact("T (tokens that count)", scored), fact(d.g_values.length ? "ones" : "green", hits + " of " + trials), fact("share", (100 * hits / trials).toFixed(1) + " %, by chance " + (100 * d.chance).toFixed(1) + " %"), fact("z", fixed(z)), fact("p, exact one-sided", power(p)));
     }
     function draw() {
+      // As wide as the card, so that letters keep their size on a telephone.
+      const WIDE = Math.max(260, Math.min(760, text.clientWidth || 640));
+      plot.setAttribute("viewBox", "0 0 " + WIDE + " " + HIGH);
       const threshold = run.config.z_threshold ?? 3, values = points.map((p) => p[1]).filter((z) => z !== null);
       const high = Math.max(threshold + 1, ...values, 1), low = Math.min(-1, ...values), end = Math.max(10, points.length);
       const x = (n) => LEFT + (n / end) * (WIDE - LEFT - 12), y = (z) => 8 + (high - z) / (high - low) * (HIGH - FOOT - 8);

@@ -36,6 +36,20 @@ class Keys(TokenIds):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SchemeParams:
+    """Which of the two watermarks."""
+
+    scheme: str = param(
+        Choice(
+            label="Watermark",
+            choices=("greenlist", "synthid"),
+            help="Green lists (2301.10226, 2306.04634) or SynthID-Text (Nature 634).",
+        ),
+        "greenlist",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class GreenListParams:
     """transformers' WatermarkingConfig."""
 
@@ -167,17 +181,11 @@ class SynthIdParams:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WatermarkConfig(SynthIdParams, GreenListParams, SamplingParams, NextTokenParams):
+class WatermarkConfig(
+    SynthIdParams, GreenListParams, SchemeParams, SamplingParams, NextTokenParams
+):
     """Which mark, how strong, with which key; and how a count of it is judged."""
 
-    scheme: str = param(
-        Choice(
-            label="Watermark",
-            choices=("greenlist", "synthid"),
-            help="Green lists (2301.10226, 2306.04634) or SynthID-Text (Nature 634).",
-        ),
-        "greenlist",
-    )
     do_sample: bool = param(
         Flag(label="Sample", help="Draw the token; off takes the best of the marked scores."), True
     )
