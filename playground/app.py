@@ -16,6 +16,8 @@ from engine.models import load
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
 from playground.api import add_endpoint
+from playground.configs import wire_panel
+from playground.export import build_replies
 from playground.guard import guarded
 from playground.links import request_of
 from playground.stream import JOURNAL, whole_state
@@ -68,6 +70,7 @@ def build_app() -> gr.Blocks:
             api_visibility="private",
             show_progress="hidden",
         )
+        replies = build_replies()
         built: list[Tab] = []
         inner: dict[str, Any] = {}
         with gr.Tabs() as outer:
@@ -78,6 +81,8 @@ def build_app() -> gr.Blocks:
                     built += [build_tab(strategy, bus) for strategy in members]
                     if family == "watermark":
                         build_watermark_bench(QUEUE)
+        for tab in built:
+            wire_panel(tab.panel, replies, tab)
         for name in STRATEGIES:
             add_endpoint(name, QUEUE)
         _restore_from_link(demo, outer, inner, built)

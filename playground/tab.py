@@ -15,6 +15,7 @@ from engine.params import defaults_of, params_of
 from engine.request import DecodeRequest
 from engine.strategies.base import Preset, Strategy
 from playground import controls, raw
+from playground.configs import build_panel
 from playground.guard import guarded
 from playground.stream import JOURNAL, stream
 from playground.zerogpu import on_gpu
@@ -35,6 +36,7 @@ class Tab:
     seed: Any
     widgets: dict[str, Any]
     run: Any
+    panel: Any = None
 
     @property
     def inputs(self) -> list[Any]:
@@ -112,7 +114,8 @@ def build_tab(strategy: Strategy, bus: Any) -> Tab:
                     first.seed, label="Seed", precision=0, minimum=0, elem_id=f"{name}-seed"
                 )
                 widgets = _widgets(strategy)
-    tab = Tab(strategy, page, prompt, model, assistant, seed, widgets, run)
+                panel = build_panel(strategy)
+    tab = Tab(strategy, page, prompt, model, assistant, seed, widgets, run, panel)
     _wire(tab, bus, stop, slot, presets)
     return tab
 
