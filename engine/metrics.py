@@ -32,10 +32,7 @@ def of(trace: Trace) -> dict[str, float]:
         numbers |= {"mean_logprob": mean, "perplexity": math.exp(min(-mean, 700.0))}
     if trace.steps:
         numbers["mean_entropy"] = sum(step.entropy for step in trace.steps) / len(trace.steps)
-    for n in (2, 3, 4):
-        numbers[f"rep_{n}"] = repetition(ids, n)
-    for n in (1, 2):
-        numbers[f"distinct_{n}"] = 1.0 - repetition(ids, n)
+    numbers |= repetition_figures(ids)
     return {name: round(value, 6) for name, value in numbers.items()}
 
 
@@ -52,6 +49,12 @@ def emitted_logprobs(steps: Sequence[Step]) -> list[float]:
             return []
         values.append(chosen[0].raw_logprob)
     return values
+
+
+def repetition_figures(ids: Sequence[int]) -> dict[str, float]:
+    """Return rep_2, rep_3, rep_4, distinct_1 and distinct_2 of a text, shares in [0, 1]."""
+    figures = {f"rep_{n}": repetition(ids, n) for n in (2, 3, 4)}
+    return figures | {f"distinct_{n}": 1.0 - repetition(ids, n) for n in (1, 2)}
 
 
 def repetition(ids: Sequence[int], n: int) -> float:
