@@ -299,7 +299,7 @@ def _ids_in(step: Step) -> set[int]:
 
 
 _ID_NAMES = ("token_id", "final_token_id")
-_ID_LISTS = ("context_ids", "green_candidates", "reencoded")
+_ID_LISTS = ("token_ids", "context_ids", "green_candidates", "reencoded")
 _PAIR_LISTS = ("residual", "top", "normed_top", "final_top", "contrast_top")
 
 

@@ -230,7 +230,7 @@ class BeamRecord:
         return BeamDetail(
             pool=nodes,
             heap=heap,
-            best_running=rounded(best) if best > IMPOSSIBLE else None,
+            best_running=rounded(best) if float(self.search.sums[0]) > IMPOSSIBLE else None,
             worst_finished=rounded(worst) if full else None,
             stopping=not goes_on,
             winner_node_id=None if goes_on or self.heap[0] is None else self.heap[0].node,
