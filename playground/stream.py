@@ -11,7 +11,7 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 from engine import DecodeRequest, decode
 from engine.decoding import DecodeRun
@@ -59,14 +59,38 @@ class Journal:
 JOURNAL = Journal()
 
 
-def stream(request: DecodeRequest) -> Iterator[str]:
-    """Decode and yield messages as JSON strings; never raises, the last message says how it ended."""
+class Follower(Protocol):
+    """Somebody who watches a run besides the page."""
+
+    def begin(self, run: DecodeRun) -> None:
+        """The run has started."""
+
+    def see(self, events: list[Any]) -> None:
+        """A batch of its events."""
+
+
+def stream(
+    request: DecodeRequest, key: str | None = None, follow: Follower | None = None
+) -> Iterator[str]:
+    """Decode and yield messages as JSON strings; never raises, the last message says how it ended.
+
+    Args:
+        request: what to decode.
+        key: where the page shows the run; None is its strategy's tab and the address bar.
+        follow: told of the run and its events.
+    """
     run = decode(request)
     messages = JOURNAL.open(run)
+    if follow is not None:
+        follow.begin(run)
+    elsewhere = {} if key is None else {"strategy": key, "link": ""}
     try:
         for events in run.batches(1 / SETTINGS.updates_per_s):
+            if follow is not None:
+                follow.see(events)
             for message in _messages(request, events):
                 message |= {"run": run.run_id, "seq": len(messages)}
+                message |= {k: v for k, v in elsewhere.items() if k in message}
                 messages.append(message)
                 yield json.dumps(message, allow_nan=False, separators=(",", ":"))
     except GeneratorExit:

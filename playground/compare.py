@@ -1,0 +1,253 @@
+"""The compare tab: two to four strategies on one prompt and seed, from one press."""
+
+from __future__ import annotations
+
+import json
+import threading
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import gradio as gr
+
+from engine.decoding import DecodeRun
+from engine.divergence import difference, first_parting, same_ids, tokens_of
+from engine.errors import EngineError, ParameterError
+from engine.events import Finished
+from engine.models import LoadedModel, load
+from engine.params import defaults_of, params_of
+from engine.request import DecodeRequest, check
+from engine.scoring import Scores, score_trace
+from engine.strategies import STRATEGIES
+from engine.trace import Trace
+from playground import controls
+from playground.compare_spec import LABELS, spec
+from playground.guard import sentence
+from playground.stream import JOURNAL, stream
+from playground.zerogpu import on_gpu
+from visualizers.compare import Column, view
+
+_MAX_NUMBER = 2**31
+_KEPT = 64
+
+
+class Comparison:
+    """One press of Run: what is running now, and whether to go on."""
+
+    def __init__(self) -> None:
+        self.id = uuid.uuid4().hex
+        self.stopped = threading.Event()
+        self.run: DecodeRun | None = None
+        self.traces: list[Trace | None] = []
+
+    def begin(self, run: DecodeRun) -> None:
+        """A column's run has started."""
+        self.run = run
+        self.traces.append(None)
+        if self.stopped.is_set():
+            run.cancel()
+
+    def see(self, events: list[Any]) -> None:
+        """Keep the trace of a run that ended."""
+        for event in events:
+            if isinstance(event, Finished):
+                self.traces[-1] = event.trace
+
+    def stop(self) -> None:
+        """Stop the run at work within one step; no other column starts."""
+        self.stopped.set()
+        if self.run is not None:
+            JOURNAL.cancel(self.run.run_id)
+
+
+_ACTIVE: dict[str, Comparison] = {}
+
+
+def build_compare(bus: Any, queue: str) -> None:
+    """Build the tab.
+
+    Args:
+        bus: the hidden element that carries the messages of runs.
+        queue: the one that runs share.
+    """
+    with gr.Tab("Compare", id="compare", elem_id="family-compare"):
+        gr.HTML(
+            "<p>Give two to four strategies the same prompt and seed and see where their texts "
+            "part, what each saw there, and what each cost. One model judges all texts.</p>",
+            elem_classes="dp-about",
+        )
+        page = gr.HTML(
+            "",
+            html_template='<div class="dp-compare"></div>',
+            elem_id="compare",
+            js_on_load="const compare = DP.compare(element.querySelector('.dp-compare'), "
+            f"{json.dumps(spec())}, trigger); "
+            "watch('value', () => compare.receive(props.value));",
+            apply_default_css=False,
+        )
+    options = {"api_visibility": "private", "show_progress": "hidden"}
+    page.input(
+        on_gpu(_start), None, [bus, page], concurrency_id=queue, concurrency_limit=2, **options
+    )
+    page.stop(_stop, None, None, concurrency_limit=None, **options)
+
+
+def _stop(event: gr.EventData) -> None:
+    asked = event._data if isinstance(event._data, dict) else {}
+    comparison = _ACTIVE.get(str(asked.get("id", ""))[:64])
+    if comparison is not None:
+        comparison.stop()
+
+
+def _start(event: gr.EventData) -> Iterator[tuple[Any, Any]]:
+    for text, message in compare(event._data):
+        yield (
+            gr.skip() if text is None else text,
+            gr.skip() if message is None else json.dumps(message, allow_nan=False),
+        )
+
+
+def compare(asked: Any) -> Iterator[tuple[str | None, dict[str, Any] | None]]:
+    """Run every column in turn and judge all texts.
+
+    Columns run one after another: side by side they would slow each other down, and their
+    seconds would say nothing.
+
+    Args:
+        asked: what the page sent: number, prompt, seed, base and columns.
+
+    Yields:
+        (text for the bus or None, message for the page or None). It never raises.
+    """
+    comparison = Comparison()
+    number = asked.get("number") if isinstance(asked, dict) else None
+    known = isinstance(number, int) and not isinstance(number, bool) and 0 <= number < _MAX_NUMBER
+    number = number if known else 0
+    about = {"number": number, "id": comparison.id}
+    try:
+        requests = requests_of(asked)
+        base = load(asked.get("base") or requests[0].model)
+    except BaseException as error:
+        yield None, {"kind": "refused", **about, "error": sentence(error)}
+        return
+    _ACTIVE[comparison.id] = comparison
+    while len(_ACTIVE) > _KEPT:
+        _ACTIVE.pop(next(iter(_ACTIVE)))
+    try:
+        yield None, {"kind": "begin", **about}
+        for i, request in enumerate(requests):
+            if comparison.stopped.is_set():
+                break
+            for text in stream(request, key=f"compare-{number}-{i}", follow=comparison):
+                yield text, None
+        yield None, {"kind": "scoring", **about}
+        yield None, {"kind": "figures", **about, **judged(comparison, base)}
+    except GeneratorExit:
+        comparison.stop()
+        raise
+    except BaseException as error:
+        yield None, {"kind": "refused", **about, "error": sentence(error)}
+    finally:
+        _ACTIVE.pop(comparison.id, None)
+
+
+def requests_of(asked: Any) -> list[DecodeRequest]:
+    """Read what the page sent.
+
+    Raises:
+        ParameterError: one sentence naming the column's parameter.
+    """
+    columns = asked.get("columns") if isinstance(asked, dict) else None
+    if not isinstance(columns, list) or not 2 <= len(columns) <= len(LABELS):
+        count = len(columns) if isinstance(columns, list) else columns
+        raise ParameterError("columns", count, f"compare 2 to {len(LABELS)} columns")
+    seed = asked.get("seed")
+    seed = int(seed) if isinstance(seed, float) and seed.is_integer() else seed
+    return [_request(column, asked.get("prompt"), seed) for column in columns]
+
+
+def _request(column: Any, prompt: Any, seed: Any) -> DecodeRequest:
+    if not isinstance(column, dict):
+        raise ParameterError("columns", column, "each must be an object")
+    strategy = STRATEGIES.get(column.get("strategy"))
+    if strategy is None:
+        raise ParameterError(
+            "strategy", column.get("strategy"), f"it must be one of {', '.join(STRATEGIES)}"
+        )
+    given = column.get("params") or {}
+    if not isinstance(given, Mapping):
+        raise ParameterError("params", given, "it must be an object of names and values")
+    kinds, defaults = params_of(strategy.config), defaults_of(strategy.config)
+    params = {
+        name: controls.read(name, kinds[name], value) if name in kinds else value
+        for name, value in given.items()
+    }
+    params = {n: v for n, v in params.items() if n not in defaults or v != defaults[n]}
+    model = column.get("model") or strategy.default_model
+    assistant = column.get("assistant") or None
+    request = DecodeRequest(
+        strategy.name,
+        model,
+        prompt,
+        params=params,
+        seed=seed,
+        assistant=assistant if strategy.assistant != "none" else None,
+    )
+    check(request)
+    return request
+
+
+def judged(comparison: Comparison, base: LoadedModel) -> dict[str, Any]:
+    """Return the figures of what was decoded: table, chart, parting and differences."""
+    columns, notes = [], []
+    for label, trace in zip(LABELS, comparison.traces, strict=False):
+        if trace is None or not trace.outputs:
+            notes.append(f"{label} has no text to judge.")
+            continue
+        column, note = _column(label, trace, base)
+        columns.append(column)
+        notes += note
+    traces = [column.trace for column in columns]
+    parting = first_parting(traces) if len(traces) > 1 else None
+    return {
+        "base": base.name,
+        "notes": notes,
+        "parting": None if parting is None else parting.position,
+        "diff": [_edits(columns[0], other) for other in columns[1:]],
+        **view(columns),
+    }
+
+
+def _column(label: str, trace: Trace, base: LoadedModel) -> tuple[Column, list[str]]:
+    title = STRATEGIES[trace.strategy].title
+    try:
+        scores = score_trace(trace, base, load(trace.model.id))
+    except EngineError as error:
+        return Column(label, title, trace), [f"{label} was not judged: {error}"]
+    note = (
+        f"{label}: its text was cut anew by the tokenizer of {base.name} to be judged; the counts "
+        "of tokens are its own."
+    )
+    return _scored(label, title, trace, base, scores), [note] if scores.recut else []
+
+
+def _scored(label: str, title: str, trace: Trace, base: LoadedModel, scores: Scores) -> Column:
+    return Column(
+        label,
+        title,
+        trace,
+        scores.mean_logprob,
+        scores.perplexity,
+        scores.logprobs,
+        scores.entropies,
+        tuple(base.pieces[i] for i in scores.token_ids),
+    )
+
+
+def _edits(first: Column, other: Column) -> dict[str, Any]:
+    """Return the token difference as stretches of pieces."""
+    by_id = same_ids([first.trace, other.trace])
+    a, b = (tokens_of(c.trace, by_id=by_id) for c in (first, other))
+    left, right = (tokens_of(c.trace, by_id=False) for c in (first, other))
+    parts = [[e.kind, left[e.a0 : e.a1], right[e.b0 : e.b1]] for e in difference(a, b)]
+    return {"a": first.label, "b": other.label, "parts": parts}
