@@ -59,6 +59,8 @@ _NOTHING = (
     "<p class='dp-note'>The verdict appears here: every token's colour, T, the green count, z, the "
     "exact p-value, and z over the text.</p>"
 )
+_SAY_STOPPED = """() => { const says = document.querySelector("#wb-pair .wm-writing");
+  if (says) says.textContent = "Stopped."; }"""
 _NO_PAIR = (
     "<p class='dp-note'>Write both texts to see them side by side, with what the mark costs in "
     "perplexity.</p>"
@@ -150,10 +152,10 @@ def _wire(
         api_visibility="private",
         show_progress="hidden",
     )
-    stop.click(None, None, None, cancels=[running], api_visibility="private")
+    stop.click(None, None, None, cancels=[running], api_visibility="private", js=_SAY_STOPPED)
     for control in (text, prompt, model, device, *others):
-        trigger = control.input if control in (text, prompt) else control.change
-        trigger(
+        # Not input, which Gradio's text field does not send for a paste.
+        control.change(
             guarded(again),
             [text, prompt, model, device, *others],
             judged,
@@ -215,7 +217,7 @@ def _writing(prompt: str, traces: list[Trace], text: str) -> str:
     )
     return (
         f"<p class='wm-prompt'><b>Prompt, never counted:</b> {escape(prompt)}</p>"
-        f"<div class='wm-pair'>{cards}</div><p class='dp-note' role='status'>Writing text "
+        f"<div class='wm-pair'>{cards}</div><p class='dp-note wm-writing' role='status'>Writing text "
         f"{len(traces) + 1} of 2 …</p>"
     )
 

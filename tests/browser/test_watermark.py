@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
+import torch
 from playwright.sync_api import expect
 
 from engine import trace_json
@@ -103,5 +104,13 @@ def test_the_bench_judges_as_words_are_replaced(open_page):
     )
     expect(verdict).to_contain_text("✗ Not shown", timeout=30_000)
     assert float(verdict.get_attribute("data-z")) < before
+    page.locator("#wb-device input").click()
+    page.get_by_role("option", name="cuda").click()
+    refused = page.locator("#wb-judged .dp-status.bad")
+    if not torch.cuda.is_available():
+        expect(refused).to_contain_text("another device draws other lists", timeout=30_000)
+    page.locator("#wb-device input").click()
+    page.get_by_role("option", name="the model's own device").click()
+    expect(verdict).to_contain_text("✗ Not shown", timeout=30_000)
     page.locator("#wb-text textarea").fill("a")
-    expect(page.locator("#wb-judged .dp-status.bad")).to_contain_text("at least")
+    expect(refused).to_contain_text("at least")
