@@ -1,4 +1,7 @@
-"""Command line: list · run · replay · detect. Unusable input is one line on stderr and exit 2."""
+"""Command line: list · run · replay · export · verify · detect.
+
+Unusable input is one line on stderr and exit 2.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from typing import Any, NoReturn
 
 from engine import trace_json
 from engine.errors import EngineError, ParameterError
+from engine.export.command import add_export_commands
 from engine.trace import Trace, replay_ids
 
 
@@ -32,6 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     replay = commands.add_parser("replay", help="print a run from its trace, without any model")
     replay.add_argument("file")
     replay.set_defaults(handler=_replay)
+    add_export_commands(commands)
     if importlib.util.find_spec("engine.detect"):
         from engine.detect import add_detect_command
 

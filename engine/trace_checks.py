@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+from engine.detail_checks import check_detail
 from engine.errors import TraceError
 from engine.trace import FINISH_REASONS, Step, Trace, replay_ids
 
@@ -143,6 +144,7 @@ def _check_step(index: int, step: Step, trace: Trace, lengths: dict[int, int]) -
     _check_ids(f"{where} emit", step.emit, trace)
     _check_ids(f"{where} candidates", (c.token_id for c in step.candidates), trace)
     _check_probabilities(where, step)
+    check_detail(where, step.detail, trace.pieces)
 
 
 def _check_probabilities(where: str, step: Step) -> None:
