@@ -16,6 +16,7 @@ from engine.models import load
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
 from playground.api import add_endpoint
+from playground.compare import build_compare
 from playground.configs import wire_panel
 from playground.export import build_replies
 from playground.guard import guarded
@@ -81,6 +82,7 @@ def build_app() -> gr.Blocks:
                     built += [build_tab(strategy, bus) for strategy in members]
                     if family == "watermark":
                         build_watermark_bench(QUEUE)
+            build_compare(bus, QUEUE)
         for tab in built:
             wire_panel(tab.panel, replies, tab)
         for name in STRATEGIES:
