@@ -182,7 +182,7 @@ def _request(column: Any, prompt: Any, seed: Any) -> DecodeRequest:
         name: controls.read(name, kinds[name], value) if name in kinds else value
         for name, value in given.items()
     }
-    params = {n: v for n, v in params.items() if n not in defaults or v != defaults[n]}
+    params = {n: v for n, v in params.items() if n not in defaults or not _same(v, defaults[n])}
     model = column.get("model") or strategy.default_model
     assistant = column.get("assistant") or None
     request = DecodeRequest(
@@ -195,6 +195,10 @@ def _request(column: Any, prompt: Any, seed: Any) -> DecodeRequest:
     )
     check(request)
     return request
+
+
+def _same(value: Any, default: Any) -> bool:
+    return (tuple(value) if isinstance(value, list) else value) == default
 
 
 def judged(comparison: Comparison, base: LoadedModel) -> dict[str, Any]:

@@ -94,12 +94,12 @@
       part.dataset.at = found.at === null ? "" : found.at;
       const first = list[0], same = (first.tokens[0] || []).slice(0, found.common).map((t) => first.pieces[t.id] ?? "").join("");
       const lead = found.at === null ? (list.every(ended) && list.length === columns.length ? "All texts are the same, token for token: " + found.common + " tokens." : "The same so far: " + found.common + " tokens.")
-        : "The first " + found.common + " tokens are the same; at token " + (found.at + 1) + " the texts part.";
-      part.replaceChildren(el("h3", {}, "Where the texts part"), el("p", { class: "cmp-lead" }, lead), same ? el("p", { class: "cmp-same" }, DP.visible(same)) : null,
+        : found.at === 0 ? "The texts part at the very first token." : "The first " + found.common + " tokens are the same; at token " + (found.at + 1) + " the texts part.";
+      part.replaceChildren(...[el("h3", {}, "Where the texts part"), el("p", { class: "cmp-lead" }, lead), same ? el("p", { class: "cmp-same" }, DP.visible(same)) : null,
         found.at === null ? null : el("div", { class: "cmp-sides" }, there.map((c, i) => {
           const seen = side(list[i], found.at);
           return el("div", {}, el("h4", {}, c.label + " · " + c.form.title(), seen.token ? [": wrote ", el("b", { class: "cmp-word" }, "“" + piece(list[i], seen.token.id) + "”")] : null), candidates(list[i], seen));
-        })));
+        }))].filter(Boolean));
     }
     function mark(column, found) {
       const line = column.stage.querySelector(".dp-strip > div"), nodes = line ? [...line.querySelectorAll(".dp-tok")] : [];

@@ -30,7 +30,7 @@
   DP.compareFigures = (root) => {
     const clear = () => root.replaceChildren();
     return { clear, show(message) {
-      const card = (title, ...inside) => el("section", { class: "dp-card", "aria-label": title }, el("h3", {}, title), inside);
+      const card = (title, ...inside) => el("section", { class: "dp-card", "aria-label": title }, el("h3", {}, title), inside.flat());
       const plot = el("div", { class: "dp-plot cmp-plot", role: "img", "aria-label": "Surprise and entropy of every text under the base model, in bits, over the new tokens" });
       root.replaceChildren(
         card("Figures", table(message), el("p", { class: "dp-note" }, PHRASES[2].split(",")[0] + " and " + PHRASES[3] + " are those of " + message.base + " reading each text token by token (teacher-forced), whoever wrote it. rep-n is the share of n-grams that repeat an earlier one; distinct-n the share of different ones. Seconds are decoding alone, without waiting. A text that is more probable is not therefore better.")),

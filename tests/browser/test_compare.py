@@ -1,0 +1,99 @@
+"""Comparing in the browser: three columns from one press, the parting marked as the engine says."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from playwright.sync_api import expect
+
+from engine import trace_json
+from engine.divergence import first_parting
+
+SHOTS = os.environ.get("PLAYGROUND_SCREENSHOTS")
+RUNS = (
+    "DP.stages.filter(s => s.strategy.startsWith('compare-') && s.root.isConnected)"
+    ".map(s => DP.runs.get(DP.runId(s.strategy)))"
+)
+# Notes every run that has steps while it is still being written.
+WATCH = """() => {
+  window.seen = new Set();
+  const watch = () => {
+    DP.runs.forEach((run) => {
+      if (run.status === 'running' && run.steps.length) window.seen.add(run.id);
+    });
+    requestAnimationFrame(watch);
+  };
+  watch();
+}"""
+
+
+def opened(open_page, columns=2, **size):
+    page = open_page(**size)
+    page.get_by_role("tab", name="Compare", exact=True).click()
+    expect(page.locator(".cmp-column")).to_have_count(4)
+    page.get_by_role("button", name="Beam search and greedy").click()
+    while page.locator(".cmp-column").count() < columns:
+        page.get_by_role("button", name="Add a column").click()
+    return page
+
+
+def shot(page, label):
+    if SHOTS:
+        page.screenshot(path=Path(SHOTS) / f"{label}.png", full_page=True)
+
+
+def test_three_columns_stream_and_the_parting_is_marked(open_page):
+    page = opened(open_page, columns=3)
+    third = page.get_by_label("Column C", exact=True)
+    third.locator("[data-field=strategy]").select_option("sampling")
+    third.locator("[data-param=max_new_tokens]").fill("60")
+    third.locator("[data-param=temperature]").fill("1.4")
+    page.evaluate(WATCH)
+    page.get_by_role("button", name="Run all").click()
+    expect(page.locator(".cmp-table")).to_be_visible(timeout=120_000)
+    # Every column was on the page while it was still being written.
+    assert page.evaluate("window.seen.size") >= 3
+    texts = page.evaluate(f"{RUNS}.map(run => JSON.stringify(DP.trace(run)))")
+    traces = [trace_json.loads(text) for text in texts]
+    assert [t.strategy for t in traces] == ["beam_search", "greedy", "sampling"]
+    assert traces[2].config["temperature"] == 1.4
+    parting = first_parting(traces)
+    part = page.locator(".cmp-part")
+    expect(part).to_have_attribute("data-at", str(parting.position))
+    marks = page.locator(".cmp-parted")
+    expect(marks).to_have_count(3)
+    for i, side in enumerate(parting.sides):
+        wrote = traces[i].pieces[side.token_id].strip()
+        expect(marks.nth(i)).to_contain_text(wrote)
+        expect(part.locator(".cmp-sides > div").nth(i)).to_contain_text(wrote)
+    expect(page.locator(".cmp-common")).to_have_count(3 * parting.position)
+    expect(page.locator(".cmp-table tbody tr")).to_have_count(12)
+    expect(page.locator(".cmp-diff")).to_have_count(2)
+    expect(page.locator(".cmp-plot .scatterlayer .trace")).to_have_count(6)
+    shot(page, "compare")
+
+
+def test_what_is_wrong_is_said_and_the_page_goes_on(open_page):
+    page = opened(open_page)
+    page.locator("[data-param=num_beams]").fill("99")
+    page.get_by_role("button", name="Run all").click()
+    expect(page.locator(".cmp-ask .dp-status.bad")).to_contain_text("num_beams = 99")
+    expect(page.get_by_role("button", name="Run all")).to_be_enabled()
+
+
+def test_stop_keeps_what_is_there_and_fits_a_telephone(open_page):
+    page = opened(open_page)
+    page.set_viewport_size({"width": 390, "height": 900})
+    column = page.get_by_label("Column A", exact=True)
+    column.locator("[data-field=strategy]").select_option("greedy")
+    column.locator("[data-param=max_new_tokens]").fill("400")
+    page.get_by_role("button", name="Run all").click()
+    expect(column.locator(".dp-tok[data-step]").first).to_be_visible(timeout=60_000)
+    page.get_by_role("button", name="Stop").last.click()
+    expect(page.locator(".cmp-table")).to_be_visible(timeout=60_000)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    runs = json.loads(page.evaluate(f"JSON.stringify({RUNS}.map(run => run && run.status))"))
+    assert runs[0] in ("stopped", "finished")
+    shot(page, "compare_phone")

@@ -1,0 +1,123 @@
+"""The comparison without a browser: presets, what is refused, and every number it hands over."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from engine.errors import ParameterError
+from engine.models import load
+from engine.request import check
+from engine.scoring import score_ids
+from engine.strategies import STRATEGIES
+from playground import compare, compare_spec
+
+PROMPT = "Once upon a time, there was a little girl"
+GREEDY = {"strategy": "greedy", "params": {"max_new_tokens": 6}}
+HOT = {"strategy": "sampling", "params": {"max_new_tokens": 6.0, "temperature": 1.5, "top_k": 0}}
+
+
+def asked(*columns, **changes):
+    return {"number": 7, "prompt": PROMPT, "seed": 3, "columns": list(columns), **changes}
+
+
+def test_every_preset_is_legal_and_needs_what_is_there():
+    offered = compare_spec.presets()
+    assert "Greedy and three temperatures" in [p.name for p in offered]
+    for preset in offered:
+        columns = [{"strategy": n, "params": dict(v)} for n, v in preset.columns]
+        for request in compare.requests_of(
+            {"prompt": preset.prompt, "seed": 0, "columns": columns}
+        ):
+            check(request)
+
+
+def test_the_page_gets_every_strategy_and_parameter():
+    spec = json.loads(json.dumps(compare_spec.spec(), allow_nan=False))
+    assert [s["name"] for s in spec["strategies"]] == list(STRATEGIES)
+    # What the page sends back untouched is the default, so nothing is named.
+    for strategy in spec["strategies"]:
+        values = {p["name"]: "" if p["value"] is None else p["value"] for p in strategy["params"]}
+        sent = {"strategy": strategy["name"], "params": values}
+        request = compare.requests_of(asked(sent, sent))[0]
+        assert dict(request.params) == {}
+
+
+@pytest.fixture(scope="module")
+def ran():
+    return list(compare.compare(asked(GREEDY, HOT, GREEDY)))
+
+
+def test_every_column_streams_under_its_own_key(ran):
+    texts = [json.loads(text) for text, _ in ran if text is not None]
+    starts = [m["strategy"] for m in texts if m["kind"] == "start"]
+    assert starts == ["compare-7-0", "compare-7-1", "compare-7-2"]
+    assert all(m["link"] == "" for m in texts if m["kind"] == "start")
+    assert sum(m["kind"] == "finish" for m in texts) == 3
+
+
+def test_the_figures_are_those_of_a_forward_of_the_base_model(ran):
+    texts = [json.loads(text) for text, _ in ran if text is not None]
+    outputs = [m["rest"]["outputs"][0]["token_ids"] for m in texts if m["kind"] == "finish"]
+    figures = ran[-1][1]
+    assert figures["kind"] == "figures"
+    assert figures["notes"] == []
+    base = load("storyteller")
+    prompt = base.tokenizer(PROMPT, split_special_tokens=True)["input_ids"]
+    for ids, row in zip(outputs, figures["rows"], strict=True):
+        named = dict(zip(figures["columns"], row, strict=True))
+        scores = score_ids(base, prompt, ids)
+        assert named["log-probability per token, nats"] == scores.mean_logprob
+        assert named["perplexity"] == scores.perplexity
+        assert named["tokens"] == named["forward passes"] == len(ids)
+    parted = next(i for i, (a, b) in enumerate(zip(*outputs[:2], strict=True)) if a != b)
+    assert figures["parting"] == parted
+    assert [part[0] for part in figures["diff"][1]["parts"]] == ["equal"]
+    assert len(figures["figure"]["data"]) == 6
+
+
+def test_a_stopped_comparison_judges_what_there_is():
+    long = {"strategy": "greedy", "params": {"max_new_tokens": 200}}
+    going = compare.compare(asked(long, GREEDY))
+    messages = []
+    for text, message in going:
+        messages.append(message)
+        if text is not None and compare._ACTIVE:
+            next(iter(compare._ACTIVE.values())).stop()
+    assert messages[-1]["kind"] == "figures"
+    assert len(messages[-1]["rows"]) == 1
+    assert not compare._ACTIVE
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"columns": [GREEDY]}, "compare 2 to 4 columns"),
+        ({"columns": [GREEDY] * 5}, "compare 2 to 4 columns"),
+        ({"columns": None}, "columns"),
+        ({"columns": [GREEDY, 5]}, "each must be an object"),
+        ({"columns": [GREEDY, {"strategy": "magic"}]}, "strategy = 'magic'"),
+        ({"columns": [GREEDY, {**HOT, "params": {"temperature": -1}}]}, "temperature = -1"),
+        ({"columns": [GREEDY, {**HOT, "params": {"nonsense": 1}}]}, "nonsense"),
+        ({"columns": [GREEDY, {**HOT, "params": [1]}]}, "params"),
+        ({"seed": -1}, "seed = -1"),
+        ({"seed": None}, "seed"),
+        ({"prompt": ""}, "prompt"),
+        ({"prompt": 5}, "prompt"),
+        ({"base": "no-such-model"}, "no-such-model"),
+    ],
+    ids=str,
+)
+def test_bad_requests_get_one_sentence(changes, says):
+    messages = list(compare.compare({**asked(GREEDY, HOT), **changes}))
+    assert len(messages) == 1
+    assert messages[0][1]["kind"] == "refused"
+    assert says in messages[0][1]["error"]
+    assert "Something went wrong" not in messages[0][1]["error"]
+
+
+def test_what_is_no_request_at_all():
+    with pytest.raises(ParameterError):
+        compare.requests_of(None)
+    assert next(compare.compare("nonsense"))[1]["kind"] == "refused"
