@@ -241,13 +241,17 @@
       tip.style.top = (low + tip.offsetHeight > wrap.height + 40 && box.top - wrap.top > tip.offsetHeight + 8 ? box.top - wrap.top - tip.offsetHeight - 8 : low) + "px";
     }
     const hit = (event) => { const box = event.target.closest && event.target.closest(".bt-node"); return box ? box.dpNode : null; };
+    let drag = null, dragged = false;
     canvas.addEventListener("click", (e) => {
+      if (dragged) return;
       const fold = e.target.closest(".bt-badge"), node = hit(e);
       if (fold) return toggle(fold.dpOwner);
       if (node) { following = false; mark(follow, false); choose(node, true); ctx.select(node.column); }
     });
-    canvas.addEventListener("mouseover", (e) => hint(hit(e)));
-    canvas.addEventListener("mouseout", () => hint(null));
+    // Scrolling under a resting mouse tells nothing: only a mouse that moved does.
+    let mouse = "", hinted = null;
+    canvas.addEventListener("mousemove", (e) => { const at = e.clientX + " " + e.clientY, node = hit(e); if (at !== mouse && (node !== hinted || tip.hidden)) { hinted = node; hint(node); } mouse = at; });
+    canvas.addEventListener("mouseleave", (e) => { if (e.clientX + " " + e.clientY !== mouse) { hinted = null; hint(null); } });
     canvas.addEventListener("focusin", (e) => { const node = hit(e); if (node && node.box.matches(":focus-visible")) hint(node); });
     canvas.addEventListener("focusout", () => hint(null));
     canvas.addEventListener("keydown", (e) => {
@@ -258,9 +262,12 @@
       if (!next) return;
       e.preventDefault(); e.stopPropagation(); setFollow(false); choose(next, true); ctx.select(next.column);
     });
-    let drag = null;
-    scroll.addEventListener("pointerdown", (e) => { hand = performance.now(); if (e.pointerType === "mouse" && e.button === 0 && !hit(e) && e.target !== scroll) drag = [e.clientX, e.clientY, scroll.scrollLeft, scroll.scrollTop]; });
-    scroll.addEventListener("pointermove", (e) => { if (drag) { hand = performance.now(); scroll.scrollLeft = drag[2] - e.clientX + drag[0]; scroll.scrollTop = drag[3] - e.clientY + drag[1]; } });
+    scroll.addEventListener("pointerdown", (e) => { hand = performance.now(); dragged = false; if (e.pointerType === "mouse" && e.button === 0 && e.target !== scroll) drag = [e.clientX, e.clientY, scroll.scrollLeft, scroll.scrollTop]; });
+    scroll.addEventListener("pointermove", (e) => {
+      if (!drag || !dragged && Math.hypot(e.clientX - drag[0], e.clientY - drag[1]) < 5) return;
+      dragged = true; hand = performance.now(); hint(null);
+      scroll.scrollLeft = drag[2] - e.clientX + drag[0]; scroll.scrollTop = drag[3] - e.clientY + drag[1];
+    });
     for (const name of ["pointerup", "pointerleave"]) scroll.addEventListener(name, () => { drag = null; });
     for (const name of ["wheel", "touchmove", "keydown"]) scroll.addEventListener(name, () => { hand = performance.now(); }, { passive: true });
     scroll.addEventListener("wheel", (e) => { if (e.ctrlKey) { e.preventDefault(); zoom(Math.exp(-e.deltaY / 300), e.clientX - scroll.getBoundingClientRect().left); } }, { passive: false });

@@ -7,6 +7,7 @@ import json
 import os
 from pathlib import Path
 from urllib.parse import urlencode
+from xml.etree import ElementTree
 
 import pytest
 from playwright.sync_api import expect
@@ -22,6 +23,23 @@ WATCH = """() => { window.seen = []; window.gap = 0; let last = performance.now(
   requestAnimationFrame(tick);
   new MutationObserver(() => window.seen.push(document.querySelectorAll('#beam_search-stage .bt-node').length))
     .observe(document.querySelector('#beam_search-stage .bt-boxes'), { childList: true }); }"""
+# The recorded steps again, one a frame: what growing costs at any speed of the model.
+REPLAY = """async () => {
+  const s = 'beam_search', old = DP.runs.get(DP.runId(s)), header = {}, times = [];
+  const keys = ['strategy', 'config', 'model', 'prompt', 'prompt_ids', 'pieces', 'fields'];
+  for (const key of [...keys, 'eos_token_ids']) header[key] = old[key];
+  const count = () => document.querySelectorAll('#beam_search-stage .bt-node').length;
+  const frame = () => new Promise((f) => requestAnimationFrame(f)), before = count();
+  let seq = 0; const send = (m) => DP.receive(JSON.stringify({ run: 'again', seq: seq++, ...m }));
+  send({ kind: 'start', strategy: s, header, link: location.href }); await frame(); await frame();
+  const stage = DP.stages.find((x) => x.strategy === s);
+  const view = stage.views.find((v) => v.name === 'beam_tree').view, update = view.update;
+  view.update = (...args) => {
+    const start = performance.now(); update(...args); times.push(performance.now() - start); };
+  for (const step of old.steps) {
+    send({ kind: 'delta', steps: [step] }); await frame(); await frame(); }
+  view.update = update;
+  return [times, before, count()]; }"""
 
 
 def link(strategy, prompt="One day, a little boy found a", **params):
@@ -34,6 +52,11 @@ def searched(open_page, strategy="beam_search", suffix="", size=None, **params):
     finish(page, strategy)
     visual = page.locator(f"#{strategy}-stage .dp-v-beam_tree")
     return page, visual, page.evaluate(RUN.format(strategy) + ".steps")
+
+
+def minus(number, digits=4):
+    """Return a number as the page writes it."""
+    return f"{number:.{digits}f}".replace("-", "−")
 
 
 def shot(visual, label):
@@ -72,8 +95,27 @@ def test_every_candidate_is_drawn_once_and_nothing_overlaps(open_page, strategy,
         len(steps[-1]["emit"]) + steps[-1]["keep"]
     )
     expect(visual.locator(".bt-node.tip")).to_have_count(1)
-    expect(visual.locator(".bt-greedy")).to_contain_text("Greedy search beside it")
     shot(visual, f"tree_{strategy}")
+
+
+def test_kept_texts_that_died_out_are_told_from_the_living(open_page):
+    _, visual, steps = searched(open_page)
+    nodes = [n for step in steps for n in step["detail"]["pool"]]
+    parents = {n["node_id"]: n["parent_id"] for n in nodes}
+    alive = set()
+    last = {n["node_id"] for n in steps[-1]["detail"]["pool"]}
+    for node in nodes:
+        if node["fate"] == "finished" or (node["fate"] == "kept" and node["node_id"] in last):
+            at = node["node_id"]
+            while at != -1:
+                alive.add(at)
+                at = parents[at]
+    dead = [n["node_id"] for n in nodes if n["fate"] == "kept" and n["node_id"] not in alive]
+    drawn = visual.evaluate(
+        "v => [...v.querySelectorAll('.bt-node.dead')].map((n) => n.dpNode.data.node_id)"
+    )
+    assert sorted(drawn) == sorted(dead)
+    assert dead
 
 
 def test_it_grows_while_the_search_runs(open_page):
@@ -92,30 +134,124 @@ def test_it_grows_while_the_search_runs(open_page):
     assert seen[-1] > 8 * 60
     gap = page.evaluate("window.gap")
     assert gap < 3000, f"the page stood still for {gap:.0f} ms"
+    times, before, after = page.evaluate(REPLAY)
+    assert before == after == seen[-1]
+    assert len(times) >= 60
+    # Late steps may not cost what the whole tree costs: drawing is per new node.
+    early, late = (sorted(part)[len(part) // 2] for part in (times[5:25], times[-22:-2]))
+    assert late < 6 * early + 30, (early, late)
+    assert sorted(times)[len(times) // 2] < 150
 
 
-def test_clicking_keys_folding_and_zoom(open_page):
+def test_clicking_and_keys(open_page):
     page, visual, steps = searched(open_page)
     pool = steps[4]["detail"]["pool"]
     visual.get_by_role("button", name="Fit the whole tree").click()
+    for _ in range(5):
+        visual.get_by_role("button", name="Zoom in").click()
+    page.evaluate("DP.select(" + RUN.format("beam_search") + ", 4)")
     node = visual.locator(".bt-node[aria-label*=', step 5, dropped']").first
+    node.hover()
+    tip = visual.get_by_role("tooltip")
+    expect(tip).to_contain_text("step 5: dropped. It missed the cut by")
+    expect(tip).to_contain_text("÷ 5^1 =")
     node.click()
-    facts = visual.locator(".bt-facts")
+    facts, table = visual.locator(".bt-facts"), visual.locator(".bt-pool-box")
     expect(facts).to_contain_text("step 5: dropped. It missed the cut by")
     expect(page.locator("#beam_search-stage .dp-scrub output")).to_have_text("step 5 of 20")
-    facts.locator("summary").click()
-    expect(facts.locator("tbody tr")).to_have_count(len(pool))
+    expect(table.locator("tbody tr")).to_have_count(len(pool))
+    chosen = node.evaluate("n => n.dpNode.data.node_id")
+    names = {n["node_id"]: n for step in steps for n in step["detail"]["pool"]}
+    path, at = [], chosen
+    while at != -1:
+        path.insert(0, names[at]["token_id"])
+        at = names[at]["parent_id"]
+    text = page.evaluate(
+        "ids => ids.map((i) => " + RUN.format("beam_search") + ".pieces[i]).join('')", path
+    )
+    assert facts.locator("q").inner_text() == text.strip().replace("\n", "⏎")
     node.press("ArrowLeft")
     expect(facts).to_contain_text("step 4: kept")
+    expect(tip).to_contain_text("step 4: kept")
     page.keyboard.press("ArrowRight")
     expect(facts).to_contain_text("step 5")
-    before = visual.locator(".bt-svg").bounding_box()
+    page.keyboard.press("End")
+    expect(facts).to_contain_text("step 20")
+    table.locator(".bt-link").nth(1).click()
+    expect(facts).to_contain_text("rank 2 of")
+    # The stopping test of the selected step, with its two numbers.
+    expect(visual.locator(".bt-state")).to_contain_text("Finished texts after step 20")
+    expect(visual.locator(".bt-test")).to_contain_text(steps[-1]["detail"]["stop_reason"])
+    expect(visual.locator(".bt-state li")).to_have_count(len(steps[-1]["detail"]["heap"]))
+
+
+def test_folding_all_or_one_branch_zoom_and_pan(open_page):
+    page, visual, steps = searched(open_page)
+    total = sum(len(step["detail"]["pool"]) for step in steps)
+    canvas, scroll = visual.locator(".bt-svg"), visual.locator(".bt-scroll")
+    before = canvas.bounding_box()
     visual.get_by_role("button", name="Hide or show the dropped").click()
-    expect(visual.locator(".bt-node.pruned").first).to_be_hidden()
-    assert visual.locator(".bt-svg").bounding_box()["height"] < before["height"]
-    assert len(boxes(page)) < sum(len(step["detail"]["pool"]) for step in steps)
+    kept = [n for s in steps for n in s["detail"]["pool"] if n["fate"] in ("kept", "finished")]
+    assert len(boxes(page)) == len(kept)
+    assert canvas.bounding_box()["height"] < before["height"]
+    badge = visual.locator(".bt-node.best .bt-badge").last
+    hidden = int(badge.text_content()[1:])
+    page.evaluate("DP.select(" + RUN.format("beam_search") + ", 17)")
+    badge.evaluate("b => b.dispatchEvent(new MouseEvent('click', { bubbles: true }))")
+    assert len(boxes(page)) == len(kept) + hidden
+    assert badge.text_content() == f"−{hidden}"
+    visual.get_by_role("button", name="Hide or show the dropped").click()
+    assert len(boxes(page)) == total
     visual.get_by_role("button", name="Zoom in").click()
-    assert visual.locator(".bt-svg").bounding_box()["width"] > before["width"]
+    assert canvas.bounding_box()["width"] > before["width"]
+    visual.get_by_role("button", name="Fit the whole tree").click()
+    assert canvas.bounding_box()["width"] <= scroll.bounding_box()["width"]
+    visual.get_by_role("button", name="Zoom in").click()
+    visual.get_by_role("button", name="Keep the latest step in view").click()
+    places = "n => [n.scrollLeft, n.scrollWidth - n.clientWidth]"
+    left, most = scroll.evaluate(places)
+    assert left > 60
+    assert left == pytest.approx(most, abs=1)
+    scroll.scroll_into_view_if_needed()
+    box = scroll.bounding_box()
+    page.mouse.move(box["x"] + 300, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 360, box["y"] + box["height"] / 2)
+    page.mouse.up()
+    assert scroll.evaluate(places)[0] < left
+    expect(visual.get_by_role("button", name="Keep the latest step")).to_have_attribute(
+        "aria-pressed", "false"
+    )
+
+
+def test_greedy_search_stands_beside_the_beams(open_page):
+    page, visual, steps = searched(open_page, max_new_tokens=24, num_beams=5)
+    path = steps[-1]["detail"]["greedy"]
+    beside = visual.locator(".bt-greedy")
+    expect(beside.locator(".g .sum")).to_contain_text(minus(path["sum_logprobs"], 3))
+    expect(beside).to_contain_text(f"leaves the greedy path at token {path['left_at'] + 1}")
+    words = page.evaluate(
+        "ids => DP.visible(ids.map((i) => " + RUN.format("beam_search") + ".pieces[i]).join(''))",
+        path["token_ids"],
+    )
+    assert beside.locator(".g .bt-words").inner_text() == words.strip()
+    marked = visual.evaluate(
+        "v => [...v.querySelectorAll('.bt-node.greedy')].map((n) => n.dpNode.data.token_id)"
+    )
+    assert marked == path["token_ids"][: len(marked)]
+    assert len(marked) >= path["left_at"]
+
+
+def test_diverse_groups_have_bands_and_show_what_a_token_cost(open_page):
+    _, visual, steps = searched(
+        open_page, "diverse_beam_search", num_beams=6, num_beam_groups=3, max_new_tokens=12
+    )
+    expect(visual.locator(".bt-band")).to_have_count(3)
+    for name in ("group 1", "group 2", "group 3"):
+        expect(visual.locator(".bt-gutter")).to_contain_text(name)
+    charged = [n for s in steps for n in s["detail"]["pool"] if n["diversity_penalty"] > 0]
+    expect(visual.locator(".bt-charge")).to_have_count(len(charged))
+    assert charged
 
 
 def test_rescoring_says_what_the_engine_says(open_page):
@@ -139,30 +275,45 @@ def test_rescoring_says_what_the_engine_says(open_page):
         if expected.rerun:
             expect(note).to_contain_text(expected.rerun)
         winners.add(expected.ranking[0].node_id)
-        rows = panel.locator("tbody tr")
-        expect(rows.first).to_contain_text(f"÷ {expected.ranking[0].length}^{penalty:.1f}")
+        best, shown = expected.ranking[0], f"{penalty:.1f}".replace("-", "−")
+        first = panel.locator("li .sum").first
+        expect(first).to_contain_text(f"{minus(best.sum_logprobs)} ÷ {best.length}^{shown} = ")
+        expect(first).to_contain_text(f"= {minus(best.score)}")
     assert len(winners) > 1
     shot(panel, "rescoring")
 
 
 def test_exports_are_complete_pictures(open_page):
-    page, visual, steps = searched(open_page, max_new_tokens=8)
+    page, visual, steps = searched(open_page, max_new_tokens=30)
     with page.expect_download() as download:
         visual.get_by_role("button", name="Download as SVG").click()
     text = Path(download.value.path()).read_text()
-    assert text.count('class="bt-rect"') == sum(len(s["detail"]["pool"]) for s in steps)
+    total = sum(len(s["detail"]["pool"]) for s in steps)
+    root = ElementTree.fromstring(text)
+    nodes = [n for n in root.iter() if (n.get("class") or "").startswith("bt-node")]
+    assert len(nodes) == total
+    assert not [n for n in root.iter() if {"far", "away"} & set((n.get("class") or "").split())]
     assert "var(--" not in text
+    assert "length_penalty 1" in text
     with page.expect_download() as download:
         visual.get_by_role("button", name="Download as PNG").click()
-    assert Path(download.value.path()).read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    data = Path(download.value.path()).read_bytes()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    width, height = (int.from_bytes(data[at : at + 4]) for at in (16, 20))
+    assert width / height == pytest.approx(
+        float(root.get("width")) / float(root.get("height")), rel=0.01
+    )
+    assert width > 1000
 
 
 def test_on_a_telephone_and_in_the_dark(open_page):
-    page, visual, _ = searched(open_page, size={"width": 390, "height": 900})
+    page, visual, steps = searched(open_page, size={"width": 390, "height": 900})
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     expect(visual.locator(".bt-node.pruned").first).to_be_hidden()
     visual.locator("summary", has_text="Table of every candidate").click()
-    expect(visual.locator(".bt-more tbody tr").first).to_be_visible()
+    rows = visual.locator(".bt-more tbody tr")
+    expect(rows).to_have_count(sum(len(s["detail"]["pool"]) for s in steps))
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
     shot(visual, "tree_phone")
     _, dark, _ = searched(open_page, suffix="&__theme=dark")
     shot(dark, "tree_dark")
