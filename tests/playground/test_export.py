@@ -9,11 +9,10 @@ from types import SimpleNamespace
 import gradio as gr
 import pytest
 
-import playground.export as export
 from engine import DecodeRequest, decode, load, trace_json
 from engine.errors import EngineError
 from engine.strategies import STRATEGIES
-from playground import configs
+from playground import configs, export
 from tests.bad_traces import CHANGES, RAW
 from tests.tiny import golden_model
 from visualizers import VISUALS

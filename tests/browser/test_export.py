@@ -1,0 +1,179 @@
+"""A visitor takes a run away: code that is verified, figures, a page, a table, settings."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import zipfile
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+from playwright.sync_api import expect
+
+from engine import trace_json
+from engine.export.files import export_files
+from engine.export.steps_csv import steps_csv
+from tests.browser.test_playground import finish
+
+SHOTS = os.environ.get("PLAYGROUND_SCREENSHOTS")
+VERIFY_MS = 150_000
+
+
+def decoded(open_page, strategy, suffix="", size=None, **params):
+    """Follow a link, which runs the strategy; return the page and its export card."""
+    fields = {"strategy": strategy, "prompt": "Once upon a", "params": json.dumps(params)}
+    page = open_page("/?" + urlencode(fields) + suffix, **(size or {}))
+    finish(page, strategy)
+    return page, page.locator(f"#{strategy}-stage .dp-v-export")
+
+
+def fetched(page, card, name):
+    """Press a button of the card; return the name and the bytes of what it saves."""
+    with page.expect_download(timeout=60_000) as download:
+        card.get_by_role("button", name=name, exact=True).click()
+    return download.value.suggested_filename, Path(download.value.path()).read_bytes()
+
+
+def shot(element, label):
+    """Keep a picture for people, never compared."""
+    if SHOTS:
+        element.screenshot(path=Path(SHOTS) / f"{label}.png")
+
+
+@pytest.mark.parametrize(
+    ("strategy", "size"), [("contrastive_search", {}), ("sampling", {"width": 390, "height": 900})]
+)
+def test_verify_badges_equal_tokens(open_page, strategy, size):
+    page, card = decoded(open_page, strategy, size=size, max_new_tokens=8)
+    badge = card.locator(".ex-badge")
+    expect(badge).to_be_hidden()
+    card.get_by_role("button", name="Verify", exact=True).click()
+    expect(badge).to_contain_text("fresh process", timeout=VERIFY_MS)
+    expect(badge).to_contain_text("✓ Verified. All 8 tokens are equal.", timeout=VERIFY_MS)
+    card.locator("summary").click()
+    expect(card.locator(".ex-code")).to_contain_text("model.generate(", timeout=60_000)
+    assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
+    shot(card, f"export-{strategy}")
+
+
+def test_a_run_whose_tokens_were_changed_is_not_verified(open_page):
+    page, card = decoded(open_page, "greedy", max_new_tokens=6)
+    page.evaluate(
+        "() => { const run = DP.runs.get(DP.runId('greedy')); run.outputs[0].token_ids[3] = 7;"
+        " run.pieces[7] = 'x'; }"
+    )
+    card.get_by_role("button", name="Verify", exact=True).click()
+    badge = card.locator(".ex-badge")
+    expect(badge).to_contain_text("✗ Not the same. They differ from token 4 on", timeout=VERIFY_MS)
+    page.evaluate("() => { DP.runs.get(DP.runId('greedy')).model.id = '/etc/evil'; }")
+    page.evaluate("() => { DP.runs.get(DP.runId('greedy')).model.dtype = 'import os'; }")
+    card.get_by_role("button", name="Verify", exact=True).click()
+    expect(badge).to_contain_text("Not checked: The model's dtype 'import os'", timeout=60_000)
+
+
+def test_data_code_and_figures_are_saved(open_page, browser, tmp_path):
+    page, card = decoded(open_page, "contrastive_search", max_new_tokens=8)
+    name, data = fetched(page, card, "Trace (.json)")
+    trace = trace_json.loads(data)
+    assert name == "contrastive_search-seed0.json"
+    # The table of the page is the table of the command line; numbers may be spelled otherwise.
+    _, data = fetched(page, card, "Steps (.csv)")
+    ours, theirs = (
+        list(csv.reader(io.StringIO(text))) for text in (steps_csv(trace), data.decode())
+    )
+    assert ours[0] == theirs[0]
+    assert [[_value(c) for c in row] for row in ours] == [[_value(c) for c in r] for r in theirs]
+    files = export_files(trace)
+    assert fetched(page, card, "Script (.py)")[1].decode() == files["run.py"]
+    assert json.loads(fetched(page, card, "Notebook (.ipynb)")[1])["nbformat"] == 4
+    with zipfile.ZipFile(io.BytesIO(fetched(page, card, "All files (.zip)")[1])) as packed:
+        assert {n: packed.read(n).decode() for n in packed.namelist()} == files
+    _figures(page, card)
+    name, data = fetched(page, card, "Page (.html)")
+    _opens_alone(browser, tmp_path, data, trace)
+
+
+def _value(text):
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _figures(page, card):
+    """Every figure is saved; a picture of one is not empty."""
+    options = card.locator(".ex-select option")
+    expect(options).not_to_have_count(0)
+    card.locator(".ex-select").focus()
+    for title in (
+        "Candidates: confidence against similarity",
+        "Surprise and entropy over the text",
+    ):
+        card.locator(".ex-select").select_option(label=title)
+        name, svg = fetched(page, card, "SVG")
+        assert name.endswith(".svg")
+        assert b"<svg" in svg[:200]
+        assert b"http://localhost" not in svg
+        _, png = fetched(page, card, "PNG")
+        assert png[:8] == b"\x89PNG\r\n\x1a\n"
+        assert len(png) > 5000
+
+
+def _opens_alone(browser, folder, data, trace):
+    """The saved page draws the run by itself, without asking anybody for anything."""
+    path, problems = folder / "run.html", []
+    path.write_bytes(data)
+    alone = browser.new_page()
+    alone.on("pageerror", lambda error: problems.append(str(error)))
+    alone.on("request", lambda r: problems.append(r.url) if r.url.startswith("http") else None)
+    alone.goto(path.as_uri())
+    expect(alone.locator(".dp-tok[data-step]")).to_have_count(len(trace.steps), timeout=60_000)
+    expect(alone.locator(".dp-v-contrastive .cs-row").first).to_be_visible()
+    expect(alone.locator(".dp-v-chart .scatterlayer .trace")).to_have_count(2, timeout=60_000)
+    alone.locator(".dp-tok[data-step]").first.click()
+    expect(alone.locator(".dp-scrub output")).to_have_text(f"step 1 of {len(trace.steps)}")
+    alone.close()
+    assert not problems
+
+
+def test_settings_are_kept_side_by_side_loaded_and_refused(open_page):
+    page, _ = decoded(open_page, "sampling", max_new_tokens=6)
+    box = page.locator("#sampling-configs")
+    box.locator("summary").click()
+    expect(box).to_contain_text("has no sampling defaults of its own", timeout=60_000)
+    keep(box, "short", "Kept as “short”")
+    load_file(box, {"do_sample": True, "temperature": 0.4, "top_p": 0.8, "bos_token_id": 0})
+    expect(box).to_contain_text("bos_token_id belongs to the model", timeout=60_000)
+    expect(page.locator("#sampling-temperature input").first).to_have_value("0.4")
+    keep(box, "<b>cool</b>", "Kept as “<b>cool</b>”")
+    expect(box.locator("thead th")).to_have_text(["Parameter", "short", "<b>cool</b>"])
+    row = box.locator("tr", has_text="temperature").locator("td")
+    expect(row).to_have_text(["default", "0.4"])
+    load_file(box, {"do_sample": True, "custom_generate": "evil/repo"})
+    expect(box.locator(".ec-say.bad")).to_contain_text("custom_generate", timeout=60_000)
+    expect(page.locator("#sampling-temperature input").first).to_have_value("0.4")
+    box.get_by_role("button", name="Use short").click()
+    expect(page.locator("#sampling-temperature input").first).to_have_value("1")
+    with page.expect_download(timeout=60_000) as download:
+        box.get_by_role("button", name="Save as file").click()
+    saved = json.loads(Path(download.value.path()).read_text())
+    assert (saved["max_new_tokens"], saved["do_sample"], saved["temperature"]) == (6, True, 1.0)
+    shot(box, "settings")
+    page.reload()
+    page.locator("#sampling-configs summary").click()
+    expect(page.locator("#sampling-configs thead th")).to_have_count(3)
+
+
+def keep(box, name, said):
+    box.get_by_label("Name of these settings").fill(name)
+    box.get_by_role("button", name="Keep").click()
+    expect(box).to_contain_text(said, timeout=60_000)
+
+
+def load_file(box, fields):
+    content = json.dumps(fields).encode()
+    chosen = {"name": "generation_config.json", "mimeType": "application/json", "buffer": content}
+    box.locator("input[type=file]").set_input_files(chosen)
