@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+from engine.beam_checks import check_beams
 from engine.detail_checks import check_detail
 from engine.errors import TraceError
 from engine.trace import FINISH_REASONS, Step, Trace, replay_ids
@@ -124,6 +125,7 @@ def check_trace(trace: Trace) -> None:
         steps = trace.steps_of(number)
         if steps and replay_ids(steps) != list(output.token_ids):
             raise TraceError(f"outputs[{number}] is not what its steps replay to.")
+    check_beams(trace)
 
 
 def _check_step(index: int, step: Step, trace: Trace, lengths: dict[int, int]) -> None:

@@ -115,6 +115,38 @@ TOKENS: list[tuple[str, Any, str]] = [
 ]
 
 PARAMS = [*SAMPLING, *LENGTH, *TOKENS]
+
+# (strategy, other parameters, parameter, value, part of the allowed range)
+BEAMS: list[tuple[str, dict[str, Any], str, Any, str]] = [
+    ("beam_search", {}, "num_beams", 0, "from 1 to 16"),
+    ("beam_search", {}, "num_beams", -1, "from 1 to 16"),
+    ("beam_search", {}, "num_beams", 17, "from 1 to 16"),
+    ("beam_search", {}, "num_beams", 10**6, "from 1 to 16"),
+    ("beam_search", {}, "num_beams", 2.5, "whole number"),
+    ("beam_search", {}, "num_beams", "4", "whole number"),
+    ("beam_search", {}, "num_beams", None, "whole number"),
+    ("beam_search", {}, "length_penalty", INF, "at most 5"),
+    ("beam_search", {}, "length_penalty", -INF, "at least -2"),
+    ("beam_search", {}, "length_penalty", NAN, "at least -2"),
+    ("beam_search", {}, "early_stopping", "sometimes", "one of"),
+    ("beam_search", {}, "early_stopping", 1, "one of"),
+    ("beam_search", {"num_beams": 2}, "num_return_sequences", 3, "num_beams = 2"),
+    ("beam_search", {}, "guidance_scale", 2.0, "must be off"),
+    ("beam_search", {}, "force_words_ids", [], "1 to 8"),
+    ("beam_search", {}, "force_words_ids", [[]], "token ids"),
+    ("beam_search", {}, "force_words_ids", [[99_999]], "from 0 to"),
+    ("beam_search", {"force_words_ids": [[5]]}, "num_beams", 1, "at least 2"),
+    ("beam_sampling", {}, "num_beams", 1, "from 2 to 16"),
+    ("beam_sampling", {}, "temperature", 0.0, "at least 0.001"),
+    ("beam_sampling", {"num_beams": 3}, "num_return_sequences", 4, "num_beams = 3"),
+    ("diverse_beam_search", {"num_beams": 5}, "num_beam_groups", 2, "divide num_beams = 5"),
+    ("diverse_beam_search", {}, "num_beam_groups", 1, "from 2 to 16"),
+    ("diverse_beam_search", {}, "num_beam_groups", 17, "from 2 to 16"),
+    ("diverse_beam_search", {}, "diversity_penalty", 0.0, "above 0"),
+    ("diverse_beam_search", {}, "diversity_penalty", -1.0, "above 0"),
+    ("diverse_beam_search", {}, "diversity_penalty", NAN, "above 0"),
+    ("diverse_beam_search", {"num_beams": 2}, "num_return_sequences", 3, "num_beams = 2"),
+]
 PROMPTS: list[tuple[Any, str]] = [
     ("", "1 to 8000 characters"),
     (None, "prompt"),

@@ -17,6 +17,7 @@ from engine.loops.beam_record import (
     StepWriter,
     Tree,
     best_kept,
+    check_finite,
     output,
     pad_of,
 )
@@ -92,7 +93,8 @@ class Group:
         sums, flat = top.values.tolist(), top.indices.tolist()
         chosen = self._chosen(flat, vocab)
         logprobs = seen.scores.flatten()[top.indices].tolist()
-        floor = sums[chosen[-1]]
+        open_sums = [sums[i] for i in chosen if sums[i] > IMPOSSIBLE]
+        floor = min(open_sums, default=sums[0])
         nodes, numbers = [], {}
         self.origin = {}
         for rank, place in enumerate(flat):
@@ -272,6 +274,7 @@ def search_groups(
     reason = ""
     while not reason:
         logits = forward.last_logits(forward(search.ids), prompt.device)
+        check_finite(logits, search.writer.index)
         pool = search.advance(logits)
         forward.model_kwargs["past_key_values"].reorder_cache(search.parents)
         if search.done:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from engine.details import BeamDetail, BeamNode
+from engine.errors import DecodeError
 from engine.recorder import Observation, Recorder, Row
 from engine.trace import Step
 
@@ -129,7 +130,23 @@ class StepWriter:
         )
 
 
+def check_finite(logits: torch.Tensor, step: int) -> None:
+    """Refuse (beams, vocab) raw logits with NaN or infinite sums: ranking would hide them.
+
+    Raises:
+        DecodeError: naming the step.
+    """
+    if not bool(torch.isfinite(logits.logsumexp(-1)).all()):
+        raise DecodeError(f"The model's raw logits are not finite at step {step}.")
+
+
 def best_kept(pool: Sequence[BeamNode]) -> BeamNode:
-    """Return the pool's best kept node, or its best of all when none was kept."""
+    """Return the pool's best kept node, or its best of all when none was kept.
+
+    Raises:
+        DecodeError: the pool is empty, as every token of every beam was removed.
+    """
+    if not pool:
+        raise DecodeError("Every token of every beam was removed; allow more tokens.")
     kept = [node for node in pool if node.fate == "kept"]
     return max(kept or pool, key=lambda node: node.sum_logprobs)

@@ -225,7 +225,8 @@ class ConstrainedGroup(Group):
         """Number and judge the pool and what was added to it."""
         vocab = seen.scores.shape[-1]
         by_rank = {choice.rank: choice for choice in choices}
-        floor = min(choice.total for choice in kept)
+        open_sums = [choice.total for choice in kept if choice.total > IMPOSSIBLE]
+        floor = min(open_sums, default=sums[0])
         self.origin, self.numbers, nodes = {}, {}, []
         for rank in range(max(len(flat), 1 + max(by_rank))):
             choice = by_rank.get(rank)

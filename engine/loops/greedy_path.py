@@ -5,11 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from transformers import DynamicCache, EncoderDecoderCache, MaxTimeCriteria
+from transformers import (
+    DynamicCache,
+    EncoderDecoderCache,
+    EosTokenCriteria,
+    MaxLengthCriteria,
+    StopStringCriteria,
+)
 
 from engine.details import GreedyPath
 from engine.loops.forward import Forward
 from engine.recorder import rounded
+
+_OF_THE_TEXT = (EosTokenCriteria, MaxLengthCriteria, StopStringCriteria)
 
 
 def greedy_path(
@@ -33,9 +41,14 @@ def greedy_path(
         winner: new tokens of the search's best hypothesis.
 
     Returns:
-        None when a time limit is set: the search may have used it up.
+        None when the run was cancelled or out of time: the path would be cut short.
     """
-    if any(isinstance(criterion, MaxTimeCriteria) for criterion in stopping_criteria):
+    interrupts = [c for c in stopping_criteria if not isinstance(c, _OF_THE_TEXT)]
+
+    def interrupted() -> bool:
+        return any(bool(criterion(prompt, None).all()) for criterion in interrupts)
+
+    if interrupted():
         return None
     forward = Forward(model, generation_config, _single(model, model_kwargs))
     ids, total, logprobs = prompt, 0.0, []
@@ -50,6 +63,8 @@ def greedy_path(
         ids = torch.cat([ids, token[:, None]], dim=-1)
         if bool(stopping_criteria(ids, None).all()):
             break
+    if interrupted():
+        return None
     new = tuple(ids[0, prompt.shape[1] :].tolist())
     length = len(new)
     score = total / length**generation_config.length_penalty

@@ -10,7 +10,7 @@ import pytest
 from engine import DecodeRequest, decode, load
 from engine.__main__ import main
 from engine.events import Failed, Finished
-from tests.bad_inputs import PARAMS, PROMPTS, SEEDS, label
+from tests.bad_inputs import BEAMS, PARAMS, PROMPTS, SEEDS, label
 from tests.tiny import golden_model
 
 MODEL = "storyteller"
@@ -54,6 +54,20 @@ def test_parameters_through_the_engine(name, value, allowed):
     text = failure(params={"max_new_tokens": 3, name: value})
     assert text.startswith(f"{name} = ")
     assert allowed in text
+
+
+@pytest.mark.parametrize(("strategy", "others", "name", "value", "allowed"), BEAMS, ids=label)
+def test_beams(strategy, others, name, value, allowed, capsys):
+    params = {**others, name: value}
+    text = failure(strategy=strategy, params=params)
+    assert text.startswith(f"{name} = ")
+    assert allowed in text
+    settings = [f"--set={key}={json.dumps(item)}" for key, item in params.items()]
+    assert main(["run", strategy, "--model", MODEL, "--prompt", "Once", *settings]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert name in err
+    assert allowed in err
 
 
 @pytest.mark.parametrize(("value", "said"), PROMPTS, ids=label)

@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.bad_inputs import PARAMS, label
+from tests.bad_inputs import BEAMS, PARAMS, label
 
 ROOT = Path(__file__).parents[2]
 
@@ -83,6 +83,18 @@ def test_endpoints_decode(server):
         for _ in range(2)
     ]
     assert same[0] == same[1]
+
+
+@pytest.mark.parametrize(("strategy", "others", "name", "value", "allowed"), BEAMS, ids=label)
+def test_bad_beams_get_a_sentence(server, strategy, others, name, value, allowed):
+    params = {"max_new_tokens": 3, **others, name: value}
+    event, data = call(server, strategy, "Once", None, params, 0)
+    text = json.dumps(data)
+    assert event in ("error", "refused"), text
+    assert "Traceback" not in text
+    if event == "error" and data is not None:
+        assert name in text
+        assert allowed in text
 
 
 @pytest.mark.parametrize(("name", "value", "allowed"), PARAMS, ids=label)

@@ -1,0 +1,165 @@
+"""Every recorded search is one tree that spells its outputs, and a trace that is not is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import pytest
+
+from engine import DecodeRequest, LoadedModel, decode, trace_json
+from engine.beam_checks import check_beams
+from engine.errors import TraceError
+from engine.events import Failed, Finished
+from tests.tiny import fresh_model, golden_model
+
+MODELS = ("llama", "gpt2", "t5")
+PROMPT = [1, 5, 6, 7, 8, 9, 5, 6]
+LOOSE = {"max_new_tokens": 14, "num_return_sequences": 3}
+ENDING = {"sequence_bias": (((2,), 3.0),)}
+RUNS = [
+    ("beam_search", {"num_beams": 5, **LOOSE}),
+    ("beam_search", {"num_beams": 16, **LOOSE, **ENDING, "early_stopping": "never"}),
+    ("beam_search", {"num_beams": 3, **LOOSE, **ENDING, "length_penalty": -1.0}),
+    ("beam_search", {"num_beams": 1, "max_new_tokens": 9, **ENDING}),
+    ("beam_search", {"num_beams": 4, **LOOSE, "force_words_ids": ((50, 51), ((60,), (61, 62)))}),
+    ("beam_sampling", {"num_beams": 4, **LOOSE, **ENDING, "temperature": 1.5, "top_k": 9}),
+    ("diverse_beam_search", {"num_beams": 6, **LOOSE, **ENDING, "num_beam_groups": 3}),
+    ("diverse_beam_search", {"num_beams": 4, **LOOSE, "num_beam_groups": 4}),
+]
+
+
+def last_event(strategy, model, **params):
+    return list(decode(DecodeRequest(strategy, model, input_ids=PROMPT, params=params)))[-1]
+
+
+def finished(strategy, model, **params):
+    last = last_event(strategy, model, **params)
+    assert isinstance(last, Finished), last.error
+    return last.trace
+
+
+@pytest.fixture(scope="module")
+def trace():
+    return finished("beam_search", golden_model("llama"), num_beams=4, **LOOSE, **ENDING)
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(("strategy", "params"), RUNS, ids=str)
+def test_every_recorded_search_is_one_tree(strategy, params, model):
+    recorded = finished(strategy, golden_model(model), **params)
+    check_beams(recorded)
+    again = trace_json.loads(trace_json.dumps(recorded))
+    assert again.steps == recorded.steps
+    assert len(recorded.outputs) == params.get("num_return_sequences", 1)
+
+
+def with_node(trace, step, number, **changes):
+    """Return the trace with one node of one step changed."""
+    detail = trace.steps[step].detail
+    pool = list(detail.pool)
+    pool[number] = dataclasses.replace(pool[number], **changes)
+    return with_detail(trace, step, pool=tuple(pool))
+
+
+def with_detail(trace, step, **changes):
+    detail = dataclasses.replace(trace.steps[step].detail, **changes)
+    steps = list(trace.steps)
+    steps[step] = dataclasses.replace(steps[step], detail=detail)
+    return dataclasses.replace(trace, steps=tuple(steps))
+
+
+def test_a_tree_that_does_not_hold_together_is_refused(trace):
+    dropped = next(n for n in trace.steps[1].detail.pool if n.fate == "pruned")
+    wrong = {
+        "which the step before did not keep": [
+            with_node(trace, 2, 0, parent_id=dropped.node_id),
+            with_node(trace, 2, 0, parent_id=-1),
+            with_node(trace, 0, 0, parent_id=7),
+        ],
+        "not the sum of its path": [with_node(trace, 1, 0, logprob=-0.001)],
+        "length ** length_penalty": [with_node(trace, 1, 0, score=-0.001)],
+        "occurs twice": [with_node(trace, 1, 0, node_id=0)],
+        "keeps 4 beams of 3": [dataclasses.replace(trace, config={**trace.config, "num_beams": 3})],
+        "its tree does not hold": [
+            with_detail(
+                trace, 13, heap=(dataclasses.replace(trace.steps[-1].detail.heap[0], node_id=9999),)
+            )
+        ],
+        "is no path of the search's tree": [
+            dataclasses.replace(
+                trace, outputs=(dataclasses.replace(trace.outputs[0], token_ids=(5, 5)),)
+            )
+        ],
+        "not the path of the search's winner": [
+            dataclasses.replace(trace, outputs=trace.outputs[::-1])
+        ],
+    }
+    for says, traces in wrong.items():
+        for broken in traces:
+            with pytest.raises(TraceError, match=says.replace("*", r"\*")):
+                check_beams(broken)
+
+
+def test_a_file_with_a_wrong_parent_is_not_read(trace):
+    text = trace_json.dumps(with_node(trace, 3, 1, parent_id=0))
+    with pytest.raises(TraceError, match="Step 3"):
+        trace_json.loads(text)
+
+
+@pytest.mark.parametrize("strategy", ["beam_search", "beam_sampling", "diverse_beam_search"])
+@pytest.mark.parametrize("left", [1, 2, 3])
+def test_fewer_tokens_than_beams(strategy, left):
+    model = golden_model("llama")
+    allowed = range(10, 10 + left)
+    banned = [i for i in range(model.model.config.vocab_size) if i not in allowed]
+    recorded = finished(strategy, model, num_beams=4, max_new_tokens=5, suppress_tokens=banned)
+    check_beams(recorded)
+    for step in recorded.steps:
+        for node in step.detail.pool:
+            assert node.token_id in allowed
+            assert all(map(math.isfinite, (node.logprob, node.sum_logprobs, node.score)))
+            assert abs(node.margin) < 1000
+
+
+@pytest.mark.parametrize("strategy", ["beam_search", "beam_sampling", "diverse_beam_search"])
+def test_no_token_left_is_said(strategy):
+    model = golden_model("llama")
+    banned = list(range(model.model.config.vocab_size))
+    last = last_event(strategy, model, num_beams=4, suppress_tokens=banned)
+    assert isinstance(last, Failed)
+    assert "removed" in str(last.error)
+    assert "internal" not in str(last.error)
+
+
+@pytest.mark.parametrize("strategy", ["beam_search", "beam_sampling", "diverse_beam_search"])
+def test_one_beam_with_broken_logits_ends_the_run(strategy):
+    broken = LoadedModel(fresh_model("llama"), None, "broken")
+    forward, calls = broken.model.forward, []
+
+    def poisoned(*args, **kwargs):
+        outputs = forward(*args, **kwargs)
+        calls.append(1)
+        if len(calls) == 3:
+            outputs.logits[1] = math.nan
+        return outputs
+
+    broken.model.forward = poisoned
+    last = last_event(strategy, broken, num_beams=4, max_new_tokens=8)
+    assert isinstance(last, Failed)
+    assert "not finite at step 2" in str(last.error)
+
+
+def test_a_cancelled_search_has_no_greedy_path():
+    request = DecodeRequest(
+        "beam_search", golden_model("llama"), input_ids=PROMPT, params={"max_new_tokens": 400}
+    )
+    run = decode(request)
+    for _ in range(5):
+        next(run)
+    run.cancel()
+    last = list(run)[-1]
+    assert isinstance(last, Finished)
+    assert last.trace.outputs[0].finish_reason == "cancelled"
+    assert last.trace.steps[-1].detail.greedy is None
+    check_beams(last.trace)
