@@ -25,6 +25,7 @@ DRAFT_SETTINGS = (
 )
 _GIVEN_BY_LOOP = ("recorder", "generator")
 _DTYPES = ("float32", "bfloat16", "float16")
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 _PLAIN = (bool, int, float, str, type(None))
 
 
@@ -169,7 +170,7 @@ def _source(info: ModelInfo) -> Source:
     embedded = entry is not None and entry.embedded
     if embedded:
         return Source(info, f"assets/models/{info.id}", True)
-    if info.id.startswith("/") or re.fullmatch(r"[\w.-]+/[\w.-]+", info.id, re.ASCII):
+    if info.id.startswith("/") or (_HUB_ID.fullmatch(info.id) and ".." not in info.id):
         return Source(info, info.id, False)
     raise ExportError(
         f"The model {info.id[:60]!r} has no place to load it from: it was given as an object."

@@ -1,0 +1,208 @@
+"""The parts of an export: hostile text stays text, pins hold, verdicts and files are right."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import dataclasses
+import hashlib
+import io
+import json
+import zipfile
+
+import pytest
+
+from engine import DecodeRequest, decode, trace_json
+from engine.__main__ import main
+from engine.errors import ExportError
+from engine.export import verify as checks
+from engine.export.files import archive, export_files
+from engine.export.folder import digest, folder_files
+from engine.export.plan import own_loop_of, plan_of
+from engine.export.script import cells, script
+from engine.export.steps_csv import COLUMNS, steps_csv
+from engine.strategies import STRATEGIES
+from engine.trace import ModelInfo, Output
+from tests.tiny import golden_model
+
+HARD = "Quotes \" ' \"\"\" ''' \\ \n {x} %s <b> \u2028 \x00 é\ud7ff"
+
+
+@pytest.fixture(scope="module")
+def trace():
+    """A run whose model says it is the embedded one, so that it can be loaded by name."""
+    request = DecodeRequest(
+        "sampling", golden_model("llama"), input_ids=[5, 9], params={"max_new_tokens": 5}, seed=2
+    )
+    return list(decode(request))[-1].trace
+
+
+def renamed(trace, **changes):
+    return dataclasses.replace(trace, model=ModelInfo("storyteller", vocab_size=97), **changes)
+
+
+def moved(trace, strategy="contrastive_search"):
+    """The same header under a strategy whose loop comes along."""
+    config = dataclasses.asdict(STRATEGIES[strategy].config())
+    return renamed(trace, strategy=strategy, config=json.loads(json.dumps(config)))
+
+
+def constants(code):
+    """Return the literal assignments at the top of a script."""
+    found = {}
+    for node in ast.parse(code).body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            try:
+                found[node.targets[0].id] = ast.literal_eval(node.value)
+            except ValueError:
+                continue
+    return found
+
+
+def test_hostile_text_stays_text(trace):
+    hostile = renamed(
+        trace,
+        prompt=HARD,
+        versions={"torch": '"""\nimport os\n', "transformers": HARD},
+        config={**trace.config, "stop_strings": [HARD], "max_new_tokens": 5},
+    )
+    plan = plan_of(hostile)
+    code = script(plan)
+    named = constants(code)
+    assert named["PROMPT"] == HARD
+    assert named["SEED"] == 2
+    assert named["PROMPT_IDS"] == [5, 9]
+    imports = [n for n in ast.walk(ast.parse(code)) if isinstance(n, ast.Import)]
+    assert {alias.name for n in imports for alias in n.names} == {"torch"}
+    assert repr(HARD) in code
+    json.loads(export_files(hostile)["run.ipynb"])
+
+
+@pytest.mark.parametrize("identifier", ["x'); import os #", "../evil", "a/b/c", "in-memory", ""])
+def test_models_without_a_place_are_refused(trace, identifier):
+    with pytest.raises(ExportError, match="no place to load"):
+        plan_of(dataclasses.replace(trace, model=ModelInfo(identifier)))
+    with pytest.raises(ExportError, match="dtype"):
+        plan_of(dataclasses.replace(trace, model=ModelInfo("a/b", dtype="os")))
+    config = {**trace.config, "prefix_allowed_tokens_fn": "<callable f>"}
+    with pytest.raises(ExportError, match="Python function"):
+        plan_of(renamed(trace, config=config))
+
+
+def test_the_notebook_holds_the_code_of_the_script(trace):
+    for run in (renamed(trace), moved(trace)):
+        files, plan = export_files(run), plan_of(run)
+        book = json.loads(files["run.ipynb"])
+        assert (book["nbformat"], book["nbformat_minor"]) == (4, 5)
+        code = ["".join(c["source"]) for c in book["cells"] if c["cell_type"] == "code"]
+        assert code == [text for _, text in cells(plan)]
+        assert all(text in files["run.py"] for text in code)
+        assert len({c["id"] for c in book["cells"]}) == len(book["cells"])
+        ast.parse("\n".join(code))
+
+
+def test_the_folder_is_whole_pinned_and_needs_transformers_alone(trace):
+    files = folder_files(plan_of(moved(trace)))
+    names = {p.removeprefix("custom_generate/").removesuffix(".py") for p in files}
+    for path, text in files.items():
+        if not path.endswith(".py"):
+            continue
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ImportFrom) and node.level:
+                assert (node.module or node.names[0].name) in names
+            elif isinstance(node, (ast.Import, ast.ImportFrom)):
+                roots = [getattr(node, "module", None)] + [a.name for a in node.names]
+                assert not {"engine", "gradio", "playground"} & {
+                    r.split(".")[0] for r in roots if r
+                }
+    assert files["custom_generate/requirements.txt"].startswith("transformers==")
+    total = hashlib.sha256(files["custom_generate/generate.py"].encode()).hexdigest()
+    assert total in files["README.md"]
+    changed = {**files, "custom_generate/generate.py": files["custom_generate/generate.py"] + "#"}
+    assert digest(changed) != digest(files)
+    assert digest(files) in script(plan_of(moved(trace)))
+
+
+def test_only_runs_that_need_a_loop_bring_one():
+    brought = {n: own_loop_of(s, s.config()) is not None for n, s in STRATEGIES.items()}
+    assert {n for n, own in brought.items() if own} == {
+        n for n, s in STRATEGIES.items() if s.moved_to
+    }
+
+
+def test_archives_are_the_same_every_time(trace):
+    files = export_files(moved(trace))
+    assert archive(files) == archive(dict(files))
+    with zipfile.ZipFile(io.BytesIO(archive(files))) as packed:
+        assert packed.namelist() == list(files)
+        assert all(not n.startswith("/") and ".." not in n for n in packed.namelist())
+
+
+def test_the_table_of_steps(trace):
+    first = trace.prompt_ids[0]
+    pieces = {**trace.pieces, trace.steps[0].emit[0]: '=cmd("x"),\n'}
+    rows = list(csv.reader(io.StringIO(steps_csv(dataclasses.replace(trace, pieces=pieces)))))
+    assert tuple(rows[0]) == COLUMNS
+    assert len(rows) == len(trace.steps) + 1
+    assert rows[1][4].startswith("'=cmd")
+    step = trace.steps[1]
+    own = next(c for c in step.candidates if c.token_id == step.emit[0])
+    assert float(rows[2][5]) == own.raw_logprob
+    assert first in trace.pieces
+
+
+def test_verdicts_name_the_first_difference(trace):
+    run = dataclasses.replace(trace, outputs=(Output((1, 2, 3), "", "length"),))
+    said = [
+        ([[1, 2, 3]], True, "All 3 tokens are equal."),
+        ([[1, 5, 3]], False, "They differ from token 2 on: the run has id 2, the code id 5."),
+        ([[1, 2]], False, "They differ from token 3 on: the run has id 3, the code the end."),
+        ([[1, 2, 3, 4]], False, "They differ from token 4 on: the run has the end, the code id 4."),
+        ([], False, "The code printed 0 sequences, the run has 1."),
+    ]
+    for printed, equal, message in said:
+        verdict = checks.compare(run, printed, 1.0)
+        assert (verdict.equal, verdict.message) == (equal, message)
+    two = dataclasses.replace(run, outputs=run.outputs * 2)
+    assert "All 6 tokens in 2 sequences" in checks.compare(two, [[1, 2, 3]] * 2, 1.0).message
+    assert "Sequence 2 differs" in checks.compare(two, [[1, 2, 3], [9]], 1.0).message
+    assert checks.printed_ids("x\ntoken_ids [1, 2]\ntext\ntoken_ids []\n") == [[1, 2], []]
+
+
+def test_runs_that_did_not_end_are_not_checked(trace):
+    for reason in ("cancelled", "error"):
+        run = dataclasses.replace(trace, outputs=(Output((1,), "", reason),))
+        with pytest.raises(ExportError, match="stopped before its end"):
+            checks.verify(run)
+    with pytest.raises(ExportError, match="no output"):
+        checks.verify(dataclasses.replace(trace, outputs=()))
+
+
+def test_a_check_can_be_stopped_and_errors_are_told(trace, monkeypatch):
+    run = renamed(trace)
+    with pytest.raises(ExportError, match="stopped before the code had ended"):
+        checks.verify(run, cancelled=lambda: True)
+    monkeypatch.setattr(checks, "export_files", lambda trace: {"run.py": "raise SystemExit('no')"})
+    verdict = checks.verify(run)
+    assert (verdict.equal, verdict.message) == (False, "The code stopped with an error: no")
+
+
+def test_the_commands(trace, tmp_path, capsys):
+    path = tmp_path / "run.json.gz"
+    trace_json.save(moved(trace), path)
+    for form, target in (("code", "code"), ("csv", "a/steps.csv"), ("zip", "all.zip")):
+        assert main(["export", str(path), "--as", form, "--to", str(tmp_path / target)]) == 0
+    assert (tmp_path / "code" / "contrastive_search_loop" / "README.md").is_file()
+    assert (tmp_path / "a" / "steps.csv").read_text() == steps_csv(moved(trace))
+    target = tmp_path / "generation_config.json"
+    assert main(["export", str(path), "--as", "config", "--to", str(target)]) == 0
+    assert json.loads(target.read_text())["penalty_alpha"] == 0.6
+    capsys.readouterr()
+    assert main(["export", str(path), "--to", "/proc/nowhere"]) == 2
+    assert "could not be written" in capsys.readouterr().err
+    assert not list(tmp_path.rglob("*.part"))
+
+
+def test_a_config_that_does_not_fit_is_refused(trace):
+    with pytest.raises(ExportError, match="top_k"):
+        plan_of(renamed(trace, config={**trace.config, "top_k": -1}))
