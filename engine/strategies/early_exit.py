@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from engine.drafting import DraftModelParams, select
+from engine.drafting import DraftModelParams, own_loop, select
 from engine.errors import ParameterError
 from engine.loops.assisted import assisted_loop
 from engine.loops.draft_assistant import EarlyExitDrafter
@@ -50,6 +50,7 @@ STRATEGY = Strategy(
     paper="Elhoushi et al. 2024, arXiv 2404.16710",
     config=EarlyExitConfig,
     loop=assisted_loop,
+    own_loop=own_loop("early_exit"),
     generate_kwargs=select,
     prepare=prepare,
     presets=(

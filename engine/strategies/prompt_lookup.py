@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from engine.drafting import DraftingParams, select
+from engine.drafting import DraftingParams, own_loop, select
 from engine.loops.assisted import assisted_loop
 from engine.loops.draft_prompt_lookup import PromptLookupDrafter
 from engine.lossless import aftermath
@@ -46,6 +46,7 @@ STRATEGY = Strategy(
     paper="Saxena 2023, github.com/apoorvumang/prompt-lookup-decoding; arXiv 2304.04487",
     config=PromptLookupConfig,
     loop=assisted_loop,
+    own_loop=own_loop("prompt_lookup"),
     generate_kwargs=select,
     prepare=prepare,
     presets=(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from engine.drafting import DraftModelParams, same_tokenizer, select
+from engine.drafting import DraftModelParams, own_loop, same_tokenizer, select
 from engine.loops.assisted import assisted_loop
 from engine.loops.draft_assistant import AssistantDrafter
 from engine.loops.drafters import RunContext
@@ -42,6 +42,7 @@ STRATEGY = Strategy(
     paper="Leviathan et al. 2023, arXiv 2211.17192; Chen et al. 2023, arXiv 2302.01318",
     config=SpeculativeConfig,
     loop=assisted_loop,
+    own_loop=own_loop("speculative"),
     generate_kwargs=select,
     prepare=prepare,
     presets=(

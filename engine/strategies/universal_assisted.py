@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from engine.drafting import DraftModelParams, select
+from engine.drafting import DraftModelParams, own_loop, select
 from engine.errors import ModelError
 from engine.loops.assisted import assisted_loop
 from engine.loops.draft_universal import IntersectionDrafter, ReencodingDrafter, UniversalDrafter
@@ -46,6 +46,7 @@ STRATEGY = Strategy(
     paper="Timor et al. 2025, arXiv 2502.05202",
     config=UniversalAssistedConfig,
     loop=assisted_loop,
+    own_loop=own_loop("universal_assisted"),
     generate_kwargs=select,
     prepare=prepare,
     presets=(
