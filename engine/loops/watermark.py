@@ -115,7 +115,8 @@ class _Row:
             }
         candidates = list(dict.fromkeys((token, *(c.token_id for c in step.candidates))))
         if isinstance(boosted, torch.Tensor):
-            green = boosted[torch.tensor(candidates, device=boosted.device)].tolist()
+            asked = torch.tensor(candidates, device=boosted.device)
+            green = torch.isin(asked, boosted).tolist()
             colour = dict(zip(candidates, green, strict=True))
             fraction, added = processor.greenlist_size / processor.vocab_size, colour[token]
         else:

@@ -35,7 +35,7 @@ class GreenListProcessor(WatermarkLogitsProcessor):
         super().__init__(vocab_size, device, **vars(scheme))
         self.scheme = scheme
         self.boosted: list[dict[int, bool] | torch.Tensor | None] = []
-        """Last call, per row: lefthash (vocab,) mask; selfhash tested id -> green; None unmarked."""
+        """Last call, per row: lefthash the green ids; selfhash tested id -> green; None unmarked."""
         quick = torch.device(device).type == "cpu" and self.greenlist_size > 0
         self.quick = quick and _shuffle_is_known(vocab_size)
 
@@ -49,9 +49,7 @@ class GreenListProcessor(WatermarkLogitsProcessor):
         for row, ids in enumerate(input_ids):
             if self.seeding_scheme == "lefthash":
                 green = self._get_greenlist_ids(ids)
-                mask = torch.zeros(self.vocab_size, dtype=torch.bool, device=ids.device)
-                mask[green] = True
-                self.boosted.append(mask)
+                self.boosted.append(green)
             else:
                 tested = self._best(scores[row])
                 greens = self.candidates_green(ids, tested.tolist())
