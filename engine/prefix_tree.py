@@ -1,0 +1,78 @@
+"""Many outcomes as a tree of their common beginnings, frequencies beside exact probabilities."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """One outcome: the tokens of one seed and what the model gave each when it was drawn."""
+
+    seed: int
+    token_ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    """Natural logarithm of the probability each token was drawn with, after every processor."""
+
+    @property
+    def probability(self) -> float:
+        """Exact probability of the whole outcome."""
+        return math.exp(sum(self.logprobs))
+
+
+@dataclass(slots=True)
+class Branch:
+    """A stretch of tokens that draws share after a common beginning."""
+
+    token_ids: tuple[int, ...]
+    count: int
+    probability: float
+    """Exact probability of the beginning that ends with this stretch."""
+    children: list[Branch] = field(default_factory=list)
+
+
+def tree_of(draws: Sequence[Draw]) -> Branch:
+    """Return the prefix tree of draws; the root has no tokens and probability 1.
+
+    Stretches without a fork are one branch. The most frequent child comes first.
+    """
+    root = Branch((), len(draws), 1.0)
+    _grow(root, list(draws), 0)
+    return root
+
+
+def _grow(root: Branch, draws: list[Draw], start: int) -> None:
+    waiting = [(root, draws, start)]
+    while waiting:
+        branch, members, at = waiting.pop()
+        groups: dict[int, list[Draw]] = {}
+        for draw in members:
+            if len(draw.token_ids) > at:
+                groups.setdefault(draw.token_ids[at], []).append(draw)
+        for group in groups.values():
+            end = _common_end(group, at)
+            first = group[0]
+            child = Branch(first.token_ids[at:end], len(group), math.exp(sum(first.logprobs[:end])))
+            branch.children.append(child)
+            waiting.append((child, group, end))
+        branch.children.sort(key=lambda child: (-child.count, child.token_ids))
+
+
+def _common_end(group: list[Draw], at: int) -> int:
+    """Return where the shared stretch that begins at ``at`` ends: at least one token later."""
+    shortest, first = min(len(d.token_ids) for d in group), group[0].token_ids
+    end = at + 1
+    while end < shortest and all(d.token_ids[end] == first[end] for d in group):
+        end += 1
+    return end
+
+
+def outcomes(draws: Iterable[Draw]) -> list[tuple[Draw, int]]:
+    """Return every distinct outcome with how often it came, the most frequent first."""
+    found: dict[tuple[int, ...], list[Draw]] = {}
+    for draw in draws:
+        found.setdefault(draw.token_ids, []).append(draw)
+    pairs = [(same[0], len(same)) for same in found.values()]
+    return sorted(pairs, key=lambda pair: (-pair[1], -pair[0].probability))
