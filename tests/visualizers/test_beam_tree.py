@@ -36,6 +36,19 @@ def test_every_candidate_is_a_row_and_paths_add_up(strategy):
     assert beam_tree.rescored(trace)["rows"][0][0] == view["summary"]["winner"]
 
 
+def test_the_greedy_path_is_named_and_the_stopping_test_has_no_placeholders():
+    params = {"max_new_tokens": 6, "num_beams": 3}
+    request = DecodeRequest("beam_search", golden_model("gpt2"), input_ids=PROMPT, params=params)
+    trace = list(decode(request))[-1].trace
+    last = trace.steps[-1].detail
+    assert set(last.greedy.token_ids) <= set(trace.pieces)
+    assert beam_tree.view(trace)["summary"]["greedy_sum"] == last.greedy.sum_logprobs
+    # At the longest length every beam has ended: nothing is open, so nothing can be reached.
+    assert last.best_running is None
+    for step in trace.steps[:-1]:
+        assert step.detail.best_running > -1000
+
+
 def test_other_strategies_have_no_tree():
     trace = list(decode(DecodeRequest("greedy", golden_model("llama"), input_ids=PROMPT)))[-1].trace
     assert beam_tree.view(trace)["rows"] == []
