@@ -18,6 +18,7 @@ from engine.strategies import STRATEGIES
 from playground.api import add_endpoint
 from playground.compare import build_compare
 from playground.configs import wire_panel
+from playground.draws import build_draws
 from playground.export import build_replies
 from playground.guard import guarded
 from playground.links import request_of
@@ -83,6 +84,7 @@ def build_app() -> gr.Blocks:
                     if family == "watermark":
                         build_watermark_bench(QUEUE)
             build_compare(bus, QUEUE)
+            build_draws(QUEUE)
         for tab in built:
             wire_panel(tab.panel, replies, tab)
         for name in STRATEGIES:

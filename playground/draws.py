@@ -1,0 +1,145 @@
+"""The many-draws tab: sampling for many seeds, and how often each beginning came."""
+
+from __future__ import annotations
+
+import json
+import threading
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import gradio as gr
+
+from engine.catalogue import CATALOGUE
+from engine.many_draws import MAX_DRAWS, MAX_TOKENS, draw_many
+from engine.prefix_tree import Draw
+from engine.request import DecodeRequest
+from playground import raw
+from playground.guard import guarded, sentence
+from playground.zerogpu import on_gpu
+from visualizers.prefix_tree import view
+
+_KEPT = 64
+_RUNNING: dict[str, threading.Event] = {}
+_PROMPT = "Once upon a time, there was a little girl named Lily. She"
+
+
+def build_draws(queue: str) -> None:
+    """Build the tab; ``queue`` is the one that runs share."""
+    with gr.Tab("Many draws", id="draws", elem_id="tab-draws"):
+        gr.HTML(
+            "<p>Sample the same prompt with many seeds. The width of a branch is how often it was "
+            "drawn; beside it stands the probability the model gave it, computed exactly. With "
+            "more draws the two come closer.</p>",
+            elem_classes="dp-about",
+        )
+        with gr.Row(equal_height=False, elem_classes="dp-columns"):
+            with gr.Column(min_width=0, elem_classes="dp-ask"):
+                prompt = raw.Textbox(_PROMPT, label="Prompt", lines=3, elem_id="draws-prompt")
+                with gr.Row():
+                    run = gr.Button("Draw", variant="primary", elem_id="draws-run")
+                    stop = gr.Button("Stop", elem_id="draws-stop")
+                slot = gr.Textbox(visible=False)
+            with gr.Column(min_width=0, elem_classes="dp-right"):
+                tree = gr.HTML(
+                    "",
+                    html_template='<div class="dp-stage dp-draws"></div>',
+                    elem_id="draws-tree",
+                    js_on_load="const tree = DP.prefixTree(element.querySelector('.dp-draws')); "
+                    "tree.receive(props.value); watch('value', () => tree.receive(props.value));",
+                    apply_default_css=False,
+                )
+            with gr.Column(min_width=0, elem_classes="dp-settings"):
+                settings = _settings()
+    options = {"api_visibility": "private", "show_progress": "hidden"}
+    run.click(
+        on_gpu(draw),
+        [prompt, *settings],
+        tree,
+        concurrency_id=queue,
+        concurrency_limit=2,
+        **options,
+    )
+    stop.click(
+        guarded(cancel), slot, None, concurrency_limit=None, js="() => DP.drawsId || ''", **options
+    )
+
+
+def _settings() -> list[Any]:
+    entries = [e for e in CATALOGUE.values() if e.role in ("target", "seq2seq") and e.available]
+    return [
+        raw.Dropdown(
+            [(f"{e.title} · {e.parameters}", e.name) for e in entries],
+            value="storyteller",
+            label="Model",
+            allow_custom_value=True,
+            elem_id="draws-model",
+        ),
+        raw.Slider(2, MAX_DRAWS, value=128, step=1, label="Draws", elem_id="draws-count"),
+        raw.Slider(
+            1, MAX_TOKENS, value=6, step=1, label="New tokens (max_new_tokens)", elem_id="draws-new"
+        ),
+        raw.Slider(0.05, 3, value=1.0, step=0.05, label="Temperature", elem_id="draws-temperature"),
+        raw.Slider(0, 200, value=50, step=1, label="Top-k", info="0 is off.", elem_id="draws-k"),
+        raw.Slider(0.05, 1, value=1.0, step=0.01, label="Top-p", elem_id="draws-p"),
+        raw.Number(
+            0,
+            label="First seed",
+            info="The next draws take the seeds after it.",
+            precision=0,
+            elem_id="draws-seed",
+        ),
+    ]
+
+
+def cancel(run_id: Any) -> None:
+    """Stop a run within one step; unknown ids are ignored."""
+    event = _RUNNING.get(run_id) if isinstance(run_id, str) else None
+    if event is not None:
+        event.set()
+
+
+def _number(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def draw(
+    prompt: Any, model: Any, count: Any, tokens: Any, temperature: Any, k: Any, p: Any, seed: Any
+) -> Iterator[str]:
+    """Draw and yield messages for the page as JSON; never raises, the last says how it ended."""
+    run_id, cancelled = uuid.uuid4().hex, threading.Event()
+    _RUNNING[run_id] = cancelled
+    while len(_RUNNING) > _KEPT:
+        _RUNNING.pop(next(iter(_RUNNING)))
+    params = {
+        "max_new_tokens": _number(tokens),
+        "temperature": temperature,
+        "top_k": _number(k),
+        "top_p": p,
+    }
+    count = _number(count)
+    draws: list[Draw] = []
+    pieces: dict[int, str] = {}
+    state: dict[str, Any] = {"id": run_id, "wanted": count, "prompt": prompt}
+    try:
+        yield _message("running", state, view(draws, pieces))
+        request = DecodeRequest("sampling", model, prompt, params=params, seed=_number(seed))
+        for batch in draw_many(request, count, cancelled):
+            draws += batch.draws
+            pieces |= batch.pieces
+            state["seconds"] = batch.elapsed_s
+            yield _message("running", state, view(draws, pieces))
+        status = "stopped" if cancelled.is_set() and len(draws) < count else "done"
+        yield _message(status, state, view(draws, pieces))
+    except GeneratorExit:
+        cancelled.set()
+        raise
+    except BaseException as error:
+        failed = {"kind": "failed", "id": run_id, "error": sentence(error)}
+        yield json.dumps(failed, allow_nan=False)
+    finally:
+        _RUNNING.pop(run_id, None)
+
+
+def _message(kind: str, state: dict[str, Any], seen: dict[str, Any]) -> str:
+    return json.dumps({"kind": kind, **state, **seen}, default=str, separators=(",", ":"))

@@ -1,0 +1,104 @@
+"""Many draws as a tree: every branch's frequency beside its exact probability, and the outcomes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from engine.prefix_tree import Branch, Draw, outcomes, tree_of
+
+COLUMNS = ["text", "times", "share", "exact probability", "expected times", "± (one sigma)", "seed"]
+_SHOWN_PROBABILITY = 0.01
+
+
+def view(
+    draws: Sequence[Draw], pieces: Mapping[int, str], *, leaves: int = 24, rows: int = 40
+) -> dict[str, Any]:
+    """Return the tree, the counts and the table of outcomes.
+
+    Args:
+        draws: any number of outcomes of one prompt.
+        pieces: token id -> text.
+        leaves: rarer branches beyond about this many are pooled, and counted.
+        rows: outcomes in the table, the most frequent first.
+    """
+    root = tree_of(draws)
+    found = outcomes(draws)
+    total = len(draws)
+    return {
+        "columns": COLUMNS,
+        "rows": [_row(draw, times, total, pieces) for draw, times in found[:rows]],
+        "draws": total,
+        "distinct": len(found),
+        "covered": min(1.0, sum(draw.probability for draw, _ in found)),
+        "tree": _node(root, _threshold(root, leaves), pieces),
+    }
+
+
+def _text(ids: Sequence[int], pieces: Mapping[int, str]) -> str:
+    return "".join(pieces.get(i, f"#{i}") for i in ids)
+
+
+def _row(draw: Draw, times: int, total: int, pieces: Mapping[int, str]) -> list[Any]:
+    p = draw.probability
+    spread = math.sqrt(total * p * (1 - min(p, 1.0)))
+    share = round(times / total, 6)
+    text = _text(draw.token_ids, pieces)
+    return [text, times, share, p, round(total * p, 4), round(spread, 4), draw.seed]
+
+
+def _threshold(root: Branch, leaves: int) -> int:
+    """Return the smallest count a branch must have so that few enough leaves are left."""
+    ends: list[int] = []
+    waiting = list(root.children)
+    while waiting:
+        branch = waiting.pop()
+        waiting += branch.children
+        if not branch.children:
+            ends.append(branch.count)
+    for threshold in sorted({1, *(count + 1 for count in ends)}):
+        if _leaves(root, threshold) <= leaves:
+            return threshold
+    return max(ends, default=0) + 1
+
+
+def _leaves(root: Branch, threshold: int) -> int:
+    """Return how many leaves a tree has when rarer branches are pooled."""
+    number, waiting = 0, [root]
+    while waiting:
+        branch = waiting.pop()
+        shown = [child for child in branch.children if child.count >= threshold]
+        waiting += shown
+        number += (not shown) or len(shown) < len(branch.children)
+    return number
+
+
+def _node(branch: Branch, threshold: int, pieces: Mapping[int, str]) -> dict[str, Any]:
+    shown = [child for child in branch.children if child.count >= threshold]
+    pooled = branch.children[len(shown) :]
+    children = [_node(child, threshold, pieces) for child in shown]
+    if pooled:
+        children.append(
+            _leaf(
+                "pooled",
+                f"{len(pooled)} rarer branches" if len(pooled) > 1 else "1 rarer branch",
+                sum(child.count for child in pooled),
+                sum(child.probability for child in pooled),
+            )
+        )
+    missed = branch.probability - sum(child.probability for child in branch.children)
+    if branch.children and missed >= _SHOWN_PROBABILITY:
+        children.append(_leaf("missed", "never drawn", 0, missed))
+    node = _leaf("tokens", _text(branch.token_ids, pieces), branch.count, branch.probability)
+    return {**node, "children": children}
+
+
+def _leaf(kind: str, text: str, count: int, probability: float) -> dict[str, Any]:
+    return {
+        "kind": kind,
+        "text": text,
+        "count": count,
+        "probability": round(min(1.0, max(0.0, probability)), 9),
+        "children": [],
+    }
