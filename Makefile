@@ -16,6 +16,7 @@ test: $(VENV)/.dev
 
 bench: $(VENV)/.run
 	$(PY) -m benchmarks.recording
+	$(PY) -m benchmarks.beams
 
 lint: $(VENV)/.dev
 	$(VENV)/bin/ruff check .

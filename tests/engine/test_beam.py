@@ -94,6 +94,27 @@ def test_equal_to_transformers(name, settings):
         check_invariants(steps, settings["num_beams"], new_tokens(out, start))
 
 
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("early_stopping", [False, True, "never"])
+@pytest.mark.parametrize("length_penalty", [-1.5, 0.0, 1.0, 3.0])
+def test_every_end_and_length_penalty(name, early_stopping, length_penalty):
+    loaded = golden_model(name)
+    start = 1 if loaded.is_encoder_decoder else len(PROMPT)
+    options = {
+        "num_beams": 4,
+        "num_return_sequences": 4,
+        "max_new_tokens": 10,
+        "early_stopping": early_stopping,
+        "length_penalty": length_penalty,
+        "sequence_bias": [[[loaded.eos_token_ids[0]], 3.0]],
+    }
+    expected = native(loaded, PROMPT, 0, **options)
+    out, steps = run(loaded, [PROMPT], **options)
+    assert out.sequences.tolist() == expected.sequences.tolist()
+    assert torch.allclose(out.sequences_scores, expected.sequences_scores, atol=1e-5)
+    check_invariants(steps, 4, new_tokens(out, start))
+
+
 @pytest.mark.parametrize(
     "case", golden_cases("beam", "beamlp", "beamneg", "beamsample"), ids=lambda case: case["id"]
 )

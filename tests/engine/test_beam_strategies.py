@@ -133,9 +133,10 @@ def test_bad_input_gets_one_sentence(strategy, params, says):
 
 
 def test_the_trace_of_eight_beams_stays_small():
-    trace = finished(
-        "beam_search", "storyteller", "Once upon a time,", num_beams=8, max_new_tokens=100
-    )
+    params = {"num_beams": 8, "max_new_tokens": 100, "min_new_tokens": 100}
+    trace = finished("beam_search", "storyteller", "Once upon a time,", **params)
+    assert len(trace.steps) == 100
+    assert all(len(step.detail.pool) >= 16 for step in trace.steps[1:])
     assert len(gzip.compress(trace_json.dumps(trace).encode())) < 1_500_000
 
 
