@@ -22,7 +22,7 @@
     const key = (kind, text) => el("span", { class: "bt-key " + kind }, text);
     const legend = el("div", { class: "dp-legend bt-legend" }, key("best", "★ best text"), key("kept", "kept"), key("dead", "kept, died out later"), key("ghost", "dropped"), key("done", "■ finished"), key("ghost", "□ finished, but worse"), key("ghost", "⊘ ended, not counted"), key("greedy", "G greedy path"));
     root.classList.add("bt-root");
-    root.append(headline, tools, el("div", { class: "bt-wrap" }, scroll, tip), overview, legend, el("div", { class: "bt-below" }, facts, state, pool), greedy, more);
+    root.append(headline, tools, el("div", { class: "bt-wrap" }, scroll, tip), overview, legend, el("div", { class: "bt-below" }, el("div", {}, facts, greedy), state, pool), more);
     let run = null, forest = null, depth, layers, best, chosen, tabbed, following, table, mapPath, shownState, seen, ended;
     let folded = innerWidth < 700, scale = innerWidth < 700 ? 0.9 : 1, poolOpen = null, hand = 0, near = [0, -1];
 
@@ -53,7 +53,7 @@
       label(node);
       node.box = svg("g", { class: "bt-node new " + d.fate + ghost, role: "button", tabindex: -1, "aria-label": B.say(run, node) },
         svg("rect", { class: "bt-rect", width: WIDE, height: HIGH, rx: 6 }), svg("rect", { class: "bt-prob", x: 5, y: HIGH - 4, height: 2.5, rx: 1, width: Math.max(1, (WIDE - 10) * prob(d.logprob)) }), node.text);
-      if (d.diversity_penalty > 0) node.box.append(svg("text", { class: "bt-charge", x: WIDE - 4, y: -1, "text-anchor": "end" }, "−" + +d.diversity_penalty.toFixed(2)));
+      if (d.diversity_penalty > 0) node.box.append(svg("text", { class: "bt-charge", x: WIDE - 5, y: 10, "text-anchor": "end" }, "−" + +d.diversity_penalty.toFixed(2)));
       node.box.dpNode = node;
       layer.lines.append(node.line); layer.nodes.append(node.box);
       if (node.slot === "drop") badge(node.parent || forest.groups[d.group]);
@@ -66,7 +66,7 @@
     }
     function label(node, star = "") {
       const before = star + (B.MARK[node.data.fate] || "");
-      node.text.textContent = before + B.short(piece(run, node.data.token_id), 11 - before.length);
+      node.text.textContent = before + B.short(piece(run, node.data.token_id), (node.data.diversity_penalty > 0 ? 8 : 11) - before.length);
     }
     const hides = (owner) => owner.fold === undefined ? folded : owner.fold;
     const droppedOf = (owner) => owner.children.filter((n) => n.slot === "drop");
@@ -201,7 +201,7 @@
       if (following) { setFollow(false); reveal(winner); }
       seen = depth - 1;
       greedy.replaceChildren(...B.greedy(run, forest, detail));
-      if (detail.greedy) for (const node of forest.follow(detail.greedy.token_ids)) { node.box.classList.add("greedy"); node.box.append(svg("text", { class: "bt-g", x: WIDE - 5, y: 10, "text-anchor": "end" }, "G")); node.line.classList.add("greedy"); node.box.setAttribute("aria-label", B.say(run, node) + ", on the greedy path"); }
+      if (detail.greedy) for (const node of forest.follow(detail.greedy.token_ids)) { node.box.classList.add("greedy"); node.box.append(svg("text", { class: "bt-g", x: WIDE - 5, y: node.data.diversity_penalty > 0 ? 18 : 10, "text-anchor": "end" }, "G")); node.line.classList.add("greedy"); node.box.setAttribute("aria-label", B.say(run, node) + ", on the greedy path"); }
     }
     function tab(node) { if (tabbed) tabbed.box.setAttribute("tabindex", -1); tabbed = node; node.box.setAttribute("tabindex", 0); }
 
