@@ -30,6 +30,8 @@ class Branch:
     count: int
     probability: float
     """Exact probability of the beginning that ends with this stretch."""
+    head: float = 1.0
+    """Exact probability of the beginning that ends with the first token of this stretch."""
     children: list[Branch] = field(default_factory=list)
 
 
@@ -54,7 +56,8 @@ def _grow(root: Branch, draws: list[Draw], start: int) -> None:
         for group in groups.values():
             end = _common_end(group, at)
             first = group[0]
-            child = Branch(first.token_ids[at:end], len(group), math.exp(sum(first.logprobs[:end])))
+            exact, head = (math.exp(sum(first.logprobs[:n])) for n in (end, at + 1))
+            child = Branch(first.token_ids[at:end], len(group), exact, head)
             branch.children.append(child)
             waiting.append((child, group, end))
         branch.children.sort(key=lambda child: (-child.count, child.token_ids))

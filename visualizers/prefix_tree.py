@@ -50,17 +50,16 @@ def _row(draw: Draw, times: int, total: int, pieces: Mapping[int, str]) -> list[
 
 def _threshold(root: Branch, leaves: int) -> int:
     """Return the smallest count a branch must have so that few enough leaves are left."""
-    ends: list[int] = []
+    counts: list[int] = []
     waiting = list(root.children)
     while waiting:
         branch = waiting.pop()
         waiting += branch.children
-        if not branch.children:
-            ends.append(branch.count)
-    for threshold in sorted({1, *(count + 1 for count in ends)}):
+        counts.append(branch.count)
+    for threshold in sorted({1, *(count + 1 for count in counts)}):
         if _leaves(root, threshold) <= leaves:
             return threshold
-    return max(ends, default=0) + 1
+    return max(counts, default=0) + 1
 
 
 def _leaves(root: Branch, threshold: int) -> int:
@@ -84,10 +83,11 @@ def _node(branch: Branch, threshold: int, pieces: Mapping[int, str]) -> dict[str
                 "pooled",
                 f"{len(pooled)} rarer branches" if len(pooled) > 1 else "1 rarer branch",
                 sum(child.count for child in pooled),
-                sum(child.probability for child in pooled),
+                sum(child.head for child in pooled),
             )
         )
-    missed = branch.probability - sum(child.probability for child in branch.children)
+    # By first tokens: a stretch's own probability is that of all its tokens.
+    missed = branch.probability - sum(child.head for child in branch.children)
     if branch.children and missed >= _SHOWN_PROBABILITY:
         children.append(_leaf("missed", "never drawn", 0, missed))
     node = _leaf("tokens", _text(branch.token_ids, pieces), branch.count, branch.probability)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
@@ -24,6 +23,17 @@ WATCH = """() => {
       if (run.status === 'running' && run.steps.length) window.seen.add(run.id);
     });
     requestAnimationFrame(watch);
+  };
+  watch();
+}"""
+
+# Presses Stop in the very frame in which the first token is there.
+STOP_SOON = """() => {
+  const watch = () => {
+    const buttons = [...document.querySelectorAll('.cmp-line button')];
+    const stop = buttons.find((button) => button.textContent === 'Stop');
+    if (document.querySelector('.cmp-column .dp-tok[data-step]') && !stop.disabled) stop.click();
+    else requestAnimationFrame(watch);
   };
   watch();
 }"""
@@ -88,12 +98,41 @@ def test_stop_keeps_what_is_there_and_fits_a_telephone(open_page):
     page.set_viewport_size({"width": 390, "height": 900})
     column = page.get_by_label("Column A", exact=True)
     column.locator("[data-field=strategy]").select_option("greedy")
-    column.locator("[data-param=max_new_tokens]").fill("400")
+    column.get_by_text("More parameters").click()
+    for name in ("max_new_tokens", "min_new_tokens"):
+        column.locator(f"[data-param={name}]").fill("400")
+    page.evaluate(STOP_SOON)
     page.get_by_role("button", name="Run all").click()
-    expect(column.locator(".dp-tok[data-step]").first).to_be_visible(timeout=60_000)
-    page.get_by_role("button", name="Stop").last.click()
     expect(page.locator(".cmp-table")).to_be_visible(timeout=60_000)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    runs = json.loads(page.evaluate(f"JSON.stringify({RUNS}.map(run => run && run.status))"))
-    assert runs[0] in ("stopped", "finished")
+    runs = page.evaluate(f"{RUNS}.map(run => run ? [run.status, run.steps.length] : null)")
+    assert runs[0][0] == "stopped"
+    assert 0 < runs[0][1] < 400
+    # The second column never began.
+    assert runs[1] is None
     shot(page, "compare_phone")
+
+
+def test_many_draws_grow_into_a_tree(open_page):
+    page = open_page()
+    page.get_by_role("tab", name="Many draws", exact=True).click()
+    page.locator("#draws-count input[type=number]").fill("64")
+    page.locator("#draws-count input[type=number]").press("Tab")
+    page.locator("#draws-run").click()
+    tree = page.locator("#draws-tree")
+    expect(tree.locator(".dp-status")).to_contain_text("Done: 64 of 64", timeout=120_000)
+    expect(tree.locator(".pt-node.root .pt-share")).to_have_text("64 draws")
+    # The first forks hold all draws, and the table's shares are counts of 64.
+    rows = tree.locator("tbody tr")
+    assert rows.count() > 3
+    times = int(rows.first.locator("td").nth(1).inner_text())
+    share = rows.first.locator("td").nth(2).inner_text()
+    assert share == (f"{100 * times / 64:.1f} %" if times > 6 else f"{100 * times / 64:.2f} %")
+    page.set_viewport_size({"width": 390, "height": 900})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    shot(page, "draws_phone")
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.locator("#draws-p input[type=number]").fill("7")
+    page.locator("#draws-p input[type=number]").press("Tab")
+    page.locator("#draws-run").click()
+    expect(tree.locator(".dp-status.bad")).to_contain_text("top_p = 7", timeout=30_000)

@@ -70,6 +70,7 @@ def test_the_tree_by_hand():
     root = tree_of(draws)
     assert [(b.token_ids, b.count) for b in root.children] == [((1, 2), 4), ((5,), 1)]
     assert root.children[0].probability == pytest.approx(0.5)
+    assert sum(branch.head for branch in root.children) == pytest.approx(1.0)
     leaves = root.children[0].children
     assert [(b.token_ids, b.count) for b in leaves] == [((3,), 2), ((4,), 1)]
     assert leaves[0].probability == pytest.approx(1 / 6)
