@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from engine.details import DraftDetail
+from engine.details import BeamDetail, BeamNode, DraftDetail
 from engine.trace import Candidate, Step, Trace
 
 Token = int | str
@@ -24,6 +24,8 @@ class Side:
     """Recorded candidates of that place; empty when the step recorded another place."""
     drafted: tuple[float, float | None, str] | None = None
     """For a drafted token: the target's probability, the draft's, and what became of it."""
+    pool: tuple[BeamNode, ...] = ()
+    """For a search with beams: all candidates of all beams at this depth, the best first."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,10 @@ def side_of(trace: Trace, position: int) -> Side:
     ids = trace.outputs[0].token_ids if trace.outputs else ()
     if position >= len(ids):
         return Side(None, None)
+    depth = trace.steps_of(0)[position : position + 1]
+    if depth and isinstance(depth[0].detail, BeamDetail):
+        pool = sorted(depth[0].detail.pool, key=lambda node: -node.sum_logprobs)
+        return Side(ids[position], depth[0].index, pool=tuple(pool))
     step = step_that_wrote(trace, position)
     if step is None:
         return Side(ids[position], None)

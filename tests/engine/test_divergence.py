@@ -93,3 +93,17 @@ def test_recorded_runs_part_where_their_tokens_do():
     # The prefix is common, so both saw the model's same distribution.
     same = {c.token_id: c.raw_logprob for c in found.sides[1].candidates}
     assert same[top.token_id] == pytest.approx(top.raw_logprob, abs=1e-4)
+
+
+def test_a_search_with_beams_shows_the_pool_of_that_depth():
+    loaded = golden_model("llama")
+    greedy = DecodeRequest("greedy", loaded, input_ids=PROMPT, params={"max_new_tokens": 12})
+    params = {"max_new_tokens": 12, "num_beams": 4}
+    beams = dataclasses.replace(greedy, strategy="beam_search", params=params)
+    traces = [list(decode(request))[-1].trace for request in (greedy, beams)]
+    found = first_parting(traces)
+    side = found.sides[1]
+    assert side.step == found.position
+    assert side.token_id in {node.token_id for node in side.pool if node.fate != "pruned"}
+    sums = [node.sum_logprobs for node in side.pool]
+    assert sums == sorted(sums, reverse=True)
