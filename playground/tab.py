@@ -10,13 +10,12 @@ from typing import Any
 import gradio as gr
 
 from engine.catalogue import CATALOGUE, drafts_for
-from engine.errors import EngineError
 from engine.params import defaults_of, params_of
 from engine.request import DecodeRequest
 from engine.strategies.base import Preset, Strategy
 from playground import controls, raw
 from playground.configs import build_panel
-from playground.guard import guarded
+from playground.guard import guarded, sentence
 from playground.stream import JOURNAL, stream
 from playground.zerogpu import on_gpu
 
@@ -77,7 +76,8 @@ class Tab:
 
 def _exact(params: dict[str, Any], kinds: Any, defaults: dict[str, Any]) -> dict[str, Any]:
     """Drop whole-number floats that equal their default (sliders send 1 for 1.0)."""
-    return {n: v for n, v in params.items() if not (v == defaults[n] and not isinstance(v, bool))}
+    flags = {n for n in params if isinstance(params[n], bool) or isinstance(defaults[n], bool)}
+    return {n: v for n, v in params.items() if n in flags or v != defaults[n]}
 
 
 def build_tab(strategy: Strategy, bus: Any) -> Tab:
@@ -203,8 +203,8 @@ def _wire(tab: Tab, bus: Any, stop: Any, slot: Any, presets: list[Any]) -> None:
     def start(*values: Any) -> Iterator[str]:
         try:
             request = tab.request(*values)
-        except EngineError as error:
-            raise gr.Error(str(error), print_exception=False) from None
+        except BaseException as error:
+            raise gr.Error(sentence(error), print_exception=False) from None
         yield from stream(request)
 
     if tab.strategy.assistant != "none":
