@@ -58,7 +58,6 @@ def resolve(name: str) -> tuple[str, str | None]:
 
 def _fetch(name: str) -> tuple[str, str]:
     """Download a hub model's weights and tokenizer, never code; return the snapshot and its hash."""
-    import httpx
     from huggingface_hub import HfApi, snapshot_download
     from huggingface_hub.errors import (
         GatedRepoError,
@@ -67,6 +66,8 @@ def _fetch(name: str) -> tuple[str, str]:
         RepositoryNotFoundError,
     )
 
+    # Which HTTP library the hub package stands on has changed: its own error knows.
+    unreachable = HfHubHTTPError.__bases__[0]
     try:
         folder = snapshot_download(name, allow_patterns=_PATTERNS, local_files_only=True)
         return folder, Path(folder).name
@@ -86,7 +87,7 @@ def _fetch(name: str) -> tuple[str, str]:
     except HfHubHTTPError as error:
         code = error.response.status_code if error.response is not None else "an error"
         raise ModelError(f"The hub answered {code} for {name}; try again later.") from None
-    except (httpx.HTTPError, OSError):
+    except (unreachable, OSError):
         raise ModelError(
             f"{name} is not on this machine and the hub cannot be reached; embedded models still work."
         ) from None

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from engine.errors import ParameterError
+from engine.errors import ParameterError, shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -334,14 +334,21 @@ def build(config_class: type, values: Mapping[str, Any], owner: str) -> Any:
     checked = {}
     for name, value in values.items():
         if not isinstance(name, str) or name not in known:
-            raise _unknown(name, known, owner)
+            raise _unknown(name, value, known, owner)
         checked[name] = known[name].check(name, value)
     config = config_class(**checked)
     config.check()
     return config
 
 
-def _unknown(name: Any, known: Mapping[str, Param], owner: str) -> ParameterError:
-    near = difflib.get_close_matches(str(name), known, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"{owner} knows {', '.join(known)}"
-    return ParameterError(str(name), "…", f"{owner} has no such parameter", hint.rstrip("?"))
+def _unknown(name: Any, value: Any, known: Mapping[str, Param], owner: str) -> ParameterError:
+    near = difflib.get_close_matches(str(name)[:64], known, n=1)
+    main = [n for n, kind in known.items() if kind.group == "main"]
+    hint = (
+        f"did you mean {near[0]}"
+        if near
+        else f"{owner} knows {', '.join(main)} and {len(known) - len(main)} more"
+    )
+    plain = isinstance(name, str) and name.isascii() and name.isidentifier() and len(name) <= 64
+    spelled = name if plain else shown(name)
+    return ParameterError(spelled, value, f"{owner} has no such parameter", hint)

@@ -43,9 +43,7 @@ def widget(name: str, param: Param, default: Any) -> Any:
     if isinstance(param, (Number, Integer)):
         return _number(param, default, about)
     placeholder = "off" if param.optional else ""
-    return raw.Textbox(
-        value="" if default is None else str(default), placeholder=placeholder, max_lines=3, **about
-    )
+    return raw.Textbox(value=show(param, default), placeholder=placeholder, max_lines=3, **about)
 
 
 def _number(param: Number | Integer, default: Any, about: dict[str, Any]) -> Any:
@@ -93,7 +91,7 @@ def _list(name: str, param: Param, text: str) -> Any:
     if text[:1] in "[{":
         try:
             return json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise ParameterError(name, text, f"it is not valid JSON; {param.allowed()}") from None
     if not isinstance(param, _LISTS):
         return text

@@ -10,6 +10,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from engine.settings import SETTINGS
+from engine.strategies import STRATEGIES
 
 _CLOSED = (
     "/gradio_api/deep_link",
@@ -23,7 +24,10 @@ _CLOSED = (
     "/docs",
 )
 _UPLOADS = "/gradio_api/upload"
+_CALLS = {f"/gradio_api/call/{name}" for name in STRATEGIES}
 _ENDPOINTS = ("/gradio_api/call/", "/gradio_api/queue/join")
+_FIELDS = 4
+_WANTED = b"data must be a list of prompt, model, params and seed."
 _MAX_SESSION_CHARS = 64
 
 
@@ -41,7 +45,8 @@ class Gate:
         if path.startswith(_CLOSED):
             return await _answer(send, 404, b"Not found")
         if path.startswith(_UPLOADS):  # bounded by gradio's own max_file_size
-            return await self.app(scope, receive, send)
+            # Gradio fails where a file has no name.
+            return await _patiently(self.app, scope, receive, send, 400, b"The upload is broken.")
         body = await _read(receive, self.max_bytes) if scope["method"] == "POST" else b""
         if body is None:
             return await _answer(send, 413, b"The request is too large.")
@@ -50,12 +55,22 @@ class Gate:
         replies = receive if scope["method"] != "POST" else _replay(body, receive)
         if not path.startswith(_ENDPOINTS):
             return await self.app(scope, replies, send)
-        patient = _Patient(send)
-        try:
-            return await self.app(scope, replies, patient)
-        except Exception:
-            # Gradio fails before it answers, or in mid-stream, when an endpoint or an event does not exist.
-            return await patient.give_up()
+        if path in _CALLS and scope["method"] == "POST" and not _has_fields(body):
+            return await _answer(send, 422, _WANTED)
+        # Gradio fails before it answers, or in mid-stream, when an endpoint or an event does not exist.
+        gone = b"There is no such endpoint."
+        return await _patiently(self.app, scope, replies, send, 404, gone)
+
+
+async def _patiently(
+    app: Any, scope: Any, receive: Any, send: Any, status: int, otherwise: bytes
+) -> None:
+    """Let the app answer; where it fails instead, answer for it."""
+    patient = _Patient(send)
+    try:
+        await app(scope, receive, patient)
+    except Exception:
+        await patient.give_up(status, otherwise)
 
 
 class _Patient:
@@ -74,12 +89,12 @@ class _Patient:
             self.held, self.started = None, True
         await self.send(message)
 
-    async def give_up(self) -> None:
-        """End what was begun, else say that there is no such endpoint."""
+    async def give_up(self, status: int, otherwise: bytes) -> None:
+        """End what was begun, else answer with a status and a sentence."""
         if self.started:
             await self.send({"type": "http.response.body", "body": b"", "more_body": False})
         else:
-            await _answer(self.send, 404, b"There is no such endpoint.")
+            await _answer(self.send, status, otherwise)
 
 
 async def _read(receive: Any, limit: int) -> bytes | None:
@@ -109,6 +124,16 @@ def _session_length(body: bytes) -> int:
         return len(str(json.loads(body).get("session_hash", "")))
     except (ValueError, AttributeError, RecursionError):
         return 0  # Gradio refuses a body that is no JSON object
+
+
+def _has_fields(body: bytes) -> bool:
+    """Return whether a call has as many values as an endpoint takes; Gradio answers null if not."""
+    try:
+        data = json.loads(body)
+    except (ValueError, RecursionError):
+        return True  # Gradio says that this is no JSON
+    values = data.get("data") if isinstance(data, dict) else None
+    return not isinstance(data, dict) or (isinstance(values, list) and len(values) == _FIELDS)
 
 
 async def _answer(send: Any, status: int, body: bytes) -> None:

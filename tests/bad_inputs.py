@@ -1,4 +1,4 @@
-"""Bad requests, each with what its one sentence must name: the same table for engine, CLI and API."""
+"""Bad requests, each with what its one sentence must name: the same tables for engine, CLI and API."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ SAMPLING: list[tuple[str, Any, str]] = [
     ("top_h", 1.5, "at most 1"),
     ("top_h", NAN, "above 0"),
     ("do_sample", "False", "true or false"),
+    ("do_sample", "x", "true or false"),
     ("do_sample", 1, "true or false"),
+    ("do_sample", 0, "true or false"),
     ("do_sample", False, "always"),
 ]
 
@@ -55,6 +57,8 @@ LENGTH: list[tuple[str, Any, str]] = [
     ("max_new_tokens", 10**18, "to 512"),
     ("max_new_tokens", None, "from 1"),
     ("max_length", 0, "no such parameter"),
+    ("max_length", -1, "no such parameter"),
+    ("max_length", 1, "no such parameter"),
     ("min_new_tokens", 500, "at most max_new_tokens"),
     ("max_time", 0, "above 0"),
     ("max_time", -1, "above 0"),
@@ -78,9 +82,13 @@ LENGTH: list[tuple[str, Any, str]] = [
     ("num_return_sequences", 0, "from 1"),
     ("num_return_sequences", -1, "from 1"),
     ("num_return_sequences", 100_000, "from 1"),
+    ("stop_strings", ["x" * 65], "1 to 64 characters"),
+    ("stop_strings", ["half \ud83d"], "1 to 64 characters"),
+    ("remove_invalid_values", "yes", "true or false"),
     ("guidance_scale", NAN, "a number"),
     ("guidance_scale", INF, "a number"),
     ("guidance_scale", "2", "a number"),
+    ("guidance_scale", -INF, "a number"),
     ("negative_prompt", "", "1 to 8000"),
     ("negative_prompt_ids", [[1], [2]], "token ids"),
 ]
@@ -96,7 +104,14 @@ TOKENS: list[tuple[str, Any, str]] = [
     ("suppress_tokens", ["a"], "token ids"),
     ("begin_suppress_tokens", [99_999], "from 0 to"),
     ("forced_eos_token_id", 99_999, "from 0 to"),
+    ("begin_suppress_tokens", [], "token ids"),
+    ("suppress_tokens", list(range(4096)), "2048 token ids"),
+    ("forced_eos_token_id", -1, "from 0 to"),
     ("forced_bos_token_id", 99_999, "from 0 to"),
+    ("forced_bos_token_id", -1, "from 0 to"),
+    ("prefix_allowed_tokens_fn", [], "1 to 64"),
+    ("prefix_allowed_tokens_fn", [[99_999]], "from 0 to"),
+    ("prefix_allowed_tokens_fn", 5, "a list of 1 to 64"),
     ("eos_token_id", 99_999, "from 0 to"),
     ("eos_token_id", 1.5, "token ids"),
     ("eos_token_id", -1, "token ids"),
@@ -106,7 +121,14 @@ TOKENS: list[tuple[str, Any, str]] = [
     ("sequence_bias", [[[], 1.0]], "token ids"),
     ("cache_implementation", "paged", "no such parameter"),
     ("cache_implementation", "offloaded", "no such parameter"),
+    ("cache_implementation", "quantized", "no such parameter"),
     ("prefill_chunk_size", 0, "no such parameter"),
+    ("prefill_chunk_size", -1, "no such parameter"),
+    ("seed", 7, "no such parameter"),
+    ("streamer", {}, "no such parameter"),
+    ("assistant_model", "storyteller-draft", "no such parameter"),
+    ("generation_config", {}, "no such parameter"),
+    ("logits_processor", [], "no such parameter"),
     ("compile_config", {}, "no such parameter"),
     ("foo", 1, "no such parameter"),
     ("custom_generate", "evil/repo", "no such parameter"),
@@ -116,37 +138,9 @@ TOKENS: list[tuple[str, Any, str]] = [
 
 PARAMS = [*SAMPLING, *LENGTH, *TOKENS]
 
-# (strategy, other parameters, parameter, value, part of the allowed range)
-BEAMS: list[tuple[str, dict[str, Any], str, Any, str]] = [
-    ("beam_search", {}, "num_beams", 0, "from 1 to 16"),
-    ("beam_search", {}, "num_beams", -1, "from 1 to 16"),
-    ("beam_search", {}, "num_beams", 17, "from 1 to 16"),
-    ("beam_search", {}, "num_beams", 10**6, "from 1 to 16"),
-    ("beam_search", {}, "num_beams", 2.5, "whole number"),
-    ("beam_search", {}, "num_beams", "4", "whole number"),
-    ("beam_search", {}, "num_beams", None, "whole number"),
-    ("beam_search", {}, "length_penalty", INF, "at most 5"),
-    ("beam_search", {}, "length_penalty", -INF, "at least -2"),
-    ("beam_search", {}, "length_penalty", NAN, "at least -2"),
-    ("beam_search", {}, "early_stopping", "sometimes", "one of"),
-    ("beam_search", {}, "early_stopping", 1, "one of"),
-    ("beam_search", {"num_beams": 2}, "num_return_sequences", 3, "num_beams = 2"),
-    ("beam_search", {}, "guidance_scale", 2.0, "must be off"),
-    ("beam_search", {}, "force_words_ids", [], "1 to 8"),
-    ("beam_search", {}, "force_words_ids", [[]], "token ids"),
-    ("beam_search", {}, "force_words_ids", [[99_999]], "from 0 to"),
-    ("beam_search", {"force_words_ids": [[5]]}, "num_beams", 1, "at least 2"),
-    ("beam_sampling", {}, "num_beams", 1, "from 2 to 16"),
-    ("beam_sampling", {}, "temperature", 0.0, "at least 0.001"),
-    ("beam_sampling", {"num_beams": 3}, "num_return_sequences", 4, "num_beams = 3"),
-    ("diverse_beam_search", {"num_beams": 5}, "num_beam_groups", 2, "divide num_beams = 5"),
-    ("diverse_beam_search", {}, "num_beam_groups", 1, "from 2 to 16"),
-    ("diverse_beam_search", {}, "num_beam_groups", 17, "from 2 to 16"),
-    ("diverse_beam_search", {}, "diversity_penalty", 0.0, "above 0"),
-    ("diverse_beam_search", {}, "diversity_penalty", -1.0, "above 0"),
-    ("diverse_beam_search", {}, "diversity_penalty", NAN, "above 0"),
-    ("diverse_beam_search", {"num_beams": 2}, "num_return_sequences", 3, "num_beams = 2"),
-]
+# Names that are none: shown in one short line.
+NAMES = ["", "foo" * 400, "foo\nbar", "<img src>", "\u202efoo", "half \ud83d"]
+
 PROMPTS: list[tuple[Any, str]] = [
     ("", "1 to 8000 characters"),
     (None, "prompt"),
@@ -156,7 +150,30 @@ PROMPTS: list[tuple[Any, str]] = [
     ("half \ud83d pair", "surrogate"),
     ("a" * 1_000_000, "8000 characters"),
 ]
-SEEDS: list[Any] = [-1, 2**63, 1.5, "7", True, None, NAN]
+SEEDS: list[Any] = [-1, 2**63, 1.5, "7", True, None, NAN, [7]]
+MODELS: list[Any] = [
+    "",
+    " ",
+    "~",
+    "-rf",
+    "x" * 300,
+    "org/na me",
+    "org/é",
+    "a/b/c",
+    "/etc",
+    "..",
+    "../assets/models/storyteller",
+    "/etc/passwd",
+    "http://169.254.169.254/x",
+    "file:///etc/passwd",
+    "org/x@main",
+    "org/..",
+    "assets",
+    5,
+    ["a"],
+    {},
+    "a\u0000b/c",
+]
 
 
 def label(value: Any) -> str:

@@ -10,7 +10,8 @@ import pytest
 from engine import DecodeRequest, decode, load
 from engine.__main__ import main
 from engine.events import Failed, Finished
-from tests.bad_inputs import BEAMS, PARAMS, PROMPTS, SEEDS, label
+from tests.bad_inputs import MODELS, NAMES, PARAMS, PROMPTS, SEEDS, label
+from tests.bad_strategy_inputs import STRATEGY_ROWS
 from tests.tiny import golden_model
 
 MODEL = "storyteller"
@@ -56,28 +57,55 @@ def test_parameters_through_the_engine(name, value, allowed):
     assert allowed in text
 
 
-@pytest.mark.parametrize(("strategy", "others", "name", "value", "allowed"), BEAMS, ids=label)
-def test_beams(strategy, others, name, value, allowed, capsys):
-    params = {**others, name: value}
+@pytest.mark.parametrize(
+    ("strategy", "others", "name", "value", "allowed"), STRATEGY_ROWS, ids=label
+)
+def test_parameters_of_one_strategy(strategy, others, name, value, allowed, capsys):
+    params = {"max_new_tokens": 3, **others, name: value}
     text = failure(strategy=strategy, params=params)
     assert text.startswith(f"{name} = ")
     assert allowed in text
     settings = [f"--set={key}={json.dumps(item)}" for key, item in params.items()]
-    assert main(["run", strategy, "--model", MODEL, "--prompt", "Once", *settings]) == 2
+    assert refused(capsys, "run", strategy, "--prompt", "Once", *settings) == text
+
+
+def refused(capsys, *argv):
+    """Return the one line a command ends with on stderr."""
+    try:
+        status = main(argv)
+    except SystemExit as ended:
+        status = ended.code
     out, err = capsys.readouterr()
-    assert (out, err.count("\n")) == ("", 1)
-    assert name in err
-    assert allowed in err
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "Traceback" not in err
+    return err.removesuffix("\n")
+
+
+@pytest.mark.parametrize("name", NAMES, ids=label)
+def test_names_that_are_none(name, capsys):
+    text = failure(params={name: 1})
+    assert "has no such parameter" in text
+    assert len(text) < 400
+    assert text.isascii() or "…" in text
+    assert refused(capsys, "run", "sampling", "--prompt", "Once", f"--set={name}=1") == text
 
 
 @pytest.mark.parametrize(("value", "said"), PROMPTS, ids=label)
-def test_prompts(value, said):
-    assert said in failure(prompt=value)
+def test_prompts(value, said, capsys):
+    text = failure(prompt=value)
+    assert text.startswith("prompt = ")
+    assert said in text
+    if isinstance(value, str):
+        assert refused(capsys, "run", "sampling", f"--prompt={value}") == text
 
 
 @pytest.mark.parametrize("value", SEEDS, ids=label)
-def test_seeds(value):
-    assert "from 0 to 9223372036854775807" in failure(seed=value)
+def test_seeds(value, capsys):
+    text = failure(seed=value)
+    assert text.startswith("seed = ")
+    assert "from 0 to 9223372036854775807" in text
+    argv = ["run", "sampling", "--prompt=Once", f"--seed={json.dumps(value)}"]
+    assert refused(capsys, *argv) == text
 
 
 @pytest.mark.parametrize(
@@ -87,40 +115,26 @@ def test_input_ids(ids):
     assert "input_ids" in failure(input_ids=ids)
 
 
-@pytest.mark.parametrize("top", [0, -1, 51, 1.5, "5", True])
-def test_top_candidates(top):
-    assert "from 1 to 50" in failure(top_candidates=top)
+@pytest.mark.parametrize("top", [0, -1, 51, 1.5, "5", True, None, float("nan")])
+def test_top_candidates(top, capsys):
+    text = failure(top_candidates=top)
+    assert "from 1 to 50" in text
+    argv = ["run", "sampling", "--prompt=Once", f"--top={json.dumps(top)}"]
+    assert refused(capsys, *argv) == text
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        "",
-        " ",
-        "~",
-        "-rf",
-        "x" * 300,
-        "org/na me",
-        "org/é",
-        "a/b/c",
-        "/etc",
-        "..",
-        "/etc/passwd",
-        "http://169.254.169.254/x",
-        "file:///etc/passwd",
-        "org/x@main",
-        "assets",
-        5,
-        ["a"],
-        {},
-        "a\u0000b/c",
-    ],
-    ids=label,
-)
-def test_model_names(model):
-    last = list(decode(DecodeRequest("greedy", model, "Once")))[-1]
-    assert isinstance(last, Failed)
-    assert "must be a name of the catalogue" in str(last.error)
+@pytest.mark.parametrize("model", MODELS, ids=label)
+def test_model_names(model, capsys):
+    for request in (
+        DecodeRequest("greedy", model, "Once"),
+        DecodeRequest("speculative", MODEL, "Once", assistant=model or " "),
+    ):
+        last = list(decode(request))[-1]
+        assert isinstance(last, Failed)
+        assert "must be a name of the catalogue" in str(last.error)
+    if isinstance(model, str) and model:
+        argv = ["run", "greedy", "--prompt=Once", f"--model={model}"]
+        assert "must be a name of the catalogue" in refused(capsys, *argv)
 
 
 def test_strategy_names():
@@ -178,17 +192,9 @@ def test_a_model_without_a_tokenizer_wants_ids():
 
 @pytest.mark.parametrize(("name", "value", "allowed"), PARAMS, ids=label)
 def test_parameters_through_the_command_line(name, value, allowed, capsys):
-    text = value if isinstance(value, str) else json.dumps(value)
-    if isinstance(value, str):
-        text = json.dumps(value)
-    status = main(
-        ["run", "sampling", "--model", MODEL, "--prompt", "Once", "--set", f"{name}={text}"]
-    )
-    out, err = capsys.readouterr()
-    assert (status, out) == (2, "")
-    assert err.count("\n") == 1
-    assert name in err
-    assert allowed in err
+    text = refused(capsys, "run", "sampling", "--prompt=Once", f"--set={name}={json.dumps(value)}")
+    assert text.startswith(f"{name} = ")
+    assert allowed in text
 
 
 @pytest.mark.parametrize(
@@ -207,9 +213,9 @@ def test_parameters_through_the_command_line(name, value, allowed, capsys):
     ids=str,
 )
 def test_unusable_command_lines(argv, capsys):
-    try:
-        status = main(argv)
-    except SystemExit as ended:
-        status = ended.code
-    assert status == 2
-    assert capsys.readouterr().err.count("\n") == 1
+    assert refused(capsys, *argv)
+
+
+def test_after_all_that_the_next_run_works(capsys):
+    assert main(["run", "greedy", "--prompt=Once upon", "--max-new-tokens=3"]) == 0
+    assert capsys.readouterr().out.strip()

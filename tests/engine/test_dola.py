@@ -162,28 +162,6 @@ def test_tied_embeddings_are_seen():
     assert is_tied(load("storyteller").model)
 
 
-@pytest.mark.parametrize(
-    ("value", "said"),
-    [
-        ("bad", "low, high or a list"),
-        ([99], "from 0 to 5"),
-        ([6], "from 0 to 5"),
-        ([-1], "from 0"),
-        ([], "a list of 1 to 64"),
-        ([True], "a list"),
-        ([1.5], "a list"),
-        (3, "low, high"),
-        (None, "low, high"),
-        ("", "low, high"),
-    ],
-)
-def test_bad_layers_get_a_sentence(value, said):
-    text = error_of(golden_model("llama"), dola_layers=value)
-    assert text.startswith("dola_layers = ")
-    assert said in text
-    assert "\n" not in text
-
-
 def test_an_empty_range_is_refused():
     config = LlamaConfig(
         hidden_size=16,

@@ -20,7 +20,7 @@ from transformers import (
 from engine import DecodeRequest, decode, trace_json
 from engine.detect import detect_ids, detect_trace, watermark_config
 from engine.errors import ParameterError
-from engine.events import Failed, Finished
+from engine.events import Finished
 from engine.loops import watermark as loop
 from engine.watermark import processors
 from engine.watermark.processors import GreenListProcessor, in_heads, make_processor
@@ -409,56 +409,6 @@ def test_selfhash_is_not_slower_than_transformers(vocab):
     ids, scores = torch.randint(0, vocab, (1, 8)), torch.randn(6, vocab)
     ratios = [cost(ours, ids, scores) / cost(other, ids, scores) for _ in range(5)]
     assert sorted(ratios)[2] < 1
-
-
-# --- Bad input --------------------------------------------------------------------------------
-
-BAD = [
-    ("greenlist_ratio", 2, "below 1"),
-    ("greenlist_ratio", 0, "above 0"),
-    ("greenlist_ratio", 1, "below 1"),
-    ("greenlist_ratio", float("nan"), "a number"),
-    ("bias", float("nan"), "a number"),
-    ("bias", float("inf"), "at most 20"),
-    ("bias", -1, "at least 0"),
-    ("bias", "2", "a number"),
-    ("seeding_scheme", "righthash", "lefthash, selfhash"),
-    ("seeding_scheme", 5, "lefthash, selfhash"),
-    ("scheme", "aaronson", "greenlist, synthid"),
-    ("hashing_key", 0, "from 1"),
-    ("hashing_key", 2**70, "from 1"),
-    ("hashing_key", 1.5, "whole number"),
-    ("context_width", 1000, "from 1 to 16"),
-    ("context_width", 0, "from 1 to 16"),
-    ("ngram_len", 1, "from 2 to 16"),
-    ("keys", [], "1 to 64"),
-    ("keys", [1.5], "whole numbers"),
-    ("keys", [-1], "whole numbers"),
-    ("keys", [2**40], "to 4294967295"),
-    ("keys", "12", "a list"),
-    ("keys", 5, "a list"),
-    ("keys", [True], "whole numbers"),
-    ("sampling_table_size", 2**25, "to 16777216"),
-    ("context_history_size", 0, "from 1"),
-    ("z_threshold", float("nan"), "a number"),
-    ("watermark_key", 1, "no such parameter"),
-    ("greenlist_ratio", 0.001, "at least 0.0103"),
-]
-
-
-@pytest.mark.parametrize(("name", "value", "said"), BAD, ids=str)
-def test_bad_input_gets_its_sentence(name, value, said):
-    last = list(
-        decode(
-            DecodeRequest("watermark", golden_model("llama"), input_ids=[5], params={name: value})
-        )
-    )[-1]
-    assert isinstance(last, Failed)
-    assert isinstance(last.error, ParameterError)
-    text = str(last.error)
-    assert text.startswith(f"{name} = ")
-    assert said in text
-    assert "\n" not in text
 
 
 def test_greedy_has_one_outcome():
