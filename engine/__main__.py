@@ -6,13 +6,13 @@ Unusable input is one line on stderr and exit 2.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from engine import trace_json
+from engine.detect_command import add_detect_command
 from engine.errors import EngineError, ParameterError
 from engine.export.command import add_export_commands
 from engine.trace import Trace, replay_ids
@@ -37,10 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     replay.add_argument("file")
     replay.set_defaults(handler=_replay)
     add_export_commands(commands)
-    if importlib.util.find_spec("engine.detect"):
-        from engine.detect import add_detect_command
-
-        add_detect_command(commands)
+    add_detect_command(commands)
     arguments = parser.parse_args(argv)
     try:
         return arguments.handler(arguments) or 0

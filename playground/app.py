@@ -22,6 +22,7 @@ from playground.draws import build_draws
 from playground.export import build_replies
 from playground.guard import guarded
 from playground.links import request_of
+from playground.replay import WELCOME, build_replay, welcome
 from playground.stream import JOURNAL, whole_state
 from playground.tab import QUEUE, Tab, build_tab
 from playground.watermark_bench import build_watermark_bench
@@ -85,6 +86,7 @@ def build_app() -> gr.Blocks:
                         build_watermark_bench(QUEUE)
             build_compare(bus, QUEUE)
             build_draws(QUEUE)
+            build_replay()
         for tab in built:
             wire_panel(tab.panel, replies, tab)
         for name in STRATEGIES:
@@ -149,7 +151,11 @@ def page_head() -> str:
     scripts = "\n".join((ASSETS / f"{name}.js").read_text() for name in names)
     styles = "\n".join(path.read_text() for path in sorted(ASSETS.glob("*.css")))
     source = f"/gradio_api/file={PLOTLY}"
-    return f"<style>{styles}</style><script>window.DP_PLOTLY = {source!r};\n{scripts}</script>"
+    # "<" is escaped: no text of a recorded run can end the script.
+    recorded = welcome().replace("<", "\\u003c")
+    first = f"const recorded = {recorded};\nif (recorded) DP.showTrace({WELCOME!r}, recorded, 'recorded');"
+    setup = f"window.DP_PLOTLY = {source!r};"
+    return f"<style>{styles}</style><script>{setup}\n{scripts}\n{{ {first} }}</script>"
 
 
 def launch(host: str, port: int) -> None:
@@ -167,7 +173,7 @@ def launch(host: str, port: int) -> None:
         enable_monitoring=False,
         show_error=False,
         ssr_mode=False,
-        max_file_size="1mb",
+        max_file_size=SETTINGS.max_trace_bytes,
         head=page_head(),
         footer_links=[],
         theme=gr.themes.Base(

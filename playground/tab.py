@@ -172,13 +172,13 @@ def _widget(strategy: Strategy, name: str, kind: Any, value: Any) -> Any:
     return control
 
 
+def visuals_of(names: tuple[str, ...]) -> list[str]:
+    """Return the views of a stage in their order: the common ones, the strategy's, the chart."""
+    return [*_CORE_VIEWS, *sorted(names, key=lambda name: name == "chart"), "export"]
+
+
 def _stage(strategy: Strategy) -> None:
-    visuals = [
-        *_CORE_VIEWS,
-        *(v for v in strategy.visuals if v != "chart"),
-        *(v for v in strategy.visuals if v == "chart"),
-        "export",
-    ]
+    visuals = visuals_of(strategy.visuals)
     options = json.dumps({"strategy": strategy.name, "visuals": visuals})
     gr.HTML(
         "",

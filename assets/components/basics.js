@@ -8,7 +8,7 @@
   DP.register("status", { title: "Status", heading: false, wide: true, mount(root) {
     const line = el("div", { class: "dp-status", role: "status", "aria-live": "polite" });
     root.append(line);
-    const words = { running: "Decoding…", finished: "Done", stopped: "Stopped; what was decoded is kept", failed: "" };
+    const words = { running: "Decoding…", finished: "Done", stopped: "Stopped; what was decoded is kept", failed: "", paused: "Replaying", replayed: "Recorded: every number is as it was measured", recorded: "A recorded run, every number as it was measured. Press Run to make your own." };
     return { update(run) {
       line.className = "dp-status" + (run.error ? " bad" : "");
       const reason = run.outputs.length ? " · ended by " + [...new Set(run.outputs.map((o) => o.finish_reason))].join(", ") : "";

@@ -80,6 +80,7 @@ window.DP = (() => {
 
   // One stage per strategy tab: mounts the views and redraws what changed.
   function mount(root, options, trigger) {
+    for (let i = stages.length; i--;) if (stages[i].root === root || !stages[i].root.isConnected && stages[i].run) stages.splice(i, 1);
     const stage = { root, ...options, drawn: 0, run: null, views: [], dirty: false };
     const ctx = { trigger, strategy: options.strategy, select: (index) => select(stage.run, index) };
     root.replaceChildren();
@@ -105,7 +106,7 @@ window.DP = (() => {
   }
   function paint(stage) {
     const run = runs.get(current.get(stage.strategy));
-    if (!run || !stage.root.isConnected) return;
+    if (!run || !stage.root.isConnected || !stages.includes(stage)) return;
     if (stage.run !== run) { stage.run = run; stage.drawn = 0; for (const v of stage.views) v.view.clear(); }
     if (run.steps.length < stage.drawn) { stage.drawn = 0; for (const v of stage.views) v.view.clear(); }
     for (const v of stage.views) {
@@ -122,6 +123,24 @@ window.DP = (() => {
     run.follow = run.status === "running" && run.selected === run.steps.length - 1;
     draw(run);
   }
+  // A recorded run: shown whole, or as far as a player has come; nothing is asked of a model.
+  function showTrace(key, trace, status) {
+    const run = { ...trace, id: "recorded-" + (++recorded), next: 0, status, steps: [], outputs: [], pieces: { ...trace.pieces }, texts: [], tokens: [], selected: null, follow: true, error: "", source: trace, link: "", fields: Object.keys(trace).filter((k) => k !== "schema") };
+    runs.set(run.id, run);
+    current.set(key, run.id);
+    while (runs.size > 24) runs.delete(runs.keys().next().value);
+    rewind(run, trace.steps.length, status);
+    return run;
+  }
+  function rewind(run, count, status) {
+    if (count < run.steps.length) Object.assign(run, { steps: [], tokens: [], texts: [], selected: null });
+    run.follow = true;
+    const ended = count === run.source.steps.length;
+    for (const step of run.source.steps.slice(run.steps.length, count)) addStep(run, step);
+    Object.assign(run, { status: ended ? status : "paused", outputs: ended ? run.source.outputs : [], timing: ended ? run.source.timing : undefined, metrics: ended ? run.source.metrics : undefined });
+    draw(run);
+  }
+  let recorded = 0;
   const trace = (run) => { const t = { schema: "decoding-trace/1" }; for (const key of run.fields) t[key] = run[key]; return t; };
   function save(run) {
     const url = URL.createObjectURL(new Blob([JSON.stringify(trace(run))], { type: "application/json" }));
@@ -139,6 +158,6 @@ window.DP = (() => {
   const table = (columns, rows) => el("div", { class: "dp-scroll", tabindex: 0, role: "region", "aria-label": columns.join(", ") }, el("table", { class: "dp-table" },
     el("thead", {}, el("tr", {}, columns.map((c) => el("th", { scope: "col" }, c)))),
     el("tbody", {}, rows.map((row) => el("tr", {}, row.map((cell) => el("td", { class: typeof cell === "number" ? "num" : null }, cell)))))));
-  return { register: (name, spec) => views.set(name, spec), mount, receive, connect: (f) => { bus = f; }, el, svg, piece, visible, percent, prob, select, save, trace, plotly, colours, table, runs,
+  return { register: (name, spec) => views.set(name, spec), mount, receive, connect: (f) => { bus = f; }, el, svg, piece, visible, percent, prob, select, save, trace, plotly, colours, table, runs, showTrace, rewind,
     runId: (strategy) => current.get(strategy) || "", stages };
 })();

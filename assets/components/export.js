@@ -66,6 +66,7 @@
     const figure = () => DPFigures.figures(stage())[chooser.selectedIndex] || refuse("There is no figure to save.");
     const slug = (card) => name("-" + DPFigures.title(card).toLowerCase().replace(/[^a-z0-9]+/g, "-"));
     function list() {
+      if (!stage()) return;
       const names = DPFigures.figures(stage()).map(DPFigures.title), at = Math.max(0, chooser.selectedIndex);
       if (names.join() === [...chooser.options].map((o) => o.text).join()) return;
       chooser.replaceChildren(...names.map((text) => el("option", {}, text)));

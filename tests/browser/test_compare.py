@@ -132,7 +132,6 @@ def test_many_draws_grow_into_a_tree(open_page):
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     shot(page, "draws_phone")
     page.set_viewport_size({"width": 1440, "height": 900})
-    page.locator("#draws-p input[type=number]").fill("7")
-    page.locator("#draws-p input[type=number]").press("Tab")
+    page.locator("#draws-prompt textarea").fill("")
     page.locator("#draws-run").click()
-    expect(tree.locator(".dp-status.bad")).to_contain_text("top_p = 7", timeout=30_000)
+    expect(tree.locator(".dp-status.bad")).to_contain_text("write 1 to 8000", timeout=30_000)

@@ -1,0 +1,102 @@
+"""The replay tab: a trace file or a recorded run of the gallery, drawn again without a model."""
+
+from __future__ import annotations
+
+import json
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from engine import gallery, trace_json
+from engine.errors import EngineError
+from engine.strategies import STRATEGIES
+from engine.trace import Trace
+from playground.guard import guarded, sentence
+from playground.tab import visuals_of
+
+_NO_STRATEGY = ("candidates", "xray")
+WELCOME = "greedy"
+"""The strategy whose tab shows a recorded run until the visitor makes one."""
+
+
+def build_replay() -> None:
+    """Build the tab: what to open on the left, the player on the right."""
+    with gr.Tab("Replay", id="replay", elem_id="family-replay"):
+        gr.HTML(
+            "<p>Open a trace file, your own or somebody else's, or a recorded run, and play it "
+            "step by step. Nothing is decoded again: every number is the recorded one.</p>",
+            elem_classes="dp-about",
+        )
+        with gr.Row(equal_height=False, elem_classes="dp-columns"):
+            with gr.Column(min_width=0, elem_classes="dp-ask"):
+                file = gr.File(
+                    label="Trace file (.json or .json.gz)",
+                    file_types=[".json", ".gz"],
+                    type="filepath",
+                    height=160,
+                    elem_id="replay-file",
+                )
+                note = gr.HTML("", elem_id="replay-note", apply_default_css=False)
+            with gr.Column(min_width=0, elem_classes="dp-right"):
+                player = gr.HTML(
+                    "",
+                    html_template='<div class="dp-player"></div>',
+                    elem_id="replay-player",
+                    js_on_load="const player = DP.player(element.querySelector('.dp-player'), "
+                    "trigger); player.load(props.value); "
+                    "watch('value', () => player.load(props.value));",
+                    apply_default_css=False,
+                )
+            with gr.Column(min_width=0, elem_classes="dp-settings dp-gallery"):
+                gr.HTML("<h3 class='dp-label'>Recorded runs</h3>")
+                options = {"api_visibility": "private", "show_progress": "hidden"}
+                for entry in gallery.entries():
+                    button = gr.Button(entry.title, size="sm", elem_classes="dp-preset")
+                    button.click(guarded(_opener(entry)), None, [player, note], **options)
+        file.upload(guarded(open_file), file, [player, note], **options)
+
+
+def _opener(entry: gallery.Entry) -> Any:
+    def opened() -> tuple[str, str]:
+        return message(gallery.open_entry(entry.file), entry.title), _told(entry.shows)
+
+    return opened
+
+
+def open_file(path: Any) -> tuple[Any, str]:
+    """Return what the player is sent and what is said; a bad file leaves the player as it is."""
+    if not path:
+        return gr.skip(), ""
+    name = Path(str(path)).name
+    try:
+        trace = trace_json.load(str(path))
+    except EngineError as error:
+        return gr.skip(), f"<p class='dp-status bad' role='alert'>{escape(sentence(error))}</p>"
+    return message(trace, name), _told(f"{name}: {len(trace.steps)} steps of {trace.strategy}.")
+
+
+def message(trace: Trace, name: str) -> str:
+    """Return the player's message: the trace and the visuals of its strategy, as JSON."""
+    strategy = STRATEGIES.get(trace.strategy)
+    visuals = visuals_of(strategy.visuals if strategy else _NO_STRATEGY)
+    return json.dumps(
+        {"trace": trace_json.trace_to_dict(trace), "visuals": visuals, "name": name},
+        allow_nan=False,
+        separators=(",", ":"),
+    )
+
+
+def welcome() -> str:
+    """Return the recorded run of the first tab as JSON, "null" when there is no gallery."""
+    for entry in gallery.entries():
+        if entry.strategy == WELCOME:
+            return json.dumps(
+                trace_json.trace_to_dict(gallery.open_entry(entry.file)), separators=(",", ":")
+            )
+    return "null"
+
+
+def _told(text: str) -> str:
+    return f"<p class='dp-note' role='status'>{escape(text)}</p>"

@@ -1,0 +1,145 @@
+"""Replay in the browser: the gallery, the player's keys, files dropped in, files refused."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from pathlib import Path
+
+from playwright.sync_api import expect
+
+from engine import STRATEGIES, gallery, trace_json
+
+SHOTS = os.environ.get("PLAYGROUND_SCREENSHOTS")
+LABEL = "#replay-player .pl-bar output"
+RUN = "DP.runs.get(DP.runId('replay'))"
+DROP = """([name, data]) => {
+  const bytes = Uint8Array.from(atob(data), (c) => c.charCodeAt(0));
+  const transfer = new DataTransfer();
+  transfer.items.add(new File([bytes], name, { type: "application/json" }));
+  const box = document.querySelector("#replay-file");
+  const target = box.querySelector("button");
+  const options = { dataTransfer: transfer, bubbles: true, cancelable: true };
+  for (const kind of ["dragenter", "dragover", "drop"])
+    target.dispatchEvent(new DragEvent(kind, options));
+}"""
+
+
+def shot(visual, label):
+    """Keep a picture for people, never compared."""
+    if SHOTS:
+        visual.screenshot(path=Path(SHOTS) / f"{label}.png")
+
+
+def replay(open_page):
+    page = open_page("/")
+    page.get_by_role("tab", name="Replay", exact=True).click()
+    return page
+
+
+def first_of(strategy):
+    return next(entry for entry in gallery.entries() if entry.strategy == strategy)
+
+
+def opened(page, strategy):
+    entry = first_of(strategy)
+    page.get_by_role("button", name=entry.title, exact=True).click()
+    expect(page.locator("#replay-player .pl-title")).to_have_text(entry.title)
+    return gallery.open_entry(entry.file)
+
+
+def test_the_first_page_shows_a_recorded_run_before_any_model_is_loaded(open_page):
+    page = open_page("/")
+    trace = gallery.open_entry(first_of("greedy").file)
+    stage = page.locator("#greedy-stage")
+    expect(stage.locator(".dp-status")).to_contain_text("A recorded run")
+    expect(stage.locator(".dp-tok[data-step]")).to_have_count(len(trace.outputs[0].token_ids))
+
+
+def test_play_pause_and_keys(open_page):
+    page = replay(open_page)
+    trace = opened(page, "sampling")
+    total = len(trace.steps)
+    label = page.locator(LABEL)
+    expect(label).to_have_text(f"{total} of {total} steps")
+    page.keyboard.press("Home")
+    expect(label).to_have_text(f"0 of {total} steps")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    expect(label).to_have_text(f"2 of {total} steps")
+    page.keyboard.press("ArrowLeft")
+    expect(label).to_have_text(f"1 of {total} steps")
+    expect(page.locator("#replay-player .dp-tok[data-step]")).to_have_count(1)
+    page.locator("#replay-player .pl-bar select").select_option("16")
+    page.locator("#replay-player .pl-bar").focus()
+    page.keyboard.press("Space")
+    expect(label).to_have_text(f"{total} of {total} steps", timeout=60_000)
+    page.keyboard.press("Home")
+    page.locator("#replay-player .pl-bar select").select_option("0.5")
+    page.locator("#replay-player .pl-bar").focus()
+    page.keyboard.press("Space")
+    expect(page.locator("#replay-player .pl-play")).to_contain_text("Pause")
+    page.keyboard.press("Space")
+    expect(page.locator("#replay-player .pl-play")).to_contain_text("Play")
+    page.keyboard.press("End")
+    expect(label).to_have_text(f"{total} of {total} steps")
+    shot(page, "replay")
+
+
+def test_every_visual_of_every_strategy_is_drawn(open_page):
+    page = replay(open_page)
+    for strategy in STRATEGIES:
+        trace = opened(page, strategy)
+        text = page.evaluate(f"JSON.stringify(DP.trace({RUN}))")
+        assert trace_json.loads(text) == trace
+        for visual in STRATEGIES[strategy].visuals:
+            card = page.locator(f"#replay-player .dp-v-{visual} > div")
+            expect(card, f"{visual} of {strategy}").to_be_visible(timeout=30_000)
+            assert card.evaluate("n => n.childElementCount") > 0, (strategy, visual)
+        page.keyboard.press("Home")
+        page.keyboard.press("ArrowRight")
+        expect(page.locator(LABEL)).to_have_text(f"1 of {len(trace.steps)} steps")
+
+
+def test_a_file_is_dropped_and_played(open_page, tmp_path):
+    page = replay(open_page)
+    trace = gallery.open_entry(first_of("beam_search").file)
+    data = base64.b64encode(trace_json.dumps(trace).encode()).decode()
+    page.evaluate(DROP, ["mine.json", data])
+    expect(page.locator("#replay-player .pl-title")).to_have_text("mine.json", timeout=30_000)
+    expect(page.locator("#replay-note")).to_contain_text("steps of beam_search")
+    pool = sum(len(step.detail.pool) for step in trace.steps)
+    expect(page.locator("#replay-player .bt-node")).to_have_count(pool)
+
+
+def test_a_bad_file_is_refused_in_a_sentence_and_the_player_stays(open_page, tmp_path):
+    page = replay(open_page)
+    trace = opened(page, "greedy")
+    broken = trace_json.trace_to_dict(trace)
+    broken["steps"][3]["candidates"][0]["token_id"] = 10**6
+    newer = {**broken, "schema": "decoding-trace/9"}
+    for name, content, says in (
+        ("step.json", broken, "Step 3"),
+        ("newer.json", newer, "decoding-trace/9"),
+        ("no.json", [1], "object"),
+    ):
+        path = tmp_path / name
+        path.write_text(json.dumps(content))
+        page.locator("#replay-file input[type=file]").set_input_files(path)
+        note = page.locator("#replay-note .dp-status.bad")
+        expect(note).to_contain_text(says, timeout=30_000)
+        page.get_by_role("button", name=first_of("greedy").title, exact=True).click()
+        expect(note).to_have_count(0)
+        page.locator(
+            "#replay-file button[aria-label*=lear], #replay-file button[title*=lear]"
+        ).first.click()
+    expect(page.locator(LABEL)).to_have_text(f"{len(trace.steps)} of {len(trace.steps)} steps")
+
+
+def test_on_a_telephone(open_page):
+    page = replay(open_page)
+    page.set_viewport_size({"width": 390, "height": 900})
+    opened(page, "contrastive_search")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    shot(page, "replay_phone")
