@@ -33,5 +33,6 @@
     sheet.toBlob((blob) => give(URL.createObjectURL(blob), name), "image/png");
     URL.revokeObjectURL(source);
   }
-  DP.beams.save = save;
+  const picture = (run, canvas, width, height) => ({ text: standalone(run, canvas, width, height), width, height: height + HEAD });
+  Object.assign(DP.beams, { save, picture });
 })();

@@ -21,7 +21,8 @@
       el("span", { class: "bt-set" }, button("SVG", "Download as SVG", () => save("svg")), button("PNG", "Download as PNG", () => save("png"))));
     const key = (kind, text) => el("span", { class: "bt-key " + kind }, text);
     const legend = el("div", { class: "dp-legend bt-legend" }, key("best", "★ best text"), key("kept", "kept"), key("dead", "kept, died out later"), key("ghost", "dropped"), key("done", "■ finished"), key("ghost", "□ finished, but worse"), key("ghost", "⊘ ended, not counted"), key("greedy", "G greedy path"));
-    root.classList.add("bt-root");
+    root.classList.add("bt-root", "dp-own-picture");
+    root.dpPicture = () => forest && B.picture(run, canvas, width(), forest.height);
     root.append(headline, tools, el("div", { class: "bt-wrap" }, scroll, tip), overview, legend, el("div", { class: "bt-below" }, el("div", {}, facts, greedy), state, pool), more);
     let run = null, forest = null, depth, layers, best, chosen, tabbed, following, table, mapPath, shownState, seen, ended;
     let folded = innerWidth < 700, scale = innerWidth < 700 ? 0.9 : 1, poolOpen = null, hand = 0, near = [0, -1];

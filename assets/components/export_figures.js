@@ -14,6 +14,9 @@ window.DPFigures = (() => {
   const styles = () => [...document.querySelectorAll("style")].filter((s) => s.textContent.includes("--dp-bg")).map((s) => s.textContent).join("\n");
 
   async function svg(card) {
+    // A view that scrolls knows how to draw itself whole.
+    const own = card.querySelector(".dp-own-picture"), whole = own && own.dpPicture();
+    if (whole) return whole;
     const plot = card.querySelector(".js-plotly-plot");
     if (plot) {
       const plotly = await DP.plotly(), box = plot.getBoundingClientRect();

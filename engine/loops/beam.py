@@ -23,7 +23,7 @@ from engine.loops.beam_record import (
 )
 from engine.loops.beam_state import BeamSearch, Ending, Pool
 from engine.loops.forward import Forward
-from engine.loops.greedy_path import greedy_path
+from engine.loops.greedy_path import GreedyTrail, greedy_path
 from engine.recorder import Observation, Recorder, rounded
 from engine.trace import Step
 
@@ -177,7 +177,7 @@ def beam_loop(
     forward = Forward(model, config, model_kwargs)
     search = BeamSearch(input_ids, config)
     record, writer = BeamRecord(search), StepWriter(recorder)
-    goes_on = True
+    trail, goes_on = GreedyTrail(), True
     while goes_on:
         # 1. Processed log-probabilities of every beam.
         logits = forward.last_logits(forward(search.ids), input_ids.device)
@@ -190,6 +190,8 @@ def beam_loop(
         candidates = search.extended(pool, vocab)
         ending = search.decide(pool, stopping_criteria(candidates, None))
         nodes = record.update(pool, ending, seen, vocab)
+        if not config.do_sample:
+            trail.follow(seen.scores, pool.flat, ending.running, ending.hits)
         parents = pool.flat[ending.running] // vocab
         search.ids = candidates[ending.running]
         forward.model_kwargs["past_key_values"].reorder_cache(parents)
@@ -206,7 +208,7 @@ def beam_loop(
             greedy = (
                 None
                 if config.do_sample
-                else greedy_path(model, prompt, *criteria, at_start, tuple(text))
+                else greedy_path(model, prompt, *criteria, at_start, tuple(text), trail)
             )
             reason = _stop_reason(search, ending)
             detail = dataclasses.replace(detail, stop_reason=reason, greedy=greedy)
