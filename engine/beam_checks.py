@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Any
 
 from engine.details import BeamDetail, BeamNode
 from engine.errors import TraceError
@@ -45,12 +47,14 @@ def check_beams(trace: Trace) -> None:
     for step in trace.steps:
         if not isinstance(step.detail, BeamDetail):
             continue
+        if last is None:
+            _check_config(trace.config, {node.group for node in step.detail.pool})
         where, last = f"Step {step.index}", step.detail
         for node in last.pool:
             _check_node(where, node, kept, places, trace)
         kept = {node.node_id for node in last.pool if node.fate == "kept"}
-        limit = trace.config.get("num_beams")
-        if isinstance(limit, int) and len(kept) > limit:
+        limit = trace.config["num_beams"]
+        if len(kept) > limit:
             raise TraceError(f"{where} keeps {len(kept)} beams of {limit}.")
         for hypothesis in last.heap:
             place = places.get(hypothesis.node_id)
@@ -58,6 +62,19 @@ def check_beams(trace: Trace) -> None:
                 raise TraceError(f"{where} has a finished hypothesis that its tree does not hold.")
     if last is not None:
         _check_outputs(trace, last, kept, places)
+
+
+def _check_config(config: dict[str, Any], groups: set[int]) -> None:
+    """Check what rescoring computes with."""
+    for name in ("num_beams", "length_penalty", "early_stopping", "max_new_tokens"):
+        if name not in config:
+            raise TraceError(f"trace.config lacks {name}, which a beam search needs.")
+    for name in ("num_beams", "num_beam_groups", "max_new_tokens"):
+        value = config.get(name, 1)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise TraceError(f"trace.config.{name} must be a whole number of at least 1.")
+    if groups and groups != set(range(config.get("num_beam_groups", 1))):
+        raise TraceError("trace.config.num_beam_groups is not the number of groups in the pool.")
 
 
 def _check_node(
@@ -70,13 +87,13 @@ def _check_node(
         raise TraceError(f"{name} occurs twice.")
     above = places.get(node.parent_id)
     before = 0.0 if above is None else above.node.sum_logprobs
+    if not math.isfinite(node.logprob):
+        raise TraceError(f"{name} has a log-probability that is not finite.")
     if not _close(node.sum_logprobs, before + node.logprob):
         raise TraceError(f"{name} has a sum that is not the sum of its path.")
     place = _Place(node, above, 1 if above is None else above.length + 1)
-    penalty = trace.config.get("length_penalty")
-    if isinstance(penalty, (int, float)) and not _close(
-        node.score, node.sum_logprobs / place.length**penalty
-    ):
+    penalty = trace.config["length_penalty"]
+    if not _close(node.score, node.sum_logprobs / place.length**penalty):
         raise TraceError(f"{name} has a score that is not its sum / length ** length_penalty.")
     places[node.node_id] = place
 

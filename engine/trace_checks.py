@@ -6,17 +6,19 @@ import gzip
 import io
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from engine.beam_checks import check_beams
-from engine.detail_checks import check_detail
+from engine.detail_checks import check_detail, check_details
 from engine.errors import TraceError
 from engine.trace import FINISH_REASONS, Step, Trace, replay_ids
 
 MAX_STEPS = 20_000
 MAX_CANDIDATES = 200
 _MAX_DEPTH = 40
+_LARGEST = 2**64
+_NUMBERS = {"length_penalty": 10, "num_beams": 1000, "max_new_tokens": 100_000, "z_threshold": 100}
 _SLACK = 1e-3
 
 
@@ -102,16 +104,23 @@ def _finite(text: str) -> float:
     return value
 
 
+def check_size(steps: Any) -> None:
+    """Refuse more steps than a page can show, before they are read.
+
+    Raises:
+        TraceError: naming the limit.
+    """
+    if isinstance(steps, list) and len(steps) > MAX_STEPS:
+        raise TraceError(f"The trace has {len(steps)} steps; at most {MAX_STEPS} can be shown.")
+
+
 def check_trace(trace: Trace) -> None:
     """Check what types alone cannot: order, probabilities, ids, and that replay gives the output.
 
     Raises:
         TraceError: naming the step.
     """
-    if len(trace.steps) > MAX_STEPS:
-        raise TraceError(
-            f"The trace has {len(trace.steps)} steps; at most {MAX_STEPS} can be shown."
-        )
+    _check_config(trace.config)
     _check_ids("prompt_ids", trace.prompt_ids, trace)
     lengths: dict[int, int] = {}
     for index, step in enumerate(trace.steps):
@@ -125,7 +134,26 @@ def check_trace(trace: Trace) -> None:
         steps = trace.steps_of(number)
         if steps and replay_ids(steps) != list(output.token_ids):
             raise TraceError(f"outputs[{number}] is not what its steps replay to.")
+    check_details(trace)
     check_beams(trace)
+
+
+def _check_config(config: dict[str, Any]) -> None:
+    """Check the settings that something computes with; numbers may not be absurd anywhere."""
+    for name, largest in _NUMBERS.items():
+        value = config.get(name, 0)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or abs(value) > largest:
+            raise TraceError(f"trace.config.{name} is no number from {-largest} to {largest}.")
+    if any(not math.isfinite(n) or abs(n) > _LARGEST for n in _numbers(config)):
+        raise TraceError("trace.config has a number that is not finite or too large.")
+
+
+def _numbers(value: Any) -> Iterator[int | float]:
+    if isinstance(value, (int, float)):
+        yield value
+    elif isinstance(value, (list, dict)):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _numbers(item)
 
 
 def _check_step(index: int, step: Step, trace: Trace, lengths: dict[int, int]) -> None:

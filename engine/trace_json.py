@@ -103,6 +103,7 @@ def trace_from_dict(data: Any) -> Trace:
     if version != SCHEMA:
         shown = "none" if version is None else repr(str(version)[:40])
         raise TraceError(f"This trace has schema {shown}; this program reads {SCHEMA!r}.")
+    trace_checks.check_size(data.get("steps"))
     fields = {name: value for name, value in data.items() if name != "schema"}
     trace = _read(fields, Trace, "trace")
     trace_checks.check_trace(trace)
@@ -152,7 +153,7 @@ def _read_union(value: Any, args: tuple[Any, ...], where: str) -> Any:
     options = [arg for arg in args if arg is not type(None)]
     if set(options) == set(_OPTIONAL_DETAILS):
         kind = value.get("kind") if isinstance(value, dict) else None
-        if kind not in DETAIL_TYPES:
+        if not isinstance(kind, str) or kind not in DETAIL_TYPES:
             raise TraceError(f"{where} has an unknown kind {str(kind)[:40]!r}.")
         return _read(value, DETAIL_TYPES[kind], where)
     return _read(value, options[0], where)
@@ -182,8 +183,10 @@ def _read_mapping(value: Any, args: tuple[Any, ...], where: str) -> dict[Any, An
 
 
 def _read_scalar(value: Any, kind: type, where: str) -> Any:
-    if kind is float and value is None:
+    if kind is float and value is None and where.rstrip("]").endswith("logprob"):
         return -math.inf
+    if kind in (int, float) and isinstance(value, (int, float)) and abs(value) > _LARGEST:
+        raise TraceError(f"{where} is a number that is too large.")
     if kind is float and isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
     if isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
@@ -191,4 +194,5 @@ def _read_scalar(value: Any, kind: type, where: str) -> Any:
     raise TraceError(f"{where} must be {_ENGLISH.get(kind, kind.__name__)}.")
 
 
+_LARGEST = 2**63
 _ENGLISH = {float: "a number", int: "a whole number", str: "text", bool: "true or false"}
