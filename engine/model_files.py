@@ -15,6 +15,8 @@ from engine.settings import SETTINGS
 _HUB_ID = re.compile(r"^[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}$", re.ASCII)
 _PATTERNS = ["*.safetensors", "*.json", "tokenizer*", "*.txt", "*.model"]
 _PROBE_S = 5.0
+_UNAUTHORISED = 401
+_NO_WEIGHTS = "The model has no safetensors weights; other formats are not loaded."
 _CAPS = {
     "num_hidden_layers": 200,
     "num_layers": 200,
@@ -77,8 +79,15 @@ def _fetch(name: str) -> tuple[str, str]:
         raise ModelError(f"{name} is not on this machine and the hub is switched off.")
     try:
         info = HfApi().model_info(name, timeout=_PROBE_S)
+        if not any(file.rfilename.endswith(".safetensors") for file in info.siblings or ()):
+            raise ModelError(_NO_WEIGHTS)
+        # Nothing large before the config is read. Asked for by its branch, the commit is noted in
+        # the cache, so that the model is found there without the hub.
+        folder = snapshot_download(name, allow_patterns=["config.json"], etag_timeout=_PROBE_S)
+        check_config(folder)
+        sha = Path(folder).name
         folder = snapshot_download(
-            name, revision=info.sha, allow_patterns=_PATTERNS, etag_timeout=_PROBE_S
+            name, revision=sha, allow_patterns=_PATTERNS, etag_timeout=_PROBE_S
         )
     except GatedRepoError:
         raise ModelError(f"{name} is gated: ask for access on its hub page first.") from None
@@ -86,23 +95,36 @@ def _fetch(name: str) -> tuple[str, str]:
         raise ModelError(f"{name} does not exist on the hub, or is private.") from None
     except HfHubHTTPError as error:
         code = error.response.status_code if error.response is not None else "an error"
+        if code == _UNAUTHORISED:
+            raise ModelError(f"{name} does not exist on the hub, or is private.") from None
         raise ModelError(f"The hub answered {code} for {name}; try again later.") from None
-    except (unreachable, OSError):
+    except (unreachable, OSError, ValueError):  # a login page is no JSON
         raise ModelError(
             f"{name} is not on this machine and the hub cannot be reached; embedded models still work."
         ) from None
-    return folder, str(info.sha)
+    return folder, sha
 
 
 def check_folder(folder: str) -> dict[str, Any]:
-    """Read config.json and refuse what must not reach the loader.
+    """Return config.json, refusing what must not reach the loader.
 
     Raises:
-        ModelError: not valid JSON, absurd sizes, code paths, or no safetensors weights.
+        ModelError: as ``check_config``, or no safetensors weights.
     """
-    path = Path(folder)
+    config = check_config(folder)
+    if not any(Path(folder).glob("*.safetensors")):
+        raise ModelError(_NO_WEIGHTS)
+    return config
+
+
+def check_config(folder: str) -> dict[str, Any]:
+    """Read config.json.
+
+    Raises:
+        ModelError: not valid JSON, absurd sizes, or code paths.
+    """
     try:
-        config = json.loads((path / "config.json").read_bytes()[:1_000_000])
+        config = json.loads((Path(folder) / "config.json").read_bytes()[:1_000_000])
     except (OSError, ValueError, RecursionError):
         raise ModelError("The model's config.json is not valid.") from None
     if not isinstance(config, dict):
@@ -118,6 +140,4 @@ def check_folder(folder: str) -> dict[str, Any]:
             raise ModelError(
                 f"The model's config.json has {key} = {shown(value)}; at most {cap} works."
             )
-    if not any(path.glob("*.safetensors")):
-        raise ModelError("The model has no safetensors weights; other formats are not loaded.")
     return config

@@ -29,6 +29,7 @@ _LOAD_LOCK = threading.Lock()
 _ORDER = itertools.count()
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 QUANTIZATIONS = ("4bit", "8bit")
+_SHOWN = 200
 
 
 @dataclass(eq=False)
@@ -275,4 +276,5 @@ def _clean_generation_config(model: Any) -> None:
 
 def _first_line(error: Exception, folder: str) -> str:
     text = str(error).strip() or type(error).__name__
-    return text.splitlines()[0].replace(str(folder), "its folder")[:200]
+    line = text.splitlines()[0].replace(str(folder), "its folder").rstrip(" .!")
+    return (line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…") + "."

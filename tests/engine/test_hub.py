@@ -1,0 +1,230 @@
+"""Models by hub id: what loads, what is refused before its weights come, and every way a hub fails."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pickle
+import shutil
+import socket
+
+import pytest
+import torch
+from huggingface_hub import constants
+from safetensors.torch import load_file, save_file
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from engine import DecodeRequest, decode, model_files, models
+from engine.catalogue import MODEL_DIR
+from engine.events import Failed, Finished
+from tests.fake_hub import SHA, serving
+
+GOOD = "someone/tiny"
+HTML = b"<!doctype html><title>Sign in to this network</title>"
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory):
+    """Return the folder of one good repository: a tiny model with a real tokenizer."""
+    folder = tmp_path_factory.mktemp("hub") / "good"
+    config = LlamaConfig(
+        vocab_size=4096,
+        hidden_size=8,
+        intermediate_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=1,
+        max_position_embeddings=64,
+        eos_token_id=0,
+    )
+    torch.manual_seed(0)
+    LlamaForCausalLM(config).save_pretrained(folder)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(MODEL_DIR / "storyteller" / name, folder)
+    return folder
+
+
+@pytest.fixture
+def hub(tmp_path, repository, monkeypatch):
+    """Serve a copy of the good repository as ``someone/tiny``; nothing else can be reached."""
+    shutil.copytree(repository, tmp_path / GOOD)
+    connect = socket.socket.connect
+
+    def local_only(self, address):
+        assert address[0] in ("127.0.0.1", "localhost"), f"a request to {address}"
+        return connect(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", local_only)
+    monkeypatch.setattr(models, "_CACHE", type(models._CACHE)())
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    monkeypatch.setattr(model_files, "_PROBE_S", 1.0)
+    with serving(tmp_path) as served:
+        monkeypatch.setattr(constants, "ENDPOINT", served.url)
+        template = served.url + "/{repo_id}/resolve/{revision}/{filename}"
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+        yield served
+
+
+def run(model):
+    request = DecodeRequest("greedy", model, "Once", params={"max_new_tokens": 3})
+    return list(decode(request))[-1]
+
+
+def refusal(model):
+    last = run(model)
+    assert isinstance(last, Failed), "the model was accepted"
+    text = str(last.error)
+    assert "\n" not in text
+    assert "reference" not in text, "an unforeseen error"
+    assert "/tmp" not in text
+    assert "127.0.0.1" not in text
+    assert len(text) < 300
+    assert text.endswith(".")
+    return text
+
+
+def change_config(hub, **values):
+    path = hub.folder / GOOD / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+
+
+def test_a_hub_id_is_fetched_once_by_its_commit_and_never_with_code(hub):
+    for name in ("modeling_evil.py", "pytorch_model.bin", "training_args.bin", "model.onnx"):
+        (hub.folder / GOOD / name).write_bytes(b"never")
+    last = run(GOOD)
+    assert isinstance(last, Finished), last.error
+    assert last.trace.model.id == GOOD
+    assert last.trace.model.revision == SHA
+    wanted = {"config.json", "generation_config.json", "model.safetensors"}
+    assert set(hub.files()) == wanted | {"tokenizer.json", "tokenizer_config.json"}
+    asked = sum(GOOD in path for path in hub.asked)
+    models._CACHE.clear()
+    again = run(GOOD)
+    assert again.trace.outputs == last.trace.outputs
+    assert sum(GOOD in path for path in hub.asked) == asked, (
+        "what is on the machine was asked for again"
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "says"),
+    [
+        (404, {"X-Error-Code": "RepoNotFound"}, "does not exist on the hub, or is private"),
+        (401, {}, "does not exist on the hub, or is private"),
+        (403, {"X-Error-Code": "GatedRepo"}, "is gated: ask for access"),
+        (401, {"X-Error-Code": "GatedRepo"}, "is gated: ask for access"),
+        (403, {}, "The hub answered 403"),
+        (429, {}, "The hub answered 429"),
+        (500, {}, "The hub answered 500"),
+        (200, {"Content-Type": "text/html"}, "cannot be reached"),
+    ],
+)
+def test_a_hub_that_refuses_or_fails(hub, status, headers, says):
+    hub.faults[GOOD] = (status, headers, HTML)
+    assert says in refusal(GOOD)
+    assert len(hub.asked) < 12
+    hub.faults.clear()
+    assert isinstance(run(GOOD), Finished), "the next try must work"
+
+
+def test_a_hub_that_never_answers_or_is_not_there(hub, monkeypatch):
+    monkeypatch.setattr(model_files, "_PROBE_S", 0.2)
+    hub.stall = True
+    assert "cannot be reached" in refusal(GOOD)
+    hub.stall = False
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    assert "cannot be reached" in refusal(GOOD)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert "the hub is switched off" in refusal(GOOD)
+
+
+def test_a_repository_of_pickles_is_refused_and_nothing_of_it_is_fetched(hub):
+    class Evil:
+        def __reduce__(self):
+            return (pytest.fail, ("the pickle was opened",))
+
+    folder = hub.folder / GOOD
+    (folder / "model.safetensors").unlink()
+    (folder / "pytorch_model.bin").write_bytes(pickle.dumps(Evil()))
+    assert "no safetensors weights" in refusal(GOOD)
+    assert hub.files() == []
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({"auto_map": {"AutoModelForCausalLM": "modeling_evil.Evil"}}, "auto_map"),
+        ({"_attn_implementation": "evil/kernel"}, "_attn_implementation"),
+        ({"num_hidden_layers": 100_000}, "num_hidden_layers = 100000"),
+        ({"num_hidden_layers": -1}, "num_hidden_layers = -1"),
+        ({"num_attention_heads": 0}, "num_attention_heads = 0"),
+        ({"vocab_size": 60_000_000}, "vocab_size = 60000000"),
+        ({"hidden_size": "8"}, "hidden_size = '8'"),
+    ],
+    ids=str,
+)
+def test_a_config_that_asks_too_much_is_refused_before_the_weights_come(hub, values, says):
+    change_config(hub, **values)
+    assert says in refusal(GOOD)
+    assert "model.safetensors" not in hub.files()
+
+
+@pytest.mark.parametrize("content", [b"[1]", b"{", b"", b"[" * 90_000, b"\xff"], ids=range(5))
+def test_a_config_that_is_none(hub, content):
+    (hub.folder / GOOD / "config.json").write_bytes(content)
+    assert "config.json is not valid" in refusal(GOOD)
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({"model_type": "evil"}, "could not be loaded"),
+        ({"vocab_size": 4000}, "could not be loaded"),
+        ({"num_hidden_layers": 2}, "lacks the weights"),
+    ],
+    ids=str,
+)
+def test_weights_and_config_that_do_not_fit_together(hub, values, says):
+    change_config(hub, **values)
+    assert says in refusal(GOOD)
+
+
+def test_damaged_weights(hub):
+    path = hub.folder / GOOD / "model.safetensors"
+    whole = path.read_bytes()
+    for broken in (whole[:-40], b"\x00" * 64, b"\xff" * 8 + whole[8:], b""):
+        path.write_bytes(broken)
+        assert GOOD in refusal(GOOD)
+        shutil.rmtree(constants.HF_HUB_CACHE)
+    tensors = load_file_of(whole, path)
+    tensors.pop("model.norm.weight")
+    save_file(tensors, path, metadata={"format": "pt"})
+    assert "lacks the weights 'model.norm.weight'" in refusal(GOOD)
+
+
+def load_file_of(data, path):
+    path.write_bytes(data)
+    return load_file(path)
+
+
+def test_a_download_that_breaks_off_leaves_nothing_behind(hub):
+    hub.cut = 5
+    refusal(GOOD)
+    hub.cut = 0
+    assert isinstance(run(GOOD), Finished)
+
+
+def test_a_public_space_loads_no_folders(hub, monkeypatch):
+    folder = str((hub.folder / GOOD).resolve())
+    assert isinstance(run(folder), Finished)
+    public = dataclasses.replace(model_files.SETTINGS, public=True)
+    monkeypatch.setattr(model_files, "SETTINGS", public)
+    models._CACHE.clear()
+    assert "must be a name of the catalogue" in refusal_of_a_folder(folder)
+
+
+def refusal_of_a_folder(folder):
+    last = run(folder)
+    assert isinstance(last, Failed)
+    return str(last.error)

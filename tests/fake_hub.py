@@ -1,0 +1,110 @@
+"""A model hub on this machine: folders served the way the hub's own client asks for them."""
+
+from __future__ import annotations
+
+import json
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlparse
+
+SHA = "0123456789abcdef0123456789abcdef01234567"
+
+
+class Hub(ThreadingHTTPServer):
+    """Serves ``folder/owner/name`` as repositories.
+
+    Attributes:
+        asked: paths of all requests so far.
+        faults: repository -> (status, headers, body) answered to every request for it.
+        cut: bytes that are held back of every file, though announced.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.folder = folder
+        self.asked: list[str] = []
+        self.faults: dict[str, tuple[int, dict[str, str], bytes]] = {}
+        self.cut = 0
+        self.stalled = threading.Event()
+        self.stall = False
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+    def files(self) -> list[str]:
+        """Return the names of the files that were asked for."""
+        return [path.partition(f"/resolve/{SHA}/")[2] for path in self.asked if "/resolve/" in path]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    def log_message(self, *args: Any) -> None:
+        """Stay silent."""
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def do_GET(self) -> None:
+        path = urlparse(self.path).path
+        self.server.asked.append(path)
+        if self.server.stall:
+            self.server.stalled.wait(20)
+            return None
+        repo = "/".join(path.removeprefix("/api/models").split("/")[1:3])
+        if repo in self.server.faults:
+            status, headers, body = self.server.faults[repo]
+            return self._send(status, body, headers)
+        folder = self.server.folder / repo
+        if not folder.is_dir():
+            return self._send(404, b"{}", {"X-Error-Code": "RepoNotFound"})
+        if "/resolve/" in path:
+            return self._file(folder / path.partition(f"/resolve/{SHA}/")[2])
+        found = sorted(folder.iterdir())
+        if "/tree/" in path:
+            return self._json(
+                [
+                    {"type": "file", "path": f.name, "size": f.stat().st_size, "oid": f"{n:040x}"}
+                    for n, f in enumerate(found)
+                ]
+            )
+        siblings = [{"rfilename": f.name} for f in found]
+        return self._json({"id": repo, "modelId": repo, "sha": SHA, "siblings": siblings})
+
+    def _file(self, path: Path) -> None:
+        if not path.is_file():
+            return self._send(404, b"", {"X-Error-Code": "EntryNotFound"})
+        data = path.read_bytes()
+        etag = f'"{path.name}-{len(data)}"'
+        return self._send(200, data, {"ETag": etag, "X-Repo-Commit": SHA}, self.server.cut)
+
+    def _json(self, value: Any) -> None:
+        self._send(200, json.dumps(value).encode(), {"Content-Type": "application/json"})
+
+    def _send(self, status: int, body: bytes, headers: dict[str, str], cut: int = 0) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(body[: len(body) - cut])
+
+
+@contextmanager
+def serving(folder: Path):
+    """Serve a folder of repositories until the block ends."""
+    hub = Hub(folder)
+    thread = threading.Thread(target=hub.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield hub
+    finally:
+        hub.stalled.set()
+        hub.shutdown()
+        hub.server_close()
+        thread.join(5)
