@@ -17,6 +17,8 @@ from engine.errors import EngineError, ParameterError
 from engine.export.command import add_export_commands
 from engine.trace import Trace, replay_ids
 
+_LEAVE_S = 10.0
+
 
 class _Parser(argparse.ArgumentParser):
     """argparse, with errors of one line."""
@@ -93,13 +95,19 @@ def _list(arguments: argparse.Namespace) -> None:
 
 def _add_run(commands: Any) -> None:
     run = commands.add_parser("run", help="decode a prompt; the text streams to stdout")
-    run.add_argument("strategy")
+    run.add_argument("strategy", nargs="?", help="may be left out with --fork")
     run.add_argument("--model")
     run.add_argument("--assistant")
-    run.add_argument("--prompt", required=True)
+    run.add_argument("--prompt")
+    fork = run.add_argument_group("continue a recorded run")
+    fork.add_argument("--fork", metavar="TRACE", help="trace file of the run to continue")
+    fork.add_argument("--at", type=_json_value, metavar="STEP", help="step that is decided anew")
+    fork.add_argument("--token", type=_json_value, metavar="ID", help="token id to put there")
+    fork.add_argument("--text", help="text to put there")
+    fork.add_argument("--node", type=_json_value, metavar="ID", help="node of a beam search")
     run.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", dest="settings")
     run.add_argument("--max-new-tokens", type=_json_value)
-    run.add_argument("--seed", type=_json_value, default=0)
+    run.add_argument("--seed", type=_json_value, default=argparse.SUPPRESS)
     run.add_argument("--device")
     run.add_argument("--dtype")
     run.add_argument("--quantization", choices=("4bit", "8bit"))
@@ -122,19 +130,52 @@ def _run(arguments: argparse.Namespace) -> int:
     params = dict(_setting(text) for text in arguments.settings)
     if arguments.max_new_tokens is not None:
         params["max_new_tokens"] = arguments.max_new_tokens
-    request = DecodeRequest(
-        arguments.strategy,
-        arguments.model,
-        arguments.prompt,
-        params=params,
-        seed=arguments.seed,
-        assistant=arguments.assistant,
-        top_candidates=arguments.top,
-    )
-    trace = _print_events(decode(_loaded(request, arguments)))
+    if arguments.fork:
+        request = _forked(arguments, params)
+    else:
+        request = DecodeRequest(
+            arguments.strategy,
+            arguments.model,
+            arguments.prompt,
+            params=params,
+            seed=getattr(arguments, "seed", 0),
+            assistant=arguments.assistant,
+            top_candidates=arguments.top,
+        )
+    running = decode(_loaded(request, arguments))
+    trace = _print_events(running)
+    # A worker that is still in torch when the interpreter ends would abort the process.
+    running.join(_LEAVE_S)
     if arguments.trace:
         trace_json.save(trace, arguments.trace)
     return 0
+
+
+def _forked(arguments: argparse.Namespace, params: dict[str, Any]) -> Any:
+    """Return the request that continues a trace; settings that are given replace the parent's."""
+    import dataclasses
+
+    from engine.fork import branch, place_of, request_for
+    from engine.models import load
+
+    if arguments.prompt is not None:
+        raise ParameterError("--prompt", arguments.prompt, "--fork has the prompt of its trace")
+    trace = trace_json.load(arguments.fork)
+    place = place_of(trace, arguments.at, node_id=arguments.node)
+    model = arguments.model or trace.model.id
+    tokenizer = None if arguments.text is None else load(model).tokenizer
+    made = branch(place, token_id=arguments.token, text=arguments.text, tokenizer=tokenizer)
+    request = request_for(
+        trace,
+        made,
+        arguments.strategy,
+        model=model,
+        seed=getattr(arguments, "seed", None),
+        assistant=arguments.assistant,
+    )
+    return dataclasses.replace(
+        request, params={**request.params, **params}, top_candidates=arguments.top
+    )
 
 
 def _setting(text: str) -> tuple[str, Any]:

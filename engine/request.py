@@ -17,6 +17,7 @@ from engine.params import build, params_of
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
+from engine.trace import Parent
 
 MAX_SEED = 2**63 - 1
 _SAMPLING = params_of(SamplingParams)
@@ -35,6 +36,7 @@ class DecodeRequest:
         seed: 0 to 2**63 - 1.
         assistant: draft model where the strategy needs one; None is its default.
         top_candidates: tokens recorded per step, 1 to 50.
+        parent: the run whose text input_ids continues, None when it continues none.
     """
 
     strategy: str
@@ -45,6 +47,7 @@ class DecodeRequest:
     seed: int = 0
     assistant: Any = None
     top_candidates: int = 20
+    parent: Parent | None = None
 
 
 @dataclass(frozen=True)

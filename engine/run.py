@@ -117,6 +117,7 @@ class Run:
             assistant=assistant.info() if assistant else None,
             eos_token_ids=tuple(checked.config.eos_token_id or target.eos_token_ids),
             notes=checked.notes,
+            parent=self.request.parent,
         )
         self.send(Started(self.header))
 

@@ -99,6 +99,22 @@ class Timing:
     queue_s: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """Where a branch left the run it continues."""
+
+    run_id: str
+    """Name of that run in the session that made it, "" when it had none."""
+    step: int
+    """Index of the step of that run at which the branch begins."""
+    kept: int
+    """New tokens of that run that were kept; the branch's prompt ends with them and token_ids."""
+    token_ids: tuple[int, ...]
+    """What was put after them."""
+    text: str | None = None
+    """As it was typed; None when a candidate was chosen."""
+
+
 @dataclass(frozen=True)
 class Trace:
     """A whole run, enough to draw, compare, replay and export it without a model."""
@@ -120,6 +136,8 @@ class Trace:
     eos_token_ids: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
     """Sentences about adjusted values, such as a top_k above the vocabulary size."""
+    parent: Parent | None = None
+    """The run this one continues, None when its prompt was written."""
 
     def steps_of(self, sequence: int = 0) -> tuple[Step, ...]:
         """Return the steps that wrote one output, in order."""

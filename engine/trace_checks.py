@@ -18,6 +18,7 @@ MAX_STEPS = 20_000
 MAX_CANDIDATES = 200
 _MAX_DEPTH = 40
 _LARGEST = 2**64
+_MAX_RUN_ID = 64
 _NUMBERS = {"length_penalty": 10, "num_beams": 1000, "max_new_tokens": 100_000, "z_threshold": 100}
 _SLACK = 1e-3
 
@@ -122,6 +123,7 @@ def check_trace(trace: Trace) -> None:
     """
     _check_config(trace.config)
     _check_ids("prompt_ids", trace.prompt_ids, trace)
+    _check_parent(trace)
     lengths: dict[int, int] = {}
     for index, step in enumerate(trace.steps):
         _check_step(index, step, trace, lengths)
@@ -136,6 +138,18 @@ def check_trace(trace: Trace) -> None:
             raise TraceError(f"outputs[{number}] is not what its steps replay to.")
     check_details(trace)
     check_beams(trace)
+
+
+def _check_parent(trace: Trace) -> None:
+    """Check that the prompt of a branch ends with what was put after the parent's text."""
+    parent = trace.parent
+    if parent is None:
+        return
+    before = len(trace.prompt_ids) - len(parent.token_ids)
+    if parent.step < 0 or not 0 <= parent.kept < before or len(parent.run_id) > _MAX_RUN_ID:
+        raise TraceError("trace.parent names a place that cannot be.")
+    if not parent.token_ids or trace.prompt_ids[before:] != parent.token_ids:
+        raise TraceError("trace.parent: the prompt does not end with its token_ids.")
 
 
 def _check_config(config: dict[str, Any]) -> None:
