@@ -14,7 +14,7 @@ def _probability(logprob: float) -> float:
 
 
 def candidates(trace: Trace) -> dict[str, Any]:
-    """Return one row per candidate of every step."""
+    """Return one row per candidate of every step: those of the last token it wrote."""
     rows = [
         [
             step.index,
@@ -23,7 +23,7 @@ def candidates(trace: Trace) -> dict[str, Any]:
             _probability(c.raw_logprob),
             _probability(c.processed_logprob),
             c.removed_by or "",
-            c.token_id in step.emit,
+            c.token_id in step.emit[-1:],
         ]
         for step in trace.steps
         for c in step.candidates
@@ -62,7 +62,7 @@ def chart(trace: Trace) -> dict[str, Any]:
     """Return surprise and entropy in bits over the steps, and the same as a Plotly figure."""
     rows = []
     for step in trace.steps:
-        emitted = [c for c in step.candidates if step.emit and c.token_id == step.emit[0]]
+        emitted = [c for c in step.candidates if c.token_id in step.emit[-1:]]
         finite = [c for c in emitted if c.raw_logprob > -math.inf]
         surprise = round(-finite[0].raw_logprob / math.log(2), 4) if finite else None
         text = "".join(trace.pieces[i] for i in step.emit)

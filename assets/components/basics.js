@@ -1,8 +1,7 @@
 // The views every strategy has: status, token strip, costs and scrubber.
 (() => {
-  const { el, piece, percent, prob } = DP;
-  const emitted = (step, id) => step.candidates.find((c) => c.token_id === id);
-  const bits = (step, id) => { const c = emitted(step, id); return c && c.raw_logprob !== null ? -c.raw_logprob / Math.LN2 : null; };
+  const { el, piece, percent } = DP;
+  const bits = (p) => p === null ? null : -Math.log2(Math.max(p, 1e-30));
   const level = (b) => b === null ? "" : b < 1 ? "" : b < 3 ? " s1" : b < 6 ? " s2" : " s3";
 
   DP.register("status", { title: "Status", heading: false, wide: true, mount(root) {
@@ -36,10 +35,9 @@
       return rows[sequence] = { line, tokens: [] };
     }
     function token(run, t) {
-      const step = run.steps[t.step], text = run.pieces[t.id] ?? "#" + t.id, b = bits(step, t.id);
+      const text = run.pieces[t.id] ?? "#" + t.id, b = bits(t.p);
       const special = run.eos_token_ids.includes(t.id);
-      const c = emitted(step, t.id);
-      const say = "“" + piece(run, t.id) + "”" + (c ? ", probability " + percent(prob(c.raw_logprob)) + ", surprise " + b.toFixed(1) + " bits" : "");
+      const say = "“" + piece(run, t.id) + "”" + (b !== null ? ", probability " + percent(t.p) + (t.processed ? " after the processors" : "") + ", surprise " + b.toFixed(1) + " bits" : "");
       const node = el("span", { role: "button", class: "dp-tok new" + level(b) + (special ? " special" : ""), tabindex: -1, title: say, "aria-label": say, "data-step": t.step, onclick: () => ctx.select(t.step),
         onkeydown: (event) => { if (event.key === "Enter" || event.key === " ") { ctx.select(t.step); event.preventDefault(); } } });
       // Line breaks are shown as a mark and then honoured; nothing of the text is ever parsed as HTML.

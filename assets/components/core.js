@@ -63,11 +63,33 @@ window.DP = (() => {
     if (message.kind === "finish") { Object.assign(run, message.rest); run.status = run.outputs.some((o) => o.finish_reason === "cancelled") ? "stopped" : "finished"; }
     if (message.kind === "fail") { run.status = "failed"; run.error = message.error; }
   }
+  // How probable a token was where it stands. The candidates of a step are those of the last token it wrote; the
+  // tokens before that one have their probability from the draft's or the beams' record.
+  function chance(run, step, list, offset) {
+    const detail = step.detail || {}, at = step.keep + offset;
+    if (detail.kind === "beam") {
+      for (const node of run.steps[list.length - 1].detail.pool) {
+        const path = pathOf(run, node, list.length - 1);
+        if (path.length === list.length && path.every((n, i) => n.token_id === list[i].id)) return { p: Math.exp(path[at].logprob), processed: true };
+      }
+      return { p: null };
+    }
+    const drafted = detail.kind === "draft" && detail.tokens[offset];
+    if (drafted && drafted.status === "accepted") return { p: drafted.p, processed: true };
+    const own = offset === step.emit.length - 1 && step.candidates.find((c) => c.token_id === list[at].id);
+    return { p: own && own.raw_logprob !== null ? Math.exp(own.raw_logprob) : null };
+  }
+  function pathOf(run, node, depth) {
+    const path = [];
+    for (; node; node = depth < 0 ? null : run.steps[depth].detail.pool.find((n) => n.node_id === node.parent_id)) { path.unshift(node); depth -= 1; }
+    return path;
+  }
   function addStep(run, step) {
     run.steps.push(step);
     const list = run.tokens[step.sequence] || (run.tokens[step.sequence] = []);
     list.length = step.keep;
     for (const id of step.emit) list.push({ id, step: step.index });
+    step.emit.forEach((id, offset) => Object.assign(list[step.keep + offset], chance(run, step, list, offset)));
     if (run.follow) run.selected = step.index;
   }
   function restore(run, message) {

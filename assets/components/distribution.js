@@ -13,11 +13,11 @@
       const add = (name, raw, processed, removed, on) => rows.push(el("span", { class: "t" + (on ? " on" : ""), title: name }, name),
         el("span", { class: "b" + (removed ? " gone" : "") }, el("i", { style: { width: 100 * (removed ? raw : processed) + "%" } }), el("u", { style: { width: 100 * raw + "%" } })),
         el("span", { class: "n" }, percent(removed ? 0 : processed)), el("span", { class: "r" }, removed ? "removed by " + removed : ""));
-      for (const c of list) add(piece(run, c.token_id), prob(c.raw_logprob), prob(c.processed_logprob), c.removed_by, step.emit.includes(c.token_id));
+      for (const c of list) add(piece(run, c.token_id), prob(c.raw_logprob), prob(c.processed_logprob), c.removed_by, c.token_id === step.emit.at(-1));
       const rest = (key) => Math.max(0, 1 - list.reduce((sum, c) => sum + prob(c[key]), 0));
       add("everything else", rest("raw_logprob"), rest("processed_logprob"), null, false);
       bars.replaceChildren(...rows);
-      note.textContent = "Filled: probability after the processors. Outline: the model's own. Entropy " + (step.entropy / Math.LN2).toFixed(2) + " bits over the whole vocabulary of " + run.model.vocab_size.toLocaleString("en") + ".";
+      note.textContent = (step.emit.length > 1 ? "This step wrote " + step.emit.length + " tokens; these are the candidates of the last. " : "") + "Filled: probability after the processors. Outline: the model's own. Entropy " + (step.entropy / Math.LN2).toFixed(2) + " bits over the whole vocabulary of " + run.model.vocab_size.toLocaleString("en") + ".";
     });
   } });
 
@@ -54,7 +54,7 @@
       if (busy) { wanted = run; return; }
       busy = true;
       const Plotly = await DP.plotly(), c = DP.colours(), steps = run.steps.filter((s) => s.sequence === 0);
-      const surprise = steps.map((s) => { const x = s.candidates.find((k) => k.token_id === s.emit[0]); return x && x.raw_logprob !== null ? -x.raw_logprob / Math.LN2 : null; });
+      const surprise = steps.map((s) => { const x = s.candidates.find((k) => k.token_id === s.emit.at(-1)); return x && x.raw_logprob !== null ? -x.raw_logprob / Math.LN2 : null; });
       const x = steps.map((s) => s.index), names = steps.map((s) => s.emit.map((id) => piece(run, id)).join(""));
       await Plotly.react(plot, [
         { x, y: steps.map((s) => s.entropy / Math.LN2), name: "entropy", mode: "lines", line: { color: c.violet, dash: "dot", width: 2 }, hovertemplate: "%{y:.2f} bits" },

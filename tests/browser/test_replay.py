@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import os
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import expect
 
 from engine import STRATEGIES, gallery, trace_json
@@ -143,3 +145,23 @@ def test_on_a_telephone(open_page):
     opened(page, "contrastive_search")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     shot(page, "replay_phone")
+
+
+@pytest.mark.parametrize("strategy", ["speculative", "prompt_lookup", "beam_search"])
+def test_a_token_shows_the_probability_of_its_own_place(open_page, strategy):
+    page = replay(open_page)
+    trace = opened(page, strategy)
+    node = {n.node_id: n for s in trace.steps for n in getattr(s.detail, "pool", ())}
+    if strategy == "beam_search":
+        at, expected = node[trace.steps[-1].detail.winner_node_id], []
+        while at:
+            expected.insert(0, math.exp(at.logprob))
+            at = node.get(at.parent_id)
+    else:
+        expected = []
+        for step in trace.steps:
+            accepted = [t.p for t in step.detail.tokens if t.status == "accepted"]
+            own = [c for c in step.candidates if c.token_id == step.emit[-1]]
+            expected += [*accepted, math.exp(own[0].raw_logprob)][: len(step.emit)]
+    shown = page.evaluate(f"{RUN}.tokens[0].map((t) => t.p)")
+    assert shown == pytest.approx(expected, abs=1e-4)
