@@ -176,9 +176,7 @@ def launch(host: str, port: int) -> None:
         max_file_size=SETTINGS.max_trace_bytes,
         head=page_head(),
         footer_links=[],
-        theme=gr.themes.Base(
-            font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"]
-        ),
+        theme=_theme(),
         app_kwargs={"middleware": middleware(), "openapi_url": None},
     )
     sys.stdout.write(f"Decoding Playground is at http://{host}:{port}\n")
@@ -189,6 +187,17 @@ def launch(host: str, port: int) -> None:
     ended.wait()
     JOURNAL.cancel_all()
     demo.close()
+
+
+def _theme() -> gr.themes.Base:
+    """Return the theme; white on Base's own primary colour has a contrast of 3.7 only."""
+    theme = gr.themes.Base(
+        font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"]
+    )
+    return theme.set(
+        button_primary_background_fill="*primary_600",
+        button_primary_background_fill_hover="*primary_700",
+    )
 
 
 def _warm_up() -> None:
