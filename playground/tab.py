@@ -127,7 +127,8 @@ def _first(strategy: Strategy) -> Preset:
 
 def _about(strategy: Strategy) -> str:
     # Declarations are ours, not a user's: plain text without markup characters.
-    return f"<p>{strategy.summary} <cite>Source: {strategy.paper}.</cite></p>"
+    heading = f"<h2 class='dp-sr'>{strategy.title}</h2>"
+    return f"{heading}<p>{strategy.summary} <cite>Source: {strategy.paper}.</cite></p>"
 
 
 def _models(strategy: Strategy) -> list[tuple[str, str]]:
