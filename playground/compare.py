@@ -72,6 +72,7 @@ def build_compare(bus: Any, queue: str) -> None:
     """
     with gr.Tab("Compare", id="compare", elem_id="family-compare"):
         gr.HTML(
+            "<h2 class='dp-sr'>Compare</h2>"
             "<p>Give two to four strategies the same prompt and seed and see where their texts "
             "part, what each saw there, and what each cost. One model judges all texts.</p>",
             elem_classes="dp-about",
