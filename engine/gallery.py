@@ -91,7 +91,12 @@ def record(strategy: str, preset: Any) -> Trace:
     params["max_new_tokens"] = min(TOKENS, params.get("max_new_tokens", TOKENS))
     last = None
     request = DecodeRequest(
-        strategy, None, preset.prompt, params=params, seed=preset.seed, top_candidates=CANDIDATES
+        strategy,
+        preset.model,
+        preset.prompt,
+        params=params,
+        seed=preset.seed,
+        top_candidates=CANDIDATES,
     )
     for event in decode(request):
         last = event

@@ -22,6 +22,8 @@ class Preset:
     shows: str
     """One sentence: what to look at."""
     seed: int = 0
+    model: str | None = None
+    """Name of a model; None is the strategy's own."""
 
 
 @dataclass(frozen=True)

@@ -100,6 +100,13 @@ STRATEGY = Strategy(
             {"max_new_tokens": 32, "num_beams": 6, "force_words_ids": [" dragon"]},
             "Hypotheses that serve the forced word are added to the pool and kept in a bank.",
         ),
+        Preset(
+            "Mend a sentence",
+            "jane wss sad and she was very emarrassed.",
+            {"max_new_tokens": 60, "num_beams": 4},
+            "Where a letter is missing the beams hold several readings; the rest of the sentence decides.",
+            model="storyfixer",
+        ),
     ),
     visuals=VISUALS,
     own_loop=_own_loop,

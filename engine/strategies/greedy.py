@@ -56,6 +56,13 @@ STRATEGY = Strategy(
             {"max_new_tokens": 80, "no_repeat_ngram_size": 3},
             "The same prompt with 3-grams allowed only once: the X-ray shows what was removed.",
         ),
+        Preset(
+            "Mend a sentence",
+            "he showed it to mia ad said look, miia",
+            {"max_new_tokens": 60},
+            "An encoder reads the damaged sentence, the decoder writes it whole: nearly every choice is certain.",
+            model="storyfixer",
+        ),
     ),
     visuals=("candidates", "xray", "chart"),
 )
