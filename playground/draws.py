@@ -28,6 +28,7 @@ def build_draws(queue: str) -> None:
     """Build the tab; ``queue`` is the one that runs share."""
     with gr.Tab("Many draws", id="draws", elem_id="tab-draws"):
         gr.HTML(
+            "<h2 class='dp-sr'>Many draws</h2>"
             "<p>Sample the same prompt with many seeds. The width of a branch is how often it was "
             "drawn; beside it stands the probability the model gave it, computed exactly. With "
             "more draws the two come closer.</p>",

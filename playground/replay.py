@@ -25,6 +25,7 @@ def build_replay() -> None:
     """Build the tab: what to open on the left, the player on the right."""
     with gr.Tab("Replay", id="replay", elem_id="family-replay"):
         gr.HTML(
+            "<h2 class='dp-sr'>Replay</h2>"
             "<p>Open a trace file, your own or somebody else's, or a recorded run, and play it "
             "step by step. Nothing is decoded again: every number is the recorded one.</p>",
             elem_classes="dp-about",

@@ -31,6 +31,7 @@ def build_watermark_bench(queue: str) -> None:
     """Build the bench's tab; ``queue`` is the one that runs share."""
     with gr.Tab("Watermark bench", id="watermark_bench", elem_id="tab-watermark_bench"):
         gr.HTML(
+            "<h2 class='dp-sr'>Watermark bench</h2>"
             "<p>Write a marked and an unmarked text from one seed, or paste any text, and watch "
             "the verdict move as you replace words. The prompt is never counted.</p>",
             elem_classes="dp-about",

@@ -1,0 +1,79 @@
+"""axe-core over the page: nothing serious or critical, in light, dark and on a phone."""
+
+from __future__ import annotations
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+from engine import STRATEGIES, gallery
+
+AXE = Axe()
+OURS = ("serious", "critical")
+# Rules that a part of Gradio breaks and the page cannot mend: rule -> what and why. None so far.
+EXCEPTIONS: dict[str, str] = {}
+OWN_VISUALS = ("beam_search", "contrastive_search", "dola", "speculative", "watermark")
+
+
+def findings(page):
+    """Return what axe calls serious or critical, one line each."""
+    # A page that has just appeared is still fading in, and half-transparent text has no contrast.
+    page.wait_for_function("document.getAnimations().every((a) => a.playState !== 'running')")
+    answer = AXE.run(page, options={"resultTypes": ["violations"]}).response
+    assert answer["testEngine"]["name"] == "axe-core"
+    assert len(answer["passes"]) > 20, "axe looked at nothing"
+    return [
+        f"{found['id']}: {node['html'][:120]} {node['failureSummary']}"
+        for found in answer["violations"]
+        if found["impact"] in OURS and found["id"] not in EXCEPTIONS
+        for node in found["nodes"]
+    ]
+
+
+def both_themes(page):
+    """Return the findings in light and in dark; the page is light again afterwards."""
+    text = "getComputedStyle(document.querySelector('.dp-head h1')).color"
+    found, light = findings(page), page.evaluate(text)
+    page.evaluate("document.body.classList.add('dark')")
+    assert page.evaluate(text) != light, "the page did not turn dark"
+    found += [f"dark: {line}" for line in findings(page)]
+    page.evaluate("document.body.classList.remove('dark')")
+    return found
+
+
+def test_the_first_page_and_a_refusal(open_page):
+    page = open_page("/?__theme=light")
+    expect(page.locator("#greedy-stage .dp-tok[data-step]").first).to_be_visible()
+    assert both_themes(page) == []
+    page.locator("#greedy-prompt textarea").fill("")
+    page.locator("#greedy-run").click()
+    status = page.locator("#greedy-stage .dp-v-status .dp-status")
+    expect(status).to_contain_text("write 1 to 8000")
+    assert both_themes(page) == []
+
+
+def test_a_run_on_a_phone(open_page):
+    link = "strategy=sampling&prompt=Once+upon+a+time&max_new_tokens=12"
+    page = open_page(f"/?__theme=light&{link}", width=390, height=844)
+    status = page.locator("#sampling-stage .dp-v-status .dp-status")
+    expect(status).to_contain_text("Done", timeout=60_000)
+    assert both_themes(page) == []
+
+
+def test_the_pictures_of_every_family(open_page):
+    page = open_page("/?__theme=light")
+    page.get_by_role("tab", name="Replay", exact=True).click()
+    for strategy in OWN_VISUALS:
+        entry = next(e for e in gallery.entries() if e.strategy == strategy)
+        page.get_by_role("button", name=entry.title, exact=True).click()
+        expect(page.locator("#replay-player .pl-title")).to_have_text(entry.title)
+        for visual in STRATEGIES[strategy].visuals:
+            card = page.locator(f"#replay-player .dp-v-{visual} > div")
+            expect(card).to_be_visible(timeout=30_000)
+        assert both_themes(page) == [], strategy
+
+
+def test_the_other_tabs(open_page):
+    page = open_page()
+    for name in ("Compare", "Many draws", "Watermark", "Watermark bench"):
+        page.get_by_role("tab", name=name, exact=True).first.click()
+        assert findings(page) == [], name
