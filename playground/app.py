@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import sys
 import threading
@@ -17,9 +18,11 @@ from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
 from playground.api import add_endpoint
 from playground.compare import build_compare
+from playground.compare_spec import spec
 from playground.configs import wire_panel
 from playground.draws import build_draws
 from playground.export import build_replies
+from playground.fork import build_fork
 from playground.guard import guarded
 from playground.links import request_of
 from playground.replay import WELCOME, build_replay, welcome
@@ -74,6 +77,7 @@ def build_app() -> gr.Blocks:
             show_progress="hidden",
         )
         replies = build_replies()
+        build_fork(bus, QUEUE)
         built: list[Tab] = []
         inner: dict[str, Any] = {}
         with gr.Tabs() as outer:
@@ -151,9 +155,11 @@ def page_head() -> str:
     scripts = "\n".join((ASSETS / f"{name}.js").read_text() for name in names)
     styles = "\n".join(path.read_text() for path in sorted(ASSETS.glob("*.css")))
     source = f"/gradio_api/file={PLOTLY}"
-    # "<" is escaped: no text of a recorded run can end the script.
+    # "<" is escaped: no text of a recorded run or a declaration can end the script.
     recorded = welcome().replace("<", "\\u003c")
+    declared = json.dumps(spec()).replace("<", "\\u003c")
     first = f"const recorded = {recorded};\nif (recorded) DP.showTrace({WELCOME!r}, recorded, 'recorded');"
+    first += f"\nDP.spec = {declared};"
     setup = f"window.DP_PLOTLY = {source!r};"
     return f"<style>{styles}</style><script>{setup}\n{scripts}\n{{ {first} }}</script>"
 

@@ -19,9 +19,10 @@ from engine.params import defaults_of, params_of
 from engine.request import DecodeRequest, check
 from engine.scoring import Scores, score_trace
 from engine.strategies import STRATEGIES
+from engine.strategies.base import Strategy
 from engine.trace import Trace
 from playground import controls
-from playground.compare_spec import LABELS, spec
+from playground.compare_spec import LABELS
 from playground.guard import sentence
 from playground.stream import JOURNAL, stream
 from playground.zerogpu import on_gpu
@@ -81,9 +82,8 @@ def build_compare(bus: Any, queue: str) -> None:
             "",
             html_template='<div class="dp-compare"></div>',
             elem_id="compare",
-            js_on_load="const compare = DP.compare(element.querySelector('.dp-compare'), "
-            f"{json.dumps(spec())}, trigger); "
-            "watch('value', () => compare.receive(props.value));",
+            js_on_load="const compare = DP.compare(element.querySelector('.dp-compare'), DP.spec, "
+            "trigger); watch('value', () => compare.receive(props.value));",
             apply_default_css=False,
         )
     options = {"api_visibility": "private", "show_progress": "hidden"}
@@ -175,15 +175,7 @@ def _request(column: Any, prompt: Any, seed: Any) -> DecodeRequest:
         raise ParameterError(
             "strategy", column.get("strategy"), f"it must be one of {', '.join(STRATEGIES)}"
         )
-    given = column.get("params") or {}
-    if not isinstance(given, Mapping):
-        raise ParameterError("params", given, "it must be an object of names and values")
-    kinds, defaults = params_of(strategy.config), defaults_of(strategy.config)
-    params = {
-        name: controls.read(name, kinds[name], value) if name in kinds else value
-        for name, value in given.items()
-    }
-    params = {n: v for n, v in params.items() if n not in defaults or not _same(v, defaults[n])}
+    params = form_params(strategy, column.get("params") or {})
     model = column.get("model") or strategy.default_model
     assistant = column.get("assistant") or None
     request = DecodeRequest(
@@ -196,6 +188,22 @@ def _request(column: Any, prompt: Any, seed: Any) -> DecodeRequest:
     )
     check(request)
     return request
+
+
+def form_params(strategy: Strategy, given: Any) -> dict[str, Any]:
+    """Return what the controls of ``DP.compareForm`` say, defaults left out.
+
+    Raises:
+        ParameterError: one sentence naming the parameter.
+    """
+    if not isinstance(given, Mapping):
+        raise ParameterError("params", given, "it must be an object of names and values")
+    kinds, defaults = params_of(strategy.config), defaults_of(strategy.config)
+    params = {
+        name: controls.read(name, kinds[name], value) if name in kinds else value
+        for name, value in given.items()
+    }
+    return {n: v for n, v in params.items() if n not in defaults or not _same(v, defaults[n])}
 
 
 def _same(value: Any, default: Any) -> bool:

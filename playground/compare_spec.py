@@ -117,6 +117,7 @@ def _strategy(strategy: Strategy) -> dict[str, Any]:
     return {
         "name": strategy.name,
         "title": strategy.title,
+        "family": strategy.family,
         "model": strategy.default_model,
         "assistant": strategy.default_assistant or "",
         "draft": strategy.assistant,

@@ -175,7 +175,7 @@ def _widget(strategy: Strategy, name: str, kind: Any, value: Any) -> Any:
 
 def visuals_of(names: tuple[str, ...]) -> list[str]:
     """Return the views of a stage in their order: the common ones, the strategy's, the chart."""
-    return [*_CORE_VIEWS, *sorted(names, key=lambda name: name == "chart"), "export"]
+    return [*_CORE_VIEWS, *sorted(names, key=lambda name: name == "chart"), "family", "export"]
 
 
 def _stage(strategy: Strategy) -> None:
@@ -243,5 +243,5 @@ def _wire(tab: Tab, bus: Any, stop: Any, slot: Any, presets: list[Any]) -> None:
 
 def _preset_request(tab: Tab, preset: Preset) -> DecodeRequest:
     return DecodeRequest(
-        tab.strategy.name, prompt=preset.prompt, params=preset.params, seed=preset.seed
+        tab.strategy.name, preset.model, preset.prompt, params=preset.params, seed=preset.seed
     )

@@ -30,9 +30,15 @@
     function row(run, sequence) {
       if (rows[sequence]) return rows[sequence];
       const line = el("div", {}, run.tokens.length > 1 || run.config.num_return_sequences > 1 ? el("span", { class: "who" }, "Output " + (sequence + 1)) : null,
-        run.model.is_encoder_decoder ? null : el("span", { class: "dp-prompt" }, DP.visible(run.prompt || run.prompt_ids.map((i) => piece(run, i)).join(""))));
+        run.model.is_encoder_decoder ? null : promptOf(run));
       strip.append(line);
       return rows[sequence] = { line, tokens: [] };
+    }
+    // A branch's prompt is its parent's text and what was put after it.
+    function promptOf(run) {
+      const added = run.parent ? run.parent.token_ids.length : 0, cut = run.prompt_ids.length - added;
+      const text = (ids) => DP.visible(ids.map((id) => run.pieces[id] ?? "#" + id).join(""));
+      return el("span", { class: "dp-prompt" }, run.prompt ? DP.visible(run.prompt) : text(run.prompt_ids.slice(0, cut)), added ? el("b", { class: "dp-added" }, text(run.prompt_ids.slice(cut))) : null);
     }
     function token(run, t) {
       const text = run.pieces[t.id] ?? "#" + t.id, b = bits(t.p);
@@ -76,6 +82,8 @@
       current = run;
       range.max = Math.max(0, run.steps.length - 1);
       save.toggleAttribute("disabled", run.status === "running");
+      copy.toggleAttribute("disabled", !!run.parent);
+      copy.title = run.parent ? "A link holds a prompt, not a branch: download its trace instead" : "";
       const tokens = run.tokens.reduce((n, l) => n + l.length, 0), forwards = run.steps.reduce((n, s) => n + s.forward_passes, 0);
       const last = run.steps.at(-1), seconds = run.timing && run.status !== "running" ? run.timing.total_s : last ? last.elapsed_s : 0;
       costs.replaceChildren(fact("tokens", tokens), fact("forward passes", forwards), fact("seconds", seconds.toFixed(2)), fact("tokens/s", seconds ? (tokens / seconds).toFixed(1) : "–"),

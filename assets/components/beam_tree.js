@@ -213,7 +213,7 @@
       if (node.hidden) toggle(node.parent || forest.groups[node.data.group], false);
       if (focus) { reveal(node); node.box.focus({ preventScroll: true }); }
       const dropped = droppedOf(node), members = mates(node).sort((a, b) => a.data.rank - b.data.rank);
-      facts.replaceChildren(...B.facts(run, node, members.length), el("p", { class: "bt-text" }, el("span", {}, "Text: "), el("q", {}, B.text(run, node).trimStart())),
+      facts.replaceChildren(...B.facts(run, node, members.length), DP.family.able(root) && !run.eos_token_ids.includes(node.data.token_id) ? el("button", { type: "button", class: "dp-btn bt-continue", onclick: () => DP.family.from(root, { step: node.column, token_id: node.data.token_id, node_id: node.data.node_id }) }, "Continue from here") : "", el("p", { class: "bt-text" }, el("span", {}, "Text: "), el("q", {}, B.text(run, node).trimStart())),
         dropped.length ? el("button", { type: "button", class: "dp-btn bt-fold-one", onclick: () => { toggle(node); choose(node); } }, (hides(node) ? "Show its " : "Hide its ") + dropped.length + " dropped continuation" + (dropped.length > 1 ? "s" : "")) : "");
       pool.replaceChildren(el("details", { open: poolOpen === null ? focus : poolOpen, ontoggle: (e) => { poolOpen = e.target.open; } }, el("summary", {}, "The whole pool of this step" + (forest.groups.length > 1 ? ", group " + (node.data.group + 1) : "")), B.pool(run, node, members, (n) => { choose(n, true); ctx.select(n.column); })));
     }

@@ -45,13 +45,15 @@
   }
   function candidates(run, found) {
     const rows = [];
-    if (found.pool) return el("div", {}, DP.table(["token", "log-probability of the text so far", "fate"], found.pool.map((n) => [(found.path.has(n.node_id) ? "▸ " : "") + piece(run, n.token_id), n.sum_logprobs.toFixed(2).replace("-", "−"), n.fate])), el("p", { class: "dp-note" }, "The best of all beams at this depth; ▸ is the text that won."));
+    if (found.pool) return el("div", {}, DP.table(["token", "log-probability of the text so far", "fate"], found.pool.map((n) => [(found.path.has(n.node_id) ? "▸ " : "") + piece(run, n.token_id), n.sum_logprobs.toFixed(2).replace("-", "−"), n.fate])), el("p", { class: "dp-note" }, found.note || "The best of all beams at this depth; ▸ is the text that won."));
     for (const c of found.list || []) {
       const on = c.token_id === found.chosen, p = prob(c.processed_logprob), own = prob(c.raw_logprob);
       rows.push(el("span", { class: "t" + (on ? " on" : "") }, piece(run, c.token_id)), el("span", { class: "b" + (c.removed_by ? " gone" : "") }, el("i", { style: { width: 100 * p + "%" } }), el("u", { style: { width: 100 * own + "%" } })), el("span", { class: "n" }, percent(p)), el("span", { class: "r" }, c.removed_by ? "✕ " + c.removed_by : ""));
     }
     return found.list ? el("div", { class: "dp-bars" }, rows) : el("p", { class: "dp-note" }, found.words);
   }
+
+  Object.assign(DP, { partingSide: side, partingView: candidates });
 
   DP.compare = (root, spec, trigger) => {
     const prompt = el("textarea", { rows: 2, "aria-label": "Prompt", class: "cmp-prompt" }), seed = el("input", { type: "number", min: 0, step: 1, value: 0, "aria-label": "Seed" });
@@ -70,7 +72,7 @@
       const label = spec.labels[columns.length], stage = el("div", { class: "dp-stage cmp-stage" });
       const remove = el("button", { type: "button", class: "dp-btn cmp-remove", "aria-label": "Remove column " + label, onclick: () => drop(column) }, "✕");
       const column = { label, stage, remove, form: null, key: "" };
-      column.form = DP.compareForm(spec, label, start, () => {});
+      column.form = DP.compareForm(spec, "column " + label, start, () => {});
       column.node = el("section", { class: "cmp-column", "aria-label": "Column " + label }, el("div", { class: "cmp-head" }, el("b", {}, label), remove), column.form.box, stage);
       columns.push(column); grid.append(column.node); limits();
     }

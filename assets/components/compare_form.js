@@ -20,7 +20,7 @@
 
   DP.compareForm = (spec, label, start, changed) => {
     const box = el("div", { class: "cmp-form" }), byName = new Map(spec.strategies.map((s) => [s.name, s]));
-    const select = (name, options, value, onchange) => el("select", { "aria-label": name + " of column " + label, "data-field": name.toLowerCase(), onchange }, options.map(([v, t]) => el("option", { value: v, selected: v === value }, t)));
+    const select = (name, options, value, onchange) => el("select", { "aria-label": name + " of " + label, "data-field": name.toLowerCase(), onchange }, options.map(([v, t]) => el("option", { value: v, selected: v === value }, t)));
     let strategy = null, values = {}, fields = [], model = null, draft = null;
 
     function draw(name, given, modelName, draftName) {

@@ -162,6 +162,8 @@ window.DP = (() => {
     Object.assign(run, { status: ended ? status : "paused", outputs: ended ? run.source.outputs : [], timing: ended ? run.source.timing : undefined, metrics: ended ? run.source.metrics : undefined });
     draw(run);
   }
+  // A run that is known already is shown again where a stage has this key.
+  function show(key, run) { runs.set(run.id, run); current.set(key, run.id); draw(run); }
   let recorded = 0;
   const trace = (run) => { const t = { schema: "decoding-trace/1" }; for (const key of run.fields) t[key] = run[key]; return t; };
   function save(run) {
@@ -180,6 +182,6 @@ window.DP = (() => {
   const table = (columns, rows) => el("div", { class: "dp-scroll", tabindex: 0, role: "region", "aria-label": columns.join(", ") }, el("table", { class: "dp-table" },
     el("thead", {}, el("tr", {}, columns.map((c) => el("th", { scope: "col" }, c)))),
     el("tbody", {}, rows.map((row) => el("tr", {}, row.map((cell) => el("td", { class: typeof cell === "number" ? "num" : null }, cell)))))));
-  return { register: (name, spec) => views.set(name, spec), mount, receive, connect: (f) => { bus = f; }, el, svg, piece, visible, percent, prob, select, save, trace, plotly, colours, table, runs, showTrace, rewind,
+  return { register: (name, spec) => views.set(name, spec), mount, receive, connect: (f) => { bus = f; }, el, svg, piece, visible, percent, prob, select, save, trace, plotly, colours, table, runs, show, showTrace, rewind,
     runId: (strategy) => current.get(strategy) || "", stages };
 })();

@@ -9,11 +9,14 @@
     const note = el("p", { class: "dp-note" });
     root.append(bars, note);
     return redraw((run, step) => {
-      const rows = [], list = step.candidates;
-      const add = (name, raw, processed, removed, on) => rows.push(el("span", { class: "t" + (on ? " on" : ""), title: name }, name),
+      const rows = [], list = step.candidates, forks = DP.family.able(root) && !run.model.is_encoder_decoder && !(step.detail && step.detail.kind === "beam");
+      const label = (name, on, id) => forks && id !== undefined && !run.eos_token_ids.includes(id)
+        ? el("button", { type: "button", class: "t fm-pick" + (on ? " on" : ""), title: "Continue from here with " + name, "aria-label": "Continue from here with " + name, onclick: () => DP.family.from(root, { step: step.index, token_id: id }) }, name)
+        : el("span", { class: "t" + (on ? " on" : ""), title: name }, name);
+      const add = (name, raw, processed, removed, on, id) => rows.push(label(name, on, id),
         el("span", { class: "b" + (removed ? " gone" : "") }, el("i", { style: { width: 100 * (removed ? raw : processed) + "%" } }), el("u", { style: { width: 100 * raw + "%" } })),
         el("span", { class: "n" }, percent(removed ? 0 : processed)), el("span", { class: "r" }, removed ? "removed by " + removed : ""));
-      for (const c of list) add(piece(run, c.token_id), prob(c.raw_logprob), prob(c.processed_logprob), c.removed_by, c.token_id === step.emit.at(-1));
+      for (const c of list) add(piece(run, c.token_id), prob(c.raw_logprob), prob(c.processed_logprob), c.removed_by, c.token_id === step.emit.at(-1), c.token_id);
       const rest = (key) => Math.max(0, 1 - list.reduce((sum, c) => sum + prob(c[key]), 0));
       add("everything else", rest("raw_logprob"), rest("processed_logprob"), null, false);
       bars.replaceChildren(...rows);

@@ -1,6 +1,6 @@
 // Figures of a run as SVG or PNG, and the whole run as one HTML file that needs no server.
 window.DPFigures = (() => {
-  const NOT_FIGURES = ["status", "scrub", "export"];
+  const NOT_FIGURES = ["status", "scrub", "family", "export"];
   const SVG = "http://www.w3.org/2000/svg";
 
   function figures(root) {
@@ -67,7 +67,7 @@ window.DPFigures = (() => {
     const plotly = await (await fetch(window.DP_PLOTLY)).text();
     const close = "<\/script>", dark = document.querySelector(".dark") ? " class=\"dark\"" : "";
     const name = run.strategy + ", seed " + run.seed;
-    const data = { trace: DP.trace(run), fields: run.fields, texts: run.texts, visuals: visuals.filter((v) => v !== "export") };
+    const data = { trace: DP.trace(run), fields: run.fields, texts: run.texts, visuals: visuals.filter((v) => v !== "family" && v !== "export") };
     return ["<!doctype html><html lang=\"en\"" + dark + "><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\"><title>" + name + "</title>",
       "<style>" + styles() + "\nbody { margin: 0 auto; max-width: 960px; padding: 16px; background: var(--dp-bg); font-family: system-ui, sans-serif; }</style></head>",
       "<body class=\"gradio-container\"><div class=\"dp-head\"><h1>" + name + "</h1><p>A recorded run; every picture is drawn from the record in this file.</p></div><div class=\"dp-stage\"></div>",

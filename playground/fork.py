@@ -1,0 +1,183 @@
+"""Branches in the browser: continue a run from one of its steps, with any strategy.
+
+The page names the exact ids that are kept; what it shows of the family is its own affair.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import gradio as gr
+
+from engine.decoding import DecodeRun
+from engine.errors import ParameterError
+from engine.events import Failed, Started
+from engine.fork import Place, branch
+from engine.models import LoadedModel, load
+from engine.request import DecodeRequest, check
+from engine.strategies import STRATEGIES
+from playground.compare import form_params
+from playground.guard import sentence
+from playground.stream import stream
+from playground.zerogpu import on_gpu
+
+_MAX_NUMBER = 2**31
+_MAX_RUN_ID = 64
+
+
+class _Start:
+    """Whether a branch has begun, and if not, why."""
+
+    def __init__(self) -> None:
+        self.run_id = ""
+        self.begun = False
+        self.error = ""
+
+    def begin(self, run: DecodeRun) -> None:
+        """The worker has the request."""
+        self.run_id = run.run_id
+
+    def see(self, events: list[Any]) -> None:
+        """Look for the beginning or a refusal."""
+        for event in events:
+            self.begun = self.begun or isinstance(event, Started)
+            if isinstance(event, Failed) and not self.begun:
+                self.error = str(event.error)
+
+
+def build_fork(bus: Any, queue: str) -> None:
+    """Build the hidden element through which the page asks for a branch.
+
+    Args:
+        bus: the hidden element that carries the messages of runs.
+        queue: the one that runs share.
+    """
+    asking = gr.HTML(
+        "",
+        visible="hidden",
+        elem_id="dp-fork-bus",
+        html_template="<span></span>",
+        js_on_load="DP.family.connect((data) => trigger('input', data));"
+        "watch('value', () => DP.family.receive(props.value));",
+    )
+    asking.input(
+        on_gpu(_start),
+        None,
+        [bus, asking],
+        concurrency_id=queue,
+        concurrency_limit=2,
+        api_visibility="private",
+        show_progress="hidden",
+    )
+
+
+def _start(event: gr.EventData) -> Iterator[tuple[Any, Any]]:
+    for text, message in run_branch(event._data):
+        yield (
+            gr.skip() if text is None else text,
+            gr.skip() if message is None else json.dumps(message, allow_nan=False),
+        )
+
+
+def run_branch(asked: Any) -> Iterator[tuple[str | None, dict[str, Any] | None]]:
+    """Decode a branch.
+
+    Args:
+        asked: what the page sent; see ``request_of``. ``number`` is that of its question.
+
+    Yields:
+        (text for the bus or None, message for the page or None): first the run's id, or one
+        sentence when nothing begins. It never raises.
+    """
+    asked = asked if isinstance(asked, dict) else {}
+    number = asked.get("number")
+    known = isinstance(number, int) and not isinstance(number, bool) and 0 <= number < _MAX_NUMBER
+    about = {"number": number if known else 0}
+    start = _Start()
+    told = False
+    try:
+        request = request_of(asked)
+        for text in stream(request, key=request.strategy, follow=start):
+            if start.error:
+                yield None, {**about, "error": start.error}
+                return
+            yield text, None if told else {**about, "run": start.run_id}
+            told = True
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        yield None, {**about, "error": sentence(error)}
+
+
+def request_of(asked: Mapping[str, Any]) -> DecodeRequest:
+    """Read what the page sent.
+
+    Args:
+        asked: prompt_ids, kept_ids, step, run_id, end_ids and pieces (of all these ids) of the
+            parent; token_id or text; strategy, model, assistant, params and seed of the branch.
+
+    Raises:
+        EngineError: one sentence naming what is wrong.
+    """
+    strategy = STRATEGIES.get(str(asked.get("strategy")))
+    if strategy is None:
+        allowed = f"it must be one of {', '.join(STRATEGIES)}"
+        raise ParameterError("strategy", asked.get("strategy"), allowed)
+    place = _place(asked)
+    text = asked.get("text")
+    if text is None and asked.get("token_id") is None:
+        raise ParameterError("token_id", None, "choose a token or type a text")
+    params = form_params(strategy, asked.get("params") or {})
+    seed = asked.get("seed")
+    common = {
+        "params": params,
+        "seed": int(seed) if isinstance(seed, float) and seed.is_integer() else seed,
+        "assistant": (asked.get("assistant") or None) if strategy.assistant != "none" else None,
+    }
+    # Ids alone can be judged before a model is loaded.
+    check(DecodeRequest(strategy.name, input_ids=[*place.prompt_ids, *place.kept_ids], **common))
+    loaded = load(asked.get("model") or strategy.default_model)
+    _check_model(loaded, place, asked.get("pieces"))
+    place = dataclasses.replace(place, vocab_size=loaded.vocab_size)
+    made = branch(place, token_id=asked.get("token_id"), text=text, tokenizer=loaded.tokenizer)
+    return DecodeRequest(
+        strategy.name,
+        loaded.name,
+        input_ids=list(made.input_ids),
+        parent=made.parent,
+        **common,
+    )
+
+
+def _place(asked: Mapping[str, Any]) -> Place:
+    lists = {name: asked.get(name) for name in ("prompt_ids", "kept_ids", "end_ids")}
+    for name, ids in lists.items():
+        if not isinstance(ids, list) or not all(type(i) is int and i >= 0 for i in ids):
+            raise ParameterError(name, ids, "it must be a list of token ids")
+    step, run_id = asked.get("step"), asked.get("run_id")
+    if type(step) is not int or step < 0:
+        raise ParameterError("step", step, "it must be a whole number from 0")
+    if not isinstance(run_id, str) or len(run_id) > _MAX_RUN_ID:
+        raise ParameterError("run_id", run_id, f"it must be text of up to {_MAX_RUN_ID} characters")
+    return Place(step=step, run_id=run_id, vocab_size=None, **lists)
+
+
+def _check_model(loaded: LoadedModel, place: Place, pieces: Any) -> None:
+    """Refuse a model that would read the kept ids as another text."""
+    if loaded.is_encoder_decoder:
+        raise ParameterError(
+            "model", loaded.name, "only decoder-only models can continue a text from a step"
+        )
+    shown = pieces if isinstance(pieces, Mapping) else {}
+    for token_id in (*place.prompt_ids, *place.kept_ids):
+        outside = token_id >= loaded.vocab_size
+        if outside or loaded.pieces[token_id] != shown.get(str(token_id)):
+            raise ParameterError(
+                "model",
+                loaded.name,
+                "its tokens are not those of the run that is continued",
+                "choose a model with the same tokenizer",
+            )

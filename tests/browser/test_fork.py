@@ -1,0 +1,162 @@
+"""Branches in the browser: made from a click, by key and from typed text; opened, compared, saved."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from playwright.sync_api import expect
+
+from engine import gallery, trace_json
+from engine.fork import branch, place_of
+from engine.models import load
+from tests.browser.test_playground import show
+
+SHOTS = os.environ.get("PLAYGROUND_SCREENSHOTS")
+LONG = 120_000
+
+
+def shot(visual, label):
+    """Keep a picture for people, never compared."""
+    if SHOTS:
+        visual.screenshot(path=Path(SHOTS) / f"{label}.png")
+
+
+def card(page, strategy="greedy"):
+    return page.locator(f"#{strategy}-stage .dp-v-family")
+
+
+def members(page, strategy="greedy"):
+    return card(page, strategy).locator(".fm-tree li")
+
+
+def ended(page, strategy, count):
+    """Wait until a family has so many runs, the last of them done."""
+    expect(members(page, strategy)).to_have_count(count, timeout=LONG)
+    status = page.locator(f"#{strategy}-stage .dp-status").first
+    expect(status).to_contain_text("Done", timeout=LONG)
+
+
+def trace_of(page, strategy):
+    """Return the run a tab shows, and the id it has on the page."""
+    run = f"DP.runs.get(DP.runId('{strategy}'))"
+    text = page.evaluate(f"JSON.stringify(DP.trace({run}))")
+    return trace_json.loads(text), page.evaluate(f"{run}.id")
+
+
+def recorded(open_page, **size):
+    """Return the page with the recorded run that is there before any model is loaded."""
+    page = open_page("/", **size)
+    expect(page.locator("#greedy-stage .dp-status").first).to_contain_text("A recorded run")
+    entry = next(e for e in gallery.entries() if e.strategy == "greedy")
+    return page, gallery.open_entry(entry.file)
+
+
+def test_candidates_are_continued_by_mouse_by_key_and_with_typed_text(open_page):
+    page, parent = recorded(open_page)
+    _, run_id = trace_of(page, "greedy")
+    own = parent.outputs[0].token_ids
+    page.locator("#greedy-stage .dp-tok[data-step='3']").click()
+    other = next(c.token_id for c in parent.steps[3].candidates if c.token_id != own[3])
+    at = [c.token_id for c in parent.steps[3].candidates].index(other)
+    page.locator("#greedy-stage .dp-v-candidates .fm-pick").nth(at).click()
+    go = card(page).get_by_role("button", name="Continue", exact=True)
+    expect(go).to_be_focused()
+    expect(card(page).locator(".fm-chip b")).to_have_text(parent.pieces[other].replace("\n", "⏎"))
+    go.click()
+    ended(page, "greedy", 2)
+    first, first_id = trace_of(page, "greedy")
+    place = place_of(parent, 3, run_id=run_id)
+    made = branch(place, token_id=other)
+    assert (first.prompt_ids, first.parent) == (made.input_ids, made.parent)
+    assert first.config == parent.config
+
+    # The keyboard alone: choose a candidate's button, continue with Enter.
+    page.locator("#greedy-stage .dp-tok[data-step='2']").click()
+    page.locator("#greedy-stage .dp-v-candidates .fm-pick").nth(2).focus()
+    page.keyboard.press("Enter")
+    expect(go).to_be_focused()
+    page.keyboard.press("Enter")
+    ended(page, "greedy", 3)
+    second, _ = trace_of(page, "greedy")
+    assert (second.parent.run_id, second.parent.step) == (first_id, 2)
+
+    members(page).first.locator(".fm-open").click()
+    page.locator("#greedy-stage .dp-tok[data-step='4']").click()
+    card(page).get_by_label("Text to continue with").fill(" and the dragon")
+    page.keyboard.press("Enter")
+    ended(page, "greedy", 4)
+    third, _ = trace_of(page, "greedy")
+    tokenizer = load(parent.model.id).tokenizer
+    typed = branch(place_of(parent, 4, run_id=run_id), text=" and the dragon", tokenizer=tokenizer)
+    assert (third.prompt_ids, third.parent) == (typed.input_ids, typed.parent)
+    expect(page.locator("#greedy-stage .dp-added")).to_have_text(" and the dragon")
+
+    boxes = card(page).get_by_role("checkbox")
+    boxes.nth(0).check()
+    boxes.nth(1).check()
+    card(page).get_by_role("button", name="Compare the two").click()
+    expect(card(page).locator(".cmp-lead")).to_contain_text("The first 3 tokens are the same")
+    expect(card(page).locator(".fm-text b")).to_have_text(
+        [parent.pieces[own[3]], parent.pieces[other]]
+    )
+    shot(card(page), "family")
+    members(page).first.locator(".fm-open").press("Enter")
+    expect(page.locator("#greedy-stage .dp-status").first).to_contain_text("A recorded run")
+    with page.expect_download() as download:
+        members(page).nth(1).get_by_role("button", name="Save the trace").click()
+    assert trace_json.load(download.value.path()) == first
+
+
+def test_a_branch_with_another_strategy_opens_its_tab_and_a_node_is_continued(open_page):
+    page, parent = recorded(open_page)
+    page.locator("#greedy-stage .dp-tok[data-step='2']").click()
+    card(page).locator(".fm-settings > summary").click()
+    card(page).get_by_label("Strategy of branch").select_option("beam_search")
+    card(page).locator("[data-param=max_new_tokens]").fill("5")
+    card(page).get_by_role("button", name="Continue", exact=True).click()
+    expect(page.locator("#beam_search-run")).to_be_visible(timeout=LONG)
+    ended(page, "beam_search", 2)
+    beams, run_id = trace_of(page, "beam_search")
+    assert beams.config["max_new_tokens"] == 5
+    assert beams.prompt_ids[: len(parent.prompt_ids) + 2] == (
+        *parent.prompt_ids,
+        *parent.outputs[0].token_ids[:2],
+    )
+
+    node = page.locator("#beam_search-stage .bt-node").nth(1)
+    node.focus()
+    page.keyboard.press("Enter")
+    page.locator("#beam_search-stage .bt-continue").click()
+    expect(card(page, "beam_search").locator(".fm-go")).to_be_focused()
+    page.keyboard.press("Enter")
+    ended(page, "beam_search", 3)
+    forked, _ = trace_of(page, "beam_search")
+    pool = {n.token_id: n for n in beams.steps[forked.parent.step].detail.pool}
+    chosen = pool[forked.parent.token_ids[0]]
+    place = place_of(beams, forked.parent.step, node_id=chosen.node_id, run_id=run_id)
+    assert forked.prompt_ids == branch(place, token_id=chosen.token_id).input_ids
+
+    members(page, "beam_search").first.locator(".fm-open").click()
+    expect(page.locator("#greedy-run")).to_be_visible()
+    expect(members(page)).to_have_count(3)
+
+
+def test_what_cannot_be_continued_is_said_in_place(open_page):
+    page, _ = recorded(open_page)
+    card(page).locator(".fm-settings > summary").click()
+    card(page).get_by_label("Seed of the branch").fill("-1")
+    card(page).get_by_role("button", name="Continue", exact=True).click()
+    expect(card(page).locator(".dp-status.bad")).to_contain_text("seed = -1", timeout=LONG)
+    expect(page.locator("#greedy-stage .dp-status").first).to_contain_text("A recorded run")
+
+
+def test_on_a_telephone(open_page):
+    page, _ = recorded(open_page, width=390, height=900)
+    page.locator("#greedy-stage .fm-pick").nth(1).click()
+    page.keyboard.press("Enter")
+    ended(page, "greedy", 2)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    shot(card(page), "family_phone")
+    show(page, "sampling", "Sampling")
+    expect(card(page, "sampling").locator(".dp-empty")).to_be_visible()

@@ -1,0 +1,107 @@
+"""What the page sends for a branch is judged before anything is decoded."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from engine.models import load
+from playground.fork import run_branch
+
+MODEL = "storyteller"
+
+
+@pytest.fixture(scope="module")
+def asked():
+    loaded = load(MODEL)
+    ids = loaded.tokenizer("Once upon a time,")["input_ids"]
+    kept = loaded.tokenizer(" there was", add_special_tokens=False)["input_ids"]
+    return {
+        "number": 3,
+        "prompt_ids": ids,
+        "kept_ids": kept,
+        "step": len(kept),
+        "run_id": "mother",
+        "end_ids": list(loaded.eos_token_ids),
+        "pieces": {str(i): loaded.pieces[i] for i in (*ids, *kept)},
+        "token_id": ids[0],
+        "strategy": "greedy",
+        "model": MODEL,
+        "assistant": "",
+        "params": {"max_new_tokens": 3},
+        "seed": 0.0,
+    }
+
+
+def test_a_branch_is_streamed_and_named_once(asked):
+    answers = list(run_branch(asked))
+    told = [message for _, message in answers if message is not None]
+    messages = [json.loads(text) for text, _ in answers]
+    assert told == [{"number": 3, "run": messages[0]["run"]}]
+    header = messages[0]["header"]
+    assert header["prompt_ids"] == [*asked["prompt_ids"], *asked["kept_ids"], asked["token_id"]]
+    assert header["parent"] == {
+        "run_id": "mother",
+        "step": asked["step"],
+        "kept": len(asked["kept_ids"]),
+        "token_ids": [asked["token_id"]],
+        "text": None,
+    }
+    assert messages[0]["link"] == ""
+    assert messages[-1]["kind"] == "finish"
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"strategy": "guess"}, "strategy = 'guess'"),
+        ({"strategy": None}, "strategy"),
+        ({"prompt_ids": "x"}, "prompt_ids"),
+        ({"kept_ids": [1.5]}, "kept_ids"),
+        ({"kept_ids": [-1]}, "kept_ids"),
+        ({"prompt_ids": [], "kept_ids": []}, "input_ids"),
+        ({"prompt_ids": [5] * 3000}, "input_ids"),
+        ({"step": -1}, "step"),
+        ({"step": True}, "step"),
+        ({"run_id": "x" * 65}, "run_id"),
+        ({"token_id": None}, "choose a token or type a text"),
+        ({"token_id": 10**6}, "token_id"),
+        ({"text": ""}, "token_id"),
+        ({"token_id": None, "text": ""}, "write 1 to"),
+        ({"params": []}, None),
+        ({"params": [1]}, "params"),
+        ({"params": {"max_new_tokens": -1}}, "max_new_tokens"),
+        ({"seed": -1}, "seed = -1"),
+        ({"seed": None}, "seed"),
+        ({"model": "no-such-model"}, "no-such-model"),
+        ({"model": "foreign-draft"}, "its tokens are not those of the run"),
+        ({"pieces": None}, "its tokens are not those of the run"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence_for_the_page(asked, change, says):
+    answers = list(run_branch({**asked, **change}))
+    if says is None:
+        assert "run" in answers[0][1]
+        return
+    assert len(answers) == 1
+    text, message = answers[0]
+    assert text is None
+    assert says in message["error"]
+    assert message["number"] == 3
+
+
+def test_the_end_of_text_and_a_full_context_are_refused(asked):
+    end = {**asked, "token_id": asked["end_ids"][0]}
+    assert "nothing can follow it" in next(iter(run_branch(end)))[1]["error"]
+    full = load(MODEL).context_length
+    long = {**asked, "prompt_ids": asked["prompt_ids"] * (full // 4)}
+    assert "context is" in next(iter(run_branch(long)))[1]["error"]
+
+
+@pytest.mark.parametrize("asked", [None, 7, [], {"number": "x"}], ids=str)
+def test_anything_else_is_a_sentence_too(asked):
+    answers = list(run_branch(asked))
+    assert answers == [(None, answers[0][1])]
+    assert answers[0][1]["number"] == 0
+    assert answers[0][1]["error"].endswith(".")
