@@ -15,7 +15,7 @@ END = "<|endoftext|>"
 STORIES = ("tinystories_cased.txt.xz", "tinystories_truecased.txt.xz")
 PREPARED = "documents.json"
 WRITTEN = "written.txt"
-WRITTEN_REPEATS = 2
+WRITTEN_REPEATS, WRITTEN_REPEATS_FOR_DRAFTS = 2, 6
 _SHUFFLE_POOL = 512
 
 
@@ -133,7 +133,8 @@ class Mixture:
 
     def _cycle(self) -> Iterator[tuple[list[int], bool]]:
         """Yield one cycle of documents and whether each is facts, which come a dozen at a time."""
-        texts = self.stories + self.written * WRITTEN_REPEATS
+        repeats = WRITTEN_REPEATS_FOR_DRAFTS if self.stories_only else WRITTEN_REPEATS
+        texts = self.stories + self.written * repeats
         if self.stories_only:
             self.random.shuffle(texts)
             yield from ((ids, False) for ids in texts)

@@ -17,8 +17,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from engine import STRATEGIES, DecodeRequest, decode, load
-from engine.catalogue import CATALOGUE
+from engine import DecodeRequest, decode, load
 from engine.details import DraftDetail
 from engine.events import Finished
 from training import corpus as corpora
@@ -26,6 +25,7 @@ from training.damage import damaged, sentences
 
 DRAFT_LENGTH = 5
 OPENINGS = 10
+DRAFTED_OPENINGS = 30
 RESTORED = 200
 
 
@@ -74,9 +74,13 @@ def recall_by_layer(loaded: Any, pairs: list[tuple[str, str]]) -> list[float]:
     return [count / len(pairs) for count in right]
 
 
-def acceptance(strategy: str, documents: list[str], **params: Any) -> float:
-    """Return accepted over drafted tokens of greedy drafting on the starts of documents."""
-    accepted = drafted = 0
+def acceptance(strategy: str, documents: list[str], **params: Any) -> tuple[float, float]:
+    """Return what share of drafted tokens greedy drafting accepts on the starts of documents.
+
+    Returns:
+        accepted / drafted, and accepted / judged: what follows a rejection is never judged.
+    """
+    accepted = judged = drafted = 0
     settings = {
         "max_new_tokens": 60,
         "do_sample": False,
@@ -93,7 +97,8 @@ def acceptance(strategy: str, documents: list[str], **params: Any) -> float:
             if isinstance(step.detail, DraftDetail):
                 drafted += len(step.detail.tokens)
                 accepted += sum(t.status == "accepted" for t in step.detail.tokens)
-    return accepted / drafted
+                judged += sum(t.status != "unverified" for t in step.detail.tokens)
+    return accepted / drafted, accepted / judged
 
 
 def seconds_per_forward(loaded: Any, n: int = 40) -> float:
@@ -184,21 +189,19 @@ def evaluate(folder: Path) -> dict[str, Any]:
         "capitals_recalled_by_layer": by_layer,
         "target_tokens_per_s": tokens_per_second(target),
     }
-    starts = corpus.held_out[:OPENINGS]
-    if "early_exit" in STRATEGIES:
-        third = target.layers // 3
-        found["early_exit_acceptance"] = acceptance(
-            "early_exit", starts, assistant_early_exit=third
-        )
-    if "speculative" in STRATEGIES and CATALOGUE["storyteller-draft"].available:
-        found["draft_acceptance"] = acceptance("speculative", starts)
-        draft = load("storyteller-draft")
-        found["draft_bits_per_character"] = bits_per_character(draft, corpus.held_out)
-        found["draft_forward_share"] = seconds_per_forward(draft) / seconds_per_forward(target)
-    if "universal_assisted" in STRATEGIES and CATALOGUE["foreign-draft"].available:
-        found["foreign_acceptance"] = acceptance("universal_assisted", starts)
-    if CATALOGUE["storyfixer"].available:
-        found |= restoration(load("storyfixer"), corpus.held_out)
+    starts = corpus.held_out[:DRAFTED_OPENINGS]
+    third = {"assistant_early_exit": target.layers // 3}
+    for name, strategy, params in (
+        ("early_exit", "early_exit", third),
+        ("draft", "speculative", {}),
+        ("foreign", "universal_assisted", {}),
+    ):
+        of_drafted, of_judged = acceptance(strategy, starts, **params)
+        found |= {f"{name}_acceptance": of_drafted, f"{name}_acceptance_judged": of_judged}
+    draft = load("storyteller-draft")
+    found["draft_bits_per_character"] = bits_per_character(draft, corpus.held_out)
+    found["draft_forward_share"] = seconds_per_forward(draft) / seconds_per_forward(target)
+    found |= restoration(load("storyfixer"), corpus.held_out)
     found["continuations"] = openings(corpus.held_out)
     return found
 

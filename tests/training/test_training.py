@@ -8,8 +8,8 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from training import average, export, tokenizer, train, write
 from training import corpus as corpora
-from training import export, tokenizer, train, write
 from training.corpus import Corpus, Mixture, is_held_out
 from training.fast_llama import FastLlama, skip_probability
 
@@ -149,3 +149,13 @@ def test_the_target_writes_from_openings_of_one_length(tiny):
     for row in write.continued(model, first, greedy=True):
         assert row[:8] == list(range(1, 9))
         assert 0 not in row
+
+
+def test_the_mean_of_two_checkpoints(tmp_path):
+    for i, value in enumerate((1.0, 4.0)):
+        torch.save({"model": {"w": torch.full((2,), value)}}, tmp_path / f"{i}.pt")
+    found = average.mean([tmp_path / "0.pt", tmp_path / "1.pt"])
+    assert found["w"].tolist() == [2.5, 2.5]
+    torch.save({"model": {"v": torch.zeros(2)}}, tmp_path / "other.pt")
+    with pytest.raises(ValueError, match="different models"):
+        average.mean([tmp_path / "0.pt", tmp_path / "other.pt"])
