@@ -22,14 +22,22 @@ class DraftingParams(SamplingParams, NextTokenParams):
         False,
     )
     plain_run: bool = param(
-        Flag(label="Measure plain decoding", group="advanced",
-             help="Afterwards decode the same prompt without a draft and compare the speed."),
+        Flag(
+            label="Measure plain decoding",
+            group="advanced",
+            help="Afterwards decode the same prompt without a draft and compare the speed.",
+        ),
         False,
     )
     distribution_runs: int = param(
-        Integer(label="Same distribution?", group="advanced", minimum=0, maximum=2000,
-                help="Sampling: afterwards draw two tokens this many times and compare them with "
-                     "the target's exact distribution; 0 is off."),
+        Integer(
+            label="Same distribution?",
+            group="advanced",
+            minimum=0,
+            maximum=2000,
+            help="Sampling: afterwards draw two tokens this many times and compare them with "
+            "the target's exact distribution; 0 is off.",
+        ),
         0,
     )
 
@@ -37,19 +45,23 @@ class DraftingParams(SamplingParams, NextTokenParams):
         super().check()
         if self.num_return_sequences > 1:
             raise ParameterError(
-                "num_return_sequences", self.num_return_sequences,
+                "num_return_sequences",
+                self.num_return_sequences,
                 "drafting decodes one sequence at a time, so it must be 1",
             )
         if self.guidance_scale not in (None, 1.0):
             raise ParameterError(
-                "guidance_scale", self.guidance_scale,
+                "guidance_scale",
+                self.guidance_scale,
                 "guidance keeps a running state that rejected drafts would spoil, so it must be off",
                 "sampling and greedy accept it",
             )
         if self.distribution_runs and not self.do_sample:
             raise ParameterError(
-                "distribution_runs", self.distribution_runs,
-                "greedy search has one outcome and no distribution to compare", "turn do_sample on",
+                "distribution_runs",
+                self.distribution_runs,
+                "greedy search has one outcome and no distribution to compare",
+                "turn do_sample on",
             )
 
 
@@ -58,18 +70,30 @@ class DraftModelParams(DraftingParams):
     """How long a draft model's guesses are."""
 
     num_assistant_tokens: int = param(
-        Integer(label="Draft tokens", minimum=1, maximum=64, slider_maximum=24,
-                help="Tokens to draft before the target checks them."),
+        Integer(
+            label="Draft tokens",
+            minimum=1,
+            maximum=64,
+            slider_maximum=24,
+            help="Tokens to draft before the target checks them.",
+        ),
         20,
     )
     num_assistant_tokens_schedule: str = param(
-        Choice(label="Draft schedule", choices=("constant", "heuristic", "heuristic_transient"),
-               help="heuristic: two more after a round in which all were right, else one fewer."),
+        Choice(
+            label="Draft schedule",
+            choices=("constant", "heuristic", "heuristic_transient"),
+            help="heuristic: two more after a round in which all were right, else one fewer.",
+        ),
         "constant",
     )
     assistant_confidence_threshold: float = param(
-        Number(label="Draft confidence", minimum=0, maximum=1,
-               help="A draft ends after a token it gives less probability than this; 0 is off."),
+        Number(
+            label="Draft confidence",
+            minimum=0,
+            maximum=1,
+            help="A draft ends after a token it gives less probability than this; 0 is off.",
+        ),
         0.4,
     )
 
@@ -84,7 +108,9 @@ def own_loop(drafter: str) -> Callable[[Any], OwnLoop | None]:
 
     def choose(config: Any) -> OwnLoop | None:
         if drafter == "universal_assisted" and config.do_sample:
-            why = "sampling across tokenizers in transformers does not keep the target's distribution"
+            why = (
+                "sampling across tokenizers in transformers does not keep the target's distribution"
+            )
         elif config.stop_strings:
             why = "transformers runs past a stop string that ends inside a draft"
         else:

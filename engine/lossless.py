@@ -37,9 +37,7 @@ def aftermath(config: Any, make_drafter: MakeDrafter) -> After:
         make_drafter: the drafter of the run, for the repeated short runs.
     """
 
-    def after(
-        context: RunContext, prepared: dict[str, Any], ids: torch.Tensor, step: Step
-    ) -> Step:
+    def after(context: RunContext, prepared: dict[str, Any], ids: torch.Tensor, step: Step) -> Step:
         detail = step.detail
         if not isinstance(detail, DraftDetail) or _left(context):
             return step
@@ -50,7 +48,10 @@ def aftermath(config: Any, make_drafter: MakeDrafter) -> After:
 
 
 def make_report(
-    config: Any, make_drafter: MakeDrafter, context: RunContext, prepared: dict[str, Any],
+    config: Any,
+    make_drafter: MakeDrafter,
+    context: RunContext,
+    prepared: dict[str, Any],
     ids: torch.Tensor,
 ) -> DraftReport:
     """Measure a finished run; see DraftReport."""
@@ -101,7 +102,12 @@ def _parting(
     low, high = float(scores[emitted]), float(scores[expected])
     rounding = 4 * torch.finfo(context.model.dtype).eps * max(1.0, abs(high))
     return Parting(
-        place, emitted, expected, rounded(low), rounded(high), rounded(high - low),
+        place,
+        emitted,
+        expected,
+        rounded(low),
+        rounded(high),
+        rounded(high - low),
         high - low <= max(TIE, rounding),
     )
 
@@ -139,8 +145,14 @@ def plain_run(context: RunContext, prepared: dict[str, Any]) -> tuple[list[int],
     started = time.perf_counter()
     ids = _drain(
         next_token_loop(
-            context.model, prompt, context.processors, context.stopping, context.generation_config,
-            recorder=Recorder(), generator=generator, **fresh(context, prepared),
+            context.model,
+            prompt,
+            context.processors,
+            context.stopping,
+            context.generation_config,
+            recorder=Recorder(),
+            generator=generator,
+            **fresh(context, prepared),
         )
     )
     return ids[0, prompt.shape[1] :].tolist(), time.perf_counter() - started
@@ -161,8 +173,11 @@ def check_distribution(
 
 
 def sample_tokens(
-    context: RunContext, prepared: dict[str, Any], make_drafter: MakeDrafter,
-    generator: torch.Generator, count: int,
+    context: RunContext,
+    prepared: dict[str, Any],
+    make_drafter: MakeDrafter,
+    generator: torch.Generator,
+    count: int,
 ) -> list[int]:
     """Return the first ``count`` tokens of one assisted run; fewer when the text ends before."""
     prompt = context.input_ids
@@ -176,8 +191,14 @@ def sample_tokens(
 
     ids = _drain(
         assisted_loop(
-            context.model, prompt, context.processors, stop, context.generation_config,
-            recorder=Recorder(1), generator=generator, make_drafter=make_drafter,
+            context.model,
+            prompt,
+            context.processors,
+            stop,
+            context.generation_config,
+            recorder=Recorder(1),
+            generator=generator,
+            make_drafter=make_drafter,
             **fresh(context, prepared),
         )
     )
@@ -214,7 +235,9 @@ def _probabilities(
 
 
 def compare(
-    observed: Counter[tuple[int, ...]], exact: dict[tuple[int, ...], float], length: int,
+    observed: Counter[tuple[int, ...]],
+    exact: dict[tuple[int, ...], float],
+    length: int,
     most: int = MOST_BINS,
 ) -> DistributionCheck:
     """Return Pearson's chi-square test of counts against probabilities.
@@ -234,7 +257,11 @@ def compare(
         bins.append((key, count + seen, expected + max(rest, 0.0)))
     statistic, degrees = chi_square((count, expected) for _, count, expected in bins), len(bins) - 1
     return DistributionCheck(
-        length, runs, rounded(statistic), degrees, rounded(p_value(statistic, degrees)),
+        length,
+        runs,
+        rounded(statistic),
+        degrees,
+        rounded(p_value(statistic, degrees)),
         tuple((key, count, rounded(expected)) for key, count, expected in bins),
     )
 

@@ -19,8 +19,13 @@ class EarlyExitConfig(DraftModelParams):
     """After which layer the draft leaves."""
 
     assistant_early_exit: int = param(
-        Integer(label="Exit layer", minimum=1, maximum=256, slider_maximum=15,
-                help="Layers that run before the draft leaves through the final norm and head."),
+        Integer(
+            label="Exit layer",
+            minimum=1,
+            maximum=256,
+            slider_maximum=15,
+            help="Layers that run before the draft leaves through the final norm and head.",
+        ),
         4,
     )
 
@@ -54,18 +59,42 @@ STRATEGY = Strategy(
     generate_kwargs=select,
     prepare=prepare,
     presets=(
-        Preset("Exit after layer 4", "Once upon a time, there was a little girl named Lily. She",
-               {"max_new_tokens": 60, "assistant_early_exit": 4, "num_assistant_tokens": 4,
-                "assistant_confidence_threshold": 0.0, "plain_run": True},
-               "A cheap draft that is wrong more often."),
-        Preset("Exit after layer 8", "Once upon a time, there was a little girl named Lily. She",
-               {"max_new_tokens": 60, "assistant_early_exit": 8, "num_assistant_tokens": 4,
-                "assistant_confidence_threshold": 0.0, "plain_run": True},
-               "Half the layers: the middle of the trade."),
-        Preset("Exit after layer 12", "Once upon a time, there was a little girl named Lily. She",
-               {"max_new_tokens": 60, "assistant_early_exit": 12, "num_assistant_tokens": 4,
-                "assistant_confidence_threshold": 0.0, "plain_run": True},
-               "A draft that is nearly always right and costs nearly as much as the target."),
+        Preset(
+            "Exit after layer 4",
+            "Once upon a time, there was a little girl named Lily. She",
+            {
+                "max_new_tokens": 60,
+                "assistant_early_exit": 4,
+                "num_assistant_tokens": 4,
+                "assistant_confidence_threshold": 0.0,
+                "plain_run": True,
+            },
+            "A cheap draft that is wrong more often.",
+        ),
+        Preset(
+            "Exit after layer 8",
+            "Once upon a time, there was a little girl named Lily. She",
+            {
+                "max_new_tokens": 60,
+                "assistant_early_exit": 8,
+                "num_assistant_tokens": 4,
+                "assistant_confidence_threshold": 0.0,
+                "plain_run": True,
+            },
+            "Half the layers: the middle of the trade.",
+        ),
+        Preset(
+            "Exit after layer 12",
+            "Once upon a time, there was a little girl named Lily. She",
+            {
+                "max_new_tokens": 60,
+                "assistant_early_exit": 12,
+                "num_assistant_tokens": 4,
+                "assistant_confidence_threshold": 0.0,
+                "plain_run": True,
+            },
+            "A draft that is nearly always right and costs nearly as much as the target.",
+        ),
     ),
     visuals=("draft_timeline", "candidates", "xray"),
 )

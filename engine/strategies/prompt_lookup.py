@@ -18,20 +18,32 @@ class PromptLookupConfig(DraftingParams):
     """How much is copied, and how much must match."""
 
     prompt_lookup_num_tokens: int = param(
-        Integer(label="Copied tokens", minimum=1, maximum=64, slider_maximum=24,
-                help="Tokens to copy from where the last n-gram was seen before."),
+        Integer(
+            label="Copied tokens",
+            minimum=1,
+            maximum=64,
+            slider_maximum=24,
+            help="Tokens to copy from where the last n-gram was seen before.",
+        ),
         10,
     )
     max_matching_ngram_size: int = param(
-        Integer(label="Longest n-gram", minimum=1, maximum=16,
-                help="Match the last n tokens, from this n down to 1."),
+        Integer(
+            label="Longest n-gram",
+            minimum=1,
+            maximum=16,
+            help="Match the last n tokens, from this n down to 1.",
+        ),
         2,
     )
 
 
 def prepare(context: Context) -> dict[str, Any]:
     """Hand the loop a drafter that needs no model."""
-    return {"make_drafter": PromptLookupDrafter, "after": aftermath(context.config, PromptLookupDrafter)}
+    return {
+        "make_drafter": PromptLookupDrafter,
+        "after": aftermath(context.config, PromptLookupDrafter),
+    }
 
 
 STRATEGY = Strategy(
@@ -50,15 +62,24 @@ STRATEGY = Strategy(
     generate_kwargs=select,
     prepare=prepare,
     presets=(
-        Preset("Where copying shines", "Row, row, row your boat. Row, row, row your boat. Row, row,",
-               {"max_new_tokens": 60, "plain_run": True},
-               "The text repeats itself, so whole drafts copied from it are accepted."),
-        Preset("Where there is little to copy", "Once upon a time, there was a little girl named Lily. She",
-               {"max_new_tokens": 60, "plain_run": True},
-               "Fresh text: most rounds find no match or copy the wrong continuation."),
-        Preset("Longer matches only", "The dog ran and ran and",
-               {"max_new_tokens": 60, "max_matching_ngram_size": 4},
-               "The arc shows how many tokens had to agree before anything was copied."),
+        Preset(
+            "Where copying shines",
+            "Row, row, row your boat. Row, row, row your boat. Row, row,",
+            {"max_new_tokens": 60, "plain_run": True},
+            "The text repeats itself, so whole drafts copied from it are accepted.",
+        ),
+        Preset(
+            "Where there is little to copy",
+            "Once upon a time, there was a little girl named Lily. She",
+            {"max_new_tokens": 60, "plain_run": True},
+            "Fresh text: most rounds find no match or copy the wrong continuation.",
+        ),
+        Preset(
+            "Longer matches only",
+            "The dog ran and ran and",
+            {"max_new_tokens": 60, "max_matching_ngram_size": 4},
+            "The arc shows how many tokens had to agree before anything was copied.",
+        ),
     ),
     visuals=("draft_timeline", "candidates", "xray"),
 )

@@ -71,8 +71,9 @@ def test_prompt_lookup_joins_a_copy_to_its_source(open_page):
         "() => { const r = DP.runs.get(DP.runId('prompt_lookup'));"
         " DP.select(r, r.steps.findIndex((s) => s.detail.match)); }"
     )
-    expect(timeline.locator(".dt-arc path")).to_have_attribute("d", re.compile(r"^M[\d.]+,[\d.]+ C"))
+    expect(timeline.locator(".dt-arc path")).to_have_attribute(
+        "d", re.compile(r"^M[\d.]+,[\d.]+ C")
+    )
     assert timeline.locator(".dt-arc .src").count() == timeline.locator(".dt-arc .dst").count()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     shot(page, "telephone")
-

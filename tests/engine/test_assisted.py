@@ -19,7 +19,12 @@ PROCESSORS = [
     {},
     {"repetition_penalty": 1.3},
     {"no_repeat_ngram_size": 2, "bad_words_ids": [[9], [17, 33]]},
-    {"repetition_penalty": 1.2, "min_new_tokens": 6, "suppress_tokens": [40], "forced_eos_token_id": 2},
+    {
+        "repetition_penalty": 1.2,
+        "min_new_tokens": 6,
+        "suppress_tokens": [40],
+        "forced_eos_token_id": 2,
+    },
 ]
 # The pad id is kept out: once it was generated, 5.23's draft takes it for padding and masks it.
 SAMPLED = [
@@ -58,8 +63,13 @@ class Rounds:
 
 
 def native_rounds(
-    seed: int, drafts: dict[str, Any], draft: Any = None, name: str = "llama",
-    prompt: list[int] | None = None, target: Any = None, **kwargs: Any,
+    seed: int,
+    drafts: dict[str, Any],
+    draft: Any = None,
+    name: str = "llama",
+    prompt: list[int] | None = None,
+    target: Any = None,
+    **kwargs: Any,
 ) -> tuple[list[int], list[tuple[int, int]]]:
     """Return transformers' new tokens and (drafted, emitted) of every round.
 
@@ -80,7 +90,9 @@ def native_rounds(
     ids = torch.tensor([prompt or PROMPT])
     torch.manual_seed(seed)
     extra = {} if draft is None else {"assistant_model": draft}
-    out = target.generate(ids, attention_mask=torch.ones_like(ids), streamer=streamer, **extra, **kwargs)
+    out = target.generate(
+        ids, attention_mask=torch.ones_like(ids), streamer=streamer, **extra, **kwargs
+    )
     hook.remove()
     new = out[0, ids.shape[1] :].tolist()
     return new, list(zip(lengths, streamer.sizes[1:], strict=True))
@@ -103,12 +115,20 @@ def drafter(like: str = "llama_draft", noise: float = 0.0) -> Any:
 def test_greedy_rounds_and_tokens_are_those_of_transformers(processors, threshold, schedule):
     from engine.models import LoadedModel
 
-    drafts = {"num_assistant_tokens": 5, "num_assistant_tokens_schedule": schedule,
-              "assistant_confidence_threshold": threshold}
+    drafts = {
+        "num_assistant_tokens": 5,
+        "num_assistant_tokens_schedule": schedule,
+        "assistant_confidence_threshold": threshold,
+    }
     for model in (drafter(), drafter("llama", 0.02)):
-        trace = finish("speculative", drafts | processors | {"max_new_tokens": 30},
-                       assistant=LoadedModel(copy.deepcopy(model), None, "draft"))
-        tokens, native = native_rounds(0, drafts, model, do_sample=False, max_new_tokens=30, **processors)
+        trace = finish(
+            "speculative",
+            drafts | processors | {"max_new_tokens": 30},
+            assistant=LoadedModel(copy.deepcopy(model), None, "draft"),
+        )
+        tokens, native = native_rounds(
+            0, drafts, model, do_sample=False, max_new_tokens=30, **processors
+        )
         assert list(trace.outputs[0].token_ids) == tokens
         assert rounds(trace) == native
         plain = finish("greedy", processors | {"max_new_tokens": 30})
@@ -120,12 +140,21 @@ def test_greedy_rounds_and_tokens_are_those_of_transformers(processors, threshol
 def test_sampled_rounds_and_tokens_are_those_of_transformers(processors, seed):
     from engine.models import LoadedModel
 
-    drafts = {"num_assistant_tokens": 4, "num_assistant_tokens_schedule": "heuristic_transient",
-              "assistant_confidence_threshold": 0.1}
+    drafts = {
+        "num_assistant_tokens": 4,
+        "num_assistant_tokens_schedule": "heuristic_transient",
+        "assistant_confidence_threshold": 0.1,
+    }
     model = drafter("llama", 0.02)
-    trace = finish("speculative", drafts | processors | {"max_new_tokens": 24, "do_sample": True},
-                   assistant=LoadedModel(copy.deepcopy(model), None, "draft"), seed=seed)
-    tokens, native = native_rounds(seed, drafts, model, do_sample=True, max_new_tokens=24, **processors)
+    trace = finish(
+        "speculative",
+        drafts | processors | {"max_new_tokens": 24, "do_sample": True},
+        assistant=LoadedModel(copy.deepcopy(model), None, "draft"),
+        seed=seed,
+    )
+    tokens, native = native_rounds(
+        seed, drafts, model, do_sample=True, max_new_tokens=24, **processors
+    )
     assert list(trace.outputs[0].token_ids) == tokens
     assert rounds(trace) == native
 
@@ -156,8 +185,14 @@ def test_prompt_lookup_says_where_it_copied_from():
 
 
 def test_prompt_lookup_drafts_with_sampling_and_a_repetition_penalty():
-    params = {"prompt_lookup_num_tokens": 4, "max_new_tokens": 20, "do_sample": True,
-              "repetition_penalty": 1.2, "top_k": 50, "suppress_tokens": [2]}
+    params = {
+        "prompt_lookup_num_tokens": 4,
+        "max_new_tokens": 20,
+        "do_sample": True,
+        "repetition_penalty": 1.2,
+        "top_k": 50,
+        "suppress_tokens": [2],
+    }
     ours = finish("prompt_lookup", params)
     assert sum(step.detail.draft_length for step in ours.steps) > 0
     _, native = native_rounds(0, {}, **params)
@@ -167,8 +202,11 @@ def test_prompt_lookup_drafts_with_sampling_and_a_repetition_penalty():
 @pytest.mark.parametrize("layer", [1, 3, 5])
 @pytest.mark.parametrize("processors", PROCESSORS)
 def test_greedy_early_exit_is_that_of_transformers(processors, layer):
-    drafts = {"num_assistant_tokens": 4, "num_assistant_tokens_schedule": "heuristic_transient",
-              "assistant_confidence_threshold": 0.3}
+    drafts = {
+        "num_assistant_tokens": 4,
+        "num_assistant_tokens_schedule": "heuristic_transient",
+        "assistant_confidence_threshold": 0.3,
+    }
     params = processors | {"max_new_tokens": 30, "assistant_early_exit": layer}
     trace = finish("early_exit", drafts | params)
     tokens, native = native_rounds(0, drafts, do_sample=False, **params)

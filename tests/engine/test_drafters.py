@@ -34,7 +34,8 @@ def make_tokenizer(size: int, text: str = TEXT) -> Any:
     raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     raw.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=size, special_tokens=["<pad>", "<s>", "</s>"],
+        vocab_size=size,
+        special_tokens=["<pad>", "<s>", "</s>"],
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet() if size > 260 else [],
     )
     raw.train_from_iterator([text], trainer)
@@ -49,16 +50,26 @@ def renumbered(tokenizer: Any, new_ids: list[int]) -> Any:
     spec["model"]["vocab"] = {token: new_ids[i] for token, i in spec["model"]["vocab"].items()}
     return transformers.PreTrainedTokenizerFast(
         tokenizer_object=Tokenizer.from_str(json.dumps(spec)),
-        bos_token="<s>", eos_token="</s>", pad_token="<pad>",
+        bos_token="<s>",
+        eos_token="</s>",
+        pad_token="<pad>",
     )
 
 
 def tiny(vocab: int, layers: int, seed: int) -> Any:
     """Return a tiny Llama."""
     config = transformers.LlamaConfig(
-        vocab_size=vocab, hidden_size=32, intermediate_size=64, num_hidden_layers=layers,
-        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=256,
-        bos_token_id=1, eos_token_id=2, pad_token_id=0, tie_word_embeddings=False,
+        vocab_size=vocab,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=layers,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=256,
+        bos_token_id=1,
+        eos_token_id=2,
+        pad_token_id=0,
+        tie_word_embeddings=False,
     )
     model = transformers.LlamaForCausalLM(config).eval()
     set_weights(model, 0.4, seed)
@@ -114,8 +125,11 @@ def test_an_error_in_an_early_exit_run_leaves_every_layer_in_place():
         return list(range(97))
 
     with pytest.raises(EngineError):
-        finish("early_exit", {"assistant_early_exit": 2, "max_new_tokens": 20,
-                              "prefix_allowed_tokens_fn": breaks}, model=loaded)
+        finish(
+            "early_exit",
+            {"assistant_early_exit": 2, "max_new_tokens": 20, "prefix_allowed_tokens_fn": breaks},
+            model=loaded,
+        )
     assert loaded.model.config.num_hidden_layers == layers == len(loaded.model.model.layers)
     assert not loaded.lock.locked()
     assert finish("greedy", {"max_new_tokens": 8}, model=loaded).outputs == before
@@ -136,8 +150,15 @@ def test_guidance_with_a_drafter_is_refused(strategy):
 def test_draft_settings_given_as_parameters_take_effect():
     lengths = {}
     for asked in (1, 3):
-        trace = finish("speculative", {"num_assistant_tokens": asked, "max_new_tokens": 12,
-                       "assistant_confidence_threshold": 0.0}, assistant=golden_model("llama_draft"))
+        trace = finish(
+            "speculative",
+            {
+                "num_assistant_tokens": asked,
+                "max_new_tokens": 12,
+                "assistant_confidence_threshold": 0.0,
+            },
+            assistant=golden_model("llama_draft"),
+        )
         lengths[asked] = max(step.detail.draft_length for step in trace.steps)
     assert lengths == {1: 1, 3: 3}
 
@@ -153,14 +174,21 @@ def test_scikit_learn_makes_no_difference(monkeypatch):
 
 def test_tokenizers_of_equal_size_are_told_apart_by_content():
     ours = make_tokenizer(48)
-    theirs = make_tokenizer(48, "zebras quickly jump over vexing wizards, quartz fjords and yaks! " * 5)
+    theirs = make_tokenizer(
+        48, "zebras quickly jump over vexing wizards, quartz fjords and yaks! " * 5
+    )
     assert len(ours) == len(theirs)
     target = LoadedModel(tiny(48, 2, 1), ours, "target")
     draft = LoadedModel(tiny(48, 1, 2), theirs, "other")
     with pytest.raises(EngineError, match="tokenizers differ from id"):
         finish("speculative", {}, model=target, assistant=draft, input_ids=[5, 6, 7])
-    trace = finish("universal_assisted", {"max_new_tokens": 10}, model=target, assistant=draft,
-                   input_ids=[5, 6, 7])
+    trace = finish(
+        "universal_assisted",
+        {"max_new_tokens": 10},
+        model=target,
+        assistant=draft,
+        input_ids=[5, 6, 7],
+    )
     plain = finish("greedy", {"max_new_tokens": 10}, model=target, input_ids=[5, 6, 7])
     assert trace.outputs[0].token_ids == plain.outputs[0].token_ids
 
@@ -173,8 +201,13 @@ def test_a_stop_string_inside_a_draft_ends_the_text_where_plain_decoding_would()
     same = LoadedModel(copy.deepcopy(target.model), target.tokenizer, "same")
     params = {"max_new_tokens": 24, "stop_strings": [stop]}
     expected = finish("greedy", params, model=target, input_ids=prompt)
-    trace = finish("speculative", params | {"assistant_confidence_threshold": 0.0}, model=target,
-                   assistant=same, input_ids=prompt)
+    trace = finish(
+        "speculative",
+        params | {"assistant_confidence_threshold": 0.0},
+        model=target,
+        assistant=same,
+        input_ids=prompt,
+    )
     assert trace.outputs == expected.outputs
     assert len(trace.outputs[0].token_ids) < trace.steps[-1].detail.draft_length
     assert trace.steps[-1].detail.final_source == "ended"
@@ -186,20 +219,30 @@ def test_longest_run_is_the_first_of_the_longest():
     assert longest_run([1], [2]) is None
 
 
-UNIVERSAL = {"num_assistant_tokens": 4, "num_assistant_tokens_schedule": "heuristic_transient",
-             "assistant_confidence_threshold": 0.0}
+UNIVERSAL = {
+    "num_assistant_tokens": 4,
+    "num_assistant_tokens_schedule": "heuristic_transient",
+    "assistant_confidence_threshold": 0.0,
+}
 
 
 def universal_rounds(target: LoadedModel, draft: LoadedModel, processors: dict[str, Any]) -> Any:
     """Return (tokens, rounds) of ours and of transformers, which re-encodes the whole text."""
     prompt = target.tokenizer("the little bear saw a red ball in the garden")["input_ids"]
     params = processors | {"max_new_tokens": 24, "suppress_tokens": [0, 1]}
-    trace = finish("universal_assisted", UNIVERSAL | params, model=target, assistant=draft,
-                   input_ids=prompt)
+    trace = finish(
+        "universal_assisted", UNIVERSAL | params, model=target, assistant=draft, input_ids=prompt
+    )
     native = native_rounds(
-        0, UNIVERSAL | {"target_lookbehind": 10_000}, copy.deepcopy(draft.model), prompt=prompt,
-        target=copy.deepcopy(target.model), do_sample=False, tokenizer=target.tokenizer,
-        assistant_tokenizer=draft.tokenizer, **params,
+        0,
+        UNIVERSAL | {"target_lookbehind": 10_000},
+        copy.deepcopy(draft.model),
+        prompt=prompt,
+        target=copy.deepcopy(target.model),
+        do_sample=False,
+        tokenizer=target.tokenizer,
+        assistant_tokenizer=draft.tokenizer,
+        **params,
     )
     plain = finish("greedy", params, model=target, input_ids=prompt)
     assert trace.outputs[0].token_ids == plain.outputs[0].token_ids
@@ -239,7 +282,8 @@ def test_greedy_universal_rounds_are_those_of_transformers_without_its_stale_cac
     assert mine[0] == stale[0]
     generator = candidate_generator.AssistedCandidateGeneratorDifferentTokenizers
     monkeypatch.setattr(
-        generator, "_update_past_and_masks",
+        generator,
+        "_update_past_and_masks",
         lambda self, *args, **kwargs: self.assistant_kwargs.pop("past_key_values", None),
     )
     mine, native = universal_rounds(target, draft, processors)
@@ -278,8 +322,14 @@ def test_universal_sampling_has_the_targets_distribution_and_leaves_the_draft_al
     shapes = weights(broken)
     ids = torch.tensor([prompt])
     target.model.generate(
-        ids, attention_mask=torch.ones_like(ids), assistant_model=broken, do_sample=True, top_k=0,
-        tokenizer=target.tokenizer, assistant_tokenizer=draft.tokenizer, max_new_tokens=4,
+        ids,
+        attention_mask=torch.ones_like(ids),
+        assistant_model=broken,
+        do_sample=True,
+        top_k=0,
+        tokenizer=target.tokenizer,
+        assistant_tokenizer=draft.tokenizer,
+        max_new_tokens=4,
     )
     assert not unchanged(broken, shapes)
 
@@ -287,8 +337,11 @@ def test_universal_sampling_has_the_targets_distribution_and_leaves_the_draft_al
 def sampling_context(model: Any, prompt: list[int], **settings: Any) -> RunContext:
     """Return the context of a sampled run without processors."""
     config = transformers.GenerationConfig(
-        do_sample=True, max_length=len(prompt) + 12, num_assistant_tokens_schedule="constant",
-        assistant_confidence_threshold=0.0, **settings,
+        do_sample=True,
+        max_length=len(prompt) + 12,
+        num_assistant_tokens_schedule="constant",
+        assistant_confidence_threshold=0.0,
+        **settings,
     )
     config._eos_token_tensor = None
     return RunContext(model, torch.tensor([prompt]), [], config, torch.Generator())

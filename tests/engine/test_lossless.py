@@ -53,7 +53,9 @@ class Chain:
 class Quick(Recorder):
     """Records the numbers of the verdict only."""
 
-    def observe(self, logits: torch.Tensor, input_ids: torch.Tensor, processors: Any) -> Observation:
+    def observe(
+        self, logits: torch.Tensor, input_ids: torch.Tensor, processors: Any
+    ) -> Observation:
         return Observation(logits, logits, logits, [])
 
     def record(self, seen: Any, chosen: Any, step: int, extra: Any = None) -> list[Row]:
@@ -72,8 +74,11 @@ def p_of_pairs(monkeypatch: pytest.MonkeyPatch, noise: float) -> tuple[float, fl
     monkeypatch.setattr(lossless, "Recorder", lambda top: Quick())
     target, draft = (Chain(table) for table in tables(noise))
     config = transformers.GenerationConfig(
-        do_sample=True, max_length=5, num_assistant_tokens=3,
-        num_assistant_tokens_schedule="constant", assistant_confidence_threshold=0.0,
+        do_sample=True,
+        max_length=5,
+        num_assistant_tokens=3,
+        num_assistant_tokens_schedule="constant",
+        assistant_confidence_threshold=0.0,
     )
     config._eos_token_tensor = None
     context = RunContext(target, torch.tensor([[4]]), [], config, torch.Generator())
@@ -157,8 +162,14 @@ def test_a_near_tie_is_told_as_such():
 
 
 def test_a_sampled_run_compares_distributions_on_request():
-    params = {"max_new_tokens": 6, "do_sample": True, "top_k": 0, "distribution_runs": 300,
-              "num_assistant_tokens": 3, "suppress_tokens": [0]}
+    params = {
+        "max_new_tokens": 6,
+        "do_sample": True,
+        "top_k": 0,
+        "distribution_runs": 300,
+        "num_assistant_tokens": 3,
+        "suppress_tokens": [0],
+    }
     report = report_of("speculative", params, assistant=golden_model("llama_draft"))
     assert (report.checked, report.plain_identical) == (0, None)
     assert [check.length for check in report.distributions] == [1, 2]

@@ -12,8 +12,15 @@ from visualizers import draft_timeline
 
 @pytest.fixture(scope="module")
 def sampled():
-    params = {"max_new_tokens": 30, "do_sample": True, "top_k": 0, "num_assistant_tokens": 4,
-              "assistant_confidence_threshold": 0.0, "plain_run": True, "suppress_tokens": [2]}
+    params = {
+        "max_new_tokens": 30,
+        "do_sample": True,
+        "top_k": 0,
+        "num_assistant_tokens": 4,
+        "assistant_confidence_threshold": 0.0,
+        "plain_run": True,
+        "suppress_tokens": [2],
+    }
     trace = finish("speculative", params, assistant=golden_model("llama"), seed=1)
     return trace_json.loads(trace_json.dumps(trace))
 
@@ -30,10 +37,17 @@ def test_the_table_replays_to_the_output(sampled):
 
 
 def test_a_token_is_kept_exactly_when_u_is_at_most_the_ratio():
-    params = {"max_new_tokens": 40, "do_sample": True, "top_k": 0, "num_assistant_tokens": 3,
-              "assistant_confidence_threshold": 0.0}
+    params = {
+        "max_new_tokens": 40,
+        "do_sample": True,
+        "top_k": 0,
+        "num_assistant_tokens": 3,
+        "assistant_confidence_threshold": 0.0,
+    }
     trace = finish("speculative", params, assistant=golden_model("llama_draft"), seed=2)
-    judged = [row for row in draft_timeline.view(trace)["rows"] if row[7] in {"accepted", "rejected"}]
+    judged = [
+        row for row in draft_timeline.view(trace)["rows"] if row[7] in {"accepted", "rejected"}
+    ]
     assert {row[7] for row in judged} == {"accepted", "rejected"}
     for row in judged:
         assert (row[6] <= row[5] + 1e-5) if row[7] == "accepted" else (row[6] > row[5] - 1e-5)
@@ -59,7 +73,8 @@ def test_the_figure_has_one_point_a_round(sampled):
 
 
 @pytest.mark.parametrize(
-    ("rate", "length", "cost", "expected"), [(0.0, 5, 0.0, 1.0), (1.0, 4, 0.25, 4.0), (0.8, 5, 0.0, 3.68928)]
+    ("rate", "length", "cost", "expected"),
+    [(0.0, 5, 0.0, 1.0), (1.0, 4, 0.25, 4.0), (0.8, 5, 0.0, 3.68928)],
 )
 def test_the_papers_formula(rate, length, cost, expected):
     assert draft_timeline.expected_speed_up(rate, length, cost) == pytest.approx(expected, abs=1e-4)
