@@ -69,7 +69,8 @@ def test_the_pictures_of_every_family(open_page):
         for visual in STRATEGIES[strategy].visuals:
             card = page.locator(f"#replay-player .dp-v-{visual} > div")
             expect(card).to_be_visible(timeout=30_000)
-        assert both_themes(page) == [], strategy
+        assert findings(page) == [], strategy
+    assert both_themes(page) == []
 
 
 def test_the_other_tabs(open_page):

@@ -7,10 +7,11 @@ import json
 import pickle
 import shutil
 import socket
+from types import SimpleNamespace
 
 import pytest
 import torch
-from huggingface_hub import constants
+from huggingface_hub import constants, file_download
 from safetensors.torch import load_file, save_file
 from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -208,7 +209,9 @@ def load_file_of(data, path):
     return load_file(path)
 
 
-def test_a_download_that_breaks_off_leaves_nothing_behind(hub):
+def test_a_download_that_breaks_off_leaves_nothing_behind(hub, monkeypatch):
+    # The hub's client tries again after a second, several times.
+    monkeypatch.setattr(file_download, "time", SimpleNamespace(sleep=lambda seconds: None))
     hub.cut = 5
     refusal(GOOD)
     hub.cut = 0

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from tests.bad_inputs import MODELS, NAMES, PARAMS, PROMPTS, SEEDS, label
 from tests.bad_strategy_inputs import STRATEGY_ROWS
+from tests.playground.conftest import clean
 
 JSON = {"content-type": "application/json"}
 
@@ -22,48 +24,80 @@ def test_endpoints_decode(server):
     assert same[0] == same[1]
 
 
-@pytest.mark.parametrize(
-    ("strategy", "others", "name", "value", "allowed"), STRATEGY_ROWS, ids=label
-)
-def test_parameters_of_one_strategy(server, strategy, others, name, value, allowed):
-    params = {"max_new_tokens": 3, **others, name: value}
-    text = server.refusal(strategy, "Once", None, params, 0)
+CALLS = {
+    **{
+        ("strategy", n): (row[0], "Once", None, {"max_new_tokens": 3, **row[1], row[2]: row[3]}, 0)
+        for n, row in enumerate(STRATEGY_ROWS)
+    },
+    **{
+        ("parameter", n): ("sampling", "Once", None, {"max_new_tokens": 3, row[0]: row[1]}, 0)
+        for n, row in enumerate(PARAMS)
+    },
+    **{("name", n): ("sampling", "Once", None, {name: 1}, 0) for n, name in enumerate(NAMES)},
+    **{("prompt", n): ("greedy", row[0], None, {}, 0) for n, row in enumerate(PROMPTS[:-1])},
+    **{("seed", n): ("greedy", "Once", None, {}, value) for n, value in enumerate(SEEDS)},
+    **{("model", n): ("greedy", "Once", value, {}, 0) for n, value in enumerate(MODELS)},
+}
+
+
+@pytest.fixture(scope="module")
+def refusals(server):
+    """Return the sentence of every call, sent several at a time: most of a call is waiting."""
+    with ThreadPoolExecutor(8) as pool:
+        answers = pool.map(lambda values: server.call(*values), CALLS.values())
+        return dict(zip(CALLS, answers, strict=True))
+
+
+def refusal(refusals, kind, number):
+    event, data = refusals[kind, number]
+    assert event == "error", data
+    return clean(data["error"])
+
+
+def rows(table):
+    return pytest.mark.parametrize("number", range(len(table)), ids=lambda n: label(table[n]))
+
+
+@rows(STRATEGY_ROWS)
+def test_parameters_of_one_strategy(refusals, number):
+    _, _, name, _, allowed = STRATEGY_ROWS[number]
+    text = refusal(refusals, "strategy", number)
     assert text.startswith(f"{name} = ")
     assert allowed in text
 
 
-@pytest.mark.parametrize(("name", "value", "allowed"), PARAMS, ids=label)
-def test_parameters(server, name, value, allowed):
-    params = {"max_new_tokens": 3, name: value}
-    text = server.refusal("sampling", "Once", None, params, 0)
+@rows(PARAMS)
+def test_parameters(refusals, number):
+    name, _, allowed = PARAMS[number]
+    text = refusal(refusals, "parameter", number)
     assert text.startswith(f"{name} = ")
     assert allowed in text
 
 
-@pytest.mark.parametrize("name", NAMES, ids=label)
-def test_names_that_are_none(server, name):
-    text = server.refusal("sampling", "Once", None, {name: 1}, 0)
+@rows(NAMES)
+def test_names_that_are_none(refusals, number):
+    text = refusal(refusals, "name", number)
     assert "has no such parameter" in text
     assert len(text) < 400
 
 
-@pytest.mark.parametrize(("value", "said"), PROMPTS[:-1], ids=label)
-def test_prompts(server, value, said):
-    text = server.refusal("greedy", value, None, {}, 0)
+@rows(PROMPTS[:-1])
+def test_prompts(refusals, number):
+    text = refusal(refusals, "prompt", number)
     assert text.startswith("prompt = ")
-    assert said in text
+    assert PROMPTS[number][1] in text
 
 
-@pytest.mark.parametrize("value", SEEDS, ids=label)
-def test_seeds(server, value):
-    text = server.refusal("greedy", "Once", None, {}, value)
+@rows(SEEDS)
+def test_seeds(refusals, number):
+    text = refusal(refusals, "seed", number)
     assert text.startswith("seed = ")
     assert "from 0 to 9223372036854775807" in text
 
 
-@pytest.mark.parametrize("value", MODELS, ids=label)
-def test_models(server, value):
-    text = server.refusal("greedy", "Once", value, {}, 0)
+@rows(MODELS)
+def test_models(refusals, number):
+    text = refusal(refusals, "model", number)
     assert text.startswith("model = ")
     assert "must be a name of the catalogue" in text
 
