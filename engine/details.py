@@ -111,7 +111,7 @@ class DraftToken:
     q: float | None
     """Probability under the draft; None for drafters that give none (prompt lookup)."""
     u: float | None
-    """Uniform number compared with p / q; None in greedy verification."""
+    """Uniform number compared with the acceptance ratio; None in greedy verification."""
     status: str
     """accepted, rejected or unverified."""
 
@@ -152,7 +152,7 @@ class DraftReport:
     """What was measured after an assisted run had ended; part of its last step."""
 
     checked: int
-    """New tokens compared with the target's own greedy choice; 0 when sampling."""
+    """New tokens compared with the target's own greedy choice; 0 when sampling or lossy."""
     parting: Parting | None
     check_s: float
     plain_tokens: int

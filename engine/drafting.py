@@ -98,6 +98,26 @@ class DraftModelParams(DraftingParams):
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class EnsembleParams(DraftModelParams):
+    """Verification against a mixture of both models; it needs the draft's probabilities."""
+
+    assistant_ensemble_weight: float | None = param(
+        Number(
+            label="Ensemble weight",
+            optional=True,
+            group="advanced",
+            minimum=0,
+            maximum=1,
+            above_minimum=True,
+            below_maximum=True,
+            help="Lossy: judge drafts by w·p + (1 − w)·q instead of p, so that more is accepted; "
+            "empty keeps the target's own text.",
+        ),
+        None,
+    )
+
+
 def select(config: Any) -> dict[str, Any]:
     """Return what generate() is told about the search."""
     return {"do_sample": config.do_sample, "num_beams": 1}

@@ -7,7 +7,7 @@ from typing import Any
 from engine.details import DraftDetail, DraftToken
 from engine.trace import Step, Trace
 
-COLUMNS = ["round", "place", "token", "p", "q", "min(1, p/q)", "u", "status"]
+COLUMNS = ["round", "place", "token", "p", "q", "kept if u ≤", "u", "status"]
 
 
 def view(trace: Trace) -> dict[str, Any]:
@@ -17,18 +17,26 @@ def view(trace: Trace) -> dict[str, Any]:
     return {"columns": COLUMNS, "rows": rows, "figure": figure(rounds), "summary": summary(trace)}
 
 
-def acceptance_ratio(token: DraftToken) -> float | None:
-    """Return min(1, p / q): the chance that a drafted token is kept; None without q."""
-    return None if not token.q else round(min(1.0, token.p / token.q), 6)
+def acceptance_ratio(token: DraftToken, weight: float | None = None) -> float | None:
+    """Return the chance that a drafted token is kept; None without q.
+
+    Args:
+        token: with p and q.
+        weight: ``assistant_ensemble_weight`` w; the chance is min(1, 1 - w + w * p / q), without
+            it min(1, p / q).
+    """
+    w = 1.0 if weight is None else weight
+    return None if not token.q else round(min(1.0, 1 - w + w * token.p / token.q), 6)
 
 
 def _rows(step: Step, trace: Trace) -> list[list[Any]]:
     detail = step.detail
     number = step.index + 1
-    rows = [
-        [number, place + 1, trace.pieces[t.token_id], t.p, t.q, acceptance_ratio(t), t.u, t.status]
-        for place, t in enumerate(detail.tokens)
-    ]
+    weight = trace.config.get("assistant_ensemble_weight")
+    rows = []
+    for place, t in enumerate(detail.tokens, start=1):
+        ratio = acceptance_ratio(t, weight)
+        rows.append([number, place, trace.pieces[t.token_id], t.p, t.q, ratio, t.u, t.status])
     if detail.final_source != "ended":
         final = trace.pieces[detail.final_token_id]
         rows.append([number, None, final, None, None, None, None, detail.final_source])

@@ -6,20 +6,24 @@
   const LEGEND = { accepted: "accepted", rejected: "rejected", unverified: "not judged", resampled: "resampled", bonus: "bonus", target: "target's choice" };
   const DRAFTER = { assistant: "a draft model", prompt_lookup: "copying from the text", early_exit: "the model's own first layers", universal: "a draft model with another tokenizer" };
   const fixed = (x, digits = 3) => x === null || x === undefined ? "–" : x.toFixed(digits);
-  const ratio = (t) => t.q > 0 ? Math.min(1, t.p / t.q) : null;
+  const weight = (run) => run.config.assistant_ensemble_weight ?? null;
+  // Of a mixture of both models w·p + (1 − w)·q the ratio to q is 1 − w + w·p/q.
+  const ratio = (run, t) => t.q > 0 ? Math.min(1, weight(run) === null ? t.p / t.q : 1 - weight(run) + weight(run) * t.p / t.q) : null;
+  const rule = (run) => weight(run) === null ? "min(1, p/q)" : "min(1, " + fixed(1 - weight(run), 2) + " + " + fixed(weight(run), 2) + "·p/q)";
   const seconds = (s) => s < 1 ? (1000 * s).toFixed(0) + " ms" : s.toFixed(2) + " s";
   const BAR = 16, HIGH = 96;
 
   function facts(run, token, kind) {
-    const name = "“" + piece(run, token.token_id) + "”: " + WORD[kind];
+    const name = "“" + piece(run, token.token_id) + "”: " + (kind === "target" && weight(run) !== null ? "the mixture's own token" : WORD[kind]);
     if (token.p === undefined) return name;
     let text = name + ". Target p = " + fixed(token.p) + (token.q === null ? "" : ", draft q = " + fixed(token.q));
-    if (token.u !== null && ratio(token) !== null) text += ", kept if u ≤ min(1, p/q) = " + fixed(ratio(token)) + "; u = " + fixed(token.u);
+    if (token.u !== null && ratio(run, token) !== null) text += ", kept if u ≤ " + rule(run) + " = " + fixed(ratio(run, token)) + "; u = " + fixed(token.u);
+    else if (weight(run) !== null && token.q !== null) text += ", mixture " + fixed(weight(run) * token.p + (1 - weight(run)) * token.q);
     return text;
   }
-  function bars(token) {
+  function bars(run, token) {
     if (token.p === undefined) return null;
-    const mark = token.u === null || ratio(token) === null ? null : el("i", { class: "u", style: { left: 100 * Math.min(1, token.u) + "%" } });
+    const mark = token.u === null || ratio(run, token) === null ? null : el("i", { class: "u", style: { left: 100 * Math.min(1, token.u) + "%" } });
     return el("span", { class: "pq", "aria-hidden": "true" }, el("span", { class: "p" }, el("i", { style: { width: 100 * token.p + "%" } }), mark),
       token.q === null ? null : el("span", { class: "q" }, el("i", { style: { width: 100 * token.q + "%" } })));
   }
@@ -47,7 +51,7 @@
     function tile(run, step, token, kind) {
       const say = facts(run, token, kind), show = () => { readout.textContent = say; };
       return el("button", { type: "button", class: "dt-tile k-" + kind, "aria-label": say, title: say, onfocus: show, onmouseenter: show, onclick: () => ctx.select(step.index) },
-        el("span", { class: "t" }, piece(run, token.token_id)), el("span", { class: "g", "aria-hidden": "true" }, GLYPH[kind]), bars(token));
+        el("span", { class: "t" }, piece(run, token.token_id)), el("span", { class: "g", "aria-hidden": "true" }, GLYPH[kind]), bars(run, token));
     }
     function addRow(run, step) {
       const d = step.detail, ended = d.final_source === "ended", tiles = d.tokens.map((t) => tile(run, step, t, t.status));
@@ -138,9 +142,11 @@
     box.className = "dt-badge"; box.replaceChildren();
     if (!r) return;
     const tell = (kind, mark, title, text) => { box.className = "dt-badge " + kind; box.append(el("b", {}, mark + " " + title), el("span", {}, text)); };
-    if (r.checked && !r.parting) tell("good", "✓", "Lossless", "All " + r.checked + " tokens are the target's own greedy choice: checked with one forward pass over the finished text (" + seconds(r.check_s) + ")." + (r.plain_identical ? " The plain run made the same tokens." : ""));
+    const measured = (lead) => lead + r.distributions.map((x) => (x.length === 1 ? "First token" : "First two tokens") + ": " + x.runs + " runs, χ² = " + x.chi_square.toFixed(1) + " on " + x.degrees + " degrees of freedom, p = " + x.p_value.toPrecision(2)).join(". ") + (r.distributions.length ? "." : "");
+    if (weight(run) !== null) tell("warn", "≠", "Lossy by design", measured("Drafts were judged by " + fixed(weight(run), 2) + "·p + " + fixed(1 - weight(run), 2) + "·q, so the text need not be the target's own. "));
+    else if (r.checked && !r.parting) tell("good", "✓", "Lossless", "All " + r.checked + " tokens are the target's own greedy choice: checked with one forward pass over the finished text (" + seconds(r.check_s) + ")." + (r.plain_identical ? " The plain run made the same tokens." : ""));
     else if (r.parting) { const p = r.parting; tell(p.near_tie ? "warn" : "bad", p.near_tie ? "≈" : "✗", p.near_tie ? "Identical up to a near tie" : "Not the target's own text", "Token " + (p.position + 1) + " is “" + piece(run, p.emitted_id) + "” (logit " + fixed(p.emitted_logit, 4) + "); the target prefers “" + piece(run, p.expected_id) + "” (" + fixed(p.expected_logit, 4) + "), a gap of " + p.gap.toPrecision(2) + (p.near_tie ? ": within floating-point rounding." : ".")); }
-    else if (r.distributions.length) { const worst = Math.min(...r.distributions.map((x) => x.p_value)); tell(worst > 0.001 ? "good" : "bad", worst > 0.001 ? "✓" : "✗", worst > 0.001 ? "Same distribution" : "Distributions differ", r.distributions.map((x) => (x.length === 1 ? "First token" : "First two tokens") + ": " + x.runs + " runs, χ² = " + x.chi_square.toFixed(1) + " on " + x.degrees + " degrees of freedom, p = " + x.p_value.toPrecision(2)).join(". ") + "."); }
+    else if (r.distributions.length) { const worst = Math.min(...r.distributions.map((x) => x.p_value)); tell(worst > 0.001 ? "good" : "bad", worst > 0.001 ? "✓" : "✗", worst > 0.001 ? "Same distribution" : "Distributions differ", measured("")); }
     else tell("", "ⓘ", "Sampled", "By construction this is the target's distribution; set “Same distribution?” to measure it with many short runs.");
   }
   function costOf(run, sum) {
@@ -158,8 +164,8 @@
   function tableOf(run) {
     const rows = [];
     for (const step of run.steps) { if (!step.detail || step.detail.kind !== "draft") continue;
-      step.detail.tokens.forEach((t, i) => rows.push([step.index + 1, i + 1, piece(run, t.token_id), fixed(t.p), fixed(t.q), fixed(ratio(t)), fixed(t.u), t.status]));
+      step.detail.tokens.forEach((t, i) => rows.push([step.index + 1, i + 1, piece(run, t.token_id), fixed(t.p), fixed(t.q), fixed(ratio(run, t)), fixed(t.u), t.status]));
       if (step.detail.final_source !== "ended") rows.push([step.index + 1, "", piece(run, step.detail.final_token_id), "", "", "", "", step.detail.final_source]); }
-    return DP.table(["round", "place", "token", "p", "q", "min(1, p/q)", "u", "status"], rows);
+    return DP.table(["round", "place", "token", "p", "q", "kept if u ≤", "u", "status"], rows);
   }
 })();

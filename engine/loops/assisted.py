@@ -56,7 +56,7 @@ def assisted_loop(
     target = TargetForward(model, model_kwargs)
     prompt_length, index = input_ids.shape[1], 0
     prepared = dict(model_kwargs)
-    finished = False
+    finished, weight = False, getattr(generation_config, "assistant_ensemble_weight", None)
     while not finished:
         # 1. The guess.
         started = time.perf_counter()
@@ -71,7 +71,7 @@ def assisted_loop(
         ]
         # 3. The judgement.
         scores = torch.cat([place.scores for place in seen])
-        verdict = verify(guess, scores, generation_config.do_sample, generator)
+        verdict = verify(guess, scores, generation_config.do_sample, generator, weight)
         emitted = [*guess.tokens[: verdict.accepted].tolist(), verdict.final]
         emitted, finished = _until_stop(input_ids, emitted, stopping_criteria)
         verified_s = time.perf_counter()
@@ -137,7 +137,11 @@ class TargetForward:
 
 
 def verify(
-    guess: Draft, scores: torch.Tensor, do_sample: bool, generator: torch.Generator
+    guess: Draft,
+    scores: torch.Tensor,
+    do_sample: bool,
+    generator: torch.Generator,
+    weight: float | None = None,
 ) -> Verdict:
     """Judge a draft.
 
@@ -146,6 +150,7 @@ def verify(
         scores: (n + 1, vocab) the target's processed logits.
         do_sample: draw, or take the most probable token.
         generator: source of u and of the draw.
+        weight: judge by w * p + (1 - w) * q (2604.07622), w in (0, 1); None is by p alone.
     """
     n = len(guess.tokens)
     probs = torch.softmax(scores, dim=-1)
@@ -155,8 +160,11 @@ def verify(
     q_all = None if guess.scores is None else torch.softmax(guess.scores.to(scores.device), dim=-1)
     q = None if q_all is None else q_all[places, tokens]
     if do_sample and q_all is not None:
-        return _speculate(probs, q_all, p, q, generator)
-    chosen = draw(scores, generator)[0] if do_sample else scores.argmax(-1)
+        return _speculate(probs, q_all, p, q, generator, weight)
+    judged = scores
+    if weight is not None and q_all is not None:
+        probs = judged = torch.cat([weight * probs[:-1] + (1 - weight) * q_all, probs[-1:]])
+    chosen = draw(scores, generator)[0] if do_sample else judged.argmax(-1)
     accepted = int((~(chosen[:-1] == tokens)).cumsum(-1).lt(1).sum())
     source = "bonus" if accepted == n and n else "target"
     return Verdict(accepted, int(chosen[accepted]), source, p, q, None, probs[accepted])
@@ -168,11 +176,17 @@ def _speculate(
     p: torch.Tensor,
     q: torch.Tensor,
     generator: torch.Generator,
+    weight: float | None,
 ) -> Verdict:
-    """Speculative sampling (2211.17192, algorithm 1): keep while u <= p / q, then the residual."""
+    """Speculative sampling (2211.17192, algorithm 1): keep while u <= p / q, then the residual.
+
+    Of a mixture v = w * p + (1 - w) * q the ratio v / q is 1 - w + w * p / q, and max(v - q, 0) is
+    in proportion to max(p - q, 0): the residual stays.
+    """
     n = len(p)
+    ratio = p / q if weight is None else 1 - weight + weight * (p / q)
     u = torch.rand(p.shape, generator=generator, device=p.device, dtype=p.dtype)
-    accepted = int((~(u <= p / q)).cumsum(-1).lt(1).sum())
+    accepted = int((~(u <= ratio)).cumsum(-1).lt(1).sum())
     rest = residual(probs[accepted], q_all[accepted]) if accepted < n else probs[accepted]
     noise = torch.empty_like(rest).exponential_(1, generator=generator)
     final = int((rest / noise).argmax())

@@ -24,7 +24,7 @@ class Verdict:
         source: resampled, bonus or target.
         p: (n,) the target's probability of each drafted token.
         q: (n,) the draft's, None when it gives none.
-        u: (n,) the uniform numbers compared with p / q, None in greedy verification.
+        u: (n,) the uniform numbers compared with the acceptance ratio, None in greedy verification.
         residual: (vocab,) the distribution the final token came from.
     """
 

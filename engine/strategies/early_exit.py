@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from engine.drafting import DraftModelParams, own_loop, select
+from engine.drafting import EnsembleParams, own_loop, select
 from engine.errors import ParameterError
 from engine.loops.assisted import assisted_loop
 from engine.loops.draft_assistant import EarlyExitDrafter
@@ -15,7 +15,7 @@ from engine.strategies.base import Context, Preset, Strategy
 
 
 @dataclass(frozen=True, kw_only=True)
-class EarlyExitConfig(DraftModelParams):
+class EarlyExitConfig(EnsembleParams):
     """After which layer the draft leaves."""
 
     assistant_early_exit: int = param(
@@ -61,7 +61,7 @@ STRATEGY = Strategy(
     presets=(
         Preset(
             "Exit after layer 4",
-            "Once upon a time, there was a little girl named Lily. She",
+            "The little bear opened the door and saw",
             {
                 "max_new_tokens": 60,
                 "assistant_early_exit": 4,
@@ -73,7 +73,7 @@ STRATEGY = Strategy(
         ),
         Preset(
             "Exit after layer 8",
-            "Once upon a time, there was a little girl named Lily. She",
+            "The little bear opened the door and saw",
             {
                 "max_new_tokens": 60,
                 "assistant_early_exit": 8,
@@ -85,7 +85,7 @@ STRATEGY = Strategy(
         ),
         Preset(
             "Exit after layer 12",
-            "Once upon a time, there was a little girl named Lily. She",
+            "The little bear opened the door and saw",
             {
                 "max_new_tokens": 60,
                 "assistant_early_exit": 12,
@@ -93,7 +93,7 @@ STRATEGY = Strategy(
                 "assistant_confidence_threshold": 0.0,
                 "plain_run": True,
             },
-            "A draft that is nearly always right and costs nearly as much as the target.",
+            "Right most often, and nearly as dear as the target itself.",
         ),
     ),
     visuals=("draft_timeline", "candidates", "xray"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from engine.drafting import DraftModelParams, own_loop, same_tokenizer, select
+from engine.drafting import EnsembleParams, own_loop, same_tokenizer, select
 from engine.loops.assisted import assisted_loop
 from engine.loops.draft_assistant import AssistantDrafter
 from engine.loops.drafters import RunContext
@@ -14,7 +14,7 @@ from engine.strategies.base import Context, Preset, Strategy
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpeculativeConfig(DraftModelParams):
+class SpeculativeConfig(EnsembleParams):
     """A draft model with the target's tokenizer."""
 
 
@@ -48,7 +48,7 @@ STRATEGY = Strategy(
     presets=(
         Preset(
             "A draft that is usually right",
-            "Once upon a time, there was a little girl named Lily. She",
+            "A brave little mouse lived under the old tree. One morning",
             {
                 "max_new_tokens": 80,
                 "num_assistant_tokens": 6,
@@ -70,7 +70,7 @@ STRATEGY = Strategy(
         ),
         Preset(
             "The draft adapts",
-            "Once upon a time, there was a little girl named Lily. She",
+            "A brave little mouse lived under the old tree. One morning",
             {
                 "max_new_tokens": 80,
                 "num_assistant_tokens": 4,

@@ -52,13 +52,13 @@ STRATEGY = Strategy(
     presets=(
         Preset(
             "Re-encoded drafts",
-            "Once upon a time, there was a little girl named Lily. She",
+            "Tom and his mom were in the kitchen. Tom wanted to",
             {"max_new_tokens": 60, "num_assistant_tokens": 6, "plain_run": True},
             "The two rails show how the same text is cut by either tokenizer.",
         ),
         Preset(
             "The shared vocabulary",
-            "Once upon a time, there was a little girl named Lily. She",
+            "Tom and his mom were in the kitchen. Tom wanted to",
             {
                 "max_new_tokens": 40,
                 "do_sample": True,

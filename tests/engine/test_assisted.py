@@ -159,6 +159,31 @@ def test_sampled_rounds_and_tokens_are_those_of_transformers(processors, seed):
     assert rounds(trace) == native
 
 
+@pytest.mark.parametrize("weight", [0.2, 0.7])
+@pytest.mark.parametrize(("do_sample", "seed"), [(False, 0), (True, 0), (True, 1), (True, 2)])
+def test_judging_by_a_mixture_is_that_of_transformers(do_sample, seed, weight):
+    from engine.models import LoadedModel
+
+    drafts = {
+        "num_assistant_tokens": 4,
+        "num_assistant_tokens_schedule": "constant",
+        "assistant_confidence_threshold": 0.0,
+    }
+    params = {"max_new_tokens": 24, "do_sample": do_sample, "assistant_ensemble_weight": weight}
+    params |= {"top_k": 0, "suppress_tokens": [0]} if do_sample else {}
+    model = drafter("llama", 0.05)
+    assistant = LoadedModel(copy.deepcopy(model), None, "draft")
+    trace = finish("speculative", drafts | params, assistant=assistant, seed=seed)
+    tokens, native = native_rounds(seed, drafts, model, **params)
+    assert list(trace.outputs[0].token_ids) == tokens
+    assert rounds(trace) == native
+    early = params | {"assistant_early_exit": 3}
+    trace = finish("early_exit", drafts | early, seed=seed)
+    tokens, native = native_rounds(seed, drafts, **early)
+    assert list(trace.outputs[0].token_ids) == tokens
+    assert rounds(trace) == native
+
+
 @pytest.mark.parametrize("ngram", [1, 2, 3])
 @pytest.mark.parametrize("processors", PROCESSORS)
 @pytest.mark.parametrize("name", ["llama", "gpt2"])

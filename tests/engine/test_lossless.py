@@ -161,6 +161,22 @@ def test_a_near_tie_is_told_as_such():
     assert not lossless._parting(context, 0, 0, 1, torch.tensor([3.0, 3.1])).near_tie
 
 
+def test_a_mixture_has_no_badge_and_another_distribution():
+    """Judged by a mixture more is accepted, nothing is checked, and the difference is measured."""
+    params = {"max_new_tokens": 20, "num_assistant_tokens": 4, "assistant_confidence_threshold": 0.0}
+    lossy = params | {"assistant_ensemble_weight": 0.1}
+    draft = golden_model("llama_draft")
+    report = report_of("speculative", lossy, assistant=draft)
+    assert (report.checked, report.parting) == (0, None)
+    sampled = {"do_sample": True, "top_k": 0, "suppress_tokens": [0], "distribution_runs": 300}
+    p_values = [
+        report_of("speculative", p | sampled, assistant=draft).distributions[0].p_value
+        for p in (params, lossy)
+    ]
+    assert p_values[0] > 1e-3
+    assert p_values[1] < 1e-6
+
+
 def test_a_sampled_run_compares_distributions_on_request():
     params = {
         "max_new_tokens": 6,

@@ -36,8 +36,10 @@ def test_the_table_replays_to_the_output(sampled):
     assert all(row[5] == pytest.approx(min(1, row[3] / row[4]), abs=1e-4) for row in drafted)
 
 
-def test_a_token_is_kept_exactly_when_u_is_at_most_the_ratio():
+@pytest.mark.parametrize("weight", [None, 0.5])
+def test_a_token_is_kept_exactly_when_u_is_at_most_the_ratio(weight):
     params = {
+        "assistant_ensemble_weight": weight,
         "max_new_tokens": 40,
         "do_sample": True,
         "top_k": 0,
