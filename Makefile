@@ -12,7 +12,9 @@ run: $(VENV)/.run
 
 test: $(VENV)/.dev
 	$(PY) -m tests.browser_setup
-	OMP_NUM_THREADS=2 $(PY) -m pytest -q
+	@# One process for each core; then the browser, alone, as its tests watch clocks.
+	OMP_NUM_THREADS=1 $(PY) -m pytest -q -n auto --maxprocesses 4 --dist loadfile --ignore tests/browser
+	$(PY) -m pytest -q tests/browser
 
 bench: $(VENV)/.run
 	$(PY) -m benchmarks.recording

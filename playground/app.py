@@ -6,8 +6,10 @@ import json
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import gradio as gr
 import plotly
@@ -40,15 +42,15 @@ FAMILIES = {
 }
 """Strategies are grouped: a dozen tabs in one row would hide half of them in a menu."""
 # A tab that was never open is drawn when it is selected; its button comes a moment later.
-_PRESS_RUN = """(name) => {
+_PRESS_RUN = """() => {{
   let tries = 0;
-  const press = () => {
-    const run = document.getElementById(name + '-run');
+  const press = () => {{
+    const run = document.getElementById('{name}-run');
     if (run && run.offsetParent) run.click();
     else if (++tries < 100) setTimeout(press, 50);
-  };
-  if (name) setTimeout(press, 50);
-}"""
+  }};
+  setTimeout(press, 50);
+}}"""
 ASSETS = Path(__file__).resolve().parents[1] / "assets" / "components"
 PLOTLY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 
@@ -95,7 +97,7 @@ def build_app() -> gr.Blocks:
             wire_panel(tab.panel, replies, tab)
         for name in STRATEGIES:
             add_endpoint(name, QUEUE)
-        _restore_from_link(demo, outer, inner, built)
+        _restore_from_link(outer, inner, built)
     return demo.queue(max_size=SETTINGS.max_waiting_runs, api_open=False)
 
 
@@ -103,50 +105,40 @@ def _resync(event: gr.EventData) -> str:
     return whole_state(str(event._data.get("run", ""))[:64])
 
 
-def _restore_from_link(
-    demo: gr.Blocks, outer: Any, inner: dict[str, Any], built: list[Tab]
-) -> None:
-    """A copied link fills the controls of its strategy and runs it again."""
-    started = gr.Textbox(visible=False)
+def _restore_from_link(outer: Any, inner: dict[str, Any], built: list[Tab]) -> None:
+    """A copied link fills the controls of its strategy and runs it again.
 
-    def restore(request: gr.Request) -> list[Any]:
-        skip = [[gr.skip()] * len(tab.inputs) for tab in built]
-        pages = [gr.skip()] * (1 + len(inner))
-        try:
-            wanted = request_of(dict(request.query_params))
-        except EngineError as error:
-            gr.Warning(str(error))
-            wanted = None
-        if wanted is None:
-            return [*pages, "", *(value for values in skip for value in values)]
-        for i, tab in enumerate(built):
-            if tab.strategy.name == wanted.strategy:
-                skip[i] = tab.updates(wanted)
-        family = STRATEGIES[wanted.strategy].family
-        pages[0] = gr.Tabs(selected=family)
-        pages[1 + list(inner).index(family)] = gr.Tabs(selected=wanted.strategy)
-        return [*pages, wanted.strategy, *(v for vs in skip for v in vs)]
+    Only the strategy that the address names asks: one event for all of them would have every
+    control of the page as its output, and every visit would wait while Gradio walks them.
+    """
+    for tab in built:
+        name = tab.strategy.name
+        asking = gr.HTML(
+            "",
+            visible="hidden",
+            html_template="<span></span>",
+            js_on_load="const { search } = location;"
+            f"if (new URLSearchParams(search).get('strategy') === '{name}') trigger('input', {{ search }});",
+        )
+        asking.input(
+            guarded(_restorer(tab)),
+            None,
+            [outer, inner[tab.strategy.family], *tab.inputs],
+            concurrency_limit=None,
+            api_visibility="private",
+            show_progress="hidden",
+        ).success(None, None, None, api_visibility="private", js=_PRESS_RUN.format(name=name))
 
-    outputs = [
-        outer,
-        *inner.values(),
-        started,
-        *(control for tab in built for control in tab.inputs),
-    ]
-    demo.load(
-        guarded(restore),
-        None,
-        outputs,
-        concurrency_limit=None,
-        api_visibility="private",
-        show_progress="hidden",
-    ).then(
-        None,
-        started,
-        None,
-        api_visibility="private",
-        js=_PRESS_RUN,
-    )
+
+def _restorer(tab: Tab) -> Callable[..., list[Any]]:
+    def restore(event: gr.EventData) -> list[Any]:
+        wanted = request_of(dict(parse_qsl(str(event._data.get("search", ""))[1:])))
+        if wanted is None or wanted.strategy != tab.strategy.name:
+            raise EngineError("The link names no strategy of this tab.")
+        selected = [gr.Tabs(selected=tab.strategy.family), gr.Tabs(selected=tab.strategy.name)]
+        return [*selected, *tab.updates(wanted)]
+
+    return restore
 
 
 def page_head() -> str:

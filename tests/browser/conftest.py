@@ -28,10 +28,10 @@ def free_port() -> int:
 
 
 def pytest_collection_modifyitems(items):
-    """Try a browser test again: on a busy machine Chromium itself is now and then too slow."""
+    """Try a browser test once more: on a busy machine Chromium itself is now and then too slow."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.flaky(reruns=2))
+            item.add_marker(pytest.mark.flaky(reruns=1))
 
 
 @pytest.fixture(scope="session")

@@ -221,6 +221,6 @@ def test_phone_width_has_no_sideways_scroll(open_page, strategy, theme):
 
 def test_bad_layers_show_one_sentence(open_page):
     page = open_page(link("dola", dola_layers=[99]))
-    expect(page.locator("#dola-stage .dp-status")).to_contain_text(
+    expect(page.locator("#dola-stage .dp-v-status .dp-status")).to_contain_text(
         "dola_layers = [99] is not allowed", timeout=60_000
     )

@@ -31,7 +31,7 @@ def run(page, strategy):
 
 
 def status(page, strategy):
-    return page.locator(f"#{strategy}-stage .dp-status")
+    return page.locator(f"#{strategy}-stage .dp-v-status .dp-status")
 
 
 def finish(page, strategy):
@@ -82,7 +82,8 @@ def test_first_token_within_a_second(open_page):
     page = open_page()
     run(page, "greedy")
     finish(page, "greedy")
-    page.locator("#greedy-seed input").fill("5")
+    page.locator("#greedy-max_new_tokens input[type=number]").fill("8")
+    page.locator("#greedy-max_new_tokens input[type=number]").press("Tab")
     took = []
     for _ in range(5):
         before = page.evaluate("DP.runId('greedy')")
@@ -163,10 +164,13 @@ def test_a_closed_tab_frees_the_model(open_page, browser, server):
     other.goto(server)
     other.wait_for_selector("#greedy-run")
     slow_down(other)
-    other.locator("#greedy-run").click()
-    other.wait_for_selector(TOKENS.format("greedy"))
-    other.close()
+    run(other, "greedy")
+    other.wait_for_function(
+        "(() => { const run = DP.runs.get(DP.runId('greedy'));"
+        " return run.status === 'running' && run.steps.length > 0; })()"
+    )
     page = open_page()
+    other.close()
     run(page, "greedy")
     finish(page, "greedy")
     waited = page.evaluate("DP.runs.get(DP.runId('greedy')).timing.queue_s")

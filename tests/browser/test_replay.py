@@ -55,7 +55,7 @@ def test_the_first_page_shows_a_recorded_run_before_any_model_is_loaded(open_pag
     page = open_page("/")
     trace = gallery.open_entry(first_of("greedy").file)
     stage = page.locator("#greedy-stage")
-    expect(stage.locator(".dp-status")).to_contain_text("A recorded run")
+    expect(stage.locator(".dp-v-status .dp-status")).to_contain_text("A recorded run")
     expect(stage.locator(".dp-tok[data-step]")).to_have_count(len(trace.outputs[0].token_ids))
 
 
