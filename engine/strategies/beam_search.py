@@ -85,7 +85,7 @@ STRATEGY = Strategy(
         ),
         Preset(
             "Longer wins",
-            "The old king was sad because",
+            "They all went home and",
             {
                 "max_new_tokens": 48,
                 "num_beams": 4,
