@@ -68,6 +68,8 @@ def make(folder: Path) -> list[Entry]:
     for strategy in STRATEGIES.values():
         for number, preset in enumerate(strategy.presets[:PRESETS]):
             file = f"{strategy.name}-{number + 1}.json.gz"
+            if not number:
+                record(strategy.name, preset)  # the second time nothing is loaded any more
             trace_json.save(record(strategy.name, preset), folder / file)
             made.append(
                 Entry(file, strategy.name, f"{strategy.title}: {preset.name}", preset.shows)
