@@ -6,10 +6,12 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
 
+from engine.aside import aside
 from engine.errors import DecodeError, ParameterError
 from engine.generation import generate_inputs, generation_config, stop_criteria
 from engine.loops.forward import Forward
@@ -70,7 +72,7 @@ def draw_many(
         seeds = range(request.seed + first, request.seed + min(first + BATCH, count))
         try:
             with pinned(loaded), running(cancelled, loaded):
-                draws = _batch(checked, loaded, ids, list(seeds), stop)
+                draws = aside(partial(_batch, checked, loaded, ids, list(seeds), stop))
         except Cancelled:
             return
         if cancelled.is_set():

@@ -13,12 +13,13 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
 
 from engine import model_files
+from engine.aside import aside
 from engine.catalogue import CATALOGUE as CATALOGUE
 from engine.errors import ModelError
 from engine.settings import SETTINGS
@@ -156,7 +157,7 @@ def load(
     key = (name, device, dtype, quantization)
     with _LOAD_LOCK:
         if key not in _CACHE:
-            _CACHE[key] = _Entry(_load(name, device, dtype, quantization))
+            _CACHE[key] = _Entry(aside(partial(_load, name, device, dtype, quantization)))
         _CACHE.move_to_end(key)
         _evict(keep=key)
         return _CACHE[key].loaded

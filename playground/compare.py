@@ -6,10 +6,12 @@ import json
 import threading
 import uuid
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import gradio as gr
 
+from engine.aside import aside
 from engine.decoding import DecodeRun
 from engine.divergence import difference, first_parting, same_ids, tokens_of
 from engine.errors import EngineError, ParameterError
@@ -234,7 +236,7 @@ def judged(comparison: Comparison, base: LoadedModel) -> dict[str, Any]:
 def _column(label: str, trace: Trace, base: LoadedModel) -> tuple[Column, list[str]]:
     title = STRATEGIES[trace.strategy].title
     try:
-        scores = score_trace(trace, base, load(trace.model.id))
+        scores = aside(partial(score_trace, trace, base, load(trace.model.id)))
     except EngineError as error:
         return Column(label, title, trace), [f"{label} was not judged: {error}"]
     note = (
