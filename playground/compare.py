@@ -164,8 +164,7 @@ def requests_of(asked: Any) -> list[DecodeRequest]:
     if not isinstance(columns, list) or not 2 <= len(columns) <= len(LABELS):
         count = len(columns) if isinstance(columns, list) else columns
         raise ParameterError("columns", count, f"compare 2 to {len(LABELS)} columns")
-    seed = asked.get("seed")
-    seed = int(seed) if isinstance(seed, float) and seed.is_integer() else seed
+    seed = controls.whole(asked.get("seed"))
     return [_request(column, asked.get("prompt"), seed) for column in columns]
 
 

@@ -68,11 +68,16 @@ def read(name: str, param: Param, value: Any) -> Any:
         return None
     if isinstance(param, Choice):
         return next((c for c in param.choices if _spelled(c) == value), value)
-    if isinstance(param, Integer) and isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(param, (Flag, Number, Integer, Text)) or not isinstance(value, str):
+    if isinstance(param, Integer):
+        return whole(value)
+    if isinstance(param, (Flag, Number, Text)) or not isinstance(value, str):
         return value
     return _list(name, param, value)
+
+
+def whole(value: Any) -> Any:
+    """Return a whole number that the page sent as 3.0 as 3, anything else as it is."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def show(param: Param, value: Any) -> Any:

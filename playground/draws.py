@@ -14,7 +14,7 @@ from engine.catalogue import CATALOGUE
 from engine.many_draws import MAX_DRAWS, MAX_TOKENS, draw_many
 from engine.prefix_tree import Draw
 from engine.request import DecodeRequest
-from playground import raw
+from playground import controls, raw
 from playground.guard import guarded, sentence
 from playground.zerogpu import on_gpu
 from visualizers.prefix_tree import view
@@ -100,10 +100,6 @@ def cancel(run_id: Any) -> None:
         event.set()
 
 
-def _number(value: Any) -> Any:
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
 def draw(
     prompt: Any, model: Any, count: Any, tokens: Any, temperature: Any, k: Any, p: Any, seed: Any
 ) -> Iterator[str]:
@@ -113,18 +109,18 @@ def draw(
     while len(_RUNNING) > _KEPT:
         _RUNNING.pop(next(iter(_RUNNING)))
     params = {
-        "max_new_tokens": _number(tokens),
+        "max_new_tokens": controls.whole(tokens),
         "temperature": temperature,
-        "top_k": _number(k),
+        "top_k": controls.whole(k),
         "top_p": p,
     }
-    count = _number(count)
+    count = controls.whole(count)
     draws: list[Draw] = []
     pieces: dict[int, str] = {}
     state: dict[str, Any] = {"id": run_id, "wanted": count, "prompt": prompt}
     try:
         yield _message("running", state, view(draws, pieces))
-        request = DecodeRequest("sampling", model, prompt, params=params, seed=_number(seed))
+        request = DecodeRequest("sampling", model, prompt, params=params, seed=controls.whole(seed))
         for batch in draw_many(request, count, cancelled):
             draws += batch.draws
             pieces |= batch.pieces

@@ -19,6 +19,7 @@ from engine.fork import Place, branch
 from engine.models import LoadedModel, load
 from engine.request import DecodeRequest, check
 from engine.strategies import STRATEGIES
+from playground import controls
 from playground.compare import form_params
 from playground.guard import sentence
 from playground.stream import stream
@@ -131,10 +132,9 @@ def request_of(asked: Mapping[str, Any]) -> DecodeRequest:
     if text is None and asked.get("token_id") is None:
         raise ParameterError("token_id", None, "choose a token or type a text")
     params = form_params(strategy, asked.get("params") or {})
-    seed = asked.get("seed")
     common = {
         "params": params,
-        "seed": int(seed) if isinstance(seed, float) and seed.is_integer() else seed,
+        "seed": controls.whole(asked.get("seed")),
         "assistant": (asked.get("assistant") or None) if strategy.assistant != "none" else None,
     }
     # Ids alone can be judged before a model is loaded.

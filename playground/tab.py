@@ -54,7 +54,7 @@ class Tab:
                 continue
             if given != defaults[name] or type(given) is not type(defaults[name]):
                 params[name] = given
-        whole = int(seed) if isinstance(seed, float) and seed.is_integer() else seed
+        whole = controls.whole(seed)
         return DecodeRequest(
             self.strategy.name,
             model,

@@ -18,7 +18,7 @@ from engine.models import load
 from engine.request import DecodeRequest
 from engine.strategies.watermark import MAX_KEY, STORY
 from engine.trace import Trace
-from playground import raw
+from playground import controls, raw
 from playground.guard import guarded, sentence
 from playground.watermark_view import detection_html, pair_html
 from playground.zerogpu import on_gpu
@@ -179,10 +179,10 @@ def write_both(
         gr.Error: one sentence.
     """
     mark = _whole(dict(zip(names, values, strict=True)))
-    length = {"max_new_tokens": _number(tokens)}
+    length = {"max_new_tokens": controls.whole(tokens)}
     traces: list[Trace] = []
     for strategy, params in (("watermark", {**mark, **length}), ("sampling", length)):
-        request = DecodeRequest(strategy, model, prompt, params=params, seed=_number(seed))
+        request = DecodeRequest(strategy, model, prompt, params=params, seed=controls.whole(seed))
         for trace, text in _written(request):
             if trace is None:
                 yield _writing(prompt, traces, text), gr.skip(), gr.skip(), gr.skip()
@@ -223,14 +223,10 @@ def _writing(prompt: str, traces: list[Trace], text: str) -> str:
     )
 
 
-def _number(value: Any) -> Any:
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
 def _whole(values: dict[str, Any]) -> dict[str, Any]:
     """Return the values with counts as whole numbers: sliders send 3.0 for 3."""
     counts = ("context_width", "hashing_key", "ngram_len")
-    return {name: _number(value) if name in counts else value for name, value in values.items()}
+    return {name: controls.whole(value) if name in counts else value for name, value in values.items()}
 
 
 def judge_text(
