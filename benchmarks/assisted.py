@@ -32,8 +32,9 @@ TARGET_RATIO = 1.0
 Settings = dict[str, Any]
 
 
-def ours(strategy: str, target: LoadedModel, draft: LoadedModel | None, prompt: str,
-         params: Settings) -> tuple[float, Trace]:
+def ours(
+    strategy: str, target: LoadedModel, draft: LoadedModel | None, prompt: str, params: Settings
+) -> tuple[float, Trace]:
     """Return seconds of the whole of decode(), worker thread and lossless check included."""
     request = DecodeRequest(strategy, target, prompt=prompt, params=params, assistant=draft)
     started = time.perf_counter()
@@ -43,8 +44,9 @@ def ours(strategy: str, target: LoadedModel, draft: LoadedModel | None, prompt: 
     return seconds, last.trace
 
 
-def theirs(target: LoadedModel, draft: LoadedModel | None, prompt: str, tokens: int,
-           settings: Settings) -> tuple[float, list[int]]:
+def theirs(
+    target: LoadedModel, draft: LoadedModel | None, prompt: str, tokens: int, settings: Settings
+) -> tuple[float, list[int]]:
     """Return seconds of transformers' generate() and its new tokens."""
     ids = target.tokenizer(prompt, return_tensors="pt")
     owner = (draft or target).model.generation_config
@@ -57,8 +59,12 @@ def theirs(target: LoadedModel, draft: LoadedModel | None, prompt: str, tokens: 
             if name != "assistant_early_exit":
                 setattr(owner, name, value)
         generate = partial(
-            target.model.generate, ids["input_ids"], attention_mask=ids["attention_mask"],
-            do_sample=False, max_new_tokens=tokens, **extra,
+            target.model.generate,
+            ids["input_ids"],
+            attention_mask=ids["attention_mask"],
+            do_sample=False,
+            max_new_tokens=tokens,
+            **extra,
         )
         started = time.perf_counter()
         out = aside(generate)  # as ours: a thread that has computed and stays slows all others down
@@ -70,7 +76,11 @@ def theirs(target: LoadedModel, draft: LoadedModel | None, prompt: str, tokens: 
 
 
 def compare(
-    name: str, strategy: str, target: LoadedModel, draft: LoadedModel | None, settings: Settings,
+    name: str,
+    strategy: str,
+    target: LoadedModel,
+    draft: LoadedModel | None,
+    settings: Settings,
     arguments: argparse.Namespace,
 ) -> dict[str, Any]:
     """Interleave ours, transformers' and plain decoding over all prompts.
@@ -94,9 +104,13 @@ def compare(
                 gains.append(alone.steps[-1].elapsed_s / loop_s)
                 per_pass.append(len(made) / len(trace.steps))
     return {
-        "case": name, "n": len(ratios), "tokens_per_target_pass": _median(per_pass),
-        "ratio_median": _median(ratios), "ratio_min": round(min(ratios), 3),
-        "ratio_max": round(max(ratios), 3), "whole_ratio_median": _median(whole),
+        "case": name,
+        "n": len(ratios),
+        "tokens_per_target_pass": _median(per_pass),
+        "ratio_median": _median(ratios),
+        "ratio_min": round(min(ratios), 3),
+        "ratio_max": round(max(ratios), 3),
+        "whole_ratio_median": _median(whole),
         "speed_up_over_plain": _median(gains),
     }
 
@@ -119,7 +133,9 @@ def main() -> None:
     except ModelError as error:
         print(f"embedded draft left out: {error}")
     else:
-        cases.append(lambda: compare("speculative", "speculative", target, draft, lengths, arguments))
+        cases.append(
+            lambda: compare("speculative", "speculative", target, draft, lengths, arguments)
+        )
     for layer in (4, 8, 12):
         own = lengths | {"assistant_early_exit": layer}
         cases.append(

@@ -2,7 +2,8 @@
 
 Twenty prompts are continued by the embedded target with the mark and, from the same seed, without
 it. Unmarked texts are judged under many keys: to a text without a mark every key is a wrong one, so
-twenty texts make enough trials to see a rate of one in a hundred. The processor is timed against
+twenty texts make enough trials to see a rate of one in a hundred. A text whose z only repeats lift
+above the threshold is called doubtful, neither found nor accused. The processor is timed against
 transformers' own on the same scores, in turns, so that a noisy machine disturbs both alike.
 """
 
@@ -14,6 +15,7 @@ import math
 import random
 import statistics
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -26,6 +28,7 @@ from engine.events import Finished
 from engine.strategies.watermark import MAX_KEY
 from engine.watermark.processors import make_processor
 from engine.watermark.schemes import GreenList
+from engine.watermark.statistics import Verdict
 
 OPENINGS = (
     "Once upon a time, there was a little girl named Lily. She",
@@ -50,7 +53,7 @@ OPENINGS = (
     "A little frog lived by the pond. He",
 )
 THRESHOLD = 3.0
-TARGETS = {"found": 0.95, "accused": 0.01, "selfhash_ratio": 1.0}
+TARGETS = {"z_above": 0.95, "accused": 0.01, "selfhash_ratio": 1.0}
 LENGTHS = (25, 50, 75, 100)
 
 
@@ -63,54 +66,62 @@ def write(strategy: str, prompt: str, seed: int, tokens: int, **params: Any) -> 
     return last.trace
 
 
-def detection(label: str, mark: dict[str, Any], keys: int, tokens: int) -> dict[str, Any]:
-    """Count what is found with the mark and what is accused without it."""
-    pairs = [
-        (write("watermark", p, i, tokens, **mark), write("sampling", p, i, tokens))
-        for i, p in enumerate(OPENINGS)
+def detection(
+    label: str, mark: dict[str, Any], plain: list[Trace], keys: int, tokens: int
+) -> dict[str, Any]:
+    """Count what is found with the mark and what is accused without it.
+
+    Args:
+        label: what the case is called.
+        mark: parameters of the watermark.
+        plain: the openings continued without a mark, seeded with their numbers.
+        keys: keys each plain text is tried with.
+        tokens: length of the texts.
+    """
+    marked = [write("watermark", p, i, tokens, **mark) for i, p in enumerate(OPENINGS)]
+    found = [detect_trace(trace) for trace in marked]
+    own = [detect_trace(trace, mark).verdict for trace in plain]
+    tried = _under_keys(plain, mark, keys)
+    prices = [
+        with_mark.metrics["perplexity"] / without.metrics["perplexity"]
+        for with_mark, without in zip(marked, plain, strict=True)
     ]
-    curves = [detect_trace(marked).curve for marked, _ in pairs]
-    final = [_last(curve, tokens) for curve in curves]
-    own = [detect_trace(plain, mark).verdict.z_score for _, plain in pairs]
-    prices = [m.metrics["perplexity"] / p.metrics["perplexity"] for m, p in pairs]
-    answer = {
+    return {
         "case": label,
-        "texts": len(pairs),
-        "found": _above(final),
-        "z_median": round(statistics.median(final), 2),
-        "found_at": {n: _above([_last(c, n) for c in curves]) for n in LENGTHS if n <= tokens},
-        "accused_own_key": _above(own),
+        "texts": len(marked),
+        "z_median": round(statistics.median(f.verdict.z_score for f in found), 2),
+        "z_above": _share(f.verdict.prediction for f in found),
+        "z_above_at": {
+            n: _share(_last(f.curve, n) > THRESHOLD for f in found) for n in LENGTHS if n <= tokens
+        },
+        "found": _share(_marked(f.verdict) for f in found),
+        "unmarked_z_above_own_key": _share(v.prediction for v in own),
+        "accused_own_key": _share(_marked(v) for v in own),
+        "trials": len(tried),
+        "unmarked_z_above": _share(v.prediction for v in tried),
+        "accused": _share(_marked(v) for v in tried),
         "perplexity_ratio_median": round(statistics.median(prices), 3),
     }
-    for once in (False, True):
-        scores = [
-            z for _, plain in pairs for z in _under_keys(plain, mark | _once(mark, once), keys)
-        ]
-        answer["accused_once" if once else "accused"] = _above(scores)
-        answer["trials"] = len(scores)
-    return answer
 
 
-def _once(mark: dict[str, Any], once: bool) -> dict[str, Any]:
-    return {} if mark.get("scheme") == "synthid" else {"ignore_repeated_ngrams": once}
+def _marked(verdict: Verdict) -> bool:
+    return verdict.prediction and not verdict.doubtful
 
 
-def _under_keys(plain: Trace, mark: dict[str, Any], keys: int) -> list[float]:
-    """Return z of an unmarked text under keys drawn at random, the same for every text.
+def _under_keys(plain: list[Trace], mark: dict[str, Any], keys: int) -> list[Verdict]:
+    """Return the verdicts on unmarked texts under random keys, the same for every text.
 
     Keys in steps would not do: lefthash seeds with key times token, so they share lists.
     """
-    config, scores, source = watermark_config(mark), [], random.Random(0)
+    config, verdicts, source = watermark_config(mark), [], random.Random(0)
     for _ in range(keys):
         several = tuple(source.randrange(MAX_KEY) for _ in config.keys)
         other = replace(config, hashing_key=source.randrange(1, MAX_KEY), keys=several)
-        ids = plain.outputs[0].token_ids
-        scores.append(
-            detect_ids(
-                ids, other, plain.model.vocab_size, eos_token_ids=plain.eos_token_ids
-            ).verdict.z_score
-        )
-    return scores
+        for trace in plain:
+            ids, end = trace.outputs[0].token_ids, trace.eos_token_ids
+            found = detect_ids(ids, other, trace.model.vocab_size, eos_token_ids=end)
+            verdicts.append(found.verdict)
+    return verdicts
 
 
 def _last(curve: tuple[float | None, ...], tokens: int) -> float:
@@ -119,8 +130,9 @@ def _last(curve: tuple[float | None, ...], tokens: int) -> float:
     return 0.0 if value is None else value
 
 
-def _above(scores: list[float]) -> float:
-    return round(sum(z > THRESHOLD for z in scores) / len(scores), 4)
+def _share(outcomes: Iterable[bool]) -> float:
+    several = list(outcomes)
+    return round(sum(several) / len(several), 4)
 
 
 def cost(vocab_size: int, seeding_scheme: str, rounds: int) -> dict[str, Any]:
@@ -165,15 +177,21 @@ def main() -> None:
         "selfhash, bias 2.5": {"bias": 2.5, "seeding_scheme": "selfhash", "context_width": 4},
         "synthid": {"scheme": "synthid"},
     }
-    found = [detection(label, m, arguments.keys, arguments.tokens) for label, m in marks.items()]
-    print(f"{len(OPENINGS)} prompts, {arguments.tokens} tokens, z above {THRESHOLD:g}")
-    for r in found:
-        along = ", ".join(f"{100 * share:.0f} % at {n}" for n, share in r["found_at"].items())
+    print(f"{len(OPENINGS)} prompts, {arguments.tokens} tokens, threshold z = {THRESHOLD:g}")
+    plain = [write("sampling", p, i, arguments.tokens) for i, p in enumerate(OPENINGS)]
+    found = []
+    for label, mark in marks.items():
+        r = detection(label, mark, plain, arguments.keys, arguments.tokens)
+        found.append(r)
+        along = ", ".join(f"{100 * share:.0f} % at {n}" for n, share in r["z_above_at"].items())
         print(
-            f"  {r['case']:19} found {100 * r['found']:.0f} % (median z {r['z_median']}; {along}); "
-            f"unmarked accused {100 * r['accused']:.2f} %, n-grams once "
-            f"{100 * r['accused_once']:.2f} % of {r['trials']}; "
-            f"perplexity × {r['perplexity_ratio_median']}"
+            f"  {r['case']:19} z above it {100 * r['z_above']:.0f} % (median {r['z_median']}; "
+            f"{along}), found without doubt {100 * r['found']:.0f} %; "
+            f"perplexity × {r['perplexity_ratio_median']}\n"
+            f"    unmarked: z above it {100 * r['unmarked_z_above_own_key']:.0f} % under this key and "
+            f"{100 * r['unmarked_z_above']:.2f} % of {r['trials']} under random ones, accused "
+            f"{100 * r['accused_own_key']:.0f} % and {100 * r['accused']:.2f} %",
+            flush=True,
         )
     costs = [
         cost(vocab_size, scheme, arguments.rounds)

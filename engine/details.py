@@ -276,6 +276,8 @@ class WatermarkDetail:
     """Whether a detector that sees the new tokens alone counts this one."""
     reason: str = ""
     """Why the token does not count, empty when it does."""
+    fresh: bool = True
+    """It counts, and no counted token before it has its colour or g-values from the same draw."""
     g_values: tuple[int, ...] = ()
     green_candidates: tuple[int, ...] = ()
     """Recorded candidates that were green."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from engine.aside import aside
 from engine.config import as_dict
 from engine.errors import EngineError, ParameterError
 from engine.params import build, params_of
@@ -20,6 +21,7 @@ from engine.watermark.processors import make_processor
 from engine.watermark.schemes import GreenList, Scheme, scheme_of
 from engine.watermark.scoring import (
     START,
+    Chances,
     Tally,
     TokenMark,
     chances_of,
@@ -78,6 +80,7 @@ class Detection:
             "num_tokens": len(self.ids),
             **verdict,
             **own,
+            "doubtful": self.verdict.doubtful,
             "tokens": tokens,
         }
 
@@ -118,15 +121,19 @@ def detect_ids(
         raise ParameterError(
             "ids", outside, f"token ids of this model go from 0 to {vocab_size - 1}"
         )
-    processor = _processor(scheme, vocab_size, device)
-    tally = Tally(scheme, config.ignore_repeated_ngrams, bos_token_id, eos_token_ids)
-    marks = marks_of(processor, list(ids), tally)
-    if len(tally.ids) < scheme.shortest:
+
+    def count() -> tuple[int, tuple[TokenMark, ...], Chances]:
+        processor = _processor(scheme, vocab_size, device)
+        tally = Tally(processor, config.ignore_repeated_ngrams, bos_token_id, eos_token_ids)
+        marks = marks_of(list(ids), tally)
+        return len(tally.ids), marks, chances_of(processor)
+
+    length, marks, chances = aside(count)
+    if length < scheme.shortest:
         raise DetectError(
-            f"The text has {len(tally.ids)} tokens; {scheme.name} with this context needs at least "
+            f"The text has {length} tokens; {scheme.name} with this context needs at least "
             f"{scheme.shortest} to judge."
         )
-    chances = chances_of(processor)
     verdict = judge(marks, chances, config.z_threshold)
     assert verdict is not None, "a text of the shortest length has a token that counts"
     curve = tuple(curve_of(marks, chances))

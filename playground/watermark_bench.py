@@ -226,7 +226,9 @@ def _writing(prompt: str, traces: list[Trace], text: str) -> str:
 def _whole(values: dict[str, Any]) -> dict[str, Any]:
     """Return the values with counts as whole numbers: sliders send 3.0 for 3."""
     counts = ("context_width", "hashing_key", "ngram_len")
-    return {name: controls.whole(value) if name in counts else value for name, value in values.items()}
+    return {
+        name: controls.whole(value) if name in counts else value for name, value in values.items()
+    }
 
 
 def judge_text(

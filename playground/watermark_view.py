@@ -9,6 +9,7 @@ from engine.detect import Detection, detect_trace
 from engine.errors import EngineError
 from engine.trace import Trace
 from engine.watermark.schemes import GreenList
+from engine.watermark.statistics import Verdict
 
 Curve = tuple[str, str, tuple[float | None, ...]]
 """What a line is called, the class of its stroke, and z after every token."""
@@ -78,7 +79,8 @@ def detection_html(found: Detection, pieces: dict[int, str], wrong: Detection) -
         f"<div class='dp-card'>{tokens_html(found, pieces)}{verdict_html(found)}"
         f"<p class='dp-costs'>{''.join(facts)}</p><p class='dp-note'>Control with a wrong key: "
         f"z = {signed(control.z_score)}, p = {small(control.p_value)}. "
-        f"Random numbers drawn on {escape(found.device)}. The text is cut into tokens anew, and "
+        "A token that comes back after the same context has the same colour again, so p counts "
+        f"it once. Random numbers drawn on {escape(found.device)}. The text is cut into tokens anew, and "
         "these need not be the very tokens that were written.</p>"
         f"{plot_html(curves, found.verdict.z_threshold)}</div>"
     )
@@ -87,19 +89,22 @@ def detection_html(found: Detection, pieces: dict[int, str], wrong: Detection) -
 def verdict_html(found: Detection) -> str:
     """Return the verdict as one sentence; ``data-z`` holds z unrounded."""
     v = found.verdict
-    says, relation, kind = (
-        ("✓ Marked", "above", "yes")
-        if v.prediction
-        else ("✗ Not shown to be marked", "not above", "no")
-    )
-    return (
-        f"<p class='wm-verdict {kind}' data-z='{v.z_score:.6f}'>{says}: z = {signed(v.z_score)} is "
-        f"{relation} the threshold of {v.z_threshold:g}.</p>"
-    )
+    z, limit = signed(v.z_score), f"the threshold of {v.z_threshold:g}"
+    if v.doubtful:
+        kind = "doubt"
+        says = (
+            f"? Doubtful: z = {z} is above {limit} only because repeats are counted; "
+            f"every draw counted once gives {signed(v.distinct_z_score)}."
+        )
+    elif v.prediction:
+        kind, says = "yes", f"✓ Marked: z = {z} is above {limit}."
+    else:
+        kind, says = "no", f"✗ Not shown to be marked: z = {z} is not above {limit}."
+    return f"<p class='wm-verdict {kind}' data-z='{v.z_score:.6f}'>{says}</p>"
 
 
 def counts(found: Detection) -> list[str]:
-    """Return T, the hits, their share, z and the exact p-value."""
+    """Return T, the hits, their share, z, the same without repeats, and the exact p-value."""
     v = found.verdict
     hits = "green" if isinstance(found.scheme, GreenList) else "ones"
     return [
@@ -107,8 +112,17 @@ def counts(found: Detection) -> list[str]:
         fact(hits, f"{v.hits} of {v.trials}"),
         fact("share", f"{100 * v.fraction:.1f} %, by chance {100 * v.expected_fraction:.1f} %"),
         fact("z", signed(v.z_score)),
+        *_without_repeats(v),
         fact("p, exact one-sided", small(v.p_value)),
     ]
+
+
+def _without_repeats(v: Verdict) -> list[str]:
+    """Return what is left when a draw counts once, nothing when no draw came twice."""
+    if v.distinct_trials == v.trials:
+        return []
+    said = f"{v.distinct_hits} of {v.distinct_trials}, z {signed(v.distinct_z_score)}"
+    return [fact("without repeats", said)]
 
 
 def tokens_html(found: Detection, pieces: dict[int, str]) -> str:
@@ -122,6 +136,7 @@ def tokens_html(found: Detection, pieces: dict[int, str]) -> str:
         elif mark.scored:
             kind, label = ("green", "G") if mark.is_green else ("red", "R")
         says = f"not counted: {mark.reason}" if mark.reason else f"{label} – counted"
+        says += "" if mark.fresh or mark.reason else ", a repeat: not in p"
         text = escape(pieces[token].replace("\n", "⏎"))
         spans.append(
             f"<span class='wm-tok {kind}'{share} title='{escape(says, quote=True)}'>"

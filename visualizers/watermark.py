@@ -19,6 +19,7 @@ COLUMNS = [
     "green fraction",
     "bias",
     "counted",
+    "fresh",
     "reason",
     "z",
 ]
@@ -32,7 +33,7 @@ def view(trace: Trace) -> dict[str, Any]:
         for step, z in zip(steps, curve(steps), strict=True):
             rows.append(_row(step, z, trace))
         found = judged(steps, trace.config.get("z_threshold", 3.0))
-        verdicts.append(dataclasses.asdict(found) if found else None)
+        verdicts.append(dataclasses.asdict(found) | {"doubtful": found.doubtful} if found else None)
     return {"columns": COLUMNS, "rows": rows, "summary": verdicts}
 
 
@@ -49,6 +50,7 @@ def _row(step: Step, z: float | None, trace: Trace) -> list[Any]:
         d.green_fraction,
         d.bias,
         d.scored,
+        d.fresh,
         d.reason,
         z,
     ]
@@ -73,7 +75,6 @@ def judged(steps: list[Step], threshold: float) -> Verdict | None:
     if not steps:
         return None
     first = steps[0].detail
-    counted = [s.detail for s in steps if s.detail.scored]
     depth = max(1, len(first.g_values))
-    total = sum(hits(d) for d in counted)
-    return verdict(len(counted), total, depth, first.expected, first.chance, threshold)
+    counts = ((s.detail.scored, s.detail.fresh, hits(s.detail)) for s in steps)
+    return verdict(counts, depth, first.expected, first.chance, threshold)

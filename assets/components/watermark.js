@@ -15,6 +15,7 @@
     return Math.min(1, Math.exp(top) * logs.reduce((sum, v) => sum + Math.exp(v - top), 0));
   }
   const power = (p) => p >= 0.0001 ? p.toFixed(4) : p > 0 ? p.toExponential(1).replace("e-", " · 10⁻").replace(/⁻(\d+)$/, (_, d) => "⁻" + [...d].map((c) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[c]).join("")) : "below 10⁻³⁰⁰";
+  const zOf = (hits, trials, expected) => (hits - expected * trials) / Math.sqrt(trials * expected * (1 - expected));
   const hitsOf = (d) => d.g_values.length ? d.g_values.reduce((a, b) => a + b, 0) : d.is_green ? 1 : 0;
 
   DP.register("watermark", { title: "The mark in the text", empty: "Every token as the detector sees it: green or red, or its keyed bits; the count, z and p; and z growing along the text.", wide: true, mount(root, ctx) {
@@ -25,10 +26,10 @@
     const legend = el("div", { class: "dp-legend" }), tableBody = el("div", {});
     const more = el("details", { class: "wm-more", ontoggle: () => { if (more.open && run) tableBody.replaceChildren(tableOf()); } }, el("summary", {}, "Table of every token"), tableBody);
     root.append(which, text, legend, facts, verdict, numbers, plot, more);
-    let run = null, chosen = 0, seen = 0, trials = 0, hits = 0, scored = 0, points = [], tokens = new Map();
+    let run = null, chosen = 0, seen = 0, trials = 0, hits = 0, scored = 0, once = { trials: 0, hits: 0 }, points = [], tokens = new Map();
 
     function reset() { chosen = 0; which.replaceChildren(); which.hidden = true; wipe(); }
-    function wipe() { seen = trials = hits = scored = 0; points = []; tokens = new Map(); for (const box of [text, numbers, plot, tableBody, legend]) box.replaceChildren(); verdict.textContent = facts.textContent = ""; }
+    function wipe() { seen = trials = hits = scored = 0; once = { trials: 0, hits: 0 }; points = []; tokens = new Map(); for (const box of [text, numbers, plot, tableBody, legend]) box.replaceChildren(); verdict.textContent = facts.textContent = ""; }
     function rebuild() { wipe(); update(run); if (run.selected !== null) mark(run.selected); }
     function update(now) {
       run = now;
@@ -42,8 +43,10 @@
     function take(step) {
       const d = step.detail;
       if (!d || d.kind !== "watermark" || step.sequence !== chosen) return;
-      if (d.scored) { trials += Math.max(1, d.g_values.length); hits += hitsOf(d); scored++; }
-      points.push([points.length + 1, trials ? (hits - d.expected * trials) / Math.sqrt(trials * d.expected * (1 - d.expected)) : null]);
+      const flips = Math.max(1, d.g_values.length);
+      if (d.scored) { trials += flips; hits += hitsOf(d); scored++; }
+      if (d.scored && d.fresh) { once.trials += flips; once.hits += hitsOf(d); }
+      points.push([points.length + 1, trials ? zOf(hits, trials, d.expected) : null]);
       const kind = !d.scored ? "skip" : d.g_values.length ? "bits" : d.is_green ? "green" : "red";
       const label = !d.scored ? "–" : d.g_values.length ? String(hitsOf(d)) : d.is_green ? "G" : "R";
       const node = el("span", { class: "wm-tok " + kind, role: "button", tabindex: 0, "aria-label": say(step), onclick: () => ctx.select(step.index), onfocus: () => { facts.textContent = say(step); }, onmouseenter: () => { facts.textContent = say(step); },
@@ -55,7 +58,7 @@
       const d = step.detail, name = "“" + piece(run, step.emit[0]) + "”: ";
       const what = d.g_values.length ? hitsOf(d) + " of " + d.g_values.length + " keyed bits are ones" : d.is_green === null ? "no list was chosen" : (d.is_green ? "green" : "red") + (d.green_fraction === null ? "" : ", as " + (100 * d.green_fraction).toFixed(1) + " % of the tokens " + (d.scheme === "selfhash" ? "tested" : "of the vocabulary") + " were") + (d.bias ? "; its logit was raised by " + d.bias : "; its logit was left alone");
       const because = d.context_ids.length ? "; chosen by " + d.context_ids.map((i) => "“" + piece(run, i) + "”").join(" ") : "";
-      return name + what + because + "; " + (d.scored ? "counted." : "not counted: " + d.reason + ".");
+      return name + what + because + "; " + (d.scored ? "counted" + (d.fresh ? "." : " in z; not in p, as the same draw gave it before.") : "not counted: " + d.reason + ".");
     }
     function explain(d) {
       legend.replaceChildren(...(d.scheme === "synthid" ? [el("span", {}, "number: keyed bits that are ones, of " + (run.config.keys || []).length)] : [el("span", {}, el("b", { class: "wm-tok green" }, "G"), " green"), el("span", {}, el("b", { class: "wm-tok red" }, "R"), " red")]), el("span", {}, el("b", { class: "wm-tok skip" }, "–"), " not counted"));
@@ -64,11 +67,11 @@
       const threshold = run.config.z_threshold ?? 3, last = points[points.length - 1], z = last && last[1];
       const fact = (name, value) => el("span", {}, name + " ", el("b", {}, value));
       if (z === null || z === undefined) { verdict.textContent = "Nothing counts yet."; numbers.replaceChildren(); return; }
-      const p = tail(hits, trials, d.chance), found = z > threshold;
-      verdict.className = "wm-verdict " + (found ? "yes" : "no");
-      verdict.textContent = (found ? "✓ Marked: z is above " : "✗ Not shown to be marked: z is not above ") + threshold + ".";
+      const p = tail(once.hits, once.trials, d.chance), distinct = zOf(once.hits, once.trials, d.expected), kind = z <= threshold ? "no" : distinct <= threshold ? "doubt" : "yes";
+      verdict.className = "wm-verdict " + kind;
+      verdict.textContent = { yes: "✓ Marked: z is above " + threshold + ".", no: "✗ Not shown to be marked: z is not above " + threshold + ".", doubt: "? Doubtful: z is above " + threshold + " only because repeats are counted; every draw counted once gives " + fixed(distinct) + "." }[kind];
       verdict.dataset.p = p;
-      numbers.replaceChildren(fact("T (tokens that count)", scored), fact(d.g_values.length ? "ones" : "green", hits + " of " + trials), fact("share", (100 * hits / trials).toFixed(1) + " %, by chance " + (100 * d.chance).toFixed(1) + " %"), fact("z", fixed(z)), fact("p, exact one-sided", power(p)));
+      numbers.replaceChildren(fact("T (tokens that count)", scored), fact(d.g_values.length ? "ones" : "green", hits + " of " + trials), fact("share", (100 * hits / trials).toFixed(1) + " %, by chance " + (100 * d.chance).toFixed(1) + " %"), fact("z", fixed(z)), ...(once.trials < trials ? [fact("without repeats", once.hits + " of " + once.trials + ", z " + fixed(distinct))] : []), fact("p, exact one-sided", power(p)));
     }
     function draw() {
       // As wide as the card, so that letters keep their size on a telephone.
@@ -91,7 +94,7 @@
     }
     function tableOf() {
       let at = 0;
-      const rows = run.steps.filter((s) => s.sequence === chosen && s.detail).map((s) => { const d = s.detail, z = points[at++][1]; return [s.index + 1, piece(run, s.emit[0]), d.g_values.length ? hitsOf(d) + " of " + d.g_values.length : d.is_green === null ? "" : d.is_green ? "green" : "red", d.green_fraction === null ? "" : (100 * d.green_fraction).toFixed(1) + " %", d.bias, d.scored ? "yes" : "no: " + d.reason, z === null ? "" : fixed(z)]; });
+      const rows = run.steps.filter((s) => s.sequence === chosen && s.detail).map((s) => { const d = s.detail, z = points[at++][1]; return [s.index + 1, piece(run, s.emit[0]), d.g_values.length ? hitsOf(d) + " of " + d.g_values.length : d.is_green === null ? "" : d.is_green ? "green" : "red", d.green_fraction === null ? "" : (100 * d.green_fraction).toFixed(1) + " %", d.bias, d.scored ? (d.fresh ? "yes" : "in z, not in p: repeat") : "no: " + d.reason, z === null ? "" : fixed(z)]; });
       return DP.table(["step", "token", "colour", "green share", "bias", "counted", "z"], rows);
     }
     function mark(index) { for (const node of text.querySelectorAll(".sel")) node.classList.remove("sel"); const node = tokens.get(index); if (node) { node.classList.add("sel"); facts.textContent = node.getAttribute("aria-label"); } }

@@ -39,7 +39,7 @@ def watermark_loop(
         generation_config: ``do_sample`` decides between argmax and the draw.
         recorder: makes the records.
         generator: the run's own random numbers.
-        tally: what decides which tokens count: arguments of ``Tally``.
+        tally: what decides which tokens count: arguments of ``Tally`` besides the processor.
         model_kwargs: as generate() prepared them.
 
     Yields:
@@ -50,7 +50,7 @@ def watermark_loop(
     """
     kinds = (GreenListProcessor, SynthIdProcessor)
     processor = next(p for p in logits_processor if isinstance(p, kinds))
-    rows = [_Row(processor, ids, Tally(**tally)) for ids in input_ids.tolist()]
+    rows = [_Row(processor, ids, Tally(processor, **tally)) for ids in input_ids.tolist()]
     steps = next_token_loop(
         model,
         input_ids,
@@ -82,7 +82,7 @@ class _Row:
     def detail(self, step: Step) -> WatermarkDetail:
         """Describe a step and take its token."""
         token = step.emit[0]
-        reason = self.tally.add(token)
+        reason, fresh = self.tally.add(token)
         draw = step.detail if isinstance(step.detail, DrawDetail) else None
         green = isinstance(self.processor, GreenListProcessor)
         own = self._green(step) if green else self._g_values(step)
@@ -93,6 +93,7 @@ class _Row:
             scheme=self.processor.scheme.name,
             scored=not reason,
             reason=reason,
+            fresh=fresh,
             draw=draw,
             **self.chances,
             **own,

@@ -224,7 +224,6 @@ def prepare(context: Context) -> dict[str, Any]:
     model = target.model.config
     bos = model.decoder_start_token_id if target.is_encoder_decoder else model.bos_token_id
     tally = {
-        "scheme": scheme,
         "ignore_repeated_ngrams": config.ignore_repeated_ngrams,
         "bos_token_id": bos,
         "eos_token_ids": tuple(config.eos_token_id or target.eos_token_ids),

@@ -9,7 +9,7 @@ ever change (checked once a vocabulary), transformers' own way is taken.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -93,16 +93,31 @@ class GreenListProcessor(WatermarkLogitsProcessor):
         tokens = [window[-1] for window in windows]
         return in_heads(seeds, tokens, self.vocab_size, self.greenlist_size)
 
+    def draws(self, windows: list[list[int]]) -> list[tuple[int, ...]]:
+        """Return for each n-gram what its last token's colour was drawn from: the seed and it.
+
+        Args:
+            windows: n-grams of ``scheme.window`` ids. Different ones can share a draw.
+        """
+        if not windows:
+            return []
+        seeds = self._seeds(np.array(windows, dtype=np.int64))
+        return [(seed, window[-1]) for seed, window in zip(seeds, windows, strict=True)]
+
     def _window_green(self, window: list[int]) -> bool:
         prefix = window if self.seeding_scheme == "selfhash" else window[:-1]
         ids = torch.tensor(prefix, device=self.fixed_table.device)
         return bool((self._get_greenlist_ids(ids) == window[-1]).any())
 
+    @cached_property
+    def _table(self) -> np.ndarray:
+        return self.fixed_table.cpu().numpy()
+
     def _seeds(self, windows: np.ndarray) -> list[int]:
         """Return every n-gram's seed; products wrap round at 64 bits as torch's do."""
         if self.seeding_scheme == "lefthash":
             return [self.hash_key * int(token) % _SEEDS for token in windows[:, -2]]
-        hashes = self.fixed_table.numpy()[windows % self.table_size] + 1
+        hashes = self._table[windows % self.table_size] + 1
         with np.errstate(over="ignore"):
             products = np.int64(self.hash_key) * hashes * hashes[:, -1:]
         return [int(value) % _SEEDS for value in products.min(-1)]
@@ -176,6 +191,10 @@ class SynthIdProcessor(SynthIDTextWatermarkLogitsProcessor):
             newest = self.state.context_history[:, :1]
             self.marked = (~(before == newest).any(1)).tolist()
         return result
+
+    def draws(self, windows: list[list[int]]) -> list[tuple[int, ...]]:
+        """Return for each n-gram what its bits were drawn from: the n-gram itself."""
+        return [tuple(window) for window in windows]
 
     def g_values_after(self, context: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
         """Return (rows, n, depth) g-values of tokens after a context.

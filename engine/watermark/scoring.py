@@ -33,6 +33,8 @@ class TokenMark:
     scored: bool
     reason: str
     """Why it does not count; empty when it does."""
+    fresh: bool
+    """It counts, and no counted token before it has its colour or bits from the same draw."""
 
     @property
     def hits(self) -> int:
@@ -44,7 +46,7 @@ class Tally:
     """Decides token by token whether it counts; knows only the text that is judged.
 
     Args:
-        scheme: the watermark looked for.
+        processor: of ``make_processor``, for the watermark looked for.
         ignore_repeated_ngrams: count every distinct n-gram once (green lists; SynthID always
             leaves repeated contexts out).
         bos_token_id: a leading one is set aside, as transformers' detector does.
@@ -53,22 +55,33 @@ class Tally:
 
     def __init__(
         self,
-        scheme: Any,
+        processor: Any,
         ignore_repeated_ngrams: bool = False,
         bos_token_id: int | None = None,
         eos_token_ids: tuple[int, ...] = (),
     ) -> None:
-        self.scheme, self.ignore = scheme, ignore_repeated_ngrams
+        self.processor, self.scheme = processor, processor.scheme
+        self.ignore = ignore_repeated_ngrams
         self.bos, self.eos = bos_token_id, frozenset(eos_token_ids)
         self.ids: list[int] = []
         self.seen: set[tuple[int, ...]] = set()
+        self.drawn: set[tuple[int, ...]] = set()
         self.recent: deque[tuple[int, ...]] = deque(
-            maxlen=getattr(scheme, "context_history_size", 0)
+            maxlen=getattr(self.scheme, "context_history_size", 0)
         )
         self.ended = self.started = False
 
-    def add(self, token_id: int) -> str:
-        """Take the next token and return why it does not count, empty when it does."""
+    def add(self, token_id: int) -> tuple[str, bool]:
+        """Take the next token; return why it does not count (or "") and whether it is fresh."""
+        reason = self._reason(token_id)
+        if reason:
+            return reason, False
+        [draw] = self.processor.draws([self.ids[-self.scheme.window :]])
+        fresh = draw not in self.drawn
+        self.drawn.add(draw)
+        return "", fresh
+
+    def _reason(self, token_id: int) -> str:
         first, self.started = not self.started, True
         green = isinstance(self.scheme, GreenList)
         self.ended = self.ended or token_id in self.eos
@@ -89,15 +102,16 @@ class Tally:
         return REPEATED_CONTEXT if known else ""
 
 
-def marks_of(processor: Any, ids: list[int], tally: Tally) -> tuple[TokenMark, ...]:
+def marks_of(ids: list[int], tally: Tally) -> tuple[TokenMark, ...]:
     """Return the mark of every token of a text.
 
     Args:
-        processor: of ``make_processor``, on the device that marked the text.
         ids: the text without its prompt.
-        tally: a fresh one of the same scheme.
+        tally: a new one, its processor on the device that marked the text.
     """
-    reasons = [tally.add(token_id) for token_id in ids]
+    processor = tally.processor
+    counted = [tally.add(token_id) for token_id in ids]
+    reasons = [reason for reason, _ in counted]
     size = tally.scheme.window
     # tally.ids leaves a start token and everything after the end out.
     kept = [i for i, reason in enumerate(reasons) if reason not in (START, END)]
@@ -112,8 +126,8 @@ def marks_of(processor: Any, ids: list[int], tally: Tally) -> tuple[TokenMark, .
         values = processor.sample_g_values(processor.compute_ngram_keys(grams))[0].tolist()
         g_values = {place: tuple(row) for place, row in zip(places, values, strict=True)}
     return tuple(
-        TokenMark(greens.get(i), g_values.get(i, ()), not reason, reason)
-        for i, reason in enumerate(reasons)
+        TokenMark(greens.get(i), g_values.get(i, ()), not reason, reason, fresh)
+        for i, (reason, fresh) in enumerate(counted)
     )
 
 
@@ -138,9 +152,8 @@ def chances_of(processor: Any) -> Chances:
 
 def judge(marks: tuple[TokenMark, ...], chances: Chances, threshold: float) -> Verdict | None:
     """Return the verdict on a text, None when no token counts."""
-    counted = [mark for mark in marks if mark.scored]
-    hits = sum(mark.hits for mark in counted)
-    return verdict(len(counted), hits, chances.depth, chances.expected, chances.chance, threshold)
+    counts = ((mark.scored, mark.fresh, mark.hits) for mark in marks)
+    return verdict(counts, chances.depth, chances.expected, chances.chance, threshold)
 
 
 def curve_of(marks: tuple[TokenMark, ...], chances: Chances) -> list[float | None]:

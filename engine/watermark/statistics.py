@@ -3,10 +3,13 @@
 Older versions of transformers took 1 - (1 + sign(z) (1 - exp(-2 z² / π))) / 2 for the normal
 tail. Pólya's formula has a square root round the inner bracket; without it p is up to 1.8 times
 too large below z = 3.3 and too small beyond. 5.23 uses erfc, as ``normal_tail`` does. Either is an
-approximation: counts are whole numbers, and the exact one-sided p-value is ``binomial_tail``. All
-take n-grams for independent; repeated ones are not, and counting each once
-(``ignore_repeated_ngrams``) mends that for lefthash. Selfhash over several tokens keeps some of it:
-n-grams that share their smallest hash and their last token share their colour.
+approximation: counts are whole numbers, and the exact one-sided p-value is ``binomial_tail``.
+
+All of them take the counted tokens for independent, but a token that comes back after the same seed
+comes back in the same colour and proves nothing new. ``ignore_repeated_ngrams`` mends that for
+lefthash; selfhash over several tokens gives different n-grams the same draw when they share their
+smallest hash. So p is taken over distinct draws, while z stays that of transformers' detector, and
+a z that only repeats lift above the threshold is called doubtful.
 """
 
 from __future__ import annotations
@@ -29,12 +32,22 @@ class Verdict:
     """Share of hits in text without this watermark."""
     fraction: float
     z_score: float
+    distinct_trials: int
+    """Coin flips that are no repeats of an earlier one."""
+    distinct_hits: int
+    distinct_z_score: float
+    """z over these alone."""
     p_value: float
-    """Exact: the chance that unmarked text has at least this many hits."""
+    """Exact: the chance of at least ``distinct_hits`` hits in ``distinct_trials`` flips."""
     p_value_normal: float
     z_threshold: float
     prediction: bool
     """z_score is above the threshold."""
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether z is above the threshold only because repeats are counted."""
+        return self.prediction and self.distinct_z_score <= self.z_threshold
 
 
 def z_score(hits: int, trials: int, expected: float) -> float | None:
@@ -72,31 +85,40 @@ def binomial_tail(hits: int, trials: int, probability: float) -> float:
 
 
 def verdict(
-    scored: int, hits: int, depth: int, expected: float, chance: float, threshold: float
+    counts: Iterable[tuple[bool, bool, int]],
+    depth: int,
+    expected: float,
+    chance: float,
+    threshold: float,
 ) -> Verdict | None:
-    """Return the verdict on a count, None when nothing was scored.
+    """Return the verdict on a text, None when nothing was scored.
 
     Args:
-        scored: tokens that count.
-        hits: green tokens, or g-values of 1.
+        counts: per token whether it is scored, whether its draw is fresh, and its hits.
         depth: coin flips a token: 1, or the number of SynthID's keys.
         expected: mean fraction for z; the ratio as configured, as transformers' detector has it.
         chance: exact probability of a hit in unmarked text (the list's real share).
         threshold: z above which a text is said to be marked.
     """
-    trials = scored * depth
+    tokens = [(fresh, new) for scored, fresh, new in counts if scored]
+    distinct = [new for fresh, new in tokens if fresh]
+    trials, hits = len(tokens) * depth, sum(new for _, new in tokens)
+    distinct_trials, distinct_hits = len(distinct) * depth, sum(distinct)
     z = z_score(hits, trials, expected)
-    if z is None:
+    distinct_z = z_score(distinct_hits, distinct_trials, expected)
+    if z is None or distinct_z is None:
         return None
-    p = binomial_tail(hits, trials, chance)
     return Verdict(
-        scored,
+        len(tokens),
         trials,
         hits,
         expected,
         hits / trials,
         z,
-        p,
+        distinct_trials,
+        distinct_hits,
+        distinct_z,
+        binomial_tail(distinct_hits, distinct_trials, chance),
         normal_tail(z),
         threshold,
         z > threshold,

@@ -61,7 +61,11 @@ def test_the_page_says_what_the_detector_says(open_page, label, params):
     p = float(visual.locator(".wm-verdict").get_attribute("data-p"))
     assert p == pytest.approx(found.verdict.p_value, rel=1e-3)
     expect(visual.locator(".wm-verdict")).to_contain_text(
-        "Marked" if found.verdict.prediction else "Not shown"
+        "Doubtful"
+        if found.verdict.doubtful
+        else "Marked"
+        if found.verdict.prediction
+        else "Not shown"
     )
     tokens.nth(3).click()
     expect(page.locator("#watermark-stage .dp-scrub output")).to_have_text(

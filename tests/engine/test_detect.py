@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import threading
 
 import pytest
 import torch
 
-from engine import DecodeRequest, decode, load, trace_json
+from engine import DecodeRequest, decode, detect, load, trace_json
 from engine.__main__ import main
 from engine.detect import DetectError, detect_ids, detect_text, detect_trace, watermark_config
 from engine.errors import ParameterError
@@ -206,3 +207,20 @@ def test_text_that_spells_a_special_token_stays_text():
     special = loaded.tokenizer.all_special_tokens[0]
     found = detect_text(f"Hello {special} there", loaded, watermark_config({}))
     assert not set(found.ids) & set(loaded.tokenizer.all_special_ids)
+
+
+@pytest.mark.parametrize("scheme", ["greenlist", "synthid"])
+def test_detecting_computes_in_a_thread_that_ends(scheme, monkeypatch):
+    # One that stayed would slow down every later run of the process.
+    threads = []
+    for name in ("_processor", "marks_of", "chances_of"):
+        work = getattr(detect, name)
+
+        def noted(*args, work=work):
+            threads.append(threading.current_thread())
+            return work(*args)
+
+        monkeypatch.setattr(detect, name, noted)
+    detect_ids([5, 9, 11, 4, 7, 8], watermark_config({"scheme": scheme}), 97)
+    assert len(threads) == 3
+    assert not any(thread.is_alive() for thread in threads)

@@ -163,7 +163,11 @@ def test_a_near_tie_is_told_as_such():
 
 def test_a_mixture_has_no_badge_and_another_distribution():
     """Judged by a mixture more is accepted, nothing is checked, and the difference is measured."""
-    params = {"max_new_tokens": 20, "num_assistant_tokens": 4, "assistant_confidence_threshold": 0.0}
+    params = {
+        "max_new_tokens": 20,
+        "num_assistant_tokens": 4,
+        "assistant_confidence_threshold": 0.0,
+    }
     lossy = params | {"assistant_ensemble_weight": 0.1}
     draft = golden_model("llama_draft")
     report = report_of("speculative", lossy, assistant=draft)

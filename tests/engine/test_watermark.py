@@ -18,13 +18,14 @@ from transformers import (
 )
 
 from engine import DecodeRequest, decode, trace_json
+from engine.config import as_dict
 from engine.detect import detect_ids, detect_trace, watermark_config
 from engine.errors import ParameterError
 from engine.events import Finished
 from engine.loops import watermark as loop
 from engine.watermark import processors
 from engine.watermark.processors import GreenListProcessor, in_heads, make_processor
-from engine.watermark.schemes import EXAMPLE_KEYS, GreenList, SynthId
+from engine.watermark.schemes import EXAMPLE_KEYS, GreenList, SynthId, scheme_of
 from engine.watermark.scoring import NO_CONTEXT, PROMPT, Tally, chances_of, judge, marks_of
 from engine.watermark.statistics import Verdict, binomial_tail, normal_tail, running_z
 from tests.tiny import golden_model, native
@@ -183,13 +184,11 @@ def test_g_values_and_masks_are_those_of_the_processor(params):
         g_values = theirs_does.compute_g_values(rows)[0].tolist()
         mask = theirs_does.compute_context_repetition_mask(rows)
         end = theirs_does.compute_eos_token_mask(rows, ids[30])[:, scheme.ngram_len - 1 :]
-        whole = marks_of(make_processor(scheme, 97, "cpu"), ids, Tally(scheme))
+        whole = marks_of(ids, Tally(make_processor(scheme, 97, "cpu")))
         start = scheme.ngram_len - 1
         assert [list(m.g_values) for m in whole[start:]] == g_values
         assert [m.scored for m in whole] == [False] * start + mask[0].bool().tolist()
-        cut = marks_of(
-            make_processor(scheme, 97, "cpu"), ids, Tally(scheme, eos_token_ids=(ids[30],))
-        )
+        cut = marks_of(ids, Tally(make_processor(scheme, 97, "cpu"), eos_token_ids=(ids[30],)))
         assert [m.scored for m in cut][start:] == (mask * end)[0].bool().tolist()
 
 
@@ -301,15 +300,67 @@ def test_the_normal_tail_has_its_square_root():
     assert polya(4.0, False) < 0.7 * normal_tail(4.0)
 
 
-def test_p_values_of_unmarked_text_are_not_too_small():
+def _walks(count, length, words=24):
+    """Return unmarked texts in which a few words follow each other again and again."""
     rng = random.Random(0)
-    config = watermark_config({"ignore_repeated_ngrams": True})
-    texts = [[rng.randrange(997) for _ in range(60)] for _ in range(400)]
-    values = [detect_ids(ids, config, 997).verdict.p_value for ids in texts]
-    for level in (0.5, 0.2, 0.05):
+    after = {word: rng.choices(range(words), k=3) for word in range(words)}
+    for _ in range(count):
+        text = [rng.randrange(words)]
+        while len(text) < length:
+            text.append(rng.choice(after[text[-1]]))
+        yield text
+
+
+@pytest.mark.parametrize(
+    "mark", [{}, {"seeding_scheme": "selfhash", "context_width": 4}], ids=["lefthash", "selfhash"]
+)
+def test_p_values_of_unmarked_text_are_not_too_small_though_it_repeats_itself(mark):
+    keys = random.Random(1)
+    verdicts = [
+        detect_ids(ids, watermark_config({**mark, "hashing_key": keys.randrange(1, 2**31)}), 997)
+        for ids in _walks(400, 60)
+    ]
+    values = [found.verdict.p_value for found in verdicts]
+    for level in (0.5, 0.2, 0.05, 0.01):
         share = sum(p <= level for p in values) / len(values)
         assert share <= level + 3 * math.sqrt(level * (1 - level) / len(values))
     assert sum(values) / len(values) > 0.45
+
+
+def test_a_z_that_only_repeats_lift_above_the_threshold_is_doubtful():
+    verdicts = [
+        detect_ids(ids, watermark_config({"hashing_key": key}), 997).verdict
+        for key, ids in enumerate(_walks(400, 60), 1)
+    ]
+    doubtful = [v for v in verdicts if v.doubtful]
+    assert len(doubtful) > 10
+    assert all(v.z_score > 3 >= v.distinct_z_score for v in doubtful)
+    surely = sum(v.prediction and not v.doubtful for v in verdicts)
+    assert surely / len(verdicts) <= 0.01 < sum(v.prediction for v in verdicts) / len(verdicts)
+
+
+@pytest.mark.parametrize("params", GREEN, ids=str)
+def test_tokens_of_one_draw_have_one_colour(params):
+    config = watermark_config(params)
+    processor = make_processor(scheme_of(as_dict(config)), 97, "cpu")
+    size, colours, shared = processor.scheme.window, {}, 0
+    rng = random.Random(2)
+    for _ in range(20):
+        ids = repetitive(rng, length=80)
+        windows = [ids[i : i + size] for i in range(len(ids) - size + 1)]
+        draws, greens = processor.draws(windows), processor.windows_green(windows)
+        for draw, green in zip(draws, greens, strict=True):
+            shared += draw in colours
+            assert colours.setdefault(draw, green) == green
+        seen: set[tuple[int, ...]] = set()
+        fresh = [draw not in seen and not seen.add(draw) for draw in draws]
+        found = detect_ids(ids, config, 97)
+        assert [m.fresh for m in found.marks] == [False] * (len(ids) - len(fresh)) + fresh
+        assert found.verdict.distinct_trials == sum(fresh)
+        assert found.verdict.distinct_hits == sum(
+            green for green, new in zip(greens, fresh, strict=True) if new
+        )
+    assert shared
 
 
 def test_a_running_z_passes_over_what_does_not_count():
@@ -324,10 +375,10 @@ def test_a_running_z_passes_over_what_does_not_count():
 
 def test_a_verdict_without_a_counted_token_is_none():
     processor = make_processor(GreenList(), 97, "cpu")
-    marks = marks_of(processor, [5], Tally(GreenList()))
+    marks = marks_of([5], Tally(processor))
     assert judge(marks, chances_of(processor), 3.0) is None
     assert isinstance(
-        judge(marks_of(processor, [5, 6], Tally(GreenList())), chances_of(processor), 3.0), Verdict
+        judge(marks_of([5, 6], Tally(processor)), chances_of(processor), 3.0), Verdict
     )
 
 
@@ -448,7 +499,7 @@ def test_closing_the_loop_closes_the_inner_one(monkeypatch):
         None,
         recorder=None,
         generator=None,
-        tally={"scheme": GreenList()},
+        tally={},
     )
     next(running)
     running.close()

@@ -61,6 +61,20 @@ def test_replacing_words_moves_the_verdict_down(written):
     assert z_of(bench.judge_text(changed, "storyteller", MARK)) < z_of(written[-1][2])
 
 
+def test_a_z_that_repeats_alone_lift_is_called_doubtful():
+    text = " the cat sat on the mat and" * 6
+    for key in range(1, 40):
+        html = bench.judge_text(text, "storyteller", {**MARK, "hashing_key": key})
+        once = re.search(r"without repeats <b>\d+ of \d+, z (−?[\d.]+)", html)
+        distinct = float(once[1].replace("−", "-"))
+        kind = "no" if z_of(html) <= 3 else "yes" if distinct > 3 else "doubt"
+        assert f"wm-verdict {kind}" in html
+        if kind == "doubt":
+            assert f"every draw counted once gives {once[1]}" in html
+            return
+    raise AssertionError("no key of 39 gave a doubtful verdict")
+
+
 @pytest.mark.parametrize("scheme", ["greenlist", "synthid"])
 def test_a_wrong_key_is_the_control(written, scheme):
     html = bench.judge_text(written[-1][1], "storyteller", {**MARK, "scheme": scheme})

@@ -29,10 +29,13 @@ def test_rows_and_verdict_equal_the_detector(mark):
         found = detect_trace(trace, sequence=sequence)
         own = [row for row in rows if row["sequence"] == sequence]
         assert [row["counted"] for row in own] == [mark.scored for mark in found.marks]
+        assert [row["fresh"] for row in own] == [mark.fresh for mark in found.marks]
         assert own[-1]["z"] == pytest.approx(found.verdict.z_score, abs=1e-4)
         verdict = view["summary"][sequence]
         assert verdict["hits"] == found.verdict.hits
         assert verdict["trials"] == found.verdict.trials
+        assert verdict["distinct_hits"] == found.verdict.distinct_hits
+        assert verdict["doubtful"] == found.verdict.doubtful
         assert verdict["p_value"] == pytest.approx(found.verdict.p_value, rel=1e-3)
 
 
