@@ -8,11 +8,10 @@ from typing import Any
 from engine.catalogue import CATALOGUE, drafts_for
 from engine.params import Choice, Flag, Integer, Number, Param, defaults_of, params_of
 from engine.strategies import STRATEGIES
-from engine.strategies.base import Strategy
+from engine.strategies.base import STORY, Strategy
 from playground import controls
 
 LABELS = ("A", "B", "C", "D")
-LILY = "Once upon a time, there was a little girl named Lily. She"
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,7 @@ class ComparePreset:
 _PRESETS = (
     ComparePreset(
         "Greedy and three temperatures",
-        LILY,
+        STORY,
         (
             ("greedy", {"max_new_tokens": 40}),
             ("sampling", {"max_new_tokens": 40, "temperature": 0.5, "top_k": 0}),
@@ -48,7 +47,7 @@ _PRESETS = (
     ),
     ComparePreset(
         "With a watermark and without",
-        LILY,
+        STORY,
         (
             ("watermark", {"max_new_tokens": 60, "bias": 3.0}),
             ("sampling", {"max_new_tokens": 60}),
@@ -57,7 +56,7 @@ _PRESETS = (
     ),
     ComparePreset(
         "Speculative and plain",
-        LILY,
+        "A brave little mouse lived under the old tree. One morning",
         (
             (
                 "speculative",

@@ -14,6 +14,7 @@ from engine.catalogue import CATALOGUE
 from engine.many_draws import MAX_DRAWS, MAX_TOKENS, draw_many
 from engine.prefix_tree import Draw
 from engine.request import DecodeRequest
+from engine.strategies.base import STORY
 from playground import controls, raw
 from playground.guard import guarded, sentence
 from playground.zerogpu import on_gpu
@@ -21,7 +22,6 @@ from visualizers.prefix_tree import view
 
 _KEPT = 64
 _RUNNING: dict[str, threading.Event] = {}
-_PROMPT = "Once upon a time, there was a little girl named Lily. She"
 
 
 def build_draws(queue: str) -> None:
@@ -36,7 +36,7 @@ def build_draws(queue: str) -> None:
         )
         with gr.Row(equal_height=False, elem_classes="dp-columns"):
             with gr.Column(min_width=0, elem_classes="dp-ask"):
-                prompt = raw.Textbox(_PROMPT, label="Prompt", lines=3, elem_id="draws-prompt")
+                prompt = raw.Textbox(STORY, label="Prompt", lines=3, elem_id="draws-prompt")
                 with gr.Row():
                     run = gr.Button("Draw", variant="primary", elem_id="draws-run")
                     stop = gr.Button("Stop", elem_id="draws-stop")

@@ -16,7 +16,7 @@ from engine.errors import EngineError
 from engine.events import Failed, Finished, TextDelta
 from engine.models import load
 from engine.request import DecodeRequest
-from engine.strategies.watermark import MAX_KEY, STORY
+from engine.strategies.watermark import KITCHEN, MAX_KEY
 from engine.trace import Trace
 from playground import controls, raw
 from playground.guard import guarded, sentence
@@ -38,7 +38,7 @@ def build_watermark_bench(queue: str) -> None:
         )
         with gr.Row(equal_height=False, elem_classes="dp-columns"):
             with gr.Column(min_width=0, elem_classes="dp-ask"):
-                prompt = raw.Textbox(STORY, label="Prompt", lines=2, elem_id="wb-prompt")
+                prompt = raw.Textbox(KITCHEN, label="Prompt", lines=2, elem_id="wb-prompt")
                 with gr.Row():
                     write = gr.Button("Write both", variant="primary", elem_id="wb-write")
                     stop = gr.Button("Stop", elem_id="wb-stop")

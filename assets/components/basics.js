@@ -66,7 +66,7 @@
     }, clear() { strip.replaceChildren(); rows = []; selected = null; } };
   } });
 
-  DP.register("scrub", { title: "Step", heading: false, wide: true, mount(root, ctx) {
+  DP.register("scrub", { title: "Step", heading: false, wide: true, empty: "After a run: walk through its steps, save it, share it.", mount(root, ctx) {
     let current = null;
     const range = el("input", { type: "range", min: 0, value: 0, "aria-label": "Step", oninput: () => ctx.select(+range.value) });
     const label = el("output", {});

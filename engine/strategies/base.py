@@ -11,6 +11,9 @@ import torch
 from engine.own_loop import OwnLoop, never
 from engine.recorder import Recorder
 
+STORY = "Once upon a time, there was a little frog who"
+"""An opening that the embedded model continues in many ways; some others it knows by heart."""
+
 
 @dataclass(frozen=True)
 class Preset:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from engine.config import SamplingParams
 from engine.loops.beam import beam_loop
-from engine.strategies.base import Preset, Strategy
+from engine.strategies.base import STORY, Preset, Strategy
 from engine.strategies.beam_params import VISUALS, BeamParams
 
 
@@ -31,13 +31,13 @@ STRATEGY = Strategy(
     presets=(
         Preset(
             "Drawn beams",
-            "Once upon a time, there was a little girl named Lily. She",
+            STORY,
             {"max_new_tokens": 32, "num_beams": 4},
             "The pool is in the order of the draw, not of the scores.",
         ),
         Preset(
             "Hot beams",
-            "Once upon a time, there was a little girl named Lily. She",
+            STORY,
             {"max_new_tokens": 32, "num_beams": 4, "temperature": 1.8},
             "A high temperature lets improbable texts into the pool.",
         ),

@@ -8,7 +8,7 @@ from engine.config import NextTokenParams
 from engine.errors import ParameterError
 from engine.loops.contrastive import contrastive_loop
 from engine.params import Integer, Number, param
-from engine.strategies.base import Preset, Strategy
+from engine.strategies.base import STORY, Preset, Strategy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +80,7 @@ STRATEGY = Strategy(
         ),
         Preset(
             "Too much of it",
-            "Once upon a time, there was a little girl named Lily. She",
+            STORY,
             {"max_new_tokens": 60, "penalty_alpha": 0.85, "top_k": 12},
             "With so high an alpha likelihood hardly counts: nothing repeats, and the story falls apart.",
         ),

@@ -10,7 +10,7 @@ from engine.config import NextTokenParams, SamplingParams
 from engine.errors import ModelError, ParameterError
 from engine.loops.dola import dola_loop, layers_of
 from engine.params import Flag, Param, param
-from engine.strategies.base import Context, Preset, Strategy
+from engine.strategies.base import STORY, Context, Preset, Strategy
 
 MAX_LAYERS = 64
 MAX_LAYER = 1023
@@ -115,14 +115,14 @@ STRATEGY = Strategy(
     presets=(
         Preset(
             "How a token forms",
-            "Once upon a time, there was a little girl named Lily. She",
+            STORY,
             {"max_new_tokens": 60, "dola_layers": "high", "repetition_penalty": 1.2},
             "Switch the map to rank with the final norm applied: easy tokens are found in early "
             "layers, hard ones only in the last.",
         ),
         Preset(
             "Contrast with low layers",
-            "Once upon a time, there was a little girl named Lily. She",
+            STORY,
             {"max_new_tokens": 60, "dola_layers": "low", "repetition_penalty": 1.2},
             "The candidates are layers 2 to 6; the outlined one is contrasted.",
         ),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from engine.config import NextTokenParams
 from engine.errors import ParameterError
 from engine.loops.next_token import next_token_loop
-from engine.strategies.base import Preset, Strategy
+from engine.strategies.base import STORY, Preset, Strategy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,19 +40,19 @@ STRATEGY = Strategy(
     presets=(
         Preset(
             "A story begins",
-            "Once upon a time, there was a little girl named Lily. She",
+            STORY,
             {"max_new_tokens": 60},
             "The same text every time, whatever the seed.",
         ),
         Preset(
             "Stuck in a loop",
-            "The dog ran and ran and",
+            "Sam and Sue liked to play in the garden. They",
             {"max_new_tokens": 80},
             "Watch surprisal fall as the text starts to repeat itself.",
         ),
         Preset(
             "The loop forbidden",
-            "The dog ran and ran and",
+            "Sam and Sue liked to play in the garden. They",
             {"max_new_tokens": 80, "no_repeat_ngram_size": 3},
             "The same prompt with 3-grams allowed only once: the X-ray shows what was removed.",
         ),

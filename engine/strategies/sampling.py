@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from engine.config import NextTokenParams, SamplingParams
 from engine.loops.next_token import next_token_loop
-from engine.strategies.base import Preset, Strategy
+from engine.strategies.base import STORY, Preset, Strategy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,19 +30,19 @@ STRATEGY = Strategy(
     presets=(
         Preset(
             "Cool and careful",
-            "Once upon a time, there was a little girl named Lily. She",
+            STORY,
             {"max_new_tokens": 60, "temperature": 0.5},
             "Low temperature: close to greedy.",
         ),
         Preset(
             "Hot and wild",
-            "Once upon a time, there was a little girl named Lily. She",
+            STORY,
             {"max_new_tokens": 60, "temperature": 1.6, "top_k": 0},
             "High temperature without filters: rare tokens get through and the story breaks.",
         ),
         Preset(
             "Nucleus",
-            "Once upon a time, there was a little girl named Lily. She",
+            STORY,
             {"max_new_tokens": 60, "top_k": 0, "top_p": 0.9},
             "How many tokens top-p keeps changes with the model's certainty.",
         ),

@@ -246,7 +246,7 @@ def check_vocabulary(scheme: Any, vocab_size: int) -> None:
         )
 
 
-STORY = "Once upon a time, there was a little girl named Lily. She"
+KITCHEN = "Tom and his mom were in the kitchen. Tom wanted to"
 
 STRATEGY = Strategy(
     name="watermark",
@@ -271,25 +271,31 @@ STRATEGY = Strategy(
     presets=(
         Preset(
             "Green lists",
-            STORY,
+            KITCHEN,
             {"max_new_tokens": 100, "bias": 2.5},
             "z climbs past the threshold within a few dozen tokens.",
         ),
         Preset(
             "Selfhash",
-            STORY,
+            KITCHEN,
             {"max_new_tokens": 100, "bias": 2.5, "seeding_scheme": "selfhash"},
             "Every token takes part in choosing its own list, so the key is harder to guess.",
         ),
         Preset(
             "Too faint",
-            STORY,
+            KITCHEN,
             {"max_new_tokens": 100, "bias": 0.5},
             "A bias of 0.5 is drowned by chance: z stays below the threshold.",
         ),
         Preset(
+            "Known by heart",
+            "Once upon a time, there was a little girl named Lily. She",
+            {"max_new_tokens": 100, "bias": 2.5},
+            "The model is sure of almost every token of this story, so the same bias changes nothing.",
+        ),
+        Preset(
             "SynthID",
-            STORY,
+            KITCHEN,
             {"max_new_tokens": 100, "scheme": "synthid", "top_k": 0},
             "No green list: each token has nine keyed bits, more of them ones than chance has.",
         ),

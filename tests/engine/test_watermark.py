@@ -300,27 +300,25 @@ def test_the_normal_tail_has_its_square_root():
     assert polya(4.0, False) < 0.7 * normal_tail(4.0)
 
 
-def _walks(count, length, words=24):
-    """Return unmarked texts in which a few words follow each other again and again."""
+def _verdicts_on_repetitive_texts(**mark):
+    """Judge 400 unmarked texts, each of a few words that follow each other again and again."""
     rng = random.Random(0)
-    after = {word: rng.choices(range(words), k=3) for word in range(words)}
-    for _ in range(count):
-        text = [rng.randrange(words)]
-        while len(text) < length:
-            text.append(rng.choice(after[text[-1]]))
-        yield text
+    for _ in range(40):
+        config = watermark_config({**mark, "hashing_key": rng.randrange(1, 2**31)})
+        for _ in range(10):
+            words = rng.sample(range(997), 24)
+            after = {word: rng.choices(words, k=3) for word in words}
+            text = [words[0]]
+            while len(text) < 60:
+                text.append(rng.choice(after[text[-1]]))
+            yield detect_ids(text, config, 997).verdict
 
 
 @pytest.mark.parametrize(
     "mark", [{}, {"seeding_scheme": "selfhash", "context_width": 4}], ids=["lefthash", "selfhash"]
 )
 def test_p_values_of_unmarked_text_are_not_too_small_though_it_repeats_itself(mark):
-    keys = random.Random(1)
-    verdicts = [
-        detect_ids(ids, watermark_config({**mark, "hashing_key": keys.randrange(1, 2**31)}), 997)
-        for ids in _walks(400, 60)
-    ]
-    values = [found.verdict.p_value for found in verdicts]
+    values = [verdict.p_value for verdict in _verdicts_on_repetitive_texts(**mark)]
     for level in (0.5, 0.2, 0.05, 0.01):
         share = sum(p <= level for p in values) / len(values)
         assert share <= level + 3 * math.sqrt(level * (1 - level) / len(values))
@@ -328,10 +326,7 @@ def test_p_values_of_unmarked_text_are_not_too_small_though_it_repeats_itself(ma
 
 
 def test_a_z_that_only_repeats_lift_above_the_threshold_is_doubtful():
-    verdicts = [
-        detect_ids(ids, watermark_config({"hashing_key": key}), 997).verdict
-        for key, ids in enumerate(_walks(400, 60), 1)
-    ]
+    verdicts = list(_verdicts_on_repetitive_texts())
     doubtful = [v for v in verdicts if v.doubtful]
     assert len(doubtful) > 10
     assert all(v.z_score > 3 >= v.distinct_z_score for v in doubtful)
