@@ -46,9 +46,11 @@
       const say = "“" + piece(run, t.id) + "”" + (b !== null ? ", probability " + percent(t.p) + (t.processed ? " after the processors" : "") + ", surprise " + b.toFixed(1) + " bits" : "");
       const node = el("span", { role: "button", class: "dp-tok new" + level(b) + (special ? " special" : ""), tabindex: -1, title: say, "aria-label": say, "data-step": t.step, onclick: () => ctx.select(t.step),
         onkeydown: (event) => { if (event.key === "Enter" || event.key === " ") { ctx.select(t.step); event.preventDefault(); } } });
+      // The space before a word stands outside its box, so that neither box nor underline breaks with the line.
+      const lead = /^ +(?=\S)/.exec(text)?.[0] ?? "";
       // Line breaks are shown as a mark and then honoured; nothing of the text is ever parsed as HTML.
-      text.split("\n").forEach((part, i) => { if (i) node.append(el("span", { class: "ws" }, "⏎"), "\n"); node.append(DP.visible(part)); });
-      return node;
+      text.slice(lead.length).split("\n").forEach((part, i) => { if (i) node.append(el("span", { class: "ws" }, "⏎"), "\n"); node.append(DP.visible(part)); });
+      return { ...t, node, lead: document.createTextNode(lead) };
     }
     return { update(run) {
       current = run;
@@ -56,8 +58,8 @@
         const r = row(run, sequence);
         let same = 0;
         while (same < r.tokens.length && same < list.length && r.tokens[same].id === list[same].id && r.tokens[same].step === list[same].step) same++;
-        r.tokens.splice(same).forEach((t) => t.node.remove());
-        for (let i = same; i < list.length; i++) { const node = token(run, list[i]); r.line.append(node); r.tokens.push({ ...list[i], node }); }
+        r.tokens.splice(same).forEach((t) => { t.lead.remove(); t.node.remove(); });
+        for (let i = same; i < list.length; i++) { const made = token(run, list[i]); r.line.append(made.lead, made.node); r.tokens.push(made); }
       });
     }, select(run, index) {
       if (selected) { selected.classList.remove("sel"); selected.tabIndex = -1; }

@@ -1,8 +1,9 @@
 // Many draws as a tree: the filled bar is how often a beginning came, the outlined one how often it should.
 (() => {
   const { el, svg, visible, percent } = DP;
-  const FIRST = 100, COLUMN = 176, ROW = 38, HIGH = 240, BAR = 7, TOP = 30, CHARS = 18;
-  const left = (depth) => depth ? FIRST + (depth - 1) * COLUMN : 0;
+  const FIRST = 100, WIDEST = 176, NARROWEST = 148, ROW = 38, HIGH = 240, BAR = 7, TOP = 30, CHARS = 18;
+  let column = WIDEST; // of the tree being drawn: as wide as its card allows
+  const left = (depth) => depth ? FIRST + (depth - 1) * column : 0;
   const short = (text) => { const shown = visible(text).replace(/^ +/, (s) => "·".repeat(s.length)); return shown.length > CHARS ? shown.slice(0, CHARS - 1) + "…" : shown; };
 
   // Every leaf gets a row high enough for its label; a parent stands in the middle of its children.
@@ -33,9 +34,11 @@
       svg("text", { class: "pt-word", x: x + 2 * BAR + 8, y: placed.y - 3 }, node.kind === "tokens" ? short(node.text) : node.text),
       svg("text", { class: "pt-share", x: x + 2 * BAR + 8, y: placed.y + 12 }, node.kind === "root" ? total + " draws" : (node.count ? percent(node.count / total) : "0 %") + " · exact " + percent(node.probability)));
   }
-  function picture(message) {
+  function picture(message, room) {
     const total = message.draws, all = [], root = { ...message.tree, text: "prompt", kind: "root" };
-    const top = place(root, 0, TOP, total, all), wide = left(Math.max(...all.map((n) => n.depth)) + 1), high = top.end + 8;
+    const top = place(root, 0, TOP, total, all), deepest = Math.max(...all.map((n) => n.depth));
+    column = Math.max(NARROWEST, Math.min(WIDEST, (room - FIRST) / deepest));
+    const wide = left(deepest + 1), high = top.end + 8;
     const picture = svg("svg", { class: "pt-tree", width: wide, height: high, viewBox: "0 0 " + wide + " " + high, role: "img", "aria-label": total + " draws, " + message.distinct + " different texts; the table below says the same" });
     for (const parent of all) {
       let offset = 0;
@@ -73,7 +76,7 @@
       if (!message.draws) return;
       const fact = (name, value) => el("span", {}, name + " ", el("b", {}, value));
       facts.replaceChildren(fact("draws", message.draws), fact("different texts", message.distinct), fact("probability they hold together", percent(message.covered)));
-      tree.replaceChildren(picture(message));
+      tree.replaceChildren(picture(message, tree.clientWidth));
       list.replaceChildren(table(message), message.distinct > message.rows.length ? el("p", { class: "dp-note" }, "The " + message.rows.length + " most frequent of " + message.distinct + ".") : "");
     }
     return { receive };
