@@ -154,6 +154,7 @@ def test_what_cannot_be_continued_is_said_in_place(open_page):
 def test_on_a_telephone(open_page):
     page, _ = recorded(open_page, width=390, height=900)
     page.locator("#greedy-stage .fm-pick").nth(1).click()
+    expect(card(page).locator(".fm-go")).to_be_focused()
     page.keyboard.press("Enter")
     ended(page, "greedy", 2)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
