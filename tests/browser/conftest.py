@@ -69,34 +69,67 @@ def browser():
         chromium.close()
 
 
-@pytest.fixture
-def open_page(browser, server):
-    pages, problems = [], []
+class Pages:
+    """Pages that are watched: what they print as an error, ask elsewhere or fail to get is kept."""
 
-    def watch(page):
+    def __init__(self, browser, server):
+        self.browser, self.server, self.pages, self.problems = browser, server, [], []
+
+    def open(self, path="/", width=1440, height=1000):
+        page = self.browser.new_page(viewport={"width": width, "height": height})
+        self._watch(page)
+        page.goto(self.server + path)
+        page.wait_for_selector(".dp-stage", state="attached")
+        self.pages.append(page)
+        return page
+
+    def close(self):
+        for page in self.pages:
+            page.close()
+        assert not self.problems
+
+    def _watch(self, page):
         def failed(response):
             if response.status >= 400:
-                problems.append(f"{response.status} {response.url}")
+                self.problems.append(f"{response.status} {response.url}")
 
         def asked(request):
             url = urlparse(request.url)
             if url.scheme.startswith("http") and url.hostname != "127.0.0.1":
-                problems.append(f"request to {request.url}")
+                self.problems.append(f"request to {request.url}")
 
         page.on("response", failed)
         page.on("request", asked)
-        page.on("pageerror", lambda error: problems.append(f"page error {error}"))
-        page.on("console", lambda m: problems.append(m.text) if m.type == "error" else None)
+        page.on("pageerror", lambda error: self.problems.append(f"page error {error}"))
+        page.on("console", lambda m: self.problems.append(m.text) if m.type == "error" else None)
 
-    def opener(path="/", width=1440, height=1000):
-        page = browser.new_page(viewport={"width": width, "height": height})
-        watch(page)
-        page.goto(server + path)
-        page.wait_for_selector(".dp-stage", state="attached")
-        pages.append(page)
-        return page
 
-    yield opener
-    for page in pages:
-        page.close()
-    assert not problems
+@pytest.fixture
+def open_page(browser, server):
+    """Open a page of the test's own."""
+    pages = Pages(browser, server)
+    yield pages.open
+    pages.close()
+
+
+@pytest.fixture(scope="module")
+def kept_pages(browser, server):
+    pages = Pages(browser, server)
+    yield pages, {}
+    pages.close()
+
+
+@pytest.fixture
+def same_page(kept_pages, request):
+    """Open a page, or return the one that an earlier test of the module left behind that link.
+
+    For tests that select and look; whoever changes more opens a page of its own.
+    """
+    pages, known = kept_pages
+
+    def opener(path="/"):
+        if path not in known or getattr(request.node, "execution_count", 1) > 1:
+            known[path] = pages.open(path)
+        return known[path]
+
+    return opener

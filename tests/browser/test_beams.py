@@ -78,8 +78,8 @@ def boxes(page, strategy="beam_search"):
     ("strategy", "params"),
     [("beam_search", {}), ("diverse_beam_search", {"num_beams": 6, "num_beam_groups": 3})],
 )
-def test_every_candidate_is_drawn_once_and_nothing_overlaps(open_page, strategy, params):
-    page, visual, steps = searched(open_page, strategy, **params)
+def test_every_candidate_is_drawn_once_and_nothing_overlaps(same_page, strategy, params):
+    page, visual, steps = searched(same_page, strategy, **params)
     total = sum(len(step["detail"]["pool"]) for step in steps)
     expect(visual.locator(".bt-node")).to_have_count(total)
     expect(visual.locator(".bt-line")).to_have_count(total)
@@ -98,8 +98,8 @@ def test_every_candidate_is_drawn_once_and_nothing_overlaps(open_page, strategy,
     shot(visual, f"tree_{strategy}")
 
 
-def test_kept_texts_that_died_out_are_told_from_the_living(open_page):
-    _, visual, steps = searched(open_page)
+def test_kept_texts_that_died_out_are_told_from_the_living(same_page):
+    _, visual, steps = searched(same_page)
     nodes = [n for step in steps for n in step["detail"]["pool"]]
     parents = {n["node_id"]: n["parent_id"] for n in nodes}
     alive = set()
@@ -143,8 +143,8 @@ def test_it_grows_while_the_search_runs(open_page):
     assert sorted(times)[len(times) // 2] < 150
 
 
-def test_clicking_and_keys(open_page):
-    page, visual, steps = searched(open_page)
+def test_clicking_and_keys(same_page):
+    page, visual, steps = searched(same_page)
     pool = steps[4]["detail"]["pool"]
     visual.get_by_role("button", name="Fit the whole tree").click()
     for _ in range(5):
@@ -185,8 +185,8 @@ def test_clicking_and_keys(open_page):
     expect(visual.locator(".bt-state li")).to_have_count(len(steps[-1]["detail"]["heap"]))
 
 
-def test_folding_all_or_one_branch_zoom_and_pan(open_page):
-    page, visual, steps = searched(open_page)
+def test_folding_all_or_one_branch_zoom_and_pan(same_page):
+    page, visual, steps = searched(same_page)
     total = sum(len(step["detail"]["pool"]) for step in steps)
     canvas, scroll = visual.locator(".bt-svg"), visual.locator(".bt-scroll")
     before = canvas.bounding_box()
@@ -242,10 +242,8 @@ def test_greedy_search_stands_beside_the_beams(open_page):
     assert len(marked) >= path["left_at"]
 
 
-def test_diverse_groups_have_bands_and_show_what_a_token_cost(open_page):
-    _, visual, steps = searched(
-        open_page, "diverse_beam_search", num_beams=6, num_beam_groups=3, max_new_tokens=12
-    )
+def test_diverse_groups_have_bands_and_show_what_a_token_cost(same_page):
+    _, visual, steps = searched(same_page, "diverse_beam_search", num_beams=6, num_beam_groups=3)
     expect(visual.locator(".bt-band")).to_have_count(3)
     for name in ("group 1", "group 2", "group 3"):
         expect(visual.locator(".bt-gutter")).to_contain_text(name)
@@ -280,8 +278,8 @@ def test_rescoring_says_what_the_engine_says(open_page):
     shot(panel, "rescoring")
 
 
-def test_exports_are_complete_pictures(open_page):
-    page, visual, steps = searched(open_page, max_new_tokens=30)
+def test_exports_are_complete_pictures(same_page):
+    page, visual, steps = searched(same_page)
     with page.expect_download() as download:
         visual.get_by_role("button", name="Download as SVG").click()
     text = Path(download.value.path()).read_text()

@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import expect
 
+from engine.strategies.base import STORY
 from tests.browser.test_playground import finish
 
 SHOTS = os.environ.get("PLAYGROUND_SCREENSHOTS")
@@ -21,7 +22,7 @@ PARAMS = {
 }
 PROMPT = {
     "contrastive_search": "Row, row, row your boat. Row, row,",
-    "dola": "Once upon a time, there was a little girl named Lily. She",
+    "dola": STORY,
 }
 WATCH = """() => { window.gap = 0; window.seen = []; let last = performance.now();
   const tick = (now) => { window.gap = Math.max(window.gap, now - last); last = now; requestAnimationFrame(tick); };
@@ -61,8 +62,8 @@ def shot(visual, label):
         visual.screenshot(path=Path(SHOTS) / f"{label}.png")
 
 
-def test_every_candidate_has_bars_and_an_arc(open_page):
-    page, visual = decoded(open_page, "contrastive_search")
+def test_every_candidate_has_bars_and_an_arc(same_page):
+    page, visual = decoded(same_page, "contrastive_search")
     steps = steps_of(page, "contrastive_search")
     changed = [i for i, step in enumerate(steps) if step["detail"]["chosen"] != 0]
     assert changed, "similarity never mattered on this prompt"
@@ -89,8 +90,8 @@ def test_every_candidate_has_bars_and_an_arc(open_page):
     shot(visual, "contrastive")
 
 
-def test_the_arc_ends_at_the_similar_token_and_focus_marks_it(open_page):
-    page, visual = decoded(open_page, "contrastive_search")
+def test_the_arc_ends_at_the_similar_token_and_focus_marks_it(same_page):
+    page, visual = decoded(same_page, "contrastive_search")
     steps = steps_of(page, "contrastive_search")
     select(page, "contrastive_search", 20)
     detail = steps[20]["detail"]
@@ -109,8 +110,8 @@ def test_the_arc_ends_at_the_similar_token_and_focus_marks_it(open_page):
     )
 
 
-def test_the_map_shows_every_layer_and_the_column_of_a_step(open_page):
-    page, visual = decoded(open_page, "dola")
+def test_the_map_shows_every_layer_and_the_column_of_a_step(same_page):
+    page, visual = decoded(same_page, "dola")
     steps = steps_of(page, "dola")
     plot = visual.locator(".lh-plot")
     expect(plot).to_have_attribute("data-steps", str(len(steps)), timeout=20_000)
@@ -133,8 +134,8 @@ def test_the_map_shows_every_layer_and_the_column_of_a_step(open_page):
     shot(visual, "layer_heatmap")
 
 
-def test_switching_value_and_projection_redraws_from_the_record(open_page):
-    page, visual = decoded(open_page, "dola")
+def test_switching_value_and_projection_redraws_from_the_record(same_page):
+    page, visual = decoded(same_page, "dola")
     steps = steps_of(page, "dola")
     plot, picks = visual.locator(".lh-plot"), visual.locator(".lh-pick")
     for value in ("entropy", "rank", "logprob", "divergence"):
@@ -155,8 +156,8 @@ def test_switching_value_and_projection_redraws_from_the_record(open_page):
                 assert row == [max(-20, number) for number in numbers]
 
 
-def test_a_click_on_a_cell_shows_its_top_tokens(open_page):
-    page, visual = decoded(open_page, "dola")
+def test_a_click_on_a_cell_shows_its_top_tokens(same_page):
+    page, visual = decoded(same_page, "dola")
     plot = visual.locator(".lh-plot")
     expect(plot).to_have_attribute("data-steps", "30", timeout=20_000)
     plot.scroll_into_view_if_needed()

@@ -38,8 +38,8 @@ def shot(page, name):
 
 
 @pytest.mark.parametrize("strategy", list(PARAMS))
-def test_every_round_is_drawn_and_the_badge_tells_the_truth(open_page, strategy):
-    page, timeline = decoded(open_page, strategy)
+def test_every_round_is_drawn_and_the_badge_tells_the_truth(same_page, strategy):
+    page, timeline = decoded(same_page, strategy)
     steps = page.evaluate("s => DP.runs.get(DP.runId(s)).steps", strategy)
     expect(timeline.locator(".dt-row")).to_have_count(len(steps))
     drafted = sum(len(step["detail"]["tokens"]) for step in steps)
@@ -51,8 +51,8 @@ def test_every_round_is_drawn_and_the_badge_tells_the_truth(open_page, strategy)
     shot(page, strategy)
 
 
-def test_scrubbing_marks_the_round_and_dims_what_comes_later(open_page):
-    _, timeline = decoded(open_page, "early_exit")
+def test_scrubbing_marks_the_round_and_dims_what_comes_later(same_page):
+    _, timeline = decoded(same_page, "early_exit")
     rounds = timeline.locator(".dt-row").count()
     timeline.get_by_role("button", name="Round 2,").click()
     expect(timeline.locator(".dt-row.sel")).to_have_count(1)
@@ -64,8 +64,8 @@ def test_scrubbing_marks_the_round_and_dims_what_comes_later(open_page):
     expect(timeline.locator(".dp-table tbody tr").first).to_be_visible()
 
 
-def test_prompt_lookup_joins_a_copy_to_its_source(open_page):
-    page, timeline = decoded(open_page, "prompt_lookup")
+def test_prompt_lookup_joins_a_copy_to_its_source(same_page):
+    page, timeline = decoded(same_page, "prompt_lookup")
     page.set_viewport_size({"width": 390, "height": 840})
     page.evaluate(
         "() => { const r = DP.runs.get(DP.runId('prompt_lookup'));"

@@ -59,8 +59,8 @@ def test_the_first_page_shows_a_recorded_run_before_any_model_is_loaded(open_pag
     expect(stage.locator(".dp-tok[data-step]")).to_have_count(len(trace.outputs[0].token_ids))
 
 
-def test_play_pause_and_keys(open_page):
-    page = replay(open_page)
+def test_play_pause_and_keys(same_page):
+    page = replay(same_page)
     trace = opened(page, "sampling")
     total = len(trace.steps)
     label = page.locator(LABEL)
@@ -89,8 +89,8 @@ def test_play_pause_and_keys(open_page):
     shot(page, "replay")
 
 
-def test_every_visual_of_every_strategy_is_drawn(open_page):
-    page = replay(open_page)
+def test_every_visual_of_every_strategy_is_drawn(same_page):
+    page = replay(same_page)
     for strategy in STRATEGIES:
         trace = opened(page, strategy)
         text = page.evaluate(f"JSON.stringify(DP.trace({RUN}))")
@@ -104,8 +104,8 @@ def test_every_visual_of_every_strategy_is_drawn(open_page):
         expect(page.locator(LABEL)).to_have_text(f"1 of {len(trace.steps)} steps")
 
 
-def test_a_file_is_dropped_and_played(open_page, tmp_path):
-    page = replay(open_page)
+def test_a_file_is_dropped_and_played(same_page, tmp_path):
+    page = replay(same_page)
     trace = gallery.open_entry(first_of("beam_search").file)
     data = base64.b64encode(trace_json.dumps(trace).encode()).decode()
     page.evaluate(DROP, ["mine.json", data])
@@ -148,8 +148,8 @@ def test_on_a_telephone(open_page):
 
 
 @pytest.mark.parametrize("strategy", ["speculative", "prompt_lookup", "beam_search"])
-def test_a_token_shows_the_probability_of_its_own_place(open_page, strategy):
-    page = replay(open_page)
+def test_a_token_shows_the_probability_of_its_own_place(same_page, strategy):
+    page = replay(same_page)
     trace = opened(page, strategy)
     node = {n.node_id: n for s in trace.steps for n in getattr(s.detail, "pool", ())}
     if strategy == "beam_search":
