@@ -19,7 +19,7 @@ from engine.details import DistributionCheck, DraftDetail, DraftReport, Parting
 from engine.loops.assisted import assisted_loop
 from engine.loops.drafters import MakeDrafter, RunContext, run_processors
 from engine.loops.next_token import next_token_loop
-from engine.recorder import Recorder, rounded
+from engine.recorder import Recorder, rounded, significant
 from engine.trace import Step
 
 LEAST_EXPECTED = 5.0
@@ -264,7 +264,7 @@ def compare(
         runs,
         rounded(statistic),
         degrees,
-        rounded(p_value(statistic, degrees)),
+        significant(p_value(statistic, degrees)),
         tuple((key, count, rounded(expected)) for key, count, expected in bins),
     )
 

@@ -24,6 +24,11 @@ def rounded(value: float) -> float:
     return round(value, DIGITS)
 
 
+def significant(value: float) -> float:
+    """Round a probability for the record: a small one keeps its digits and never becomes 0."""
+    return float(f"{value:.{DIGITS}g}")
+
+
 @dataclass
 class Observation:
     """One position's logits on their way through the processors; tensors, short-lived."""

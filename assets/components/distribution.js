@@ -2,7 +2,7 @@
 (() => {
   const { el, piece, percent, prob } = DP;
   const redraw = (paint) => { let last = ""; return { update(run) { const step = run.steps[run.selected]; if (step) this.select(run, run.selected); },
-    select(run, index) { const key = run.id + ":" + index + ":" + run.steps.length * 0; if (key === last) return; last = key; paint(run, run.steps[index]); }, clear() { last = ""; } }; };
+    select(run, index) { const key = run.id + ":" + index; if (key === last) return; last = key; paint(run, run.steps[index]); }, clear() { last = ""; } }; };
 
   DP.register("candidates", { title: "Candidates of this step", empty: "The tokens the model considered, with their probability before and after the processors.", mount(root) {
     const bars = el("div", { class: "dp-bars" });

@@ -24,7 +24,7 @@ from engine.loops.beam_record import (
 from engine.loops.beam_state import BeamSearch, Ending, Pool
 from engine.loops.forward import Forward
 from engine.loops.greedy_path import GreedyTrail, greedy_path
-from engine.recorder import Observation, Recorder, rounded
+from engine.recorder import Observation, Recorder, rounded, significant
 from engine.trace import Step
 
 
@@ -72,7 +72,7 @@ class BeamRecord:
                     diversity_penalty=0.0,
                     fate=fate,
                     reason=reason,
-                    arrival=rounded(float(pool.arrivals[i])) if search.do_sample else None,
+                    arrival=significant(float(pool.arrivals[i])) if search.do_sample else None,
                 )
             )
         self._merge(merged, hits, numbers, sums, scores, length)

@@ -11,7 +11,7 @@ import torch
 
 from engine.details import ContrastiveDetail, ContrastiveOption
 from engine.loops.forward import Forward
-from engine.recorder import Observation, Recorder, Row, rounded
+from engine.recorder import Observation, Recorder, Row, rounded, significant
 from engine.trace import Step
 
 
@@ -199,8 +199,8 @@ def detail_of(row: Row, k: int, chosen: int, alpha: float) -> ContrastiveDetail:
     options = tuple(
         ContrastiveOption(
             token_id=int(ids[i]),
-            probability=rounded(probs[i]),
-            confidence=rounded((1.0 - alpha) * probs[i]),
+            probability=significant(probs[i]),
+            confidence=significant((1.0 - alpha) * probs[i]),
             max_cosine=rounded(cosine[i]),
             degeneration_penalty=rounded(alpha * cosine[i]),
             position=int(position[i]),

@@ -8,7 +8,7 @@ import torch
 
 from engine.details import DraftDetail, DraftToken
 from engine.loops.drafters import Draft
-from engine.recorder import Observation, Recorder, rounded
+from engine.recorder import Observation, Recorder, rounded, significant
 from engine.trace import Step
 
 RESIDUAL = 8
@@ -114,7 +114,7 @@ def draft_detail(this: Round, numbers: tuple[float, ...]) -> DraftDetail:
         tokens=_tokens(this, numbers, ended),
         final_token_id=this.emitted[-1],
         final_source="ended" if ended else verdict.source,
-        residual=() if ended else tuple((int(i), rounded(p)) for i, p in pairs if p > 0),
+        residual=() if ended else tuple((int(i), significant(p)) for i, p in pairs if p > 0),
         draft_forwards=guess.forwards,
         draft_s=rounded(this.draft_s),
         verify_s=rounded(this.verify_s),
@@ -138,9 +138,9 @@ def _tokens(this: Round, numbers: tuple[float, ...], ended: bool) -> tuple[Draft
     return tuple(
         DraftToken(
             token_id,
-            rounded(p[i]),
-            None if verdict.q is None else rounded(q[i]),
-            None if verdict.u is None else rounded(u[i]),
+            significant(p[i]),
+            None if verdict.q is None else significant(q[i]),
+            None if verdict.u is None else significant(u[i]),
             statuses[i],
         )
         for i, token_id in enumerate(this.guess.tokens.tolist())

@@ -9,7 +9,7 @@ import torch
 
 from engine.details import DrawDetail, Racer
 from engine.loops.forward import Forward
-from engine.recorder import Recorder, Row, rounded
+from engine.recorder import Recorder, Row, significant
 from engine.trace import Step
 
 RACERS = 6
@@ -103,9 +103,9 @@ def draw_detail(extra: tuple[float, ...]) -> DrawDetail | None:
     racers = [
         Racer(
             int(extra[i]),
-            rounded(extra[n + i]),
-            rounded(extra[2 * n + i]),
-            rounded(extra[2 * n + i] / extra[n + i]),
+            significant(extra[n + i]),
+            significant(extra[2 * n + i]),
+            significant(extra[2 * n + i] / extra[n + i]),
         )
         for i in range(n)
         if extra[n + i] > 0

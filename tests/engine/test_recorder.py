@@ -9,7 +9,8 @@ import torch
 from transformers import TopKLogitsWarper
 
 from engine.errors import DecodeError
-from engine.recorder import Recorder
+from engine.loops.next_token import draw_detail
+from engine.recorder import Recorder, significant
 
 PROBS = torch.tensor([[0.5, 0.3, 0.15, 0.05]])
 IDS = torch.tensor([[0]])
@@ -67,3 +68,13 @@ def test_a_processor_that_writes_in_place_does_not_change_the_raw_record():
 def test_not_finite(bad):
     with pytest.raises(DecodeError, match="not finite at step 0"):
         record([], logits=torch.tensor([[1.0, bad, 0.0, 0.0]]))
+
+
+def test_a_small_probability_never_becomes_nothing():
+    assert significant(3.256789e-9) == 3.25679e-9
+    assert significant(0.25) == 0.25
+    ids, probabilities, noise = (7, 8), (3.3e-7, 0.5), (2e-8, 1.0)
+    racers = draw_detail((*ids, *probabilities, *noise)).racers
+    for racer, p, e in zip(racers, probabilities, noise, strict=True):
+        assert (racer.probability, racer.noise) == (p, e)
+        assert racer.arrival == pytest.approx(e / p, rel=1e-5)
