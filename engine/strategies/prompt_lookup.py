@@ -75,10 +75,10 @@ STRATEGY = Strategy(
             "Fresh text: most rounds find no match or copy the wrong continuation.",
         ),
         Preset(
-            "Longer matches only",
+            "The longest match first",
             "The dog ran and ran and",
             {"max_new_tokens": 60, "max_matching_ngram_size": 4},
-            "The arc shows how many tokens had to agree before anything was copied.",
+            "The last four tokens are searched for first, then fewer; the arc shows how many were found.",
         ),
     ),
     visuals=("draft_timeline", "candidates", "xray"),

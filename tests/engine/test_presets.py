@@ -1,7 +1,8 @@
-"""The presets of greedy search, sampling and the watermark do on the embedded model what they say."""
+"""The presets that no other test covers do on the embedded model what they say."""
 
 from __future__ import annotations
 
+import itertools
 import statistics
 
 import pytest
@@ -59,6 +60,64 @@ def test_hot_beams_write_a_less_probable_text():
         for name in ("Drawn beams", "Hot beams")
     )
     assert hot > 1.2 * drawn
+
+
+def test_the_pool_of_drawn_beams_is_in_the_order_of_the_draw():
+    pools = [step.detail.pool for step in preset("beam_sampling", "Drawn beams").steps]
+    for pool in pools:
+        arrivals = [node.arrival for node in sorted(pool, key=lambda node: node.rank)]
+        assert arrivals == sorted(arrivals)
+    sums = [[node.sum_logprobs for node in sorted(p, key=lambda node: node.rank)] for p in pools]
+    assert any(values != sorted(values, reverse=True) for values in sums)
+
+
+def test_beams_of_one_group_are_alike_and_the_groups_are_not():
+    trace = preset("diverse_beam_search", "Two groups of three")
+    nodes = {node.node_id: node for step in trace.steps for node in step.detail.pool}
+    texts: dict[int, list[list[int]]] = {0: [], 1: []}
+    for hypothesis in trace.steps[-1].detail.heap:
+        path, at = [], nodes.get(hypothesis.node_id)
+        while at:
+            path.insert(0, at.token_id)
+            at = nodes.get(at.parent_id)
+        texts[hypothesis.group].append(path)
+
+    def common(one: list[int], other: list[int]) -> int:
+        pairs = enumerate(zip(one, other, strict=False))
+        return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+    within = [
+        common(*pair) for group in texts.values() for pair in itertools.combinations(group, 2)
+    ]
+    between = [common(*pair) for pair in itertools.product(*texts.values())]
+    assert statistics.fmean(within) > 2 * statistics.fmean(between)
+
+
+def test_dola_shows_easy_tokens_in_early_layers_and_hard_ones_in_the_last():
+    easy, hard = [], []
+    for step in preset("dola", "How a token forms").steps:
+        own = next(c.raw_logprob for c in step.candidates if c.token_id == step.emit[0])
+        ranks = [reading.normed_rank for reading in step.detail.layers]
+        found = len(ranks) - next(
+            (i for i, rank in enumerate(reversed(ranks)) if rank >= 10), len(ranks)
+        )
+        (easy if own > -1 else hard if own < -3 else []).append(found)
+    assert len(easy) > 8 < len(hard)
+    assert max(easy) <= 4
+    assert statistics.median(hard) >= 12
+
+
+def test_prompt_lookup_tries_the_longest_match_first():
+    steps = preset("prompt_lookup", "The longest match first").steps
+    found = [step.detail.match[0] for step in steps if step.detail.match]
+    assert max(found) == 4
+    assert len(set(found)) > 2
+
+
+def test_the_adapting_draft_grows_where_it_is_right():
+    lengths = [s.detail.requested_length for s in preset("speculative", "The draft adapts").steps]
+    assert len(set(lengths)) > 3
+    assert max(lengths) > lengths[0]
 
 
 def judged(name: str) -> Detection:
