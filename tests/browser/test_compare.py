@@ -93,6 +93,19 @@ def test_what_is_wrong_is_said_and_the_page_goes_on(open_page):
     expect(page.get_by_role("button", name="Run all")).to_be_enabled()
 
 
+def test_a_ticked_box_looks_ticked(open_page):
+    page = opened(open_page)
+    page.get_by_role("button", name="With a watermark and without").click()
+    box = page.get_by_label("Column A", exact=True).locator("[data-param=do_sample]")
+    expect(box).to_be_checked()
+    ticked = box.screenshot()
+    box.uncheck()
+    page.locator(".cmp-line").first.hover()
+    assert box.screenshot() != ticked
+    # The browser's own tick: Gradio draws a white one and colours the ground only in its own forms.
+    assert box.evaluate("n => getComputedStyle(n).appearance") == "auto"
+
+
 def test_stop_keeps_what_is_there_and_fits_a_telephone(open_page):
     page = opened(open_page)
     page.set_viewport_size({"width": 390, "height": 900})
