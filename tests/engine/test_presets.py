@@ -11,7 +11,6 @@ from engine import STRATEGIES, DecodeRequest, Trace, decode, load
 from engine.detect import Detection, detect_trace
 from engine.scoring import score_trace
 from engine.strategies.base import STORY
-from playground import compare_spec
 
 
 def written(strategy: str, prompt: str, seed: int = 0, **params: object) -> Trace:
@@ -143,17 +142,3 @@ def test_a_story_known_by_heart_is_the_same_with_and_without_the_mark():
     assert marked.metrics["perplexity"] < 1.1
     plain = written("sampling", marked.prompt, max_new_tokens=100)
     assert marked.outputs[0].token_ids == plain.outputs[0].token_ids
-
-
-def test_the_hotter_the_sooner_the_compared_texts_part_and_the_less_likely_they_are():
-    hotter = next(p for p in compare_spec.presets() if p.name == "Greedy and three temperatures")
-    traces = [written(name, hotter.prompt, **params) for name, params in hotter.columns]
-    greedy, *sampled = [trace.outputs[0].token_ids for trace in traces]
-    parted = [
-        next(i for i, pair in enumerate(zip(greedy, ids, strict=False)) if len(set(pair)) > 1)
-        for ids in sampled
-    ]
-    assert parted == sorted(parted, reverse=True)
-    assert len(set(parted)) == 3
-    likely = [trace.metrics["perplexity"] for trace in traces]
-    assert likely == sorted(likely)

@@ -6,10 +6,11 @@ import json
 
 import pytest
 
+from engine import DecodeRequest, decode
 from engine.errors import ParameterError
 from engine.models import load
 from engine.request import check
-from engine.scoring import score_ids
+from engine.scoring import score_ids, score_trace
 from engine.strategies import STRATEGIES
 from playground import compare, compare_spec
 
@@ -31,6 +32,41 @@ def test_every_preset_is_legal_and_needs_what_is_there():
             {"prompt": preset.prompt, "seed": 0, "columns": columns}
         ):
             check(request)
+
+
+def outcomes(name):
+    """Return the trace of every column of a preset."""
+    chosen = next(p for p in compare_spec.presets() if p.name == name)
+    return [
+        list(decode(DecodeRequest(strategy, prompt=chosen.prompt, params=params)))[-1].trace
+        for strategy, params in chosen.columns
+    ]
+
+
+def test_the_hotter_the_sooner_the_texts_part_and_the_less_likely_they_are():
+    traces = outcomes("Greedy and three temperatures")
+    greedy, *sampled = [trace.outputs[0].token_ids for trace in traces]
+    parted = [
+        next(i for i, pair in enumerate(zip(greedy, ids, strict=False)) if len(set(pair)) > 1)
+        for ids in sampled
+    ]
+    assert parted == sorted(parted, reverse=True)
+    assert len(set(parted)) == 3
+    likely = [trace.metrics["perplexity"] for trace in traces]
+    assert likely == sorted(likely)
+
+
+def test_the_other_presets_show_what_they_say():
+    model = load("storyteller")
+    beams, greedy = (
+        score_trace(t, model, model).perplexity for t in outcomes("Beam search and greedy")
+    )
+    assert beams < greedy
+    marked, plain = outcomes("With a watermark and without")
+    assert marked.metrics["perplexity"] > 1.2 * plain.metrics["perplexity"]
+    speculative, alone = outcomes("Speculative and plain")
+    assert speculative.outputs[0].token_ids == alone.outputs[0].token_ids
+    assert speculative.metrics["forward_passes"] < alone.metrics["forward_passes"] / 2
 
 
 def test_the_page_gets_every_strategy_and_parameter():
