@@ -79,9 +79,8 @@ def detection_html(found: Detection, pieces: dict[int, str], wrong: Detection) -
         f"<div class='dp-card'>{tokens_html(found, pieces)}{verdict_html(found)}"
         f"<p class='dp-costs'>{''.join(facts)}</p><p class='dp-note'>Control with a wrong key: "
         f"z = {signed(control.z_score)}, p = {small(control.p_value)}. "
-        "A token that comes back after the same context has the same colour again, so p counts "
-        f"it once. Random numbers drawn on {escape(found.device)}. The text is cut into tokens anew, and "
-        "these need not be the very tokens that were written.</p>"
+        f"{_about_repeats(found.verdict)}Random numbers drawn on {escape(found.device)}. "
+        "The text is cut into tokens anew, and these need not be the very tokens that were written.</p>"
         f"{plot_html(curves, found.verdict.z_threshold)}</div>"
     )
 
@@ -123,6 +122,15 @@ def _without_repeats(v: Verdict) -> list[str]:
         return []
     said = f"{v.distinct_hits} of {v.distinct_trials}, z {signed(v.distinct_z_score)}"
     return [fact("without repeats", said)]
+
+
+def _about_repeats(v: Verdict) -> str:
+    if v.distinct_trials == v.trials:
+        return ""
+    return (
+        "A token that comes back after the same context has the same colour again, so p counts it "
+        "once. "
+    )
 
 
 def tokens_html(found: Detection, pieces: dict[int, str]) -> str:
