@@ -20,7 +20,8 @@ _GOLDEN = Path(__file__).parent / "golden" / "transformers_4_55_outputs.json.gz"
 _IDS = {"vocab_size": VOCAB, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
 
 
-def _llama(layers: int, *, tied: bool = False, kind: str = "Llama") -> Any:
+def tiny_llama(layers: int, *, vocab: int = VOCAB, tied: bool = False, kind: str = "Llama") -> Any:
+    """Return a Llama of width 32, or a model of a kind with the same settings."""
     config = getattr(transformers, f"{kind}Config")(
         hidden_size=32,
         intermediate_size=64,
@@ -29,7 +30,7 @@ def _llama(layers: int, *, tied: bool = False, kind: str = "Llama") -> Any:
         num_key_value_heads=2,
         max_position_embeddings=256,
         tie_word_embeddings=tied,
-        **_IDS,
+        **(_IDS | {"vocab_size": vocab}),
     )
     return getattr(transformers, f"{kind}ForCausalLM")(config)
 
@@ -56,12 +57,12 @@ def _t5() -> Any:
 
 
 _MODELS = {
-    "llama": (lambda: _llama(6), 0.4, 0),
-    "llama_draft": (lambda: _llama(2), 0.4, 2),
-    "llama2l_tied": (lambda: _llama(2, tied=True), 0.4, 8),
+    "llama": (lambda: tiny_llama(6), 0.4, 0),
+    "llama_draft": (lambda: tiny_llama(2), 0.4, 2),
+    "llama2l_tied": (lambda: tiny_llama(2, tied=True), 0.4, 8),
     "gpt2": (_gpt2, 0.25, 3),
     "t5": (_t5, 0.5, 6),
-    "qwen2": (lambda: _llama(3, kind="Qwen2"), 0.4, 11),
+    "qwen2": (lambda: tiny_llama(3, kind="Qwen2"), 0.4, 11),
 }
 
 

@@ -20,7 +20,7 @@ from engine.loops.drafters import RunContext
 from engine.lossless import sample_tokens
 from engine.models import LoadedModel
 from tests.engine.test_assisted import PROMPT, finish, native_rounds, rounds
-from tests.tiny import fresh_model, golden_model, set_weights
+from tests.tiny import fresh_model, golden_model, set_weights, tiny_llama
 
 TEXT = (
     "the little bear saw a red ball in the green garden and the little bird saw the bear "
@@ -58,20 +58,7 @@ def renumbered(tokenizer: Any, new_ids: list[int]) -> Any:
 
 def tiny(vocab: int, layers: int, seed: int) -> Any:
     """Return a tiny Llama."""
-    config = transformers.LlamaConfig(
-        vocab_size=vocab,
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=layers,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=256,
-        bos_token_id=1,
-        eos_token_id=2,
-        pad_token_id=0,
-        tie_word_embeddings=False,
-    )
-    model = transformers.LlamaForCausalLM(config).eval()
+    model = tiny_llama(layers, vocab=vocab).eval()
     set_weights(model, 0.4, seed)
     return model
 
