@@ -181,7 +181,7 @@ def _unpack(
             raise DecodeError(f"{name} removed every token at step {step}.")
         if stage_entropy != stage_entropy:
             raise DecodeError(f"The scores became NaN in {name} at step {step}.")
-        stages.append(Stage(name, int(kept), rounded(min(mass, 1.0)), rounded(stage_entropy)))
+        stages.append(Stage(name, int(kept), significant(min(mass, 1.0)), rounded(stage_entropy)))
     n = layout["ids"]
     ids, raws, processed = row[at : at + n], row[at + n : at + 2 * n], row[at + 2 * n : at + 3 * n]
     at += 3 * n
