@@ -17,8 +17,8 @@ from typing import Any
 
 import torch
 
+from benchmarks.timing import timed
 from engine import DecodeRequest, LoadedModel, Trace, decode, load
-from engine.aside import aside
 from engine.errors import ModelError
 from engine.events import Finished
 
@@ -66,9 +66,7 @@ def theirs(
             max_new_tokens=tokens,
             **extra,
         )
-        started = time.perf_counter()
-        out = aside(generate)  # as ours: a thread that has computed and stays slows all others down
-        seconds = time.perf_counter() - started
+        seconds, out = timed(generate)
     finally:
         for name, value in kept.items():
             setattr(owner, name, value)

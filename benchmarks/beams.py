@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from benchmarks.recording import random_135m
+from benchmarks.timing import timed
 from engine import DecodeRequest, LoadedModel, decode, trace_json
 from engine.aside import aside
 from engine.events import Finished, StepRecorded
@@ -59,9 +60,8 @@ def plain(loaded: LoadedModel, beams: int, tokens: int) -> tuple[float, list[int
         num_beams=beams,
         max_new_tokens=tokens,
     )
-    started = time.perf_counter()
-    out = aside(generate)  # as ours: a thread that has computed and stays slows all others down
-    return time.perf_counter() - started, out[0, len(PROMPT) :].tolist()
+    seconds, out = timed(generate)
+    return seconds, out[0, len(PROMPT) :].tolist()
 
 
 def compare(loaded: LoadedModel, beams: int, tokens: int, rounds: int) -> dict[str, Any]:

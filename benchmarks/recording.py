@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from benchmarks.timing import timed
 from engine import DecodeRequest, LoadedModel, decode, load, trace_json
 from engine.aside import aside
 from engine.errors import ModelError
@@ -67,9 +68,8 @@ def plain(loaded: LoadedModel, ids: list[int], tokens: int) -> tuple[float, list
         max_new_tokens=tokens,
         min_new_tokens=tokens - 1,
     )
-    started = time.perf_counter()
-    out = aside(generate)  # as ours: a thread that has computed and stays slows all others down
-    return tokens / (time.perf_counter() - started), out[0, len(ids) :].tolist()
+    seconds, out = timed(generate)
+    return tokens / seconds, out[0, len(ids) :].tolist()
 
 
 def compare(loaded: LoadedModel, tokens: int, rounds: int) -> dict[str, Any]:

@@ -80,7 +80,6 @@ class Detection:
             "num_tokens": len(self.ids),
             **verdict,
             **own,
-            "doubtful": self.verdict.doubtful,
             "tokens": tokens,
         }
 

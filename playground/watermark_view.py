@@ -118,14 +118,14 @@ def counts(found: Detection) -> list[str]:
 
 def _without_repeats(v: Verdict) -> list[str]:
     """Return what is left when a draw counts once, nothing when no draw came twice."""
-    if v.distinct_trials == v.trials:
+    if not v.repeats:
         return []
     said = f"{v.distinct_hits} of {v.distinct_trials}, z {signed(v.distinct_z_score)}"
     return [fact("without repeats", said)]
 
 
 def _about_repeats(v: Verdict) -> str:
-    if v.distinct_trials == v.trials:
+    if not v.repeats:
         return ""
     return (
         "A token that comes back after the same context has the same colour again, so p counts it "

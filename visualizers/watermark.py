@@ -33,7 +33,7 @@ def view(trace: Trace) -> dict[str, Any]:
         for step, z in zip(steps, curve(steps), strict=True):
             rows.append(_row(step, z, trace))
         found = judged(steps, trace.config.get("z_threshold", 3.0))
-        verdicts.append(dataclasses.asdict(found) | {"doubtful": found.doubtful} if found else None)
+        verdicts.append(dataclasses.asdict(found) if found else None)
     return {"columns": COLUMNS, "rows": rows, "summary": verdicts}
 
 

@@ -2,8 +2,6 @@
 (() => {
   const { el, svg, visible, percent } = DP;
   const FIRST = 100, WIDEST = 176, NARROWEST = 148, ROW = 38, HIGH = 240, BAR = 7, TOP = 30, CHARS = 18;
-  let column = WIDEST; // of the tree being drawn: as wide as its card allows
-  const left = (depth) => depth ? FIRST + (depth - 1) * column : 0;
   const short = (text) => { const shown = visible(text).replace(/^ +/, (s) => "·".repeat(s.length)); return shown.length > CHARS ? shown.slice(0, CHARS - 1) + "…" : shown; };
 
   // Every leaf gets a row high enough for its label; a parent stands in the middle of its children.
@@ -20,14 +18,14 @@
     return here;
   }
   function ribbon(parent, child, offset, total) {
-    const wide = Math.max(1, HIGH * child.node.count / total), x0 = left(parent.depth) + 2 * BAR + 4, x1 = left(child.depth), middle = (x0 + x1) / 2;
+    const wide = Math.max(1, HIGH * child.node.count / total), x0 = parent.x + 2 * BAR + 4, x1 = child.x, middle = (x0 + x1) / 2;
     const a = parent.y - HIGH * parent.node.count / total / 2 + offset, b = child.y - wide / 2;
     const shape = "M" + x0 + " " + a + "C" + middle + " " + a + " " + middle + " " + b + " " + x1 + " " + b + "v" + wide + "C" + middle + " " + (b + wide) + " " + middle + " " + (a + wide) + " " + x0 + " " + (a + wide) + "Z";
     return svg("path", { class: "pt-ribbon " + child.node.kind, d: shape });
   }
   function say(node, total) { return (node.kind === "tokens" ? "“" + visible(node.text) + "”" : node.text) + ": drawn " + node.count + " of " + total + " times (" + percent(node.count / total) + "), exact probability " + percent(node.probability); }
   function mark(placed, total) {
-    const { node } = placed, x = left(placed.depth), real = HIGH * node.count / total, exact = HIGH * node.probability;
+    const { node, x } = placed, real = HIGH * node.count / total, exact = HIGH * node.probability;
     return svg("g", { class: "pt-node " + node.kind }, svg("title", {}, say(node, total)),
       svg("rect", { class: "pt-real", x, y: placed.y - real / 2, width: BAR, height: Math.max(node.count ? 1.5 : 0, real) }),
       svg("rect", { class: "pt-exact", x: x + BAR + 2, y: placed.y - exact / 2, width: BAR, height: Math.max(1, exact) }),
@@ -37,7 +35,9 @@
   function picture(message, room) {
     const total = message.draws, all = [], root = { ...message.tree, text: "prompt", kind: "root" };
     const top = place(root, 0, TOP, total, all), deepest = Math.max(...all.map((n) => n.depth));
-    column = Math.max(NARROWEST, Math.min(WIDEST, (room - FIRST) / deepest));
+    // Columns are as wide as the card allows.
+    const column = Math.max(NARROWEST, Math.min(WIDEST, (room - FIRST) / deepest)), left = (depth) => depth ? FIRST + (depth - 1) * column : 0;
+    for (const placed of all) placed.x = left(placed.depth);
     const wide = left(deepest + 1), high = top.end + 8;
     const picture = svg("svg", { class: "pt-tree", width: wide, height: high, viewBox: "0 0 " + wide + " " + high, role: "img", "aria-label": total + " draws, " + message.distinct + " different texts; the table below says the same" });
     for (const parent of all) {

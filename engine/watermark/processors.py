@@ -93,16 +93,14 @@ class GreenListProcessor(WatermarkLogitsProcessor):
         tokens = [window[-1] for window in windows]
         return in_heads(seeds, tokens, self.vocab_size, self.greenlist_size)
 
-    def draws(self, windows: list[list[int]]) -> list[tuple[int, ...]]:
-        """Return for each n-gram what its last token's colour was drawn from: the seed and it.
+    def draw(self, window: list[int]) -> tuple[int, ...]:
+        """Return what the colour of an n-gram's last token is drawn from: the seed and it.
 
         Args:
-            windows: n-grams of ``scheme.window`` ids. Different ones can share a draw.
+            window: an n-gram of ``scheme.window`` ids; different ones can share a draw.
         """
-        if not windows:
-            return []
-        seeds = self._seeds(np.array(windows, dtype=np.int64))
-        return [(seed, window[-1]) for seed, window in zip(seeds, windows, strict=True)]
+        [seed] = self._seeds(np.array([window], dtype=np.int64))
+        return (seed, window[-1])
 
     def _window_green(self, window: list[int]) -> bool:
         prefix = window if self.seeding_scheme == "selfhash" else window[:-1]
@@ -192,9 +190,9 @@ class SynthIdProcessor(SynthIDTextWatermarkLogitsProcessor):
             self.marked = (~(before == newest).any(1)).tolist()
         return result
 
-    def draws(self, windows: list[list[int]]) -> list[tuple[int, ...]]:
-        """Return for each n-gram what its bits were drawn from: the n-gram itself."""
-        return [tuple(window) for window in windows]
+    def draw(self, window: list[int]) -> tuple[int, ...]:
+        """Return what the bits of an n-gram's last token are drawn from: the n-gram itself."""
+        return tuple(window)
 
     def g_values_after(self, context: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
         """Return (rows, n, depth) g-values of tokens after a context.

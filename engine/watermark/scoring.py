@@ -76,7 +76,7 @@ class Tally:
         reason = self._reason(token_id)
         if reason:
             return reason, False
-        [draw] = self.processor.draws([self.ids[-self.scheme.window :]])
+        draw = self.processor.draw(self.ids[-self.scheme.window :])
         fresh = draw not in self.drawn
         self.drawn.add(draw)
         return "", fresh

@@ -43,11 +43,13 @@ class Verdict:
     z_threshold: float
     prediction: bool
     """z_score is above the threshold."""
+    doubtful: bool
+    """It is so only because repeats are counted: distinct_z_score is not."""
 
     @property
-    def doubtful(self) -> bool:
-        """Whether z is above the threshold only because repeats are counted."""
-        return self.prediction and self.distinct_z_score <= self.z_threshold
+    def repeats(self) -> int:
+        """Coin flips that came again."""
+        return self.trials - self.distinct_trials
 
 
 def z_score(hits: int, trials: int, expected: float) -> float | None:
@@ -122,6 +124,7 @@ def verdict(
         normal_tail(z),
         threshold,
         z > threshold,
+        z > threshold >= distinct_z,
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from engine import STRATEGIES, DecodeRequest, Trace, decode, load
 from engine.detect import Detection, detect_trace
+from engine.loops.greedy_path import left_at
 from engine.scoring import score_trace
 from engine.strategies.base import STORY
 
@@ -73,22 +74,17 @@ def test_the_pool_of_drawn_beams_is_in_the_order_of_the_draw():
 def test_beams_of_one_group_are_alike_and_the_groups_are_not():
     trace = preset("diverse_beam_search", "Two groups of three")
     nodes = {node.node_id: node for step in trace.steps for node in step.detail.pool}
-    texts: dict[int, list[list[int]]] = {0: [], 1: []}
+    texts: dict[int, list[tuple[int, ...]]] = {0: [], 1: []}
     for hypothesis in trace.steps[-1].detail.heap:
         path, at = [], nodes.get(hypothesis.node_id)
         while at:
             path.insert(0, at.token_id)
             at = nodes.get(at.parent_id)
-        texts[hypothesis.group].append(path)
-
-    def common(one: list[int], other: list[int]) -> int:
-        pairs = enumerate(zip(one, other, strict=False))
-        return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
-
+        texts[hypothesis.group].append(tuple(path))
     within = [
-        common(*pair) for group in texts.values() for pair in itertools.combinations(group, 2)
+        left_at(*pair) for group in texts.values() for pair in itertools.combinations(group, 2)
     ]
-    between = [common(*pair) for pair in itertools.product(*texts.values())]
+    between = [left_at(*pair) for pair in itertools.product(*texts.values())]
     assert statistics.fmean(within) > 2 * statistics.fmean(between)
 
 

@@ -343,7 +343,7 @@ def test_tokens_of_one_draw_have_one_colour(params):
     for _ in range(20):
         ids = repetitive(rng, length=80)
         windows = [ids[i : i + size] for i in range(len(ids) - size + 1)]
-        draws, greens = processor.draws(windows), processor.windows_green(windows)
+        draws, greens = [processor.draw(w) for w in windows], processor.windows_green(windows)
         for draw, green in zip(draws, greens, strict=True):
             shared += draw in colours
             assert colours.setdefault(draw, green) == green

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from engine import DecodeRequest, decode
+from engine.divergence import first_parting
 from engine.errors import ParameterError
 from engine.models import load
 from engine.request import check
@@ -45,11 +46,8 @@ def outcomes(name):
 
 def test_the_hotter_the_sooner_the_texts_part_and_the_less_likely_they_are():
     traces = outcomes("Greedy and three temperatures")
-    greedy, *sampled = [trace.outputs[0].token_ids for trace in traces]
-    parted = [
-        next(i for i, pair in enumerate(zip(greedy, ids, strict=False)) if len(set(pair)) > 1)
-        for ids in sampled
-    ]
+    greedy, *sampled = traces
+    parted = [first_parting([greedy, trace]).position for trace in sampled]
     assert parted == sorted(parted, reverse=True)
     assert len(set(parted)) == 3
     likely = [trace.metrics["perplexity"] for trace in traces]
