@@ -8,43 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from engine import DecodeRequest, decode, load, trace_json
+from engine import decode, trace_json
 from engine.errors import ParameterError
 from engine.events import Failed, Finished
 from engine.params import Choice, Flag, Integer, Number, build, defaults_of, params_of
 from engine.strategies import STRATEGIES
 from engine.trace import replay_ids
-from tests.tiny import golden_model
+from tests.helpers.strategies import make, trace_of
 from visualizers import VISUALS
 
 NAMES = list(STRATEGIES)
-PROMPT = [5, 9, 11, 4, 5, 9, 11]
 COMPONENTS = Path(__file__).parents[1] / "assets" / "components"
-
-
-def models_for(name):
-    """Tiny models; drafting across tokenizers needs models that have one."""
-    if STRATEGIES[name].assistant == "any_tokenizer":
-        return load("storyteller"), load("foreign-draft")
-    return golden_model("llama"), golden_model("llama_draft")
-
-
-def make(name, seed=1, **params):
-    model, assistant = models_for(name)
-    return DecodeRequest(
-        name,
-        model,
-        input_ids=PROMPT,
-        seed=seed,
-        params={"max_new_tokens": 10, **params},
-        assistant=assistant,
-    )
-
-
-def trace_of(name, **params):
-    last = list(decode(make(name, **params)))[-1]
-    assert isinstance(last, Finished), last.error
-    return last.trace
 
 
 def without_time(trace):

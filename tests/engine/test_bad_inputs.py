@@ -10,9 +10,9 @@ import pytest
 from engine import DecodeRequest, decode, load
 from engine.__main__ import main
 from engine.events import Failed, Finished
-from tests.bad_inputs import MODELS, NAMES, PARAMS, PROMPTS, SEEDS, label
-from tests.bad_strategy_inputs import STRATEGY_ROWS
-from tests.tiny import golden_model
+from tests.helpers.bad_inputs import MODELS, NAMES, PARAMS, PROMPTS, SEEDS, label
+from tests.helpers.bad_strategy_inputs import STRATEGY_ROWS
+from tests.helpers.models import golden_model
 
 MODEL = "storyteller"
 

@@ -6,11 +6,8 @@ import pytest
 import torch
 from transformers import RepetitionPenaltyLogitsProcessor
 
-from engine.adapter import as_custom_generate
-from engine.loops.beam import beam_loop
-from engine.recorder import Recorder
-from engine.trace import replay_ids
-from tests.tiny import golden_cases, golden_model
+from tests.helpers.beams import check_invariants, new_tokens, run
+from tests.helpers.models import golden_cases, golden_model
 
 MODELS = ("llama", "gpt2", "t5")
 PROMPT = [1, 5, 6, 7, 8, 9, 5, 6]
@@ -28,19 +25,6 @@ SETTINGS = [
 BIASES = (0.0, 2.0, 4.0)
 
 
-def run(loaded, ids, mask=None, seed=0, loop=beam_loop, **kwargs):
-    """Return (the loop's output, steps) under generate()."""
-    steps = []
-    custom = as_custom_generate(
-        loop, steps.append, recorder=Recorder(97), generator=torch.Generator().manual_seed(seed)
-    )
-    mask = torch.ones_like(torch.tensor(ids)) if mask is None else torch.tensor(mask)
-    out = loaded.model.generate(
-        torch.tensor(ids), attention_mask=mask, custom_generate=custom, **kwargs
-    )
-    return out, steps
-
-
 def native(loaded, ids, seed, **kwargs):
     torch.manual_seed(seed)
     prompt = torch.tensor([ids])
@@ -48,35 +32,6 @@ def native(loaded, ids, seed, **kwargs):
     return loaded.model.generate(
         prompt, attention_mask=mask, output_scores=True, return_dict_in_generate=True, **kwargs
     )
-
-
-def check_invariants(steps, beams, returned, by_sum=True):
-    """Check one search's record against itself; ``by_sum``: the best sums are kept."""
-    known = {-1: (0.0, [])}
-    for step in steps:
-        detail = step.detail
-        assert len({n.node_id for n in detail.pool} & set(known)) == 0
-        before = dict(known)
-        for node in detail.pool:
-            total, path = before[node.parent_id]
-            assert node.sum_logprobs == pytest.approx(total + node.logprob, abs=1e-4)
-            known[node.node_id] = (node.sum_logprobs, [*path, node.token_id])
-        kept = [n for n in detail.pool if n.fate == "kept"]
-        assert len(kept) <= beams
-        pruned = [n for n in detail.pool if n.fate == "pruned" and n.arrival is None]
-        assert not by_sum or all(n.margin <= 1e-6 for n in pruned)
-    last = steps[-1].detail
-    assert last.stopping
-    assert all(not step.detail.stopping for step in steps[:-1])
-    assert known[last.winner_node_id][1] == replay_ids(tuple(steps)) == returned[0]
-    paths = [known[h.node_id][1] for h in last.heap]
-    assert all(ids in paths for ids in returned)
-
-
-def new_tokens(out, start):
-    return [
-        row[start : start + n] for row, n in zip(out.sequences.tolist(), out.lengths, strict=True)
-    ]
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -11,7 +11,7 @@ from engine import DecodeRequest, LoadedModel, decode, trace_json
 from engine.beam_checks import check_beams
 from engine.errors import TraceError
 from engine.events import Failed, Finished
-from tests.tiny import fresh_model, golden_model
+from tests.helpers.models import fresh_model, golden_model
 
 MODELS = ("llama", "gpt2", "t5")
 PROMPT = [1, 5, 6, 7, 8, 9, 5, 6]

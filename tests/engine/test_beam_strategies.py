@@ -9,7 +9,7 @@ import pytest
 
 from engine import STRATEGIES, DecodeRequest, decode, trace_json
 from engine.events import Failed, Finished
-from tests.tiny import golden_model, native
+from tests.helpers.models import golden_model, native
 
 SEARCHES = ("beam_search", "beam_sampling", "diverse_beam_search")
 PROMPT = [1, 5, 6, 7, 8, 9, 5, 6]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from engine.loops.constrained_beam import Progress, constrained_beam_loop, words_of
-from tests.engine.test_beam import check_invariants, new_tokens, run
-from tests.tiny import golden_cases, golden_model
+from tests.helpers.beams import check_invariants, new_tokens, run
+from tests.helpers.models import golden_cases, golden_model
 
 
 def constrained(force_words_ids):

@@ -14,7 +14,7 @@ from engine.events import Finished
 from engine.loops.contrastive import contrastive_loop
 from engine.recorder import Recorder
 from engine.strategies import STRATEGIES
-from tests.tiny import golden_cases, golden_model, native, new_tokens
+from tests.helpers.models import golden_cases, golden_model, native, new_tokens
 
 CASES = golden_cases("contrastive", "contrastiveA")
 BATCHES = [case for case in CASES if len(case["input_ids"]) > 1]

@@ -13,7 +13,7 @@ from engine.events import Failed, Finished, Started, StepRecorded, TextDelta
 from engine.strategies import STRATEGIES
 from engine.streamer import Cancelled, QueueStreamer
 from engine.trace import replay_ids
-from tests.tiny import fresh_model, golden_model
+from tests.helpers.models import fresh_model, golden_model
 
 PROMPT = [5, 9, 11, 4]
 

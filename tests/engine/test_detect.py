@@ -14,7 +14,7 @@ from engine.__main__ import main
 from engine.detect import DetectError, detect_ids, detect_text, detect_trace, watermark_config
 from engine.errors import ParameterError
 from engine.events import Finished
-from tests.tiny import golden_model
+from tests.helpers.models import golden_model
 
 PROMPT = "Once upon a time, there was a little girl named Lily. She"
 

@@ -9,7 +9,7 @@ import pytest
 from engine import DecodeRequest, decode
 from engine.divergence import difference, first_parting, step_that_wrote
 from engine.trace import Candidate, ModelInfo, Output, Step, Trace
-from tests.tiny import golden_model
+from tests.helpers.models import golden_model
 
 PROMPT = [1, 5, 6, 7, 8, 9]
 

@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM, RepetitionPenaltyLogitsProcessor
+from transformers import RepetitionPenaltyLogitsProcessor
 
 from engine import DecodeRequest, decode, load
 from engine.adapter import as_custom_generate
@@ -16,7 +16,7 @@ from engine.loops.layers import candidate_layers, final_norm, is_tied
 from engine.models import LoadedModel
 from engine.recorder import Recorder
 from engine.strategies import STRATEGIES
-from tests.tiny import golden_cases, golden_model, native, new_tokens
+from tests.helpers.models import golden_cases, golden_model, native, new_tokens, tiny_llama
 
 CASES = golden_cases("dola", "dolasample")
 SINGLE = [case for case in CASES if len(case["input_ids"]) == 1]
@@ -163,15 +163,8 @@ def test_tied_embeddings_are_seen():
 
 
 def test_an_empty_range_is_refused():
-    config = LlamaConfig(
-        hidden_size=16,
-        intermediate_size=16,
-        num_hidden_layers=3,
-        vocab_size=97,
-        num_attention_heads=2,
-        tie_word_embeddings=True,
-    )
-    text = error_of(LoadedModel(LlamaForCausalLM(config).eval(), None, "small"), dola_layers="low")
+    small = LoadedModel(tiny_llama(3, tie_word_embeddings=True), None, "small")
+    text = error_of(small, dola_layers="low")
     assert text == (
         "dola_layers = 'low' is not allowed: it must leave a layer from 0 to 2: small has "
         "3 layers; give a list of layers."

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import copy
-import json
 from functools import cache, partial
 from typing import Any
 
 import pytest
 import torch
 import transformers
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers.generation import candidate_generator
 
 from engine.errors import EngineError
@@ -19,48 +17,9 @@ from engine.loops.draft_universal import IntersectionDrafter, longest_run, share
 from engine.loops.drafters import RunContext
 from engine.lossless import sample_tokens
 from engine.models import LoadedModel
-from tests.engine.test_assisted import PROMPT, finish, native_rounds, rounds
-from tests.tiny import fresh_model, golden_model, set_weights, tiny_llama
-
-TEXT = (
-    "the little bear saw a red ball in the green garden and the little bird saw the bear "
-    "so they ran and ran to the old tree near the house where a small cat sat in the sun "
-) * 3
-
-
-def make_tokenizer(size: int, text: str = TEXT) -> Any:
-    """Return a byte-level BPE tokenizer with ``size`` entries trained on ``text``."""
-    raw = Tokenizer(models.BPE())
-    raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    raw.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=size,
-        special_tokens=["<pad>", "<s>", "</s>"],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet() if size > 260 else [],
-    )
-    raw.train_from_iterator([text], trainer)
-    return transformers.PreTrainedTokenizerFast(
-        tokenizer_object=raw, bos_token="<s>", eos_token="</s>", pad_token="<pad>"
-    )
-
-
-def renumbered(tokenizer: Any, new_ids: list[int]) -> Any:
-    """Return a tokenizer that cuts text alike and numbers its tokens differently."""
-    spec = json.loads(tokenizer.backend_tokenizer.to_str())
-    spec["model"]["vocab"] = {token: new_ids[i] for token, i in spec["model"]["vocab"].items()}
-    return transformers.PreTrainedTokenizerFast(
-        tokenizer_object=Tokenizer.from_str(json.dumps(spec)),
-        bos_token="<s>",
-        eos_token="</s>",
-        pad_token="<pad>",
-    )
-
-
-def tiny(vocab: int, layers: int, seed: int) -> Any:
-    """Return a tiny Llama."""
-    model = tiny_llama(layers, vocab=vocab).eval()
-    set_weights(model, 0.4, seed)
-    return model
+from tests.helpers.drafting import PROMPT, finish, native_rounds, rounds
+from tests.helpers.models import fresh_model, golden_model, tiny_llama
+from tests.helpers.tokenizers import make_tokenizer, renumbered
 
 
 @cache
@@ -68,8 +27,8 @@ def foreign_pair() -> tuple[LoadedModel, LoadedModel]:
     """Return a target and a draft whose tokenizers differ."""
     ours, theirs = make_tokenizer(70), make_tokenizer(48)
     return (
-        LoadedModel(tiny(len(ours), 3, 1), ours, "target"),
-        LoadedModel(tiny(len(theirs), 1, 4), theirs, "foreign"),
+        LoadedModel(tiny_llama(3, vocab_size=len(ours), seed=1), ours, "target"),
+        LoadedModel(tiny_llama(1, vocab_size=len(theirs), seed=4), theirs, "foreign"),
     )
 
 
@@ -165,8 +124,8 @@ def test_tokenizers_of_equal_size_are_told_apart_by_content():
         48, "zebras quickly jump over vexing wizards, quartz fjords and yaks! " * 5
     )
     assert len(ours) == len(theirs)
-    target = LoadedModel(tiny(48, 2, 1), ours, "target")
-    draft = LoadedModel(tiny(48, 1, 2), theirs, "other")
+    target = LoadedModel(tiny_llama(2, vocab_size=48, seed=1), ours, "target")
+    draft = LoadedModel(tiny_llama(1, vocab_size=48, seed=2), theirs, "other")
     with pytest.raises(EngineError, match="tokenizers differ from id"):
         finish("speculative", {}, model=target, assistant=draft, input_ids=[5, 6, 7])
     trace = finish(
@@ -242,7 +201,7 @@ PENALTIES = [{}, {"repetition_penalty": 1.3}, {"no_repeat_ngram_size": 3}]
 @pytest.mark.parametrize("processors", PENALTIES)
 def test_greedy_universal_rounds_are_those_of_transformers_where_tokens_correspond(processors):
     ours = make_tokenizer(70)
-    target = LoadedModel(tiny(70, 3, 3), ours, "target")
+    target = LoadedModel(tiny_llama(3, vocab_size=70, seed=3), ours, "target")
     # A slightly disturbed copy of the target under renumbered ids: it is right now and then.
     shift = torch.tensor([0, 1, 2, *range(4, 70), 3])
     model = copy.deepcopy(target.model)
@@ -288,7 +247,7 @@ def test_shared_tokens_stand_for_the_same_text():
 def test_universal_sampling_has_the_targets_distribution_and_leaves_the_draft_alone():
     target, _ = foreign_pair()
     theirs = make_tokenizer(56, "zebras jump over lazy wizards near the quick brown fox " * 5)
-    draft = LoadedModel(tiny(len(theirs), 1, 4), theirs, "partly foreign")
+    draft = LoadedModel(tiny_llama(1, vocab_size=len(theirs), seed=4), theirs, "partly foreign")
     prompt = target.tokenizer("the little bear saw a")["input_ids"]
     before = weights(draft.model)
     exact = first_token(target, prompt)

@@ -16,7 +16,7 @@ from engine.models import load
 from engine.strategies import STRATEGIES
 from engine.trace import Parent, replay_ids
 from engine.trace_json import dumps, loads, trace_from_dict, trace_to_dict
-from tests.tiny import golden_model
+from tests.helpers.models import golden_model
 
 PROMPT = [5, 9, 31, 7]
 SAMPLED = {"max_new_tokens": 8, "temperature": 1.5, "top_k": 0}

@@ -11,6 +11,7 @@ from engine import generation_config_io as io
 from engine.errors import EngineError
 from engine.params import build
 from engine.strategies import STRATEGIES
+from tests.helpers.bad_configs import REFUSED
 
 PRESETS = [(s.name, p.params) for s in STRATEGIES.values() for p in s.presets]
 
@@ -89,72 +90,6 @@ def test_what_belongs_to_the_model_or_has_no_effect_is_left_out_aloud():
 
 def test_null_is_what_transformers_writes_for_nothing():
     assert io.read(b'{"do_sample": true, "max_new_tokens": null}', "sampling").params == {}
-
-
-REFUSED = [
-    (b"", "empty"),
-    (b"[]", "JSON object"),
-    (b"null", "JSON object"),
-    (b'"top_k"', "JSON object"),
-    (b"{", "not valid JSON"),
-    (b"\xef\xbb\xbf{}", "not valid JSON"),
-    (b"\xff{}", "not UTF-8"),
-    (b'{"temperature": NaN}', "NaN"),
-    (b'{"max_new_tokens": Infinity}', "Infinity"),
-    (b'{"temperature": 1e999}', "not finite"),
-    (b'{"top_k": 1, "top_k": 2}', "occurs twice"),
-    (b'{"top_k": ' + b"9" * 5000 + b"}", "too many digits"),
-    (b'{"a": ' + b"[" * 90_000, "nests deeper"),
-    (b" " * 200_000, "larger than"),
-    (b"\x1f\x8bxx", "not valid gzip"),
-    ({"custom_generate": "evil/repo"}, "custom_generate"),
-    ({"trust_remote_code": True}, "trust_remote_code"),
-    ({"auto_map": {}}, "auto_map"),
-    ({"__class__": "x"}, "__class__"),
-    ({"__proto__": {}}, "__proto__"),
-    ({"validate": 1}, "'validate'"),
-    ({"to_dict": None, "update": 5}, "'update'"),
-    ({"temprature": 0.5}, "did you mean temperature"),
-    ({"temperature": 0.0}, "temperature"),
-    ({"temperature": "0.5"}, "temperature"),
-    ({"temperature": True}, "temperature"),
-    ({"top_p": 1.5}, "top_p"),
-    ({"top_k": -1}, "top_k"),
-    ({"top_k": 1.5}, "top_k"),
-    ({"max_new_tokens": 10**9}, "max_new_tokens"),
-    ({"num_beams": 100_000}, "num_beams"),
-    ({"num_beams": 4}, "one for beam_sampling"),
-    ({"num_return_sequences": 0}, "num_return_sequences"),
-    ({"eos_token_id": -1}, "eos_token_id"),
-    ({"eos_token_id": [1.5]}, "eos_token_id"),
-    ({"bad_words_ids": [[]]}, "bad_words_ids"),
-    ({"sequence_bias": [[[5], None]]}, "sequence_bias"),
-    ({"suppress_tokens": ["a"]}, "suppress_tokens"),
-    ({"cache_implementation": "paged"}, "cache_implementation"),
-    ({"compile_config": {}}, "compile_config"),
-    ({"prefill_chunk_size": 0}, "prefill_chunk_size"),
-    ({"assistant_model": "evil/repo"}, "assistant_model"),
-    ({"penalty_alpha": 0.6}, "penalty_alpha"),
-    ({"dola_layers": "low"}, "dola_layers"),
-    ({"prompt_lookup_num_tokens": 0}, "prompt_lookup_num_tokens"),
-    ({"max_time": -1}, "max_time"),
-    ({"stop_strings": [""]}, "stop_strings"),
-    ({"exponential_decay_length_penalty": [5]}, "exponential_decay_length_penalty"),
-    ({"repetition_penalty": 0}, "repetition_penalty"),
-    ({"": 1}, "''"),
-    ({"x" * 5000: 1}, "xxx"),
-    ({"a\nb": 1}, "a\\nb"),
-    ({"max_length": 50}, "max_length"),
-    ({"constraints": ["x"]}, "constraints"),
-    ({"watermarking_config": {"bias": 2}}, "one for watermark"),
-    ({"min_new_tokens": 9, "max_new_tokens": 3}, "min_new_tokens"),
-    ({"decoding_playground": []}, "decoding_playground"),
-    ({"decoding_playground": {"strategy": "greedy"}}, "saved for greedy"),
-    ({"decoding_playground": {"strategy": 5}}, "decoding_playground"),
-    ({"decoding_playground": {"strategy": "sampling", "params": []}}, "params"),
-    ({"decoding_playground": {"strategy": "sampling", "params": {"evil": 1}}}, "evil"),
-    ({"decoding_playground": {"strategy": "sampling", "code": "x"}}, "decoding_playground"),
-]
 
 
 @pytest.mark.parametrize("number", range(len(REFUSED)))

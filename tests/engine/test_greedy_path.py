@@ -7,7 +7,7 @@ import pytest
 from engine import DecodeRequest, decode
 from engine.events import Finished
 from engine.loops.greedy_path import left_at
-from tests.tiny import golden_model
+from tests.helpers.models import golden_model
 
 PROMPT = [1, 5, 6, 7, 8, 9, 5, 6]
 

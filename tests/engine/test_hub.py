@@ -10,15 +10,14 @@ import socket
 from types import SimpleNamespace
 
 import pytest
-import torch
 from huggingface_hub import constants, file_download
 from safetensors.torch import load_file, save_file
-from transformers import LlamaConfig, LlamaForCausalLM
 
 from engine import DecodeRequest, decode, model_files, models
 from engine.catalogue import MODEL_DIR
 from engine.events import Failed, Finished
-from tests.fake_hub import SHA, serving
+from tests.helpers.hub import SHA, serving
+from tests.helpers.models import tiny_llama
 
 GOOD = "someone/tiny"
 HTML = b"<!doctype html><title>Sign in to this network</title>"
@@ -28,17 +27,7 @@ HTML = b"<!doctype html><title>Sign in to this network</title>"
 def repository(tmp_path_factory):
     """Return the folder of one good repository: a tiny model with a real tokenizer."""
     folder = tmp_path_factory.mktemp("hub") / "good"
-    config = LlamaConfig(
-        vocab_size=4096,
-        hidden_size=8,
-        intermediate_size=8,
-        num_hidden_layers=1,
-        num_attention_heads=1,
-        max_position_embeddings=64,
-        eos_token_id=0,
-    )
-    torch.manual_seed(0)
-    LlamaForCausalLM(config).save_pretrained(folder)
+    tiny_llama(1, vocab_size=4096, eos_token_id=0, seed=0).save_pretrained(folder)
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(MODEL_DIR / "storyteller" / name, folder)
     return folder

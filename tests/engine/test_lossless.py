@@ -18,8 +18,8 @@ from engine.loops import assisted
 from engine.loops.draft_assistant import AssistantDrafter
 from engine.loops.drafters import RunContext
 from engine.recorder import Observation, Recorder, Row
-from tests.engine.test_assisted import finish
-from tests.tiny import golden_model
+from tests.helpers.drafting import finish
+from tests.helpers.models import golden_model
 
 VOCAB = 12
 DRAWS = 20_000

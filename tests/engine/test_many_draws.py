@@ -12,7 +12,7 @@ from engine import DecodeRequest, decode
 from engine.errors import ParameterError
 from engine.many_draws import BATCH, draw_many
 from engine.prefix_tree import Draw, outcomes, tree_of
-from tests.tiny import golden_model
+from tests.helpers.models import golden_model
 
 PROMPT = [1, 5, 6, 7, 8, 9]
 

@@ -11,7 +11,7 @@ from engine.adapter import as_custom_generate
 from engine.events import Finished
 from engine.loops.next_token import next_token_loop
 from engine.recorder import Recorder
-from tests.tiny import golden_cases, golden_model, native, new_tokens
+from tests.helpers.models import golden_cases, golden_model, native, new_tokens
 
 PROMPT = [5, 9, 11, 4, 9, 11]
 MODELS = ["llama", "gpt2", "qwen2", "t5"]

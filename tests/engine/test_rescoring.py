@@ -7,7 +7,7 @@ import pytest
 from engine import DecodeRequest, decode
 from engine.errors import TraceError
 from engine.rescoring import rescore
-from tests.tiny import golden_model
+from tests.helpers.models import golden_model
 
 PROMPT = [1, 5, 6, 7, 8, 9, 5, 6]
 

@@ -10,7 +10,7 @@ import torch
 from engine import DecodeRequest, decode, metrics
 from engine.errors import ModelError
 from engine.scoring import same_vocabulary, score_ids, score_trace
-from tests.tiny import golden_model
+from tests.helpers.models import golden_model
 
 PROMPT = [1, 5, 6, 7, 8, 9]
 NEW = [10, 11, 10, 50, 2]

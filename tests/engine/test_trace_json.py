@@ -13,7 +13,7 @@ import pytest
 from engine import DecodeRequest, decode, trace_json
 from engine.errors import TraceError
 from engine.trace_schema import schema
-from tests.tiny import golden_model
+from tests.helpers.models import golden_model
 
 SCHEMA_FILE = Path(__file__).parents[2] / "docs" / "trace.schema.json"
 

@@ -28,7 +28,7 @@ from engine.watermark.processors import GreenListProcessor, in_heads, make_proce
 from engine.watermark.schemes import EXAMPLE_KEYS, GreenList, SynthId, scheme_of
 from engine.watermark.scoring import NO_CONTEXT, PROMPT, Tally, chances_of, judge, marks_of
 from engine.watermark.statistics import Verdict, binomial_tail, normal_tail, running_z
-from tests.tiny import golden_model, native
+from tests.helpers.models import golden_model, native
 
 PROMPT_IDS = [5, 9, 11, 4]
 GREEN = [

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.bad_inputs import MODELS, NAMES, PARAMS, PROMPTS, SEEDS, label
-from tests.bad_strategy_inputs import STRATEGY_ROWS
+from tests.helpers.bad_inputs import MODELS, NAMES, PARAMS, PROMPTS, SEEDS, label
+from tests.helpers.bad_strategy_inputs import STRATEGY_ROWS
 from tests.playground.conftest import clean
 
 JSON = {"content-type": "application/json"}

@@ -13,9 +13,9 @@ from engine import DecodeRequest, decode, load, trace_json
 from engine.errors import EngineError
 from engine.strategies import STRATEGIES
 from playground import configs, export
-from tests.bad_traces import CHANGES
-from tests.engine.test_generation_config_io import REFUSED
-from tests.tiny import golden_model
+from tests.helpers.bad_configs import REFUSED
+from tests.helpers.bad_traces import CHANGES
+from tests.helpers.models import golden_model
 from visualizers import VISUALS
 
 

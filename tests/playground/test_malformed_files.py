@@ -17,8 +17,8 @@ from engine.__main__ import main
 from engine.errors import TraceError
 from engine.strategies import STRATEGIES
 from playground import replay
-from tests.bad_traces import CHANGES, OTHER_CHANGES, RAW
-from tests.test_contract import make
+from tests.helpers.bad_traces import CHANGES, OTHER_CHANGES, RAW
+from tests.helpers.strategies import make
 from visualizers import VISUALS
 
 EXTRA = {

@@ -16,7 +16,7 @@ from playground import controls
 from playground.guard import guarded, sentence
 from playground.links import link_of, request_of
 from playground.stream import JOURNAL, stream, whole_state
-from tests.tiny import golden_model
+from tests.helpers.models import golden_model
 
 
 @pytest.mark.parametrize("name", STRATEGIES)

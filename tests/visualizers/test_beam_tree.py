@@ -7,7 +7,7 @@ import math
 import pytest
 
 from engine import DecodeRequest, decode, trace_json
-from tests.tiny import golden_model
+from tests.helpers.models import golden_model
 from visualizers import beam_tree
 
 PROMPT = [1, 5, 6, 7, 8, 9]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine import DecodeRequest, decode, trace_json
-from tests.tiny import golden_model
+from tests.helpers.models import golden_model
 from visualizers import contrastive
 
 PROMPT = [1, 5, 6, 7, 5, 6, 7, 8]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from engine import trace_json
-from tests.engine.test_assisted import finish
-from tests.tiny import golden_model
+from tests.helpers.drafting import finish
+from tests.helpers.models import golden_model
 from visualizers import draft_timeline
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from engine import DecodeRequest, decode, trace_json
 from engine.detect import detect_trace
-from tests.tiny import golden_model
+from tests.helpers.models import golden_model
 from visualizers import watermark
 
 PROMPT = [1, 5, 6, 7, 8, 9]

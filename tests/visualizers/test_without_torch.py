@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine import STRATEGIES, trace_json
-from tests.test_contract import trace_of
+from tests.helpers.strategies import trace_of
 from visualizers import VISUALS
 
 ROOT = Path(__file__).parents[2]

@@ -16,7 +16,7 @@ from engine.export.files import export_files
 from engine.export.verify import printed_ids
 from engine.models import LoadedModel
 from engine.strategies import STRATEGIES
-from tests.tiny import fresh_model
+from tests.helpers.models import fresh_model
 
 ROOT = Path(__file__).parents[3]
 PROMPT = [5, 9, 11, 4, 5, 9, 11]

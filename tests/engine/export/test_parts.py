@@ -23,7 +23,7 @@ from engine.export.script import cells, script
 from engine.export.steps_csv import COLUMNS, steps_csv
 from engine.strategies import STRATEGIES
 from engine.trace import ModelInfo, Output
-from tests.tiny import golden_model
+from tests.helpers.models import golden_model
 
 HARD = "Quotes \" ' \"\"\" ''' \\ \n {x} %s <b> \u2028 \x00 é\ud7ff"
 

@@ -16,23 +16,36 @@ import transformers
 from engine.models import LoadedModel
 
 VOCAB = 97
-_GOLDEN = Path(__file__).parent / "golden" / "transformers_4_55_outputs.json.gz"
+_GOLDEN = Path(__file__).parents[1] / "golden" / "transformers_4_55_outputs.json.gz"
 _IDS = {"vocab_size": VOCAB, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
 
 
-def tiny_llama(layers: int, *, vocab: int = VOCAB, tied: bool = False, kind: str = "Llama") -> Any:
-    """Return a Llama of width 32, or a model of a kind with the same settings."""
-    config = getattr(transformers, f"{kind}Config")(
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=layers,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=256,
-        tie_word_embeddings=tied,
-        **(_IDS | {"vocab_size": vocab}),
-    )
-    return getattr(transformers, f"{kind}ForCausalLM")(config)
+def tiny_llama(
+    layers: int, *, kind: str = "Llama", seed: int | None = None, **settings: Any
+) -> Any:
+    """Return a Llama of width 32, or a model of a kind with the same settings.
+
+    Args:
+        layers: how many hidden layers.
+        kind: the architecture, as transformers begins its class names.
+        seed: draws every weight from numpy's frozen stream; None leaves transformers' own start.
+        settings: of the config, in place of those of the golden models.
+    """
+    values = {
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 256,
+        "tie_word_embeddings": False,
+        **_IDS,
+        **settings,
+    }
+    config = getattr(transformers, f"{kind}Config")(num_hidden_layers=layers, **values)
+    model = getattr(transformers, f"{kind}ForCausalLM")(config)
+    if seed is not None:
+        set_weights(model, 0.4, seed)
+    return model.eval()
 
 
 def _gpt2() -> Any:
@@ -59,7 +72,7 @@ def _t5() -> Any:
 _MODELS = {
     "llama": (lambda: tiny_llama(6), 0.4, 0),
     "llama_draft": (lambda: tiny_llama(2), 0.4, 2),
-    "llama2l_tied": (lambda: tiny_llama(2, tied=True), 0.4, 8),
+    "llama2l_tied": (lambda: tiny_llama(2, tie_word_embeddings=True), 0.4, 8),
     "gpt2": (_gpt2, 0.25, 3),
     "t5": (_t5, 0.5, 6),
     "qwen2": (lambda: tiny_llama(3, kind="Qwen2"), 0.4, 11),

@@ -1,0 +1,53 @@
+"""A beam loop under generate(), and what must hold of every record of a search."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from engine.adapter import as_custom_generate
+from engine.loops.beam import beam_loop
+from engine.recorder import Recorder
+from engine.trace import replay_ids
+
+
+def run(loaded, ids, mask=None, seed=0, loop=beam_loop, **kwargs):
+    """Return (the loop's output, steps) under generate()."""
+    steps = []
+    custom = as_custom_generate(
+        loop, steps.append, recorder=Recorder(97), generator=torch.Generator().manual_seed(seed)
+    )
+    mask = torch.ones_like(torch.tensor(ids)) if mask is None else torch.tensor(mask)
+    out = loaded.model.generate(
+        torch.tensor(ids), attention_mask=mask, custom_generate=custom, **kwargs
+    )
+    return out, steps
+
+
+def check_invariants(steps, beams, returned, by_sum=True):
+    """Check one search's record against itself; ``by_sum``: the best sums are kept."""
+    known = {-1: (0.0, [])}
+    for step in steps:
+        detail = step.detail
+        assert len({n.node_id for n in detail.pool} & set(known)) == 0
+        before = dict(known)
+        for node in detail.pool:
+            total, path = before[node.parent_id]
+            assert node.sum_logprobs == pytest.approx(total + node.logprob, abs=1e-4)
+            known[node.node_id] = (node.sum_logprobs, [*path, node.token_id])
+        kept = [n for n in detail.pool if n.fate == "kept"]
+        assert len(kept) <= beams
+        pruned = [n for n in detail.pool if n.fate == "pruned" and n.arrival is None]
+        assert not by_sum or all(n.margin <= 1e-6 for n in pruned)
+    last = steps[-1].detail
+    assert last.stopping
+    assert all(not step.detail.stopping for step in steps[:-1])
+    assert known[last.winner_node_id][1] == replay_ids(tuple(steps)) == returned[0]
+    paths = [known[h.node_id][1] for h in last.heap]
+    assert all(ids in paths for ids in returned)
+
+
+def new_tokens(out, start):
+    return [
+        row[start : start + n] for row, n in zip(out.sequences.tolist(), out.lengths, strict=True)
+    ]

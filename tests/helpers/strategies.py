@@ -1,0 +1,35 @@
+"""A small request for any strategy of the registry."""
+
+from __future__ import annotations
+
+from engine import DecodeRequest, decode, load
+from engine.events import Finished
+from engine.strategies import STRATEGIES
+from tests.helpers.models import golden_model
+
+PROMPT = [5, 9, 11, 4, 5, 9, 11]
+
+
+def models_for(name):
+    """Tiny models; drafting across tokenizers needs models that have one."""
+    if STRATEGIES[name].assistant == "any_tokenizer":
+        return load("storyteller"), load("foreign-draft")
+    return golden_model("llama"), golden_model("llama_draft")
+
+
+def make(name, seed=1, **params):
+    model, assistant = models_for(name)
+    return DecodeRequest(
+        name,
+        model,
+        input_ids=PROMPT,
+        seed=seed,
+        params={"max_new_tokens": 10, **params},
+        assistant=assistant,
+    )
+
+
+def trace_of(name, **params):
+    last = list(decode(make(name, **params)))[-1]
+    assert isinstance(last, Finished), last.error
+    return last.trace
