@@ -12,9 +12,8 @@ run: $(VENV)/.run
 
 test: $(VENV)/.dev
 	$(PY) -m tests.browser_setup
-	@# One process for each core; then the browser, alone, as its tests watch clocks.
-	OMP_NUM_THREADS=1 $(PY) -m pytest -q -n auto --maxprocesses 4 --dist loadfile --ignore tests/browser
-	$(PY) -m pytest -q tests/browser
+	@# One process for each core, one thread in each; a file stays whole, as its tests share pages.
+	OMP_NUM_THREADS=1 $(PY) -m pytest -q -n auto --maxprocesses 4 --dist loadfile
 
 bench: $(VENV)/.run
 	$(PY) -m benchmarks.recording

@@ -41,16 +41,11 @@ FAMILIES = {
     "watermark": "Watermark",
 }
 """Strategies are grouped: a dozen tabs in one row would hide half of them in a menu."""
-# A tab that was never open is drawn when it is selected; its button comes a moment later.
-_PRESS_RUN = """() => {{
-  let tries = 0;
-  const press = () => {{
-    const run = document.getElementById('{name}-run');
-    if (run && run.offsetParent) run.click();
-    else if (++tries < 100) setTimeout(press, 50);
-  }};
-  setTimeout(press, 50);
-}}"""
+# A tab that was never open is drawn when it is selected; its button comes later.
+_PRESS_RUN = """() => DP.whenThere(
+  () => [document.getElementById('{name}-run')].find((run) => run && run.offsetParent),
+  (run) => run.click(),
+)"""
 ASSETS = Path(__file__).resolve().parents[1] / "assets" / "components"
 PLOTLY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 

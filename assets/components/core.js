@@ -178,10 +178,20 @@ window.DP = (() => {
     });
     return plotlyPromise;
   }
+  // What Gradio draws later is waited for, however long; whoever clicks or types meanwhile has other plans.
+  function whenThere(find, act) {
+    const others = new AbortController();
+    for (const kind of ["pointerdown", "keydown"]) addEventListener(kind, () => others.abort(), { capture: true, signal: others.signal });
+    const look = () => {
+      const found = find();
+      if (found) { others.abort(); act(found); } else if (!others.signal.aborted) requestAnimationFrame(look);
+    };
+    look();
+  }
   const colours = () => { const s = getComputedStyle(document.querySelector(".gradio-container")); return Object.fromEntries(["bg", "text", "muted", "line", "accent", "good", "bad", "warn", "violet"].map((n) => [n, s.getPropertyValue("--dp-" + n).trim()])); };
   const table = (columns, rows) => el("div", { class: "dp-scroll", tabindex: 0, role: "region", "aria-label": columns.join(", ") }, el("table", { class: "dp-table" },
     el("thead", {}, el("tr", {}, columns.map((c) => el("th", { scope: "col" }, c)))),
     el("tbody", {}, rows.map((row) => el("tr", {}, row.map((cell) => el("td", { class: typeof cell === "number" ? "num" : null }, cell)))))));
-  return { register: (name, spec) => views.set(name, spec), mount, receive, connect: (f) => { bus = f; }, el, svg, piece, visible, percent, prob, select, save, trace, plotly, colours, table, runs, show, showTrace, rewind,
+  return { register: (name, spec) => views.set(name, spec), mount, receive, connect: (f) => { bus = f; }, connected: () => bus !== null, whenThere, el, svg, piece, visible, percent, prob, select, save, trace, plotly, colours, table, runs, show, showTrace, rewind,
     runId: (strategy) => current.get(strategy) || "", stages };
 })();

@@ -57,11 +57,9 @@
   function openTab(run) {
     const strategy = DP.spec.strategies.find((s) => s.name === run.strategy);
     if (!strategy) return;
-    const press = (id) => { const button = document.getElementById(id + "-button"); if (button && button.getAttribute("aria-selected") !== "true") button.click(); return !!button; };
-    press("family-" + strategy.family);
-    let tries = 0;
-    const inner = () => { if (!press("tab-" + strategy.name) && ++tries < 100) setTimeout(inner, 50); };
-    inner();
+    const press = (button) => { if (button.getAttribute("aria-selected") !== "true") button.click(); };
+    for (const id of ["family-" + strategy.family, "tab-" + strategy.name])
+      DP.whenThere(() => document.getElementById(id + "-button"), press);
   }
   function open(run) { adopt(run); DP.show(run.strategy, run); openTab(run); }
 

@@ -2,69 +2,28 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
-from pathlib import Path
 from urllib.parse import urlparse
 
 import pytest
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
 
 from tests.browser_setup import launch_options
+from tests.helpers.patience import PATIENCE_MS
+from tests.helpers.server import playground
 
-ROOT = Path(__file__).parents[2]
-READY_S = 90
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def pytest_collection_modifyitems(items):
-    """Try a browser test once more: on a busy machine Chromium itself is now and then too slow."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.flaky(reruns=1))
+expect.set_options(timeout=PATIENCE_MS)
 
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory):
-    port = free_port()
-    log = tmp_path_factory.mktemp("server") / "log.txt"
-    environ = {**os.environ, "PLAYGROUND_PORT": str(port), "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(
-        [sys.executable, "app.py"],
-        cwd=ROOT,
-        env=environ,
-        stdout=log.open("w"),
-        stderr=subprocess.STDOUT,
-    )
-    url = f"http://127.0.0.1:{port}"
-    deadline = time.monotonic() + READY_S
-    while True:
-        try:
-            with urllib.request.urlopen(url, timeout=5):
-                break
-        except OSError:
-            assert process.poll() is None, log.read_text()
-            assert time.monotonic() < deadline, "the server did not start"
-            time.sleep(0.3)
-    yield url
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(20) == 0
+    with playground(tmp_path_factory.mktemp("server") / "log.txt") as url:
+        yield url
 
 
 @pytest.fixture(scope="session")
 def browser():
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(**launch_options())
+        chromium = playwright.chromium.launch(timeout=PATIENCE_MS, **launch_options())
         yield chromium
         chromium.close()
 
@@ -76,11 +35,13 @@ class Pages:
         self.browser, self.server, self.pages, self.problems = browser, server, [], []
 
     def open(self, path="/", width=1440, height=1000):
+        """Open an address and wait until the page answers: what is typed earlier can be lost."""
         page = self.browser.new_page(viewport={"width": width, "height": height})
+        page.set_default_timeout(PATIENCE_MS)
         self._watch(page)
-        page.goto(self.server + path)
-        page.wait_for_selector(".dp-stage", state="attached")
         self.pages.append(page)
+        page.goto(self.server + path)
+        page.wait_for_function("window.DP && DP.connected() && DP.stages.length > 0")
         return page
 
     def close(self):
@@ -120,7 +81,7 @@ def kept_pages(browser, server):
 
 
 @pytest.fixture
-def same_page(kept_pages, request):
+def same_page(kept_pages):
     """Open a page, or return the one that an earlier test of the module left behind that link.
 
     For tests that select and look; whoever changes more opens a page of its own.
@@ -128,7 +89,7 @@ def same_page(kept_pages, request):
     pages, known = kept_pages
 
     def opener(path="/"):
-        if path not in known or getattr(request.node, "execution_count", 1) > 1:
+        if path not in known:
             known[path] = pages.open(path)
         return known[path]
 

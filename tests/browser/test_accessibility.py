@@ -6,6 +6,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from engine import STRATEGIES, gallery
+from tests.helpers.pages import finish, link, settled, status
 
 AXE = Axe()
 OURS = ("serious", "critical")
@@ -16,8 +17,7 @@ OWN_VISUALS = ("beam_search", "contrastive_search", "dola", "speculative", "wate
 
 def findings(page):
     """Return what axe calls serious or critical, one line each."""
-    # A page that has just appeared is still fading in, and half-transparent text has no contrast.
-    page.wait_for_function("document.getAnimations().every((a) => a.playState !== 'running')")
+    settled(page)  # half-transparent text has no contrast
     answer = AXE.run(page, options={"resultTypes": ["violations"]}).response
     assert answer["testEngine"]["name"] == "axe-core"
     assert len(answer["passes"]) > 20, "axe looked at nothing"
@@ -46,16 +46,14 @@ def test_the_first_page_and_a_refusal(open_page):
     assert both_themes(page) == []
     page.locator("#greedy-prompt textarea").fill("")
     page.locator("#greedy-run").click()
-    status = page.locator("#greedy-stage .dp-v-status .dp-status")
-    expect(status).to_contain_text("write 1 to 8000")
+    expect(status(page, "greedy")).to_contain_text("write 1 to 8000")
     assert both_themes(page) == []
 
 
 def test_a_run_on_a_phone(open_page):
-    link = "strategy=sampling&prompt=Once+upon+a+time&max_new_tokens=12"
-    page = open_page(f"/?__theme=light&{link}", width=390, height=844)
-    status = page.locator("#sampling-stage .dp-v-status .dp-status")
-    expect(status).to_contain_text("Done", timeout=60_000)
+    address = link("sampling", "Once upon a time", "&__theme=light", max_new_tokens=12)
+    page = open_page(address, width=390, height=844)
+    finish(page, "sampling")
     assert both_themes(page) == []
 
 
@@ -68,7 +66,7 @@ def test_the_pictures_of_every_family(open_page):
         expect(page.locator("#replay-player .pl-title")).to_have_text(entry.title)
         for visual in STRATEGIES[strategy].visuals:
             card = page.locator(f"#replay-player .dp-v-{visual} > div")
-            expect(card).to_be_visible(timeout=30_000)
+            expect(card).to_be_visible()
         assert findings(page) == [], strategy
     assert both_themes(page) == []
 

@@ -3,66 +3,54 @@
 from __future__ import annotations
 
 import itertools
-import json
-import os
 from pathlib import Path
-from urllib.parse import urlencode
 from xml.etree import ElementTree
 
 import pytest
 from playwright.sync_api import expect
 
-from engine import trace_json
 from engine.rescoring import rescore
-from tests.browser.test_playground import finish, show
+from tests.helpers import pages
+from tests.helpers.pages import (
+    feed,
+    finish,
+    fits,
+    minus,
+    run_of,
+    select,
+    shot,
+    trace_of,
+    until,
+    words,
+)
 
-SHOTS = os.environ.get("PLAYGROUND_SCREENSHOTS")
-RUN = "DP.runs.get(DP.runId('{0}'))"
-WATCH = """() => { window.seen = []; window.gap = 0; let last = performance.now();
-  const tick = (now) => { window.gap = Math.max(window.gap, now - last); last = now; requestAnimationFrame(tick); };
-  requestAnimationFrame(tick);
-  new MutationObserver(() => window.seen.push(document.querySelectorAll('#beam_search-stage .bt-node').length))
-    .observe(document.querySelector('#beam_search-stage .bt-boxes'), { childList: true }); }"""
-# The recorded steps again, one a frame: what growing costs at any speed of the model.
-REPLAY = """async () => {
-  const s = 'beam_search', old = DP.runs.get(DP.runId(s)), header = {}, times = [];
-  const keys = ['strategy', 'config', 'model', 'prompt', 'prompt_ids', 'pieces', 'fields'];
-  for (const key of [...keys, 'eos_token_ids']) header[key] = old[key];
-  const count = () => document.querySelectorAll('#beam_search-stage .bt-node').length;
-  const frame = () => new Promise((f) => requestAnimationFrame(f)), before = count();
-  let seq = 0; const send = (m) => DP.receive(JSON.stringify({ run: 'again', seq: seq++, ...m }));
-  send({ kind: 'start', strategy: s, header, link: location.href }); await frame(); await frame();
-  const stage = DP.stages.find((x) => x.strategy === s);
-  const view = stage.views.find((v) => v.name === 'beam_tree').view, update = view.update;
-  view.update = (...args) => {
-    const start = performance.now(); update(...args); times.push(performance.now() - start); };
-  for (const step of old.steps) {
-    send({ kind: 'delta', steps: [step] }); await frame(); await frame(); }
-  view.update = update;
-  return [times, before, count()]; }"""
+# The nodes that each look finds new in the tree, and all that there are.
+GROWTH = """(() => {
+  const tree = document.querySelector("#beam_search-stage .bt-boxes"), fresh = new Set();
+  const nodesOf = (part) => [part, ...part.querySelectorAll(".bt-node")];
+  new MutationObserver((records) => {
+    const added = records.flatMap((record) => [...record.addedNodes]);
+    for (const part of added.filter((node) => node instanceof Element))
+      nodesOf(part).filter((n) => n.matches(".bt-node")).forEach((n) => fresh.add(n));
+  }).observe(tree, { childList: true, subtree: true });
+  return () => {
+    const found = [fresh.size, tree.querySelectorAll(".bt-node").length];
+    fresh.clear();
+    return found;
+  };
+})()"""
 
 
-def link(strategy, prompt="One day, a little boy found a", **params):
+def link(strategy, prompt="One day, a little boy found a", suffix="", **params):
     values = {"max_new_tokens": 20, "num_beams": 4, **params}
-    return "/?" + urlencode({"strategy": strategy, "prompt": prompt, "params": json.dumps(values)})
+    return pages.link(strategy, prompt, suffix, **values)
 
 
 def searched(open_page, strategy="beam_search", suffix="", size=None, **params):
-    page = open_page(link(strategy, **params) + suffix, **(size or {}))
+    page = open_page(link(strategy, suffix=suffix, **params), **(size or {}))
     finish(page, strategy)
     visual = page.locator(f"#{strategy}-stage .dp-v-beam_tree")
-    return page, visual, page.evaluate(RUN.format(strategy) + ".steps")
-
-
-def minus(number, digits=4):
-    """Return a number as the page writes it."""
-    return f"{number:.{digits}f}".replace("-", "−")
-
-
-def shot(visual, label):
-    """Keep a picture for people, never compared."""
-    if SHOTS:
-        visual.screenshot(path=Path(SHOTS) / f"{label}.png")
+    return page, visual, run_of(page, strategy, "steps")
 
 
 def boxes(page, strategy="beam_search"):
@@ -118,29 +106,14 @@ def test_kept_texts_that_died_out_are_told_from_the_living(same_page):
     assert dead
 
 
-def test_it_grows_while_the_search_runs(open_page):
-    page = open_page("/")
-    show(page, "beam_search", "Beam search")
-    for name, value in (("max_new_tokens", "60"), ("num_beams", "8")):
-        page.locator(f"#beam_search-{name} input[type=number]").fill(value)
-        page.locator(f"#beam_search-{name} input[type=number]").press("Tab")
-    page.wait_for_selector("#beam_search-stage .bt-boxes", state="attached")
-    page.evaluate(WATCH)
-    page.locator("#beam_search-run").click()
-    finish(page, "beam_search")
-    seen = page.evaluate("window.seen")
-    assert len(seen) >= 3, seen
-    assert seen == sorted(seen)
-    assert seen[-1] > 8 * 60
-    gap = page.evaluate("window.gap")
-    assert gap < 3000, f"the page stood still for {gap:.0f} ms"
-    times, before, after = page.evaluate(REPLAY)
-    assert before == after == seen[-1]
-    assert len(times) >= 60
-    # Late steps may not cost what the whole tree costs: drawing is per new node.
-    early, late = (sorted(part)[len(part) // 2] for part in (times[5:25], times[-22:-2]))
-    assert late < 6 * early + 30, (early, late)
-    assert sorted(times)[len(times) // 2] < 150
+def test_it_grows_step_by_step_and_draws_no_node_twice(open_page):
+    page, _, steps = searched(open_page, max_new_tokens=40, num_beams=8)
+    assert run_of(page, "beam_search", "next") >= 4, "a start, the tree in pieces, an end"
+    sizes = [len(step["detail"]["pool"]) for step in steps]
+    # The first look finds what the stage drew anew when the run began once more.
+    grown = feed(page, "beam_search", GROWTH)
+    assert grown == [list(pair) for pair in zip(sizes, itertools.accumulate(sizes), strict=True)]
+    assert grown[-1][1] > 8 * 40
 
 
 def test_clicking_and_keys(same_page):
@@ -149,7 +122,7 @@ def test_clicking_and_keys(same_page):
     visual.get_by_role("button", name="Fit the whole tree").click()
     for _ in range(5):
         visual.get_by_role("button", name="Zoom in").click()
-    page.evaluate("DP.select(" + RUN.format("beam_search") + ", 4)")
+    select(page, "beam_search", 4)
     node = visual.locator(".bt-node[aria-label*=', step 5, dropped']").first
     node.hover()
     tip = visual.get_by_role("tooltip")
@@ -166,10 +139,7 @@ def test_clicking_and_keys(same_page):
     while at != -1:
         path.insert(0, names[at]["token_id"])
         at = names[at]["parent_id"]
-    text = page.evaluate(
-        "ids => ids.map((i) => " + RUN.format("beam_search") + ".pieces[i]).join('')", path
-    )
-    assert facts.locator("q").inner_text() == text.strip().replace("\n", "⏎")
+    assert facts.locator("q").inner_text() == words(page, "beam_search", path).strip()
     node.press("ArrowLeft")
     expect(facts).to_contain_text("step 4: kept")
     expect(tip).to_contain_text("step 4: kept")
@@ -196,7 +166,7 @@ def test_folding_all_or_one_branch_zoom_and_pan(same_page):
     assert canvas.bounding_box()["height"] < before["height"]
     badge = visual.locator(".bt-node.best .bt-badge").last
     hidden = int(badge.text_content()[1:])
-    page.evaluate("DP.select(" + RUN.format("beam_search") + ", 17)")
+    select(page, "beam_search", 17)
     badge.evaluate("b => b.dispatchEvent(new MouseEvent('click', { bubbles: true }))")
     assert len(boxes(page)) == len(kept) + hidden
     assert badge.text_content() == f"−{hidden}"
@@ -208,17 +178,15 @@ def test_folding_all_or_one_branch_zoom_and_pan(same_page):
     assert canvas.bounding_box()["width"] <= scroll.bounding_box()["width"]
     visual.get_by_role("button", name="Zoom in").click()
     visual.get_by_role("button", name="Keep the latest step in view").click()
-    places = "n => [n.scrollLeft, n.scrollWidth - n.clientWidth]"
-    left, most = scroll.evaluate(places)
-    assert left > 60
-    assert left == pytest.approx(most, abs=1)
+    until(scroll, "n => n.scrollLeft > 60 && n.scrollWidth - n.clientWidth - n.scrollLeft <= 1")
+    left = scroll.evaluate("n => n.scrollLeft")
     scroll.scroll_into_view_if_needed()
     box = scroll.bounding_box()
     page.mouse.move(box["x"] + 300, box["y"] + box["height"] / 2)
     page.mouse.down()
     page.mouse.move(box["x"] + 360, box["y"] + box["height"] / 2)
     page.mouse.up()
-    assert scroll.evaluate(places)[0] < left
+    until(scroll, "(n, left) => n.scrollLeft < left", left)
     expect(visual.get_by_role("button", name="Keep the latest step")).to_have_attribute(
         "aria-pressed", "false"
     )
@@ -230,11 +198,8 @@ def test_greedy_search_stands_beside_the_beams(open_page):
     beside = visual.locator(".bt-greedy")
     expect(beside.locator(".g .sum")).to_contain_text(minus(path["sum_logprobs"], 3))
     expect(beside).to_contain_text(f"leaves the greedy path at token {path['left_at'] + 1}")
-    words = page.evaluate(
-        "ids => DP.visible(ids.map((i) => " + RUN.format("beam_search") + ".pieces[i]).join(''))",
-        path["token_ids"],
-    )
-    assert beside.locator(".g .bt-words").inner_text().strip() == words.strip()
+    said = words(page, "beam_search", path["token_ids"])
+    assert beside.locator(".g .bt-words").inner_text().strip() == said.strip()
     marked = visual.evaluate(
         "v => [...v.querySelectorAll('.bt-node.greedy')].map((n) => n.dpNode.data.token_id)"
     )
@@ -259,8 +224,7 @@ def test_rescoring_says_what_the_engine_says(open_page):
         max_new_tokens=48,
         early_stopping="never",
     )
-    text = page.evaluate("JSON.stringify(DP.trace(" + RUN.format("beam_search") + "))")
-    trace = trace_json.loads(text)
+    trace = trace_of(page, "beam_search")
     panel = page.locator("#beam_search-stage .dp-v-beam_rescore")
     for penalty in (-2.0, -1.0, 0.0, 1.0, 2.5, 5.0):
         expected = rescore(trace, penalty)
@@ -303,12 +267,12 @@ def test_exports_are_complete_pictures(same_page):
 
 def test_on_a_telephone_and_in_the_dark(open_page):
     page, visual, steps = searched(open_page, size={"width": 390, "height": 900})
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert fits(page)
     expect(visual.locator(".bt-node.pruned").first).to_be_hidden()
     visual.locator("summary", has_text="Table of every candidate").click()
     rows = visual.locator(".bt-more tbody tr")
     expect(rows).to_have_count(sum(len(s["detail"]["pool"]) for s in steps))
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert fits(page)
     shot(visual, "tree_phone")
     _, dark, _ = searched(open_page, suffix="&__theme=dark")
     shot(dark, "tree_dark")

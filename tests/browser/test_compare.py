@@ -2,40 +2,29 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 from playwright.sync_api import expect
 
 from engine import trace_json
 from engine.divergence import first_parting
+from engine.settings import SETTINGS
+from tests.helpers.pages import fill, fits, shot
 
-SHOTS = os.environ.get("PLAYGROUND_SCREENSHOTS")
+LONG = SETTINGS.max_new_tokens
 RUNS = (
     "DP.stages.filter(s => s.strategy.startsWith('compare-') && s.root.isConnected)"
     ".map(s => DP.runs.get(DP.runId(s.strategy)))"
 )
-# Notes every run that has steps while it is still being written.
-WATCH = """() => {
-  window.seen = new Set();
-  const watch = () => {
-    DP.runs.forEach((run) => {
-      if (run.status === 'running' && run.steps.length) window.seen.add(run.id);
-    });
-    requestAnimationFrame(watch);
-  };
-  watch();
-}"""
-
-# Presses Stop in the very frame in which the first token is there.
+# Presses Stop as soon as the page has been told of the first token.
 STOP_SOON = """() => {
-  const watch = () => {
-    const buttons = [...document.querySelectorAll('.cmp-line button')];
-    const stop = buttons.find((button) => button.textContent === 'Stop');
-    if (document.querySelector('.cmp-column .dp-tok[data-step]') && !stop.disabled) stop.click();
-    else requestAnimationFrame(watch);
+  const receive = DP.receive, buttons = [...document.querySelectorAll(".cmp-line button")];
+  const stop = buttons.find((button) => button.textContent === "Stop");
+  DP.receive = (text) => {
+    receive(text);
+    const runs = [...DP.runs.values()].filter((run) => run.status === "running" && run.steps.length);
+    if (!runs.length || stop.disabled) return;
+    DP.receive = receive;
+    stop.click();
   };
-  watch();
 }"""
 
 
@@ -49,22 +38,16 @@ def opened(open_page, columns=2, **size):
     return page
 
 
-def shot(page, label):
-    if SHOTS:
-        page.screenshot(path=Path(SHOTS) / f"{label}.png", full_page=True)
-
-
 def test_three_columns_stream_and_the_parting_is_marked(open_page):
     page = opened(open_page, columns=3)
     third = page.get_by_label("Column C", exact=True)
     third.locator("[data-field=strategy]").select_option("sampling")
     third.locator("[data-param=max_new_tokens]").fill("60")
     third.locator("[data-param=temperature]").fill("1.4")
-    page.evaluate(WATCH)
     page.get_by_role("button", name="Run all").click()
-    expect(page.locator(".cmp-table")).to_be_visible(timeout=120_000)
-    # Every column was on the page while it was still being written.
-    assert page.evaluate("window.seen.size") >= 3
+    expect(page.locator(".cmp-table")).to_be_visible()
+    # Every column came in pieces: a start, the text and an end at least.
+    assert min(page.evaluate(f"{RUNS}.map(run => run.next)")) >= 3
     texts = page.evaluate(f"{RUNS}.map(run => JSON.stringify(DP.trace(run)))")
     traces = [trace_json.loads(text) for text in texts]
     assert [t.strategy for t in traces] == ["beam_search", "greedy", "sampling"]
@@ -113,27 +96,26 @@ def test_stop_keeps_what_is_there_and_fits_a_telephone(open_page):
     column.locator("[data-field=strategy]").select_option("greedy")
     column.get_by_text("More parameters").click()
     for name in ("max_new_tokens", "min_new_tokens"):
-        column.locator(f"[data-param={name}]").fill("400")
+        column.locator(f"[data-param={name}]").fill(str(LONG))
     page.evaluate(STOP_SOON)
     page.get_by_role("button", name="Run all").click()
-    expect(page.locator(".cmp-table")).to_be_visible(timeout=60_000)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    runs = page.evaluate(f"{RUNS}.map(run => run ? [run.status, run.steps.length] : null)")
-    assert runs[0][0] == "stopped"
-    assert 0 < runs[0][1] < 400
+    expect(page.locator(".cmp-table")).to_be_visible()
+    assert fits(page)
     # The second column never began.
-    assert runs[1] is None
+    first, second = page.evaluate(f"{RUNS}.map(run => run ? [run.status, run.steps.length] : null)")
+    assert second is None
+    assert first[0] == "stopped"
+    assert 0 < first[1] < LONG
     shot(page, "compare_phone")
 
 
 def test_many_draws_grow_into_a_tree(open_page):
     page = open_page()
     page.get_by_role("tab", name="Many draws", exact=True).click()
-    page.locator("#draws-count input[type=number]").fill("64")
-    page.locator("#draws-count input[type=number]").press("Tab")
+    fill(page, "draws-count", 64)
     page.locator("#draws-run").click()
     tree = page.locator("#draws-tree")
-    expect(tree.locator(".dp-status")).to_contain_text("Done: 64 of 64", timeout=120_000)
+    expect(tree.locator(".dp-status")).to_contain_text("Done: 64 of 64")
     expect(tree.locator(".pt-node.root .pt-share")).to_have_text("64 draws")
     # The first forks hold all draws, and the table's shares are counts of 64.
     rows = tree.locator("tbody tr")
@@ -142,9 +124,9 @@ def test_many_draws_grow_into_a_tree(open_page):
     share = rows.first.locator("td").nth(2).inner_text()
     assert share == (f"{100 * times / 64:.1f} %" if times > 6 else f"{100 * times / 64:.2f} %")
     page.set_viewport_size({"width": 390, "height": 900})
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert fits(page)
     shot(page, "draws_phone")
     page.set_viewport_size({"width": 1440, "height": 900})
     page.locator("#draws-prompt textarea").fill("")
     page.locator("#draws-run").click()
-    expect(tree.locator(".dp-status.bad")).to_contain_text("write 1 to 8000", timeout=30_000)
+    expect(tree.locator(".dp-status.bad")).to_contain_text("write 1 to 8000")

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
-from pathlib import Path
-from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.test_playground import finish
-
-SHOTS = os.environ.get("PLAYGROUND_SCREENSHOTS")
-
+from tests.helpers.pages import finish, fits, link, run_of, select, shot
 
 PARAMS = {
     "prompt_lookup": {"max_new_tokens": 40, "plain_run": True},
@@ -25,22 +18,15 @@ PROMPT = "Row, row, row your boat. Row, row, row your boat. Row, row,"
 
 def decoded(open_page, strategy):
     """Follow a link, which runs the strategy; return the page and its finished timeline."""
-    query = {"strategy": strategy, "prompt": PROMPT, "params": json.dumps(PARAMS[strategy])}
-    page = open_page("/?" + urlencode(query))
+    page = open_page(link(strategy, PROMPT, **PARAMS[strategy]))
     finish(page, strategy)
     return page, page.locator(f"#{strategy}-stage .dp-v-draft_timeline")
-
-
-def shot(page, name):
-    """Keep a picture for people, never compared."""
-    if SHOTS:
-        page.screenshot(path=Path(SHOTS) / f"draft_timeline_{name}.png", full_page=True)
 
 
 @pytest.mark.parametrize("strategy", list(PARAMS))
 def test_every_round_is_drawn_and_the_badge_tells_the_truth(same_page, strategy):
     page, timeline = decoded(same_page, strategy)
-    steps = page.evaluate("s => DP.runs.get(DP.runId(s)).steps", strategy)
+    steps = run_of(page, strategy, "steps")
     expect(timeline.locator(".dt-row")).to_have_count(len(steps))
     drafted = sum(len(step["detail"]["tokens"]) for step in steps)
     finals = sum(step["detail"]["final_source"] != "ended" for step in steps)
@@ -48,7 +34,7 @@ def test_every_round_is_drawn_and_the_badge_tells_the_truth(same_page, strategy)
     expect(timeline.locator(".dt-badge")).to_contain_text("Lossless")
     per_pass = sum(len(step["emit"]) for step in steps) / len(steps)
     expect(timeline.locator(".dt-cost")).to_contain_text(f"tokens per target pass {per_pass:.2f}")
-    shot(page, strategy)
+    shot(page, f"draft_timeline_{strategy}")
 
 
 def test_scrubbing_marks_the_round_and_dims_what_comes_later(same_page):
@@ -67,13 +53,11 @@ def test_scrubbing_marks_the_round_and_dims_what_comes_later(same_page):
 def test_prompt_lookup_joins_a_copy_to_its_source(same_page):
     page, timeline = decoded(same_page, "prompt_lookup")
     page.set_viewport_size({"width": 390, "height": 840})
-    page.evaluate(
-        "() => { const r = DP.runs.get(DP.runId('prompt_lookup'));"
-        " DP.select(r, r.steps.findIndex((s) => s.detail.match)); }"
-    )
+    steps = run_of(page, "prompt_lookup", "steps")
+    select(page, "prompt_lookup", next(i for i, s in enumerate(steps) if s["detail"]["match"]))
     expect(timeline.locator(".dt-arc path")).to_have_attribute(
         "d", re.compile(r"^M[\d.]+,[\d.]+ C")
     )
     assert timeline.locator(".dt-arc .src").count() == timeline.locator(".dt-arc .dst").count()
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    shot(page, "telephone")
+    assert fits(page)
+    shot(page, "draft_timeline_telephone")

@@ -5,10 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import zipfile
 from pathlib import Path
-from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import expect
@@ -16,31 +14,21 @@ from playwright.sync_api import expect
 from engine import trace_json
 from engine.export.files import export_files
 from engine.export.steps_csv import steps_csv
-from tests.browser.test_playground import finish
-
-SHOTS = os.environ.get("PLAYGROUND_SCREENSHOTS")
-VERIFY_MS = 150_000
+from tests.helpers.pages import finish, fits, link, shot
 
 
-def decoded(open_page, strategy, suffix="", size=None, **params):
+def decoded(open_page, strategy, size=None, **params):
     """Follow a link, which runs the strategy; return the page and its export card."""
-    fields = {"strategy": strategy, "prompt": "Once upon a", "params": json.dumps(params)}
-    page = open_page("/?" + urlencode(fields) + suffix, **(size or {}))
+    page = open_page(link(strategy, "Once upon a", **params), **(size or {}))
     finish(page, strategy)
     return page, page.locator(f"#{strategy}-stage .dp-v-export")
 
 
 def fetched(page, card, name):
     """Press a button of the card; return the name and the bytes of what it saves."""
-    with page.expect_download(timeout=60_000) as download:
+    with page.expect_download() as download:
         card.get_by_role("button", name=name, exact=True).click()
     return download.value.suggested_filename, Path(download.value.path()).read_bytes()
-
-
-def shot(element, label):
-    """Keep a picture for people, never compared."""
-    if SHOTS:
-        element.screenshot(path=Path(SHOTS) / f"{label}.png")
 
 
 @pytest.mark.parametrize(
@@ -51,11 +39,11 @@ def test_verify_badges_equal_tokens(open_page, strategy, size):
     badge = card.locator(".ex-badge")
     expect(badge).to_be_hidden()
     card.get_by_role("button", name="Verify", exact=True).click()
-    expect(badge).to_contain_text("fresh process", timeout=VERIFY_MS)
-    expect(badge).to_contain_text("✓ Verified. All 8 tokens are equal.", timeout=VERIFY_MS)
+    expect(badge).to_contain_text("fresh process")
+    expect(badge).to_contain_text("✓ Verified. All 8 tokens are equal.")
     card.locator("summary").click()
-    expect(card.locator(".ex-code")).to_contain_text("model.generate(", timeout=60_000)
-    assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
+    expect(card.locator(".ex-code")).to_contain_text("model.generate(")
+    assert fits(page)
     shot(card, f"export-{strategy}")
 
 
@@ -67,11 +55,11 @@ def test_a_run_whose_tokens_were_changed_is_not_verified(open_page):
     )
     card.get_by_role("button", name="Verify", exact=True).click()
     badge = card.locator(".ex-badge")
-    expect(badge).to_contain_text("✗ Not the same. They differ from token 4 on", timeout=VERIFY_MS)
+    expect(badge).to_contain_text("✗ Not the same. They differ from token 4 on")
     page.evaluate("() => { DP.runs.get(DP.runId('greedy')).model.id = '/etc/evil'; }")
     page.evaluate("() => { DP.runs.get(DP.runId('greedy')).model.dtype = 'import os'; }")
     card.get_by_role("button", name="Verify", exact=True).click()
-    expect(badge).to_contain_text("Not checked: The model's dtype 'import os'", timeout=60_000)
+    expect(badge).to_contain_text("Not checked: The model's dtype 'import os'")
 
 
 def test_data_code_and_figures_are_saved(open_page, browser, tmp_path):
@@ -130,9 +118,9 @@ def _opens_alone(browser, folder, data, trace):
     alone.on("pageerror", lambda error: problems.append(str(error)))
     alone.on("request", lambda r: problems.append(r.url) if r.url.startswith("http") else None)
     alone.goto(path.as_uri())
-    expect(alone.locator(".dp-tok[data-step]")).to_have_count(len(trace.steps), timeout=60_000)
+    expect(alone.locator(".dp-tok[data-step]")).to_have_count(len(trace.steps))
     expect(alone.locator(".dp-v-contrastive .cs-row").first).to_be_visible()
-    expect(alone.locator(".dp-v-chart .scatterlayer .trace")).to_have_count(2, timeout=60_000)
+    expect(alone.locator(".dp-v-chart .scatterlayer .trace")).to_have_count(2)
     alone.locator(".dp-tok[data-step]").first.click()
     expect(alone.locator(".dp-scrub output")).to_have_text(f"step 1 of {len(trace.steps)}")
     alone.close()
@@ -143,21 +131,21 @@ def test_settings_are_kept_side_by_side_loaded_and_refused(open_page):
     page, _ = decoded(open_page, "sampling", max_new_tokens=6)
     box = page.locator("#sampling-configs")
     box.locator("summary").click()
-    expect(box).to_contain_text("has no sampling defaults of its own", timeout=60_000)
+    expect(box).to_contain_text("has no sampling defaults of its own")
     keep(box, "short", "Kept as “short”")
     load_file(box, {"do_sample": True, "temperature": 0.4, "top_p": 0.8, "bos_token_id": 0})
-    expect(box).to_contain_text("bos_token_id belongs to the model", timeout=60_000)
+    expect(box).to_contain_text("bos_token_id belongs to the model")
     expect(page.locator("#sampling-temperature input").first).to_have_value("0.4")
     keep(box, "<b>cool</b>", "Kept as “<b>cool</b>”")
     expect(box.locator("thead th")).to_have_text(["Parameter", "short", "<b>cool</b>"])
     row = box.locator("tr", has_text="temperature").locator("td")
     expect(row).to_have_text(["default", "0.4"])
     load_file(box, {"do_sample": True, "custom_generate": "evil/repo"})
-    expect(box.locator(".ec-say.bad")).to_contain_text("custom_generate", timeout=60_000)
+    expect(box.locator(".ec-say.bad")).to_contain_text("custom_generate")
     expect(page.locator("#sampling-temperature input").first).to_have_value("0.4")
     box.get_by_role("button", name="Use short").click()
     expect(page.locator("#sampling-temperature input").first).to_have_value("1")
-    with page.expect_download(timeout=60_000) as download:
+    with page.expect_download() as download:
         box.get_by_role("button", name="Save as file").click()
     saved = json.loads(Path(download.value.path()).read_text())
     assert (saved["max_new_tokens"], saved["do_sample"], saved["temperature"]) == (6, True, 1.0)
@@ -170,7 +158,7 @@ def test_settings_are_kept_side_by_side_loaded_and_refused(open_page):
 def keep(box, name, said):
     box.get_by_label("Name of these settings").fill(name)
     box.get_by_role("button", name="Keep").click()
-    expect(box).to_contain_text(said, timeout=60_000)
+    expect(box).to_contain_text(said)
 
 
 def load_file(box, fields):

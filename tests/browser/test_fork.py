@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 from playwright.sync_api import expect
 
 from engine import gallery, trace_json
 from engine.fork import branch, place_of
 from engine.models import load
-from tests.browser.test_playground import show
-
-SHOTS = os.environ.get("PLAYGROUND_SCREENSHOTS")
-LONG = 120_000
-
-
-def shot(visual, label):
-    """Keep a picture for people, never compared."""
-    if SHOTS:
-        visual.screenshot(path=Path(SHOTS) / f"{label}.png")
+from tests.helpers.pages import drawn, finish, fits, run_id, shot, show, status, trace_of
 
 
 def card(page, strategy="greedy"):
@@ -32,31 +20,30 @@ def members(page, strategy="greedy"):
 
 def ended(page, strategy, count):
     """Wait until a family has so many runs, the last of them done."""
-    expect(members(page, strategy)).to_have_count(count, timeout=LONG)
-    status = page.locator(f"#{strategy}-stage .dp-status").first
-    expect(status).to_contain_text("Done", timeout=LONG)
+    expect(members(page, strategy)).to_have_count(count)
+    finish(page, strategy)
 
 
-def trace_of(page, strategy):
-    """Return the run a tab shows, and the id it has on the page."""
-    run = f"DP.runs.get(DP.runId('{strategy}'))"
-    text = page.evaluate(f"JSON.stringify(DP.trace({run}))")
-    return trace_json.loads(text), page.evaluate(f"{run}.id")
+def opened(page, step):
+    """Click a token of the first tab; return when its candidates are shown."""
+    page.locator(f"#greedy-stage .dp-tok[data-step='{step}']").click()
+    expect(page.locator("#greedy-stage .dp-scrub output")).to_contain_text(f"step {step + 1} of")
+    drawn(page, "greedy")
 
 
 def recorded(open_page, **size):
     """Return the page with the recorded run that is there before any model is loaded."""
     page = open_page("/", **size)
-    expect(page.locator("#greedy-stage .dp-status").first).to_contain_text("A recorded run")
+    expect(status(page, "greedy")).to_contain_text("A recorded run")
     entry = next(e for e in gallery.entries() if e.strategy == "greedy")
     return page, gallery.open_entry(entry.file)
 
 
 def test_candidates_are_continued_by_mouse_by_key_and_with_typed_text(open_page):
     page, parent = recorded(open_page)
-    _, run_id = trace_of(page, "greedy")
+    parent_id = run_id(page, "greedy")
     own = parent.outputs[0].token_ids
-    page.locator("#greedy-stage .dp-tok[data-step='3']").click()
+    opened(page, 3)
     other = next(c.token_id for c in parent.steps[3].candidates if c.token_id != own[3])
     at = [c.token_id for c in parent.steps[3].candidates].index(other)
     page.locator("#greedy-stage .dp-v-candidates .fm-pick").nth(at).click()
@@ -65,30 +52,32 @@ def test_candidates_are_continued_by_mouse_by_key_and_with_typed_text(open_page)
     expect(card(page).locator(".fm-chip b")).to_have_text(parent.pieces[other].replace("\n", "⏎"))
     go.click()
     ended(page, "greedy", 2)
-    first, first_id = trace_of(page, "greedy")
-    place = place_of(parent, 3, run_id=run_id)
+    first, first_id = trace_of(page, "greedy"), run_id(page, "greedy")
+    place = place_of(parent, 3, run_id=parent_id)
     made = branch(place, token_id=other)
     assert (first.prompt_ids, first.parent) == (made.input_ids, made.parent)
     assert first.config == parent.config
 
     # The keyboard alone: choose a candidate's button, continue with Enter.
-    page.locator("#greedy-stage .dp-tok[data-step='2']").click()
+    opened(page, 2)
     page.locator("#greedy-stage .dp-v-candidates .fm-pick").nth(2).focus()
     page.keyboard.press("Enter")
     expect(go).to_be_focused()
     page.keyboard.press("Enter")
     ended(page, "greedy", 3)
-    second, _ = trace_of(page, "greedy")
+    second = trace_of(page, "greedy")
     assert (second.parent.run_id, second.parent.step) == (first_id, 2)
 
     members(page).first.locator(".fm-open").click()
-    page.locator("#greedy-stage .dp-tok[data-step='4']").click()
+    opened(page, 4)
     card(page).get_by_label("Text to continue with").fill(" and the dragon")
     page.keyboard.press("Enter")
     ended(page, "greedy", 4)
-    third, _ = trace_of(page, "greedy")
+    third = trace_of(page, "greedy")
     tokenizer = load(parent.model.id).tokenizer
-    typed = branch(place_of(parent, 4, run_id=run_id), text=" and the dragon", tokenizer=tokenizer)
+    typed = branch(
+        place_of(parent, 4, run_id=parent_id), text=" and the dragon", tokenizer=tokenizer
+    )
     assert (third.prompt_ids, third.parent) == (typed.input_ids, typed.parent)
     expect(page.locator("#greedy-stage .dp-added")).to_have_text(" and the dragon")
 
@@ -102,7 +91,7 @@ def test_candidates_are_continued_by_mouse_by_key_and_with_typed_text(open_page)
     )
     shot(card(page), "family")
     members(page).first.locator(".fm-open").press("Enter")
-    expect(page.locator("#greedy-stage .dp-status").first).to_contain_text("A recorded run")
+    expect(status(page, "greedy")).to_contain_text("A recorded run")
     with page.expect_download() as download:
         members(page).nth(1).get_by_role("button", name="Save the trace").click()
     assert trace_json.load(download.value.path()) == first
@@ -110,14 +99,14 @@ def test_candidates_are_continued_by_mouse_by_key_and_with_typed_text(open_page)
 
 def test_a_branch_with_another_strategy_opens_its_tab_and_a_node_is_continued(open_page):
     page, parent = recorded(open_page)
-    page.locator("#greedy-stage .dp-tok[data-step='2']").click()
+    opened(page, 2)
     card(page).locator(".fm-settings > summary").click()
     card(page).get_by_label("Strategy of branch").select_option("beam_search")
     card(page).locator("[data-param=max_new_tokens]").fill("5")
     card(page).get_by_role("button", name="Continue", exact=True).click()
-    expect(page.locator("#beam_search-run")).to_be_visible(timeout=LONG)
+    expect(page.locator("#beam_search-run")).to_be_visible()
     ended(page, "beam_search", 2)
-    beams, run_id = trace_of(page, "beam_search")
+    beams, beams_id = trace_of(page, "beam_search"), run_id(page, "beam_search")
     assert beams.config["max_new_tokens"] == 5
     assert beams.prompt_ids[: len(parent.prompt_ids) + 2] == (
         *parent.prompt_ids,
@@ -131,10 +120,10 @@ def test_a_branch_with_another_strategy_opens_its_tab_and_a_node_is_continued(op
     expect(card(page, "beam_search").locator(".fm-go")).to_be_focused()
     page.keyboard.press("Enter")
     ended(page, "beam_search", 3)
-    forked, _ = trace_of(page, "beam_search")
+    forked = trace_of(page, "beam_search")
     pool = {n.token_id: n for n in beams.steps[forked.parent.step].detail.pool}
     chosen = pool[forked.parent.token_ids[0]]
-    place = place_of(beams, forked.parent.step, node_id=chosen.node_id, run_id=run_id)
+    place = place_of(beams, forked.parent.step, node_id=chosen.node_id, run_id=beams_id)
     assert forked.prompt_ids == branch(place, token_id=chosen.token_id).input_ids
 
     members(page, "beam_search").first.locator(".fm-open").click()
@@ -147,8 +136,8 @@ def test_what_cannot_be_continued_is_said_in_place(open_page):
     card(page).locator(".fm-settings > summary").click()
     card(page).get_by_label("Seed of the branch").fill("-1")
     card(page).get_by_role("button", name="Continue", exact=True).click()
-    expect(card(page).locator(".dp-status.bad")).to_contain_text("seed = -1", timeout=LONG)
-    expect(page.locator("#greedy-stage .dp-status").first).to_contain_text("A recorded run")
+    expect(card(page).locator(".dp-status.bad")).to_contain_text("seed = -1")
+    expect(status(page, "greedy")).to_contain_text("A recorded run")
 
 
 def test_on_a_telephone(open_page):
@@ -157,7 +146,7 @@ def test_on_a_telephone(open_page):
     expect(card(page).locator(".fm-go")).to_be_focused()
     page.keyboard.press("Enter")
     ended(page, "greedy", 2)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert fits(page)
     shot(card(page), "family_phone")
-    show(page, "sampling", "Sampling")
+    show(page, "sampling")
     expect(card(page, "sampling").locator(".dp-empty")).to_be_visible()

@@ -5,17 +5,14 @@ from __future__ import annotations
 import base64
 import json
 import math
-import os
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
 
 from engine import STRATEGIES, gallery, trace_json
+from tests.helpers.pages import fits, run_of, shot, trace_of
 
-SHOTS = os.environ.get("PLAYGROUND_SCREENSHOTS")
 LABEL = "#replay-player .pl-bar output"
-RUN = "DP.runs.get(DP.runId('replay'))"
 DROP = """([name, data]) => {
   const bytes = Uint8Array.from(atob(data), (c) => c.charCodeAt(0));
   const transfer = new DataTransfer();
@@ -26,12 +23,6 @@ DROP = """([name, data]) => {
   for (const kind of ["dragenter", "dragover", "drop"])
     target.dispatchEvent(new DragEvent(kind, options));
 }"""
-
-
-def shot(visual, label):
-    """Keep a picture for people, never compared."""
-    if SHOTS:
-        visual.screenshot(path=Path(SHOTS) / f"{label}.png")
 
 
 def replay(open_page):
@@ -76,7 +67,7 @@ def test_play_pause_and_keys(same_page):
     page.locator("#replay-player .pl-bar select").select_option("16")
     page.locator("#replay-player .pl-bar").focus()
     page.keyboard.press("Space")
-    expect(label).to_have_text(f"{total} of {total} steps", timeout=60_000)
+    expect(label).to_have_text(f"{total} of {total} steps")
     page.keyboard.press("Home")
     page.locator("#replay-player .pl-bar select").select_option("0.5")
     page.locator("#replay-player .pl-bar").focus()
@@ -93,11 +84,10 @@ def test_every_visual_of_every_strategy_is_drawn(same_page):
     page = replay(same_page)
     for strategy in STRATEGIES:
         trace = opened(page, strategy)
-        text = page.evaluate(f"JSON.stringify(DP.trace({RUN}))")
-        assert trace_json.loads(text) == trace
+        assert trace_of(page, "replay") == trace
         for visual in STRATEGIES[strategy].visuals:
             card = page.locator(f"#replay-player .dp-v-{visual} > div")
-            expect(card, f"{visual} of {strategy}").to_be_visible(timeout=30_000)
+            expect(card, f"{visual} of {strategy}").to_be_visible()
             assert card.evaluate("n => n.childElementCount") > 0, (strategy, visual)
         page.keyboard.press("Home")
         page.keyboard.press("ArrowRight")
@@ -109,7 +99,7 @@ def test_a_file_is_dropped_and_played(same_page, tmp_path):
     trace = gallery.open_entry(first_of("beam_search").file)
     data = base64.b64encode(trace_json.dumps(trace).encode()).decode()
     page.evaluate(DROP, ["mine.json", data])
-    expect(page.locator("#replay-player .pl-title")).to_have_text("mine.json", timeout=30_000)
+    expect(page.locator("#replay-player .pl-title")).to_have_text("mine.json")
     expect(page.locator("#replay-note")).to_contain_text("steps of beam_search")
     pool = sum(len(step.detail.pool) for step in trace.steps)
     expect(page.locator("#replay-player .bt-node")).to_have_count(pool)
@@ -130,7 +120,7 @@ def test_a_bad_file_is_refused_in_a_sentence_and_the_player_stays(open_page, tmp
         path.write_text(json.dumps(content))
         page.locator("#replay-file input[type=file]").set_input_files(path)
         note = page.locator("#replay-note .dp-status.bad")
-        expect(note).to_contain_text(says, timeout=30_000)
+        expect(note).to_contain_text(says)
         page.get_by_role("button", name=first_of("greedy").title, exact=True).click()
         expect(note).to_have_count(0)
         page.locator(
@@ -143,7 +133,7 @@ def test_on_a_telephone(open_page):
     page = replay(open_page)
     page.set_viewport_size({"width": 390, "height": 900})
     opened(page, "contrastive_search")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert fits(page)
     shot(page, "replay_phone")
 
 
@@ -163,5 +153,5 @@ def test_a_token_shows_the_probability_of_its_own_place(same_page, strategy):
             accepted = [t.p for t in step.detail.tokens if t.status == "accepted"]
             own = [c for c in step.candidates if c.token_id == step.emit[-1]]
             expected += [*accepted, math.exp(own[0].raw_logprob)][: len(step.emit)]
-    shown = page.evaluate(f"{RUN}.tokens[0].map((t) => t.p)")
+    shown = [token["p"] for token in run_of(page, "replay", "tokens")[0]]
     assert shown == pytest.approx(expected, abs=1e-4)

@@ -2,40 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import os
-from pathlib import Path
-from urllib.parse import urlencode
-
 import pytest
 import torch
 from playwright.sync_api import expect
 
-from engine import trace_json
 from engine.detect import detect_trace
-from tests.browser.test_playground import finish, show
+from tests.helpers.pages import fill, finish, fits, link, minus, shot, show, trace_of
 
-SHOTS = os.environ.get("PLAYGROUND_SCREENSHOTS")
-RUN = "DP.runs.get(DP.runId('watermark'))"
 PROMPT = "Once upon a time, there was a little girl named Lily. She"
 
 
-def shot(visual, label):
-    """Keep a picture for people, never compared."""
-    if SHOTS:
-        visual.screenshot(path=Path(SHOTS) / f"{label}.png")
-
-
 def marked(open_page, suffix="", size=None, **params):
-    values = json.dumps({"max_new_tokens": 60, "bias": 4.0, **params})
-    page = open_page(
-        "/?" + urlencode({"strategy": "watermark", "prompt": PROMPT, "params": values}) + suffix,
-        **(size or {}),
-    )
+    values = {"max_new_tokens": 60, "bias": 4.0, **params}
+    page = open_page(link("watermark", PROMPT, suffix, **values), **(size or {}))
     finish(page, "watermark")
     visual = page.locator("#watermark-stage .dp-v-watermark")
-    trace = trace_json.loads(page.evaluate(f"JSON.stringify(DP.trace({RUN}))"))
-    return page, visual, trace
+    return page, visual, trace_of(page, "watermark")
 
 
 @pytest.mark.parametrize(
@@ -56,7 +38,7 @@ def test_the_page_says_what_the_detector_says(open_page, label, params):
         colour = "bits" if mark.g_values else "green" if mark.is_green else "red"
         assert kind == (colour if mark.scored else "skip")
     numbers = visual.locator(".dp-costs")
-    expect(numbers).to_contain_text(f"z {found.verdict.z_score:.2f}".replace("-", "−"))
+    expect(numbers).to_contain_text(f"z {minus(found.verdict.z_score, 2)}")
     expect(numbers).to_contain_text(f"{found.verdict.hits} of {found.verdict.trials}")
     p = float(visual.locator(".wm-verdict").get_attribute("data-p"))
     assert p == pytest.approx(found.verdict.p_value, rel=1e-3)
@@ -81,7 +63,7 @@ def test_two_sequences_a_telephone_and_the_dark(open_page):
     page, visual, trace = marked(
         open_page, size={"width": 390, "height": 900}, num_return_sequences=2
     )
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert fits(page)
     visual.locator("select").select_option("1")
     expect(visual.locator(".wm-text .wm-tok")).to_have_count(len(trace.outputs[1].token_ids))
     shot(visual, "watermark_phone")
@@ -91,16 +73,14 @@ def test_two_sequences_a_telephone_and_the_dark(open_page):
 
 def test_the_bench_judges_as_words_are_replaced(open_page):
     page = open_page("/")
-    show(page, "watermark", "Watermark")
+    show(page, "watermark")
     page.get_by_role("tab", name="Watermark", exact=True).first.click()
     page.get_by_role("tab", name="Watermark bench", exact=True).click()
-    page.locator("#wb-bias input[type=number]").fill("5")
-    page.locator("#wb-bias input[type=number]").press("Tab")
-    page.locator("#wb-tokens input[type=number]").fill("50")
-    page.locator("#wb-tokens input[type=number]").press("Tab")
+    fill(page, "wb-bias", 5)
+    fill(page, "wb-tokens", 50)
     page.locator("#wb-write").click()
     # Both texts grow in their cards first; the price comes when both are done.
-    expect(page.locator("#wb-pair")).to_contain_text("perplexity ×", timeout=90_000)
+    expect(page.locator("#wb-pair")).to_contain_text("perplexity ×")
     expect(page.locator("#wb-pair .wm-pair .dp-card")).to_have_count(2)
     verdict = page.locator("#wb-judged .wm-verdict")
     expect(verdict).to_contain_text("✓ Marked")
@@ -109,15 +89,15 @@ def test_the_bench_judges_as_words_are_replaced(open_page):
     page.locator("#wb-text textarea").fill(
         "The dog ran home and it was happy to see the boy again."
     )
-    expect(verdict).to_contain_text("✗ Not shown", timeout=30_000)
+    expect(verdict).to_contain_text("✗ Not shown")
     assert float(verdict.get_attribute("data-z")) < before
     page.locator("#wb-device input").click()
     page.get_by_role("option", name="cuda").click()
     refused = page.locator("#wb-judged .dp-status.bad")
     if not torch.cuda.is_available():
-        expect(refused).to_contain_text("another device draws other lists", timeout=30_000)
+        expect(refused).to_contain_text("another device draws other lists")
     page.locator("#wb-device input").click()
     page.get_by_role("option", name="the model's own device").click()
-    expect(verdict).to_contain_text("✗ Not shown", timeout=30_000)
+    expect(verdict).to_contain_text("✗ Not shown")
     page.locator("#wb-text textarea").fill("a")
     expect(refused).to_contain_text("at least")

@@ -2,113 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
-import json
-import os
-import signal
-import socket
-import subprocess
-import sys
-import time
-from pathlib import Path
-from typing import Any
-
-import httpx
 import pytest
 
-ROOT = Path(__file__).parents[2]
-_JSON = {"content-type": "application/json"}
-
-
-class Client:
-    """One connection pool for all calls: making one costs more than most refusals."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self.http = httpx.Client(base_url=url, timeout=60)
-        self.sessions = itertools.count()
-
-    def post(self, path: str, **kwargs: Any) -> httpx.Response:
-        return self.http.post(path, **kwargs)
-
-    def get(self, path: str, **kwargs: Any) -> httpx.Response:
-        return self.http.get(path, **kwargs)
-
-    def call(self, strategy: str, *values: Any) -> tuple[str, Any]:
-        """Return (event, data) of a queued call; NaN passes, as a careless client would send it."""
-        path = f"/gradio_api/call/{strategy}"
-        asked = self.post(path, content=json.dumps({"data": values}), headers=_JSON)
-        if asked.status_code != 200:
-            return "refused", asked.text
-        event, answer = "", self.get(f"{path}/{asked.json()['event_id']}")
-        for line in answer.text.splitlines():
-            if line.startswith("event: "):
-                event = line.removeprefix("event: ")
-            elif line.startswith("data: ") and event in ("complete", "error"):
-                return event, json.loads(line.removeprefix("data: "))
-        return "none", answer.text
-
-    def refusal(self, strategy: str, *values: Any) -> str:
-        """Return the one sentence a call is refused with."""
-        event, data = self.call(strategy, *values)
-        assert event == "error", data
-        return clean(data["error"])
-
-    def works(self) -> dict[str, Any]:
-        """Run something small; what went before must not have broken it."""
-        event, data = self.call("greedy", "Once upon", None, {"max_new_tokens": 3}, 0)
-        assert event == "complete", data
-        return data[0]["outputs"][0]
-
-    def join(self, event_id: int, data: list[Any]) -> str:
-        """Send an event of the page itself and return what its completion says."""
-        session = f"s{next(self.sessions)}"
-        body = json.dumps({"fn_index": event_id, "data": data, "session_hash": session})
-        joined = self.post("/gradio_api/queue/join", content=body, headers=_JSON)
-        assert joined.status_code == 200, joined.text
-        url = f"/gradio_api/queue/data?session_hash={session}"
-        with self.http.stream("GET", url) as stream:
-            for line in stream.iter_lines():
-                sent = json.loads(line.removeprefix("data: ")) if line.startswith("data: ") else {}
-                if sent.get("msg") == "process_completed":
-                    return json.dumps(sent["output"])
-        return ""
-
-
-def clean(text: Any) -> str:
-    """Return a message that may be shown: one sentence, no traceback."""
-    assert isinstance(text, str), text
-    assert "\n" not in text
-    assert "Traceback" not in text
-    assert "reference" not in text, "an unforeseen error"
-    assert len(text) < 800
-    return text
+from tests.helpers.client import Client
+from tests.helpers.server import playground
 
 
 @pytest.fixture(scope="session")
-def server():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    environ = {**os.environ, "PLAYGROUND_PORT": str(port), "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(
-        [sys.executable, "app.py"],
-        cwd=ROOT,
-        env=environ,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    client = Client(f"http://127.0.0.1:{port}")
-    deadline = time.monotonic() + 90
-    while True:
-        try:
-            client.get("/")
-            break
-        except httpx.HTTPError:
-            assert process.poll() is None
-            assert time.monotonic() < deadline, "the server did not start"
-            time.sleep(0.3)
-    yield client
-    client.http.close()
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(20) == 0, "SIGTERM must end cleanly"
+def server(tmp_path_factory):
+    with playground(tmp_path_factory.mktemp("server") / "log.txt") as url:
+        client = Client(url)
+        yield client
+        client.http.close()

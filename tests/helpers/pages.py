@@ -1,0 +1,203 @@
+"""What the browser tests do with a page: open a tab, run, wait for what is drawn, keep a picture.
+
+A wait is for a state, never for a time: the store of the page (``DP``) says what a run has come to,
+its stages say how much of it they have drawn.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from playwright.sync_api import Locator, Page, expect
+
+from engine import STRATEGIES, Trace, trace_json
+from playground.app import FAMILIES
+
+_SHOTS = os.environ.get("PLAYGROUND_SCREENSHOTS")
+# A run that is another one than before has come to an end, and its stage shows all of it.
+_DRAWN = """([key, before]) => {
+  const id = DP.runId(key), run = DP.runs.get(id);
+  const ended = run && id !== before && ["finished", "stopped", "failed"].includes(run.status);
+  const whole = (s) => s.strategy === key && s.root.isConnected && s.run === run && !s.dirty
+    && s.drawn === run.steps.length;
+  return ended && DP.stages.some(whole);
+}"""
+# The steps of a run again, one message each, as the server sends them; what ``look`` finds each time.
+_FEED = """async ([key, look]) => {
+  const old = DP.runs.get(DP.runId(key)), find = eval(look), seen = [];
+  const later = ["steps", "outputs", "timing", "metrics", "notes"];
+  const kept = [...old.fields, "fields"].filter((field) => !later.includes(field));
+  const header = Object.fromEntries(kept.map((field) => [field, old[field]]));
+  const stage = () => DP.stages.find((s) => s.strategy === key && s.root.isConnected);
+  const frame = () => new Promise(requestAnimationFrame);
+  let seq = 0;
+  const send = async (message) => {
+    DP.receive(JSON.stringify({ run: old.id + "-again", seq: seq++, ...message }));
+    do await frame(); while (stage().dirty);
+  };
+  await send({ kind: "start", strategy: key, header, link: location.href });
+  for (const step of old.steps) {
+    await send({ kind: "delta", steps: [step] });
+    seen.push(find());
+  }
+  return seen;
+}"""
+
+
+def link(strategy: str, prompt: str, suffix: str = "", **params: Any) -> str:
+    """Return the address that makes a page run a strategy by itself."""
+    fields = {"strategy": strategy, "prompt": prompt, "params": json.dumps(params)}
+    return "/?" + urlencode(fields) + suffix
+
+
+def show(page: Page, strategy: str) -> None:
+    """Open a strategy's tab: its family's first."""
+    declared = STRATEGIES[strategy]
+    page.get_by_role("tab", name=FAMILIES[declared.family], exact=True).first.click()
+    # A family and a strategy may share their name; the strategy's tab comes later.
+    page.get_by_role("tab", name=declared.title, exact=True).last.click()
+    expect(page.locator(f"#{strategy}-run")).to_be_visible()
+    _mounted(page)
+
+
+def unfold(page: Page, strategy: str, group: str, name: str) -> None:
+    """Open a group of settings and wait for one of its controls."""
+    page.locator(f"#tab-{strategy}").get_by_role("button", name=group).first.click()
+    expect(page.locator(f"#{strategy}-{name}")).to_be_visible()
+    _mounted(page)
+
+
+def _mounted(page: Page) -> None:
+    """Wait until Gradio has shown the controls of a part of the page that was closed.
+
+    One frame after they appear it writes their first values into them once more, over anything
+    that was typed between.
+    """
+    page.evaluate(
+        "async () => { for (let i = 0; i < 4; i++) await new Promise(requestAnimationFrame); }"
+    )
+
+
+def fill(page: Page, name: str, value: Any) -> None:
+    """Type a number into a control of the page and leave it."""
+    field = page.locator(f"#{name} input[type=number]")
+    field.fill(str(value))
+    field.press("Tab")
+
+
+def run_id(page: Page, key: str) -> str:
+    """Return the id of the run that a stage shows, empty when it shows none."""
+    return page.evaluate("key => DP.runId(key)", key)
+
+
+def start(page: Page, strategy: str) -> str:
+    """Press Run; return the id of the run that was shown before."""
+    before = run_id(page, strategy)
+    page.locator(f"#{strategy}-run").click()
+    return before
+
+
+def finish(page: Page, strategy: str, before: str = "") -> None:
+    """Wait until a run, another one than ``before``, is done and drawn."""
+    page.wait_for_function(_DRAWN, arg=[strategy, before])
+    expect(status(page, strategy)).to_contain_text("Done")
+
+
+def run(page: Page, strategy: str) -> None:
+    """Press Run and wait until that run is done and drawn."""
+    finish(page, strategy, start(page, strategy))
+
+
+def feed(page: Page, key: str, look: str) -> list[Any]:
+    """Send the steps of a finished run once more, one at a time, and watch them being drawn.
+
+    Args:
+        page: the page.
+        key: what its stage is called.
+        look: a JavaScript function, called when a step has been drawn.
+
+    Returns:
+        What ``look`` returned after each step. The run stays unfinished.
+    """
+    return page.evaluate(_FEED, [key, look])
+
+
+def settled(page: Page) -> None:
+    """Wait until nothing moves: a page that has just appeared is still fading in."""
+    page.wait_for_function("document.getAnimations().every((a) => a.playState !== 'running')")
+
+
+def status(page: Page, strategy: str) -> Locator:
+    """Return the line that says how the run of a tab is doing."""
+    return page.locator(f"#{strategy}-stage .dp-v-status .dp-status")
+
+
+def tokens(page: Page, strategy: str) -> Locator:
+    """Return the tokens of the text of a tab."""
+    return page.locator(f"#{strategy}-stage .dp-tok[data-step]")
+
+
+def run_of(page: Page, key: str, field: str) -> Any:
+    """Return a field of the run that a stage shows, as the page's store has it."""
+    return page.evaluate("([key, field]) => DP.runs.get(DP.runId(key))[field]", [key, field])
+
+
+def trace_of(page: Page, key: str) -> Trace:
+    """Return the run that a stage shows, read as a saved file of it would be."""
+    text = page.evaluate("key => JSON.stringify(DP.trace(DP.runs.get(DP.runId(key))))", key)
+    return trace_json.loads(text)
+
+
+def select(page: Page, key: str, step: int) -> None:
+    """Select a step and wait until it is drawn."""
+    page.evaluate("([key, step]) => DP.select(DP.runs.get(DP.runId(key)), step)", [key, step])
+    drawn(page, key)
+
+
+def drawn(page: Page, key: str) -> None:
+    """Wait until a stage shows what the page's store holds."""
+    page.wait_for_function(
+        "key => DP.stages.every((s) => s.strategy !== key || !s.root.isConnected || !s.dirty)",
+        arg=key,
+    )
+
+
+def piece(page: Page, key: str, token_id: int) -> str:
+    """Return a token as the page writes it."""
+    return page.evaluate("([k, t]) => DP.piece(DP.runs.get(DP.runId(k)), t)", [key, token_id])
+
+
+def words(page: Page, key: str, token_ids: Sequence[int]) -> str:
+    """Return what tokens of a run say, invisible characters made visible."""
+    return page.evaluate(
+        "([k, ids]) => DP.visible(ids.map((i) => DP.runs.get(DP.runId(k)).pieces[i]).join(''))",
+        [key, list(token_ids)],
+    )
+
+
+def until(target: Locator, claim: str, arg: Any = None) -> None:
+    """Wait until a JavaScript function of an element (and ``arg``) says true."""
+    function = f"([element, arg]) => ({claim})(element, arg)"
+    target.page.wait_for_function(function, arg=[target.element_handle(), arg])
+
+
+def minus(number: float, digits: int = 4) -> str:
+    """Return a number as the page writes it."""
+    return f"{number:.{digits}f}".replace("-", "−")
+
+
+def fits(page: Page) -> bool:
+    """Return whether nothing makes the page scroll sideways."""
+    return page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def shot(target: Page | Locator, label: str) -> None:
+    """Keep a picture for people, never compared."""
+    if _SHOTS:
+        whole = {"full_page": True} if isinstance(target, Page) else {}
+        target.screenshot(path=Path(_SHOTS) / f"{label}.png", **whole)

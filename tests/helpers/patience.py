@@ -1,0 +1,11 @@
+"""How long a test waits for a state before it calls the wait a hang; nothing is measured with it.
+
+A busy machine may take a hundred times as long as a quiet one, and the states that the tests wait
+for come at once or never. So this is long, and every wait of the tests has the same; the environment
+variable TESTS_PATIENCE_S shortens it for somebody who is looking for a fault.
+"""
+
+import os
+
+PATIENCE_S = float(os.environ.get("TESTS_PATIENCE_S", "240"))
+PATIENCE_MS = 1000 * PATIENCE_S

@@ -1,0 +1,68 @@
+"""The playground as a visitor meets it: app.py in a process of its own, on a free port."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.helpers.patience import PATIENCE_S
+
+ROOT = Path(__file__).parents[2]
+_POLL_S = 0.2
+
+
+@contextmanager
+def playground(log: Path) -> Iterator[str]:
+    """Serve until the block ends; yields the address.
+
+    Leaving the block also tests the end: SIGTERM must be followed by status 0.
+
+    Args:
+        log: the file that takes what the server prints.
+    """
+    port = _free_port()
+    environ = {**os.environ, "PLAYGROUND_PORT": str(port), "OMP_NUM_THREADS": "1"}
+    with log.open("w") as printed:
+        process = subprocess.Popen(
+            [sys.executable, "app.py"],
+            cwd=ROOT,
+            env=environ,
+            stdout=printed,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        url = f"http://127.0.0.1:{port}"
+        _await_answer(url, process, log)
+        yield url
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_S) == 0, "SIGTERM must end cleanly"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def _await_answer(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    """Return as soon as the server answers; it says in its log why it does not."""
+    given_up = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            with urllib.request.urlopen(url, timeout=PATIENCE_S):
+                return
+        except OSError:
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < given_up, "the server does not answer"
+            time.sleep(_POLL_S)
