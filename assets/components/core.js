@@ -29,8 +29,10 @@ window.DP = (() => {
     const message = JSON.parse(text);
     if (message.kind === "start") begin(message);
     if (message.kind === "fail" && !runs.has(message.run)) return refuse(message);
+    if (message.kind === "state" && message.messages[0]?.kind === "start") begin({ ...message.messages[0], run: message.run });
     const run = runs.get(message.run);
-    if (!run) return;
+    // A page that missed even the beginning asks for the whole, or it would stay silent to the end.
+    if (!run) return message.kind !== "state" && bus && bus("input", { run: message.run });
     if (message.kind === "state") { restore(run, message); return draw(run); }
     if (message.seq < run.next) return;
     if (message.seq > run.next) return bus && bus("input", { run: message.run });

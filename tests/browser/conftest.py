@@ -28,6 +28,24 @@ def browser():
         chromium.close()
 
 
+# Every run the page knows, what its stages say, and what Gradio has put up as a notice.
+_STATE = """() => JSON.stringify({
+  runs: [...DP.runs.values()].map((r) => [r.id, r.strategy, r.status, r.steps.length, r.next, r.error]),
+  says: [...document.querySelectorAll(".dp-status, .toast-body")].map((n) => n.textContent).filter(Boolean),
+  focus: document.activeElement?.outerHTML.slice(0, 200),
+}, null, 1)"""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Add to a failed test what its pages showed at that moment."""
+    report = yield
+    if report.when == "call" and report.failed:
+        for pages in (value for value in item.funcargs.values() if hasattr(value, "pages")):
+            report.sections.append(("pages", pages.pages.describe()))
+    return report
+
+
 class Pages:
     """Pages that are watched: what they print as an error, ask elsewhere or fail to get is kept."""
 
@@ -43,6 +61,10 @@ class Pages:
         page.goto(self.server + path)
         page.wait_for_function("window.DP && DP.connected() && DP.stages.length > 0")
         return page
+
+    def describe(self):
+        """Return what the pages show, for the report of a test that failed."""
+        return "\n".join(f"{page.url}\n{page.evaluate(_STATE)}" for page in self.pages)
 
     def close(self):
         for page in self.pages:
@@ -69,7 +91,12 @@ class Pages:
 def open_page(browser, server):
     """Open a page of the test's own."""
     pages = Pages(browser, server)
-    yield pages.open
+
+    def opener(*args, **kwargs):
+        return pages.open(*args, **kwargs)
+
+    opener.pages = pages
+    yield opener
     pages.close()
 
 
@@ -93,4 +120,5 @@ def same_page(kept_pages):
             known[path] = pages.open(path)
         return known[path]
 
+    opener.pages = pages
     return opener

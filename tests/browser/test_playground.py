@@ -22,6 +22,7 @@ from tests.helpers.pages import (
     start,
     status,
     tokens,
+    trace_of,
     unfold,
 )
 
@@ -238,3 +239,15 @@ def test_a_page_that_missed_a_message_asks_for_everything(open_page):
     assert page.evaluate(
         "JSON.stringify(DP.runs.get(DP.runId('greedy')).outputs) === window.before"
     )
+
+
+def test_a_page_that_missed_even_the_beginning_asks_for_everything(open_page):
+    page = open_page()
+    page.evaluate(
+        "(() => { const receive = DP.receive; window.missed = 0; DP.receive = (text) => {"
+        " if (text && JSON.parse(text).kind === 'start') window.missed += 1; else receive(text); }; })()"
+    )
+    run(page, "greedy")
+    assert page.evaluate("window.missed") == 1
+    expect(tokens(page, "greedy")).to_have_count(60)
+    assert trace_of(page, "greedy").outputs[0].text
