@@ -15,9 +15,13 @@ test: $(VENV)/.dev
 	@# One process for each core, one thread in each; a file stays whole, as its tests share pages.
 	OMP_NUM_THREADS=1 $(PY) -m pytest -q -n auto --maxprocesses 4 --dist loadfile
 
-bench: $(VENV)/.run
+bench: $(VENV)/.dev
 	$(PY) -m benchmarks.recording
 	$(PY) -m benchmarks.beams
+	$(PY) -m benchmarks.assisted
+	$(PY) -m benchmarks.watermark
+	$(PY) -m tests.browser_setup
+	$(PY) -m benchmarks.page
 
 lint: $(VENV)/.dev
 	$(VENV)/bin/ruff check .

@@ -10,23 +10,19 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import socket
 import statistics
-import subprocess
-import sys
+import tempfile
 import time
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-ROOT = Path(__file__).parents[1]
-WAIT_S = 600
+from tests.browser_setup import launch_options
+from tests.helpers.server import playground
+
+WAIT_MS = 600_000
 RUNS = {
     "beam tree, 60 steps of 8 beams": (
         "beam_search",
@@ -44,7 +40,11 @@ READY = "window.DP && DP.connected() && document.querySelector('#greedy-run')"
 WATCH = """() => {
   let last = performance.now();
   window.gap = 0;
-  const tick = (now) => { window.gap = Math.max(window.gap, now - last); last = now; window.frame = requestAnimationFrame(tick); };
+  const tick = (now) => {
+    window.gap = Math.max(window.gap, now - last);
+    last = now;
+    window.frame = requestAnimationFrame(tick);
+  };
   window.frame = requestAnimationFrame(tick);
 }"""
 GAP = "() => { cancelAnimationFrame(window.frame); return window.gap; }"
@@ -78,47 +78,21 @@ STEPS = """async () => {
     do await new Promise(requestAnimationFrame); while (stage.dirty);
   };
   await send({ kind: "start", strategy: key, header, link: location.href });
-  view.update = (...given) => { const start = performance.now(); update(...given); times.push(performance.now() - start); };
+  view.update = (...given) => {
+    const start = performance.now();
+    update(...given);
+    times.push(performance.now() - start);
+  };
   for (const step of old.steps) await send({ kind: "delta", steps: [step] });
   view.update = update;
   return times;
 }"""
 
 
-@contextmanager
-def server() -> Iterator[str]:
-    """Serve the playground on a free port until the block ends; yields its address."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    environ = {**os.environ, "PLAYGROUND_PORT": str(port)}
-    process = subprocess.Popen(
-        [sys.executable, "app.py"], cwd=ROOT, env=environ, stdout=subprocess.DEVNULL
-    )
-    try:
-        url, given_up = f"http://127.0.0.1:{port}", time.monotonic() + WAIT_S
-        while not _answers(url):
-            assert process.poll() is None, "the server has ended"
-            assert time.monotonic() < given_up, "the server does not answer"
-        yield url
-    finally:
-        process.terminate()
-        process.wait(WAIT_S)
-
-
-def _answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=WAIT_S):
-            return True
-    except OSError:
-        time.sleep(0.2)
-        return False
-
-
 def opened(browser: Browser, url: str, path: str = "/") -> tuple[Page, float]:
     """Return a page and the seconds until Run could be pressed."""
     page = browser.new_page(viewport={"width": 1440, "height": 1000})
-    page.set_default_timeout(1000 * WAIT_S)
+    page.set_default_timeout(WAIT_MS)
     started = time.perf_counter()
     page.goto(url + path)
     page.wait_for_function(READY)
@@ -198,9 +172,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     rounds = parser.parse_args().rounds
-    flags = ["--no-sandbox", "--disable-gpu"]
-    with server() as url, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(args=flags)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        playground(Path(folder) / "log.txt") as url,
+        sync_playwright() as playwright,
+    ):
+        browser = playwright.chromium.launch(**launch_options())
         page = start_of_page(browser, url, rounds)
         first = first_token(browser, url, rounds)
         drawn = [gaps(browser, url, name, rounds) for name in RUNS]
