@@ -38,7 +38,8 @@ class DecodeRun:
         self.run_id = uuid.uuid4().hex
         self._channel = QueueStreamer()
         self._cancelled = threading.Event()
-        self._events = self._read()
+        # Of the channel, not of this object: a cycle would keep an abandoned run going.
+        self._events = iter(self._channel)
         self._thread = threading.Thread(
             target=_work, args=(request, self._channel, self._cancelled, self.run_id), daemon=True
         )
@@ -79,9 +80,6 @@ class DecodeRun:
     def __del__(self) -> None:
         self._cancelled.set()
         self._channel.close()
-
-    def _read(self) -> Iterator[Event]:
-        yield from self._channel
 
 
 def _work(

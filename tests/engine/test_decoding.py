@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
-import time
+import types
 
 import pytest
 import torch
+from transformers.generation import stopping_criteria
 
+import engine.recorder
+import engine.run
 from engine import DecodeRequest, LoadedModel, decode
 from engine.events import Failed, Finished, Started, StepRecorded, TextDelta
 from engine.strategies import STRATEGIES
 from engine.streamer import Cancelled, QueueStreamer
 from engine.trace import replay_ids
+from tests.helpers.gates import gate
 from tests.helpers.models import fresh_model, golden_model
+from tests.helpers.patience import PATIENCE_S
 
 PROMPT = [5, 9, 11, 4]
 
@@ -106,54 +112,45 @@ def test_all_tokens_removed_names_the_processor():
     assert str(last.error) == "SuppressTokens removed every token at step 0."
 
 
-class Slow:
-    """Counts forwards of a model that takes 20 ms each."""
-
-    def __init__(self):
-        model = fresh_model("llama")
-        original, self.calls = model.forward, 0
-
-        def forward(*args, **kwargs):
-            self.calls += 1
-            time.sleep(0.02)
-            return original(*args, **kwargs)
-
-        model.forward = forward
-        self.loaded = LoadedModel(model)
-
-
 @pytest.mark.parametrize("strategy", ["greedy", "sampling"])
 def test_close_stops_the_work_within_a_step(strategy):
-    slow = Slow()
-    run = decode(request(strategy, slow.loaded, max_new_tokens=200))
-    seen = [next(run) for _ in range(4)]
-    assert isinstance(seen[1], StepRecorded)
-    run.close()
-    at_close = slow.calls
-    assert run.join(5)
-    assert slow.calls <= at_close + 1
-    assert not slow.loaded.lock.locked()
+    loaded = LoadedModel(fresh_model("llama"))
+    with gate(loaded.model, free=4) as held:
+        run = decode(request(strategy, loaded, max_new_tokens=200))
+        next(run)
+        held.wait()
+        run.close()
+        held.open()
+        assert run.join(PATIENCE_S)
+    assert held.passes == 5
+    assert not loaded.lock.locked()
 
 
 def test_cancel_keeps_what_there_is():
-    slow = Slow()
-    run = decode(request("greedy", slow.loaded, max_new_tokens=200))
-    for event in run:
-        if isinstance(event, StepRecorded) and event.step.index == 3:
-            run.cancel()
-    assert isinstance(event, Finished)
-    assert event.trace.outputs[0].finish_reason == "cancelled"
-    assert 4 <= len(event.trace.steps) <= 6
+    loaded = LoadedModel(fresh_model("llama"))
+    with gate(loaded.model, free=4) as held:
+        run = decode(request("greedy", loaded, max_new_tokens=200))
+        held.wait()
+        run.cancel()
+        held.open()
+        *_, last = run
+    assert isinstance(last, Finished)
+    assert last.trace.outputs[0].finish_reason == "cancelled"
+    assert len(last.trace.steps) == len(last.trace.outputs[0].token_ids) == held.passes == 5
 
 
 def test_an_abandoned_run_stops():
-    slow = Slow()
-    run = decode(request("greedy", slow.loaded, max_new_tokens=200))
-    next(run)
-    thread = run._thread
-    del run
-    thread.join(5)
+    loaded = LoadedModel(fresh_model("llama"))
+    with gate(loaded.model, free=2) as held:
+        run = decode(request("greedy", loaded, max_new_tokens=200))
+        next(run)
+        held.wait()
+        thread = run._thread
+        del run
+        held.open()
+        thread.join(PATIENCE_S)
     assert not thread.is_alive()
+    assert held.passes == 3
 
 
 def test_runs_in_parallel_do_not_touch_each_other():
@@ -182,11 +179,37 @@ def _ids(seed):
     return [o.token_ids for o in list(run)[-1].trace.outputs]
 
 
-def test_max_time_and_length_are_told_apart():
-    slow = Slow()
-    trace = list(decode(request("greedy", slow.loaded, max_time=0.2, max_new_tokens=100)))[-1].trace
+def clock_of(model):
+    """Return a module ``time`` of which a second passes with every forward pass."""
+    passes = []
+    model.register_forward_pre_hook(lambda *_: passes.append(1))
+
+    def now():
+        return float(len(passes))
+
+    return types.SimpleNamespace(time=now, perf_counter=now)
+
+
+def test_max_time_and_length_are_told_apart(monkeypatch):
+    loaded = LoadedModel(fresh_model("llama"))
+    monkeypatch.setattr(stopping_criteria, "time", clock_of(loaded.model))
+    trace = list(decode(request("greedy", loaded, max_time=2.5, max_new_tokens=100)))[-1].trace
     assert trace.outputs[0].finish_reason == "stop"
+    assert len(trace.outputs[0].token_ids) == 3
     assert list(decode(request("greedy")))[-1].trace.outputs[0].finish_reason == "length"
+
+
+def test_a_run_that_reaches_the_limit_keeps_what_there_is_and_says_so(monkeypatch):
+    loaded = LoadedModel(fresh_model("llama"))
+    clock = clock_of(loaded.model)
+    for module in (engine.run, engine.recorder):
+        monkeypatch.setattr(module, "time", clock)
+    short = dataclasses.replace(engine.run.SETTINGS, max_runtime_s=3.5)
+    monkeypatch.setattr(engine.run, "SETTINGS", short)
+    trace = list(decode(request("greedy", loaded, max_new_tokens=100)))[-1].trace
+    assert len(trace.outputs[0].token_ids) == 4
+    assert trace.outputs[0].finish_reason == "stop"
+    assert trace.notes == ("The run reached the limit of 3.5 seconds.",)
 
 
 def test_a_context_that_would_overflow_cuts_the_length_and_says_so():

@@ -5,7 +5,15 @@ for come at once or never. So this is long, and every wait of the tests has the 
 variable TESTS_PATIENCE_S shortens it for somebody who is looking for a fault.
 """
 
+from __future__ import annotations
+
 import os
+import threading
 
 PATIENCE_S = float(os.environ.get("TESTS_PATIENCE_S", "240"))
 PATIENCE_MS = 1000 * PATIENCE_S
+
+
+def wait_for(event: threading.Event) -> None:
+    """Wait until an event is set."""
+    assert event.wait(PATIENCE_S), "what was waited for never happened"

@@ -1,0 +1,48 @@
+"""Forward passes that wait for the test, so that a run can be met at a known place."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tests.helpers.patience import wait_for
+
+
+class Gate:
+    """Holds a model's forward passes.
+
+    Attributes:
+        passes: how many have begun.
+    """
+
+    def __init__(self, free: int) -> None:
+        self.passes, self._free = 0, free
+        self._held, self._open = threading.Event(), threading.Event()
+
+    def wait(self) -> None:
+        """Wait until a pass is held; what came before it is done by then."""
+        wait_for(self._held)
+
+    def open(self) -> None:
+        """Let all passes through from now on."""
+        self._open.set()
+
+    def _enter(self, *args: Any) -> None:
+        self.passes += 1
+        if self.passes > self._free:
+            self._held.set()
+            wait_for(self._open)
+
+
+@contextmanager
+def gate(model: Any, free: int) -> Iterator[Gate]:
+    """Let the first ``free`` forward passes of a torch module through and hold the next."""
+    held = Gate(free)
+    hook = model.register_forward_pre_hook(held._enter)
+    try:
+        yield held
+    finally:
+        held.open()
+        hook.remove()
