@@ -18,6 +18,7 @@ from engine.catalogue import MODEL_DIR
 from engine.events import Failed, Finished
 from tests.helpers.hub import SHA, serving
 from tests.helpers.models import tiny_llama
+from tests.helpers.patience import PATIENCE_S
 
 GOOD = "someone/tiny"
 HTML = b"<!doctype html><title>Sign in to this network</title>"
@@ -48,7 +49,9 @@ def hub(tmp_path, repository, monkeypatch):
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
-    monkeypatch.setattr(model_files, "_PROBE_S", 1.0)
+    # This hub answers, however late.
+    monkeypatch.setattr(model_files, "_PROBE_S", PATIENCE_S)
+    monkeypatch.setattr(constants, "HF_HUB_DOWNLOAD_TIMEOUT", PATIENCE_S)
     with serving(tmp_path) as served:
         monkeypatch.setattr(constants, "ENDPOINT", served.url)
         template = served.url + "/{repo_id}/resolve/{revision}/{filename}"
@@ -119,9 +122,11 @@ def test_a_hub_that_refuses_or_fails(hub, status, headers, says):
 
 
 def test_a_hub_that_never_answers_or_is_not_there(hub, monkeypatch):
+    # No answer comes at all: any limit is reached, and without one the test hangs.
     monkeypatch.setattr(model_files, "_PROBE_S", 0.2)
     hub.stall = True
     assert "cannot be reached" in refusal(GOOD)
+    assert hub.asked
     hub.stall = False
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
     assert "cannot be reached" in refusal(GOOD)

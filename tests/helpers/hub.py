@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
+from tests.helpers.patience import PATIENCE_S
+
 SHA = "0123456789abcdef0123456789abcdef01234567"
 
 
@@ -20,6 +22,7 @@ class Hub(ThreadingHTTPServer):
         asked: paths of all requests so far.
         faults: repository -> (status, headers, body) answered to every request for it.
         cut: bytes that are held back of every file, though announced.
+        stall: leave every request without an answer until the hub closes.
     """
 
     daemon_threads = True
@@ -30,8 +33,8 @@ class Hub(ThreadingHTTPServer):
         self.asked: list[str] = []
         self.faults: dict[str, tuple[int, dict[str, str], bytes]] = {}
         self.cut = 0
-        self.stalled = threading.Event()
         self.stall = False
+        self.closing = threading.Event()
 
     @property
     def url(self) -> str:
@@ -53,7 +56,7 @@ class _Handler(BaseHTTPRequestHandler):
         path = urlparse(self.path).path
         self.server.asked.append(path)
         if self.server.stall:
-            self.server.stalled.wait(20)
+            self.server.closing.wait()
             return None
         repo = "/".join(path.removeprefix("/api/models").split("/")[1:3])
         if repo in self.server.faults:
@@ -104,7 +107,8 @@ def serving(folder: Path):
     try:
         yield hub
     finally:
-        hub.stalled.set()
+        hub.closing.set()
         hub.shutdown()
         hub.server_close()
-        thread.join(5)
+        thread.join(PATIENCE_S)
+        assert not thread.is_alive()
