@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import json
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ from engine import DecodeRequest, decode, load, trace_json
 from engine.errors import EngineError
 from engine.strategies import STRATEGIES
 from playground import configs, export
+from playground.tab import build_tab
 from tests.helpers.bad_configs import REFUSED
 from tests.helpers.bad_traces import CHANGES
 from tests.helpers.models import golden_model
@@ -79,10 +81,12 @@ def test_questions_that_make_no_sense(data):
 
 @pytest.fixture(scope="module")
 def tab():
-    from playground.tab import build_tab
+    async def build():
+        with gr.Blocks():
+            return build_tab(STRATEGIES["sampling"], gr.HTML(""))
 
-    with gr.Blocks():
-        return build_tab(STRATEGIES["sampling"], gr.HTML(""))
+    # Where no event loop runs, Gradio makes some that it never closes.
+    return asyncio.run(build())
 
 
 def values_of(tab, **params):
