@@ -11,6 +11,7 @@ from engine import DecodeRequest, LoadedModel, decode, trace_json
 from engine.beam_checks import check_beams
 from engine.errors import TraceError
 from engine.events import Failed, Finished
+from tests.helpers.gates import gate
 from tests.helpers.models import fresh_model, golden_model
 
 MODELS = ("llama", "gpt2", "t5")
@@ -151,15 +152,16 @@ def test_one_beam_with_broken_logits_ends_the_run(strategy):
 
 
 def test_a_cancelled_search_has_no_greedy_path():
-    request = DecodeRequest(
-        "beam_search", golden_model("llama"), input_ids=PROMPT, params={"max_new_tokens": 400}
-    )
-    run = decode(request)
-    for _ in range(5):
-        next(run)
-    run.cancel()
-    last = list(run)[-1]
+    model = golden_model("llama")
+    request = DecodeRequest("beam_search", model, input_ids=PROMPT, params={"max_new_tokens": 200})
+    with gate(model.model, free=5) as held:
+        run = decode(request)
+        held.wait()
+        run.cancel()
+        held.open()
+        *_, last = run
     assert isinstance(last, Finished)
+    assert held.passes == 6
     assert last.trace.outputs[0].finish_reason == "cancelled"
     assert last.trace.steps[-1].detail.greedy is None
     check_beams(last.trace)

@@ -9,6 +9,7 @@ import pytest
 
 from engine import STRATEGIES, DecodeRequest, decode, trace_json
 from engine.events import Failed, Finished
+from tests.helpers.gates import gate
 from tests.helpers.models import golden_model, native
 
 SEARCHES = ("beam_search", "beam_sampling", "diverse_beam_search")
@@ -142,13 +143,17 @@ def test_the_trace_of_eight_beams_stays_small():
 
 @pytest.mark.parametrize("strategy", SEARCHES)
 def test_cancelling_keeps_the_best_text(strategy):
-    request = DecodeRequest(
-        strategy, golden_model("llama"), input_ids=PROMPT, params={"max_new_tokens": 200}
-    )
-    run = decode(request)
-    for _ in range(6):
-        next(run)
-    run.cancel()
-    last = list(run)[-1]
+    model = golden_model("llama")
+    request = DecodeRequest(strategy, model, input_ids=PROMPT, params={"max_new_tokens": 200})
+    with gate(model.model, free=5) as held:
+        run = decode(request)
+        held.wait()
+        run.cancel()
+        held.open()
+        *_, last = run
     assert isinstance(last, Finished)
-    assert last.trace.outputs[0].finish_reason == "cancelled"
+    output, detail = last.trace.outputs[0], last.trace.steps[-1].detail
+    assert output.finish_reason == "cancelled"
+    assert output.score == max(h.score for h in detail.heap)
+    # A step of diverse beam search is one pass for each of its two groups.
+    assert held.passes <= 7

@@ -5,9 +5,12 @@ from __future__ import annotations
 import ast
 import csv
 import dataclasses
+import fcntl
 import hashlib
 import io
 import json
+import time
+import types
 import zipfile
 
 import pytest
@@ -178,12 +181,34 @@ def test_runs_that_did_not_end_are_not_checked(trace):
         checks.verify(dataclasses.replace(trace, outputs=()))
 
 
-def test_a_check_can_be_stopped_and_errors_are_told(trace, monkeypatch):
-    run = renamed(trace)
+ENDLESS = """
+import fcntl, pathlib, signal
+lock = open({lock!r}, "w")
+fcntl.flock(lock, fcntl.LOCK_EX)
+pathlib.Path({begun!r}).touch()
+signal.pause()
+"""
+
+
+@pytest.mark.parametrize("how", ["cancelled", "limit"])
+def test_a_check_that_is_stopped_leaves_no_process(trace, monkeypatch, tmp_path, how):
+    """The code ends only by being killed, and holds a lock as long as it lives."""
+    lock, begun = tmp_path / "lock", tmp_path / "begun"
+    code = ENDLESS.format(lock=str(lock), begun=str(begun))
+    monkeypatch.setattr(checks, "export_files", lambda trace: {"run.py": code})
+    if how == "limit":
+        now = lambda: 10 * checks.SETTINGS.max_runtime_s * begun.exists()  # noqa: E731
+        clock = types.SimpleNamespace(monotonic=now, perf_counter=now, sleep=time.sleep)
+        monkeypatch.setattr(checks, "time", clock)
     with pytest.raises(ExportError, match="stopped before the code had ended"):
-        checks.verify(run, cancelled=lambda: True)
+        checks.verify(renamed(trace), cancelled=lambda: how == "cancelled" and begun.exists())
+    with lock.open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_an_error_in_the_code_is_told(trace, monkeypatch):
     monkeypatch.setattr(checks, "export_files", lambda trace: {"run.py": "raise SystemExit('no')"})
-    verdict = checks.verify(run)
+    verdict = checks.verify(renamed(trace))
     assert (verdict.equal, verdict.message) == (False, "The code stopped with an error: no")
 
 
