@@ -15,6 +15,7 @@ from engine.aside import aside
 from engine.errors import DecodeError, ParameterError
 from engine.generation import generate_inputs, generation_config, stop_criteria
 from engine.loops.forward import Forward
+from engine.loops.rows import grown
 from engine.models import LoadedModel, load, pinned
 from engine.permits import running
 from engine.prefix_tree import Draw
@@ -167,9 +168,6 @@ def _draw_rows(
             raise DecodeError(f"The model's logits are not finite at token {len(kept)}.")
         active = unfinished.tolist()
         kept.append([v if on else None for v, on in zip(chosen, active, strict=True)])
-        pad = generation_config._pad_token_tensor
-        if pad is not None:
-            tokens = tokens * unfinished + pad.to(device) * (1 - unfinished)
-        input_ids = torch.cat([input_ids, tokens[:, None]], dim=-1)
+        input_ids = grown(input_ids, tokens, unfinished, generation_config)
         unfinished = unfinished & ~stopping_criteria(input_ids, None)
     return input_ids

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import time
 from collections.abc import Generator
 from typing import Any
@@ -12,7 +13,7 @@ import torch
 from engine.loops.draft_record import Round, Verdict, round_step
 from engine.loops.drafters import Draft, MakeDrafter, RunContext
 from engine.loops.next_token import draw
-from engine.recorder import Recorder
+from engine.recorder import Observation, Recorder
 from engine.trace import Step
 
 
@@ -49,46 +50,55 @@ def assisted_loop(
     Returns:
         (1, length + new) ids.
     """
-    context = RunContext(
-        model, input_ids, logits_processor, generation_config, generator, stopping_criteria
-    )
-    drafter = make_drafter(context)
-    target = TargetForward(model, model_kwargs)
-    prompt_length, index = input_ids.shape[1], 0
-    prepared = dict(model_kwargs)
-    finished, weight = False, getattr(generation_config, "assistant_ensemble_weight", None)
-    while not finished:
+    rules = logits_processor, generation_config, generator, stopping_criteria
+    context = RunContext(model, input_ids, *rules)
+    drafter, target = make_drafter(context), TargetForward(model, model_kwargs)
+    prompt_length, prepared = input_ids.shape[1], dict(model_kwargs)
+    for index in itertools.count():
         # 1. The guess.
-        started = time.perf_counter()
+        began = time.perf_counter()
         guess = drafter.draft(input_ids)
-        drafted_s = time.perf_counter()
+        drafted = time.perf_counter()
         # 2. One forward pass of the target over all of it, then its processors, place by place.
-        candidate = torch.cat([input_ids, guess.tokens[None].to(input_ids.device)], dim=-1)
-        logits = target(candidate, len(guess.tokens))
-        seen = [
-            recorder.observe(row[None], candidate[:, : input_ids.shape[1] + i], logits_processor)
-            for i, row in enumerate(logits)
-        ]
+        seen = _observed(target, recorder, input_ids, guess.tokens, logits_processor)
         # 3. The judgement.
-        scores = torch.cat([place.scores for place in seen])
-        verdict = verify(guess, scores, generation_config.do_sample, generator, weight)
-        emitted = [*guess.tokens[: verdict.accepted].tolist(), verdict.final]
-        emitted, finished = _until_stop(input_ids, emitted, stopping_criteria)
-        verified_s = time.perf_counter()
+        verdict = _judged(guess, seen, context)
+        emitted, finished = _until_stop(input_ids, guess, verdict, stopping_criteria)
+        judged = time.perf_counter()
         # 4. The record.
-        keep = input_ids.shape[1] - prompt_length
-        input_ids = torch.cat([input_ids, input_ids.new_tensor([emitted])], dim=-1)
         target.rewind(len(guess.tokens), len(emitted))
         drafter.learn(len(emitted) - 1, len(guess.tokens))
-        round_ = Round(
-            guess, verdict, emitted, drafted_s - started, verified_s - drafted_s, drafter.name
-        )
-        step = round_step(index, keep, round_, seen[len(emitted) - 1], recorder)
+        this = Round(guess, verdict, emitted, drafted - began, judged - drafted, drafter.name)
+        keep = input_ids.shape[1] - prompt_length
+        step = round_step(index, keep, this, seen[len(emitted) - 1], recorder)
+        input_ids = torch.cat([input_ids, input_ids.new_tensor([emitted])], dim=-1)
         if finished and after is not None:
             step = after(context, prepared, input_ids, step)
         yield step
-        index += 1
-    return input_ids
+        if finished:
+            return input_ids
+
+
+def _observed(
+    target: TargetForward,
+    recorder: Recorder,
+    input_ids: torch.Tensor,
+    guess: torch.Tensor,
+    processors: Any,
+) -> list[Observation]:
+    """Return what the target makes of every place of a guess, and of the one after it."""
+    candidate = torch.cat([input_ids, guess[None].to(input_ids.device)], dim=-1)
+    return [
+        recorder.observe(row[None], candidate[:, : input_ids.shape[1] + i], processors)
+        for i, row in enumerate(target(candidate, len(guess)))
+    ]
+
+
+def _judged(guess: Draft, seen: list[Observation], context: RunContext) -> Verdict:
+    config = context.generation_config
+    weight = getattr(config, "assistant_ensemble_weight", None)
+    scores = torch.cat([place.scores for place in seen])
+    return verify(guess, scores, config.do_sample, context.generator, weight)
 
 
 class TargetForward:
@@ -203,9 +213,10 @@ def residual(p: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
 
 
 def _until_stop(
-    input_ids: torch.Tensor, emitted: list[int], stopping_criteria: Any
+    input_ids: torch.Tensor, guess: Draft, verdict: Verdict, stopping_criteria: Any
 ) -> tuple[list[int], bool]:
-    """Cut a round's tokens at the first one after which decoding must end."""
+    """Return a round's tokens, cut at the first one after which decoding must end."""
+    emitted = [*guess.tokens[: verdict.accepted].tolist(), verdict.final]
     for count in range(1, len(emitted) + 1):
         so_far = torch.cat([input_ids, input_ids.new_tensor([emitted[:count]])], dim=-1)
         if bool(stopping_criteria(so_far, None).all()):

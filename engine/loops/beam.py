@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Generator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -161,8 +161,7 @@ def beam_loop(
         input_ids: (num_beams, length) one prompt, repeated.
         logits_processor: applied to log-probabilities, as transformers does in beam search.
         stopping_criteria: asked about every candidate of the pool.
-        generation_config: num_beams, length_penalty, early_stopping, do_sample,
-            num_return_sequences.
+        generation_config: num_beams, length_penalty, early_stopping, do_sample, num_return_sequences.
         recorder: makes the records.
         generator: the run's own random numbers; unused without sampling.
         model_kwargs: as generate() prepared them.
@@ -174,17 +173,14 @@ def beam_loop(
         The ``num_return_sequences`` best hypotheses.
     """
     config, prompt, at_start = generation_config, input_ids[:1], dict(model_kwargs)
-    forward = Forward(model, config, model_kwargs)
-    search = BeamSearch(input_ids, config)
+    forward, search = Forward(model, config, model_kwargs), BeamSearch(input_ids, config)
     record, writer = BeamRecord(search), StepWriter(recorder)
     trail, goes_on = GreedyTrail(), True
     while goes_on:
         # 1. Processed log-probabilities of every beam.
         logits = forward.last_logits(forward(search.ids), input_ids.device)
         check_finite(logits, writer.index)
-        seen = recorder.observe(torch.log_softmax(logits, dim=-1), search.ids, logits_processor)
-        seen.logsumexp = logits.logsumexp(-1)
-        vocab = seen.scores.shape[-1]
+        seen, vocab = _observed(recorder, logits, search.ids, logits_processor), logits.shape[-1]
         # 2. The pool, who of it has ended, who goes on.
         pool = search.choose(seen.scores, generator)
         candidates = search.extended(pool, vocab)
@@ -192,35 +188,42 @@ def beam_loop(
         nodes = record.update(pool, ending, seen, vocab)
         if not config.do_sample:
             trail.follow(seen.scores, pool.flat, ending.running, ending.hits)
-        parents = pool.flat[ending.running] // vocab
         search.ids = candidates[ending.running]
-        forward.model_kwargs["past_key_values"].reorder_cache(parents)
+        forward.model_kwargs["past_key_values"].reorder_cache(pool.flat[ending.running] // vocab)
         # 3. The stopping test, then the record.
         best, worst = search.test()
         goes_on = bool(search.goes_on(ending.hits))
         elapsed_s = recorder.elapsed_s()
         detail = record.detail(nodes, float(best), float(worst), goes_on=goes_on)
         text = record.best(nodes, goes_on=goes_on)
-        leader = best_kept(nodes)
-        row = writer.row(seen, _beam_of(leader, pool, vocab), leader.token_id)
+        row = writer.row(seen, *_leader(nodes, pool, vocab))
         if not goes_on:
-            criteria = logits_processor, stopping_criteria, config
-            greedy = (
-                None
-                if config.do_sample
-                else greedy_path(model, prompt, *criteria, at_start, tuple(text), trail)
-            )
-            reason = _stop_reason(search, ending)
-            detail = dataclasses.replace(detail, stop_reason=reason, greedy=greedy)
+            path = (model, prompt, logits_processor, stopping_criteria, config, at_start)
+            greedy = None if config.do_sample else greedy_path(*path, tuple(text), trail)
+            detail = replace(detail, stop_reason=_stop_reason(search, ending), greedy=greedy)
         yield writer.step(row, text, detail, elapsed_s)
+    return _returned(prompt, record, config)
+
+
+def _observed(
+    recorder: Recorder, logits: torch.Tensor, ids: torch.Tensor, processors: Any
+) -> Observation:
+    seen = recorder.observe(torch.log_softmax(logits, dim=-1), ids, processors)
+    seen.logsumexp = logits.logsumexp(-1)
+    return seen
+
+
+def _returned(prompt: torch.Tensor, record: BeamRecord, config: Any) -> BeamOutput:
     finished = [h for h in record.heap if h is not None][: config.num_return_sequences]
     # transformers takes padding of id 0 for none, and fills with the end mark instead.
     pad, eos = pad_of(config), config._eos_token_tensor
     return output(prompt, finished, pad if pad or eos is None else int(eos[0]))
 
 
-def _beam_of(node: BeamNode, pool: Pool, vocab: int) -> int:
-    return int(pool.flat[node.rank]) // vocab
+def _leader(nodes: tuple[BeamNode, ...], pool: Pool, vocab: int) -> tuple[int, int]:
+    """Return the beam and the token of the best node that goes on."""
+    leader = best_kept(nodes)
+    return int(pool.flat[leader.rank]) // vocab, leader.token_id
 
 
 def _stop_reason(search: BeamSearch, ending: Ending) -> str:

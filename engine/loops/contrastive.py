@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Generator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 
 from engine.details import ContrastiveDetail, ContrastiveOption
 from engine.loops.forward import Forward
+from engine.loops.rows import grown, row_steps
 from engine.recorder import Observation, Recorder, Row, rounded, significant
 from engine.trace import Step
 
@@ -72,9 +74,7 @@ def contrastive_loop(
     """
     del generator
     forward = Forward(model, generation_config, model_kwargs)
-    prompt_length, index, cost = input_ids.shape[1], 0, 2
-    alpha = float(generation_config.penalty_alpha)
-    skip = 1 if model.config.is_encoder_decoder else 0
+    prompt_length, index, alpha = input_ids.shape[1], 0, float(generation_config.penalty_alpha)
     unfinished = torch.ones(input_ids.shape[0], dtype=torch.long, device=input_ids.device)
     # The prompt pass: one hidden state per position to compare with, and the first distribution.
     outputs = forward(input_ids, output_hidden_states=True)
@@ -82,34 +82,24 @@ def contrastive_loop(
     while unfinished.max() != 0:
         # 1. The k most probable tokens after the processors.
         seen = recorder.observe(logits, input_ids, logits_processor)
-        k = min(generation_config.top_k, seen.scores.shape[-1])
         # 2. All of them through the model, one row each, and the most promising of every row.
+        k = min(generation_config.top_k, seen.scores.shape[-1])
         ids = seen.scores.topk(k, dim=-1).indices
         outputs = look_ahead(forward, input_ids, ids)
         hidden = last_hidden(outputs)[:, -1].unflatten(0, ids.shape)
-        ranking = rank(seen, ids, hidden, context, padding_mask(forward, context), alpha, skip)
+        ranking = rank(seen, ids, hidden, context, forward, alpha)
         chosen = ranking.score.argmax(-1)
         # 3. The winners' rows of cache, hidden state and logits are the next step's.
-        rows = chosen + torch.arange(len(chosen), device=chosen.device) * k
-        forward.model_kwargs["past_key_values"].batch_select_indices(rows)
-        context = torch.cat([context, hidden.flatten(0, 1)[rows][:, None]], dim=1)
-        logits = forward.last_logits(outputs, input_ids.device)[rows]
-        # 4. The record, then the question whether to go on.
+        context, logits = win(forward, outputs, hidden, context, chosen)
+        # 4. The question whether to go on, then the record.
         tokens = ids.gather(-1, chosen[:, None])[:, 0]
-        keep = input_ids.shape[1] - prompt_length
+        keep, cost = input_ids.shape[1] - prompt_length, 1 if index else 2
         records = recorder.record(seen, tokens, keep, ranking.packed())
-        active, emitted, picks = unfinished.tolist(), tokens.tolist(), chosen.tolist()
-        pad = generation_config._pad_token_tensor
-        if pad is not None:
-            tokens = tokens * unfinished + pad.to(tokens.device) * (1 - unfinished)
-        input_ids = torch.cat([input_ids, tokens[:, None]], dim=-1)
+        input_ids, before = grown(input_ids, tokens, unfinished, generation_config), unfinished
         unfinished = unfinished & ~stopping_criteria(input_ids, None)
-        for sequence, row in enumerate(records):
-            if active[sequence]:
-                detail = detail_of(row, k, picks[sequence], alpha)
-                yield _step(index, keep, emitted[sequence], row, detail, sequence, cost, recorder)
-                index, cost = index + 1, 0
-        cost = 1
+        detail = partial(detail_of, k, chosen.tolist(), alpha)
+        place = {"index": index, "keep": keep, "cost": cost}
+        index = yield from row_steps(recorder, records, tokens, before, detail, **place)
     return input_ids
 
 
@@ -150,6 +140,28 @@ def look_ahead(forward: Forward, input_ids: torch.Tensor, ids: torch.Tensor) -> 
     return outputs
 
 
+def win(
+    forward: Forward,
+    outputs: Any,
+    hidden: torch.Tensor,
+    context: torch.Tensor,
+    chosen: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Keep the winners' rows of the cache; return the states and the logits they lead to.
+
+    Args:
+        forward: its cache has k rows per sequence before and one after the call.
+        outputs: of the look-ahead pass.
+        hidden: (batch, k, hidden) the state of each candidate.
+        context: (batch, positions, hidden) states of prompt and output so far.
+        chosen: (batch,) which candidate won.
+    """
+    rows = chosen + torch.arange(len(chosen), device=chosen.device) * hidden.shape[1]
+    forward.model_kwargs["past_key_values"].batch_select_indices(rows)
+    context = torch.cat([context, hidden.flatten(0, 1)[rows][:, None]], dim=1)
+    return context, forward.last_logits(outputs, chosen.device)[rows]
+
+
 def padding_mask(forward: Forward, context: torch.Tensor) -> torch.Tensor | None:
     """Return (batch, positions) booleans, True at real tokens; None when there is no padding."""
     name = "decoder_attention_mask" if forward.model.config.is_encoder_decoder else "attention_mask"
@@ -162,9 +174,8 @@ def rank(
     ids: torch.Tensor,
     hidden: torch.Tensor,
     context: torch.Tensor,
-    mask: torch.Tensor | None,
+    forward: Forward,
     alpha: float,
-    skip: int,
 ) -> Ranking:
     """Weigh confidence against similarity to what was already said.
 
@@ -173,10 +184,10 @@ def rank(
         ids: (batch, k) candidates.
         hidden: (batch, k, hidden) the state each candidate would have.
         context: (batch, positions, hidden) states of prompt and output so far.
-        mask: (batch, positions) False at padding.
+        forward: knows where padding is, and whether the model is an encoder-decoder.
         alpha: weight of the similarity, 0 to 1.
-        skip: columns that are neither prompt nor output: the decoder's start token, or none.
     """
+    mask = padding_mask(forward, context)
     kept = seen.scores.gather(-1, ids)
     probs = torch.softmax(seen.scores, dim=-1).gather(-1, ids)
     unit = context / context.norm(dim=-1, keepdim=True)
@@ -184,7 +195,8 @@ def rank(
     if mask is not None:
         cosines = cosines.masked_fill(~mask[:, None], torch.finfo(cosines.dtype).min)
     cosine, position = cosines.float().max(dim=-1)
-    position = position - skip
+    if forward.model.config.is_encoder_decoder:
+        position = position - 1  # the decoder's start token is neither prompt nor output
     if mask is not None:
         position = position - (~mask).sum(-1, keepdim=True)
     score = (1.0 - alpha) * probs - alpha * cosine
@@ -193,7 +205,9 @@ def rank(
     return Ranking(ids, probs, cosine, position, score)
 
 
-def detail_of(row: Row, k: int, chosen: int, alpha: float) -> ContrastiveDetail:
+def detail_of(
+    k: int, chosen: list[int], alpha: float, row: Row, sequence: int
+) -> ContrastiveDetail:
     """Read one row's packed ranking; tokens a processor removed took no part."""
     ids, probs, cosine, position, score = (row.extra[i * k : (i + 1) * k] for i in range(5))
     options = tuple(
@@ -209,29 +223,4 @@ def detail_of(row: Row, k: int, chosen: int, alpha: float) -> ContrastiveDetail:
         for i in range(k)
         if score[i] > -float("inf")
     )
-    return ContrastiveDetail(options, chosen)
-
-
-def _step(
-    index: int,
-    keep: int,
-    token_id: int,
-    row: Row,
-    detail: ContrastiveDetail,
-    sequence: int,
-    cost: int,
-    recorder: Recorder,
-) -> Step:
-    return Step(
-        index=index,
-        keep=keep,
-        emit=(token_id,),
-        candidates=row.candidates,
-        stages=row.stages,
-        detail=detail,
-        logsumexp=row.logsumexp,
-        entropy=row.entropy,
-        forward_passes=cost,
-        elapsed_s=recorder.elapsed_s(),
-        sequence=sequence,
-    )
+    return ContrastiveDetail(options, chosen[sequence])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from engine.loops import layers as layer_tools
 from engine.loops.forward import Forward
 from engine.loops.layers import Layers, candidate_layers, short
 from engine.loops.next_token import draw
+from engine.loops.rows import grown, row_steps
 from engine.recorder import Recorder, Row
 from engine.trace import Step
 
@@ -90,21 +92,13 @@ def dola_loop(
             tokens, _ = draw(seen.scores, generator)
         else:
             tokens = seen.scores.argmax(-1)
-        # 4. The record, then the question whether to go on.
-        keep = input_ids.shape[1] - prompt_length
+        # 4. The question whether to go on, then the record.
+        keep, before = input_ids.shape[1] - prompt_length, unfinished
         rows = recorder.record(seen, tokens, keep, _packed(layers, premature, contrast, tokens))
-        active, ids = unfinished.tolist(), tokens.tolist()
-        pad = generation_config._pad_token_tensor
-        if pad is not None:
-            tokens = tokens * unfinished + pad.to(tokens.device) * (1 - unfinished)
-        input_ids = torch.cat([input_ids, tokens[:, None]], dim=-1)
+        input_ids = grown(input_ids, tokens, unfinished, generation_config)
         unfinished = unfinished & ~stopping_criteria(input_ids, None)
-        cost = 1
-        for sequence, row in enumerate(rows):
-            if active[sequence]:
-                detail = detail_of(row, candidates, layers.raw.shape[1])
-                yield _step(index, keep, ids[sequence], row, detail, sequence, cost, recorder)
-                index, cost = index + 1, 0
+        detail = partial(detail_of, candidates, layers.raw.shape[1])
+        index = yield from row_steps(recorder, rows, tokens, before, detail, index=index, keep=keep)
     return input_ids
 
 
@@ -149,14 +143,16 @@ def _packed(
     return torch.cat([column.float() for column in columns], dim=-1)
 
 
-def detail_of(row: Row, candidates: tuple[int, ...], layers: int) -> LayerDetail:
+def detail_of(candidates: tuple[int, ...], layers: int, row: Row, sequence: int) -> LayerDetail:
     """Read one row's packed numbers; masked tokens are not among ``contrast_top``.
 
     Args:
-        row: the record of one row.
         candidates: layers that could be chosen.
         layers: decoder layers of the model.
+        row: the record of one row.
+        sequence: its number; all rows are read alike.
     """
+    del sequence
     numbers = row.extra
     parts = [numbers[2 + i * TOP : 2 + (i + 1) * TOP] for i in range(4)]
     pairs = [
@@ -170,29 +166,4 @@ def detail_of(row: Row, candidates: tuple[int, ...], layers: int) -> LayerDetail
         kept=int(numbers[1]),
         final_top=pairs[0],
         contrast_top=pairs[1],
-    )
-
-
-def _step(
-    index: int,
-    keep: int,
-    token_id: int,
-    row: Row,
-    detail: LayerDetail,
-    sequence: int,
-    cost: int,
-    recorder: Recorder,
-) -> Step:
-    return Step(
-        index=index,
-        keep=keep,
-        emit=(token_id,),
-        candidates=row.candidates,
-        stages=row.stages,
-        detail=detail,
-        logsumexp=row.logsumexp,
-        entropy=row.entropy,
-        forward_passes=cost,
-        elapsed_s=recorder.elapsed_s(),
-        sequence=sequence,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -83,18 +83,7 @@ def drafted_loop(
     Returns:
         (1, length + new) ids.
     """
-
-    def make(context: RunContext) -> Drafter:
-        if drafter == "speculative":
-            return AssistantDrafter(context, assistant_model)
-        if drafter == "universal_assisted":
-            kind = IntersectionDrafter if context.do_sample else ReencodingDrafter
-            draft = Speaker(assistant_model, assistant_tokenizer)
-            return kind(context, Speaker(model, tokenizer), draft)
-        return (
-            EarlyExitDrafter(context) if drafter == "early_exit" else PromptLookupDrafter(context)
-        )
-
+    target, draft = Speaker(model, tokenizer), Speaker(assistant_model, assistant_tokenizer)
     return (
         yield from assisted_loop(
             model,
@@ -104,7 +93,16 @@ def drafted_loop(
             generation_config,
             recorder=recorder,
             generator=generator,
-            make_drafter=make,
+            make_drafter=partial(_drafter, drafter, target, draft),
             **model_kwargs,
         )
     )
+
+
+def _drafter(name: str, target: Speaker, draft: Speaker, context: RunContext) -> Drafter:
+    if name == "speculative":
+        return AssistantDrafter(context, draft.model)
+    if name == "universal_assisted":
+        kind = IntersectionDrafter if context.do_sample else ReencodingDrafter
+        return kind(context, target, draft)
+    return EarlyExitDrafter(context) if name == "early_exit" else PromptLookupDrafter(context)

@@ -9,6 +9,7 @@ import torch
 
 from engine.details import DrawDetail, Racer
 from engine.loops.forward import Forward
+from engine.loops.rows import grown, row_steps
 from engine.recorder import Recorder, Row, significant
 from engine.trace import Step
 
@@ -57,21 +58,14 @@ def next_token_loop(
             tokens, extra = draw(seen.scores, generator)
         else:
             tokens, extra = seen.scores.argmax(-1), None
-        rows = recorder.record(seen, tokens, input_ids.shape[1] - prompt_length, extra)
-        active = unfinished.tolist()
-        pad = generation_config._pad_token_tensor
-        if pad is not None:
-            tokens = tokens * unfinished + pad.to(tokens.device) * (1 - unfinished)
-        # 3. The record, then the question whether to go on.
-        keep = input_ids.shape[1] - prompt_length
-        input_ids = torch.cat([input_ids, tokens[:, None]], dim=-1)
+        # 3. The question whether to go on, then the record.
+        keep, before = input_ids.shape[1] - prompt_length, unfinished
+        rows = recorder.record(seen, tokens, keep, extra)
+        input_ids = grown(input_ids, tokens, unfinished, generation_config)
         unfinished = unfinished & ~stopping_criteria(input_ids, None)
-        ids = tokens.tolist()
-        cost = 1
-        for sequence, row in enumerate(rows):
-            if active[sequence]:
-                yield _step(index, keep, ids[sequence], row, sequence, cost, recorder)
-                index, cost = index + 1, 0
+        index = yield from row_steps(
+            recorder, rows, tokens, before, _detail, index=index, keep=keep
+        )
     return input_ids
 
 
@@ -113,19 +107,6 @@ def draw_detail(extra: tuple[float, ...]) -> DrawDetail | None:
     return DrawDetail(tuple(racers)) if racers else None
 
 
-def _step(
-    index: int, keep: int, token_id: int, row: Row, sequence: int, cost: int, recorder: Recorder
-) -> Step:
-    return Step(
-        index=index,
-        keep=keep,
-        emit=(token_id,),
-        candidates=row.candidates,
-        stages=row.stages,
-        detail=draw_detail(row.extra) if row.extra else None,
-        logsumexp=row.logsumexp,
-        entropy=row.entropy,
-        forward_passes=cost,
-        elapsed_s=recorder.elapsed_s(),
-        sequence=sequence,
-    )
+def _detail(row: Row, sequence: int) -> DrawDetail | None:
+    del sequence
+    return draw_detail(row.extra) if row.extra else None
