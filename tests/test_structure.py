@@ -1,4 +1,4 @@
-"""Which way imports go, and that the page of a module stays a page."""
+"""Which way imports go, in the project and among its tests, and that a page of code stays a page."""
 
 from __future__ import annotations
 
@@ -16,24 +16,55 @@ FORBIDDEN = {
     "training": ("gradio", "plotly", "playground", "visualizers"),
     "benchmarks": ("gradio", "plotly", "playground", "visualizers"),
 }
-SOURCES = [
-    p for folder in (*FORBIDDEN, "playground") for p in sorted((ROOT / folder).rglob("*.py"))
+SHARED = ("tests.helpers", "tests.browser_setup")
+FOLDERS = (*FORBIDDEN, "playground", "tests")
+EVERYTHING = [ROOT / "app.py"] + [
+    path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))
 ]
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_imports_and_length(path):
-    source = path.read_text()
-    assert len(source.splitlines()) <= 420
-    package = path.relative_to(ROOT).parts[0]
-    for node in ast.walk(ast.parse(source)):
-        names = []
+def parametrized(paths):
+    return pytest.mark.parametrize("path", paths, ids=lambda p: str(p.relative_to(ROOT)))
+
+
+def imported(path):
+    """Yield the name of everything a file imports, relative imports with their dots."""
+    for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            names = [node.module or ""]
-        for name in names:
-            assert name.split(".")[0] not in FORBIDDEN.get(package, ()), name
+            module = "." * node.level + (node.module or "")
+            yield from (f"{module}.{alias.name}" for alias in node.names)
+
+
+def within(name, packages):
+    return any(name == package or name.startswith(f"{package}.") for package in packages)
+
+
+def test_every_folder_is_looked_at():
+    assert {path.relative_to(ROOT).parts[0] for path in EVERYTHING} == {"app.py", *FOLDERS}
+    assert Path(__file__) in EVERYTHING
+
+
+@parametrized(EVERYTHING)
+def test_a_file_fits_in_400_lines_and_a_function_in_60(path):
+    source = path.read_text()
+    assert len(source.splitlines()) <= 400
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            assert node.end_lineno - node.lineno < 60, node.name
+
+
+@parametrized([p for p in EVERYTHING if p.relative_to(ROOT).parts[0] in FORBIDDEN])
+def test_imports_go_one_way(path):
+    forbidden = FORBIDDEN[path.relative_to(ROOT).parts[0]]
+    assert not [name for name in imported(path) if within(name, forbidden)]
+
+
+@parametrized([p for p in EVERYTHING if p.is_relative_to(ROOT / "tests")])
+def test_tests_share_through_helpers_only(path):
+    others = [name for name in imported(path) if within(name, ("tests",)) or name[0] == "."]
+    assert not [name for name in others if not within(name, SHARED)]
 
 
 def test_reading_a_trace_needs_neither_torch_nor_gradio():

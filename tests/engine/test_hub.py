@@ -19,6 +19,7 @@ from engine.events import Failed, Finished
 from tests.helpers.hub import SHA, serving
 from tests.helpers.models import tiny_llama
 from tests.helpers.patience import PATIENCE_S
+from tests.helpers.sentences import clean
 
 GOOD = "someone/tiny"
 HTML = b"<!doctype html><title>Sign in to this network</title>"
@@ -67,12 +68,9 @@ def run(model):
 def refusal(model):
     last = run(model)
     assert isinstance(last, Failed), "the model was accepted"
-    text = str(last.error)
-    assert "\n" not in text
-    assert "reference" not in text, "an unforeseen error"
+    text = clean(str(last.error), most=300)
     assert "/tmp" not in text
     assert "127.0.0.1" not in text
-    assert len(text) < 300
     assert text.endswith(".")
     return text
 

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 
 from tests.helpers.patience import PATIENCE_S
+from tests.helpers.sentences import clean
 
 _JSON = {"content-type": "application/json"}
 
@@ -66,13 +67,3 @@ class Client:
                 if sent.get("msg") == "process_completed":
                     return json.dumps(sent["output"])
         return ""
-
-
-def clean(text: Any) -> str:
-    """Return a message that may be shown: one sentence, no traceback."""
-    assert isinstance(text, str), text
-    assert "\n" not in text
-    assert "Traceback" not in text
-    assert "reference" not in text, "an unforeseen error"
-    assert len(text) < 800
-    return text

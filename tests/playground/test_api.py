@@ -9,7 +9,7 @@ import pytest
 
 from tests.helpers.bad_inputs import MODELS, NAMES, PARAMS, PROMPTS, SEEDS, label
 from tests.helpers.bad_strategy_inputs import STRATEGY_ROWS
-from tests.helpers.client import clean
+from tests.helpers.sentences import clean
 
 JSON = {"content-type": "application/json"}
 
