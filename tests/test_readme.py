@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
+from dataclasses import fields
 from importlib.metadata import version
 from pathlib import Path
 
@@ -14,12 +15,22 @@ from engine.__main__ import main
 from engine.settings import Settings
 
 ROOT = Path(__file__).parents[1]
+CODE = ("engine", "playground", "visualizers", "training", "benchmarks")
 README = (ROOT / "README.md").read_text()
 TRAINING = (ROOT / "training" / "README.md").read_text()
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 BLOCKS = FENCE.findall(README)
 SHELL = [line for kind, text in BLOCKS if kind in ("", "sh", "bash") for line in text.splitlines()]
 ENGINE = [line for line in SHELL if line.startswith("python -m engine ")]
+TARGETS = sorted(set(re.findall(r"(?:^|`)make ([a-z]+)", README, re.MULTILINE)))
+VARIABLE = re.compile(r"PLAYGROUND_[A-Z_]*[A-Z]")
+LIMITS = {f"PLAYGROUND_{field.name.upper()}" for field in fields(Settings)}
+SOURCES = [ROOT / "app.py", *(p for name in CODE for p in (ROOT / name).rglob("*.py"))]
+DOCS = [path for path in (ROOT / "docs").iterdir() if path.suffix in (".md", ".json")]
+# What the code reads from the environment by its whole name.
+READ = {
+    name for path in SOURCES for name in re.findall(r'"(PLAYGROUND_[A-Z_]+)"', path.read_text())
+}
 
 
 def test_every_block_is_checked_here():
@@ -47,23 +58,31 @@ def test_the_python_blocks_run(capsys):
     assert "Candidate(" in said
 
 
-@pytest.mark.parametrize("target", sorted(set(re.findall(r"\bmake ([a-z]+)", README))))
+def test_the_targets_are_found():
+    assert {"run", "test"} <= set(TARGETS)
+
+
+@pytest.mark.parametrize("target", TARGETS)
 def test_every_target_is_one_of_the_makefile(target):
-    if f"`make {target}`" not in README and f"\nmake {target}" not in README:
-        return  # a word of a sentence
     done = subprocess.run(
         ["make", "--dry-run", target], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("where", ["README.md", "training/README.md"])
-def test_every_link_and_every_named_path_is_there(where):
-    text = (ROOT / where).read_text()
-    for link in re.findall(r"\]\(([^)#:]+)\)", text):
-        assert (ROOT / where).parent.joinpath(link).exists(), link
-    for path in re.findall(r"`([a-z_]+/[\w./]*)`", text):
-        assert (ROOT / path).exists(), path
+@pytest.mark.parametrize(
+    ("text", "pattern", "least"),
+    [
+        (README, r"\]\(([^)#:]+)\)", 4),
+        (README, r"`([a-z_]+/[\w./]*)`", 6),
+        (TRAINING, r"(assets/models/[\w-]+)", 4),
+    ],
+    ids=["links", "paths", "models"],
+)
+def test_every_link_and_every_named_path_is_there(text, pattern, least):
+    found = re.findall(pattern, text)
+    assert len(found) >= least
+    assert not [path for path in found if not (ROOT / path).exists()]
 
 
 def test_the_front_matter_is_what_a_space_needs():
@@ -76,17 +95,23 @@ def test_the_front_matter_is_what_a_space_needs():
     assert fields["title"] in README.split("---", 2)[2]
 
 
-def test_settings_named_in_the_texts_exist():
-    names = {f"PLAYGROUND_{name.upper()}" for name in Settings.__dataclass_fields__}
-    for name in re.findall(r"PLAYGROUND_[A-Z_]+", README):
-        assert name == "PLAYGROUND_" or name in names | {"PLAYGROUND_PORT", "PLAYGROUND_HOST"}
+def test_every_variable_named_in_the_texts_is_read():
+    texts = [README, TRAINING, *(path.read_text() for path in DOCS)]
+    named = {name for text in texts for name in VARIABLE.findall(text)}
+    assert named
+    assert not named - READ - LIMITS
+
+
+def test_every_variable_that_is_no_limit_is_in_the_readme():
+    assert "`PLAYGROUND_<NAME>`" in README
+    assert READ - LIMITS
+    assert not READ - LIMITS - set(VARIABLE.findall(README))
 
 
 def test_the_trainings_commands_have_the_options_they_are_shown_with():
-    for line in re.findall(
-        r"^python -m (training\.\w+|benchmarks\.\w+)(.*)$", TRAINING, re.MULTILINE
-    ):
-        module, rest = line
+    lines = re.findall(r"^python -m (training\.\w+)(.*)$", TRAINING, re.MULTILINE)
+    assert len(lines) > 10
+    for module, rest in lines:
         source = (ROOT / (module.replace(".", "/") + ".py")).read_text()
         for option in re.findall(r"--[a-z-]+", rest):
             assert f'"{option}"' in source, f"{module} has no {option}"

@@ -1,0 +1,38 @@
+"""Every limit can be set by its own environment variable."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields
+
+import pytest
+
+from engine.settings import Settings, read_settings
+
+LIMITS = [field for field in fields(Settings) if field.name != "public"]
+
+
+def test_nothing_set_is_the_defaults():
+    assert read_settings({}) == Settings()
+
+
+@pytest.mark.parametrize("limit", LIMITS, ids=lambda field: field.name)
+def test_every_limit_is_set_by_its_variable_and_by_no_other(limit):
+    variable, value = f"PLAYGROUND_{limit.name.upper()}", limit.default + 1
+    found = asdict(read_settings({variable: str(value)}))
+    assert found == {**asdict(Settings()), limit.name: value}
+    with pytest.raises(ValueError, match=f"{variable} = 'many'"):
+        read_settings({variable: "many"})
+
+
+@pytest.mark.parametrize(
+    ("environ", "public"),
+    [
+        ({"SPACE_ID": "owner/name"}, True),
+        ({"SPACE_ID": ""}, False),
+        ({"PLAYGROUND_PUBLIC": "true"}, True),
+        ({"SPACE_ID": "owner/name", "PLAYGROUND_PUBLIC": "0"}, False),
+    ],
+    ids=str,
+)
+def test_a_space_is_public_unless_it_is_said(environ, public):
+    assert read_settings(environ).public is public
