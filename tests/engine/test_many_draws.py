@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import threading
 
 import pytest
 import torch
 
-from engine import DecodeRequest, decode
-from engine.errors import ParameterError
+from engine import DecodeRequest, decode, many_draws
+from engine.errors import DecodeError, ParameterError
 from engine.many_draws import BATCH, draw_many
 from engine.prefix_tree import Draw, outcomes, tree_of
 from tests.helpers.models import golden_model
@@ -84,12 +85,30 @@ def test_no_draws_make_an_empty_tree():
     assert (root.count, root.children) == (0, [])
 
 
-def test_batches_come_one_by_one_and_a_cancel_ends_them():
-    cancelled = threading.Event()
-    going = draw_many(request(max_new_tokens=3), 3 * BATCH, cancelled)
-    assert len(next(going).draws) == BATCH
-    cancelled.set()
-    assert list(going) == []
+def test_batches_come_one_by_one_and_a_cancel_ends_them_within_a_step():
+    cancelled, passes = threading.Event(), []
+
+    def count(*_):
+        passes.append(1)
+        if len(passes) == 4:
+            cancelled.set()
+
+    hook = golden_model("llama").model.register_forward_pre_hook(count)
+    try:
+        going = draw_many(request(max_new_tokens=3), 3 * BATCH, cancelled)
+        assert len(next(going).draws) == BATCH
+        assert len(passes) == 3
+        assert list(going) == []
+    finally:
+        hook.remove()
+    assert len(passes) == 4
+
+
+def test_draws_that_reach_the_limit_are_told(monkeypatch):
+    short = dataclasses.replace(many_draws.SETTINGS, max_runtime_s=-1.0)
+    monkeypatch.setattr(many_draws, "SETTINGS", short)
+    with pytest.raises(DecodeError, match="The limit of -1 seconds was reached"):
+        list(draw_many(request(), 8))
 
 
 @pytest.mark.parametrize(

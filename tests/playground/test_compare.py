@@ -14,6 +14,7 @@ from engine.request import check
 from engine.scoring import score_ids, score_trace
 from engine.strategies import STRATEGIES
 from playground import compare, compare_spec
+from tests.helpers.gates import gate
 
 PROMPT = "Once upon a time, there was a little girl"
 GREEDY = {"strategy": "greedy", "params": {"max_new_tokens": 6}}
@@ -113,14 +114,21 @@ def test_the_figures_are_those_of_a_forward_of_the_base_model(ran):
 
 def test_a_stopped_comparison_judges_what_there_is():
     long = {"strategy": "greedy", "params": {"max_new_tokens": 200}}
-    going = compare.compare(asked(long, GREEDY))
-    messages = []
-    for text, message in going:
-        messages.append(message)
-        if text is not None and compare._ACTIVE:
-            next(iter(compare._ACTIVE.values())).stop()
+    with gate(load("storyteller").model, free=3) as held:
+        going = compare.compare(asked(long, GREEDY))
+        _, begun = next(going)
+        next(going)
+        held.wait()
+        compare._ACTIVE[begun["id"]].stop()
+        held.open()
+        texts, messages = zip(*going, strict=True)
+    [end] = [json.loads(text) for text in texts if text and '"kind":"finish"' in text]
+    [output] = end["rest"]["outputs"]
+    assert output["finish_reason"] == "cancelled"
+    assert len(output["token_ids"]) == 4
     assert messages[-1]["kind"] == "figures"
-    assert len(messages[-1]["rows"]) == 1
+    [row] = messages[-1]["rows"]
+    assert dict(zip(messages[-1]["columns"], row, strict=True))["tokens"] == 4
     assert not compare._ACTIVE
 
 

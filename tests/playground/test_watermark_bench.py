@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from html import escape
+from itertools import pairwise
 
 import gradio as gr
 import pytest
 import torch
 
+from engine import decode
 from playground import watermark_bench as bench
 from playground import watermark_view as view
 
@@ -47,11 +50,41 @@ def test_the_marked_text_is_found_and_the_plain_one_is_not(written):
     assert "for good from" in pair
 
 
-def test_both_texts_are_seen_growing(written):
-    early = [step[0] for step in written[:-1]]
-    assert early
-    assert all("Writing text" in pair for pair in early)
-    assert "Writing text 2 of 2" in early[-1]
+class Replayed:
+    """A run that has been, handed over in batches of a fixed size, whatever the time."""
+
+    def __init__(self, events, size=9):
+        self.events, self.size = events, size
+
+    def batches(self, interval_s):
+        for start in range(0, len(self.events), self.size):
+            yield self.events[start : start + self.size]
+
+    def close(self):
+        """Nothing is left to stop."""
+
+
+def test_both_texts_are_seen_growing(monkeypatch):
+    runs = []
+
+    def replayed(request):
+        runs.append(list(decode(request)))
+        return Replayed(runs[-1])
+
+    monkeypatch.setattr(bench, "decode", replayed)
+    *early, last = bench.write_both(list(MARK), PROMPT, "storyteller", 1, 20, *MARK.values())
+    # The last batch of a run has its end, and with it the next text or the verdict.
+    assert len(early) == sum((len(events) - 1) // 9 for events in runs)
+    texts = [re.findall(r"<p class='wm-draft'>(.*?)</p>", pair) for pair, *_ in early]
+    numbers = [int(re.search(r"Writing text (\d) of 2", pair)[1]) for pair, *_ in early]
+    assert numbers == sorted(numbers)
+    assert set(numbers) == {1, 2}
+    for number in (1, 2):
+        own = [text[number - 1] for text, at in zip(texts, numbers, strict=True) if at == number]
+        assert len(set(own)) == len(own) > 1
+        assert all(later.startswith(sooner) for sooner, later in pairwise(own))
+    assert escape(runs[0][-1].trace.outputs[0].text) == texts[-1][0]
+    assert "Writing text" not in last[0]
 
 
 def test_replacing_words_moves_the_verdict_down(written):
