@@ -17,6 +17,7 @@ from engine.export.verify import printed_ids
 from engine.models import LoadedModel
 from engine.strategies import STRATEGIES
 from tests.helpers.models import fresh_model
+from tests.helpers.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[3]
 PROMPT = [5, 9, 11, 4, 5, 9, 11]
@@ -126,7 +127,7 @@ def runs(folders, tmp_path_factory):
         },
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=PATIENCE_S,
         check=True,
     )
     said = json.loads(done.stdout.splitlines()[-1])
