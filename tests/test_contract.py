@@ -10,12 +10,12 @@ import pytest
 
 from engine import decode, trace_json
 from engine.errors import ParameterError
-from engine.events import Failed, Finished
 from engine.params import Choice, Flag, Integer, Number, build, defaults_of, params_of
 from engine.strategies import STRATEGIES
 from engine.trace import replay_ids
 from tests.helpers.gates import gate
 from tests.helpers.patience import PATIENCE_S
+from tests.helpers.runs import failed, finished
 from tests.helpers.sentences import clean
 from tests.helpers.strategies import make, trace_of
 from visualizers import VISUALS
@@ -65,7 +65,7 @@ def test_early_close_ends_the_work_and_cleans_up(name):
     # An early exit drafts with the same model: the round at work is two passes.
     assert held.passes <= 4
     assert not request.model.lock.locked()
-    assert isinstance(list(decode(make(name)))[-1], Finished)
+    assert finished(make(name)).steps
 
 
 def _outside(kind):
@@ -98,9 +98,7 @@ def test_config_bounds(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_unknown_parameter_names_the_nearest(name):
-    last = list(decode(make(name, max_new_token=3)))[-1]
-    assert isinstance(last, Failed)
-    assert "did you mean max_new_tokens" in str(last.error)
+    assert "did you mean max_new_tokens" in str(failed(make(name, max_new_token=3)))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -8,10 +8,11 @@ import pytest
 
 from engine import DecodeRequest, decode, load
 from engine.__main__ import main
-from engine.events import Failed, Finished, StepRecorded
+from engine.events import Failed, StepRecorded
 from tests.helpers.bad_inputs import MODELS, NAMES, PARAMS, PROMPTS, SEEDS, label
 from tests.helpers.bad_strategy_inputs import STRATEGY_ROWS
 from tests.helpers.models import golden_model
+from tests.helpers.runs import failed, finished
 from tests.helpers.sentences import clean
 
 MODEL = "storyteller"
@@ -125,9 +126,7 @@ def test_model_names(model, capsys):
         DecodeRequest("greedy", model, "Once"),
         DecodeRequest("speculative", MODEL, "Once", assistant=model or " "),
     ):
-        last = list(decode(request))[-1]
-        assert isinstance(last, Failed)
-        assert "must be a name of the catalogue" in str(last.error)
+        assert "must be a name of the catalogue" in str(failed(request))
     if isinstance(model, str) and model:
         argv = ["run", "greedy", "--prompt=Once", f"--model={model}"]
         assert "must be a name of the catalogue" in refused(capsys, *argv)
@@ -141,16 +140,13 @@ def test_strategy_names():
 def test_both_and_neither_prompt():
     assert "exactly one" in failure(prompt=None)
     request = DecodeRequest("greedy", MODEL, prompt="a", input_ids=[1])
-    assert "exactly one" in str(list(decode(request))[-1].error)
+    assert "exactly one" in str(failed(request))
 
 
 def test_what_is_legal_but_needs_a_word():
     def notes(strategy, **params):
-        last = list(
-            decode(DecodeRequest(strategy, MODEL, "Once", params={"max_new_tokens": 3, **params}))
-        )[-1]
-        assert isinstance(last, Finished), last.error
-        return " ".join(last.trace.notes)
+        params = {"max_new_tokens": 3, **params}
+        return " ".join(finished(DecodeRequest(strategy, MODEL, "Once", params=params)).notes)
 
     assert "top_k = 1000000000 is above the vocabulary" in notes("sampling", top_k=10**9)
     assert "temperature has no effect in greedy" in notes("greedy", temperature=0.5)
@@ -174,16 +170,14 @@ def test_what_is_legal_but_needs_a_word():
     ids=label,
 )
 def test_strange_but_legal_prompts_run(prompt):
-    last = list(decode(DecodeRequest("greedy", MODEL, prompt, params={"max_new_tokens": 3})))[-1]
-    assert isinstance(last, Finished), last.error
-    assert last.trace.prompt == prompt
-    eos = last.trace.eos_token_ids
-    assert not set(last.trace.prompt_ids) & set(eos), "text became a special token"
+    trace = finished(DecodeRequest("greedy", MODEL, prompt, params={"max_new_tokens": 3}))
+    assert trace.prompt == prompt
+    assert not set(trace.prompt_ids) & set(trace.eos_token_ids), "text became a special token"
 
 
 def test_a_model_without_a_tokenizer_wants_ids():
-    last = list(decode(DecodeRequest("greedy", golden_model("llama"), "Once")))[-1]
-    assert "give input_ids" in str(last.error)
+    request = DecodeRequest("greedy", golden_model("llama"), "Once")
+    assert "give input_ids" in str(failed(request))
 
 
 @pytest.mark.parametrize(("name", "value", "allowed"), PARAMS, ids=label)

@@ -10,12 +10,13 @@ import pytest
 from engine import DecodeRequest, LoadedModel, decode, trace_json
 from engine.beam_checks import check_beams
 from engine.errors import TraceError
-from engine.events import Failed, Finished
+from engine.events import Finished
+from tests.helpers.beams import PROMPT, searched
 from tests.helpers.gates import gate
 from tests.helpers.models import fresh_model, golden_model
+from tests.helpers.runs import failed
 
 MODELS = ("llama", "gpt2", "t5")
-PROMPT = [1, 5, 6, 7, 8, 9, 5, 6]
 LOOSE = {"max_new_tokens": 14, "num_return_sequences": 3}
 ENDING = {"sequence_bias": (((2,), 3.0),)}
 RUNS = [
@@ -30,25 +31,19 @@ RUNS = [
 ]
 
 
-def last_event(strategy, model, **params):
-    return list(decode(DecodeRequest(strategy, model, input_ids=PROMPT, params=params)))[-1]
-
-
-def finished(strategy, model, **params):
-    last = last_event(strategy, model, **params)
-    assert isinstance(last, Finished), last.error
-    return last.trace
+def error_of(strategy, model, **params):
+    return str(failed(DecodeRequest(strategy, model, input_ids=PROMPT, params=params)))
 
 
 @pytest.fixture(scope="module")
 def trace():
-    return finished("beam_search", golden_model("llama"), num_beams=4, **LOOSE, **ENDING)
+    return searched("beam_search", golden_model("llama"), num_beams=4, **LOOSE, **ENDING)
 
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize(("strategy", "params"), RUNS, ids=str)
 def test_every_recorded_search_is_one_tree(strategy, params, model):
-    recorded = finished(strategy, golden_model(model), **params)
+    recorded = searched(strategy, golden_model(model), **params)
     check_beams(recorded)
     again = trace_json.loads(trace_json.dumps(recorded))
     assert again.steps == recorded.steps
@@ -114,7 +109,7 @@ def test_fewer_tokens_than_beams(strategy, left):
     model = golden_model("llama")
     allowed = range(10, 10 + left)
     banned = [i for i in range(model.model.config.vocab_size) if i not in allowed]
-    recorded = finished(strategy, model, num_beams=4, max_new_tokens=5, suppress_tokens=banned)
+    recorded = searched(strategy, model, num_beams=4, max_new_tokens=5, suppress_tokens=banned)
     check_beams(recorded)
     for step in recorded.steps:
         for node in step.detail.pool:
@@ -127,10 +122,9 @@ def test_fewer_tokens_than_beams(strategy, left):
 def test_no_token_left_is_said(strategy):
     model = golden_model("llama")
     banned = list(range(model.model.config.vocab_size))
-    last = last_event(strategy, model, num_beams=4, suppress_tokens=banned)
-    assert isinstance(last, Failed)
-    assert "removed" in str(last.error)
-    assert "internal" not in str(last.error)
+    said = error_of(strategy, model, num_beams=4, suppress_tokens=banned)
+    assert "removed" in said
+    assert "internal" not in said
 
 
 @pytest.mark.parametrize("strategy", ["beam_search", "beam_sampling", "diverse_beam_search"])
@@ -146,9 +140,8 @@ def test_one_beam_with_broken_logits_ends_the_run(strategy):
         return outputs
 
     broken.model.forward = poisoned
-    last = last_event(strategy, broken, num_beams=4, max_new_tokens=8)
-    assert isinstance(last, Failed)
-    assert "not finite at step 2" in str(last.error)
+    said = error_of(strategy, broken, num_beams=4, max_new_tokens=8)
+    assert "not finite at step 2" in said
 
 
 def test_a_cancelled_search_has_no_greedy_path():

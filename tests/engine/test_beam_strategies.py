@@ -8,25 +8,19 @@ import math
 import pytest
 
 from engine import STRATEGIES, DecodeRequest, decode, trace_json
-from engine.events import Failed, Finished
+from engine.events import Finished
+from tests.helpers.beams import PROMPT, searched
 from tests.helpers.gates import gate
 from tests.helpers.models import golden_model, native
+from tests.helpers.runs import failed
 from tests.helpers.sentences import clean
 
 SEARCHES = ("beam_search", "beam_sampling", "diverse_beam_search")
-PROMPT = [1, 5, 6, 7, 8, 9, 5, 6]
-
-
-def finished(strategy, model, prompt=None, **params):
-    ids = None if prompt else PROMPT
-    last = list(decode(DecodeRequest(strategy, model, prompt, input_ids=ids, params=params)))[-1]
-    assert isinstance(last, Finished), last.error
-    return last.trace
 
 
 def preset(strategy, name):
     chosen = next(p for p in STRATEGIES[strategy].presets if p.name == name)
-    return finished(strategy, "storyteller", chosen.prompt, **chosen.params)
+    return searched(strategy, "storyteller", chosen.prompt, **chosen.params)
 
 
 def test_beam_search_finds_a_more_probable_text_than_greedy():
@@ -41,7 +35,7 @@ def test_beam_search_finds_a_more_probable_text_than_greedy():
 def test_one_beam_is_greedy_search():
     trace = preset("beam_search", "One beam is greedy")
     prompt = trace.prompt
-    greedy = finished("greedy", "storyteller", prompt, max_new_tokens=24)
+    greedy = searched("greedy", "storyteller", prompt, max_new_tokens=24)
     assert trace.outputs[0].token_ids == greedy.outputs[0].token_ids
     assert trace.steps[-1].detail.greedy.token_ids == greedy.outputs[0].token_ids
     raw = sum(s.candidates[0].raw_logprob for s in greedy.steps)
@@ -53,7 +47,7 @@ def test_a_high_length_penalty_changes_the_winner():
     chosen = {**longer.config, "length_penalty": 0.0}
     names = ("max_new_tokens", "num_beams", "length_penalty", "early_stopping")
     params = {name: chosen[name] for name in names}
-    shorter = finished("beam_search", "storyteller", longer.prompt, **params)
+    shorter = searched("beam_search", "storyteller", longer.prompt, **params)
     assert len(longer.outputs[0].token_ids) > len(shorter.outputs[0].token_ids)
 
 
@@ -66,7 +60,7 @@ def test_forced_words_are_in_the_text():
 def test_groups_start_with_more_different_words_than_plain_beams():
     diverse = preset("diverse_beam_search", "Different first words")
     params = {"max_new_tokens": 20, "num_beams": 6, "num_return_sequences": 6}
-    plain = finished("beam_search", "storyteller", diverse.prompt, **params)
+    plain = searched("beam_search", "storyteller", diverse.prompt, **params)
 
     def first_words(trace):
         return {tuple(o.text.split()[:2]) for o in trace.outputs}
@@ -78,18 +72,18 @@ def test_groups_start_with_more_different_words_than_plain_beams():
 def test_equal_to_generate_through_the_whole_engine(model):
     loaded = golden_model(model)
     options = {"num_beams": 4, "max_new_tokens": 10, "num_return_sequences": 3}
-    trace = finished("beam_search", loaded, **options)
+    trace = searched("beam_search", loaded, **options)
     expected = native(loaded, PROMPT, do_sample=False, **options)
     assert [list(o.token_ids) for o in trace.outputs] == expected
     scores = [o.score for o in trace.outputs]
     assert scores == sorted(scores, reverse=True)
-    drawn = finished("beam_sampling", loaded, top_k=0, **options)
+    drawn = searched("beam_sampling", loaded, top_k=0, **options)
     expected = native(loaded, PROMPT, seed=0, do_sample=True, top_k=0, **options)
     assert [list(o.token_ids) for o in drawn.outputs] == expected
 
 
 def test_stop_strings_end_hypotheses_at_their_own_length():
-    trace = finished(
+    trace = searched(
         "beam_search",
         "storyteller",
         "Once upon a time,",
@@ -126,16 +120,13 @@ def test_stop_strings_end_hypotheses_at_their_own_length():
     ids=str,
 )
 def test_bad_input_gets_one_sentence(strategy, params, says):
-    last = list(
-        decode(DecodeRequest(strategy, golden_model("llama"), input_ids=PROMPT, params=params))
-    )[-1]
-    assert isinstance(last, Failed)
-    assert says in clean(str(last.error))
+    request = DecodeRequest(strategy, golden_model("llama"), input_ids=PROMPT, params=params)
+    assert says in clean(str(failed(request)))
 
 
 def test_the_trace_of_eight_beams_stays_small():
     params = {"num_beams": 8, "max_new_tokens": 100, "min_new_tokens": 100}
-    trace = finished("beam_search", "storyteller", "Once upon a time,", **params)
+    trace = searched("beam_search", "storyteller", "Once upon a time,", **params)
     assert len(trace.steps) == 100
     assert all(len(step.detail.pool) >= 16 for step in trace.steps[1:])
     assert len(gzip.compress(trace_json.dumps(trace).encode())) < 1_500_000

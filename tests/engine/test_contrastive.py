@@ -6,43 +6,28 @@ import math
 
 import pytest
 import torch
-from transformers import RepetitionPenaltyLogitsProcessor
 
-from engine import DecodeRequest, decode
-from engine.adapter import as_custom_generate
-from engine.events import Finished
+from engine import DecodeRequest
 from engine.loops.contrastive import contrastive_loop
-from engine.recorder import Recorder
 from engine.strategies import STRATEGIES
+from tests.helpers.loops import as_recorded, run_loop
 from tests.helpers.models import golden_cases, golden_model, native, new_tokens
+from tests.helpers.runs import finished
 
 CASES = golden_cases("contrastive", "contrastiveA")
 BATCHES = [case for case in CASES if len(case["input_ids"]) > 1]
 PROMPT = [1, 5, 6, 7, 5, 6, 7, 8]
 
 
-def run(loaded, ids, mask=None, **kwargs):
+def run(loaded, ids, *mask_and_seed, **kwargs):
     """Return (sequences, steps) of the loop under generate()."""
-    if "repetition_penalty" in kwargs:
-        # The older release also penalises padding ids; so does the plain processor.
-        penalty = RepetitionPenaltyLogitsProcessor(kwargs.pop("repetition_penalty"))
-        kwargs["logits_processor"] = [penalty]
-    steps = []
-    loop = as_custom_generate(
-        contrastive_loop, steps.append, recorder=Recorder(97), generator=torch.Generator()
-    )
-    mask = None if mask is None else torch.tensor(mask)
-    out = loaded.model.generate(
-        torch.tensor(ids), custom_generate=loop, attention_mask=mask, **kwargs
-    )
+    out, steps = run_loop(contrastive_loop, loaded, ids, *mask_and_seed, **as_recorded(kwargs))
     return out.tolist(), steps
 
 
 def trace_of(loaded="storyteller", **fields):
     params = {"max_new_tokens": 16, **fields.pop("params", {})}
-    last = list(decode(DecodeRequest("contrastive_search", loaded, params=params, **fields)))[-1]
-    assert isinstance(last, Finished), last.error
-    return last.trace
+    return finished(DecodeRequest("contrastive_search", loaded, params=params, **fields))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
@@ -148,10 +133,8 @@ def test_the_presets_show_what_they_say():
         trace_of(prompt=p.prompt, params=dict(p.params))
         for p in STRATEGIES["contrastive_search"].presets
     )
-    plain = list(
-        decode(DecodeRequest("greedy", prompt=greedy.prompt, params={"max_new_tokens": 100}))
-    )
-    assert greedy.outputs[0].token_ids == plain[-1].trace.outputs[0].token_ids
+    request = DecodeRequest("greedy", prompt=greedy.prompt, params={"max_new_tokens": 100})
+    assert greedy.outputs[0].token_ids == finished(request).outputs[0].token_ids
     assert greedy.metrics["rep_3"] == pytest.approx(0.84, abs=0.02)
     assert contrastive.metrics["rep_3"] == pytest.approx(0.05, abs=0.01)
     assert extreme.metrics["rep_3"] == 0

@@ -20,6 +20,7 @@ from engine.trace import replay_ids
 from tests.helpers.gates import gate
 from tests.helpers.models import fresh_model, golden_model
 from tests.helpers.patience import PATIENCE_S
+from tests.helpers.runs import failed, finished
 
 PROMPT = [5, 9, 11, 4]
 
@@ -104,12 +105,12 @@ def test_an_error_in_the_model_is_one_sentence_and_the_next_run_works(error):
 
 def test_out_of_memory_is_told_as_such():
     loaded = LoadedModel(Broken(3, torch.OutOfMemoryError("CUDA out of memory")).inner)
-    assert "Not enough memory" in str(list(decode(request("greedy", loaded)))[-1].error)
+    assert "Not enough memory" in str(failed(request("greedy", loaded)))
 
 
 def test_all_tokens_removed_names_the_processor():
-    last = list(decode(request("greedy", suppress_tokens=list(range(97)))))[-1]
-    assert str(last.error) == "SuppressTokens removed every token at step 0."
+    error = failed(request("greedy", suppress_tokens=list(range(97))))
+    assert str(error) == "SuppressTokens removed every token at step 0."
 
 
 @pytest.mark.parametrize("strategy", ["greedy", "sampling"])
@@ -167,16 +168,14 @@ def test_runs_in_parallel_do_not_touch_each_other():
 
 
 def _ids(seed):
-    run = decode(
-        DecodeRequest(
-            "sampling",
-            golden_model("gpt2"),
-            input_ids=PROMPT,
-            seed=seed,
-            params={"max_new_tokens": 12},
-        )
+    request = DecodeRequest(
+        "sampling",
+        golden_model("gpt2"),
+        input_ids=PROMPT,
+        seed=seed,
+        params={"max_new_tokens": 12},
     )
-    return [o.token_ids for o in list(run)[-1].trace.outputs]
+    return [output.token_ids for output in finished(request).outputs]
 
 
 def clock_of(model):
@@ -193,10 +192,10 @@ def clock_of(model):
 def test_max_time_and_length_are_told_apart(monkeypatch):
     loaded = LoadedModel(fresh_model("llama"))
     monkeypatch.setattr(stopping_criteria, "time", clock_of(loaded.model))
-    trace = list(decode(request("greedy", loaded, max_time=2.5, max_new_tokens=100)))[-1].trace
+    trace = finished(request("greedy", loaded, max_time=2.5, max_new_tokens=100))
     assert trace.outputs[0].finish_reason == "stop"
     assert len(trace.outputs[0].token_ids) == 3
-    assert list(decode(request("greedy")))[-1].trace.outputs[0].finish_reason == "length"
+    assert finished(request("greedy")).outputs[0].finish_reason == "length"
 
 
 def test_a_run_that_reaches_the_limit_keeps_what_there_is_and_says_so(monkeypatch):
@@ -206,25 +205,22 @@ def test_a_run_that_reaches_the_limit_keeps_what_there_is_and_says_so(monkeypatc
         monkeypatch.setattr(module, "time", clock)
     short = dataclasses.replace(engine.run.SETTINGS, max_runtime_s=3.5)
     monkeypatch.setattr(engine.run, "SETTINGS", short)
-    trace = list(decode(request("greedy", loaded, max_new_tokens=100)))[-1].trace
+    trace = finished(request("greedy", loaded, max_new_tokens=100))
     assert len(trace.outputs[0].token_ids) == 4
     assert trace.outputs[0].finish_reason == "stop"
     assert trace.notes == ("The run reached the limit of 3.5 seconds.",)
 
 
 def test_a_context_that_would_overflow_cuts_the_length_and_says_so():
-    ids = [5] * 250
-    last = list(
-        decode(
-            DecodeRequest(
-                "greedy", golden_model("gpt2"), input_ids=ids, params={"max_new_tokens": 20}
-            )
+    trace = finished(
+        DecodeRequest(
+            "greedy", golden_model("gpt2"), input_ids=[5] * 250, params={"max_new_tokens": 20}
         )
-    )[-1]
-    assert len(last.trace.outputs[0].token_ids) <= 6
-    assert "was cut to 6" in last.trace.notes[0]
-    full = list(decode(DecodeRequest("greedy", golden_model("gpt2"), input_ids=[5] * 256)))[-1]
-    assert "256 tokens" in str(full.error)
+    )
+    assert len(trace.outputs[0].token_ids) <= 6
+    assert "was cut to 6" in trace.notes[0]
+    full = DecodeRequest("greedy", golden_model("gpt2"), input_ids=[5] * 256)
+    assert "256 tokens" in str(failed(full))
 
 
 def test_streamer_is_a_drop_in_for_generate_and_passes_errors_on():

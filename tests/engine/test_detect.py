@@ -9,26 +9,19 @@ import threading
 import pytest
 import torch
 
-from engine import DecodeRequest, decode, detect, load, trace_json
+from engine import DecodeRequest, detect, load, trace_json
 from engine.__main__ import main
 from engine.detect import DetectError, detect_ids, detect_text, detect_trace, watermark_config
 from engine.errors import ParameterError
-from engine.events import Finished
 from tests.helpers.models import golden_model
+from tests.helpers.runs import finished
 
 PROMPT = "Once upon a time, there was a little girl named Lily. She"
 
 
 def finish(strategy="watermark", model="storyteller", tokens=60, seed=0, **params):
-    last = list(
-        decode(
-            DecodeRequest(
-                strategy, model, PROMPT, params={"max_new_tokens": tokens, **params}, seed=seed
-            )
-        )
-    )[-1]
-    assert isinstance(last, Finished), last.error
-    return last.trace
+    params = {"max_new_tokens": tokens, **params}
+    return finished(DecodeRequest(strategy, model, PROMPT, params=params, seed=seed))
 
 
 @pytest.fixture(scope="module")

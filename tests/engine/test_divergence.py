@@ -6,10 +6,11 @@ import dataclasses
 
 import pytest
 
-from engine import DecodeRequest, decode
+from engine import DecodeRequest
 from engine.divergence import difference, first_parting, step_that_wrote
 from engine.trace import Candidate, ModelInfo, Output, Step, Trace
 from tests.helpers.models import golden_model
+from tests.helpers.runs import finished
 
 PROMPT = [1, 5, 6, 7, 8, 9]
 
@@ -83,7 +84,7 @@ def test_recorded_runs_part_where_their_tokens_do():
     params = {"max_new_tokens": 16}
     greedy = DecodeRequest("greedy", loaded, input_ids=PROMPT, params=params)
     drawn = dataclasses.replace(greedy, strategy="sampling", seed=3)
-    traces = [list(decode(request))[-1].trace for request in (greedy, drawn)]
+    traces = [finished(request) for request in (greedy, drawn)]
     found = first_parting(traces)
     ids = [t.outputs[0].token_ids for t in traces]
     assert ids[0][: found.position] == ids[1][: found.position]
@@ -100,7 +101,7 @@ def test_a_search_with_beams_shows_the_pool_of_that_depth():
     greedy = DecodeRequest("greedy", loaded, input_ids=PROMPT, params={"max_new_tokens": 12})
     params = {"max_new_tokens": 12, "num_beams": 4}
     beams = dataclasses.replace(greedy, strategy="beam_search", params=params)
-    traces = [list(decode(request))[-1].trace for request in (greedy, beams)]
+    traces = [finished(request) for request in (greedy, beams)]
     found = first_parting(traces)
     side = found.sides[1]
     assert side.step == found.position

@@ -6,17 +6,15 @@ import math
 
 import pytest
 import torch
-from transformers import RepetitionPenaltyLogitsProcessor
 
-from engine import DecodeRequest, decode, load
-from engine.adapter import as_custom_generate
-from engine.events import Failed, Finished
+from engine import DecodeRequest, load
 from engine.loops import dola
 from engine.loops.layers import candidate_layers, final_norm, is_tied
 from engine.models import LoadedModel
-from engine.recorder import Recorder
 from engine.strategies import STRATEGIES
+from tests.helpers.loops import as_recorded, run_loop
 from tests.helpers.models import golden_cases, golden_model, native, new_tokens, tiny_llama
+from tests.helpers.runs import failed, finished
 
 CASES = golden_cases("dola", "dolasample")
 SINGLE = [case for case in CASES if len(case["input_ids"]) == 1]
@@ -24,35 +22,19 @@ BATCHES = [case for case in CASES if len(case["input_ids"]) > 1]
 PROMPT = [1, 5, 6, 7, 5, 6, 7, 8]
 
 
-def run(loaded, ids, mask=None, seed=0, **kwargs):
+def run(loaded, ids, *mask_and_seed, **kwargs):
     """Return (sequences, steps) of the loop under generate()."""
-    if "repetition_penalty" in kwargs:
-        # The older release also penalises padding ids; so does the plain processor.
-        penalty = RepetitionPenaltyLogitsProcessor(kwargs.pop("repetition_penalty"))
-        kwargs["logits_processor"] = [penalty]
-    steps = []
-    generator = torch.Generator().manual_seed(seed)
-    loop = as_custom_generate(
-        dola.dola_loop, steps.append, recorder=Recorder(97), generator=generator
-    )
-    mask = None if mask is None else torch.tensor(mask)
-    out = loaded.model.generate(
-        torch.tensor(ids), custom_generate=loop, attention_mask=mask, **kwargs
-    )
+    out, steps = run_loop(dola.dola_loop, loaded, ids, *mask_and_seed, **as_recorded(kwargs))
     return out.tolist(), steps
 
 
 def trace_of(loaded="storyteller", **fields):
     params = {"max_new_tokens": 12, **fields.pop("params", {})}
-    last = list(decode(DecodeRequest("dola", loaded, params=params, **fields)))[-1]
-    assert isinstance(last, Finished), last.error
-    return last.trace
+    return finished(DecodeRequest("dola", loaded, params=params, **fields))
 
 
 def error_of(loaded, **params):
-    last = list(decode(DecodeRequest("dola", loaded, input_ids=PROMPT, params=params)))[-1]
-    assert isinstance(last, Failed)
-    return str(last.error)
+    return str(failed(DecodeRequest("dola", loaded, input_ids=PROMPT, params=params)))
 
 
 def one_layer_for_all(divergence, candidates):

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from engine import DecodeRequest, decode
+from engine import DecodeRequest
 from engine.details import DraftDetail
 from engine.strategies import STRATEGIES
+from tests.helpers.runs import finished
 
 
 def outcome(strategy: str, name: str) -> tuple[float, float]:
     """Return (accepted / drafted, tokens per target pass) of a preset, its measurements left out."""
     preset = next(p for p in STRATEGIES[strategy].presets if p.name == name)
     params = {k: v for k, v in preset.params.items() if k not in {"plain_run", "distribution_runs"}}
-    *_, last = decode(
-        DecodeRequest(strategy, prompt=preset.prompt, params=params, seed=preset.seed)
-    )
-    rounds = [step for step in last.trace.steps if isinstance(step.detail, DraftDetail)]
+    request = DecodeRequest(strategy, prompt=preset.prompt, params=params, seed=preset.seed)
+    rounds = finished(request).steps
+    assert all(isinstance(step.detail, DraftDetail) for step in rounds)
     tokens = [token for step in rounds for token in step.detail.tokens]
     kept = sum(token.status == "accepted" for token in tokens)
     return kept / len(tokens), sum(len(step.emit) for step in rounds) / len(rounds)

@@ -7,33 +7,25 @@ import json
 
 import pytest
 
-from engine import DecodeRequest, decode, trace_json
+from engine import DecodeRequest, trace_json
 from engine.__main__ import main
 from engine.errors import EngineError, ParameterError, TraceError
-from engine.events import Failed, Finished
 from engine.fork import Place, branch, place_of, request_for, shared_params
 from engine.models import load
 from engine.strategies import STRATEGIES
 from engine.trace import Parent, replay_ids
 from engine.trace_json import dumps, loads, trace_from_dict, trace_to_dict
 from tests.helpers.models import golden_model
+from tests.helpers.runs import finished
 
 PROMPT = [5, 9, 31, 7]
 SAMPLED = {"max_new_tokens": 8, "temperature": 1.5, "top_k": 0}
 BEAMS = {"max_new_tokens": 6, "num_beams": 3}
 
 
-def run(request):
-    last = list(decode(request))[-1]
-    if isinstance(last, Failed):
-        raise last.error
-    assert isinstance(last, Finished)
-    return last.trace
-
-
 def parent_of(strategy="greedy", params=None, seed=0, name="llama", assistant=None):
     params = params or {"max_new_tokens": 8}
-    return run(
+    return finished(
         DecodeRequest(
             strategy,
             golden_model(name),
@@ -66,8 +58,8 @@ def test_a_branch_equals_a_fresh_run_on_its_ids(strategy, params, seed):
     )
     made = branch(place_of(trace, step, run_id="a"), token_id=other)
     assert made.input_ids == (*PROMPT, *trace.outputs[0].token_ids[:step], other)
-    forked = run(request_for(trace, made, model=golden_model("llama")))
-    fresh = run(
+    forked = finished(request_for(trace, made, model=golden_model("llama")))
+    fresh = finished(
         DecodeRequest(
             strategy,
             golden_model("llama"),
@@ -87,7 +79,7 @@ def test_the_tokens_chosen_again_give_the_same_text():
     trace = parent_of()
     own = trace.outputs[0].token_ids
     made = branch(place_of(trace, 3), token_id=own[3])
-    forked = run(request_for(trace, made, model=golden_model("llama")))
+    forked = finished(request_for(trace, made, model=golden_model("llama")))
     assert forked.outputs[0].token_ids[: len(own) - 4] == own[4:]
 
 
@@ -103,8 +95,8 @@ def test_a_beam_branch_keeps_the_path_of_its_node():
     place = place_of(trace, step, node_id=dropped.node_id)
     made = branch(place, token_id=dropped.token_id)
     assert made.input_ids == (*PROMPT, *path)
-    forked = run(request_for(trace, made, model=golden_model("llama")))
-    fresh = run(
+    forked = finished(request_for(trace, made, model=golden_model("llama")))
+    fresh = finished(
         DecodeRequest(
             "beam_search", golden_model("llama"), input_ids=[*PROMPT, *path], params=BEAMS
         )
@@ -200,13 +192,13 @@ def test_a_branch_that_fills_the_context_is_refused():
     long = Place([5] * 250, [6] * 5, 5, vocab_size=97)
     made = branch(long, token_id=7)
     with pytest.raises(EngineError, match="context is 256 tokens"):
-        run(request_for(parent_of(), made, model=golden_model("llama")))
+        finished(request_for(parent_of(), made, model=golden_model("llama")))
 
 
 def test_a_trace_carries_its_parent_and_an_old_one_has_none():
     trace = parent_of()
     made = branch(place_of(trace, 2, run_id="mother"), token_id=40)
-    forked = run(request_for(trace, made, model=golden_model("llama")))
+    forked = finished(request_for(trace, made, model=golden_model("llama")))
     assert loads(dumps(forked)) == forked
     old = trace_to_dict(trace)
     del old["parent"]

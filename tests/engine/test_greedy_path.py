@@ -4,18 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from engine import DecodeRequest, decode
-from engine.events import Finished
 from engine.loops.greedy_path import left_at
+from tests.helpers.beams import searched
 from tests.helpers.models import golden_model
-
-PROMPT = [1, 5, 6, 7, 8, 9, 5, 6]
-
-
-def finished(strategy, model, **params):
-    last = list(decode(DecodeRequest(strategy, model, input_ids=PROMPT, params=params)))[-1]
-    assert isinstance(last, Finished), last.error
-    return last.trace
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2", "t5"])
@@ -25,14 +16,14 @@ def test_it_is_greedy_search(name, bias, rules):
     model = golden_model(name)
     ending = {"sequence_bias": (((model.eos_token_ids[0],), bias),)} if bias else {}
     params = {"max_new_tokens": 12, **rules, **ending}
-    greedy = finished("greedy", model, **params)
+    greedy = searched("greedy", model, **params)
     total = sum(
         next(c.raw_logprob for c in step.candidates if c.token_id == step.emit[0])
         + (bias if step.emit[0] == model.eos_token_ids[0] else 0)
         for step in greedy.steps
     )
     for beams in (1, 2, 4, 8):
-        trace = finished("beam_search", model, num_beams=beams, length_penalty=2.0, **params)
+        trace = searched("beam_search", model, num_beams=beams, length_penalty=2.0, **params)
         path = trace.steps[-1].detail.greedy
         assert path.token_ids == greedy.outputs[0].token_ids
         assert path.sum_logprobs == pytest.approx(total, abs=1e-4)
@@ -53,7 +44,7 @@ def test_one_beam_needs_no_further_pass():
     model, passes = golden_model("llama"), []
     hook = model.model.register_forward_hook(lambda *_: passes.append(1))
     try:
-        trace = finished("beam_search", model, num_beams=1, max_new_tokens=9)
+        trace = searched("beam_search", model, num_beams=1, max_new_tokens=9)
     finally:
         hook.remove()
     assert len(passes) == len(trace.steps) == 9

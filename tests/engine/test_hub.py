@@ -13,12 +13,12 @@ import pytest
 from huggingface_hub import constants, file_download
 from safetensors.torch import load_file, save_file
 
-from engine import DecodeRequest, decode, model_files, models
+from engine import DecodeRequest, model_files, models
 from engine.catalogue import MODEL_DIR
-from engine.events import Failed, Finished
 from tests.helpers.hub import SHA, serving
 from tests.helpers.models import tiny_llama
 from tests.helpers.patience import PATIENCE_S
+from tests.helpers.runs import failed, finished
 from tests.helpers.sentences import clean
 
 GOOD = "someone/tiny"
@@ -60,15 +60,12 @@ def hub(tmp_path, repository, monkeypatch):
         yield served
 
 
-def run(model):
-    request = DecodeRequest("greedy", model, "Once", params={"max_new_tokens": 3})
-    return list(decode(request))[-1]
+def request(model):
+    return DecodeRequest("greedy", model, "Once", params={"max_new_tokens": 3})
 
 
 def refusal(model):
-    last = run(model)
-    assert isinstance(last, Failed), "the model was accepted"
-    text = clean(str(last.error), most=300)
+    text = clean(str(failed(request(model))), most=300)
     assert "/tmp" not in text
     assert "127.0.0.1" not in text
     assert text.endswith(".")
@@ -83,16 +80,14 @@ def change_config(hub, **values):
 def test_a_hub_id_is_fetched_once_by_its_commit_and_never_with_code(hub):
     for name in ("modeling_evil.py", "pytorch_model.bin", "training_args.bin", "model.onnx"):
         (hub.folder / GOOD / name).write_bytes(b"never")
-    last = run(GOOD)
-    assert isinstance(last, Finished), last.error
-    assert last.trace.model.id == GOOD
-    assert last.trace.model.revision == SHA
+    trace = finished(request(GOOD))
+    assert trace.model.id == GOOD
+    assert trace.model.revision == SHA
     wanted = {"config.json", "generation_config.json", "model.safetensors"}
     assert set(hub.files()) == wanted | {"tokenizer.json", "tokenizer_config.json"}
     asked = sum(GOOD in path for path in hub.asked)
     models._CACHE.clear()
-    again = run(GOOD)
-    assert again.trace.outputs == last.trace.outputs
+    assert finished(request(GOOD)).outputs == trace.outputs
     assert sum(GOOD in path for path in hub.asked) == asked, (
         "what is on the machine was asked for again"
     )
@@ -116,7 +111,7 @@ def test_a_hub_that_refuses_or_fails(hub, status, headers, says):
     assert says in refusal(GOOD)
     assert len(hub.asked) < 12
     hub.faults.clear()
-    assert isinstance(run(GOOD), Finished), "the next try must work"
+    assert finished(request(GOOD)).steps, "the next try must work"
 
 
 def test_a_hub_that_never_answers_or_is_not_there(hub, monkeypatch):
@@ -207,19 +202,13 @@ def test_a_download_that_breaks_off_leaves_nothing_behind(hub, monkeypatch):
     hub.cut = 5
     refusal(GOOD)
     hub.cut = 0
-    assert isinstance(run(GOOD), Finished)
+    assert finished(request(GOOD)).steps
 
 
 def test_a_public_space_loads_no_folders(hub, monkeypatch):
     folder = str((hub.folder / GOOD).resolve())
-    assert isinstance(run(folder), Finished)
+    assert finished(request(folder)).steps
     public = dataclasses.replace(model_files.SETTINGS, public=True)
     monkeypatch.setattr(model_files, "SETTINGS", public)
     models._CACHE.clear()
-    assert "must be a name of the catalogue" in refusal_of_a_folder(folder)
-
-
-def refusal_of_a_folder(folder):
-    last = run(folder)
-    assert isinstance(last, Failed)
-    return str(last.error)
+    assert "must be a name of the catalogue" in str(failed(request(folder)))

@@ -9,11 +9,12 @@ import threading
 import pytest
 import torch
 
-from engine import DecodeRequest, decode, many_draws
+from engine import DecodeRequest, many_draws
 from engine.errors import DecodeError, ParameterError
 from engine.many_draws import BATCH, draw_many
 from engine.prefix_tree import Draw, outcomes, tree_of
 from tests.helpers.models import golden_model
+from tests.helpers.runs import finished
 
 PROMPT = [1, 5, 6, 7, 8, 9]
 
@@ -33,7 +34,7 @@ def test_every_seed_draws_what_it_draws_alone(model, params):
     draws = [d for batch in draw_many(request(model=model, **params), 9) for d in batch.draws]
     assert [d.seed for d in draws] == list(range(3, 12))
     for draw in draws[::2]:
-        trace = list(decode(request(draw.seed, model, **params)))[-1].trace
+        trace = finished(request(draw.seed, model, **params))
         assert draw.token_ids == trace.outputs[0].token_ids
         recorded = [
             next(c for c in step.candidates if c.token_id == step.emit[0]).processed_logprob

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine import STRATEGIES, DecodeRequest, decode
+from engine import STRATEGIES, DecodeRequest
+from tests.helpers.runs import finished
 from training.evaluate import edits
 
 WHOLE = {
@@ -17,7 +18,7 @@ WHOLE = {
 def test_the_preset_mends_most_of_its_sentence(strategy):
     preset = next(p for p in STRATEGIES[strategy].presets if p.model == "storyfixer")
     request = DecodeRequest(strategy, preset.model, preset.prompt, params=preset.params)
-    output = list(decode(request))[-1].trace.outputs[0]
+    output = finished(request).outputs[0]
     assert output.finish_reason == "eos"
     damage = edits(preset.prompt, WHOLE[strategy])
     assert edits(output.text.strip(), WHOLE[strategy]) <= damage / 3

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
-from transformers import RepetitionPenaltyLogitsProcessor
 
-from engine import DecodeRequest, decode
-from engine.adapter import as_custom_generate
-from engine.events import Finished
+from engine import DecodeRequest
 from engine.loops.next_token import next_token_loop
-from engine.recorder import Recorder
+from tests.helpers.loops import as_recorded, run_loop
 from tests.helpers.models import golden_cases, golden_model, native, new_tokens
+from tests.helpers.runs import finished
 
 PROMPT = [5, 9, 11, 4, 9, 11]
 MODELS = ["llama", "gpt2", "qwen2", "t5"]
@@ -52,11 +50,8 @@ WARPERS = {
 
 
 def ours(strategy, loaded, ids=PROMPT, seed=0, **params):
-    last = list(decode(DecodeRequest(strategy, loaded, input_ids=ids, params=params, seed=seed)))[
-        -1
-    ]
-    assert isinstance(last, Finished), last.error
-    return [list(output.token_ids) for output in last.trace.outputs]
+    request = DecodeRequest(strategy, loaded, input_ids=ids, params=params, seed=seed)
+    return [list(output.token_ids) for output in finished(request).outputs]
 
 
 def theirs(loaded, ids=PROMPT, seed=0, **params):
@@ -133,22 +128,13 @@ RECORDED = golden_cases("greedy", "greedyrep", "sample", "samplemin")
 @pytest.mark.parametrize("case", RECORDED, ids=lambda case: case["id"])
 def test_recorded_outputs_of_an_older_release(case):
     """The loop itself under generate(): batches and left padding included."""
-    loaded, kwargs = golden_model(case["model"]), dict(case["kwargs"])
-    if "repetition_penalty" in kwargs:
-        # The older release also penalises padding ids; so does the plain processor.
-        penalty = RepetitionPenaltyLogitsProcessor(kwargs.pop("repetition_penalty"))
-        kwargs["logits_processor"] = [penalty]
-    mask = case["attention_mask"]
-    generator = torch.Generator().manual_seed(case["seed"])
-    steps = []
-    loop = as_custom_generate(
-        next_token_loop, steps.append, recorder=Recorder(5), generator=generator
-    )
-    out = loaded.model.generate(
-        torch.tensor(case["input_ids"]),
-        custom_generate=loop,
-        attention_mask=None if mask is None else torch.tensor(mask),
-        **kwargs,
+    out, steps = run_loop(
+        next_token_loop,
+        golden_model(case["model"]),
+        case["input_ids"],
+        case["attention_mask"],
+        case["seed"],
+        **as_recorded(case["kwargs"]),
     )
     assert out.tolist() == case["out"]["sequences"]
     assert steps

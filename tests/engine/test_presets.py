@@ -7,16 +7,16 @@ import statistics
 
 import pytest
 
-from engine import STRATEGIES, DecodeRequest, Trace, decode, load
+from engine import STRATEGIES, DecodeRequest, Trace, load
 from engine.detect import Detection, detect_trace
 from engine.loops.greedy_path import left_at
 from engine.scoring import score_trace
 from engine.strategies.base import STORY
+from tests.helpers.runs import finished
 
 
 def written(strategy: str, prompt: str, seed: int = 0, **params: object) -> Trace:
-    *_, last = decode(DecodeRequest(strategy, prompt=prompt, params=params, seed=seed))
-    return last.trace
+    return finished(DecodeRequest(strategy, prompt=prompt, params=params, seed=seed))
 
 
 def preset(strategy: str, name: str) -> Trace:

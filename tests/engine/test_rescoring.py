@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from engine import DecodeRequest, decode
+from engine import DecodeRequest
 from engine.errors import TraceError
 from engine.rescoring import rescore
+from tests.helpers.beams import PROMPT
 from tests.helpers.models import golden_model
-
-PROMPT = [1, 5, 6, 7, 8, 9, 5, 6]
+from tests.helpers.runs import finished
 
 
 def trace_of(strategy, penalty, model="llama", **params):
@@ -17,7 +17,7 @@ def trace_of(strategy, penalty, model="llama", **params):
     bias = [[[loaded.eos_token_ids[0]], params.pop("bias", 3.0)]]
     values = {"max_new_tokens": 14, "length_penalty": penalty, "sequence_bias": bias, **params}
     request = DecodeRequest(strategy, loaded, input_ids=PROMPT, params=values)
-    return list(decode(request))[-1].trace
+    return finished(request)
 
 
 CASES = [
@@ -62,4 +62,4 @@ def test_the_arithmetic_by_hand():
 def test_other_strategies_have_nothing_to_rescore():
     request = DecodeRequest("greedy", golden_model("llama"), input_ids=PROMPT)
     with pytest.raises(TraceError, match="no beam search"):
-        rescore(list(decode(request))[-1].trace, 1.0)
+        rescore(finished(request), 1.0)

@@ -7,10 +7,11 @@ import math
 import pytest
 import torch
 
-from engine import DecodeRequest, decode, metrics
+from engine import DecodeRequest, metrics
 from engine.errors import ModelError
 from engine.scoring import same_vocabulary, score_ids, score_trace
 from tests.helpers.models import golden_model
+from tests.helpers.runs import finished
 
 PROMPT = [1, 5, 6, 7, 8, 9]
 NEW = [10, 11, 10, 50, 2]
@@ -46,7 +47,7 @@ def test_an_encoder_reads_the_prompt():
 def test_a_run_scored_by_its_own_model_agrees_with_its_record():
     loaded = golden_model("llama")
     request = DecodeRequest("greedy", loaded, input_ids=PROMPT, params={"max_new_tokens": 12})
-    trace = list(decode(request))[-1].trace
+    trace = finished(request)
     scores = score_trace(trace, loaded, loaded)
     assert scores.logprobs == pytest.approx(metrics.emitted_logprobs(trace.steps), abs=1e-3)
     assert scores.perplexity == pytest.approx(trace.metrics["perplexity"], rel=1e-3)

@@ -10,10 +10,11 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from engine import DecodeRequest, decode, trace_json
+from engine import DecodeRequest, trace_json
 from engine.errors import TraceError
 from engine.trace_schema import schema
 from tests.helpers.models import golden_model
+from tests.helpers.runs import finished
 from tests.helpers.sentences import clean
 
 SCHEMA_FILE = Path(__file__).parents[2] / "docs" / "trace.schema.json"
@@ -24,7 +25,7 @@ def trace():
     request = DecodeRequest(
         "sampling", golden_model("llama"), input_ids=[5, 9], params={"max_new_tokens": 6}
     )
-    return list(decode(request))[-1].trace
+    return finished(request)
 
 
 @pytest.fixture
@@ -134,7 +135,7 @@ def test_files_round_trip_and_a_long_trace_is_small(tmp_path, trace):
         input_ids=[5, 9],
         params={"max_new_tokens": 200, "min_new_tokens": 200, "top_p": 0.9, "min_p": 0.01},
     )
-    long = list(decode(request))[-1].trace
+    long = finished(request)
     assert len(long.steps) == 200
     assert len(gzip.compress(trace_json.dumps(long).encode())) < 1_000_000
     with pytest.raises(TraceError, match="cannot be read"):

@@ -13,7 +13,7 @@ from transformers import (
     WatermarkingConfig,
 )
 
-from engine import DecodeRequest, decode, trace_json
+from engine import DecodeRequest, trace_json
 from engine.detect import detect_ids, detect_trace, watermark_config
 from engine.errors import ParameterError
 from engine.loops import watermark as loop
@@ -21,6 +21,7 @@ from engine.watermark.processors import make_processor
 from engine.watermark.schemes import EXAMPLE_KEYS, GreenList, SynthId
 from engine.watermark.scoring import NO_CONTEXT, PROMPT, Tally, marks_of
 from tests.helpers.models import golden_model, native
+from tests.helpers.runs import finished
 from tests.helpers.watermarks import GREEN, PROMPT_IDS, SYNTHID, finish, repetitive
 
 
@@ -208,17 +209,15 @@ def test_a_wrong_key_and_unmarked_text_are_not_detected():
     trace = finish({"bias": 6.0, "eos_token_id": [96]}, tokens=200)
     assert detect_trace(trace).verdict.z_score > 6
     assert not detect_trace(trace, {"hashing_key": 15485864}).verdict.prediction
-    plain = list(
-        decode(
-            DecodeRequest(
-                "sampling",
-                golden_model("llama"),
-                input_ids=PROMPT_IDS,
-                seed=3,
-                params={"max_new_tokens": 200, "eos_token_id": [96]},
-            )
+    plain = finished(
+        DecodeRequest(
+            "sampling",
+            golden_model("llama"),
+            input_ids=PROMPT_IDS,
+            seed=3,
+            params={"max_new_tokens": 200, "eos_token_id": [96]},
         )
-    )[-1].trace
+    )
     assert not detect_trace(plain).verdict.prediction
 
 

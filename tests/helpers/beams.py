@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import pytest
-import torch
 
-from engine.adapter import as_custom_generate
+from engine import DecodeRequest
 from engine.loops.beam import beam_loop
-from engine.recorder import Recorder
 from engine.trace import replay_ids
+from tests.helpers.loops import run_loop
+from tests.helpers.runs import finished
+
+PROMPT = [1, 5, 6, 7, 8, 9, 5, 6]
+
+
+def searched(strategy, model, prompt=None, **params):
+    """Return the trace of a search."""
+    ids = None if prompt else PROMPT
+    return finished(DecodeRequest(strategy, model, prompt, input_ids=ids, params=params))
 
 
 def run(loaded, ids, mask=None, seed=0, loop=beam_loop, **kwargs):
-    """Return (the loop's output, steps) under generate()."""
-    steps = []
-    custom = as_custom_generate(
-        loop, steps.append, recorder=Recorder(97), generator=torch.Generator().manual_seed(seed)
-    )
-    mask = torch.ones_like(torch.tensor(ids)) if mask is None else torch.tensor(mask)
-    out = loaded.model.generate(
-        torch.tensor(ids), attention_mask=mask, custom_generate=custom, **kwargs
-    )
-    return out, steps
+    """Return (the loop's output, steps) under generate(); without a mask nothing is padding."""
+    mask = [[1] * len(row) for row in ids] if mask is None else mask
+    return run_loop(loop, loaded, ids, mask, seed, **kwargs)
 
 
 def check_invariants(steps, beams, returned, by_sum=True):

@@ -6,11 +6,11 @@ from typing import Any
 
 import torch
 
-from engine import decode
 from engine.details import DraftDetail
 from engine.request import DecodeRequest
 from engine.trace import Trace
 from tests.helpers.models import fresh_model, golden_model
+from tests.helpers.runs import finished
 
 PROMPT = [5, 17, 33, 8, 61, 5, 17, 40, 12, 5, 17, 33]
 
@@ -18,10 +18,7 @@ PROMPT = [5, 17, 33, 8, 61, 5, 17, 40, 12, 5, 17, 33]
 def finish(strategy: str, params: dict[str, Any], **more: Any) -> Trace:
     """Run a request to its end and return the trace."""
     more = {"model": golden_model("llama"), "input_ids": PROMPT} | more
-    *_, last = decode(DecodeRequest(strategy, params=params, **more))
-    if hasattr(last, "error"):
-        raise last.error
-    return last.trace
+    return finished(DecodeRequest(strategy, params=params, **more))
 
 
 def rounds(trace: Trace) -> list[tuple[int, int]]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from engine import DecodeRequest, decode, load
-from engine.events import Finished
+from engine import DecodeRequest, load
 from engine.strategies import STRATEGIES
 from tests.helpers.models import golden_model
+from tests.helpers.runs import finished
 
 PROMPT = [5, 9, 11, 4, 5, 9, 11]
 
@@ -30,6 +30,4 @@ def make(name, seed=1, **params):
 
 
 def trace_of(name, **params):
-    last = list(decode(make(name, **params)))[-1]
-    assert isinstance(last, Finished), last.error
-    return last.trace
+    return finished(make(name, **params))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from engine import DecodeRequest, decode
-from engine.events import Finished
+from engine import DecodeRequest
 from tests.helpers.models import golden_model
+from tests.helpers.runs import finished
 
 PROMPT_IDS = [5, 9, 11, 4]
 GREEN = [
@@ -31,9 +31,7 @@ def finish(params, model="llama", seed=3, tokens=40, ids=PROMPT_IDS):
         seed=seed,
         params={"max_new_tokens": tokens, **params},
     )
-    last = list(decode(request))[-1]
-    assert isinstance(last, Finished), last.error
-    return last.trace
+    return finished(request)
 
 
 def repetitive(rng, vocab=97, length=None):

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from engine import DecodeRequest, decode
+from engine import DecodeRequest
 from engine.divergence import first_parting
 from engine.errors import ParameterError
 from engine.models import load
@@ -15,6 +15,7 @@ from engine.scoring import score_ids, score_trace
 from engine.strategies import STRATEGIES
 from playground import compare, compare_spec
 from tests.helpers.gates import gate
+from tests.helpers.runs import finished
 
 PROMPT = "Once upon a time, there was a little girl"
 GREEDY = {"strategy": "greedy", "params": {"max_new_tokens": 6}}
@@ -40,7 +41,7 @@ def outcomes(name):
     """Return the trace of every column of a preset."""
     chosen = next(p for p in compare_spec.presets() if p.name == name)
     return [
-        list(decode(DecodeRequest(strategy, prompt=chosen.prompt, params=params)))[-1].trace
+        finished(DecodeRequest(strategy, prompt=chosen.prompt, params=params))
         for strategy, params in chosen.columns
     ]
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import gradio as gr
 import pytest
 
-from engine import DecodeRequest, decode, load, trace_json
+from engine import DecodeRequest, load, trace_json
 from engine.errors import EngineError
 from engine.strategies import STRATEGIES
 from playground import configs, export
@@ -18,6 +18,7 @@ from playground.tab import build_tab
 from tests.helpers.bad_configs import REFUSED
 from tests.helpers.bad_traces import CHANGES
 from tests.helpers.models import golden_model
+from tests.helpers.runs import finished
 from tests.helpers.sentences import clean
 from visualizers import VISUALS
 
@@ -27,7 +28,7 @@ def data():
     request = DecodeRequest(
         "sampling", golden_model("llama"), input_ids=[5, 9], params={"max_new_tokens": 6}
     )
-    return trace_json.trace_to_dict(list(decode(request))[-1].trace)
+    return trace_json.trace_to_dict(finished(request))
 
 
 @pytest.fixture

@@ -12,12 +12,13 @@ from functools import cache
 import gradio as gr
 import pytest
 
-from engine import decode, trace_json
+from engine import trace_json
 from engine.__main__ import main
 from engine.errors import TraceError
 from engine.strategies import STRATEGIES
 from playground import replay
 from tests.helpers.bad_traces import CHANGES, OTHER_CHANGES, RAW
+from tests.helpers.runs import finished
 from tests.helpers.sentences import clean
 from tests.helpers.strategies import make
 from visualizers import VISUALS
@@ -34,7 +35,7 @@ JUNK = (None, -1, 0, 2, 1.5, 10**6, 10**30, 1e300, "x", True, [], {}, [[0]], {"k
 @cache
 def pickled(strategy):
     request = make(strategy, max_new_tokens=5, **EXTRA.get(strategy, {}))
-    trace = list(decode(dataclasses.replace(request, top_candidates=6)))[-1].trace
+    trace = finished(dataclasses.replace(request, top_candidates=6))
     return pickle.dumps(trace_json.trace_to_dict(trace))
 
 

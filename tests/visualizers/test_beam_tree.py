@@ -6,8 +6,9 @@ import math
 
 import pytest
 
-from engine import DecodeRequest, decode, trace_json
+from engine import DecodeRequest
 from tests.helpers.models import golden_model
+from tests.helpers.runs import finished, reread
 from visualizers import beam_tree
 
 PROMPT = [1, 5, 6, 7, 8, 9]
@@ -18,7 +19,7 @@ def test_every_candidate_is_a_row_and_paths_add_up(strategy):
     request = DecodeRequest(
         strategy, golden_model("llama"), input_ids=PROMPT, params={"max_new_tokens": 8}
     )
-    trace = trace_json.loads(trace_json.dumps(list(decode(request))[-1].trace))
+    trace = reread(request)
     view = beam_tree.view(trace)
     rows = {row[1]: dict(zip(view["columns"], row, strict=True)) for row in view["rows"]}
     assert len(rows) == sum(len(s.detail.pool) for s in trace.steps)
@@ -39,7 +40,7 @@ def test_every_candidate_is_a_row_and_paths_add_up(strategy):
 def test_the_greedy_path_is_named_and_the_stopping_test_has_no_placeholders():
     params = {"max_new_tokens": 6, "num_beams": 3}
     request = DecodeRequest("beam_search", golden_model("gpt2"), input_ids=PROMPT, params=params)
-    trace = list(decode(request))[-1].trace
+    trace = finished(request)
     last = trace.steps[-1].detail
     assert set(last.greedy.token_ids) <= set(trace.pieces)
     assert beam_tree.view(trace)["summary"]["greedy_sum"] == last.greedy.sum_logprobs
@@ -50,6 +51,6 @@ def test_the_greedy_path_is_named_and_the_stopping_test_has_no_placeholders():
 
 
 def test_other_strategies_have_no_tree():
-    trace = list(decode(DecodeRequest("greedy", golden_model("llama"), input_ids=PROMPT)))[-1].trace
+    trace = finished(DecodeRequest("greedy", golden_model("llama"), input_ids=PROMPT))
     assert beam_tree.view(trace)["rows"] == []
     assert beam_tree.rescored(trace)["rows"] == []

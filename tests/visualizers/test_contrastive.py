@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from engine import DecodeRequest, decode, trace_json
+from engine import DecodeRequest
 from tests.helpers.models import golden_model
+from tests.helpers.runs import reread
 from visualizers import contrastive
 
 PROMPT = [1, 5, 6, 7, 5, 6, 7, 8]
@@ -16,7 +17,7 @@ def traced(name):
     request = DecodeRequest(
         "contrastive_search", golden_model(name), input_ids=PROMPT, params=params
     )
-    return trace_json.loads(trace_json.dumps(list(decode(request))[-1].trace))
+    return reread(request)
 
 
 @pytest.mark.parametrize("name", ["llama", "t5"])

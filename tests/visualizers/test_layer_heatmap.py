@@ -6,8 +6,9 @@ import math
 
 import pytest
 
-from engine import DecodeRequest, decode, trace_json
+from engine import DecodeRequest
 from tests.helpers.models import golden_model
+from tests.helpers.runs import reread
 from visualizers import layer_heatmap
 
 LAYERS = 6
@@ -17,7 +18,7 @@ LAYERS = 6
 def trace():
     params = {"max_new_tokens": 10, "dola_layers": "low"}
     request = DecodeRequest("dola", golden_model("llama"), input_ids=[1, 5, 6, 7, 8], params=params)
-    return trace_json.loads(trace_json.dumps(list(decode(request))[-1].trace))
+    return reread(request)
 
 
 def test_one_row_per_layer_and_step_with_its_role(trace):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from engine import DecodeRequest, decode, trace_json
+from engine import DecodeRequest
 from engine.detect import detect_trace
 from tests.helpers.models import golden_model
+from tests.helpers.runs import finished, reread
 from visualizers import watermark
 
 PROMPT = [1, 5, 6, 7, 8, 9]
@@ -22,7 +23,7 @@ MARKS = [
 def test_rows_and_verdict_equal_the_detector(mark):
     params = {"max_new_tokens": 40, "top_k": 0, **mark}
     request = DecodeRequest("watermark", golden_model("llama"), input_ids=PROMPT, params=params)
-    trace = trace_json.loads(trace_json.dumps(list(decode(request))[-1].trace))
+    trace = reread(request)
     view = watermark.view(trace)
     rows = [dict(zip(view["columns"], row, strict=True)) for row in view["rows"]]
     for sequence in range(len(trace.outputs)):
@@ -40,5 +41,5 @@ def test_rows_and_verdict_equal_the_detector(mark):
 
 
 def test_other_strategies_have_no_mark():
-    trace = list(decode(DecodeRequest("greedy", golden_model("llama"), input_ids=PROMPT)))[-1].trace
+    trace = finished(DecodeRequest("greedy", golden_model("llama"), input_ids=PROMPT))
     assert watermark.view(trace)["rows"] == []

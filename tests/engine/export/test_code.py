@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from engine import DecodeRequest, decode, load
-from engine.events import Finished
+from engine import DecodeRequest, load
 from engine.export.files import export_files
 from engine.export.verify import printed_ids
 from engine.models import LoadedModel
 from engine.strategies import STRATEGIES
 from tests.helpers.models import fresh_model
 from tests.helpers.patience import PATIENCE_S
+from tests.helpers.runs import finished
 
 ROOT = Path(__file__).parents[3]
 PROMPT = [5, 9, 11, 4, 5, 9, 11]
@@ -93,9 +93,7 @@ def record(folders, name, params, model="llama"):
         request = DecodeRequest(
             name, target, input_ids=PROMPT, params=params, assistant=draft, seed=7
         )
-    last = list(decode(request))[-1]
-    assert isinstance(last, Finished), last.error
-    return last.trace
+    return finished(request)
 
 
 def write(trace, folder):

@@ -15,7 +15,7 @@ import zipfile
 
 import pytest
 
-from engine import DecodeRequest, decode, trace_json
+from engine import DecodeRequest, trace_json
 from engine.__main__ import main
 from engine.errors import ExportError
 from engine.export import verify as checks
@@ -27,6 +27,7 @@ from engine.export.steps_csv import COLUMNS, steps_csv
 from engine.strategies import STRATEGIES
 from engine.trace import ModelInfo, Output
 from tests.helpers.models import golden_model
+from tests.helpers.runs import finished
 
 HARD = "Quotes \" ' \"\"\" ''' \\ \n {x} %s <b> \u2028 \x00 é\ud7ff"
 
@@ -37,7 +38,7 @@ def trace():
     request = DecodeRequest(
         "sampling", golden_model("llama"), input_ids=[5, 9], params={"max_new_tokens": 5}, seed=2
     )
-    return list(decode(request))[-1].trace
+    return finished(request)
 
 
 def renamed(trace, **changes):

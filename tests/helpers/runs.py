@@ -1,0 +1,29 @@
+"""Requests run to their end: the trace, or the error."""
+
+from __future__ import annotations
+
+from engine import DecodeRequest, decode, trace_json
+from engine.errors import EngineError
+from engine.events import Failed, Finished
+from engine.trace import Trace
+
+
+def finished(request: DecodeRequest) -> Trace:
+    """Return the trace of a request; an error is raised."""
+    *_, last = decode(request)
+    if isinstance(last, Failed):
+        raise last.error
+    assert isinstance(last, Finished)
+    return last.trace
+
+
+def failed(request: DecodeRequest) -> EngineError:
+    """Return the error a request ends with."""
+    *_, last = decode(request)
+    assert isinstance(last, Failed), "the request was accepted"
+    return last.error
+
+
+def reread(request: DecodeRequest) -> Trace:
+    """Return the trace of a request as a file would hold it."""
+    return trace_json.loads(trace_json.dumps(finished(request)))
