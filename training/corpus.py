@@ -42,7 +42,7 @@ def read(folder: Path) -> Corpus:
     stories = [d for name in STORIES for d in _documents(folder / name)]
     classics = _documents(folder / "gutenberg_children.txt.xz")
     random.Random(0).shuffle(classics)
-    lines = lzma.open(folder / "facts_sentences.txt.xz", "rt").read().splitlines()
+    lines = _text(folder / "facts_sentences.txt.xz").splitlines()
     return Corpus(
         stories=[d for d in stories if not is_held_out(d)],
         held_out=[d for d in stories if is_held_out(d)],
@@ -73,7 +73,12 @@ def load(work: Path, *, with_written: bool = False) -> Corpus:
 
 
 def _documents(path: Path) -> list[str]:
-    return _split(lzma.open(path, "rt").read())
+    return _split(_text(path))
+
+
+def _text(path: Path) -> str:
+    with lzma.open(path, "rt") as file:
+        return file.read()
 
 
 def _split(text: str) -> list[str]:

@@ -87,7 +87,8 @@ def test_equal_to_recorded_outputs(case):
         out, steps = run(loaded, [ids], mask, seed=case["seed"], **kwargs)
         start = 1 if loaded.is_encoder_decoder else len(ids)
         mine = new_tokens(out, start)
-        for own, recorded in zip(mine, case["out"]["sequences"][i * rows :], strict=False):
+        recorded_rows = case["out"]["sequences"][i * rows : (i + 1) * rows]
+        for own, recorded in zip(mine, recorded_rows, strict=True):
             assert recorded[start : start + len(own)] == own
             assert set(recorded[start + len(own) :]) <= {0, *loaded.eos_token_ids}
         check_invariants(steps, kwargs["num_beams"], mine)

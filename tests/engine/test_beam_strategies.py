@@ -92,6 +92,7 @@ def test_stop_strings_end_hypotheses_at_their_own_length():
         num_return_sequences=3,
         stop_strings=["."],
     )
+    assert len(trace.outputs) == 3
     assert all(o.text.count(".") == 1 for o in trace.outputs)
     assert all(o.text.rstrip('"').endswith(".") for o in trace.outputs)
 

@@ -38,6 +38,7 @@ def test_run_writes_a_trace_that_replays_without_torch(tmp_path, capsys):
     ]
     assert main(argv) == 0
     text = capsys.readouterr().out.strip("\n")
+    assert text.strip()
     code = (
         "import sys; from engine.__main__ import main; status = main(sys.argv[1:]);"
         "assert not {'torch', 'transformers', 'gradio'} & set(sys.modules); sys.exit(status)"

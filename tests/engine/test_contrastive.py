@@ -36,9 +36,15 @@ def test_equal_to_recorded_outputs(case):
         golden_model(case["model"]), case["input_ids"], case["attention_mask"], **case["kwargs"]
     )
     assert out == case["out"]["sequences"]
-    for sequence in range(len(out)):
+    loaded, length = golden_model(case["model"]), len(case["input_ids"][0])
+    start = 1 if loaded.is_encoder_decoder else length
+    for sequence, ids in enumerate(out):
         rows = [step for step in steps if step.sequence == sequence]
-        for step, scores in zip(rows, case["out"]["scores"], strict=False):
+        assert len(rows) == len(new_tokens(ids[start:], loaded.eos_token_ids))
+        # The scores of the first steps were recorded.
+        compared = list(zip(rows, case["out"]["scores"], strict=False))
+        assert compared
+        for step, scores in compared:
             row = scores[sequence]
             expected = torch.tensor([-math.inf if x is None else x for x in row]).log_softmax(-1)
             for c in step.candidates:

@@ -58,7 +58,8 @@ def test_every_named_token_has_a_piece_before_it_is_needed():
             known |= set(event.header.pieces)
         if isinstance(event, StepRecorded):
             known |= set(event.pieces)
-            assert {c.token_id for c in event.step.candidates} <= known
+            assert {*event.step.emit, *(c.token_id for c in event.step.candidates)} <= known
+    assert len(known) > len(PROMPT)
 
 
 class Broken(torch.nn.Module):
@@ -217,7 +218,7 @@ def test_a_context_that_would_overflow_cuts_the_length_and_says_so():
             "greedy", golden_model("gpt2"), input_ids=[5] * 250, params={"max_new_tokens": 20}
         )
     )
-    assert len(trace.outputs[0].token_ids) <= 6
+    assert len(trace.outputs[0].token_ids) == trace.config["max_new_tokens"] == 6
     assert "was cut to 6" in trace.notes[0]
     full = DecodeRequest("greedy", golden_model("gpt2"), input_ids=[5] * 256)
     assert "256 tokens" in str(failed(full))

@@ -158,16 +158,16 @@ def test_unusable_input_is_one_line(capsys, arguments, said):
     assert said in refusal(capsys, *arguments)
 
 
-def test_another_devices_lists_are_refused(capsys, file, marked, tmp_path):
+def test_another_devices_lists_are_refused(capsys, file, marked, tmp_path, monkeypatch):
     assert "marked on 'cpu'" in refusal(capsys, "--trace", file, "--device", "cuda")
     info = dataclasses.replace(marked.model, device="cuda")
     path = tmp_path / "cuda.json"
     trace_json.save(dataclasses.replace(marked, model=info), path)
-    if not torch.cuda.is_available():
-        assert "'cuda', which is not on this machine" in refusal(capsys, "--trace", str(path))
-        assert "'cuda'" in refusal(
-            capsys, "--text", "Hello there", "--model", "storyteller", "--device", "cuda"
-        )
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert "'cuda', which is not on this machine" in refusal(capsys, "--trace", str(path))
+    assert "'cuda'" in refusal(
+        capsys, "--text", "Hello there", "--model", "storyteller", "--device", "cuda"
+    )
 
 
 def test_one_word_replaced_moves_the_verdict(marked):

@@ -78,6 +78,7 @@ def test_a_branch_equals_a_fresh_run_on_its_ids(strategy, params, seed):
 def test_the_tokens_chosen_again_give_the_same_text():
     trace = parent_of()
     own = trace.outputs[0].token_ids
+    assert len(own) == 8
     made = branch(place_of(trace, 3), token_id=own[3])
     forked = finished(request_for(trace, made, model=golden_model("llama")))
     assert forked.outputs[0].token_ids[: len(own) - 4] == own[4:]

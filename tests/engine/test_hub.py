@@ -7,6 +7,7 @@ import json
 import pickle
 import shutil
 import socket
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -201,6 +202,7 @@ def test_a_download_that_breaks_off_leaves_nothing_behind(hub, monkeypatch):
     monkeypatch.setattr(file_download, "time", SimpleNamespace(sleep=lambda seconds: None))
     hub.cut = 5
     refusal(GOOD)
+    assert not list(Path(constants.HF_HUB_CACHE).rglob("*.safetensors"))
     hub.cut = 0
     assert finished(request(GOOD)).steps
 

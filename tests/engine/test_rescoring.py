@@ -33,7 +33,7 @@ CASES = [
 @pytest.mark.parametrize(("strategy", "params"), CASES, ids=str)
 def test_the_prediction_is_what_a_second_search_does(strategy, params, model):
     base = trace_of(strategy, 1.0, model, **params)
-    outcomes = set()
+    outcomes, sure = set(), set()
     for penalty in (-1.0, 0.0, 0.5, 1.0, 2.0, 4.0):
         predicted = rescore(base, penalty)
         again = trace_of(strategy, penalty, model, **params)
@@ -43,12 +43,14 @@ def test_the_prediction_is_what_a_second_search_does(strategy, params, model):
         elif strategy == "beam_search" or not predicted.rerun:
             assert len(again.steps) == predicted.ends_at + 1
         if not predicted.rerun:
+            sure.add(penalty)
             winner = again.steps[-1].detail.winner_node_id
             assert predicted.ranking[0].node_id == winner
             assert predicted.ranking[0].score == pytest.approx(
                 again.outputs[0].score, rel=1e-5, abs=1e-5
             )
     assert len(base.steps) - 1 in outcomes
+    assert 1.0 in sure
 
 
 def test_the_arithmetic_by_hand():

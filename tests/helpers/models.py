@@ -109,7 +109,9 @@ def golden_model(name: str) -> LoadedModel:
 def golden_cases(*prefixes: str) -> tuple[dict[str, Any], ...]:
     """Return the recorded cases whose id starts with one of the prefixes and a hyphen."""
     cases = json.loads(gzip.decompress(_GOLDEN.read_bytes()))["cases"]
-    return tuple(c for c in cases if c["id"].split("-")[0] in prefixes)
+    found = tuple(c for c in cases if c["id"].split("-")[0] in prefixes)
+    assert {c["id"].split("-")[0] for c in found} == set(prefixes)
+    return found
 
 
 def native(loaded: LoadedModel, ids: list[int], seed: int = 0, **kwargs: Any) -> list[list[int]]:

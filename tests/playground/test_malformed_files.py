@@ -119,7 +119,7 @@ def places(value, path=()):
 def test_a_trace_with_any_one_value_changed_is_refused_or_drawn(strategy):
     """One value of each kind of place becomes junk: a sentence, or every visual still draws."""
     kinds = {}
-    chance = random.Random(7)
+    chance, outcomes = random.Random(7), set()
     for path in places(recorded(strategy)):
         kinds.setdefault(tuple("#" if isinstance(k, int) else k for k in path), []).append(path)
     for paths in kinds.values():
@@ -132,6 +132,9 @@ def test_a_trace_with_any_one_value_changed_is_refused_or_drawn(strategy):
             try:
                 trace = trace_json.trace_from_dict(bad)
             except TraceError:
+                outcomes.add("refused")
                 continue
+            outcomes.add("drawn")
             for visual in STRATEGIES[strategy].visuals:
                 json.dumps(VISUALS[visual].view(trace), allow_nan=False)
+    assert outcomes == {"refused", "drawn"}

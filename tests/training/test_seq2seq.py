@@ -48,6 +48,7 @@ def test_edits_by_hand():
 
 def test_batches_pad_and_end_every_text(material):
     sources, targets = next(train_seq2seq.batches(*material, 3))
+    assert len(sources) == len(targets) == 3
     assert (sources != train_seq2seq.PAD).any(1).all()
     for row in targets.tolist():
         kept = [i for i in row if i != train_seq2seq.IGNORED]
