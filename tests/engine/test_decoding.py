@@ -10,6 +10,7 @@ import pytest
 import torch
 from transformers.generation import stopping_criteria
 
+import engine.decoding
 import engine.recorder
 import engine.run
 from engine import DecodeRequest, LoadedModel, decode
@@ -197,6 +198,32 @@ def test_max_time_and_length_are_told_apart(monkeypatch):
     assert trace.outputs[0].finish_reason == "stop"
     assert len(trace.outputs[0].token_ids) == 3
     assert finished(request("greedy")).outputs[0].finish_reason == "length"
+
+
+def test_batches_wait_for_their_interval_and_lose_nothing(monkeypatch):
+    now, slept = [100.0], []
+
+    def sleep(seconds):
+        slept.append(seconds)
+        now[0] += seconds
+
+    clock = types.SimpleNamespace(perf_counter=lambda: now[0], sleep=sleep)
+    monkeypatch.setattr(engine.decoding, "time", clock)
+    loaded = LoadedModel(fresh_model("llama"))
+    with gate(loaded.model, free=2) as held:
+        batches = decode(request("greedy", loaded)).batches(3.0)
+        first = next(batches)
+        held.wait()
+        held.open()
+        rest = list(batches)
+    assert isinstance(first[0], Started)
+    assert isinstance(rest[-1][-1], Finished)
+    steps = [e.step for batch in (first, *rest) for e in batch if isinstance(e, StepRecorded)]
+    assert tuple(steps) == rest[-1][-1].trace.steps
+    # The first batch and an end that comes by itself wait for nothing.
+    assert slept[0] == 0.0
+    assert set(slept[1:]) == {3.0}
+    assert len(rest) - len(slept[1:]) in (0, 1)
 
 
 def test_a_run_that_reaches_the_limit_keeps_what_there_is_and_says_so(monkeypatch):

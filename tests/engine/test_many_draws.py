@@ -26,9 +26,18 @@ def request(seed=3, model="llama", **params):
     )
 
 
+ENDING = ("llama", {"max_new_tokens": 12, "sequence_bias": [[[2], 3.0]]})
+
+
+def test_some_draws_end_before_others():
+    model, params = ENDING
+    [batch] = draw_many(request(model=model, **params), 9)
+    assert len({len(draw.token_ids) for draw in batch.draws}) > 2
+
+
 @pytest.mark.parametrize(
     ("model", "params"),
-    [("llama", {}), ("gpt2", {"repetition_penalty": 1.3}), ("t5", {"max_new_tokens": 12})],
+    [("llama", {}), ("gpt2", {"repetition_penalty": 1.3}), ("t5", {"max_new_tokens": 12}), ENDING],
 )
 def test_every_seed_draws_what_it_draws_alone(model, params):
     draws = [d for batch in draw_many(request(model=model, **params), 9) for d in batch.draws]
