@@ -35,6 +35,7 @@ RUNS = {
         {"max_new_tokens": 200, "min_new_tokens": 200, "dola_layers": "high"},
     ),
 }
+LONG = json.dumps({"max_new_tokens": 512, "min_new_tokens": 512, "guidance_scale": 1.5})
 READY = "window.DP && DP.connected() && document.querySelector('#greedy-run')"
 # Notes the longest gap between two frames until it is asked for it.
 WATCH = """() => {
@@ -51,6 +52,10 @@ GAP = "() => { cancelAnimationFrame(window.frame); return window.gap; }"
 ENDED = """([key, before]) => {
   const run = DP.runs.get(DP.runId(key));
   return run && run.id !== before && ["finished", "failed"].includes(run.status);
+}"""
+UNDER_WAY = """() => {
+  const run = DP.runs.get(DP.runId("greedy"));
+  return run.status === "running" && run.steps.length > 0;
 }"""
 # Milliseconds from pressing Run to the frame that shows the first token.
 FIRST = """() => new Promise((done) => {
@@ -133,6 +138,28 @@ def first_token(browser: Browser, url: str, rounds: int) -> dict[str, Any]:
     return {"shown_ms": spread(shown, 1), "beside_the_engine_ms": spread(extra, 1)}
 
 
+def freed(browser: Browser, url: str, rounds: int) -> dict[str, Any]:
+    """Measure how long a run waits for the model after a tab was closed in the middle of another.
+
+    Beside it, how long a run waits when there was none before it.
+    """
+    page, _ = opened(browser, url)
+    after, alone = [], []
+    for number in range(2 * rounds):
+        if number % 2:
+            fields = {"strategy": "greedy", "prompt": "Once upon a time", "params": LONG}
+            other, _ = opened(browser, url, "/?" + urlencode(fields))
+            other.wait_for_function(UNDER_WAY)
+            other.close()
+        before = page.evaluate("DP.runId('greedy')")
+        page.click("#greedy-run")
+        page.wait_for_function(ENDED, arg=["greedy", before])
+        waited = page.evaluate("DP.runs.get(DP.runId('greedy')).timing.queue_s")
+        (after if number % 2 else alone).append(waited)
+    page.close()
+    return {"after_s": spread(after), "alone_s": spread(alone)}
+
+
 def gaps(browser: Browser, url: str, name: str, rounds: int) -> dict[str, Any]:
     """Measure the longest gap between frames while a run is drawn, and at rest for as long."""
     strategy, prompt, params = RUNS[name]
@@ -180,6 +207,7 @@ def main() -> None:
         browser = playwright.chromium.launch(**launch_options())
         page = start_of_page(browser, url, rounds)
         first = first_token(browser, url, rounds)
+        waited = freed(browser, url, rounds)
         drawn = [gaps(browser, url, name, rounds) for name in RUNS]
         browser.close()
     ready, shown, extra = page["ready_s"], first["shown_ms"], first["beside_the_engine_ms"]
@@ -192,6 +220,11 @@ def main() -> None:
         f"  first token {shown['median']} ms after Run ({shown['min']}–{shown['max']}), "
         f"{extra['median']} ms of it not the engine's"
     )
+    after, alone = waited["after_s"], waited["alone_s"]
+    print(
+        f"  the model is free {after['median']} s after a tab was closed in mid-run "
+        f"({after['min']}–{after['max']}), {alone['median']} s when nobody was before"
+    )
     for r in drawn:
         print(
             f"  {r['run']}: longest gap between frames {r['drawing_ms']['median']} ms "
@@ -200,7 +233,7 @@ def main() -> None:
         )
         if "late_step_over_early" in r:
             print(f"    a late step takes {r['late_step_over_early']['median']} × an early one")
-    results = {"page": page, "first_token": first, "drawing": drawn}
+    results = {"page": page, "first_token": first, "freed": waited, "drawing": drawn}
     print(json.dumps({"benchmark": "page", "results": results}))
 
 
