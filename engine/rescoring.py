@@ -63,9 +63,13 @@ def rescore(trace: Trace, length_penalty: float) -> Rescoring:
     details = [s.detail for s in trace.steps if isinstance(s.detail, BeamDetail)]
     if not details:
         raise TraceError("The trace has no beam search to rescore.")
+    found = hypotheses(details)
+    if _older(trace):
+        # Of equals that scorer returns the last one of the last group.
+        found = sorted(found, key=lambda pair: pair[0].group)[::-1]
     lines = [
         Line(n.node_id, n.sum_logprobs, length, n.sum_logprobs / length**length_penalty)
-        for n, length in hypotheses(details)
+        for n, length in found
     ]
     ends_at = _end(trace, details, length_penalty)
     last = len(details) - 1
@@ -94,7 +98,7 @@ def _end(trace: Trace, details: list[BeamDetail], penalty: float) -> int | None:
     count = int(trace.config.get("num_beam_groups") or 1)
     size = max(1, int(trace.config["num_beams"]) // count)
     # The searches of the older scorer compare with the pool's best, ended candidates included.
-    older = count > 1 or bool(trace.config.get("force_words_ids"))
+    older = _older(trace)
     groups = [_Group(size) for _ in range(count)]
     for index, detail in enumerate(details):
         for number, group in enumerate(groups):
@@ -111,6 +115,13 @@ def _end(trace: Trace, details: list[BeamDetail], penalty: float) -> int | None:
     # A group that stops earlier would no longer charge the others: the record ends there.
     early = [end for i, end in enumerate(ends) if end < _recorded_end(details, i)]
     return min(early, default=max(ends))
+
+
+def _older(trace: Trace) -> bool:
+    """Return whether the search is one of those that left transformers, with their own scorer."""
+    return int(trace.config.get("num_beam_groups") or 1) > 1 or bool(
+        trace.config.get("force_words_ids")
+    )
 
 
 def _advance(

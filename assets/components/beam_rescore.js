@@ -3,11 +3,15 @@
   const { el } = DP, B = DP.beams;
   const ENDED = ["finished", "finished_worse"], SHOWN = 12, { signed } = B;
 
+  const isOlder = (config) => (config.num_beam_groups || 1) > 1 || Boolean(config.force_words_ids && config.force_words_ids.length);
+
   // The same arithmetic as engine/rescoring.py; a test compares the two.
   function rescore(run, penalty) {
     const details = run.steps.map((s) => s.detail), last = details.length - 1, config = run.config;
     const heap = new Set(details[last].heap.map((h) => h.node_id));
     const lines = details.flatMap((d, i) => d.pool.filter((n) => ENDED.includes(n.fate) || heap.has(n.node_id)).map((n) => ({ node: n, length: i + 1, score: n.sum_logprobs / (i + 1) ** penalty })));
+    // Of equals the older scorer returns the last one of the last group.
+    if (isOlder(config)) lines.sort((a, b) => a.node.group - b.node.group).reverse();
     lines.sort((a, b) => b.score - a.score);
     const end = endOf(details, config, penalty);
     const rerun = end === null ? "With this penalty the search would not have stopped after step " + (last + 1) + "." : end < last ? "With this penalty the search would have stopped after step " + (end + 1) + "." : "";
@@ -15,7 +19,7 @@
   }
   function endOf(details, config, penalty) {
     const count = config.num_beam_groups || 1, size = Math.max(1, Math.floor(config.num_beams / count)), last = details.length - 1;
-    const older = count > 1 || Boolean(config.force_words_ids && config.force_words_ids.length), early = config.num_beams === 1 ? true : config.early_stopping;
+    const older = isOlder(config), early = config.num_beams === 1 ? true : config.early_stopping;
     const groups = Array.from({ length: count }, () => ({ scores: [], done: null, recorded: 0 }));
     details.forEach((detail, index) => groups.forEach((group, number) => {
       const pool = detail.pool.filter((n) => n.group === number), length = index + 1;
