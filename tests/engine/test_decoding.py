@@ -63,6 +63,17 @@ def test_every_named_token_has_a_piece_before_it_is_needed():
     assert len(known) > len(PROMPT)
 
 
+def test_a_loop_whose_record_is_not_its_text_is_found_out(monkeypatch):
+    def lying(*args, **kwargs):
+        ids = yield from STRATEGIES["greedy"].loop(*args, **kwargs)
+        return ids.flip(-1)
+
+    liar = dataclasses.replace(STRATEGIES["greedy"], loop=lying)
+    monkeypatch.setattr("engine.request.STRATEGIES", {"greedy": liar})
+    error = failed(request("greedy"))
+    assert str(error) == "The recorded steps disagree with the returned tokens."
+
+
 class Broken(torch.nn.Module):
     """A model whose n-th forward misbehaves."""
 
@@ -95,12 +106,15 @@ def test_logits_that_are_not_finite_name_the_step(strategy):
 @pytest.mark.parametrize(
     "error", [RuntimeError("secret prompt"), SystemExit(3), KeyboardInterrupt()]
 )
-def test_an_error_in_the_model_is_one_sentence_and_the_next_run_works(error):
+def test_an_error_in_the_model_is_one_sentence_and_the_next_run_works(error, caplog):
     broken = Broken(2, error)
     loaded = LoadedModel(broken.inner)
     last = list(decode(request("greedy", loaded)))[-1]
     assert isinstance(last, Failed)
     assert "secret" not in str(last.error)
+    # The log says where and what kind, not what the message quotes.
+    assert type(error).__name__ in caplog.text
+    assert "secret" not in caplog.text
     assert "\n" not in str(last.error)
     assert isinstance(list(decode(request("greedy", loaded)))[-1], Finished)
 

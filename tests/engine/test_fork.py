@@ -122,10 +122,13 @@ def test_a_drafting_round_is_continued_before_its_last_token():
     assert request.assistant is None
 
 
-def test_a_second_output_is_continued_by_itself():
+def test_each_of_two_outputs_is_continued_by_itself():
     trace = parent_of("sampling", SAMPLED | {"num_return_sequences": 2}, seed=3)
-    step = [s for s in trace.steps if s.sequence == 1][2]
-    assert list(place_of(trace, step.index).kept_ids) == list(trace.outputs[1].token_ids[:2])
+    texts = [output.token_ids for output in trace.outputs]
+    assert texts[0][:2] != texts[1][:2]
+    for sequence, text in enumerate(texts):
+        step = trace.steps_of(sequence)[2]
+        assert list(place_of(trace, step.index).kept_ids) == list(text[:2])
 
 
 def test_typed_text_is_encoded_alone():

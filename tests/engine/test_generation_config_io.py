@@ -91,6 +91,14 @@ def test_what_belongs_to_the_model_or_has_no_effect_is_left_out_aloud():
     ]
 
 
+def test_what_transformers_writes_for_a_feature_that_is_off_is_passed_over():
+    off = {"num_beams": 1, "use_cache": True, "output_scores": False, "num_beam_groups": 1}
+    found = io.read(json.dumps(off), "greedy")
+    assert (dict(found.params), found.left_out) == ({}, ())
+    with pytest.raises(EngineError, match="num_beams"):
+        io.read(json.dumps({**off, "num_beams": 2}), "greedy")
+
+
 def test_null_is_what_transformers_writes_for_nothing():
     assert io.read(b'{"do_sample": true, "max_new_tokens": null}', "sampling").params == {}
 

@@ -94,6 +94,16 @@ def test_a_hub_id_is_fetched_once_by_its_commit_and_never_with_code(hub):
     )
 
 
+def test_a_repositorys_own_defaults_are_never_inherited(hub):
+    plain = finished(request(GOOD))
+    path = hub.folder / GOOD / "generation_config.json"
+    own = {"suppress_tokens": list(plain.outputs[0].token_ids), "max_new_tokens": 1}
+    path.write_text(json.dumps({**json.loads(path.read_text()), **own}))
+    shutil.rmtree(constants.HF_HUB_CACHE)
+    models._CACHE.clear()
+    assert finished(request(GOOD)).outputs == plain.outputs
+
+
 @pytest.mark.parametrize(
     ("status", "headers", "says"),
     [

@@ -147,7 +147,8 @@ def test_a_wrong_token_is_found_with_both_logits(monkeypatch):
         return dataclasses.replace(verdict, final=second)
 
     monkeypatch.setattr(assisted, "verify", wrong)
-    report = report_of("prompt_lookup", {"max_new_tokens": 6})
+    report = report_of("prompt_lookup", {"max_new_tokens": 6, "plain_run": True})
+    assert report.plain_identical is False
     parting = report.parting
     assert parting.position == 0
     assert parting.gap == pytest.approx(parting.expected_logit - parting.emitted_logit, abs=1e-5)

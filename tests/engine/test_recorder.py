@@ -64,6 +64,18 @@ def test_a_processor_that_writes_in_place_does_not_change_the_raw_record():
     assert row.candidates[0].token_id == 3
 
 
+def test_a_processor_that_writes_in_place_changes_neither_logits_nor_the_stage_before():
+    logits = PROBS.log() + 2.0
+    before = logits.clone()
+    alone = record([TopKLogitsWarper(4)], logits=logits)
+    both = record([TopKLogitsWarper(4), AddInPlace()], logits=logits)
+    assert torch.equal(logits, before)
+    assert both.stages[0] == alone.stages[0]
+    assert both.stages[1].entropy < 0.1 < both.stages[0].entropy
+    record([AddInPlace()], logits=logits)
+    assert torch.equal(logits, before)
+
+
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_not_finite(bad):
     with pytest.raises(DecodeError, match="not finite at step 0"):

@@ -14,7 +14,7 @@ from tests.helpers.runs import finished
 
 def trace_of(strategy, penalty, model="llama", **params):
     loaded = golden_model(model)
-    bias = [[[loaded.eos_token_ids[0]], params.pop("bias", 3.0)]]
+    bias = [[[loaded.eos_token_ids[0]], params.pop("bias", 5.0)]]
     values = {"max_new_tokens": 14, "length_penalty": penalty, "sequence_bias": bias, **params}
     request = DecodeRequest(strategy, loaded, input_ids=PROMPT, params=values)
     return finished(request)
@@ -23,6 +23,7 @@ def trace_of(strategy, penalty, model="llama", **params):
 CASES = [
     ("beam_search", {"num_beams": 3}),
     ("beam_search", {"num_beams": 4, "early_stopping": "never"}),
+    ("beam_search", {"num_beams": 4, "bias": 7.0, "early_stopping": "never"}),
     ("beam_search", {"num_beams": 2, "early_stopping": True}),
     ("beam_search", {"num_beams": 3, "bias": 1.0, "early_stopping": "never"}),
     ("diverse_beam_search", {"num_beams": 4, "num_beam_groups": 2}),
@@ -50,6 +51,9 @@ def test_the_prediction_is_what_a_second_search_does(strategy, params, model):
                 again.outputs[0].score, rel=1e-5, abs=1e-5
             )
     assert len(base.steps) - 1 in outcomes
+    # Where the heap alone decides, or nothing ends before the longest length, penalties do not.
+    alike = params.get("early_stopping") is True or params.get("bias") == 1.0
+    assert (len(outcomes) == 1) is alike
     assert 1.0 in sure
 
 

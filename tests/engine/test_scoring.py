@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from engine import DecodeRequest, metrics
+from engine import DecodeRequest, load, metrics
 from engine.errors import ModelError
 from engine.scoring import same_vocabulary, score_ids, score_trace
 from tests.helpers.models import golden_model
@@ -52,6 +52,20 @@ def test_a_run_scored_by_its_own_model_agrees_with_its_record():
     assert scores.logprobs == pytest.approx(metrics.emitted_logprobs(trace.steps), abs=1e-3)
     assert scores.perplexity == pytest.approx(trace.metrics["perplexity"], rel=1e-3)
     assert scores.entropies == pytest.approx([s.entropy for s in trace.steps], abs=1e-3)
+
+
+def test_a_text_of_another_tokenizer_is_cut_anew():
+    base, writer = load("storyteller"), load("foreign-draft")
+    request = DecodeRequest("greedy", writer, "Once upon a time", params={"max_new_tokens": 6})
+    trace = finished(request)
+    scores = score_trace(trace, base, writer)
+    assert scores.recut
+    text = trace.outputs[0].text
+    ids = base.tokenizer(text, add_special_tokens=False)["input_ids"]
+    assert list(scores.token_ids) == ids != list(trace.outputs[0].token_ids)
+    prompt = base.tokenizer("Once upon a time")["input_ids"]
+    assert scores.logprobs == score_ids(base, prompt, ids).logprobs
+    assert not score_trace(trace, writer, writer).recut
 
 
 def test_what_does_not_fit_is_said():

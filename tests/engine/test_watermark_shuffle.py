@@ -47,6 +47,9 @@ def test_ties_and_removed_tokens_change_nothing(levels):
         scores[:, torch.randperm(97)[kept:]] = -torch.inf
         ids = torch.randint(0, 97, (2, 6))
         assert torch.equal(ours(ids, scores), other(ids, scores))
+        for row, tested in zip(scores.tolist(), ours.boosted, strict=True):
+            assert len(tested) == min(kept, 40)
+            assert all(row[token] > -torch.inf for token in tested)
 
 
 def test_transformers_fails_where_no_tested_token_is_green_and_we_do_not():

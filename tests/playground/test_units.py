@@ -70,7 +70,7 @@ def test_bad_links_name_the_field(query, said):
     assert request_of({"strategy": "nope"}) is None
 
 
-def test_messages_are_numbered_small_and_complete():
+def test_messages_are_numbered_and_complete():
     request = DecodeRequest(
         "greedy", golden_model("llama"), input_ids=[5, 9], params={"max_new_tokens": 30}
     )
