@@ -7,8 +7,9 @@ import dataclasses
 import pytest
 
 from engine import DecodeRequest
-from engine.divergence import difference, first_parting, step_that_wrote
+from engine.divergence import difference, first_parting, side_of, step_that_wrote
 from engine.trace import Candidate, ModelInfo, Output, Step, Trace
+from tests.helpers.drafting import finish
 from tests.helpers.models import golden_model
 from tests.helpers.runs import finished
 
@@ -61,6 +62,20 @@ def test_the_step_that_wrote_last_counts():
     rewritten = trace(5, 4, steps=steps)
     assert step_that_wrote(rewritten, 0).index == 2
     assert first_parting([rewritten, trace(3, 4)]).sides[0].candidates == ()
+
+
+def test_a_drafted_token_shows_what_both_models_made_of_it():
+    draft = golden_model("llama")  # the target itself, so that drafts are accepted
+    params = {"max_new_tokens": 12, "num_assistant_tokens": 3}
+    params["assistant_confidence_threshold"] = 0.0
+    drafted = finish("speculative", params, assistant=draft)
+    step = next(step for step in drafted.steps if len(step.emit) > 1)
+    token = step.detail.tokens[0]
+    side = side_of(drafted, step.keep)
+    assert side.drafted == (token.p, token.q, "accepted")
+    assert (side.token_id, side.step, side.candidates) == (token.token_id, step.index, ())
+    last = side_of(drafted, step.keep + len(step.emit) - 1)
+    assert (last.drafted, last.candidates) == (None, step.candidates)
 
 
 @pytest.mark.parametrize(
