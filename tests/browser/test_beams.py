@@ -217,15 +217,18 @@ def test_diverse_groups_have_bands_and_show_what_a_token_cost(same_page):
     assert charged
 
 
-def test_rescoring_says_what_the_engine_says(open_page):
-    page, _, _ = searched(
-        open_page,
-        prompt="The old king was sad because",
-        max_new_tokens=48,
-        early_stopping="never",
-    )
-    trace = trace_of(page, "beam_search")
-    panel = page.locator("#beam_search-stage .dp-v-beam_rescore")
+@pytest.mark.parametrize(
+    ("strategy", "params"),
+    [
+        ("beam_search", {"max_new_tokens": 48, "early_stopping": "never"}),
+        ("diverse_beam_search", {"num_beams": 6, "num_beam_groups": 3}),
+    ],
+)
+def test_rescoring_says_what_the_engine_says(open_page, strategy, params):
+    prompt = "The old king was sad because"
+    page, _, _ = searched(open_page, strategy, prompt=prompt, **params)
+    trace = trace_of(page, strategy)
+    panel = page.locator(f"#{strategy}-stage .dp-v-beam_rescore")
     for penalty in (-2.0, -1.0, 0.0, 1.0, 2.5, 5.0):
         expected = rescore(trace, penalty)
         panel.locator("input[type=range]").fill(str(penalty))
@@ -239,7 +242,7 @@ def test_rescoring_says_what_the_engine_says(open_page):
         first = panel.locator("li .sum").first
         expect(first).to_contain_text(f"{minus(best.sum_logprobs)} ÷ {best.length}^{shown} = ")
         expect(first).to_contain_text(f"= {minus(best.score)}")
-    shot(panel, "rescoring")
+    shot(panel, f"rescoring_{strategy}")
 
 
 def test_exports_are_complete_pictures(same_page):
