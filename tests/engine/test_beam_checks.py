@@ -67,6 +67,7 @@ def with_detail(trace, step, **changes):
 
 def test_a_tree_that_does_not_hold_together_is_refused(trace):
     dropped = next(n for n in trace.steps[1].detail.pool if n.fate == "pruned")
+    best = trace.steps[-1].detail.heap[0]
     wrong = {
         "which the step before did not keep": [
             with_node(trace, 2, 0, parent_id=dropped.node_id),
@@ -78,9 +79,8 @@ def test_a_tree_that_does_not_hold_together_is_refused(trace):
         "occurs twice": [with_node(trace, 1, 0, node_id=0)],
         "keeps 4 beams of 3": [dataclasses.replace(trace, config={**trace.config, "num_beams": 3})],
         "its tree does not hold": [
-            with_detail(
-                trace, 13, heap=(dataclasses.replace(trace.steps[-1].detail.heap[0], node_id=9999),)
-            )
+            with_detail(trace, 13, heap=(dataclasses.replace(best, length=best.length + 1),)),
+            with_detail(trace, 13, heap=(dataclasses.replace(best, node_id=9999),)),
         ],
         "is no path of the search's tree": [
             dataclasses.replace(

@@ -19,7 +19,7 @@ from engine.errors import ParameterError
 from engine.loops import watermark as loop
 from engine.watermark.processors import make_processor
 from engine.watermark.schemes import EXAMPLE_KEYS, GreenList, SynthId
-from engine.watermark.scoring import NO_CONTEXT, PROMPT, Tally, marks_of
+from engine.watermark.scoring import NO_CONTEXT, PROMPT, START, Tally, marks_of
 from tests.helpers.models import golden_model, native
 from tests.helpers.runs import finished
 from tests.helpers.watermarks import GREEN, PROMPT_IDS, SYNTHID, finish, repetitive
@@ -164,6 +164,21 @@ def test_a_live_synthid_run_records_what_a_detector_finds(params):
     assert found.verdict.trials == found.verdict.num_tokens_scored * len(trace.config["keys"])
 
 
+@pytest.mark.parametrize("start", [1, 3])
+def test_a_leading_start_token_is_set_aside_by_run_and_detector_alike(start):
+    ids = [start, 30, 41, 52, 63, 74, 85, 40]
+    config = golden_model("llama").model.config
+    assert config.bos_token_id == 1
+    trace = finish({"prefix_allowed_tokens_fn": [ids], "eos_token_id": [96]}, tokens=8)
+    assert trace.outputs[0].token_ids == tuple(ids)
+    found = detect_trace(trace)
+    assert [s.detail.scored for s in trace.steps] == [mark.scored for mark in found.marks]
+    assert (found.marks[0].reason == START) is (start == 1)
+    theirs_says = WatermarkDetector(config, "cpu", WatermarkingConfig())
+    expected = theirs_says(torch.tensor([ids]), return_dict=True)
+    assert found.verdict.num_tokens_scored == expected.num_tokens_scored[0]
+
+
 def test_every_uncounted_token_says_why():
     trace = finish(
         {"context_width": 3, "eos_token_id": [95], "bias": 0.0, "sequence_bias": [[[95], 3.0]]},
@@ -242,14 +257,15 @@ def test_closing_the_loop_closes_the_inner_one(monkeypatch):
     class Step:
         sequence = 0
 
-    def one_step(*args, **kwargs):
+    def one_step():
         try:
             while True:
                 yield Step()
         finally:
             closed.append(True)
 
-    monkeypatch.setattr(loop, "next_token_loop", one_step)
+    inner = one_step()  # held here, so that it does not end for want of an owner
+    monkeypatch.setattr(loop, "next_token_loop", lambda *args, **kwargs: inner)
     running = loop.watermark_loop(
         None,
         torch.tensor([[1]]),

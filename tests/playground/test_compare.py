@@ -113,6 +113,14 @@ def test_the_figures_are_those_of_a_forward_of_the_base_model(ran):
     assert len(figures["figure"]["data"]) == 6
 
 
+def test_a_text_of_another_tokenizer_is_judged_and_said():
+    foreign = {**GREEDY, "model": "foreign-draft"}
+    *_, (_, figures) = compare.compare(asked(GREEDY, foreign, base="storyteller"))
+    [note] = figures["notes"]
+    assert note.startswith("B: its text was cut anew by the tokenizer of storyteller")
+    assert len(figures["rows"]) == 2
+
+
 def test_a_stopped_comparison_judges_what_there_is():
     long = {"strategy": "greedy", "params": {"max_new_tokens": 200}}
     with gate(load("storyteller").model, free=3) as held:

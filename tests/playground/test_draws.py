@@ -30,6 +30,7 @@ def test_a_cancel_keeps_what_was_drawn():
     assert messages[-1]["draws"] == 32
     draws.cancel("unknown")
     draws.cancel(None)
+    draws.cancel(["unknown"])
 
 
 @pytest.mark.parametrize(

@@ -87,6 +87,14 @@ def test_both_texts_are_seen_growing(monkeypatch):
     assert "Writing text" not in last[0]
 
 
+def test_a_text_in_the_writing_is_only_text():
+    pair = bench._writing("<i>Once</i>", [], "<b>upon</b>")
+    assert "&lt;i&gt;Once" in pair
+    assert "&lt;b&gt;upon" in pair
+    assert "<b>upon" not in pair
+    assert "<i>" not in pair
+
+
 def test_replacing_words_moves_the_verdict_down(written):
     text = written[-1][1]
     words = text.split()
@@ -109,8 +117,11 @@ def test_a_z_that_repeats_alone_lift_is_called_doubtful():
 
 
 @pytest.mark.parametrize("scheme", ["greenlist", "synthid"])
-def test_a_wrong_key_is_the_control(written, scheme):
-    html = bench.judge_text(written[-1][1], "storyteller", {**MARK, "scheme": scheme})
+def test_a_wrong_key_is_the_control(scheme):
+    mark = {**MARK, "scheme": scheme}
+    *_, last = bench.write_both(list(mark), PROMPT, "storyteller", 1, 80, *mark.values())
+    html = bench.judge_text(last[1], "storyteller", mark)
+    assert z_of(html) > 3
     control = float(re.search(r"wrong key: z = (−?[\d.]+)", html)[1].replace("−", "-"))
     assert control < 3
 

@@ -40,6 +40,15 @@ def test_damage_is_repeatable_and_leaves_the_words_in_order():
     assert all(0 < edits(m, text) < len(text) / 2 for m in made if m != text)
 
 
+def test_damage_takes_most_capitals_and_most_punctuation():
+    text = "One day, Tim saw a big dog."
+    made = [damaged(text, random.Random(seed)) for seed in range(400)]
+    small = sum(m == m.lower() for m in made) / len(made)
+    kept = sum(m.count(",") + m.count(".") for m in made) / len(made) / 2
+    assert 0.8 < small < 0.9
+    assert 0.15 < kept < 0.25
+
+
 def test_edits_by_hand():
     assert edits("kitten", "sitting") == 3
     assert edits("", "abc") == edits("abc", "") == 3

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import types
 
 import pytest
 import torch
@@ -73,6 +75,7 @@ def test_facts_are_marked_and_reach_the_upper_layers_only(corpus, tiny):
 def test_a_resumed_run_is_the_same_run(corpus, tiny):
     straight = trainer(corpus, tiny)
     losses = [straight.train_step(0.5) for _ in range(5)]
+    ended = copy.deepcopy(straight.state())
     first = trainer(corpus, tiny)
     for _ in range(3):
         first.train_step(0.5)
@@ -81,6 +84,9 @@ def test_a_resumed_run_is_the_same_run(corpus, tiny):
     second = trainer(corpus, tiny)
     second.resume(saved)
     assert [second.train_step(0.5) for _ in range(2)] == losses[3:]
+    assert (second.step, second.state()["random"]) == (5, ended["random"])
+    own = second.model.state_dict()
+    assert all(torch.equal(own[name], value) for name, value in ended["model"].items())
 
 
 def test_the_fast_forward_pass_is_transformers_own(tiny):
@@ -126,6 +132,8 @@ def test_polishing_asks_for_what_the_last_layer_says_whatever_comes_next(corpus,
         own = polisher.model.lm_head(states)
         assert polisher._early(states, targets, facts, own).item() == pytest.approx(0, abs=1e-6)
         assert polisher._early(states, targets, facts, own.flip(-1)).item() > 0.01
+        # Facts are left to the upper layers.
+        assert polisher._early(states, targets, ~facts, own.flip(-1)).item() == 0
 
 
 def test_layer_dropout_grows_from_zero():
@@ -168,6 +176,21 @@ def test_the_target_writes_from_openings_of_one_length(tiny):
     for row in rows:
         assert row[:8] == list(range(1, 9))
         assert 0 not in row
+
+
+def test_what_the_target_writes_ends_at_its_end_mark():
+    asked = []
+
+    def generate(openings, **options):
+        asked.append(options)
+        return torch.tensor([[7, 8, 9, 0, 0], [7, 8, 9, 6, 5]])
+
+    model, openings = types.SimpleNamespace(generate=generate), torch.tensor([[7, 8], [7, 8]])
+    for greedy in (True, False):
+        rows = write.continued(model, openings, greedy=greedy)
+        assert rows == [[7, 8, 9], [7, 8, 9, 6, 5]]
+    assert [options["do_sample"] for options in asked] == [False, True]
+    assert asked[1]["temperature"] == write.TEMPERATURE
 
 
 def test_the_mean_of_two_checkpoints(tmp_path):

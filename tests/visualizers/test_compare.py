@@ -23,7 +23,7 @@ def column(label, logprobs):
         steps=(),
         outputs=(Output((5, 6), "", "eos"),),
         timing=Timing(total_s=0.5),
-        metrics={"rep_2": 0.25, "forward_passes": 2, "tokens_per_forward": 1.0},
+        metrics={"rep_2": 0.25, "forward_passes": 3, "tokens_per_forward": 2 / 3},
     )
     return Column(label, "Greedy", trace, -1.0, math.e, logprobs, (0.5, 0.25), ("a", "b"))
 
@@ -33,6 +33,8 @@ def test_rows_name_what_was_measured():
     named = dict(zip(COLUMNS, made["rows"][0], strict=True))
     assert named["log-probability per token, nats"] == -1.0
     assert (named["rep-2"], named["tokens"], named["seconds"]) == (0.25, 2, 0.5)
+    assert (named["forward passes"], named["tokens per forward"]) == (3, 2 / 3)
+    assert (named["run"], named["strategy"], named["perplexity"]) == ("A", "Greedy", math.e)
     assert named["ended by"] == "eos"
     # What was not measured stays empty; nothing is made up.
     assert named["distinct-1"] is None

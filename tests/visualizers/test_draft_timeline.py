@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine import trace_json
-from tests.helpers.drafting import finish
+from engine import LoadedModel, trace_json
+from tests.helpers.drafting import drafter, finish
 from tests.helpers.models import golden_model
 from visualizers import draft_timeline
 
@@ -35,6 +35,18 @@ def test_the_table_replays_to_the_output(sampled):
     drafted = [row for row in view["rows"] if row[1] is not None]
     assert drafted
     assert all(row[5] == pytest.approx(min(1, row[3] / row[4]), abs=1e-4) for row in drafted)
+
+
+@pytest.fixture(scope="module")
+def rejected():
+    """A run whose drafts are of several lengths and often wrong."""
+    params = {
+        "max_new_tokens": 40,
+        "num_assistant_tokens": 6,
+        "num_assistant_tokens_schedule": "heuristic",
+        "assistant_confidence_threshold": 0.4,
+    }
+    return finish("speculative", params, assistant=LoadedModel(drafter("llama", 0.05)))
 
 
 @pytest.mark.parametrize("weight", [None, 0.5])
@@ -73,10 +85,32 @@ def test_the_summary_adds_up(sampled):
     assert sum(kept) == sum(draft_timeline.accepted(step) for step in steps)
 
 
-def test_the_figure_has_one_point_a_round(sampled):
-    figure = draft_timeline.view(sampled)["figure"]
-    assert all(len(trace["x"]) == len(sampled.steps) for trace in figure["data"])
-    assert figure["data"][-1]["y"][-1] == pytest.approx(30 / len(sampled.steps), abs=1e-4)
+def test_what_was_never_judged_counts_neither_way(rejected):
+    details = [step.detail for step in rejected.steps]
+    statuses = [token.status for detail in details for token in detail.tokens]
+    assert set(statuses) == {"accepted", "rejected", "unverified"}
+    places = draft_timeline.by_place(rejected)
+    accepted, judged = (sum(numbers) for numbers in zip(*places, strict=True))
+    assert accepted == statuses.count("accepted")
+    assert judged == accepted + statuses.count("rejected")
+    numbers = draft_timeline.summary(rejected)
+    assert numbers["acceptance_rate"] == pytest.approx(accepted / judged, abs=1e-6)
+    assert numbers["accepted_per_round"] == pytest.approx(accepted / len(details), abs=1e-6)
+    asked = sum(detail.requested_length for detail in details)
+    assert numbers["draft_passes"] == sum(d.draft_forwards for d in details) < asked
+
+
+def test_the_figure_has_one_point_a_round(rejected):
+    figure = draft_timeline.view(rejected)["figure"]
+    steps = rejected.steps
+    assert all(trace["x"] == [step.index + 1 for step in steps] for trace in figure["data"])
+    asked, drafted, accepted, running = (trace["y"] for trace in figure["data"])
+    assert asked == [step.detail.requested_length for step in steps]
+    assert drafted == [len(step.detail.tokens) for step in steps]
+    kept = [[t.status for t in step.detail.tokens].count("accepted") for step in steps]
+    assert accepted == kept != drafted
+    written = len(rejected.outputs[0].token_ids)
+    assert running[-1] == pytest.approx(written / len(steps), abs=1e-4)
 
 
 @pytest.mark.parametrize(

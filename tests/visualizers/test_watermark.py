@@ -31,6 +31,13 @@ def test_rows_and_verdict_equal_the_detector(mark):
         own = [row for row in rows if row["sequence"] == sequence]
         assert [row["counted"] for row in own] == [mark.scored for mark in found.marks]
         assert [row["fresh"] for row in own] == [mark.fresh for mark in found.marks]
+        assert [row["ones"] for row in own] == [
+            sum(step.detail.g_values) for step in trace.steps_of(sequence)
+        ]
+        colours = {"green": True, "red": False, "": None}
+        assert [colours[row["colour"]] for row in own] == [
+            step.detail.is_green for step in trace.steps_of(sequence)
+        ]
         assert own[-1]["z"] == pytest.approx(found.verdict.z_score, abs=1e-4)
         verdict = view["summary"][sequence]
         assert verdict["hits"] == found.verdict.hits

@@ -65,6 +65,14 @@ def bits(trace):
         yield step.index, -own.raw_logprob / math.log(2), step.entropy / math.log(2)
 
 
+def nodes(trace):
+    for step, n in details(trace, "pool"):
+        piece, p = trace.pieces[n.token_id], math.exp(n.logprob)
+        numbers = (p, n.logprob, n.sum_logprobs, n.score, n.rank, n.margin)
+        about = (n.group, n.diversity_penalty, n.fate, n.reason)
+        yield step.index, n.node_id, n.parent_id, piece, *numbers, *about
+
+
 def hypotheses(trace):
     """Every path that ended, or was among the best when the search did, best first."""
     best = [h.node_id for h in trace.steps[-1].detail.heap]
@@ -93,11 +101,11 @@ EXPECTED = {
     "draw": (["step", "place", "token", "probability", "noise", "arrival"], racers),
     "chart": (["step", "surprise, bits", "entropy, bits"], bits),
     "beam_tree": (
-        ["step", "node", "parent", "log p", "sum", "score", "fate"],
-        lambda trace: (
-            (s.index, n.node_id, n.parent_id, n.logprob, n.sum_logprobs, n.score, n.fate)
-            for s, n in details(trace, "pool")
-        ),
+        [
+            *("step", "node", "parent", "token", "p", "log p", "sum", "score", "rank", "margin"),
+            *("group", "diversity penalty", "fate", "reason"),
+        ],
+        nodes,
     ),
     "beam_rescore": (["node", "sum", "length", "score"], hypotheses),
     "contrastive": (
