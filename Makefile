@@ -12,8 +12,9 @@ run: $(VENV)/.run
 
 test: $(VENV)/.dev
 	$(PY) -m tests.browser_setup
-	@# One process for each core, one thread in each; a file stays whole, as its tests share pages.
-	OMP_NUM_THREADS=1 $(PY) -m pytest -q -n auto --maxprocesses 4 --dist loadfile
+	@# One process for each core, one thread in each. A file stays whole, as its tests share pages;
+	@# the browser's files come first, as one of them at the end would run alone.
+	OMP_NUM_THREADS=1 $(PY) -m pytest -q -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 bench: $(VENV)/.dev
 	$(PY) -m benchmarks.recording
