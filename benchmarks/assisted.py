@@ -20,7 +20,7 @@ import torch
 from benchmarks.timing import timed
 from engine import DecodeRequest, LoadedModel, Trace, decode, load
 from engine.errors import ModelError
-from engine.events import Finished
+from engine.trace.events import Finished
 
 PROMPTS = (
     "Once upon a time, there was a little girl named Lily. She",

@@ -19,10 +19,11 @@ import torch
 
 from benchmarks.recording import random_135m
 from benchmarks.timing import timed
-from engine import DecodeRequest, LoadedModel, decode, trace_json
+from engine import DecodeRequest, LoadedModel, decode
 from engine.aside import aside
-from engine.events import Finished, StepRecorded
-from engine.trace import Trace
+from engine.trace import json_io
+from engine.trace.events import Finished, StepRecorded
+from engine.trace.records import Trace
 
 TARGET_RATIO = 0.9
 TARGET_BYTES = 1_500_000
@@ -89,7 +90,7 @@ def compare(loaded: LoadedModel, beams: int, tokens: int, rounds: int) -> dict[s
         "recorded_tokens_per_s": round(statistics.median(s[0] for s in speeds), 2),
         "plain_tokens_per_s": round(statistics.median(s[1] for s in speeds), 2),
         "greedy_path_s": round(statistics.median(greedy), 2),
-        "trace_gzip_bytes": len(gzip.compress(trace_json.dumps(trace).encode())),
+        "trace_gzip_bytes": len(gzip.compress(json_io.dumps(trace).encode())),
     }
 
 

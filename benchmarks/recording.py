@@ -18,10 +18,11 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from benchmarks.timing import timed
-from engine import DecodeRequest, LoadedModel, decode, load, trace_json
+from engine import DecodeRequest, LoadedModel, decode, load
 from engine.aside import aside
 from engine.errors import ModelError
-from engine.events import Finished
+from engine.trace import json_io
+from engine.trace.events import Finished
 
 TARGET_RATIO = 0.95
 
@@ -83,7 +84,7 @@ def compare(loaded: LoadedModel, tokens: int, rounds: int) -> dict[str, Any]:
         assert list(trace.outputs[0].token_ids) == expected
         ratios.append(ours / theirs)
         speeds.append((ours, theirs))
-    packed = len(gzip.compress(trace_json.dumps(trace).encode()))
+    packed = len(gzip.compress(json_io.dumps(trace).encode()))
     return {
         "model": loaded.name,
         "tokens": tokens,

@@ -23,12 +23,12 @@ import torch
 from transformers import WatermarkLogitsProcessor
 
 from engine import DecodeRequest, Trace, decode, load
-from engine.detect import detect_ids, detect_trace, watermark_config
-from engine.events import Finished
+from engine.after.detect import detect_ids, detect_trace, watermark_config
+from engine.reading.watermark_statistics import Verdict
 from engine.strategies.watermark import MAX_KEY
+from engine.trace.events import Finished
 from engine.watermark.processors import make_processor
 from engine.watermark.schemes import GreenList
-from engine.watermark.statistics import Verdict
 
 OPENINGS = (
     "Once upon a time, there was a little girl named Lily. She",

@@ -8,11 +8,11 @@ __all__ = ["STRATEGIES", "DecodeRequest", "LoadedModel", "Trace", "decode", "loa
 
 _HOMES = {
     "STRATEGIES": "engine.strategies",
-    "DecodeRequest": "engine.request",
-    "LoadedModel": "engine.models",
-    "Trace": "engine.trace",
-    "decode": "engine.decoding",
-    "load": "engine.models",
+    "DecodeRequest": "engine.run.request",
+    "LoadedModel": "engine.models.loading",
+    "Trace": "engine.trace.records",
+    "decode": "engine.run.decoding",
+    "load": "engine.models.loading",
 }
 
 

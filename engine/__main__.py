@@ -11,11 +11,11 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from engine import trace_json
-from engine.detect_command import add_detect_command
+from engine.cli.detect import add_detect_command
+from engine.cli.export import add_export_commands
 from engine.errors import EngineError, ParameterError
-from engine.export.command import add_export_commands
-from engine.trace import Trace, replay_ids
+from engine.trace import json_io
+from engine.trace.records import Trace, replay_ids
 
 _LEAVE_S = 10.0
 
@@ -57,8 +57,8 @@ def _add_list(commands: Any) -> None:
 
 
 def _list(arguments: argparse.Namespace) -> None:
-    from engine.catalogue import CATALOGUE
-    from engine.params import defaults_of, params_of
+    from engine.declare.params import defaults_of, params_of
+    from engine.models.catalogue import CATALOGUE
     from engine.strategies import STRATEGIES
 
     strategies = [
@@ -147,7 +147,7 @@ def _run(arguments: argparse.Namespace) -> int:
     # A worker that is still in torch when the interpreter ends would abort the process.
     running.join(_LEAVE_S)
     if arguments.trace:
-        trace_json.save(trace, arguments.trace)
+        json_io.save(trace, arguments.trace)
     return 0
 
 
@@ -155,12 +155,12 @@ def _forked(arguments: argparse.Namespace, params: dict[str, Any]) -> Any:
     """Return the request that continues a trace; settings that are given replace the parent's."""
     import dataclasses
 
-    from engine.fork import branch, place_of, request_for
-    from engine.models import load
+    from engine.after.fork import branch, place_of, request_for
+    from engine.models.loading import load
 
     if arguments.prompt is not None:
         raise ParameterError("--prompt", arguments.prompt, "--fork has the prompt of its trace")
-    trace = trace_json.load(arguments.fork)
+    trace = json_io.load(arguments.fork)
     place = place_of(trace, arguments.at, node_id=arguments.node)
     model = arguments.model or trace.model.id
     tokenizer = None if arguments.text is None else load(model).tokenizer
@@ -189,8 +189,8 @@ def _loaded(request: Any, arguments: argparse.Namespace) -> Any:
     """Load the models here when a device, dtype or quantisation is asked for."""
     import dataclasses
 
-    from engine.models import load
-    from engine.request import check
+    from engine.models.loading import load
+    from engine.run.request import check
 
     options = (arguments.device, arguments.dtype, arguments.quantization)
     strategy = check(request).strategy
@@ -204,7 +204,7 @@ def _loaded(request: Any, arguments: argparse.Namespace) -> Any:
 
 def _print_events(run: Any) -> Trace:
     """Stream the first output's text; a revised text is printed again on a new line."""
-    from engine.events import Failed, Finished, TextDelta
+    from engine.trace.events import Failed, Finished, TextDelta
 
     text = ""
     for event in run:
@@ -227,7 +227,7 @@ def _print_events(run: Any) -> Trace:
 
 
 def _replay(arguments: argparse.Namespace) -> None:
-    trace = trace_json.load(arguments.file)
+    trace = json_io.load(arguments.file)
     print(f"{trace.strategy} · {trace.model.id} · seed {trace.seed}")
     print(f"prompt: {trace.prompt if trace.prompt is not None else list(trace.prompt_ids)}")
     for step in trace.steps:

@@ -7,8 +7,8 @@ from typing import Any
 import gradio as gr
 
 from engine import DecodeRequest, decode
-from engine.events import Failed, Finished
-from engine.trace_json import trace_to_dict
+from engine.trace.events import Failed, Finished
+from engine.trace.json_io import trace_to_dict
 from playground.guard import guarded
 
 

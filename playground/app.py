@@ -15,7 +15,7 @@ import gradio as gr
 import plotly
 
 from engine.errors import EngineError
-from engine.models import load
+from engine.models.loading import load
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
 from playground.api import add_endpoint

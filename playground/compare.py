@@ -11,18 +11,18 @@ from typing import Any
 
 import gradio as gr
 
+from engine.after.likelihood import Scores, score_trace
 from engine.aside import aside
-from engine.decoding import DecodeRun
-from engine.divergence import difference, first_parting, same_ids, tokens_of
+from engine.declare.params import defaults_of, params_of
 from engine.errors import EngineError, ParameterError
-from engine.events import Finished
-from engine.models import LoadedModel, load
-from engine.params import defaults_of, params_of
-from engine.request import DecodeRequest, check
-from engine.scoring import Scores, score_trace
+from engine.models.loading import LoadedModel, load
+from engine.reading.divergence import difference, first_parting, same_ids, tokens_of
+from engine.run.decoding import DecodeRun
+from engine.run.request import DecodeRequest, check
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
-from engine.trace import Trace
+from engine.trace.events import Finished
+from engine.trace.records import Trace
 from playground import controls
 from playground.compare_spec import LABELS
 from playground.guard import sentence

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from engine.catalogue import CATALOGUE, drafts_for
-from engine.params import Choice, Flag, Integer, Number, Param, defaults_of, params_of
+from engine.declare.params import Choice, Flag, Integer, Number, Param, defaults_of, params_of
+from engine.models.catalogue import CATALOGUE, drafts_for
 from engine.strategies import STRATEGIES
 from engine.strategies.base import STORY, Strategy
 from playground import controls

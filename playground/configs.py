@@ -7,9 +7,9 @@ from typing import Any
 
 import gradio as gr
 
-from engine import generation_config_io as config_io
 from engine.errors import ParameterError
-from engine.request import DecodeRequest
+from engine.export import generation_config as config_io
+from engine.run.request import DecodeRequest
 from engine.strategies.base import Strategy
 from playground.export import reply
 from playground.guard import sentence

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from engine.errors import ParameterError
-from engine.params import (
+from engine.declare.params import (
     AllowedTokens,
     Biases,
     Choice,
@@ -20,6 +19,7 @@ from engine.params import (
     TokenIds,
     TokenLists,
 )
+from engine.errors import ParameterError
 from playground import raw
 
 _LISTS = (AllowedTokens, Biases, Decay, Strings, TokenIds, TokenLists)

@@ -10,10 +10,10 @@ from typing import Any
 
 import gradio as gr
 
-from engine.catalogue import CATALOGUE
-from engine.many_draws import MAX_DRAWS, MAX_TOKENS, draw_many
-from engine.prefix_tree import Draw
-from engine.request import DecodeRequest
+from engine.after.many_draws import MAX_DRAWS, MAX_TOKENS, draw_many
+from engine.models.catalogue import CATALOGUE
+from engine.reading.prefix_tree import Draw
+from engine.run.request import DecodeRequest
 from engine.strategies.base import STORY
 from playground import controls, raw
 from playground.guard import guarded, sentence

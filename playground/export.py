@@ -11,8 +11,8 @@ import gradio as gr
 from engine.errors import EngineError, ExportError
 from engine.export.files import archive, export_files
 from engine.export.verify import verify
-from engine.trace import Trace
-from engine.trace_json import trace_from_dict
+from engine.trace.json_io import trace_from_dict
+from engine.trace.records import Trace
 from playground.guard import sentence
 
 _MAX_ID = 2**31

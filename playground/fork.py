@@ -12,13 +12,13 @@ from typing import Any
 
 import gradio as gr
 
-from engine.decoding import DecodeRun
+from engine.after.fork import Place, branch
 from engine.errors import ParameterError
-from engine.events import Failed, Started
-from engine.fork import Place, branch
-from engine.models import LoadedModel, load
-from engine.request import DecodeRequest, check
+from engine.models.loading import LoadedModel, load
+from engine.run.decoding import DecodeRun
+from engine.run.request import DecodeRequest, check
 from engine.strategies import STRATEGIES
+from engine.trace.events import Failed, Started
 from playground import controls
 from playground.compare import form_params
 from playground.guard import sentence

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
+from engine.declare.params import params_of
 from engine.errors import ParameterError
-from engine.params import params_of
-from engine.request import MAX_SEED, DecodeRequest
+from engine.run.request import MAX_SEED, DecodeRequest
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
 

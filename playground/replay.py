@@ -9,10 +9,11 @@ from typing import Any
 
 import gradio as gr
 
-from engine import gallery, trace_json
+from engine.after import gallery
 from engine.errors import EngineError
 from engine.strategies import STRATEGIES
-from engine.trace import Trace
+from engine.trace import json_io
+from engine.trace.records import Trace
 from playground.guard import guarded, sentence
 from playground.tab import visuals_of
 
@@ -72,7 +73,7 @@ def open_file(path: Any) -> tuple[Any, str]:
         return gr.skip(), ""
     name = Path(str(path)).name
     try:
-        trace = trace_json.load(str(path))
+        trace = json_io.load(str(path))
     except EngineError as error:
         return gr.skip(), f"<p class='dp-status bad' role='alert'>{escape(sentence(error))}</p>"
     return message(trace, name), _told(f"{name}: {len(trace.steps)} steps of {trace.strategy}.")
@@ -83,7 +84,7 @@ def message(trace: Trace, name: str) -> str:
     strategy = STRATEGIES.get(trace.strategy)
     visuals = visuals_of(strategy.visuals if strategy else _NO_STRATEGY)
     return json.dumps(
-        {"trace": trace_json.trace_to_dict(trace), "visuals": visuals, "name": name},
+        {"trace": json_io.trace_to_dict(trace), "visuals": visuals, "name": name},
         allow_nan=False,
         separators=(",", ":"),
     )
@@ -94,7 +95,7 @@ def welcome() -> str:
     for entry in gallery.entries():
         if entry.strategy == WELCOME:
             return json.dumps(
-                trace_json.trace_to_dict(gallery.open_entry(entry.file)), separators=(",", ":")
+                json_io.trace_to_dict(gallery.open_entry(entry.file)), separators=(",", ":")
             )
     return "null"
 

@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 from engine import DecodeRequest, decode
-from engine.decoding import DecodeRun
-from engine.events import Failed, Finished, Started, StepRecorded, TextDelta
+from engine.run.decoding import DecodeRun
 from engine.settings import SETTINGS
-from engine.trace_json import step_to_dict, trace_header, trace_to_dict
+from engine.trace.events import Failed, Finished, Started, StepRecorded, TextDelta
+from engine.trace.json_io import step_to_dict, trace_header, trace_to_dict
 from playground.guard import sentence
 from playground.links import link_of
 

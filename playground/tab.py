@@ -9,9 +9,9 @@ from typing import Any
 
 import gradio as gr
 
-from engine.catalogue import CATALOGUE, drafts_for
-from engine.params import defaults_of, params_of
-from engine.request import DecodeRequest
+from engine.declare.params import defaults_of, params_of
+from engine.models.catalogue import CATALOGUE, drafts_for
+from engine.run.request import DecodeRequest
 from engine.strategies.base import Preset, Strategy
 from playground import controls, raw
 from playground.configs import build_panel

@@ -9,15 +9,15 @@ from typing import Any
 
 import gradio as gr
 
-from engine.catalogue import CATALOGUE
-from engine.decoding import decode
-from engine.detect import detect_text, watermark_config
+from engine.after.detect import detect_text, watermark_config
 from engine.errors import EngineError
-from engine.events import Failed, Finished, TextDelta
-from engine.models import load
-from engine.request import DecodeRequest
+from engine.models.catalogue import CATALOGUE
+from engine.models.loading import load
+from engine.run.decoding import decode
+from engine.run.request import DecodeRequest
 from engine.strategies.watermark import KITCHEN, MAX_KEY
-from engine.trace import Trace
+from engine.trace.events import Failed, Finished, TextDelta
+from engine.trace.records import Trace
 from playground import controls, raw
 from playground.guard import guarded, sentence
 from playground.watermark_view import detection_html, pair_html

@@ -5,11 +5,11 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-from engine.detect import Detection, detect_trace
+from engine.after.detect import Detection, detect_trace
 from engine.errors import EngineError
-from engine.trace import Trace
+from engine.reading.watermark_statistics import Verdict
+from engine.trace.records import Trace
 from engine.watermark.schemes import GreenList
-from engine.watermark.statistics import Verdict
 
 Curve = tuple[str, str, tuple[float | None, ...]]
 """What a line is called, the class of its stroke, and z after every token."""

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from engine import decode, trace_json
+from engine import decode
+from engine.declare.params import Choice, Flag, Integer, Number, build, defaults_of, params_of
 from engine.errors import ParameterError
-from engine.params import Choice, Flag, Integer, Number, build, defaults_of, params_of
 from engine.strategies import STRATEGIES
-from engine.trace import replay_ids
+from engine.trace import json_io
+from engine.trace.records import replay_ids
 from tests.helpers.gates import gate
 from tests.helpers.patience import PATIENCE_S
 from tests.helpers.runs import failed, finished
@@ -48,8 +49,8 @@ def test_same_seed_same_trace_and_replay_gives_the_output(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_json_round_trip_is_exact(name):
     trace = trace_of(name)
-    assert trace_json.loads(trace_json.dumps(trace)) == trace
-    json.loads(trace_json.dumps(trace), parse_constant=pytest.fail)
+    assert json_io.loads(json_io.dumps(trace)) == trace
+    json.loads(json_io.dumps(trace), parse_constant=pytest.fail)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -69,7 +69,7 @@ def test_tests_share_through_helpers_only(path):
 
 def test_reading_a_trace_needs_neither_torch_nor_gradio():
     code = (
-        "import sys, engine.trace, engine.params, engine.errors, engine.events, engine.trace_json,"
-        " visualizers; bad = {'torch', 'transformers', 'gradio'} & set(sys.modules); assert not bad, bad"
+        "import sys, engine.trace.json_io, engine.trace.events, engine.declare.params, visualizers;"
+        " bad = {'torch', 'transformers', 'gradio'} & set(sys.modules); assert not bad, bad"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)

@@ -18,8 +18,8 @@ import torch
 from torch.nn import functional as F
 
 from engine import DecodeRequest, decode, load
-from engine.details import DraftDetail
-from engine.events import Finished
+from engine.trace.details import DraftDetail
+from engine.trace.events import Finished
 from training import corpus as corpora
 from training.damage import damaged, sentences
 

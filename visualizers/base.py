@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from engine.trace import Trace
+from engine.trace.records import Trace
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from engine.details import BeamDetail
-from engine.rescoring import rescore
-from engine.trace import Trace
+from engine.reading.rescoring import rescore
+from engine.trace.details import BeamDetail
+from engine.trace.records import Trace
 
 COLUMNS = [
     "step",

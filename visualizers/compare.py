@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.trace import Trace
+from engine.trace.records import Trace
 
 COLUMNS = [
     "run",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.details import ContrastiveDetail
-from engine.trace import Step, Trace
+from engine.trace.details import ContrastiveDetail
+from engine.trace.records import Step, Trace
 
 COLUMNS = [
     "step",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from engine.details import DrawDetail, WatermarkDetail
-from engine.trace import Step, Trace
+from engine.trace.details import DrawDetail, WatermarkDetail
+from engine.trace.records import Step, Trace
 
 
 def _probability(logprob: float) -> float:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.details import DraftDetail, DraftToken
-from engine.trace import Step, Trace
+from engine.trace.details import DraftDetail, DraftToken
+from engine.trace.records import Step, Trace
 
 COLUMNS = ["round", "place", "token", "p", "q", "kept if u ≤", "u", "status"]
 

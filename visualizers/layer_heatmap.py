@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from engine.details import LayerDetail, LayerReading
-from engine.trace import Step, Trace
+from engine.trace.details import LayerDetail, LayerReading
+from engine.trace.records import Step, Trace
 
 VALUES = ("divergence", "entropy", "rank", "logprob")
 PROJECTIONS = ("raw", "normed")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from engine.details import WatermarkDetail
-from engine.trace import Step, Trace
-from engine.watermark.statistics import Verdict, running_z, verdict
+from engine.reading.watermark_statistics import Verdict, running_z, verdict
+from engine.trace.details import WatermarkDetail
+from engine.trace.records import Step, Trace
 
 COLUMNS = [
     "step",

@@ -9,7 +9,7 @@ from engine.export.folder import folder_files
 from engine.export.notebook import notebook
 from engine.export.plan import plan_of
 from engine.export.script import script
-from engine.trace import Trace
+from engine.trace.records import Trace
 
 SCRIPT = "run.py"
 NOTEBOOK = "run.ipynb"

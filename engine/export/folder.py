@@ -12,6 +12,7 @@ from typing import Any
 
 from engine.errors import ExportError
 from engine.export.plan import Plan
+from engine.loops.recorder import Recorder
 
 _ENTRY = '''"""{title}: a decoding loop for transformers' generate(), from the Decoding Playground.
 
@@ -107,6 +108,7 @@ def generate(
     longest, fill = max(map(len, rows)), generation_config.pad_token_id or 0
     return torch.stack([pad(row, (0, longest - len(row)), value=fill) for row in rows])
 '''
+_RECORDER = Recorder.__module__
 _FROM_CALL = ("assistant_model", "tokenizer", "assistant_tokenizer")
 
 
@@ -119,9 +121,9 @@ def folder_files(plan: Plan) -> dict[str, str]:
     if plan.own is None:
         return {}
     loop = plan.own.loop
-    modules = _closure((loop.__module__, "engine.recorder"))
+    modules = _closure((loop.__module__, _RECORDER))
     files = {f"custom_generate/{_flat(n)}.py": _relative(n) for n in sorted(modules)}
-    files["custom_generate/generate.py"] = _entry(plan, modules)
+    files["custom_generate/generate.py"] = _entry(plan)
     files["custom_generate/requirements.txt"] = _requirements(plan)
     files["README.md"] = _readme(plan, files)
     return files
@@ -137,14 +139,14 @@ def digest(files: dict[str, str]) -> str:
     return total.hexdigest()
 
 
-def _entry(plan: Plan, modules: frozenset[str]) -> str:
+def _entry(plan: Plan) -> str:
     own = plan.own
     assert own is not None
     names = list(inspect.signature(own.loop).parameters)
     taken = [name for name in _FROM_CALL if name in names]
     # The loader copies only files that an import statement names.
     imports = [f"from .{_flat(own.loop.__module__)} import {own.loop.__name__} as loop"]
-    imports.append("from .recorder import Recorder")
+    imports.append(f"from .{_flat(_RECORDER)} import {Recorder.__name__}")
     call = "".join(f", {name}=..." for name in [*plan.loop_values, *taken])
     text = _ENTRY.format(
         title=plan.strategy.title,
@@ -157,7 +159,6 @@ def _entry(plan: Plan, modules: frozenset[str]) -> str:
         one_by_one=plan.strategy.one_by_one,
         names=", ".join([*plan.loop_values, *taken]) or "none",
     )
-    del modules
     return text.replace("ONE_BY_ONE = ", f"TAKEN = {tuple(taken)!r}\nONE_BY_ONE = ", 1)
 
 
@@ -185,7 +186,7 @@ def _readme(plan: Plan, files: dict[str, str]) -> str:
 
 
 def _flat(module: str) -> str:
-    """Return the file name of a module of ours: engine.loops.beam is loops_beam."""
+    """Return the file name of a module of ours: engine.loops.rows is loops_rows."""
     return module.removeprefix("engine.").replace(".", "_")
 
 

@@ -8,15 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.catalogue import CATALOGUE
-from engine.config import as_dict
+from engine.declare.config import as_dict
+from engine.declare.own_loop import OwnLoop
+from engine.declare.params import build
 from engine.errors import EngineError, ExportError
-from engine.generation import config_values
-from engine.own_loop import OwnLoop
-from engine.params import build
+from engine.models.catalogue import CATALOGUE
+from engine.run.generation import config_values
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
-from engine.trace import ModelInfo, Trace
+from engine.trace.records import ModelInfo, Trace
 
 DRAFT_SETTINGS = (
     "num_assistant_tokens",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from engine import generation
 from engine.export.folder import digest, folder_files
 from engine.export.plan import Built, Plan, Source
+from engine.run import generation
 
 MARK = "token_ids "
 """What stands before the list of ids in a line that the code prints, one line a sequence."""

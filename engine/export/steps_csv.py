@@ -6,7 +6,7 @@ import csv
 import io
 import math
 
-from engine.trace import Step, Trace
+from engine.trace.records import Step, Trace
 
 COLUMNS = (
     "step",

@@ -18,7 +18,7 @@ from engine.errors import BusyError, ExportError
 from engine.export.files import SCRIPT, export_files
 from engine.export.script import MARK
 from engine.settings import SETTINGS
-from engine.trace import Trace
+from engine.trace.records import Trace
 
 ROOT = Path(__file__).resolve().parents[2]
 _POLL_S = 0.1

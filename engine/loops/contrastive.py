@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 
-from engine.details import ContrastiveDetail, ContrastiveOption
 from engine.loops.forward import Forward
+from engine.loops.recorder import Observation, Recorder, Row, rounded, significant
 from engine.loops.rows import grown, row_steps
-from engine.recorder import Observation, Recorder, Row, rounded, significant
-from engine.trace import Step
+from engine.trace.details import ContrastiveDetail, ContrastiveOption
+from engine.trace.records import Step
 
 
 @dataclass(frozen=True)

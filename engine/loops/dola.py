@@ -9,15 +9,15 @@ from typing import Any
 
 import torch
 
-from engine.details import LayerDetail
 from engine.errors import DecodeError
 from engine.loops import layers as layer_tools
 from engine.loops.forward import Forward
 from engine.loops.layers import Layers, candidate_layers, short
 from engine.loops.next_token import draw
+from engine.loops.recorder import Recorder, Row
 from engine.loops.rows import grown, row_steps
-from engine.recorder import Recorder, Row
-from engine.trace import Step
+from engine.trace.details import LayerDetail
+from engine.trace.records import Step
 
 RELATIVE_TOP = 0.1
 """A token must have at least this share of the top probability to be contrasted."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from engine.details import LayerReading
+from engine.trace.details import LayerReading
 
 TOP = 4
 """Tokens recorded per layer and step; with many layers this decides the size of a trace."""

@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-from engine.details import DrawDetail, Racer
 from engine.loops.forward import Forward
+from engine.loops.recorder import Recorder, Row, significant
 from engine.loops.rows import grown, row_steps
-from engine.recorder import Recorder, Row, significant
-from engine.trace import Step
+from engine.trace.details import DrawDetail, Racer
+from engine.trace.records import Step
 
 RACERS = 6
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from engine.recorder import Recorder, Row
-from engine.trace import Step
+from engine.loops.recorder import Recorder, Row
+from engine.trace.records import Step
 
 
 def grown(

@@ -9,12 +9,12 @@ from typing import Any
 
 import torch
 
-from engine.details import DrawDetail, WatermarkDetail
 from engine.loops.next_token import next_token_loop
-from engine.recorder import Recorder, rounded
-from engine.trace import Step
+from engine.loops.recorder import Recorder, rounded
+from engine.trace.details import DrawDetail, WatermarkDetail
+from engine.trace.records import Step
+from engine.watermark.marks import NO_CONTEXT, PROMPT, Tally, chances_of
 from engine.watermark.processors import GreenListProcessor, SynthIdProcessor
-from engine.watermark.scoring import NO_CONTEXT, PROMPT, Tally, chances_of
 
 
 def watermark_loop(

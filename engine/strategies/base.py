@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from engine.own_loop import OwnLoop, never
-from engine.recorder import Recorder
+from engine.declare.own_loop import OwnLoop, never
+from engine.loops.recorder import Recorder
 
 STORY = "Once upon a time, there was a little frog who"
 """An opening that the embedded model continues in many ways; some others it knows by heart."""

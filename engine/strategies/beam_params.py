@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from engine.config import NextTokenParams
+from engine.declare.config import NextTokenParams
+from engine.declare.params import Choice, Integer, Number, param
 from engine.errors import ParameterError
-from engine.params import Choice, Integer, Number, param
 from engine.settings import SETTINGS
 
 VISUALS = ("beam_tree", "beam_rescore", "candidates", "xray")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.config import SamplingParams
-from engine.loops.beam import beam_loop
+from engine.declare.config import SamplingParams
+from engine.loops.beams.search import beam_loop
 from engine.strategies.base import STORY, Preset, Strategy
 from engine.strategies.beam_params import VISUALS, BeamParams
 

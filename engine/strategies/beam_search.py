@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from engine.declare.own_loop import OwnLoop
+from engine.declare.params import TokenLists, param
 from engine.errors import ParameterError
-from engine.loops.beam import beam_loop
-from engine.loops.constrained_beam import constrained_beam_loop
-from engine.own_loop import OwnLoop
-from engine.params import TokenLists, param
+from engine.loops.beams.constrained import constrained_beam_loop
+from engine.loops.beams.search import beam_loop
 from engine.strategies.base import Context, Preset, Strategy
 from engine.strategies.beam_params import VISUALS, BeamParams, beams
 

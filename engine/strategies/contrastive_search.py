@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.config import NextTokenParams
+from engine.declare.config import NextTokenParams
+from engine.declare.params import Integer, Number, param
 from engine.errors import ParameterError
 from engine.loops.contrastive import contrastive_loop
-from engine.params import Integer, Number, param
 from engine.strategies.base import STORY, Preset, Strategy
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from engine.declare.params import Integer, Number, param
 from engine.errors import ParameterError
-from engine.loops.group_beam import group_beam_loop
-from engine.params import Integer, Number, param
+from engine.loops.beams.diverse import group_beam_loop
 from engine.settings import SETTINGS
 from engine.strategies.base import Context, Preset, Strategy
 from engine.strategies.beam_params import VISUALS, BeamParams

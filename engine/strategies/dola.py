@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.config import NextTokenParams, SamplingParams
+from engine.declare.config import NextTokenParams, SamplingParams
+from engine.declare.params import Flag, Param, param
 from engine.errors import ModelError, ParameterError
 from engine.loops.dola import dola_loop, layers_of
-from engine.params import Flag, Param, param
 from engine.strategies.base import STORY, Context, Preset, Strategy
 
 MAX_LAYERS = 64

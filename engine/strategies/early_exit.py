@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from engine.drafting import EnsembleParams, own_loop, select
+from engine.declare.params import Integer, param
 from engine.errors import ParameterError
-from engine.loops.assisted import assisted_loop
-from engine.loops.draft_assistant import EarlyExitDrafter
-from engine.lossless import aftermath
-from engine.params import Integer, param
+from engine.loops.drafting.assistant import EarlyExitDrafter
+from engine.loops.drafting.assisted import assisted_loop
+from engine.loops.drafting.lossless import aftermath
 from engine.strategies.base import Context, Preset, Strategy
+from engine.strategies.drafting_params import EnsembleParams, own_loop, select
 
 
 @dataclass(frozen=True, kw_only=True)

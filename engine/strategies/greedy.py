@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.config import NextTokenParams
+from engine.declare.config import NextTokenParams
 from engine.errors import ParameterError
 from engine.loops.next_token import next_token_loop
 from engine.strategies.base import STORY, Preset, Strategy

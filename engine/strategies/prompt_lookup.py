@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from engine.drafting import DraftingParams, own_loop, select
-from engine.loops.assisted import assisted_loop
-from engine.loops.draft_prompt_lookup import PromptLookupDrafter
-from engine.lossless import aftermath
-from engine.params import Integer, param
+from engine.declare.params import Integer, param
+from engine.loops.drafting.assisted import assisted_loop
+from engine.loops.drafting.lossless import aftermath
+from engine.loops.drafting.prompt_lookup import PromptLookupDrafter
 from engine.strategies.base import Context, Preset, Strategy
+from engine.strategies.drafting_params import DraftingParams, own_loop, select
 
 
 @dataclass(frozen=True, kw_only=True)

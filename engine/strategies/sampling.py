@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.config import NextTokenParams, SamplingParams
+from engine.declare.config import NextTokenParams, SamplingParams
 from engine.loops.next_token import next_token_loop
 from engine.strategies.base import STORY, Preset, Strategy
 

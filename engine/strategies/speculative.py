@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from engine.drafting import EnsembleParams, own_loop, same_tokenizer, select
-from engine.loops.assisted import assisted_loop
-from engine.loops.draft_assistant import AssistantDrafter
-from engine.loops.drafters import RunContext
-from engine.lossless import aftermath
+from engine.loops.drafting.assistant import AssistantDrafter
+from engine.loops.drafting.assisted import assisted_loop
+from engine.loops.drafting.drafter import RunContext
+from engine.loops.drafting.lossless import aftermath
 from engine.strategies.base import Context, Preset, Strategy
+from engine.strategies.drafting_params import EnsembleParams, own_loop, same_tokenizer, select
 
 
 @dataclass(frozen=True, kw_only=True)

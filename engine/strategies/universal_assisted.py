@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from engine.drafting import DraftModelParams, own_loop, select
 from engine.errors import ModelError
-from engine.loops.assisted import assisted_loop
-from engine.loops.draft_universal import IntersectionDrafter, ReencodingDrafter, UniversalDrafter
-from engine.loops.drafters import RunContext
-from engine.lossless import aftermath
+from engine.loops.drafting.assisted import assisted_loop
+from engine.loops.drafting.drafter import RunContext
+from engine.loops.drafting.lossless import aftermath
+from engine.loops.drafting.universal import IntersectionDrafter, ReencodingDrafter, UniversalDrafter
 from engine.strategies.base import Context, Preset, Strategy
+from engine.strategies.drafting_params import DraftModelParams, own_loop, select
 
 
 @dataclass(frozen=True, kw_only=True)

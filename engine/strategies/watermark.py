@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.config import NextTokenParams, SamplingParams, as_dict
+from engine.declare.config import NextTokenParams, SamplingParams, as_dict
+from engine.declare.params import Choice, Flag, Integer, Number, TokenIds, param
 from engine.errors import ParameterError
 from engine.loops.watermark import watermark_loop
-from engine.params import Choice, Flag, Integer, Number, TokenIds, param
 from engine.strategies.base import Context, Preset, Strategy
 from engine.watermark.processors import generation_value
 from engine.watermark.schemes import EXAMPLE_KEYS, GreenList, scheme_of

@@ -5,7 +5,8 @@ from __future__ import annotations
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
-from engine import STRATEGIES, gallery
+from engine import STRATEGIES
+from engine.after import gallery
 from tests.helpers.pages import finish, link, settled, status
 
 AXE = Axe()

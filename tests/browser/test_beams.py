@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 from playwright.sync_api import expect
 
-from engine.rescoring import rescore
+from engine.reading.rescoring import rescore
 from tests.helpers import pages
 from tests.helpers.pages import (
     feed,

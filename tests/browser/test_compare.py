@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from playwright.sync_api import expect
 
-from engine import trace_json
-from engine.divergence import first_parting
+from engine.reading.divergence import first_parting
 from engine.settings import SETTINGS
+from engine.trace import json_io
 from tests.helpers.pages import fill, fits, shot
 
 LONG = SETTINGS.max_new_tokens
@@ -49,7 +49,7 @@ def test_three_columns_stream_and_the_parting_is_marked(open_page):
     # Every column came in pieces: a start, the text and an end at least.
     assert min(page.evaluate(f"{RUNS}.map(run => run.next)")) >= 3
     texts = page.evaluate(f"{RUNS}.map(run => JSON.stringify(DP.trace(run)))")
-    traces = [trace_json.loads(text) for text in texts]
+    traces = [json_io.loads(text) for text in texts]
     assert [t.strategy for t in traces] == ["beam_search", "greedy", "sampling"]
     assert traces[2].config["temperature"] == 1.4
     parting = first_parting(traces)

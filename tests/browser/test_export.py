@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from engine import trace_json
 from engine.export.files import export_files
 from engine.export.steps_csv import steps_csv
+from engine.trace import json_io
 from tests.helpers.pages import finish, fits, link, shot
 
 
@@ -65,7 +65,7 @@ def test_a_run_whose_tokens_were_changed_is_not_verified(open_page):
 def test_data_code_and_figures_are_saved(open_page, browser, tmp_path):
     page, card = decoded(open_page, "contrastive_search", max_new_tokens=8)
     name, data = fetched(page, card, "Trace (.json)")
-    trace = trace_json.loads(data)
+    trace = json_io.loads(data)
     assert name == "contrastive_search-seed0.json"
     # The table of the page is the table of the command line; numbers may be spelled otherwise.
     _, data = fetched(page, card, "Steps (.csv)")

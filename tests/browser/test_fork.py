@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from playwright.sync_api import expect
 
-from engine import gallery, trace_json
-from engine.fork import branch, place_of
-from engine.models import load
+from engine.after import gallery
+from engine.after.fork import branch, place_of
+from engine.models.loading import load
+from engine.trace import json_io
 from tests.helpers.pages import drawn, finish, fits, run_id, shot, show, status, trace_of
 
 
@@ -94,7 +95,7 @@ def test_candidates_are_continued_by_mouse_by_key_and_with_typed_text(open_page)
     expect(status(page, "greedy")).to_contain_text("A recorded run")
     with page.expect_download() as download:
         members(page).nth(1).get_by_role("button", name="Save the trace").click()
-    assert trace_json.load(download.value.path()) == first
+    assert json_io.load(download.value.path()) == first
 
 
 def test_a_branch_with_another_strategy_opens_its_tab_and_a_node_is_continued(open_page):

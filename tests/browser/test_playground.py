@@ -7,7 +7,7 @@ import json
 import pytest
 from playwright.sync_api import expect
 
-from engine import trace_json
+from engine.trace import json_io
 from tests.helpers.pages import (
     feed,
     fill,
@@ -201,7 +201,7 @@ def test_the_downloaded_trace_is_valid_and_complete(open_page, tmp_path):
         page.get_by_role("button", name="Download trace").first.click()
     path = tmp_path / "trace.json"
     download.value.save_as(path)
-    trace = trace_json.load(path)
+    trace = json_io.load(path)
     assert len(trace.steps) == 60
     assert json.loads(path.read_text())["schema"] == "decoding-trace/1"
 

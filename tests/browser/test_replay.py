@@ -9,7 +9,9 @@ import math
 import pytest
 from playwright.sync_api import expect
 
-from engine import STRATEGIES, gallery, trace_json
+from engine import STRATEGIES
+from engine.after import gallery
+from engine.trace import json_io
 from tests.helpers.pages import fits, run_of, shot, trace_of
 
 LABEL = "#replay-player .pl-bar output"
@@ -97,7 +99,7 @@ def test_every_visual_of_every_strategy_is_drawn(same_page):
 def test_a_file_is_dropped_and_played(same_page, tmp_path):
     page = replay(same_page)
     trace = gallery.open_entry(first_of("beam_search").file)
-    data = base64.b64encode(trace_json.dumps(trace).encode()).decode()
+    data = base64.b64encode(json_io.dumps(trace).encode()).decode()
     page.evaluate(DROP, ["mine.json", data])
     expect(page.locator("#replay-player .pl-title")).to_have_text("mine.json")
     expect(page.locator("#replay-note")).to_contain_text("steps of beam_search")
@@ -108,7 +110,7 @@ def test_a_file_is_dropped_and_played(same_page, tmp_path):
 def test_a_bad_file_is_refused_in_a_sentence_and_the_player_stays(open_page, tmp_path):
     page = replay(open_page)
     trace = opened(page, "greedy")
-    broken = trace_json.trace_to_dict(trace)
+    broken = json_io.trace_to_dict(trace)
     broken["steps"][3]["candidates"][0]["token_id"] = 10**6
     newer = {**broken, "schema": "decoding-trace/9"}
     for name, content, says in (

@@ -6,7 +6,7 @@ import pytest
 import torch
 from playwright.sync_api import expect
 
-from engine.detect import detect_trace
+from engine.after.detect import detect_trace
 from tests.helpers.pages import fill, finish, fits, link, minus, shot, show, trace_of
 
 PROMPT = "Once upon a time, there was a little girl named Lily. She"

@@ -32,7 +32,7 @@ SAMPLED = [
 @pytest.mark.parametrize("threshold", [0.0, 0.4])
 @pytest.mark.parametrize("processors", PROCESSORS)
 def test_greedy_rounds_and_tokens_are_those_of_transformers(processors, threshold, schedule):
-    from engine.models import LoadedModel
+    from engine.models.loading import LoadedModel
 
     drafts = {
         "num_assistant_tokens": 5,
@@ -57,7 +57,7 @@ def test_greedy_rounds_and_tokens_are_those_of_transformers(processors, threshol
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("processors", SAMPLED)
 def test_sampled_rounds_and_tokens_are_those_of_transformers(processors, seed):
-    from engine.models import LoadedModel
+    from engine.models.loading import LoadedModel
 
     drafts = {
         "num_assistant_tokens": 4,
@@ -81,7 +81,7 @@ def test_sampled_rounds_and_tokens_are_those_of_transformers(processors, seed):
 @pytest.mark.parametrize("weight", [0.2, 0.7])
 @pytest.mark.parametrize(("do_sample", "seed"), [(False, 0), (True, 0), (True, 1), (True, 2)])
 def test_judging_by_a_mixture_is_that_of_transformers(do_sample, seed, weight):
-    from engine.models import LoadedModel
+    from engine.models.loading import LoadedModel
 
     drafts = {
         "num_assistant_tokens": 4,

@@ -8,7 +8,7 @@ import pytest
 
 from engine import DecodeRequest, decode, load
 from engine.__main__ import main
-from engine.events import Failed, StepRecorded
+from engine.trace.events import Failed, StepRecorded
 from tests.helpers.bad_inputs import MODELS, NAMES, PARAMS, PROMPTS, SEEDS, label
 from tests.helpers.bad_strategy_inputs import STRATEGY_ROWS
 from tests.helpers.models import golden_model

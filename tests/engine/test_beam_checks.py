@@ -7,10 +7,11 @@ import math
 
 import pytest
 
-from engine import DecodeRequest, LoadedModel, decode, trace_json
-from engine.beam_checks import check_beams
+from engine import DecodeRequest, LoadedModel, decode
 from engine.errors import TraceError
-from engine.events import Finished
+from engine.trace import json_io
+from engine.trace.beam_checks import check_beams
+from engine.trace.events import Finished
 from tests.helpers.beams import PROMPT, searched
 from tests.helpers.gates import gate
 from tests.helpers.models import fresh_model, golden_model
@@ -45,7 +46,7 @@ def trace():
 def test_every_recorded_search_is_one_tree(strategy, params, model):
     recorded = searched(strategy, golden_model(model), **params)
     check_beams(recorded)
-    again = trace_json.loads(trace_json.dumps(recorded))
+    again = json_io.loads(json_io.dumps(recorded))
     assert again.steps == recorded.steps
     assert len(recorded.outputs) == params.get("num_return_sequences", 1)
 
@@ -98,9 +99,9 @@ def test_a_tree_that_does_not_hold_together_is_refused(trace):
 
 
 def test_a_file_with_a_wrong_parent_is_not_read(trace):
-    text = trace_json.dumps(with_node(trace, 3, 1, parent_id=0))
+    text = json_io.dumps(with_node(trace, 3, 1, parent_id=0))
     with pytest.raises(TraceError, match="Step 3"):
-        trace_json.loads(text)
+        json_io.loads(text)
 
 
 @pytest.mark.parametrize("strategy", ["beam_search", "beam_sampling", "diverse_beam_search"])

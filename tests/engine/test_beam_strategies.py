@@ -7,8 +7,9 @@ import math
 
 import pytest
 
-from engine import STRATEGIES, DecodeRequest, decode, trace_json
-from engine.events import Finished
+from engine import STRATEGIES, DecodeRequest, decode
+from engine.trace import json_io
+from engine.trace.events import Finished
 from tests.helpers.beams import PROMPT, searched
 from tests.helpers.gates import gate
 from tests.helpers.models import golden_model, native
@@ -130,7 +131,7 @@ def test_the_trace_of_eight_beams_stays_small():
     trace = searched("beam_search", "storyteller", "Once upon a time,", **params)
     assert len(trace.steps) == 100
     assert all(len(step.detail.pool) >= 16 for step in trace.steps[1:])
-    assert len(gzip.compress(trace_json.dumps(trace).encode())) < 1_500_000
+    assert len(gzip.compress(json_io.dumps(trace).encode())) < 1_500_000
 
 
 @pytest.mark.parametrize("strategy", SEARCHES)

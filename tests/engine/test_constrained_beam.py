@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.loops.constrained_beam import Progress, constrained_beam_loop, words_of
+from engine.loops.beams.constrained import Progress, constrained_beam_loop, words_of
 from tests.helpers.beams import check_invariants, new_tokens, run
 from tests.helpers.models import golden_cases, golden_model
 

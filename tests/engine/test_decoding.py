@@ -10,14 +10,14 @@ import pytest
 import torch
 from transformers.generation import stopping_criteria
 
-import engine.decoding
-import engine.recorder
-import engine.run
+import engine.loops.recorder
+import engine.run.decoding
+import engine.run.run
 from engine import DecodeRequest, LoadedModel, decode
-from engine.events import Failed, Finished, Started, StepRecorded, TextDelta
+from engine.run.streamer import Cancelled, QueueStreamer
 from engine.strategies import STRATEGIES
-from engine.streamer import Cancelled, QueueStreamer
-from engine.trace import replay_ids
+from engine.trace.events import Failed, Finished, Started, StepRecorded, TextDelta
+from engine.trace.records import replay_ids
 from tests.helpers.gates import gate
 from tests.helpers.models import fresh_model, golden_model
 from tests.helpers.patience import PATIENCE_S
@@ -69,7 +69,7 @@ def test_a_loop_whose_record_is_not_its_text_is_found_out(monkeypatch):
         return ids.flip(-1)
 
     liar = dataclasses.replace(STRATEGIES["greedy"], loop=lying)
-    monkeypatch.setattr("engine.request.STRATEGIES", {"greedy": liar})
+    monkeypatch.setattr("engine.run.request.STRATEGIES", {"greedy": liar})
     error = failed(request("greedy"))
     assert str(error) == "The recorded steps disagree with the returned tokens."
 
@@ -222,7 +222,7 @@ def test_batches_wait_for_their_interval_and_lose_nothing(monkeypatch):
         now[0] += seconds
 
     clock = types.SimpleNamespace(perf_counter=lambda: now[0], sleep=sleep)
-    monkeypatch.setattr(engine.decoding, "time", clock)
+    monkeypatch.setattr(engine.run.decoding, "time", clock)
     loaded = LoadedModel(fresh_model("llama"))
     with gate(loaded.model, free=2) as held:
         batches = decode(request("greedy", loaded)).batches(3.0)
@@ -243,10 +243,10 @@ def test_batches_wait_for_their_interval_and_lose_nothing(monkeypatch):
 def test_a_run_that_reaches_the_limit_keeps_what_there_is_and_says_so(monkeypatch):
     loaded = LoadedModel(fresh_model("llama"))
     clock = clock_of(loaded.model)
-    for module in (engine.run, engine.recorder):
+    for module in (engine.run.run, engine.loops.recorder):
         monkeypatch.setattr(module, "time", clock)
-    short = dataclasses.replace(engine.run.SETTINGS, max_runtime_s=3.5)
-    monkeypatch.setattr(engine.run, "SETTINGS", short)
+    short = dataclasses.replace(engine.run.run.SETTINGS, max_runtime_s=3.5)
+    monkeypatch.setattr(engine.run.run, "SETTINGS", short)
     trace = finished(request("greedy", loaded, max_new_tokens=100))
     assert len(trace.outputs[0].token_ids) == 4
     assert trace.outputs[0].finish_reason == "stop"

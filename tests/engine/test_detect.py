@@ -9,10 +9,12 @@ import threading
 import pytest
 import torch
 
-from engine import DecodeRequest, detect, load, trace_json
+from engine import DecodeRequest, load
 from engine.__main__ import main
-from engine.detect import DetectError, detect_ids, detect_text, detect_trace, watermark_config
+from engine.after import detect
+from engine.after.detect import DetectError, detect_ids, detect_text, detect_trace, watermark_config
 from engine.errors import ParameterError
+from engine.trace import json_io
 from tests.helpers.models import golden_model
 from tests.helpers.runs import finished
 
@@ -32,7 +34,7 @@ def marked():
 @pytest.fixture(scope="module")
 def file(marked, tmp_path_factory):
     path = tmp_path_factory.mktemp("detect") / "run.json"
-    trace_json.save(marked, path)
+    json_io.save(marked, path)
     return str(path)
 
 
@@ -92,13 +94,13 @@ def test_controls_find_nothing(capsys, file, tmp_path):
     assert not answer(capsys, "--trace", file, "--set", "hashing_key=7")["prediction"]
     assert not answer(capsys, "--trace", file, "--set", "z_threshold=20")["prediction"]
     plain = tmp_path / "plain.json"
-    trace_json.save(finish("sampling"), plain)
+    json_io.save(finish("sampling"), plain)
     assert not answer(capsys, "--trace", str(plain))["prediction"]
 
 
 def test_synthid_says_mean_and_weighted_mean(capsys, tmp_path):
     path = tmp_path / "synthid.json.gz"
-    trace_json.save(finish(scheme="synthid", top_k=0), path)
+    json_io.save(finish(scheme="synthid", top_k=0), path)
     found = answer(capsys, "--trace", str(path))
     rows = [t["g_values"] for t in found["tokens"] if t["scored"]]
     ones = sum(map(sum, rows))
@@ -113,7 +115,7 @@ def test_synthid_says_mean_and_weighted_mean(capsys, tmp_path):
 def test_every_output_is_judged(tmp_path, capsys):
     path = tmp_path / "three.json"
     trace = finish(num_return_sequences=3, tokens=20, seed=5)
-    trace_json.save(trace, path)
+    json_io.save(trace, path)
     found = answer(capsys, "--trace", str(path))
     verdicts = [found, *found["others"]]
     assert [v["num_tokens"] for v in verdicts] == [len(o.token_ids) for o in trace.outputs]
@@ -162,7 +164,7 @@ def test_another_devices_lists_are_refused(capsys, file, marked, tmp_path, monke
     assert "marked on 'cpu'" in refusal(capsys, "--trace", file, "--device", "cuda")
     info = dataclasses.replace(marked.model, device="cuda")
     path = tmp_path / "cuda.json"
-    trace_json.save(dataclasses.replace(marked, model=info), path)
+    json_io.save(dataclasses.replace(marked, model=info), path)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert "'cuda', which is not on this machine" in refusal(capsys, "--trace", str(path))
     assert "'cuda'" in refusal(

@@ -7,8 +7,8 @@ import dataclasses
 import pytest
 
 from engine import DecodeRequest
-from engine.divergence import difference, first_parting, side_of, step_that_wrote
-from engine.trace import Candidate, ModelInfo, Output, Step, Trace
+from engine.reading.divergence import difference, first_parting, side_of, step_that_wrote
+from engine.trace.records import Candidate, ModelInfo, Output, Step, Trace
 from tests.helpers.drafting import finish
 from tests.helpers.models import golden_model
 from tests.helpers.runs import finished

@@ -10,7 +10,7 @@ import torch
 from engine import DecodeRequest, load
 from engine.loops import dola
 from engine.loops.layers import candidate_layers, final_norm, is_tied
-from engine.models import LoadedModel
+from engine.models.loading import LoadedModel
 from engine.strategies import STRATEGIES
 from tests.helpers.loops import as_recorded, run_loop
 from tests.helpers.models import golden_cases, golden_model, native, new_tokens, tiny_llama

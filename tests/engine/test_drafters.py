@@ -12,11 +12,11 @@ import transformers
 from transformers.generation import candidate_generator
 
 from engine.errors import EngineError
-from engine.loops.draft_assistant import first_layers
-from engine.loops.draft_universal import IntersectionDrafter, longest_run, shared_tokens
-from engine.loops.drafters import RunContext
-from engine.lossless import sample_tokens
-from engine.models import LoadedModel
+from engine.loops.drafting.assistant import first_layers
+from engine.loops.drafting.drafter import RunContext
+from engine.loops.drafting.lossless import sample_tokens
+from engine.loops.drafting.universal import IntersectionDrafter, longest_run, shared_tokens
+from engine.models.loading import LoadedModel
 from tests.helpers.drafting import PROMPT, finish, native_rounds, rounds
 from tests.helpers.models import fresh_model, golden_model, tiny_llama
 from tests.helpers.tokenizers import make_tokenizer, renumbered

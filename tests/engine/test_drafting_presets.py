@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from engine import DecodeRequest
-from engine.details import DraftDetail
 from engine.strategies import STRATEGIES
+from engine.trace.details import DraftDetail
 from tests.helpers.runs import finished
 
 

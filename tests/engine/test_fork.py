@@ -7,14 +7,15 @@ import json
 
 import pytest
 
-from engine import DecodeRequest, trace_json
+from engine import DecodeRequest
 from engine.__main__ import main
+from engine.after.fork import Place, branch, place_of, request_for, shared_params
 from engine.errors import EngineError, ParameterError, TraceError
-from engine.fork import Place, branch, place_of, request_for, shared_params
-from engine.models import load
+from engine.models.loading import load
 from engine.strategies import STRATEGIES
-from engine.trace import Parent, replay_ids
-from engine.trace_json import dumps, loads, trace_from_dict, trace_to_dict
+from engine.trace import json_io
+from engine.trace.json_io import dumps, loads, trace_from_dict, trace_to_dict
+from engine.trace.records import Parent, replay_ids
 from tests.helpers.models import golden_model
 from tests.helpers.runs import finished
 
@@ -225,10 +226,10 @@ def test_the_command_line_continues_a_trace(tmp_path, capsys):
     first, second = str(tmp_path / "first.json"), str(tmp_path / "second.json")
     argv = ["run", "greedy", "--prompt=Once upon a time,", "--max-new-tokens=6", "--trace", first]
     assert main(argv) == 0
-    trace = trace_json.load(first)
+    trace = json_io.load(first)
     fork = ["run", "--fork", first, "--at=2"]
     assert main([*fork, "--text= dog", "--trace", second]) == 0
-    forked = trace_json.load(second)
+    forked = json_io.load(second)
     tokenizer = load(trace.model.id).tokenizer
     added = tokenizer(" dog", add_special_tokens=False)["input_ids"]
     assert list(forked.prompt_ids) == [

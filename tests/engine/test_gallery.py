@@ -6,11 +6,12 @@ import json
 
 import pytest
 
-from engine import STRATEGIES, DecodeRequest, gallery, load
-from engine.config import as_dict
+from engine import STRATEGIES, DecodeRequest, load
+from engine.after import gallery
+from engine.after.likelihood import score_ids
+from engine.declare.config import as_dict
 from engine.errors import TraceError
-from engine.request import check, fit_to_model
-from engine.scoring import score_ids
+from engine.run.request import check, fit_to_model
 
 SHIPPED = gallery.entries()
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from engine import DecodeRequest
-from engine.generation import allowed_continuations
+from engine.run.generation import allowed_continuations
 from tests.helpers.models import golden_model
 from tests.helpers.runs import finished
 

@@ -7,9 +7,9 @@ import json
 import pytest
 from transformers import GenerationConfig
 
-from engine import generation_config_io as io
+from engine.declare.params import build
 from engine.errors import EngineError
-from engine.params import build
+from engine.export import generation_config as io
 from engine.strategies import STRATEGIES
 from tests.helpers.bad_configs import REFUSED
 from tests.helpers.sentences import clean

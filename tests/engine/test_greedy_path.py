@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.loops.greedy_path import left_at
+from engine.loops.beams.greedy_path import left_at
 from tests.helpers.beams import searched
 from tests.helpers.models import golden_model
 

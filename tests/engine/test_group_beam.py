@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.loops.group_beam import group_beam_loop
+from engine.loops.beams.diverse import group_beam_loop
 from tests.helpers.beams import check_invariants, new_tokens, run
 from tests.helpers.models import golden_cases, golden_model
 

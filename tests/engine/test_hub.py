@@ -14,8 +14,10 @@ import pytest
 from huggingface_hub import constants, file_download
 from safetensors.torch import load_file, save_file
 
-from engine import DecodeRequest, model_files, models
-from engine.catalogue import MODEL_DIR
+from engine import DecodeRequest
+from engine.models import files as model_files
+from engine.models import loading as models
+from engine.models.catalogue import MODEL_DIR
 from tests.helpers.hub import SHA, serving
 from tests.helpers.models import tiny_llama
 from tests.helpers.patience import PATIENCE_S

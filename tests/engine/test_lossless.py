@@ -11,13 +11,12 @@ import pytest
 import torch
 import transformers
 
-from engine import lossless
-from engine.details import DraftReport
 from engine.errors import EngineError
-from engine.loops import assisted
-from engine.loops.draft_assistant import AssistantDrafter
-from engine.loops.drafters import RunContext
-from engine.recorder import Observation, Recorder, Row
+from engine.loops.drafting import assisted, lossless
+from engine.loops.drafting.assistant import AssistantDrafter
+from engine.loops.drafting.drafter import RunContext
+from engine.loops.recorder import Observation, Recorder, Row
+from engine.trace.details import DraftReport
 from tests.helpers.drafting import finish
 from tests.helpers.models import golden_model
 

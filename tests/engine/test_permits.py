@@ -8,9 +8,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from engine import DecodeRequest, LoadedModel, decode, permits
+from engine import DecodeRequest, LoadedModel, decode
 from engine.errors import BusyError
-from engine.events import Failed, Finished
+from engine.run import permits
+from engine.trace.events import Failed, Finished
 from tests.helpers.gates import gate
 from tests.helpers.models import fresh_model
 from tests.helpers.patience import PATIENCE_S, wait_for

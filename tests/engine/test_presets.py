@@ -8,9 +8,9 @@ import statistics
 import pytest
 
 from engine import STRATEGIES, DecodeRequest, Trace, load
-from engine.detect import Detection, detect_trace
-from engine.loops.greedy_path import left_at
-from engine.scoring import score_trace
+from engine.after.detect import Detection, detect_trace
+from engine.after.likelihood import score_trace
+from engine.loops.beams.greedy_path import left_at
 from engine.strategies.base import STORY
 from tests.helpers.runs import finished
 

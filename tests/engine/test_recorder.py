@@ -10,7 +10,7 @@ from transformers import TopKLogitsWarper
 
 from engine.errors import DecodeError
 from engine.loops.next_token import draw_detail
-from engine.recorder import Recorder, significant
+from engine.loops.recorder import Recorder, significant
 
 PROBS = torch.tensor([[0.5, 0.3, 0.15, 0.05]])
 IDS = torch.tensor([[0]])

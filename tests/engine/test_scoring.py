@@ -7,9 +7,10 @@ import math
 import pytest
 import torch
 
-from engine import DecodeRequest, load, metrics
+from engine import DecodeRequest, load
+from engine.after.likelihood import same_vocabulary, score_ids, score_trace
 from engine.errors import ModelError
-from engine.scoring import same_vocabulary, score_ids, score_trace
+from engine.reading import metrics
 from tests.helpers.models import golden_model
 from tests.helpers.runs import finished
 

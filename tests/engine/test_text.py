@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine import load
-from engine.text import Detokenizer, Pieces, decode_ids
+from engine.models.text import Detokenizer, Pieces, decode_ids
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,10 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from engine import DecodeRequest, trace_json
+from engine import DecodeRequest
 from engine.errors import TraceError
-from engine.trace_schema import schema
+from engine.trace import json_io
+from engine.trace.schema import schema
 from tests.helpers.models import golden_model
 from tests.helpers.runs import finished
 from tests.helpers.sentences import clean
@@ -30,7 +31,7 @@ def trace():
 
 @pytest.fixture
 def data(trace):
-    return copy.deepcopy(trace_json.trace_to_dict(trace))
+    return copy.deepcopy(json_io.trace_to_dict(trace))
 
 
 def test_the_schema_in_docs_is_current_and_accepts_a_trace(data):
@@ -88,7 +89,7 @@ def test_a_changed_trace_is_refused_with_its_place(data, number):
     change, said = CHANGES[number]
     change(data)
     with pytest.raises(TraceError) as caught:
-        trace_json.loads(json.dumps(data))
+        json_io.loads(json.dumps(data))
     assert said in clean(str(caught.value))
 
 
@@ -115,19 +116,19 @@ def test_a_changed_trace_is_refused_with_its_place(data, number):
 )
 def test_files_that_are_no_trace(raw, said):
     with pytest.raises(TraceError, match=said):
-        trace_json.loads(raw)
+        json_io.loads(raw)
 
 
 def test_html_in_pieces_is_only_text(data):
     key = next(iter(data["pieces"]))
     data["pieces"][key] = "<img src=x onerror=alert(1)>"
-    assert trace_json.loads(json.dumps(data)).pieces[int(key)].startswith("<img")
+    assert json_io.loads(json.dumps(data)).pieces[int(key)].startswith("<img")
 
 
 def test_files_round_trip_and_a_long_trace_is_small(tmp_path, trace):
     for name in ("t.json", "t.json.gz"):
-        trace_json.save(trace, tmp_path / name)
-        assert trace_json.load(tmp_path / name) == trace
+        json_io.save(trace, tmp_path / name)
+        assert json_io.load(tmp_path / name) == trace
     assert sorted(p.name for p in tmp_path.iterdir()) == ["t.json", "t.json.gz"]
     request = DecodeRequest(
         "sampling",
@@ -137,8 +138,8 @@ def test_files_round_trip_and_a_long_trace_is_small(tmp_path, trace):
     )
     long = finished(request)
     assert len(long.steps) == 200
-    assert len(gzip.compress(trace_json.dumps(long).encode())) < 1_000_000
+    assert len(gzip.compress(json_io.dumps(long).encode())) < 1_000_000
     with pytest.raises(TraceError, match="cannot be read"):
-        trace_json.load(tmp_path / "none.json")
+        json_io.load(tmp_path / "none.json")
     with pytest.raises(TraceError, match="could not be written"):
-        trace_json.save(trace, tmp_path / "no" / "t.json")
+        json_io.save(trace, tmp_path / "no" / "t.json")

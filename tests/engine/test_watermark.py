@@ -13,13 +13,14 @@ from transformers import (
     WatermarkingConfig,
 )
 
-from engine import DecodeRequest, trace_json
-from engine.detect import detect_ids, detect_trace, watermark_config
+from engine import DecodeRequest
+from engine.after.detect import detect_ids, detect_trace, watermark_config
 from engine.errors import ParameterError
 from engine.loops import watermark as loop
+from engine.trace import json_io
+from engine.watermark.marks import NO_CONTEXT, PROMPT, START, Tally, marks_of
 from engine.watermark.processors import make_processor
 from engine.watermark.schemes import EXAMPLE_KEYS, GreenList, SynthId
-from engine.watermark.scoring import NO_CONTEXT, PROMPT, START, Tally, marks_of
 from tests.helpers.models import golden_model, native
 from tests.helpers.runs import finished
 from tests.helpers.watermarks import GREEN, PROMPT_IDS, SYNTHID, finish, repetitive
@@ -244,8 +245,8 @@ def test_greedy_has_one_outcome():
 def test_the_trace_survives_its_file(tmp_path):
     for params in ({}, {"scheme": "synthid"}):
         trace = finish(params)
-        trace_json.save(trace, tmp_path / "t.json.gz")
-        assert trace_json.load(tmp_path / "t.json.gz") == trace
+        json_io.save(trace, tmp_path / "t.json.gz")
+        assert json_io.load(tmp_path / "t.json.gz") == trace
 
 
 def test_closing_the_loop_closes_the_inner_one(monkeypatch):

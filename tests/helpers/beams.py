@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from engine import DecodeRequest
-from engine.loops.beam import beam_loop
-from engine.trace import replay_ids
+from engine.loops.beams.search import beam_loop
+from engine.trace.records import replay_ids
 from tests.helpers.loops import run_loop
 from tests.helpers.runs import finished
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
-from engine.details import DraftDetail
-from engine.request import DecodeRequest
-from engine.trace import Trace
+from engine.run.request import DecodeRequest
+from engine.trace.details import DraftDetail
+from engine.trace.records import Trace
 from tests.helpers.models import fresh_model, golden_model
 from tests.helpers.runs import finished
 

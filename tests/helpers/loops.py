@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from transformers import RepetitionPenaltyLogitsProcessor
 
-from engine.adapter import as_custom_generate
-from engine.models import LoadedModel
-from engine.recorder import Recorder
-from engine.trace import Step
+from engine.loops.recorder import Recorder
+from engine.models.loading import LoadedModel
+from engine.run.adapter import as_custom_generate
+from engine.trace.records import Step
 
 
 def as_recorded(kwargs: dict[str, Any]) -> dict[str, Any]:

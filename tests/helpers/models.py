@@ -13,7 +13,7 @@ import numpy as np
 import torch
 import transformers
 
-from engine.models import LoadedModel
+from engine.models.loading import LoadedModel
 
 VOCAB = 97
 _GOLDEN = Path(__file__).parents[1] / "golden" / "transformers_4_55_outputs.json.gz"

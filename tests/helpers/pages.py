@@ -15,7 +15,8 @@ from urllib.parse import urlencode
 
 from playwright.sync_api import Locator, Page, expect
 
-from engine import STRATEGIES, Trace, trace_json
+from engine import STRATEGIES, Trace
+from engine.trace import json_io
 from playground.app import FAMILIES
 
 _SHOTS = os.environ.get("PLAYGROUND_SCREENSHOTS")
@@ -150,7 +151,7 @@ def run_of(page: Page, key: str, field: str) -> Any:
 def trace_of(page: Page, key: str) -> Trace:
     """Return the run that a stage shows, read as a saved file of it would be."""
     text = page.evaluate("key => JSON.stringify(DP.trace(DP.runs.get(DP.runId(key))))", key)
-    return trace_json.loads(text)
+    return json_io.loads(text)
 
 
 def select(page: Page, key: str, step: int) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from engine import DecodeRequest, decode, trace_json
+from engine import DecodeRequest, decode
 from engine.errors import EngineError
-from engine.events import Failed, Finished
-from engine.trace import Trace
+from engine.trace import json_io
+from engine.trace.events import Failed, Finished
+from engine.trace.records import Trace
 
 
 def finished(request: DecodeRequest) -> Trace:
@@ -26,4 +27,4 @@ def failed(request: DecodeRequest) -> EngineError:
 
 def reread(request: DecodeRequest) -> Trace:
     """Return the trace of a request as a file would hold it."""
-    return trace_json.loads(trace_json.dumps(finished(request)))
+    return json_io.loads(json_io.dumps(finished(request)))

@@ -7,11 +7,11 @@ import json
 import pytest
 
 from engine import DecodeRequest
-from engine.divergence import first_parting
+from engine.after.likelihood import score_ids, score_trace
 from engine.errors import ParameterError
-from engine.models import load
-from engine.request import check
-from engine.scoring import score_ids, score_trace
+from engine.models.loading import load
+from engine.reading.divergence import first_parting
+from engine.run.request import check
 from engine.strategies import STRATEGIES
 from playground import compare, compare_spec
 from tests.helpers.gates import gate

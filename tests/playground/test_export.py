@@ -10,10 +10,11 @@ from types import SimpleNamespace
 import gradio as gr
 import pytest
 
-from engine import DecodeRequest, load, trace_json
+from engine import DecodeRequest, load
 from engine.aside import aside
 from engine.errors import EngineError
 from engine.strategies import STRATEGIES
+from engine.trace import json_io
 from playground import configs, export
 from playground.tab import build_tab
 from tests.helpers.bad_configs import REFUSED
@@ -29,7 +30,7 @@ def data():
     request = DecodeRequest(
         "sampling", golden_model("llama"), input_ids=[5, 9], params={"max_new_tokens": 6}
     )
-    return trace_json.trace_to_dict(finished(request))
+    return json_io.trace_to_dict(finished(request))
 
 
 @pytest.fixture
@@ -59,7 +60,7 @@ def test_a_malformed_trace_is_refused_before_anything_is_drawn(closed, data, num
     bad = copy.deepcopy(data)
     change(bad)
     with pytest.raises(EngineError) as caught:
-        trace_json.loads(json.dumps(bad))
+        json_io.loads(json.dumps(bad))
     assert said in str(caught.value)
     assert sentence_of("files", bad) == sentence_of("verify", bad) == str(caught.value)
 

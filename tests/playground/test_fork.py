@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from engine.models import load
+from engine.models.loading import load
 from playground.fork import run_branch
 
 MODEL = "storyteller"

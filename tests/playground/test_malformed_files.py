@@ -12,10 +12,10 @@ from functools import cache
 import gradio as gr
 import pytest
 
-from engine import trace_json
 from engine.__main__ import main
 from engine.errors import TraceError
 from engine.strategies import STRATEGIES
+from engine.trace import json_io
 from playground import replay
 from tests.helpers.bad_traces import CHANGES, OTHER_CHANGES, RAW
 from tests.helpers.runs import finished
@@ -36,7 +36,7 @@ JUNK = (None, -1, 0, 2, 1.5, 10**6, 10**30, 1e300, "x", True, [], {}, [[0]], {"k
 def pickled(strategy):
     request = make(strategy, max_new_tokens=5, **EXTRA.get(strategy, {}))
     trace = finished(dataclasses.replace(request, top_candidates=6))
-    return pickle.dumps(trace_json.trace_to_dict(trace))
+    return pickle.dumps(json_io.trace_to_dict(trace))
 
 
 def recorded(strategy):
@@ -130,7 +130,7 @@ def test_a_trace_with_any_one_value_changed_is_refused_or_drawn(strategy):
                 place = place[key]
             place[last] = junk
             try:
-                trace = trace_json.trace_from_dict(bad)
+                trace = json_io.trace_from_dict(bad)
             except TraceError:
                 outcomes.add("refused")
                 continue

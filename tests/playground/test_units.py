@@ -8,9 +8,9 @@ import gradio as gr
 import pytest
 
 from engine import DecodeRequest
-from engine.catalogue import CATALOGUE, drafts_for
+from engine.declare.params import defaults_of, params_of
 from engine.errors import ParameterError
-from engine.params import defaults_of, params_of
+from engine.models.catalogue import CATALOGUE, drafts_for
 from engine.strategies import STRATEGIES
 from playground import controls
 from playground.guard import guarded, sentence

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from engine.trace import ModelInfo, Output, Timing, Trace
+from engine.trace.records import ModelInfo, Output, Timing, Trace
 from visualizers.compare import COLUMNS, Column, view
 
 

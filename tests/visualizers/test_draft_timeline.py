@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine import LoadedModel, trace_json
+from engine import LoadedModel
+from engine.trace import json_io
 from tests.helpers.drafting import drafter, finish
 from tests.helpers.models import golden_model
 from visualizers import draft_timeline
@@ -22,7 +23,7 @@ def sampled():
         "suppress_tokens": [2],
     }
     trace = finish("speculative", params, assistant=golden_model("llama"), seed=1)
-    return trace_json.loads(trace_json.dumps(trace))
+    return json_io.loads(json_io.dumps(trace))
 
 
 def test_the_table_replays_to_the_output(sampled):

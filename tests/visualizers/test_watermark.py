@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine import DecodeRequest
-from engine.detect import detect_trace
+from engine.after.detect import detect_trace
 from tests.helpers.models import golden_model
 from tests.helpers.runs import finished, reread
 from visualizers import watermark

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from engine import STRATEGIES, trace_json
-from engine.details import DraftDetail
+from engine import STRATEGIES
+from engine.trace import json_io
+from engine.trace.details import DraftDetail
 from tests.helpers.patience import PATIENCE_S
 from tests.helpers.strategies import trace_of
 
@@ -20,12 +21,12 @@ SCRIPT = """
 import json, sys
 for name in ("torch", "transformers", "gradio"):
     sys.modules[name] = None
-from engine import trace_json
+from engine.trace import json_io
 from visualizers import VISUALS
 found = {}
 for line in sys.stdin:
     path, *names = line.split()
-    trace = trace_json.load(path)
+    trace = json_io.load(path)
     found[path] = {name: VISUALS[name].view(trace) for name in names}
 print(json.dumps(found))
 """
@@ -144,7 +145,7 @@ def drawn(tmp_path_factory):
     folder, traces = tmp_path_factory.mktemp("traces"), {}
     for name in STRATEGIES:
         traces[name] = trace_of(name)
-        trace_json.save(traces[name], folder / f"{name}.json.gz")
+        json_io.save(traces[name], folder / f"{name}.json.gz")
     lines = [f"{folder / name}.json.gz {' '.join(STRATEGIES[name].visuals)}" for name in traces]
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT],

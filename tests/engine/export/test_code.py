@@ -13,7 +13,7 @@ import pytest
 from engine import DecodeRequest, load
 from engine.export.files import export_files
 from engine.export.verify import printed_ids
-from engine.models import LoadedModel
+from engine.models.loading import LoadedModel
 from engine.strategies import STRATEGIES
 from tests.helpers.models import fresh_model
 from tests.helpers.patience import PATIENCE_S

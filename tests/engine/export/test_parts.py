@@ -15,7 +15,7 @@ import zipfile
 
 import pytest
 
-from engine import DecodeRequest, trace_json
+from engine import DecodeRequest
 from engine.__main__ import main
 from engine.errors import ExportError
 from engine.export import verify as checks
@@ -25,7 +25,8 @@ from engine.export.plan import own_loop_of, plan_of
 from engine.export.script import cells, script
 from engine.export.steps_csv import COLUMNS, steps_csv
 from engine.strategies import STRATEGIES
-from engine.trace import ModelInfo, Output
+from engine.trace import json_io
+from engine.trace.records import ModelInfo, Output
 from tests.helpers.models import golden_model
 from tests.helpers.runs import finished
 
@@ -215,7 +216,7 @@ def test_an_error_in_the_code_is_told(trace, monkeypatch):
 
 def test_the_commands(trace, tmp_path, capsys):
     path = tmp_path / "run.json.gz"
-    trace_json.save(moved(trace), path)
+    json_io.save(moved(trace), path)
     for form, target in (("code", "code"), ("csv", "a/steps.csv"), ("zip", "all.zip")):
         assert main(["export", str(path), "--as", form, "--to", str(tmp_path / target)]) == 0
     assert (tmp_path / "code" / "contrastive_search_loop" / "README.md").is_file()

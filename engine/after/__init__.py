@@ -1,0 +1,1 @@
+"""What is asked of runs that ended: detection, likelihood, forks, many draws, the gallery."""

@@ -1,0 +1,209 @@
+"""Continue a recorded run from any of its steps with another token, or with typed text.
+
+A branch is an ordinary run whose prompt is given as ids: the prompt of its parent, the tokens kept
+of the parent's text, and what was put after them. Nothing is cut into tokens a second time, so a
+branch begins exactly like a fresh run on these ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engine.declare.params import defaults_of, params_of
+from engine.errors import EngineError, ParameterError
+from engine.run.request import DecodeRequest
+from engine.settings import SETTINGS
+from engine.strategies import STRATEGIES
+from engine.strategies.base import Strategy
+from engine.trace.details import BeamDetail, BeamNode
+from engine.trace.records import Parent, Step, Trace, replay_ids
+
+
+@dataclass(frozen=True)
+class Place:
+    """A step of a run at which it can be continued.
+
+    Attributes:
+        prompt_ids: the run's prompt.
+        kept_ids: its new tokens before the place.
+        step: index of the step that decided the place.
+        run_id: name of the run, "" when it has none.
+        end_ids: tokens after which there is nothing to continue.
+        vocab_size: number of token ids of the model.
+    """
+
+    prompt_ids: Sequence[int]
+    kept_ids: Sequence[int]
+    step: int
+    run_id: str = ""
+    end_ids: Sequence[int] = ()
+    vocab_size: int | None = None
+
+
+@dataclass(frozen=True)
+class Branch:
+    """The exact ids a branch starts from, and where it came from."""
+
+    input_ids: tuple[int, ...]
+    parent: Parent
+
+
+def place_of(trace: Trace, step: Any, *, node_id: Any = None, run_id: str = "") -> Place:
+    """Return the place a step decided: everything its text held before the step's last token.
+
+    Args:
+        trace: the run.
+        step: 0 to the number of steps - 1.
+        node_id: beam searches: a node of the step's pool; the place is on its path. None is the
+            best of the pool.
+        run_id: what the branch calls its parent.
+
+    Raises:
+        ParameterError: there is no such step or node, or the model reads its prompt apart.
+    """
+    if trace.model.is_encoder_decoder:
+        raise ParameterError(
+            "model", trace.model.id, "only decoder-only runs can be continued from a step"
+        )
+    count = len(trace.steps)
+    if not isinstance(step, int) or isinstance(step, bool) or not 0 <= step < count:
+        raise ParameterError("step", step, f"the run has steps 0 to {count - 1}")
+    found = trace.steps[step]
+    if isinstance(found.detail, BeamDetail):
+        kept = _path_before(trace, found, found.detail, node_id)
+    elif node_id is not None:
+        raise ParameterError("node_id", node_id, "only beam searches have nodes")
+    else:
+        before = tuple(s for s in trace.steps[:step] if s.sequence == found.sequence)
+        kept = [*replay_ids(before)[: found.keep], *found.emit[:-1]]
+    vocab = trace.model.vocab_size or None
+    return Place(trace.prompt_ids, kept, step, run_id, trace.eos_token_ids, vocab)
+
+
+def _path_before(trace: Trace, step: Step, detail: BeamDetail, node_id: Any) -> list[int]:
+    nodes: dict[int, BeamNode] = {
+        node.node_id: node
+        for earlier in trace.steps[: step.index + 1]
+        if isinstance(earlier.detail, BeamDetail)
+        for node in earlier.detail.pool
+    }
+    pool = {node.node_id: node for node in detail.pool}
+    node = min(detail.pool, key=lambda n: n.rank) if node_id is None else pool.get(node_id)
+    if node is None:
+        raise ParameterError("node_id", node_id, f"step {step.index} has no such node in its pool")
+    path = []
+    while (node := nodes.get(node.parent_id)) is not None:
+        path.append(node.token_id)
+    return path[::-1]
+
+
+def branch(
+    place: Place, *, token_id: Any = None, text: str | None = None, tokenizer: Any = None
+) -> Branch:
+    """Put a token or a text after a place.
+
+    Args:
+        place: where; see ``place_of``.
+        token_id: a token of the model's vocabulary; exactly one of this and text.
+        text: 1 to PLAYGROUND_MAX_PROMPT_CHARS characters, encoded alone; the ids before stay.
+        tokenizer: needed for text.
+
+    Raises:
+        ParameterError: the token ends the text or is none, or the text is empty or has no tokens.
+    """
+    if (token_id is None) == (text is None):
+        raise ParameterError("token_id", token_id, "give exactly one of token_id and text")
+    added = _encoded(text, tokenizer) if text is not None else (_checked(token_id, place),)
+    ids = (*place.prompt_ids, *place.kept_ids, *added)
+    return Branch(ids, Parent(place.run_id, place.step, len(place.kept_ids), added, text))
+
+
+def _checked(token_id: Any, place: Place) -> int:
+    limit = place.vocab_size
+    allowed = "a token id of the model" + (f", 0 to {limit - 1}" if limit else "")
+    if not isinstance(token_id, int) or isinstance(token_id, bool) or token_id < 0:
+        raise ParameterError("token_id", token_id, f"it must be {allowed}")
+    if limit and token_id >= limit:
+        raise ParameterError("token_id", token_id, f"it must be {allowed}")
+    if token_id in place.end_ids:
+        raise ParameterError("token_id", token_id, "it ends the text: nothing can follow it")
+    return token_id
+
+
+def _encoded(text: Any, tokenizer: Any) -> tuple[int, ...]:
+    limit = SETTINGS.max_prompt_chars
+    if not isinstance(text, str) or not 1 <= len(text) <= limit:
+        raise ParameterError("text", text, f"write 1 to {limit} characters")
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise ParameterError("text", "", "it holds half a surrogate pair") from None
+    if tokenizer is None:
+        raise ParameterError("text", text, "the model has no tokenizer: give a token_id")
+    ids = tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
+    if not ids:
+        raise ParameterError("text", text, "it has no tokens; write something")
+    return tuple(ids)
+
+
+def shared_params(config: Mapping[str, Any], strategy: Strategy) -> dict[str, Any]:
+    """Return the settings of a recorded run that a strategy knows too and that it would not assume.
+
+    Args:
+        config: ``Trace.config``.
+        strategy: of the branch, the run's own or another.
+    """
+    kinds, defaults = params_of(strategy.config), defaults_of(strategy.config)
+    shared = {}
+    for name, value in config.items():
+        if name not in kinds or value is None:
+            continue
+        try:
+            checked = kinds[name].check(name, value)
+        except EngineError:
+            continue
+        if checked != defaults[name]:
+            shared[name] = value
+    return shared
+
+
+def request_for(
+    trace: Trace,
+    made: Branch,
+    strategy: str | None = None,
+    *,
+    model: Any = None,
+    params: Mapping[str, Any] | None = None,
+    seed: Any = None,
+    assistant: Any = None,
+) -> DecodeRequest:
+    """Return the request of a branch; what is left out is as it was in the parent.
+
+    Args:
+        trace: the parent.
+        made: see ``branch``.
+        strategy: a name of STRATEGIES; another one takes over the settings both know.
+        model: None is the parent's; another one must have the same vocabulary.
+        params: None is the parent's.
+        seed: None is the parent's.
+        assistant: None is the parent's where the strategy is the same.
+
+    Raises:
+        ParameterError: there is no such strategy.
+    """
+    name = trace.strategy if strategy is None else strategy
+    if name not in STRATEGIES:
+        raise ParameterError("strategy", name, f"it must be one of {', '.join(STRATEGIES)}")
+    if assistant is None and name == trace.strategy and trace.assistant is not None:
+        assistant = trace.assistant.id
+    return DecodeRequest(
+        name,
+        trace.model.id if model is None else model,
+        input_ids=list(made.input_ids),
+        params=shared_params(trace.config, STRATEGIES[name]) if params is None else params,
+        seed=trace.seed if seed is None else seed,
+        assistant=assistant,
+        parent=made.parent,
+    )

@@ -1,0 +1,133 @@
+"""Teacher-forced scoring: how likely one model finds a text that any strategy wrote."""
+
+from __future__ import annotations
+
+import math
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from engine.errors import ModelError
+from engine.loops.recorder import rounded
+from engine.models.loading import LoadedModel, pinned
+from engine.run.permits import running
+from engine.trace.records import Trace
+
+_LOWEST = 700.0
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What a model makes of every token of a text, given the prompt and the tokens before."""
+
+    model: str
+    token_ids: tuple[int, ...]
+    """In the vocabulary of the scoring model."""
+    logprobs: tuple[float, ...]
+    """Natural logarithm of each token's probability over the whole vocabulary."""
+    entropies: tuple[float, ...]
+    """Entropy in nats of the distribution each token was read from."""
+    recut: bool = False
+    """The text was cut into tokens anew: its writer has another tokenizer."""
+
+    @property
+    def mean_logprob(self) -> float | None:
+        """Mean log-probability in nats per token, None for an empty text."""
+        return rounded(sum(self.logprobs) / len(self.logprobs)) if self.logprobs else None
+
+    @property
+    def perplexity(self) -> float | None:
+        """exp(-mean log-probability), None for an empty text."""
+        mean = self.mean_logprob
+        return None if mean is None else rounded(math.exp(min(-mean, _LOWEST)))
+
+
+def score_trace(
+    trace: Trace,
+    base: LoadedModel,
+    writer: LoadedModel | None = None,
+    cancelled: threading.Event | None = None,
+) -> Scores:
+    """Score the first output of a run under a base model.
+
+    Args:
+        trace: a finished run.
+        base: the model that judges.
+        writer: the model that wrote, None when its tokenizer is the base's.
+        cancelled: gives up waiting for the model when set.
+
+    Raises:
+        EngineError: the text does not fit the base model's context, or the model is busy.
+    """
+    new = list(trace.outputs[0].token_ids) if trace.outputs else []
+    if writer is None or same_vocabulary(writer, base):
+        return score_ids(base, list(trace.prompt_ids), new, cancelled)
+    if base.tokenizer is None or trace.prompt is None:
+        raise ModelError(f"{base.name} cannot read a text of {trace.model.id}: no tokenizer.")
+    prompt = base.tokenizer(trace.prompt, split_special_tokens=True)["input_ids"]
+    text = trace.outputs[0].text if trace.outputs else ""
+    new = base.tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
+    scores = score_ids(base, prompt, new, cancelled)
+    return Scores(base.name, scores.token_ids, scores.logprobs, scores.entropies, recut=True)
+
+
+def score_ids(
+    base: LoadedModel,
+    prompt_ids: list[int],
+    new_ids: list[int],
+    cancelled: threading.Event | None = None,
+) -> Scores:
+    """Score new tokens after a prompt with one forward pass.
+
+    Args:
+        base: the model; an encoder-decoder model reads the prompt with its encoder.
+        prompt_ids: at least one id.
+        new_ids: the tokens to score; none gives empty scores.
+        cancelled: gives up waiting for the model when set.
+
+    Raises:
+        ModelError: the tokens do not fit the model.
+    """
+    if not new_ids:
+        return Scores(base.name, (), (), ())
+    context = base.context_length
+    length = len(prompt_ids) + len(new_ids)
+    if context is not None and length > context:
+        raise ModelError(f"{base.name} has a context of {context} tokens; the text has {length}.")
+    if max((*prompt_ids, *new_ids)) >= base.vocab_size:
+        raise ModelError(f"{base.name} has only {base.vocab_size} tokens in its vocabulary.")
+    with pinned(base), running(cancelled or threading.Event(), base), torch.inference_mode():
+        logits = _logits(base, prompt_ids, new_ids).to(torch.float32)
+        logprobs = torch.log_softmax(logits, dim=-1)
+        wanted = torch.tensor(new_ids, device=logprobs.device)[:, None]
+        entropies = torch.special.entr(logprobs.exp()).sum(-1)
+        rows = torch.stack([logprobs.gather(-1, wanted)[:, 0], entropies]).cpu().tolist()
+    return Scores(base.name, tuple(new_ids), *(tuple(rounded(v) for v in row) for row in rows))
+
+
+def same_vocabulary(a: LoadedModel, b: LoadedModel) -> bool:
+    """Return whether ids of one model mean the same text in the other."""
+    if a is b:
+        return True
+    if a.tokenizer is None or b.tokenizer is None:
+        return False
+    return a.vocab_size == b.vocab_size and a.tokenizer.get_vocab() == b.tokenizer.get_vocab()
+
+
+def _logits(base: LoadedModel, prompt_ids: list[int], new_ids: list[int]) -> Any:
+    """Return (new, vocab) logits, each row the distribution its token was read from."""
+    device = base.device
+    prompt = torch.tensor([prompt_ids], device=device)
+    if base.is_encoder_decoder:
+        start = base.model.generation_config.decoder_start_token_id
+        start = base.model.config.decoder_start_token_id if start is None else start
+        decoder = torch.tensor([[start, *new_ids[:-1]]], device=device)
+        mask = torch.ones_like(prompt)
+        return base.model(input_ids=prompt, attention_mask=mask, decoder_input_ids=decoder).logits[
+            0
+        ]
+    ids = torch.tensor([[*prompt_ids, *new_ids[:-1]]], device=device)
+    out = base.model(input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=False)
+    return out.logits[0, len(prompt_ids) - 1 :]

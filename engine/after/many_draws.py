@@ -1,0 +1,173 @@
+"""Sampling once for each of many seeds, in batches: row i draws what seed i draws alone."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import torch
+
+from engine.aside import aside
+from engine.errors import DecodeError, ParameterError
+from engine.loops.forward import Forward
+from engine.loops.recorder import rounded
+from engine.loops.rows import grown
+from engine.models.loading import LoadedModel, load, pinned
+from engine.reading.prefix_tree import Draw
+from engine.run.generation import generate_inputs, generation_config, stop_criteria
+from engine.run.permits import running
+from engine.run.request import CheckedRequest, DecodeRequest, check, fit_to_model, prompt_ids_of
+from engine.run.run import StopWhen
+from engine.run.streamer import Cancelled
+from engine.settings import SETTINGS
+
+MAX_DRAWS = 512
+MAX_TOKENS = 64
+BATCH = 32
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch that is done."""
+
+    draws: tuple[Draw, ...]
+    prompt_ids: tuple[int, ...]
+    pieces: dict[int, str]
+    elapsed_s: float
+    """Seconds of decoding since the first batch began."""
+
+
+def draw_many(
+    request: DecodeRequest, count: int, cancelled: threading.Event | None = None
+) -> Iterator[Batch]:
+    """Sample ``count`` texts with the seeds seed, seed + 1, …; yield every batch as it is done.
+
+    Args:
+        request: a request of the strategy ``sampling``; its seed is the first one.
+        count: 2 to MAX_DRAWS.
+        cancelled: stops within one step when set; the batch at work is left out, as its draws
+            are not whole.
+
+    Raises:
+        EngineError: the request is not legal, or the model cannot serve it.
+    """
+    cancelled = cancelled or threading.Event()
+    checked = _checked(request, count)
+    loaded = request.model if isinstance(request.model, LoadedModel) else None
+    loaded = loaded or load(request.model or checked.strategy.default_model)
+    checked = fit_to_model(checked, loaded)
+    ids = prompt_ids_of(checked, loaded)
+    context = loaded.context_length
+    if context is not None and len(ids) + checked.config.max_new_tokens > context:
+        room = context - len(ids)
+        raise ParameterError(
+            "max_new_tokens", checked.config.max_new_tokens, f"the context leaves {room} tokens"
+        )
+    stop = StopWhen(cancelled, time.perf_counter() + SETTINGS.max_runtime_s)
+    started = time.perf_counter()
+    for first in range(0, count, BATCH):
+        seeds = range(request.seed + first, request.seed + min(first + BATCH, count))
+        try:
+            with pinned(loaded), running(cancelled, loaded):
+                draws = aside(partial(_batch, checked, loaded, ids, list(seeds), stop))
+        except Cancelled:
+            return
+        if cancelled.is_set():
+            return
+        if stop.expired:
+            raise DecodeError(f"The limit of {SETTINGS.max_runtime_s:g} seconds was reached.")
+        named = {i for draw in draws for i in draw.token_ids}
+        pieces = loaded.pieces.of(named)
+        yield Batch(draws, tuple(ids), pieces, rounded(time.perf_counter() - started))
+
+
+def _checked(request: DecodeRequest, count: Any) -> CheckedRequest:
+    if isinstance(count, bool) or not isinstance(count, int) or not 2 <= count <= MAX_DRAWS:
+        raise ParameterError("draws", count, f"it must be a whole number from 2 to {MAX_DRAWS}")
+    if request.strategy != "sampling":
+        raise ParameterError("strategy", request.strategy, "many draws need sampling")
+    checked = check(request)
+    if checked.config.max_new_tokens > MAX_TOKENS:
+        raise ParameterError(
+            "max_new_tokens", checked.config.max_new_tokens, f"many draws take 1 to {MAX_TOKENS}"
+        )
+    if checked.config.num_return_sequences != 1:
+        raise ParameterError(
+            "num_return_sequences", checked.config.num_return_sequences, "every seed gives one text"
+        )
+    return checked
+
+
+def _batch(
+    checked: CheckedRequest, loaded: LoadedModel, ids: list[int], seeds: list[int], stop: StopWhen
+) -> tuple[Draw, ...]:
+    """Run one batch through transformers' generate(), which prepares caches and processors."""
+    strategy, config = checked.strategy, replace(checked.config, num_return_sequences=len(seeds))
+    prompt = torch.tensor([ids], device=loaded.device)
+    kept: list[list[float]] = []
+
+    def loop(*args: Any, **kwargs: Any) -> torch.Tensor:
+        return _draw_rows(*args, seeds=seeds, kept=kept, **kwargs)
+
+    returned = type(loaded.model).generate(
+        loaded.model,
+        prompt,
+        attention_mask=torch.ones_like(prompt),
+        generation_config=generation_config(config, strategy.generate_kwargs(config), loaded),
+        custom_generate=loop,
+        stopping_criteria=[stop, *stop_criteria(config, loaded)],
+        **generate_inputs(config, loaded, len(seeds), len(ids)),
+    )
+    start = 1 if loaded.is_encoder_decoder else len(ids)
+    rows = returned[:, start:].tolist()
+    steps = list(zip(*kept, strict=True))
+    # A row's probabilities end where it ended; what follows is padding.
+    ends = [sum(value is not None for value in row) for row in steps]
+    return tuple(
+        Draw(seed, tuple(row[:end]), tuple(rounded(v) for v in values[:end]))
+        for seed, row, values, end in zip(seeds, rows, steps, ends, strict=True)
+    )
+
+
+def _draw_rows(
+    model: Any,
+    input_ids: torch.Tensor,
+    logits_processor: Any,
+    stopping_criteria: Any,
+    generation_config: Any,
+    *,
+    seeds: list[int],
+    kept: list[list[Any]],
+    **model_kwargs: Any,
+) -> torch.Tensor:
+    """Sample every row with a generator of its own, as the sampling loop does with one.
+
+    Returns:
+        (batch, length + new) ids, finished rows padded. ``kept`` gains one list a step: each
+        row's log-probability of its token, None for a row that had ended.
+    """
+    forward = Forward(model, generation_config, model_kwargs)
+    device = input_ids.device
+    generators = [torch.Generator(device).manual_seed(seed) for seed in seeds]
+    unfinished = torch.ones(len(seeds), dtype=torch.long, device=device)
+    noise = None
+    while unfinished.max() != 0:
+        logits = forward.last_logits(forward(input_ids), device)
+        scores = logits_processor(input_ids, logits)
+        probs = torch.softmax(scores, dim=-1)
+        noise = torch.empty_like(probs) if noise is None else noise
+        for row, generator in zip(noise, generators, strict=True):
+            row.exponential_(1, generator=generator)
+        tokens = (probs / noise).argmax(-1)
+        chosen = torch.log_softmax(scores, dim=-1).gather(-1, tokens[:, None])[:, 0].tolist()
+        if any(value != value for value in chosen):
+            raise DecodeError(f"The model's logits are not finite at token {len(kept)}.")
+        active = unfinished.tolist()
+        kept.append([v if on else None for v, on in zip(chosen, active, strict=True)])
+        input_ids = grown(input_ids, tokens, unfinished, generation_config)
+        unfinished = unfinished & ~stopping_criteria(input_ids, None)
+    return input_ids

@@ -1,0 +1,89 @@
+"""The command ``detect``: ``python -m engine detect --model M --text T`` or ``--trace F``, in JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from engine.errors import ParameterError
+from engine.trace import json_io
+
+
+def add_detect_command(subparsers: Any) -> None:
+    """Add ``detect`` to the command line."""
+    command = subparsers.add_parser("detect", help="judge whether a text is watermarked; JSON")
+    source = command.add_mutually_exclusive_group(required=True)
+    source.add_argument("--text", help="the text; - reads it from standard input")
+    source.add_argument("--trace", help="a trace file: every output is judged, prompts left out")
+    command.add_argument("--model", help="whose tokenizer and vocabulary a text is read with")
+    command.add_argument("--prompt", help="left out when the text starts with it")
+    command.add_argument("--device", help="kind of device the text was marked on")
+    command.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        dest="settings",
+        help="a watermark parameter: hashing_key=7, scheme=synthid, z_threshold=4",
+    )
+    command.set_defaults(handler=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    values = dict(_setting(text) for text in arguments.settings)
+    answer = (
+        _of_trace(arguments, values) if arguments.trace is not None else _of_text(arguments, values)
+    )
+    sys.stdout.write(json.dumps(answer, allow_nan=False) + "\n")
+    return 0
+
+
+def _of_trace(arguments: argparse.Namespace, values: dict[str, Any]) -> dict[str, Any]:
+    from engine.after.detect import DetectError, detect_trace
+
+    if arguments.model is not None or arguments.prompt is not None:
+        raise DetectError(
+            "A trace brings its own model and prompt: leave --model and --prompt out."
+        )
+    trace = json_io.load(arguments.trace)
+    found = [
+        detect_trace(trace, values, sequence=i, device=arguments.device).to_dict(trace.pieces)
+        for i in range(len(trace.outputs))
+    ]
+    if not found:
+        raise DetectError("The trace has no output to judge.")
+    name = Path(arguments.trace).name
+    return {
+        "source": "trace",
+        "trace": name,
+        "model": trace.model.id,
+        **found[0],
+        "others": found[1:],
+    }
+
+
+def _of_text(arguments: argparse.Namespace, values: dict[str, Any]) -> dict[str, Any]:
+    from engine.after.detect import DetectError, detect_text, watermark_config
+    from engine.models.loading import load
+
+    if arguments.model is None:
+        raise DetectError("Say with --model whose text it may be: tokens are counted, not words.")
+    config = watermark_config(values)
+    loaded = load(arguments.model)
+    text = sys.stdin.read() if arguments.text == "-" else arguments.text
+    found = detect_text(text, loaded, config, prompt=arguments.prompt, device=arguments.device)
+    pieces = loaded.pieces.of(found.ids)
+    return {"source": "text", "model": arguments.model, **found.to_dict(pieces)}
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise ParameterError("--set", text, "it must be name=value")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value

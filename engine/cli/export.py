@@ -1,0 +1,81 @@
+"""The commands ``export`` and ``verify``: from a trace file to files, or to an exit status."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from engine.errors import ExportError
+from engine.trace import json_io
+
+_FORMS = ("code", "csv", "config", "zip")
+
+
+def add_export_commands(commands: Any) -> None:
+    """Register the commands with argparse's sub-parsers."""
+    export = commands.add_parser("export", help="write a run from its trace as code or a table")
+    export.add_argument("file", help="a trace")
+    export.add_argument(
+        "--as",
+        dest="form",
+        choices=_FORMS,
+        default="code",
+        help="code: script, notebook and, where one is needed, the loop's folder; zip: the same in "
+        "an archive; csv: one row a step; config: generation_config.json",
+    )
+    export.add_argument("--to", required=True, help="the folder (code) or file to write")
+    export.set_defaults(handler=_export)
+    check = commands.add_parser(
+        "verify", help="run a trace's exported code in a fresh process; status 1 when tokens differ"
+    )
+    check.add_argument("file", help="a trace")
+    check.set_defaults(handler=_verify)
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    from engine.export.files import archive, export_files
+
+    trace, target = json_io.load(arguments.file), Path(arguments.to)
+    if arguments.form == "csv":
+        from engine.export.steps_csv import steps_csv
+
+        _write({target: steps_csv(trace).encode()})
+    elif arguments.form == "config":
+        from engine.export.generation_config import write
+
+        params = {name: value for name, value in trace.config.items() if value is not None}
+        _write({target: write(trace.strategy, params).encode()})
+    elif arguments.form == "zip":
+        _write({target: archive(export_files(trace))})
+    else:
+        files = export_files(trace)
+        _write({target / path: text.encode() for path, text in files.items()})
+    return 0
+
+
+def _write(files: dict[Path, bytes]) -> None:
+    """Write files, each whole or not at all.
+
+    Raises:
+        ExportError: one of them cannot be written.
+    """
+    for path, data in files.items():
+        partial = path.with_name(path.name + ".part")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            partial.write_bytes(data)
+            partial.replace(path)
+        except OSError as error:
+            partial.unlink(missing_ok=True)
+            raise ExportError(f"{path.name} could not be written: {error.strerror}.") from None
+        sys.stdout.write(f"{path}\n")
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    from engine.export.verify import verify
+
+    verdict = verify(json_io.load(arguments.file))
+    sys.stdout.write(f"{verdict.message} ({verdict.seconds:.1f} s)\n")
+    return 0 if verdict.equal else 1

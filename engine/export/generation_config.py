@@ -1,0 +1,289 @@
+"""generation_config.json: write a strategy's parameters as one, read one back by an allow-list.
+
+transformers keeps any key of such a file as an attribute, also ``custom_generate``; here a file may
+say what a strategy has a parameter for, and everything else is named and refused or left out.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.declare.config import SamplingParams, as_dict
+from engine.declare.params import build, defaults_of, params_of
+from engine.errors import EngineError, ParameterError, TraceError, shown
+from engine.models.catalogue import CATALOGUE, MODEL_DIR
+from engine.run.generation import config_values
+from engine.settings import SETTINGS
+from engine.strategies import STRATEGIES
+from engine.strategies.base import Strategy
+from engine.trace.checks import read_json_strict
+
+MAX_BYTES = 100_000
+BLOCK = "decoding_playground"
+FILE = "generation_config.json"
+SPECIAL_IDS = ("bos_token_id", "pad_token_id", "decoder_start_token_id")
+_ABOUT_THE_FILE = ("transformers_version", "_from_model_config")
+_CODE = ("custom_generate", "trust_remote_code", "auto_map", "custom_pipelines", "code_revision")
+# GenerationConfig has these fields, but our loops are given them directly.
+_GIVEN_APART = ("stop_strings", "num_beam_groups", "diversity_penalty", "force_words_ids")
+_MARKS = ("greenlist_ratio", "bias", "hashing_key", "seeding_scheme", "context_width")
+
+
+class ConfigError(EngineError):
+    """A generation_config.json cannot be used; the message names the field."""
+
+    code = "config"
+
+
+@dataclass(frozen=True)
+class Read:
+    """What a file says.
+
+    Attributes:
+        strategy: the strategy it was read for.
+        params: parameters of that strategy, in their normal form, only what the file says.
+        left_out: a sentence for every field that was recognised and not used.
+    """
+
+    strategy: str
+    params: Mapping[str, Any]
+    left_out: tuple[str, ...] = ()
+
+
+def write(strategy: str, params: Mapping[str, Any]) -> str:
+    """Return a strategy's parameters, defaults included, as the text of a generation_config.json.
+
+    What GenerationConfig has no field for stands in one block that transformers ignores.
+
+    Raises:
+        ParameterError: a value outside its range.
+    """
+    import transformers
+
+    declared = _declared(strategy)
+    config = build(declared.config, params, strategy)
+    values = {n: v for n, v in as_dict(config).items() if v is not None}
+    for name, value in values.items():
+        if isinstance(value, str) and value.startswith("<callable "):
+            raise ConfigError(f"{name} is a Python function, which a file cannot hold.")
+    known = {*config_values(config), *_GIVEN_APART}
+    standard = {n: v for n, v in values.items() if n in known and not _has_text(n, v)}
+    select = declared.generate_kwargs(config)
+    standard |= {n: v for n, v in select.items() if isinstance(v, (bool, int, float, str))}
+    mark = select.get("watermarking_config")
+    # transformers writes SynthID's object too, but cannot read it back.
+    if mark is not None and values.get("scheme") == "greenlist":
+        standard["watermarking_config"] = {n: values[n] for n in _MARKS}
+    own = {n: v for n, v in values.items() if n not in standard}
+    block = {"strategy": strategy, "params": own}
+    about = {"transformers_version": transformers.__version__}
+    return json.dumps({**standard, **about, BLOCK: block}, indent=2, allow_nan=False) + "\n"
+
+
+def read(data: bytes | str, strategy: str | None = None) -> Read:
+    """Read a generation_config.json.
+
+    Args:
+        data: the file.
+        strategy: whose parameters it shall give; None lets the file's fields decide.
+
+    Raises:
+        ConfigError: not JSON, a field nobody may set from a file, or one for another strategy.
+        ParameterError: a value outside its range.
+    """
+    fields = _object(data)
+    block = _block(fields.pop(BLOCK, None))
+    name = strategy or block.get("strategy") or fitting(fields)
+    declared = _declared(name)
+    if block.get("strategy", name) != name:
+        raise ConfigError(f"The file was saved for {block['strategy']}, not for {name}.")
+    if block:
+        fields.pop("watermarking_config", None)  # the block says the same and more
+    params: dict[str, Any] = {}
+    left_out: list[str] = []
+    for field, value in fields.items():
+        _sort(declared, field, value, params, left_out, fields)
+    kinds = params_of(declared.config)
+    unknown = next((n for n in block.get("params", {}) if n not in kinds), None)
+    if unknown is not None:
+        raise ConfigError(f"{name} has no parameter {unknown[:40]!r}, which the file sets.")
+    params |= block.get("params", {})
+    build(declared.config, params, name)
+    normal = {n: kinds[n].check(n, v) for n, v in params.items()}
+    return Read(name, normal, tuple(left_out))
+
+
+def fitting(fields: Mapping[str, Any]) -> str:
+    """Return the strategy whose mode transformers would choose for these fields."""
+    sampled = fields.get("do_sample") is True
+    beams = _above(fields.get("num_beams"), 1)
+    choices = (
+        ("beam_search", fields.get("force_words_ids") or fields.get("constraints")),
+        ("diverse_beam_search", beams and _above(fields.get("num_beam_groups"), 1)),
+        ("beam_sampling", beams and sampled),
+        ("beam_search", beams),
+        ("dola", fields.get("dola_layers") is not None),
+        ("contrastive_search", not sampled and _above(fields.get("penalty_alpha"), 0)),
+        ("prompt_lookup", fields.get("prompt_lookup_num_tokens") is not None),
+        ("early_exit", fields.get("assistant_early_exit") is not None),
+        ("watermark", fields.get("watermarking_config") is not None),
+        ("sampling", sampled),
+    )
+    return next((name for name, fits in choices if fits and name in STRATEGIES), "greedy")
+
+
+def model_defaults(model: str) -> dict[str, Any]:
+    """Return what a model's own generation_config.json asks for, special ids apart.
+
+    Only files on this machine are read. No run uses these values unless somebody says so.
+
+    Raises:
+        ConfigError: the file is damaged.
+    """
+    path = _defaults_file(model)
+    if path is None or not path.is_file():
+        return {}
+    with path.open("rb") as file:
+        fields = _object(file.read(MAX_BYTES + 1))
+    ignored = (*SPECIAL_IDS, *_ABOUT_THE_FILE, "eos_token_id", BLOCK)
+    return {n: v for n, v in fields.items() if n not in ignored and v is not None}
+
+
+def _defaults_file(model: str) -> Path | None:
+    from huggingface_hub import try_to_load_from_cache
+
+    entry = CATALOGUE.get(model)
+    if entry is not None and entry.embedded:
+        return MODEL_DIR / model / FILE
+    if Path(model).is_absolute():
+        return None if SETTINGS.public else Path(model) / FILE
+    try:
+        found = try_to_load_from_cache(model, FILE)
+    except ValueError:  # not the form of a hub id
+        return None
+    return Path(found) if isinstance(found, str) else None
+
+
+def _object(data: bytes | str) -> dict[str, Any]:
+    raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+    try:
+        fields = read_json_strict(raw, MAX_BYTES)
+    except TraceError as error:
+        raise ConfigError(str(error)) from None
+    if not isinstance(fields, dict):
+        raise ConfigError("A generation_config.json is a JSON object; this is something else.")
+    return fields
+
+
+def _block(block: Any) -> dict[str, Any]:
+    if block is None:
+        return {}
+    whole = isinstance(block, dict) and set(block) <= {"strategy", "params"}
+    if not whole or not isinstance(block.get("strategy"), str):
+        raise ConfigError(f"{BLOCK} must hold a strategy and its params.")
+    if not isinstance(block.get("params", {}), dict):
+        raise ConfigError(f"{BLOCK}.params must be an object.")
+    return block
+
+
+def _declared(name: Any) -> Strategy:
+    if name not in STRATEGIES:
+        raise ConfigError(f"There is no strategy {shown(name)} here.")
+    return STRATEGIES[name]
+
+
+def _sort(
+    strategy: Strategy,
+    field: str,
+    value: Any,
+    params: dict[str, Any],
+    left_out: list[str],
+    fields: Mapping[str, Any],
+) -> None:
+    """Put one field of a file where it belongs, or refuse it."""
+    if field in _CODE or field.startswith("__"):
+        raise ConfigError(f"The file sets {field[:40]}, which could run code; it is not read.")
+    kinds = params_of(strategy.config)
+    if field in kinds:
+        if value is not None or kinds[field].optional:
+            params[field] = value
+    elif field in SPECIAL_IDS:
+        left_out.append(f"{field} belongs to the model and is not changed.")
+    elif field in _ABOUT_THE_FILE or value is None or _is_off(field, value):
+        return
+    elif field == "watermarking_config" and "greenlist_ratio" in kinds:
+        params |= _mark(value)
+    elif field in params_of(SamplingParams) and fields.get("do_sample") is not True:
+        params_of(SamplingParams)[field].check(field, value)
+        left_out.append(f"{field} has no effect in {strategy.name}: nothing is drawn at random.")
+    else:
+        _check_mode(strategy, field, value, fields)
+
+
+def _check_mode(strategy: Strategy, field: str, value: Any, fields: Mapping[str, Any]) -> None:
+    """Accept a field that only repeats what the strategy always does, refuse any other."""
+    select = strategy.generate_kwargs(strategy.config())
+    if field in select and type(select[field]) is type(value) and select[field] == value:
+        return
+    other = fitting(fields)
+    if other != strategy.name and field in _fields_of_modes():
+        raise ConfigError(
+            f"{field} = {shown(value)} does not fit {strategy.name}; the file is one for {other}."
+        )
+    if field in _known():
+        raise ConfigError(f"{field} = {shown(value)} is not offered here, so the file is not used.")
+    near = difflib.get_close_matches(field, params_of(strategy.config), n=1)
+    hint = f"; did you mean {near[0]}" if near else ""
+    raise ConfigError(f"The file has a field {field[:40]!r} that nobody here knows{hint}.")
+
+
+def _mark(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ParameterError("watermarking_config", value, "it must be an object")
+    unknown = next((name for name in value if name not in _MARKS), None)
+    if unknown is not None:
+        raise ConfigError(f"watermarking_config has a field {unknown[:40]!r} that is not offered.")
+    return {"scheme": "greenlist", **value}
+
+
+def _fields_of_modes() -> set[str]:
+    modes = {"do_sample", "num_beams", "watermarking_config", "constraints"}
+    return modes | {name for s in STRATEGIES.values() for name in params_of(s.config)}
+
+
+def _known() -> Mapping[str, Any]:
+    from transformers import GenerationConfig
+
+    return GenerationConfig().__dict__
+
+
+def _is_off(field: str, value: Any) -> bool:
+    """Whether a field has the value that transformers gives it anyway."""
+    from transformers import GenerationConfig
+
+    standard = {**_known(), **GenerationConfig._get_default_generation_params()}
+    modes = ("do_sample",)
+    same = field in standard and type(standard[field]) is type(value) and standard[field] == value
+    return same and field not in modes
+
+
+def _above(value: Any, limit: float) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and value > limit
+
+
+def _has_text(name: str, value: Any) -> bool:
+    """Whether a list of ids still holds texts, which only a tokenizer turns into ids."""
+    if name == "stop_strings" or not isinstance(value, list):
+        return False
+    return any(isinstance(item, str) or _has_text(name, item) for item in value)
+
+
+def changed(strategy: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters that differ from the strategy's defaults."""
+    defaults = defaults_of(_declared(strategy).config)
+    return {n: v for n, v in params.items() if defaults[n] != v or type(defaults[n]) is not type(v)}

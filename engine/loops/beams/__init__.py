@@ -1,0 +1,1 @@
+"""Searches with beams: transformers' own, and the older scorer's groups and constraints."""

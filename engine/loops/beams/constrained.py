@@ -1,0 +1,321 @@
+"""Constrained beam search: the text must contain given words (Anderson et al. 2017, 1612.00576).
+
+Hypotheses are sorted into banks by how far they have come with the forced words, and the beam is
+filled from all banks in turn (Post & Vilar 2018, 1804.06609). As in the last release that had it,
+words that stand in the prompt already count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from engine.loops.beams.groups import Group, GroupSearch, search_groups
+from engine.loops.beams.record import IMPOSSIBLE, PROMPT, BeamOutput, Tree, pad_of
+from engine.loops.recorder import Observation, Recorder, rounded
+from engine.trace.details import BeamNode
+from engine.trace.records import Step
+
+_BANK_WEIGHT = 100
+
+Words = tuple[tuple[tuple[int, ...], ...], ...]
+"""Per forced word its alternatives, each a tuple of ids."""
+
+
+def words_of(force_words_ids: Sequence[Sequence[Any]]) -> Words:
+    """Bring [[9, 11], [33]] and [[[9, 11], [40]], [33]] into one form."""
+    return tuple(
+        tuple(tuple(ids) for ids in word) if not isinstance(word[0], int) else (tuple(word),)
+        for word in force_words_ids
+    )
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a sequence has come with the forced words."""
+
+    words: Words
+    pending: tuple[int, ...]
+    """Words not begun, in the order in which they are tried."""
+    current: int | None = None
+    """The word in progress."""
+    prefix: tuple[int, ...] = ()
+    """Ids of it so far."""
+
+    @classmethod
+    def of(cls, words: Words, ids: Sequence[int]) -> Progress:
+        """Return the progress of a whole sequence."""
+        progress = cls(words, tuple(range(len(words))))
+        for token_id in ids:
+            if progress.complete:
+                break
+            progress = progress.after(token_id)
+        return progress
+
+    @property
+    def complete(self) -> bool:
+        """Whether every word is there."""
+        return not self.pending and self.current is None
+
+    @property
+    def done(self) -> int:
+        """Words that are there."""
+        return len(self.words) - len(self.pending) - (self.current is not None)
+
+    @property
+    def bank(self) -> int:
+        """Steps made: the longest word's length for each word done, and those of the current one."""
+        longest = max(len(ids) for word in self.words for ids in word)
+        if self.current is None:
+            return self.done * longest
+        height = max(len(ids) for ids in self.words[self.current])
+        return self.done * longest + longest - (height - len(self.prefix))
+
+    def next_ids(self) -> list[int]:
+        """Return the ids that make progress, without doubles."""
+        begun = self.pending if self.current is None else (self.current,)
+        return list(dict.fromkeys(i for word in begun for i in self._following(word)))
+
+    def after(self, token_id: int) -> Progress:
+        """Return the progress with one more id."""
+        if self.complete:
+            return self
+        if self.current is not None:
+            if token_id not in self._following(self.current):
+                # The word is broken off and waits behind the others.
+                return replace(self, pending=(*self.pending, self.current), current=None, prefix=())
+            return self._with(self.current, self.pending, (*self.prefix, token_id))
+        for word in self.pending:
+            if token_id in self._following(word):
+                rest = tuple(other for other in self.pending if other != word)
+                return self._with(word, rest, (token_id,))
+        return self
+
+    def _following(self, word: int) -> list[int]:
+        n = len(self.prefix)
+        return [ids[n] for ids in self.words[word] if len(ids) > n and ids[:n] == self.prefix]
+
+    def _with(self, word: int, pending: tuple[int, ...], prefix: tuple[int, ...]) -> Progress:
+        finished = prefix in self.words[word]
+        return replace(
+            self,
+            pending=pending,
+            current=None if finished else word,
+            prefix=() if finished else prefix,
+        )
+
+
+@dataclass
+class Choice:
+    """One hypothesis that may go on: out of the pool, or added because it serves a word."""
+
+    beam: int
+    token_id: int
+    total: float
+    logprob: float
+    progress: Progress
+    rank: int
+    """Place in the pool; behind it for added ones."""
+
+
+class ConstrainedGroup(Group):
+    """A group whose beams are filled from the banks in turn.
+
+    Args:
+        prompt: (1, length) ids.
+        size: beams.
+        config: as generate() prepared it.
+        words: the forced words.
+    """
+
+    def __init__(self, prompt: torch.Tensor, size: int, config: Any, words: Words) -> None:
+        super().__init__(0, prompt, size, config, Tree())
+        self.words = words
+        self.numbers: dict[int, int] = {}
+        """Rank in the last pool -> node."""
+
+    def advance(self, seen: Observation, charged: dict[int, tuple[int, ...]]) -> list[BeamNode]:
+        """Take one step on (size, vocab) processed log-probabilities; returns the pool."""
+        del charged
+        totals = seen.scores + self.sums[:, None]
+        vocab = totals.shape[-1]
+        top = totals.flatten().topk(max(2, 1 + len(self.eos)) * self.size)
+        sums, flat = top.values.tolist(), top.indices.tolist()
+        rows = self.ids.tolist()
+        ranks = self._chosen(flat, vocab)
+        choices = []
+        for rank in ranks:
+            beam, token = divmod(flat[rank], vocab)
+            progress = Progress.of(self.words, [*rows[beam], token])
+            logprob = float(seen.scores[beam, token])
+            choices.append(Choice(beam, token, sums[rank], logprob, progress, rank))
+        choices += self._added(rows, choices, seen, totals, len(flat))
+        kept = self._fill(choices)
+        nodes = self._nodes(flat, sums, seen, choices, kept, rows)
+        self._take(kept, sums[0])
+        return nodes
+
+    def close(self) -> None:
+        """Add the open beams that hold every word; any open beam when too few do."""
+        if self.done:
+            return
+        rows = self.ids.tolist()
+        holding = [Progress.of(self.words, row).complete for row in rows]
+        some = self.wanted <= sum(holding)
+        for total, node, holds in zip(self.sums.tolist(), self.nodes, holding, strict=True):
+            if node >= 0 and holds:
+                self.heap.add(self._finished(total, node, self.length))
+        for total, node, holds in zip(self.sums.tolist(), self.nodes, holding, strict=True):
+            if node >= 0 and not holds and not some:
+                self.heap.add(self._finished(total, node, self.length))
+
+    def _added(
+        self,
+        rows: list[list[int]],
+        choices: list[Choice],
+        seen: Observation,
+        totals: torch.Tensor,
+        after: int,
+    ) -> list[Choice]:
+        """Return the hypotheses that make progress with a word and are not in the pool's best."""
+        known = {(*rows[c.beam], c.token_id) for c in choices}
+        added: list[Choice] = []
+        for beam, row in enumerate(rows):
+            progress = Progress.of(self.words, row)
+            for token in [] if progress.complete else progress.next_ids():
+                if (*row, token) in known:
+                    continue
+                known.add((*row, token))
+                total, logprob = float(totals[beam, token]), float(seen.scores[beam, token])
+                later = progress.after(token)
+                added.append(Choice(beam, token, total, logprob, later, after + len(added)))
+        return added
+
+    def _fill(self, choices: list[Choice]) -> list[Choice]:
+        """Return the ``size`` choices that go on: the best of every bank, then the second best, …."""
+        if len(choices) == self.size:
+            return choices
+        banks = torch.tensor([c.progress.bank for c in choices])
+        order = (
+            (banks * _BANK_WEIGHT + torch.tensor([c.total for c in choices]))
+            .sort(descending=True)
+            .indices.tolist()
+        )
+        places, previous, place = [], None, 0
+        for i in order:
+            place = place + 1 if choices[i].progress.bank == previous else 0
+            previous = choices[i].progress.bank
+            places.append(place)
+        turns = np.argsort(places, kind="mergesort")
+        return [choices[order[i]] for i in turns[: self.size]]
+
+    def _nodes(
+        self,
+        flat: list[int],
+        sums: list[float],
+        seen: Observation,
+        choices: list[Choice],
+        kept: list[Choice],
+        rows: list[list[int]],
+    ) -> list[BeamNode]:
+        """Number and judge the pool and what was added to it."""
+        vocab = seen.scores.shape[-1]
+        by_rank = {choice.rank: choice for choice in choices}
+        open_sums = [choice.total for choice in kept if choice.total > IMPOSSIBLE]
+        floor = min(open_sums, default=sums[0])
+        self.origin, self.numbers, nodes = {}, {}, []
+        for rank in range(max(len(flat), 1 + max(by_rank))):
+            choice = by_rank.get(rank)
+            if choice is None:
+                beam, token = divmod(flat[rank], vocab)
+                logprob = float(seen.scores[beam, token])
+                progress = Progress.of(self.words, rows[beam])
+                choice = Choice(beam, token, sums[rank], logprob, progress, rank)
+            parent = self.nodes[choice.beam]
+            if choice.total <= IMPOSSIBLE or parent < PROMPT:
+                continue
+            node = self.numbers[rank] = self.tree.add(parent, choice.token_id)
+            self.origin[node] = choice.beam
+            fate, reason = self._judge(choice, node, any(choice is k for k in kept), len(flat))
+            nodes.append(
+                BeamNode(
+                    node_id=node,
+                    parent_id=parent,
+                    token_id=choice.token_id,
+                    logprob=rounded(choice.logprob),
+                    sum_logprobs=rounded(choice.total),
+                    score=rounded(self.heap.score(choice.total, self.length + 1)),
+                    rank=rank,
+                    margin=rounded(choice.total - floor),
+                    group=0,
+                    diversity_penalty=0.0,
+                    fate=fate,
+                    reason=reason,
+                )
+            )
+        return nodes
+
+    def _judge(self, choice: Choice, node: int, kept: bool, pool: int) -> tuple[str, str]:
+        words = f"{choice.progress.done} of {len(self.words)} forced words"
+        if choice.rank < pool and choice.token_id in self.eos:
+            if choice.rank >= self.size or choice.progress.complete:
+                return self._fate(choice.rank, choice.token_id, choice.total, kept, node)
+            return "blocked", f"It ended with {words}."
+        why = f"Added because it serves a forced word; {words}." if choice.rank >= pool else words
+        return ("kept" if kept else "pruned"), why
+
+    def _take(self, kept: list[Choice], best: float) -> None:
+        device = self.ids.device
+        self.parents = torch.tensor([choice.beam for choice in kept], device=device)
+        tokens = torch.tensor([[choice.token_id] for choice in kept], device=device)
+        self.ids = torch.cat([self.ids[self.parents], tokens], dim=-1)
+        self.sums = torch.tensor([choice.total for choice in kept], device=device)
+        self.nodes = [self.numbers.get(choice.rank, PROMPT - 1) for choice in kept]
+        self.reachable = self.heap.reachable(best, self.length)
+        self.done = self.heap.is_done(best, self.length)
+
+
+def constrained_beam_loop(
+    model: Any,
+    input_ids: torch.Tensor,
+    logits_processor: Any,
+    stopping_criteria: Any,
+    generation_config: Any,
+    *,
+    recorder: Recorder,
+    generator: torch.Generator,
+    force_words_ids: Sequence[Sequence[Any]],
+    **model_kwargs: Any,
+) -> Generator[Step, None, BeamOutput]:
+    """Search with beams that must all contain the forced words.
+
+    Args:
+        model: a generation model whose cache can be reordered.
+        input_ids: (num_beams, length) one prompt, repeated.
+        logits_processor: applied to log-probabilities.
+        stopping_criteria: the search ends when all open beams meet them.
+        generation_config: length_penalty, early_stopping, num_return_sequences.
+        recorder: makes the records.
+        generator: unused.
+        force_words_ids: per word its ids, or a list of alternatives.
+        model_kwargs: as generate() prepared them.
+
+    Yields:
+        One Step a forward pass; its text is the best hypothesis so far and may revise the last.
+
+    Returns:
+        The ``num_return_sequences`` best hypotheses.
+    """
+    del generator
+    group = ConstrainedGroup(
+        input_ids[:1], input_ids.shape[0], generation_config, words_of(force_words_ids)
+    )
+    search = GroupSearch(
+        [group], lambda group, taken: logits_processor, recorder, pad_of(generation_config)
+    )
+    rules = logits_processor, stopping_criteria, generation_config
+    return (yield from search_groups(model, input_ids, *rules, search, model_kwargs))

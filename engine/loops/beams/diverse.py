@@ -1,0 +1,87 @@
+"""Diverse beam search: groups that avoid each other's tokens (Vijayakumar et al. 2016, 1610.02424)."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any
+
+import torch
+from transformers import SequenceBiasLogitsProcessor
+
+from engine.loops.beams.groups import Group, GroupSearch, search_groups
+from engine.loops.beams.record import BeamOutput, Tree, pad_of
+from engine.loops.recorder import Recorder
+from engine.trace.records import Step
+
+
+class HammingDiversityLogitsProcessor:
+    """Charges a token for every beam of an earlier group that took it at this step.
+
+    Args:
+        penalty: log-probability charged per beam, above 0.
+        taken: (beams of earlier groups,) their tokens of this step.
+    """
+
+    def __init__(self, penalty: float, taken: torch.Tensor) -> None:
+        self.penalty, self.taken = penalty, taken
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """Return (beams, vocab) scores."""
+        del input_ids
+        return scores - self.penalty * torch.bincount(self.taken, minlength=scores.shape[-1])
+
+
+def with_diversity(processors: Sequence[Any], hamming: Any) -> list[Any]:
+    """Return the processors with the penalty where transformers had it: after the token biases."""
+    at = sum(isinstance(p, SequenceBiasLogitsProcessor) for p in processors)
+    return [*processors[:at], hamming, *processors[at:]]
+
+
+def group_beam_loop(
+    model: Any,
+    input_ids: torch.Tensor,
+    logits_processor: Any,
+    stopping_criteria: Any,
+    generation_config: Any,
+    *,
+    recorder: Recorder,
+    generator: torch.Generator,
+    num_beam_groups: int,
+    diversity_penalty: float,
+    **model_kwargs: Any,
+) -> Generator[Step, None, BeamOutput]:
+    """Search with groups of beams, one after the other at every step.
+
+    Args:
+        model: a generation model whose cache can be reordered.
+        input_ids: (num_beams, length) one prompt, repeated.
+        logits_processor: applied to log-probabilities, group by group.
+        stopping_criteria: the search ends when all open beams meet them.
+        generation_config: length_penalty, early_stopping, num_return_sequences.
+        recorder: makes the records.
+        generator: unused.
+        num_beam_groups: divides num_beams.
+        diversity_penalty: charged per beam of an earlier group that took the token, above 0.
+        model_kwargs: as generate() prepared them.
+
+    Yields:
+        One Step a forward pass; its text is the best hypothesis so far and may revise the last.
+
+    Returns:
+        The ``num_return_sequences`` best hypotheses of all groups.
+    """
+    del generator
+    tree, size = Tree(), input_ids.shape[0] // num_beam_groups
+    groups = [
+        Group(g, input_ids[:1], size, generation_config, tree, diversity_penalty)
+        for g in range(num_beam_groups)
+    ]
+
+    def processors(group: Group, taken: torch.Tensor) -> Sequence[Any]:
+        del group
+        hamming = HammingDiversityLogitsProcessor(diversity_penalty, taken)
+        return with_diversity(logits_processor, hamming)
+
+    search = GroupSearch(groups, processors, recorder, pad_of(generation_config))
+    rules = logits_processor, stopping_criteria, generation_config
+    return (yield from search_groups(model, input_ids, *rules, search, model_kwargs))

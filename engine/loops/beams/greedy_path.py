@@ -1,0 +1,127 @@
+"""The greedy path of a prompt, decoded beside a beam search to compare with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from transformers import (
+    DynamicCache,
+    EncoderDecoderCache,
+    EosTokenCriteria,
+    MaxLengthCriteria,
+    StopStringCriteria,
+)
+
+from engine.loops.forward import Forward
+from engine.loops.recorder import rounded
+from engine.trace.details import GreedyPath
+
+_OF_THE_TEXT = (EosTokenCriteria, MaxLengthCriteria, StopStringCriteria)
+
+
+class GreedyTrail:
+    """Follows the greedy path inside a search at no cost, for as long as it is one of the beams."""
+
+    def __init__(self) -> None:
+        self.beam: int | None = 0
+        """The running beam that is the greedy path, None once it is none."""
+        self.ids: list[int] = []
+        self.logprobs: list[float] = []
+
+    def follow(
+        self, scores: torch.Tensor, flat: torch.Tensor, running: torch.Tensor, hits: torch.Tensor
+    ) -> None:
+        """Take over one step.
+
+        Args:
+            scores: (beams, vocab) processed log-probabilities.
+            flat: (n,) beam * vocab + token of the pool.
+            running: (beams,) pool indices that go on.
+            hits: (n,) candidates that ended.
+        """
+        if self.beam is None:
+            return
+        token = int(scores[self.beam].argmax())
+        self.ids.append(token)
+        self.logprobs.append(float(scores[self.beam, token]))
+        place = self.beam * scores.shape[-1] + token
+        on = ((flat[running] == place) & ~hits[running]).nonzero()
+        self.beam = int(on[0]) if len(on) else None
+
+
+def greedy_path(
+    model: Any,
+    prompt: torch.Tensor,
+    logits_processor: Any,
+    stopping_criteria: Any,
+    generation_config: Any,
+    model_kwargs: dict[str, Any],
+    winner: tuple[int, ...],
+    trail: GreedyTrail | None = None,
+) -> GreedyPath | None:
+    """Decode greedily with the same processors and sum the same log-probabilities.
+
+    Args:
+        model: a generation model.
+        prompt: (1, length) ids.
+        logits_processor: the search's own.
+        stopping_criteria: the search's own.
+        generation_config: the search's own.
+        model_kwargs: as generate() prepared them for the search, before its first step.
+        winner: new tokens of the search's best hypothesis.
+        trail: what the search itself has already seen of the path.
+
+    Returns:
+        None when the run was cancelled or out of time: the path would be cut short.
+    """
+    interrupts = [c for c in stopping_criteria if not isinstance(c, _OF_THE_TEXT)]
+
+    def interrupted() -> bool:
+        return any(bool(criterion(prompt, None).all()) for criterion in interrupts)
+
+    if interrupted():
+        return None
+    start, logprobs = (trail.ids, list(trail.logprobs)) if trail else ([], [])
+    ids = torch.cat([prompt, prompt.new_tensor([start])], dim=-1)
+    forward = Forward(model, generation_config, _single(model, model_kwargs, len(start)))
+    while not (logprobs and bool(stopping_criteria(ids, None).all())):
+        logits = forward.last_logits(forward(ids), ids.device)
+        scores = torch.log_softmax(logits, dim=-1)
+        for processor in logits_processor:
+            scores = processor(ids, scores)
+        token = scores.argmax(-1)
+        logprobs.append(float(scores[0, token]))
+        ids = torch.cat([ids, token[:, None]], dim=-1)
+    if interrupted():
+        return None
+    new = tuple(ids[0, prompt.shape[1] :].tolist())
+    total, length = sum(logprobs), len(new)
+    score = total / length**generation_config.length_penalty
+    return GreedyPath(new, rounded(total), rounded(score), left_at(new, winner))
+
+
+def left_at(greedy: tuple[int, ...], winner: tuple[int, ...]) -> int | None:
+    """Return the first position where the winner is not the greedy path, None when it never is."""
+    for position, (a, b) in enumerate(zip(greedy, winner, strict=False)):
+        if a != b:
+            return position
+    return None if len(greedy) == len(winner) else min(len(greedy), len(winner))
+
+
+def _single(model: Any, model_kwargs: dict[str, Any], longer: int) -> dict[str, Any]:
+    """Return the keyword arguments for one row, ``longer`` tokens more and an empty cache."""
+    single = {k: v[:1] if torch.is_tensor(v) and v.ndim else v for k, v in model_kwargs.items()}
+    single["past_key_values"] = DynamicCache()
+    if model.config.is_encoder_decoder:
+        single["past_key_values"] = EncoderDecoderCache(DynamicCache(), DynamicCache())
+        encoded = model_kwargs["encoder_outputs"]
+        single["encoder_outputs"] = type(encoded)(last_hidden_state=encoded.last_hidden_state[:1])
+        return single
+    mask, positions = single.get("attention_mask"), single.get("position_ids")
+    if mask is not None:
+        single["attention_mask"] = torch.cat([mask, mask.new_ones((1, longer))], dim=-1)
+    if positions is not None:
+        further = positions[..., -1:] + torch.arange(1, longer + 1, device=positions.device)
+        single["position_ids"] = torch.cat([positions, further], dim=-1)
+    return single

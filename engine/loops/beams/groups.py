@@ -1,0 +1,289 @@
+"""Searches of the older scorer: groups of beams with a heap each, one forward pass for all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
+
+import torch
+
+from engine.loops.beams.greedy_path import greedy_path
+from engine.loops.beams.heap import Heap, best_first
+from engine.loops.beams.record import (
+    IMPOSSIBLE,
+    PROMPT,
+    BeamOutput,
+    Finished,
+    StepWriter,
+    Tree,
+    best_kept,
+    check_finite,
+    output,
+    pad_of,
+)
+from engine.loops.forward import Forward
+from engine.loops.recorder import Observation, Recorder, rounded
+from engine.trace.details import BeamDetail, BeamNode, Hypothesis
+from engine.trace.records import Step
+
+_NEVER = -1e9
+
+
+class Group:
+    """One group's beams, heap and node numbers.
+
+    Args:
+        number: of the group, from 0.
+        prompt: (1, length) ids.
+        size: beams of the group.
+        config: as generate() prepared it.
+        tree: numbers the nodes of all groups.
+        diversity_penalty: what the group's processors charge per beam of an earlier group.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        prompt: torch.Tensor,
+        size: int,
+        config: Any,
+        tree: Tree,
+        diversity_penalty: float = 0.0,
+    ) -> None:
+        self.number, self.size, self.tree = number, size, tree
+        self.diversity_penalty = diversity_penalty
+        self.prompt_length, self.wanted = prompt.shape[1], config.num_return_sequences
+        self.heap = Heap(size, config, self.prompt_length)
+        self.ids = prompt.repeat(size, 1)
+        # Only the first beam counts at first: otherwise all would take the same tokens.
+        self.sums = torch.full((size,), _NEVER, device=prompt.device)
+        self.sums[0] = 0
+        self.nodes = [PROMPT] * size
+        self.parents = torch.arange(size, device=prompt.device)
+        self.done = False
+        self.eos = (
+            set() if config._eos_token_tensor is None else set(config._eos_token_tensor.tolist())
+        )
+        self.reachable: float | None = None
+        self.origin: dict[int, int] = {}
+        """Node of the last pool -> the beam it extends."""
+
+    @property
+    def length(self) -> int:
+        """New tokens of the open beams."""
+        return self.ids.shape[1] - self.prompt_length
+
+    def rest(self, pad_id: int) -> None:
+        """Wait for the other groups: a padded step."""
+        self.sums = torch.zeros_like(self.sums)
+        self.parents = torch.zeros_like(self.parents)
+        padding = torch.full_like(self.ids[:, :1], pad_id)
+        self.ids = torch.cat([self.ids[self.parents], padding], dim=-1)
+
+    def advance(self, seen: Observation, charged: dict[int, tuple[int, ...]]) -> list[BeamNode]:
+        """Take one step on (size, vocab) processed log-probabilities; returns the pool.
+
+        Args:
+            seen: of this group's beams.
+            charged: token -> the earlier groups that took it, one entry per beam.
+        """
+        vocab = seen.scores.shape[-1]
+        pool = (seen.scores + self.sums[:, None]).flatten()
+        top = pool.topk(max(2, 1 + len(self.eos)) * self.size)
+        sums, flat = top.values.tolist(), top.indices.tolist()
+        chosen = self._chosen(flat, vocab)
+        logprobs = seen.scores.flatten()[top.indices].tolist()
+        open_sums = [sums[i] for i in chosen if sums[i] > IMPOSSIBLE]
+        floor = min(open_sums, default=sums[0])
+        nodes, numbers = [], {}
+        self.origin = {}
+        for rank, place in enumerate(flat):
+            token, parent = place % vocab, self.nodes[place // vocab]
+            if sums[rank] <= IMPOSSIBLE or parent < PROMPT:
+                numbers[rank] = PROMPT - 1
+                continue
+            numbers[rank] = self.tree.add(parent, token)
+            self.origin[numbers[rank]] = place // vocab
+            fate, reason = self._fate(rank, token, sums[rank], rank in chosen, numbers[rank])
+            groups = charged.get(token, ())
+            nodes.append(
+                BeamNode(
+                    node_id=numbers[rank],
+                    parent_id=parent,
+                    token_id=token,
+                    logprob=rounded(logprobs[rank]),
+                    sum_logprobs=rounded(sums[rank]),
+                    score=rounded(self.heap.score(sums[rank], self.length + 1)),
+                    rank=rank,
+                    margin=rounded(sums[rank] - floor),
+                    group=self.number,
+                    diversity_penalty=rounded(len(groups) * self.diversity_penalty),
+                    fate=fate,
+                    penalised_by=tuple(sorted(set(groups))),
+                    reason=reason,
+                )
+            )
+        self._grow(top, chosen, numbers, vocab)
+        self.reachable = self.heap.reachable(sums[0], self.length)
+        self.done = self.heap.is_done(sums[0], self.length)
+        return nodes
+
+    def close(self) -> None:
+        """Add the open beams to the heap: the search has ended before they did."""
+        if self.done:
+            return
+        for total, node in zip(self.sums.tolist(), self.nodes, strict=True):
+            if node >= 0:
+                self.heap.add(self._finished(total, node, self.length))
+
+    def _chosen(self, flat: list[int], vocab: int) -> list[int]:
+        """Return the ranks that go on: the first ``size`` that are no end mark."""
+        return [i for i, place in enumerate(flat) if place % vocab not in self.eos][: self.size]
+
+    def _fate(
+        self, rank: int, token: int, total: float, chosen: bool, node: int
+    ) -> tuple[str, str]:
+        if token not in self.eos:
+            return ("kept" if chosen else "pruned"), ""
+        if rank >= self.size:
+            return "blocked", f"It ended outside the first {self.size} of its group's pool."
+        if self.heap.add(self._finished(total, node, self.length + 1)):
+            return "finished", ""
+        return "finished_worse", "Its score is below those of the group's finished hypotheses."
+
+    def _finished(self, total: float, node: int, length: int) -> Finished:
+        ids = tuple(self.tree.path(node))
+        return Finished(self.heap.score(total, length), total, length, node, ids, self.number)
+
+    def _grow(self, top: Any, chosen: list[int], numbers: dict[int, int], vocab: int) -> None:
+        at = torch.tensor(chosen, device=self.ids.device)
+        self.parents = top.indices[at] // vocab
+        self.ids = torch.cat([self.ids[self.parents], (top.indices[at] % vocab)[:, None]], dim=-1)
+        self.sums = top.values[at]
+        self.nodes = [numbers[i] for i in chosen]
+
+
+class GroupSearch:
+    """One forward pass a step for all groups, then group after group.
+
+    Args:
+        groups: in the order they choose.
+        processors: group and (beams of earlier groups,) tokens of this step -> its processors.
+        recorder: makes the records.
+        pad_id: what a group that is done writes.
+    """
+
+    def __init__(
+        self,
+        groups: Sequence[Group],
+        processors: Callable[[Group, torch.Tensor], Sequence[Any]],
+        recorder: Recorder,
+        pad_id: int,
+    ) -> None:
+        self.groups, self.processors, self.pad_id = groups, processors, pad_id
+        self.recorder, self.writer = recorder, StepWriter(recorder)
+        self.views: dict[int, Observation] = {}
+
+    @property
+    def ids(self) -> torch.Tensor:
+        """(beams, length) open beams of all groups."""
+        return torch.cat([group.ids for group in self.groups])
+
+    @property
+    def parents(self) -> torch.Tensor:
+        """(beams,) row that each open beam grew from."""
+        return torch.cat([g.parents + g.number * g.size for g in self.groups])
+
+    @property
+    def done(self) -> bool:
+        """Whether no group can improve any more."""
+        return all(group.done for group in self.groups)
+
+    def advance(self, logits: torch.Tensor) -> list[BeamNode]:
+        """Let every group choose from (beams, vocab) raw logits; returns the pool of all."""
+        taken = torch.empty(0, dtype=torch.long, device=logits.device)
+        owners: list[int] = []
+        pool: list[BeamNode] = []
+        for group in self.groups:
+            rows = logits[group.number * group.size : (group.number + 1) * group.size]
+            if group.done:
+                group.rest(self.pad_id)
+            else:
+                processors = self.processors(group, taken)
+                seen = self.recorder.observe(rows.log_softmax(-1), group.ids, processors)
+                seen.logsumexp = rows.logsumexp(-1)
+                self.views[group.number] = seen
+                charged: dict[int, tuple[int, ...]] = {}
+                for token, owner in zip(taken.tolist(), owners, strict=True):
+                    charged[token] = (*charged.get(token, ()), owner)
+                pool += group.advance(seen, charged)
+            taken = torch.cat([taken, group.ids[:, -1]])
+            owners += [group.number] * group.size
+        return pool
+
+    def best(self) -> list[Finished]:
+        """Return the finished hypotheses of all groups, best first."""
+        return best_first(group.heap for group in self.groups)
+
+    def record(self, pool: list[BeamNode], elapsed_s: float, stop_reason: str, greedy: Any) -> Step:
+        """Return the step of a pool; a reason means that it was the last."""
+        leader, best = best_kept(pool), self.best()
+        group = self.groups[leader.group]
+        row = self.writer.row(
+            self.views[leader.group], group.origin[leader.node_id], leader.token_id
+        )
+        if best and (stop_reason or best[0].score >= leader.score):
+            text = list(best[0].ids)
+        else:
+            text = group.tree.path(leader.node_id)
+        reachable = [g.reachable for g in self.groups if not g.done and g.reachable is not None]
+        full = [g.heap.worst for g in self.groups if g.heap.full]
+        detail = BeamDetail(
+            pool=tuple(pool),
+            heap=tuple(
+                Hypothesis(h.node, rounded(h.sum_logprobs), h.length, rounded(h.score), h.group)
+                for h in best
+            ),
+            best_running=rounded(max(reachable)) if reachable else None,
+            worst_finished=rounded(min(full)) if len(full) == len(self.groups) else None,
+            stopping=bool(stop_reason),
+            winner_node_id=best[0].node if stop_reason else None,
+            stop_reason=stop_reason,
+            greedy=greedy(tuple(text)) if stop_reason else None,
+        )
+        return self.writer.step(row, text, detail, elapsed_s)
+
+
+def search_groups(
+    model: Any,
+    input_ids: torch.Tensor,
+    logits_processor: Any,
+    stopping_criteria: Any,
+    generation_config: Any,
+    search: GroupSearch,
+    model_kwargs: dict[str, Any],
+) -> Generator[Step, None, BeamOutput]:
+    """Step until every group is done or the open beams meet the stopping criteria."""
+    config, prompt, at_start = generation_config, input_ids[:1], dict(model_kwargs)
+    forward = Forward(model, config, model_kwargs)
+
+    def greedy(winner: tuple[int, ...]) -> Any:
+        rules = logits_processor, stopping_criteria, config
+        return greedy_path(model, prompt, *rules, at_start, winner)
+
+    reason = ""
+    while not reason:
+        logits = forward.last_logits(forward(search.ids), prompt.device)
+        check_finite(logits, search.writer.index)
+        pool = search.advance(logits)
+        forward.model_kwargs["past_key_values"].reorder_cache(search.parents)
+        if search.done:
+            reason = "No open beam can beat the worst of the finished hypotheses any more."
+        elif bool(stopping_criteria(search.ids, None).all()):
+            reason = "Every open beam has met a stopping rule, such as the longest length."
+        elapsed_s = search.recorder.elapsed_s()
+        if reason:
+            for group in search.groups:
+                group.close()
+        yield search.record(pool, elapsed_s, reason, greedy)
+    return output(prompt, search.best()[: config.num_return_sequences], pad_of(config))

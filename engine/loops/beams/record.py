@@ -1,0 +1,152 @@
+"""What the beam loops share: node numbers, the heap of finished hypotheses, the record of a step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from engine.errors import DecodeError
+from engine.loops.recorder import Observation, Recorder, Row
+from engine.trace.details import BeamDetail, BeamNode
+from engine.trace.records import Step
+
+PROMPT = -1
+IMPOSSIBLE = -1e8
+"""Sums below this mark placeholders (-1e9) and removed tokens (-inf): no candidates at all."""
+
+
+class Tree:
+    """Numbers the nodes of a search and spells their paths."""
+
+    def __init__(self) -> None:
+        self.parents: list[int] = []
+        self.tokens: list[int] = []
+
+    def add(self, parent: int, token_id: int) -> int:
+        """Return the number of a new node."""
+        self.parents.append(parent)
+        self.tokens.append(token_id)
+        return len(self.parents) - 1
+
+    def path(self, node: int) -> list[int]:
+        """Return the new tokens from the prompt to a node."""
+        tokens: list[int] = []
+        while node != PROMPT:
+            tokens.append(self.tokens[node])
+            node = self.parents[node]
+        return tokens[::-1]
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A finished hypothesis inside a loop."""
+
+    score: float
+    sum_logprobs: float
+    length: int
+    """New tokens, the end mark included."""
+    node: int
+    ids: tuple[int, ...]
+    """New tokens."""
+    group: int = 0
+
+
+@dataclass
+class BeamOutput:
+    """What a beam loop returns to generate()."""
+
+    sequences: torch.Tensor
+    """(num_return_sequences, prompt + longest), padded."""
+    sequences_scores: torch.Tensor
+    """(num_return_sequences,) sum of log-probabilities / length ** length_penalty."""
+    lengths: tuple[int, ...]
+    """New tokens of each sequence, padding not counted."""
+
+
+def output(prompt: torch.Tensor, best: Sequence[Finished], pad_id: int) -> BeamOutput:
+    """Put finished hypotheses, best first, into one padded tensor after the prompt (1, length)."""
+    longest = max(len(hypothesis.ids) for hypothesis in best)
+    rows = [[*h.ids, *[pad_id] * (longest - len(h.ids))] for h in best]
+    new = torch.tensor(rows, dtype=prompt.dtype, device=prompt.device)
+    return BeamOutput(
+        torch.cat([prompt.expand(len(best), -1), new], dim=-1),
+        torch.tensor([hypothesis.score for hypothesis in best]),
+        tuple(len(hypothesis.ids) for hypothesis in best),
+    )
+
+
+def pad_of(generation_config: Any) -> int:
+    """Return the padding id, the first end mark where there is none, -1 without either."""
+    for ids in (generation_config._pad_token_tensor, generation_config._eos_token_tensor):
+        if ids is not None:
+            return int(ids.flatten()[0])
+    return -1
+
+
+class StepWriter:
+    """Turns a decision into a Step whose text is the best hypothesis so far.
+
+    Args:
+        recorder: makes the rows and the clock.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self.shown: list[int] = []
+        self.index = 0
+
+    def row(self, seen: Observation, beam: int, token_id: int) -> Row:
+        """Return the plain record of one beam's distribution."""
+        one = slice(beam, beam + 1)
+        narrowed = Observation(
+            seen.logprobs[one],
+            seen.logsumexp[one],
+            seen.scores[one],
+            [(name, scores[one]) for name, scores in seen.stages],
+        )
+        chosen = torch.tensor([token_id], device=seen.scores.device)
+        return self.recorder.record(narrowed, chosen, self.index)[0]
+
+    def step(self, row: Row, best: Sequence[int], detail: BeamDetail, elapsed_s: float) -> Step:
+        """Return the step that turns the text shown so far into ``best``."""
+        keep = 0
+        while keep < min(len(best), len(self.shown)) and best[keep] == self.shown[keep]:
+            keep += 1
+        self.shown = list(best)
+        self.index += 1
+        return Step(
+            index=self.index - 1,
+            keep=keep,
+            emit=tuple(best[keep:]),
+            candidates=row.candidates,
+            stages=row.stages,
+            detail=detail,
+            logsumexp=row.logsumexp,
+            entropy=row.entropy,
+            elapsed_s=elapsed_s,
+        )
+
+
+def check_finite(logits: torch.Tensor, step: int) -> None:
+    """Refuse (beams, vocab) raw logits with NaN or infinite sums: ranking would hide them.
+
+    Raises:
+        DecodeError: naming the step.
+    """
+    if not bool(torch.isfinite(logits.logsumexp(-1)).all()):
+        raise DecodeError(f"The model's raw logits are not finite at step {step}.")
+
+
+def best_kept(pool: Sequence[BeamNode]) -> BeamNode:
+    """Return the pool's best kept node, or its best of all when none was kept.
+
+    Raises:
+        DecodeError: the pool is empty, as every token of every beam was removed.
+    """
+    if not pool:
+        raise DecodeError("Every token of every beam was removed; allow more tokens.")
+    kept = [node for node in pool if node.fate == "kept"]
+    return max(kept or pool, key=lambda node: node.sum_logprobs)

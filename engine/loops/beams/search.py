@@ -1,0 +1,234 @@
+"""Beam search and beam-search multinomial sampling (transformers 5.23 ``_beam_search``)."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from engine.loops.beams.greedy_path import GreedyTrail, greedy_path
+from engine.loops.beams.record import (
+    IMPOSSIBLE,
+    PROMPT,
+    BeamOutput,
+    Finished,
+    StepWriter,
+    Tree,
+    best_kept,
+    check_finite,
+    output,
+    pad_of,
+)
+from engine.loops.beams.state import BeamSearch, Ending, Pool
+from engine.loops.forward import Forward
+from engine.loops.recorder import Observation, Recorder, rounded, significant
+from engine.trace.details import BeamDetail, BeamNode, Hypothesis
+from engine.trace.records import Step
+
+
+class BeamRecord:
+    """The plain side of a search: node numbers, the heap's members, fates and reasons."""
+
+    def __init__(self, search: BeamSearch) -> None:
+        self.tree = Tree()
+        self.search = search
+        self.running = [PROMPT] * search.beams
+        self.heap: list[Finished | None] = [None] * search.beams
+
+    def update(
+        self, pool: Pool, ending: Ending, seen: Observation, vocab: int
+    ) -> tuple[BeamNode, ...]:
+        """Take over a decision; returns the pool's nodes. Called before the state grows."""
+        search, heap_was_full = self.search, all(self.heap)
+        flat, sums = pool.flat.tolist(), pool.scores.double().tolist()
+        logprobs = seen.scores.flatten()[pool.flat].tolist()
+        hits, kept = ending.hits.tolist(), set(ending.running.tolist())
+        merged, scores = ending.merged.tolist(), ending.scores.tolist()
+        length = search.ids.shape[1] + 1 - search.prompt_length
+        entered = {i - search.beams for i in merged if i >= search.beams}
+        open_sums = [sums[i] for i in kept if not hits[i] and sums[i] > IMPOSSIBLE]
+        floor = min(open_sums, default=sums[0])
+        nodes, numbers = [], []
+        for i, place in enumerate(flat):
+            parent, token = self.running[place // vocab], place % vocab
+            if sums[i] <= IMPOSSIBLE or parent < PROMPT:
+                numbers.append(PROMPT - 1)
+                continue
+            numbers.append(self.tree.add(parent, token))
+            fate, reason = self._fate(i, hits[i], i in kept, i in entered, heap_was_full)
+            nodes.append(
+                BeamNode(
+                    node_id=numbers[-1],
+                    parent_id=parent,
+                    token_id=token,
+                    logprob=rounded(logprobs[i]),
+                    sum_logprobs=rounded(sums[i]),
+                    score=rounded(sums[i] / length**search.length_penalty),
+                    rank=i,
+                    margin=rounded(sums[i] - floor),
+                    group=0,
+                    diversity_penalty=0.0,
+                    fate=fate,
+                    reason=reason,
+                    arrival=significant(float(pool.arrivals[i])) if search.do_sample else None,
+                )
+            )
+        self._merge(merged, hits, numbers, sums, scores, length)
+        self.running = [numbers[i] for i in ending.running.tolist()]
+        return tuple(nodes)
+
+    def _fate(self, i: int, hit: bool, kept: bool, entered: bool, full: bool) -> tuple[str, str]:
+        search = self.search
+        if not hit:
+            return ("kept" if kept else "pruned"), ""
+        if i >= search.beams:
+            return "blocked", f"It ended outside the first {search.beams} of the pool."
+        if entered:
+            return "finished", ""
+        if full and search.early_stopping is True:
+            return "blocked", "The heap was full and early_stopping is true."
+        return "finished_worse", "Its score is below those of all finished hypotheses."
+
+    def _merge(
+        self,
+        merged: list[int],
+        hits: list[bool],
+        numbers: list[int],
+        sums: list[float],
+        scores: list[float],
+        length: int,
+    ) -> None:
+        members: list[Finished | None] = []
+        for i in merged:
+            if i < self.search.beams:
+                members.append(self.heap[i])
+                continue
+            at = i - self.search.beams
+            if not (at < self.search.beams and hits[at] and numbers[at] >= 0):
+                members.append(None)
+                continue
+            path = tuple(self.tree.path(numbers[at]))
+            members.append(Finished(scores[at], sums[at], length, numbers[at], path))
+        self.heap = members
+
+    def detail(
+        self, nodes: tuple[BeamNode, ...], best: float, worst: float, *, goes_on: bool
+    ) -> BeamDetail:
+        """Return the step's record."""
+        full = all(self.heap)
+        heap = tuple(
+            Hypothesis(h.node, rounded(h.sum_logprobs), h.length, rounded(h.score), h.group)
+            for h in self.heap
+            if h is not None
+        )
+        return BeamDetail(
+            pool=nodes,
+            heap=heap,
+            best_running=rounded(best) if float(self.search.sums[0]) > IMPOSSIBLE else None,
+            worst_finished=rounded(worst) if full else None,
+            stopping=not goes_on,
+            winner_node_id=None if goes_on or self.heap[0] is None else self.heap[0].node,
+        )
+
+    def best(self, nodes: tuple[BeamNode, ...], *, goes_on: bool) -> list[int]:
+        """Return the new tokens of the best hypothesis: the winner when the search has ended."""
+        top = self.heap[0]
+        if not goes_on and top is not None:
+            return list(top.ids)
+        leader = best_kept(nodes)
+        if top is not None and top.score >= leader.score:
+            return list(top.ids)
+        return self.tree.path(leader.node_id)
+
+
+def beam_loop(
+    model: Any,
+    input_ids: torch.Tensor,
+    logits_processor: Any,
+    stopping_criteria: Any,
+    generation_config: Any,
+    *,
+    recorder: Recorder,
+    generator: torch.Generator,
+    **model_kwargs: Any,
+) -> Generator[Step, None, BeamOutput]:
+    """Search with ``num_beams`` beams until nothing better can be found.
+
+    Args:
+        model: a generation model whose cache can be reordered.
+        input_ids: (num_beams, length) one prompt, repeated.
+        logits_processor: applied to log-probabilities, as transformers does in beam search.
+        stopping_criteria: asked about every candidate of the pool.
+        generation_config: num_beams, length_penalty, early_stopping, do_sample, num_return_sequences.
+        recorder: makes the records.
+        generator: the run's own random numbers; unused without sampling.
+        model_kwargs: as generate() prepared them.
+
+    Yields:
+        One Step a forward pass; its text is the best hypothesis so far and may revise the last.
+
+    Returns:
+        The ``num_return_sequences`` best hypotheses.
+    """
+    config, prompt, at_start = generation_config, input_ids[:1], dict(model_kwargs)
+    forward, search = Forward(model, config, model_kwargs), BeamSearch(input_ids, config)
+    record, writer = BeamRecord(search), StepWriter(recorder)
+    trail, goes_on = GreedyTrail(), True
+    while goes_on:
+        # 1. Processed log-probabilities of every beam.
+        logits = forward.last_logits(forward(search.ids), input_ids.device)
+        check_finite(logits, writer.index)
+        seen, vocab = _observed(recorder, logits, search.ids, logits_processor), logits.shape[-1]
+        # 2. The pool, who of it has ended, who goes on.
+        pool = search.choose(seen.scores, generator)
+        candidates = search.extended(pool, vocab)
+        ending = search.decide(pool, stopping_criteria(candidates, None))
+        nodes = record.update(pool, ending, seen, vocab)
+        if not config.do_sample:
+            trail.follow(seen.scores, pool.flat, ending.running, ending.hits)
+        search.ids = candidates[ending.running]
+        forward.model_kwargs["past_key_values"].reorder_cache(pool.flat[ending.running] // vocab)
+        # 3. The stopping test, then the record.
+        best, worst = search.test()
+        goes_on = bool(search.goes_on(ending.hits))
+        elapsed_s = recorder.elapsed_s()
+        detail = record.detail(nodes, float(best), float(worst), goes_on=goes_on)
+        text = record.best(nodes, goes_on=goes_on)
+        row = writer.row(seen, *_leader(nodes, pool, vocab))
+        if not goes_on:
+            path = (model, prompt, logits_processor, stopping_criteria, config, at_start)
+            greedy = None if config.do_sample else greedy_path(*path, tuple(text), trail)
+            detail = replace(detail, stop_reason=_stop_reason(search, ending), greedy=greedy)
+        yield writer.step(row, text, detail, elapsed_s)
+    return _returned(prompt, record, config)
+
+
+def _observed(
+    recorder: Recorder, logits: torch.Tensor, ids: torch.Tensor, processors: Any
+) -> Observation:
+    seen = recorder.observe(torch.log_softmax(logits, dim=-1), ids, processors)
+    seen.logsumexp = logits.logsumexp(-1)
+    return seen
+
+
+def _returned(prompt: torch.Tensor, record: BeamRecord, config: Any) -> BeamOutput:
+    finished = [h for h in record.heap if h is not None][: config.num_return_sequences]
+    # transformers takes padding of id 0 for none, and fills with the end mark instead.
+    pad, eos = pad_of(config), config._eos_token_tensor
+    return output(prompt, finished, pad if pad or eos is None else int(eos[0]))
+
+
+def _leader(nodes: tuple[BeamNode, ...], pool: Pool, vocab: int) -> tuple[int, int]:
+    """Return the beam and the token of the best node that goes on."""
+    leader = best_kept(nodes)
+    return int(pool.flat[leader.rank]) // vocab, leader.token_id
+
+
+def _stop_reason(search: BeamSearch, ending: Ending) -> str:
+    if bool(ending.hits.all()):
+        return "Every candidate has ended, by its length or another stopping rule."
+    if search.early_stopping is True and bool(search.finished.all()):
+        return f"early_stopping is true and {search.beams} hypotheses have finished."
+    return "No open beam can beat the worst of the finished hypotheses any more."

@@ -1,0 +1,1 @@
+"""Drafting and verification: the drafters, the loop that judges them, and what is measured after."""

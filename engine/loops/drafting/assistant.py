@@ -1,0 +1,148 @@
+"""Drafting with a smaller model of the same vocabulary, or with a model's own first layers."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch import nn
+
+from engine.errors import ModelError
+from engine.loops.drafting.drafter import (
+    WARPERS,
+    CachedForward,
+    Draft,
+    Drafter,
+    RunContext,
+    Schedule,
+    choose,
+    run_processors,
+)
+
+
+class AssistantDrafter(Drafter):
+    """Lets a draft model continue the text token by token.
+
+    Draft settings come from the run's own configuration: num_assistant_tokens, its schedule and
+    assistant_confidence_threshold (a draft ends after a token less probable than that).
+
+    Args:
+        context: the run.
+        model: a decoder-only model whose ids mean the same as the target's.
+        exit_layer: said in the record when the model is the target's own first layers.
+    """
+
+    name = "assistant"
+
+    def __init__(self, context: RunContext, model: Any, exit_layer: int | None = None) -> None:
+        config = context.generation_config
+        self.context, self.exit_layer = context, exit_layer
+        self.forward = CachedForward(model)
+        self.schedule = Schedule(config.num_assistant_tokens, config.num_assistant_tokens_schedule)
+        self.threshold = config.assistant_confidence_threshold or 0.0
+        self.processors = draft_processors(context.processors)
+        self.vocab = context.model.config.get_text_config(decoder=True).vocab_size
+
+    def draft(self, input_ids: torch.Tensor) -> Draft:
+        """Return up to ``num_assistant_tokens`` tokens, one fewer than the budget at most."""
+        room = self.context.max_length - input_ids.shape[1] - 1
+        limit = min(self.schedule.length, room, self.forward.room(input_ids.shape[1]))
+        before, ids, rows = self.forward.passes, input_ids, []
+        stop = "all that was asked for" if limit == self.schedule.length else "the token budget"
+        while len(rows) < limit:
+            scores = fit(self.forward.logits(ids), self.vocab)
+            scores = run_processors(self.processors, ids, scores)
+            token, probability = choose(scores, self.context.do_sample, self.context.generator)
+            rows.append(scores)
+            ids = torch.cat([ids, ids.new_tensor([[token]])], dim=-1)
+            if token in _eos(self.context.generation_config):
+                stop = "it ends the text"
+                break
+            if probability < self.threshold:
+                stop = f"confidence {probability:.2f} fell below {self.threshold:g}"
+                break
+        tokens = ids[0, input_ids.shape[1] :]
+        return Draft(
+            tokens,
+            torch.cat(rows) if rows else None,
+            self.schedule.length,
+            self.schedule.told(len(tokens), stop),
+            forwards=self.forward.passes - before,
+            exit_layer=self.exit_layer,
+        )
+
+    def learn(self, accepted: int, drafted: int) -> None:
+        """Adapt the draft length to a round's outcome."""
+        self.schedule.update(accepted, drafted)
+
+
+class EarlyExitDrafter(AssistantDrafter):
+    """Drafts with the first layers of the target itself (LayerSkip, 2404.16710)."""
+
+    name = "early_exit"
+
+    def __init__(self, context: RunContext) -> None:
+        layer = context.generation_config.assistant_early_exit
+        super().__init__(context, first_layers(context.model, layer), exit_layer=layer)
+
+
+def draft_processors(processors: Any) -> list[Any]:
+    """Return what reshapes the draft's distribution: the target's processors.
+
+    transformers hands the target's list to the draft's own generate(), which drops the minimum
+    length and adds the warpers a second time. Any draft distribution is lossless; the same one
+    makes the rounds the same.
+    """
+    own = [p for p in processors if type(p).__name__ != "MinLengthLogitsProcessor"]
+    again = (*WARPERS, "LogitNormalization")
+    return own + [p for p in own if type(p).__name__ in again]
+
+
+def first_layers(model: Any, layers: int) -> Any:
+    """Return a view of a decoder-only model that runs its first layers, norm and head.
+
+    The view shares every parameter and owns its own list of layers and its own configuration, so
+    the model itself is never touched: an error in the middle of a run cannot leave it cut short.
+
+    Raises:
+        ModelError: the model's layers cannot be found, or it is wired to its own instance.
+    """
+    name = model.base_model_prefix
+    base = getattr(model, name, None)
+    names = [n for n in ("layers", "h") if isinstance(getattr(base, n, None), nn.ModuleList)]
+    stack = names[0] if names else None
+    if stack is None or "forward" in vars(model) or "forward" in vars(base):
+        raise ModelError(f"{type(model).__name__} has no layers that could be left early.")
+    whole = getattr(base, stack)
+    if not 1 <= layers < len(whole):
+        raise ModelError(f"assistant_early_exit = {layers}: the model has {len(whole)} layers.")
+    config = copy.copy(model.config)
+    for field in ("num_hidden_layers", "n_layer"):
+        if field in vars(config):
+            setattr(config, field, layers)
+    if getattr(config, "layer_types", None):
+        config.layer_types = list(config.layer_types)[:layers]
+    short_base = _shell(base, config, **{stack: nn.ModuleList(list(whole)[:layers])})
+    return _shell(model, config, **{name: short_base})
+
+
+def _shell(module: nn.Module, config: Any, **children: nn.Module) -> Any:
+    """Return a module that shares all but its configuration and the given children."""
+    shell = copy.copy(module)
+    shell.__dict__["_modules"] = dict(module._modules) | children
+    shell.__dict__["config"] = config
+    return shell
+
+
+def fit(logits: torch.Tensor, vocab: int) -> torch.Tensor:
+    """Return (1, vocab) logits: padding rows of a model's output cut, missing ones impossible."""
+    have = logits.shape[-1]
+    if have >= vocab:
+        return logits[:, :vocab]
+    return nn.functional.pad(logits, (0, vocab - have), value=-torch.inf)
+
+
+def _eos(generation_config: Any) -> set[int]:
+    eos = generation_config._eos_token_tensor
+    return set() if eos is None else set(eos.tolist())

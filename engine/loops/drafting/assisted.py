@@ -1,0 +1,224 @@
+"""Assisted decoding: a drafter guesses, one forward pass of the target judges all of it."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import time
+from collections.abc import Generator
+from typing import Any
+
+import torch
+
+from engine.loops.drafting.drafter import Draft, MakeDrafter, RunContext
+from engine.loops.drafting.record import Round, Verdict, round_step
+from engine.loops.next_token import draw
+from engine.loops.recorder import Observation, Recorder
+from engine.trace.records import Step
+
+
+def assisted_loop(
+    model: Any,
+    input_ids: torch.Tensor,
+    logits_processor: Any,
+    stopping_criteria: Any,
+    generation_config: Any,
+    *,
+    recorder: Recorder,
+    generator: torch.Generator,
+    make_drafter: MakeDrafter,
+    after: Any = None,
+    **model_kwargs: Any,
+) -> Generator[Step, None, torch.Tensor]:
+    """Decode one sequence in rounds of drafting and verification.
+
+    Args:
+        model: the target, a generation model.
+        input_ids: (1, length) prompt ids.
+        logits_processor: applied to every position the target judges.
+        stopping_criteria: asked after every token, so that a text ends where plain decoding would.
+        generation_config: ``do_sample``, the budget and the draft settings.
+        recorder: makes the records.
+        generator: the run's own random numbers, drawn in the order transformers draws them.
+        make_drafter: builds the drafter of this run.
+        after: called with the finished ids and the last step; returns the step to record instead.
+        model_kwargs: as generate() prepared them.
+
+    Yields:
+        One Step a round: it emits the accepted tokens and the one the target adds.
+
+    Returns:
+        (1, length + new) ids.
+    """
+    rules = logits_processor, generation_config, generator, stopping_criteria
+    context = RunContext(model, input_ids, *rules)
+    drafter, target = make_drafter(context), TargetForward(model, model_kwargs)
+    prompt_length, prepared = input_ids.shape[1], dict(model_kwargs)
+    for index in itertools.count():
+        # 1. The guess.
+        began = time.perf_counter()
+        guess = drafter.draft(input_ids)
+        drafted = time.perf_counter()
+        # 2. One forward pass of the target over all of it, then its processors, place by place.
+        seen = _observed(target, recorder, input_ids, guess.tokens, logits_processor)
+        # 3. The judgement.
+        verdict = _judged(guess, seen, context)
+        emitted, finished = _until_stop(input_ids, guess, verdict, stopping_criteria)
+        judged = time.perf_counter()
+        # 4. The record.
+        target.rewind(len(guess.tokens), len(emitted))
+        drafter.learn(len(emitted) - 1, len(guess.tokens))
+        this = Round(guess, verdict, emitted, drafted - began, judged - drafted, drafter.name)
+        keep = input_ids.shape[1] - prompt_length
+        step = round_step(index, keep, this, seen[len(emitted) - 1], recorder)
+        input_ids = torch.cat([input_ids, input_ids.new_tensor([emitted])], dim=-1)
+        if finished and after is not None:
+            step = after(context, prepared, input_ids, step)
+        yield step
+        if finished:
+            return input_ids
+
+
+def _observed(
+    target: TargetForward,
+    recorder: Recorder,
+    input_ids: torch.Tensor,
+    guess: torch.Tensor,
+    processors: Any,
+) -> list[Observation]:
+    """Return what the target makes of every place of a guess, and of the one after it."""
+    candidate = torch.cat([input_ids, guess[None].to(input_ids.device)], dim=-1)
+    return [
+        recorder.observe(row[None], candidate[:, : input_ids.shape[1] + i], processors)
+        for i, row in enumerate(target(candidate, len(guess)))
+    ]
+
+
+def _judged(guess: Draft, seen: list[Observation], context: RunContext) -> Verdict:
+    config = context.generation_config
+    weight = getattr(config, "assistant_ensemble_weight", None)
+    scores = torch.cat([place.scores for place in seen])
+    return verify(guess, scores, config.do_sample, context.generator, weight)
+
+
+class TargetForward:
+    """The target's forward passes over several new positions at once, with a cache that rewinds."""
+
+    def __init__(self, model: Any, model_kwargs: dict[str, Any]) -> None:
+        self.model, self.model_kwargs = model, model_kwargs
+        self.first = True
+        model_kwargs["past_key_values"].activate_past_recording()
+
+    def __call__(self, candidate: torch.Tensor, drafted: int) -> torch.Tensor:
+        """Return (drafted + 1, vocab) float32 logits of the last positions of (1, n) ids."""
+        from transformers.generation import candidate_generator as helpers
+
+        model, kwargs = self.model, copy.copy(self.model_kwargs)
+        seq2seq = model.config.is_encoder_decoder
+        kwargs = helpers._prepare_attention_mask(kwargs, candidate.shape[1], seq2seq)
+        kwargs = helpers._prepare_token_type_ids(kwargs, candidate.shape[1])
+        positions = kwargs.get("position_ids")
+        if positions is not None and drafted:
+            length = drafted + positions.shape[-1]
+            kwargs = helpers._prepare_position_ids(kwargs, length, seq2seq)
+        inputs = model.prepare_inputs_for_generation(
+            candidate,
+            next_sequence_length=None if self.first else drafted + 1,
+            is_first_iteration=self.first,
+            **kwargs,
+        )
+        if "logits_to_keep" in inputs:
+            inputs["logits_to_keep"] = drafted + 1
+        self.outputs = model(**inputs, return_dict=True)
+        self.first = False
+        return self.outputs.logits[0, -drafted - 1 :].to(
+            dtype=torch.float32, device=candidate.device, copy=True
+        )
+
+    def rewind(self, drafted: int, emitted: int) -> None:
+        """Forget the positions of drafted tokens that were not emitted."""
+        self.outputs.past_key_values.crop(-(drafted + 1 - emitted))
+        self.model_kwargs = self.model._update_model_kwargs_for_generation(
+            self.outputs,
+            self.model_kwargs,
+            is_encoder_decoder=self.model.config.is_encoder_decoder,
+            num_new_tokens=emitted,
+        )
+
+
+def verify(
+    guess: Draft,
+    scores: torch.Tensor,
+    do_sample: bool,
+    generator: torch.Generator,
+    weight: float | None = None,
+) -> Verdict:
+    """Judge a draft.
+
+    Args:
+        guess: n drafted tokens, with the scores they came from where the drafter has them.
+        scores: (n + 1, vocab) the target's processed logits.
+        do_sample: draw, or take the most probable token.
+        generator: source of u and of the draw.
+        weight: judge by w * p + (1 - w) * q (2604.07622), w in (0, 1); None is by p alone.
+    """
+    n = len(guess.tokens)
+    probs = torch.softmax(scores, dim=-1)
+    places = torch.arange(n, device=scores.device)
+    tokens = guess.tokens.to(scores.device)
+    p = probs[places, tokens]
+    q_all = None if guess.scores is None else torch.softmax(guess.scores.to(scores.device), dim=-1)
+    q = None if q_all is None else q_all[places, tokens]
+    if do_sample and q_all is not None:
+        return _speculate(probs, q_all, p, q, generator, weight)
+    judged = scores
+    if weight is not None and q_all is not None:
+        probs = judged = torch.cat([weight * probs[:-1] + (1 - weight) * q_all, probs[-1:]])
+    chosen = draw(scores, generator)[0] if do_sample else judged.argmax(-1)
+    accepted = int((~(chosen[:-1] == tokens)).cumsum(-1).lt(1).sum())
+    source = "bonus" if accepted == n and n else "target"
+    return Verdict(accepted, int(chosen[accepted]), source, p, q, None, probs[accepted])
+
+
+def _speculate(
+    probs: torch.Tensor,
+    q_all: torch.Tensor,
+    p: torch.Tensor,
+    q: torch.Tensor,
+    generator: torch.Generator,
+    weight: float | None,
+) -> Verdict:
+    """Speculative sampling (2211.17192, algorithm 1): keep while u <= p / q, then the residual.
+
+    Of a mixture v = w * p + (1 - w) * q the ratio v / q is 1 - w + w * p / q, and max(v - q, 0) is
+    in proportion to max(p - q, 0): the residual stays.
+    """
+    n = len(p)
+    ratio = p / q if weight is None else 1 - weight + weight * (p / q)
+    u = torch.rand(p.shape, generator=generator, device=p.device, dtype=p.dtype)
+    accepted = int((~(u <= ratio)).cumsum(-1).lt(1).sum())
+    rest = residual(probs[accepted], q_all[accepted]) if accepted < n else probs[accepted]
+    noise = torch.empty_like(rest).exponential_(1, generator=generator)
+    final = int((rest / noise).argmax())
+    source = "resampled" if accepted < n else "bonus"
+    return Verdict(accepted, final, source, p, q, u, rest)
+
+
+def residual(p: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
+    """Return max(p - q, 0) over its sum: (vocab,) what is left for the target after a rejection."""
+    rest = torch.clamp(p - q, min=0)
+    total = rest.sum()
+    # Where p and q agree to the last bit a rejection is a rounding accident: p itself is left.
+    return rest / total if float(total) > 0 else p
+
+
+def _until_stop(
+    input_ids: torch.Tensor, guess: Draft, verdict: Verdict, stopping_criteria: Any
+) -> tuple[list[int], bool]:
+    """Return a round's tokens, cut at the first one after which decoding must end."""
+    emitted = [*guess.tokens[: verdict.accepted].tolist(), verdict.final]
+    for count in range(1, len(emitted) + 1):
+        so_far = torch.cat([input_ids, input_ids.new_tensor([emitted[:count]])], dim=-1)
+        if bool(stopping_criteria(so_far, None).all()):
+            return emitted[:count], True
+    return emitted, False

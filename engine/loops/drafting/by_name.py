@@ -1,0 +1,108 @@
+"""The assisted loop with its drafter chosen by name, for callers that have plain models only."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import torch
+
+from engine.loops.drafting.assistant import AssistantDrafter, EarlyExitDrafter
+from engine.loops.drafting.assisted import assisted_loop
+from engine.loops.drafting.drafter import Drafter, RunContext
+from engine.loops.drafting.prompt_lookup import PromptLookupDrafter
+from engine.loops.drafting.universal import IntersectionDrafter, ReencodingDrafter
+from engine.loops.recorder import Recorder
+from engine.models.text import Pieces
+from engine.trace.records import Step
+
+
+@dataclass(frozen=True)
+class Speaker:
+    """A model with its tokenizer, as the universal drafters look at it."""
+
+    model: Any
+    tokenizer: Any
+
+    @cached_property
+    def pieces(self) -> Pieces:
+        """Display pieces of the tokenizer."""
+        return Pieces(self.tokenizer)
+
+    @property
+    def vocab_size(self) -> int:
+        """Rows of the output distribution."""
+        return int(self.model.config.get_text_config(decoder=True).vocab_size)
+
+    @property
+    def eos_token_ids(self) -> tuple[int, ...]:
+        """End-of-sequence ids of the model."""
+        eos = self.model.generation_config.eos_token_id
+        eos = self.model.config.eos_token_id if eos is None else eos
+        if eos is None:
+            return ()
+        return tuple(eos) if isinstance(eos, (list, tuple)) else (int(eos),)
+
+
+def drafted_loop(
+    model: Any,
+    input_ids: torch.Tensor,
+    logits_processor: Any,
+    stopping_criteria: Any,
+    generation_config: Any,
+    *,
+    recorder: Recorder,
+    generator: torch.Generator,
+    drafter: str,
+    assistant_model: Any = None,
+    tokenizer: Any = None,
+    assistant_tokenizer: Any = None,
+    **model_kwargs: Any,
+) -> Generator[Step, None, torch.Tensor]:
+    """Decode one sequence in rounds of drafting and verification; see ``assisted_loop``.
+
+    Args:
+        model: the target.
+        input_ids: (1, length) prompt ids.
+        logits_processor: applied to every position the target judges.
+        stopping_criteria: asked after every token.
+        generation_config: ``do_sample``, the budget and the draft settings.
+        recorder: makes the records.
+        generator: the run's own random numbers.
+        drafter: speculative, prompt_lookup, early_exit or universal_assisted.
+        assistant_model: the draft model, where there is one.
+        tokenizer: the target's tokenizer (universal_assisted).
+        assistant_tokenizer: the draft's tokenizer (universal_assisted).
+        model_kwargs: as generate() prepared them.
+
+    Yields:
+        One Step a round.
+
+    Returns:
+        (1, length + new) ids.
+    """
+    target, draft = Speaker(model, tokenizer), Speaker(assistant_model, assistant_tokenizer)
+    return (
+        yield from assisted_loop(
+            model,
+            input_ids,
+            logits_processor,
+            stopping_criteria,
+            generation_config,
+            recorder=recorder,
+            generator=generator,
+            make_drafter=partial(_drafter, drafter, target, draft),
+            **model_kwargs,
+        )
+    )
+
+
+def _drafter(name: str, target: Speaker, draft: Speaker, context: RunContext) -> Drafter:
+    if name == "speculative":
+        return AssistantDrafter(context, draft.model)
+    if name == "universal_assisted":
+        kind = IntersectionDrafter if context.do_sample else ReencodingDrafter
+        return kind(context, target, draft)
+    return EarlyExitDrafter(context) if name == "early_exit" else PromptLookupDrafter(context)

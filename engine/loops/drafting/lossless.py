@@ -1,0 +1,300 @@
+"""Is an assisted output the target's own? Measured on the run itself, never assumed.
+
+Greedy: one teacher-forced forward pass over the finished text says at every place what the target
+alone would have chosen. Sampling: many short runs against the target's exact distribution. On
+request a plain run of the same prompt gives the speed to compare with.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+from engine.loops.drafting.assisted import assisted_loop
+from engine.loops.drafting.drafter import MakeDrafter, RunContext, run_processors
+from engine.loops.next_token import next_token_loop
+from engine.loops.recorder import Recorder, rounded, significant
+from engine.trace.details import DistributionCheck, DraftDetail, DraftReport, Parting
+from engine.trace.records import Step
+
+LEAST_EXPECTED = 5.0
+MOST_BINS = 24
+TIE = 1e-3
+
+After = Callable[[RunContext, dict[str, Any], torch.Tensor, Step], Step]
+
+
+def aftermath(config: Any, make_drafter: MakeDrafter) -> After:
+    """Return what the loop calls with its last step: it adds the report to it.
+
+    Args:
+        config: a drafting strategy's config.
+        make_drafter: the drafter of the run, for the repeated short runs.
+    """
+
+    def after(context: RunContext, prepared: dict[str, Any], ids: torch.Tensor, step: Step) -> Step:
+        detail = step.detail
+        if not isinstance(detail, DraftDetail) or _left(context):
+            return step
+        report = make_report(config, make_drafter, context, prepared, ids)
+        return dataclasses.replace(step, detail=dataclasses.replace(detail, report=report))
+
+    return after
+
+
+def make_report(
+    config: Any,
+    make_drafter: MakeDrafter,
+    context: RunContext,
+    prepared: dict[str, Any],
+    ids: torch.Tensor,
+) -> DraftReport:
+    """Measure a finished run; see DraftReport."""
+    new = ids[0, context.input_ids.shape[1] :].tolist()
+    started = time.perf_counter()
+    # A run that is lossy by design has nothing to prove.
+    by_design = getattr(config, "assistant_ensemble_weight", None) is not None
+    check = not config.do_sample and not by_design
+    parting = first_parting(context, prepared, ids) if check else None
+    check_s = time.perf_counter() - started
+    plain, plain_s = plain_run(context, prepared) if config.plain_run else ([], 0.0)
+    distributions: tuple[DistributionCheck, ...] = ()
+    if config.distribution_runs:
+        distributions = check_distribution(
+            context, prepared, make_drafter, config.distribution_runs
+        )
+    return DraftReport(
+        checked=len(new) if check else 0,
+        parting=parting,
+        check_s=rounded(check_s),
+        plain_tokens=len(plain),
+        plain_s=rounded(plain_s),
+        plain_identical=None if config.do_sample or not plain else plain == new,
+        distributions=distributions,
+    )
+
+
+def first_parting(
+    context: RunContext, prepared: dict[str, Any], ids: torch.Tensor
+) -> Parting | None:
+    """Return the first new token that is not the target's own greedy choice, None if there is none.
+
+    Args:
+        context: the run.
+        prepared: model_kwargs as the run began with them.
+        ids: (1, prompt + new) the finished text.
+    """
+    start = context.input_ids.shape[1]
+    logits = last_logits(context, prepared, ids, ids.shape[1] - start + 1)[:-1]
+    for place, raw in enumerate(logits):
+        scores = run_processors(context.processors, ids[:, : start + place], raw[None])[0]
+        expected, emitted = int(scores.argmax()), int(ids[0, start + place])
+        if expected != emitted:
+            return _parting(context, place, emitted, expected, scores)
+    return None
+
+
+def _parting(
+    context: RunContext, place: int, emitted: int, expected: int, scores: torch.Tensor
+) -> Parting:
+    low, high = float(scores[emitted]), float(scores[expected])
+    rounding = 4 * torch.finfo(context.model.dtype).eps * max(1.0, abs(high))
+    return Parting(
+        place,
+        emitted,
+        expected,
+        rounded(low),
+        rounded(high),
+        rounded(high - low),
+        high - low <= max(TIE, rounding),
+    )
+
+
+def last_logits(
+    context: RunContext, prepared: dict[str, Any], ids: torch.Tensor, count: int
+) -> torch.Tensor:
+    """Return (count, vocab) float32 logits of one forward pass over (1, length) ids."""
+    kept = {"logits_to_keep": count} if context.model._supports_logits_to_keep() else {}
+    if not context.model.config.is_encoder_decoder:
+        logits = context.model(input_ids=ids, use_cache=False, **kept).logits
+        return logits[0, -count:].float()
+    encoder = {name: prepared.get(name) for name in ("encoder_outputs", "attention_mask")}
+    logits = context.model(**encoder, decoder_input_ids=ids, use_cache=False).logits
+    return logits[0, -count:].float()
+
+
+def fresh(context: RunContext, prepared: dict[str, Any]) -> dict[str, Any]:
+    """Return the run's model_kwargs with an empty cache."""
+    from transformers import DynamicCache, EncoderDecoderCache
+
+    seq2seq = context.model.config.is_encoder_decoder
+    cache = (
+        EncoderDecoderCache(DynamicCache(), DynamicCache())
+        if seq2seq
+        else DynamicCache(config=context.model.config)
+    )
+    return prepared | {"past_key_values": cache}
+
+
+def plain_run(context: RunContext, prepared: dict[str, Any]) -> tuple[list[int], float]:
+    """Decode the same prompt without a draft; return the new tokens and the seconds."""
+    prompt = context.input_ids
+    generator = torch.Generator(prompt.device).manual_seed(context.generator.initial_seed())
+    started = time.perf_counter()
+    ids = _drain(
+        next_token_loop(
+            context.model,
+            prompt,
+            context.processors,
+            context.stopping,
+            context.generation_config,
+            recorder=Recorder(),
+            generator=generator,
+            **fresh(context, prepared),
+        )
+    )
+    return ids[0, prompt.shape[1] :].tolist(), time.perf_counter() - started
+
+
+def check_distribution(
+    context: RunContext, prepared: dict[str, Any], make_drafter: MakeDrafter, runs: int
+) -> tuple[DistributionCheck, ...]:
+    """Compare the first token and the first two of many short runs with the target's exact ones."""
+    generator = torch.Generator(context.input_ids.device)
+    generator.manual_seed(context.generator.initial_seed())
+    pairs: list[tuple[int, ...]] = []
+    while len(pairs) < runs and not _left(context):
+        pairs.append(tuple(sample_tokens(context, prepared, make_drafter, generator, 2)))
+    first, second = exact_two(context, prepared, len(pairs))
+    ones = compare(Counter(pair[:1] for pair in pairs), first, 1)
+    return ones, compare(Counter(pairs), second, 2)
+
+
+def sample_tokens(
+    context: RunContext,
+    prepared: dict[str, Any],
+    make_drafter: MakeDrafter,
+    generator: torch.Generator,
+    count: int,
+) -> list[int]:
+    """Return the first ``count`` tokens of one assisted run; fewer when the text ends before."""
+    prompt = context.input_ids
+    end = prompt.shape[1] + count
+    eos = context.generation_config._eos_token_tensor
+
+    def stop(ids: torch.Tensor, scores: Any) -> torch.Tensor:
+        del scores
+        ended = eos is not None and bool(torch.isin(ids[0, -1], eos.to(ids.device)))
+        return torch.tensor([ids.shape[1] >= end or ended])
+
+    ids = _drain(
+        assisted_loop(
+            context.model,
+            prompt,
+            context.processors,
+            stop,
+            context.generation_config,
+            recorder=Recorder(1),
+            generator=generator,
+            make_drafter=make_drafter,
+            **fresh(context, prepared),
+        )
+    )
+    return ids[0, prompt.shape[1] :].tolist()
+
+
+def exact_two(
+    context: RunContext, prepared: dict[str, Any], runs: int
+) -> tuple[dict[tuple[int, ...], float], dict[tuple[int, ...], float]]:
+    """Return the target's exact probabilities of first tokens and of the pairs worth a bin."""
+    prompt = context.input_ids
+    p = _probabilities(context, prepared, prompt)
+    first = {(i,): float(v) for i, v in enumerate(p.tolist()) if v > 0}
+    ends = context.generation_config._eos_token_tensor
+    ends = set() if ends is None else set(ends.tolist())
+    pairs: dict[tuple[int, ...], float] = {}
+    for (token,), probability in sorted(first.items(), key=lambda item: -item[1]):
+        if probability * runs < LEAST_EXPECTED:
+            break
+        if token in ends:
+            pairs[(token,)] = probability
+            continue
+        ids = torch.cat([prompt, prompt.new_tensor([[token]])], dim=-1)
+        after = _probabilities(context, prepared, ids)
+        pairs |= {(token, i): probability * v for i, v in enumerate(after.tolist()) if v > 0}
+    return first, pairs
+
+
+def _probabilities(
+    context: RunContext, prepared: dict[str, Any], ids: torch.Tensor
+) -> torch.Tensor:
+    raw = last_logits(context, prepared, ids, 1)
+    return torch.softmax(run_processors(context.processors, ids, raw), dim=-1)[0]
+
+
+def compare(
+    observed: Counter[tuple[int, ...]],
+    exact: dict[tuple[int, ...], float],
+    length: int,
+    most: int = MOST_BINS,
+) -> DistributionCheck:
+    """Return Pearson's chi-square test of counts against probabilities.
+
+    Outcomes expected fewer than 5 times share one bin, which is what makes the test valid.
+    """
+    runs = sum(observed.values())
+    common = sorted(exact, key=lambda key: -exact[key])[:most]
+    common = [key for key in common if exact[key] * runs >= LEAST_EXPECTED]
+    bins = [(key, observed[key], exact[key] * runs) for key in common]
+    rest = runs - sum(expected for _, _, expected in bins)
+    seen = runs - sum(count for _, count, _ in bins)
+    if rest >= LEAST_EXPECTED or not bins:
+        bins.append(((), seen, max(rest, 1e-9)))
+    elif rest > 0 or seen:
+        key, count, expected = bins.pop()
+        bins.append((key, count + seen, expected + max(rest, 0.0)))
+    statistic, degrees = chi_square((count, expected) for _, count, expected in bins), len(bins) - 1
+    return DistributionCheck(
+        length,
+        runs,
+        rounded(statistic),
+        degrees,
+        significant(p_value(statistic, degrees)),
+        tuple((key, count, rounded(expected)) for key, count, expected in bins),
+    )
+
+
+def chi_square(pairs: Iterable[tuple[int, float]]) -> float:
+    """Return the sum of (observed - expected)^2 / expected."""
+    return sum((count - expected) ** 2 / expected for count, expected in pairs)
+
+
+def p_value(statistic: float, degrees: int) -> float:
+    """Return the chance of a chi-square at least this large with so many degrees of freedom."""
+    if degrees < 1:
+        return 1.0
+    half = torch.tensor([degrees / 2, statistic / 2], dtype=torch.float64)
+    return float(torch.special.gammaincc(half[0], half[1]))
+
+
+def _drain(steps: Any) -> torch.Tensor:
+    """Run a loop to its end and return its ids."""
+    try:
+        while True:
+            next(steps)
+    except StopIteration as stop:
+        return stop.value
+
+
+def _left(context: RunContext) -> bool:
+    """Return whether the run was cancelled or ran out of time."""
+    for criterion in context.stopping:
+        cancelled = getattr(criterion, "cancelled", None)
+        if getattr(criterion, "expired", False) or (cancelled is not None and cancelled.is_set()):
+            return True
+    return False

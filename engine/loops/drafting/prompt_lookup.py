@@ -1,0 +1,91 @@
+"""Drafting without a model: copy what followed the last n-gram where it occurred before."""
+
+from __future__ import annotations
+
+import torch
+
+from engine.loops.drafting.drafter import WARPERS, Draft, Drafter, RunContext, run_processors
+
+_FORBIDDEN = torch.finfo(torch.float32).min
+
+
+class PromptLookupDrafter(Drafter):
+    """Finds the longest, then leftmost, earlier occurrence of the text's last tokens.
+
+    The continuation is cut before the end-of-sequence id and before a token that a processor
+    forbids. Warpers are left out of that question: they only rank tokens by probability, and a
+    drafter without a model has no probabilities to rank.
+
+    Args:
+        context: the run; prompt_lookup_num_tokens and max_matching_ngram_size come from it.
+    """
+
+    name = "prompt_lookup"
+
+    def __init__(self, context: RunContext) -> None:
+        config = context.generation_config
+        self.context = context
+        self.length = config.prompt_lookup_num_tokens
+        self.longest = config.max_matching_ngram_size or 2
+        self.processors = [p for p in context.processors if type(p).__name__ not in WARPERS]
+        eos = config._eos_token_tensor
+        self.eos = set() if eos is None else set(eos.tolist())
+
+    def draft(self, input_ids: torch.Tensor) -> Draft:
+        """Return the copied tokens, none when nothing matches."""
+        ids = input_ids[0].tolist()
+        if len(ids) + 1 >= self.context.max_length:
+            return self._nothing(input_ids, "the token budget leaves one token, the target's own")
+        cut_before = ""
+        for size in range(min(self.longest, len(ids) - 1), 0, -1):
+            tail = ids[-size:]
+            for start in range(len(ids) - size):
+                if ids[start : start + size] != tail:
+                    continue
+                copied = ids[start + size : start + size + self.length]
+                allowed = self._allowed(input_ids, copied)
+                if not allowed:
+                    cut_before = "what followed it is forbidden"
+                    continue
+                return self._found(input_ids, size, start, copied, allowed)
+        return self._nothing(input_ids, cut_before or "the last tokens occur nowhere before")
+
+    def _found(
+        self, input_ids: torch.Tensor, size: int, start: int, copied: list[int], allowed: list[int]
+    ) -> Draft:
+        before_eos = next((i for i, t in enumerate(allowed) if t in self.eos), len(allowed))
+        tokens = allowed[:before_eos]
+        if not tokens:
+            return self._nothing(input_ids, "the text ended where it was found")
+        why = "all that was asked for"
+        if len(tokens) < len(allowed):
+            why = "the end of the text follows"
+        elif len(allowed) < len(copied):
+            why = "the next token is forbidden"
+        elif len(copied) < self.length:
+            why = "the text so far ends there"
+        reason = f"asked for {self.length}; copied {len(tokens)}: {why}"
+        return Draft(
+            input_ids.new_tensor(tokens),
+            None,
+            self.length,
+            reason,
+            match=(size, start, len(tokens)),
+        )
+
+    def _nothing(self, input_ids: torch.Tensor, why: str) -> Draft:
+        reason = f"asked for {self.length}; copied 0: {why}"
+        return Draft(input_ids.new_tensor([]), None, self.length, reason)
+
+    def _allowed(self, input_ids: torch.Tensor, copied: list[int]) -> list[int]:
+        """Return the part of a continuation before the first token that a processor removes."""
+        if not self.processors:
+            return copied
+        vocab = self.context.model.config.get_text_config(decoder=True).vocab_size
+        level = torch.ones((1, vocab), device=input_ids.device)
+        ids = input_ids
+        for count, token in enumerate(copied):
+            if run_processors(self.processors, ids, level)[0, token] <= _FORBIDDEN:
+                return copied[:count]
+            ids = torch.cat([ids, ids.new_tensor([[token]])], dim=-1)
+        return copied

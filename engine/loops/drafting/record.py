@@ -1,0 +1,147 @@
+"""The plain record of a round of drafting and verification."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from engine.loops.drafting.drafter import Draft
+from engine.loops.recorder import Observation, Recorder, rounded, significant
+from engine.trace.details import DraftDetail, DraftToken
+from engine.trace.records import Step
+
+RESIDUAL = 8
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the target made of a draft.
+
+    Attributes:
+        accepted: how many drafted tokens stand.
+        final: the token after them.
+        source: resampled, bonus or target.
+        p: (n,) the target's probability of each drafted token.
+        q: (n,) the draft's, None when it gives none.
+        u: (n,) the uniform numbers compared with the acceptance ratio, None in greedy verification.
+        residual: (vocab,) the distribution the final token came from.
+    """
+
+    accepted: int
+    final: int
+    source: str
+    p: torch.Tensor
+    q: torch.Tensor | None
+    u: torch.Tensor | None
+    residual: torch.Tensor
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round as it happened.
+
+    Attributes:
+        emitted: the tokens that were added to the text.
+        draft_s, verify_s: seconds.
+        drafter: the drafter's name.
+    """
+
+    guess: Draft
+    verdict: Verdict
+    emitted: list[int]
+    draft_s: float
+    verify_s: float
+    drafter: str
+
+
+def round_step(index: int, keep: int, this: Round, place: Observation, recorder: Recorder) -> Step:
+    """Make the record of a round.
+
+    Args:
+        index: of the step.
+        keep: new tokens before the round.
+        this: what happened.
+        place: the position of the last emitted token, whose candidates are recorded.
+        recorder: makes the record with one copy to the host.
+    """
+    chosen = torch.tensor([this.emitted[-1]], device=place.scores.device)
+    last = keep + len(this.emitted) - 1
+    row = recorder.record(place, chosen, last, _numbers(this.verdict))[0]
+    return Step(
+        index=index,
+        keep=keep,
+        emit=tuple(this.emitted),
+        candidates=row.candidates,
+        stages=row.stages,
+        detail=draft_detail(this, row.extra),
+        logsumexp=row.logsumexp,
+        entropy=row.entropy,
+        forward_passes=1,
+        elapsed_s=recorder.elapsed_s(),
+    )
+
+
+def _numbers(verdict: Verdict) -> torch.Tensor:
+    """Return (1, m) numbers to copy to the host with the step: p, q, u, then the residual's top."""
+    absent = torch.full_like(verdict.p, -1.0)
+    top = verdict.residual.topk(min(RESIDUAL, verdict.residual.shape[-1]))
+    parts = [
+        verdict.p,
+        absent if verdict.q is None else verdict.q,
+        absent if verdict.u is None else verdict.u,
+        top.indices.to(verdict.p.dtype),
+        top.values,
+    ]
+    return torch.cat(parts)[None]
+
+
+def draft_detail(this: Round, numbers: tuple[float, ...]) -> DraftDetail:
+    """Read the numbers of a round back into its plain record.
+
+    A text that ends inside the draft (end-of-sequence, a stop string, the budget) needs no token of
+    the target: then ``final_source`` is "ended" and what follows in the draft is unverified.
+    """
+    guess, verdict = this.guess, this.verdict
+    ended = len(this.emitted) <= verdict.accepted
+    rest = numbers[3 * len(guess.tokens) :]
+    half = len(rest) // 2
+    pairs = zip(rest[:half], rest[half:], strict=True)
+    return DraftDetail(
+        draft_length=len(guess.tokens),
+        requested_length=guess.requested,
+        length_reason=guess.reason,
+        tokens=_tokens(this, numbers, ended),
+        final_token_id=this.emitted[-1],
+        final_source="ended" if ended else verdict.source,
+        residual=() if ended else tuple((int(i), significant(p)) for i, p in pairs if p > 0),
+        draft_forwards=guess.forwards,
+        draft_s=rounded(this.draft_s),
+        verify_s=rounded(this.verify_s),
+        match=guess.match,
+        draft_own=guess.own,
+        reencoded=guess.reencoded,
+        lost=guess.lost,
+        exit_layer=guess.exit_layer,
+        drafter=this.drafter,
+    )
+
+
+def _tokens(this: Round, numbers: tuple[float, ...], ended: bool) -> tuple[DraftToken, ...]:
+    """Return every drafted token with its numbers and its fate."""
+    n, verdict = len(this.guess.tokens), this.verdict
+    p, q, u = numbers[:n], numbers[n : 2 * n], numbers[2 * n : 3 * n]
+    accepted = min(verdict.accepted, len(this.emitted))
+    statuses = ["accepted"] * accepted + ["unverified"] * (n - accepted)
+    if accepted < n and not ended:
+        statuses[accepted] = "rejected"
+    return tuple(
+        DraftToken(
+            token_id,
+            significant(p[i]),
+            None if verdict.q is None else significant(q[i]),
+            None if verdict.u is None else significant(u[i]),
+            statuses[i],
+        )
+        for i, token_id in enumerate(this.guess.tokens.tolist())
+    )

@@ -1,0 +1,130 @@
+"""The models the playground offers, with what each is good for."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+MODEL_DIR = Path(
+    os.environ.get(
+        "PLAYGROUND_MODEL_DIR", Path(__file__).resolve().parents[2] / "assets" / "models"
+    )
+)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One model of the catalogue."""
+
+    name: str
+    """Folder under assets/models for embedded models, else the hub id."""
+    title: str
+    good_for: str
+    parameters: str
+    licence: str
+    role: str = "target"
+    """target, draft, foreign or seq2seq."""
+    embedded: bool = False
+    fits: tuple[str, ...] = ()
+    """Drafts: names of the targets they can draft for with the same tokenizer."""
+
+    @property
+    def kind(self) -> str:
+        """Causal or seq2seq."""
+        return "seq2seq" if self.role == "seq2seq" else "causal"
+
+    @property
+    def available(self) -> bool:
+        """Whether it can be loaded without a network."""
+        return not self.embedded or (MODEL_DIR / self.name / "config.json").is_file()
+
+
+_ENTRIES = (
+    Entry(
+        "storyteller",
+        "Storyteller (embedded)",
+        "children's stories; every strategy shows its effect",
+        "12 M",
+        "Apache-2.0",
+        embedded=True,
+    ),
+    Entry(
+        "storyteller-draft",
+        "Storyteller draft (embedded)",
+        "drafting for Storyteller",
+        "1.7 M",
+        "Apache-2.0",
+        "draft",
+        embedded=True,
+        fits=("storyteller",),
+    ),
+    Entry(
+        "foreign-draft",
+        "Foreign draft (embedded)",
+        "universal drafting: another tokenizer",
+        "1.0 M",
+        "Apache-2.0",
+        "foreign",
+        embedded=True,
+    ),
+    Entry(
+        "storyfixer",
+        "Story fixer (embedded)",
+        "restoring spelling, case and punctuation",
+        "3 M",
+        "Apache-2.0",
+        "seq2seq",
+        embedded=True,
+    ),
+    Entry(
+        "HuggingFaceTB/SmolLM2-135M",
+        "SmolLM2 135M",
+        "general English; drafts for SmolLM2 360M",
+        "135 M",
+        "Apache-2.0",
+        "target",
+        fits=("HuggingFaceTB/SmolLM2-360M",),
+    ),
+    Entry(
+        "HuggingFaceTB/SmolLM2-360M",
+        "SmolLM2 360M",
+        "general English, target for SmolLM2 135M",
+        "360 M",
+        "Apache-2.0",
+    ),
+    Entry("Qwen/Qwen2.5-0.5B", "Qwen2.5 0.5B", "general, multilingual", "494 M", "Apache-2.0"),
+    Entry(
+        "distilbert/distilgpt2",
+        "DistilGPT-2",
+        "general English, small and old",
+        "82 M",
+        "Apache-2.0",
+    ),
+    Entry(
+        "google/flan-t5-small",
+        "FLAN-T5 small",
+        "instructions and summaries",
+        "77 M",
+        "Apache-2.0",
+        "seq2seq",
+    ),
+)
+
+CATALOGUE: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
+
+
+def drafts_for(target: str, tokenizer: str) -> list[Entry]:
+    """Return the models that can draft for a target, the best fitting first.
+
+    Args:
+        target: name of the target; one that is not in the catalogue has no known draft.
+        tokenizer: same_tokenizer (the draft must share it), any_tokenizer or none.
+    """
+    others = [e for e in CATALOGUE.values() if e.available and e.name != target]
+    if tokenizer == "same_tokenizer":
+        return [e for e in others if target in e.fits]
+    if tokenizer == "any_tokenizer":
+        small = [e for e in others if e.role in ("foreign", "draft") or e.fits]
+        return sorted(small, key=lambda e: (not e.embedded, e.role != "foreign"))
+    return []

@@ -1,0 +1,281 @@
+"""Models: the catalogue, loading with checks, and the cache of what is loaded.
+
+Every load in the process goes through one lock: two concurrent ``from_pretrained`` calls can leave
+weights wrong without an error. After a load the weights are checked, not trusted.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from typing import Any
+
+import torch
+
+from engine.aside import aside
+from engine.errors import ModelError
+from engine.models import files
+from engine.models.catalogue import CATALOGUE as CATALOGUE
+from engine.models.text import Pieces
+from engine.settings import SETTINGS
+from engine.trace.records import ModelInfo
+
+_LOAD_LOCK = threading.Lock()
+_ORDER = itertools.count()
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+QUANTIZATIONS = ("4bit", "8bit")
+_SHOWN = 200
+
+
+@dataclass(eq=False)
+class LoadedModel:
+    """A model in memory, with its tokenizer if it has one.
+
+    Attributes:
+        model: a transformers generation model; never modified by a run.
+        tokenizer: its tokenizer, or None: then prompts are ids and pieces are ids.
+        name: what traces call it.
+        lock: held by the one run that uses the model's forward passes.
+    """
+
+    model: Any
+    tokenizer: Any = None
+    name: str = "in-memory"
+    revision: str | None = None
+    load_s: float = 0.0
+    lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    order: int = field(default_factory=lambda: next(_ORDER), repr=False)
+
+    def __post_init__(self) -> None:
+        self.pieces = Pieces(self.tokenizer)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the inputs must be."""
+        return self.model.device
+
+    @property
+    def vocab_size(self) -> int:
+        """Rows of the output distribution."""
+        return int(self._text_config().vocab_size)
+
+    @property
+    def layers(self) -> int:
+        """Decoder layers."""
+        config = self._text_config()
+        return int(getattr(config, "num_decoder_layers", None) or config.num_hidden_layers)
+
+    @property
+    def is_encoder_decoder(self) -> bool:
+        """Whether the prompt feeds an encoder."""
+        return bool(self.model.config.is_encoder_decoder)
+
+    @property
+    def context_length(self) -> int | None:
+        """Positions the model was made for, None when its positions are relative (T5)."""
+        config = self._text_config()
+        for name in ("max_position_embeddings", "n_positions"):
+            if isinstance(getattr(config, name, None), int) and not self.is_encoder_decoder:
+                return int(getattr(config, name))
+        return None
+
+    @property
+    def eos_token_ids(self) -> tuple[int, ...]:
+        """End-of-sequence ids of the model."""
+        eos = self.model.generation_config.eos_token_id
+        if eos is None:
+            eos = self.model.config.eos_token_id
+        if eos is None:
+            return ()
+        return tuple(eos) if isinstance(eos, (list, tuple)) else (int(eos),)
+
+    def info(self) -> ModelInfo:
+        """Return what a trace says about the model."""
+        return ModelInfo(
+            id=self.name,
+            revision=self.revision,
+            dtype=str(self.model.dtype).removeprefix("torch."),
+            device=self.device.type,
+            vocab_size=self.vocab_size,
+            layers=self.layers,
+            is_encoder_decoder=self.is_encoder_decoder,
+        )
+
+    def memory_bytes(self) -> int:
+        """Bytes of all parameters."""
+        return sum(p.numel() * p.element_size() for p in self.model.parameters())
+
+    def _text_config(self) -> Any:
+        return self.model.config.get_text_config(decoder=True)
+
+
+@lru_cache(maxsize=1)
+def default_device() -> str:
+    """Return the device accelerate chooses: cuda, mps or cpu."""
+    from accelerate import Accelerator
+
+    return str(Accelerator().device)
+
+
+@dataclass
+class _Entry:
+    loaded: LoadedModel
+    pins: int = 0
+
+
+_CACHE: OrderedDict[tuple[str, str, str, str | None], _Entry] = OrderedDict()
+
+
+def load(
+    name: str,
+    device: str | None = None,
+    dtype: str | None = None,
+    quantization: str | None = None,
+) -> LoadedModel:
+    """Return a model by catalogue name, folder or hub id, loading it at most once.
+
+    Args:
+        name: a name of CATALOGUE, a folder (never on a public Space) or a hub id ``owner/name``.
+        device: torch device; the default is accelerate's choice.
+        dtype: float32, bfloat16 or float16; the default is float32 on CPU, bfloat16 elsewhere.
+        quantization: 4bit or 8bit (bitsandbytes), None for none.
+
+    Raises:
+        ModelError: it cannot be found or loaded, or its files do not fit together.
+    """
+    if not isinstance(name, str):
+        files.resolve(name)  # says what a name may be
+    device = device or default_device()
+    dtype = dtype or ("float32" if device == "cpu" else "bfloat16")
+    _check_options(device, dtype, quantization)
+    key = (name, device, dtype, quantization)
+    with _LOAD_LOCK:
+        if key not in _CACHE:
+            _CACHE[key] = _Entry(aside(partial(_load, name, device, dtype, quantization)))
+        _CACHE.move_to_end(key)
+        _evict(keep=key)
+        return _CACHE[key].loaded
+
+
+def _check_options(device: str, dtype: str, quantization: str | None) -> None:
+    if dtype not in DTYPES:
+        raise ModelError(f"dtype = {dtype!r} is not one of {', '.join(DTYPES)}.")
+    if quantization is not None and quantization not in QUANTIZATIONS:
+        raise ModelError(f"quantization = {quantization!r} is not one of 4bit, 8bit.")
+    try:
+        kind = torch.device(device).type
+    except (RuntimeError, TypeError):
+        raise ModelError(f"device = {device!r} is not a device of this machine.") from None
+    available = {
+        "cpu": True,
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available(),
+    }
+    if not available.get(kind, False):
+        raise ModelError(f"device = {device!r} is not available on this machine.")
+
+
+@contextmanager
+def pinned(*models: LoadedModel | None) -> Iterator[None]:
+    """Keep models from being evicted while a run uses them."""
+    entries = [e for e in _CACHE.values() if any(e.loaded is model for model in models)]
+    for entry in entries:
+        entry.pins += 1
+    try:
+        yield
+    finally:
+        for entry in entries:
+            entry.pins -= 1
+
+
+def _evict(keep: tuple[str, str, str, str | None]) -> None:
+    """Drop the least recently used models that nobody uses until the budget holds."""
+    budget = SETTINGS.max_model_memory_gb * 1e9
+    for key in list(_CACHE):
+        used = sum(entry.loaded.memory_bytes() for entry in _CACHE.values())
+        if len(_CACHE) <= SETTINGS.max_loaded_models and used <= budget:
+            return
+        if key != keep and _CACHE[key].pins == 0:
+            del _CACHE[key]
+
+
+def _load(name: str, device: str, dtype: str, quantization: str | None) -> LoadedModel:
+    from transformers import (
+        AutoModelForCausalLM,
+        AutoModelForSeq2SeqLM,
+        AutoTokenizer,
+        BitsAndBytesConfig,
+        logging,
+    )
+
+    logging.disable_progress_bar()
+
+    started = time.perf_counter()
+    folder, revision = files.resolve(name)
+    config = files.check_folder(folder)
+    auto = AutoModelForSeq2SeqLM if config.get("is_encoder_decoder") else AutoModelForCausalLM
+    options: dict[str, Any] = {}
+    if quantization:
+        options["quantization_config"] = BitsAndBytesConfig(
+            load_in_4bit=quantization == "4bit", load_in_8bit=quantization == "8bit"
+        )
+    try:
+        model, report = auto.from_pretrained(
+            folder,
+            dtype=DTYPES[dtype],
+            output_loading_info=True,
+            local_files_only=True,
+            use_safetensors=True,
+            trust_remote_code=False,
+            attn_implementation="sdpa",
+            **options,
+        )
+        tokenizer = AutoTokenizer.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False
+        )
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError, ImportError) as error:
+        raise ModelError(f"{name} could not be loaded: {_first_line(error, folder)}") from None
+    except Exception as error:  # SafetensorError derives from Exception alone
+        raise ModelError(
+            f"{name} has a damaged weights file: {_first_line(error, folder)}"
+        ) from None
+    _check_loaded(name, model, report, tokenizer)
+    _clean_generation_config(model)
+    if not quantization:
+        model.to(device)
+    return LoadedModel(
+        model.eval(), tokenizer, name, revision, load_s=round(time.perf_counter() - started, 3)
+    )
+
+
+def _check_loaded(name: str, model: Any, report: dict[str, Any], tokenizer: Any) -> None:
+    """Refuse weights that transformers would silently invent or leave out."""
+    missing = [*report.get("missing_keys", ()), *report.get("mismatched_keys", ())]
+    if missing:
+        raise ModelError(f"{name} lacks the weights {str(missing[0])[:60]!r}.")
+    if any(p.is_meta for p in model.parameters()) or torch.get_default_dtype() != torch.float32:
+        raise ModelError(f"{name} was not loaded whole; try again.")
+    rows = model.get_input_embeddings().weight.shape[0]
+    if len(tokenizer) > rows:
+        raise ModelError(f"{name}: its tokenizer has {len(tokenizer)} entries, its model {rows}.")
+
+
+def _clean_generation_config(model: Any) -> None:
+    """Keep only special token ids: a repository's sampling defaults are never inherited in silence."""
+    from transformers import GenerationConfig
+
+    old = model.generation_config
+    names = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
+    model.generation_config = GenerationConfig(**{n: getattr(old, n, None) for n in names})
+
+
+def _first_line(error: Exception, folder: str) -> str:
+    text = str(error).strip() or type(error).__name__
+    line = text.splitlines()[0].replace(str(folder), "its folder").rstrip(" .!")
+    return (line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…") + "."

@@ -1,0 +1,1 @@
+"""Numbers read off a record or off plain counts. No torch."""

@@ -1,0 +1,63 @@
+"""Numbers from a trace alone: what a run cost and how its text repeats itself. No torch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from engine.trace.records import Step, Trace
+
+
+def of(trace: Trace) -> dict[str, float]:
+    """Return the metrics of a trace; a value that has no meaning for it is left out.
+
+    Keys: new_tokens, forward_passes, tokens_per_forward, tokens_per_s, mean_logprob (nats per
+    token of the first output under the model's own distribution), perplexity, mean_entropy
+    (nats), rep_2 / rep_3 / rep_4 (share of n-grams that repeat an earlier one), distinct_1 /
+    distinct_2 (distinct n-grams over all n-grams).
+    """
+    if not trace.outputs:
+        return {}
+    ids = trace.outputs[0].token_ids
+    new_tokens = sum(len(output.token_ids) for output in trace.outputs)
+    forwards = sum(step.forward_passes for step in trace.steps)
+    numbers: dict[str, float] = {"new_tokens": new_tokens, "forward_passes": forwards}
+    if forwards:
+        numbers["tokens_per_forward"] = new_tokens / forwards
+    if trace.timing.total_s > 0:
+        numbers["tokens_per_s"] = new_tokens / trace.timing.total_s
+    logprobs = emitted_logprobs(trace.steps_of(0))
+    if logprobs:
+        mean = sum(logprobs) / len(logprobs)
+        numbers |= {"mean_logprob": mean, "perplexity": math.exp(min(-mean, 700.0))}
+    if trace.steps:
+        numbers["mean_entropy"] = sum(step.entropy for step in trace.steps) / len(trace.steps)
+    numbers |= repetition_figures(ids)
+    return {name: round(value, 6) for name, value in numbers.items()}
+
+
+def emitted_logprobs(steps: Sequence[Step]) -> list[float]:
+    """Return the raw log-probability of every emitted token of one-token steps.
+
+    Empty when the steps are not one token each or revise the output: then the candidates of a
+    step do not describe the final text.
+    """
+    values = []
+    for position, step in enumerate(steps):
+        chosen = [c for c in step.candidates if len(step.emit) == 1 and c.token_id == step.emit[0]]
+        if step.keep != position or not chosen:
+            return []
+        values.append(chosen[0].raw_logprob)
+    return values
+
+
+def repetition_figures(ids: Sequence[int]) -> dict[str, float]:
+    """Return rep_2, rep_3, rep_4, distinct_1 and distinct_2 of a text, shares in [0, 1]."""
+    figures = {f"rep_{n}": repetition(ids, n) for n in (2, 3, 4)}
+    return figures | {f"distinct_{n}": 1.0 - repetition(ids, n) for n in (1, 2)}
+
+
+def repetition(ids: Sequence[int], n: int) -> float:
+    """Return 1 - distinct n-grams / n-grams, 0 when the text is shorter than n (1908.04319)."""
+    grams = [tuple(ids[i : i + n]) for i in range(len(ids) - n + 1)]
+    return 1.0 - len(set(grams)) / len(grams) if grams else 0.0

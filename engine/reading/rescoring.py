@@ -1,0 +1,150 @@
+"""What another length penalty would have made of a recorded beam search. Plain arithmetic.
+
+Which beams go on depends on sums of log-probabilities alone, so the recorded pools hold for every
+penalty; only the ranking of finished hypotheses and the moment of stopping change.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from engine.errors import TraceError
+from engine.trace.details import BeamDetail, BeamNode
+from engine.trace.records import Trace
+
+_ENDED = ("finished", "finished_worse")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A recorded hypothesis under the new penalty."""
+
+    node_id: int
+    sum_logprobs: float
+    length: int
+    """New tokens, the end mark included, the prompt not."""
+    score: float
+    """sum_logprobs / length ** length_penalty."""
+
+
+@dataclass(frozen=True)
+class Rescoring:
+    """The new ranking, and whether the search itself would have been another."""
+
+    length_penalty: float
+    ranking: tuple[Line, ...]
+    """Best first."""
+    ends_at: int | None
+    """Step at whose end the search would have stopped; None when that lies beyond the record."""
+    rerun: str
+    """Why the search must be run again to know its result; empty when it need not."""
+
+
+@dataclass
+class _Group:
+    size: int
+    scores: list[float] = field(default_factory=list)
+    done_at: int | None = None
+
+    def add(self, score: float) -> None:
+        self.scores = sorted([*self.scores, score], reverse=True)[: self.size]
+
+
+def rescore(trace: Trace, length_penalty: float) -> Rescoring:
+    """Rank the recorded hypotheses with another length penalty.
+
+    Args:
+        trace: a finished run of a strategy with beams.
+        length_penalty: finite.
+
+    Raises:
+        TraceError: the trace is of another kind of strategy.
+    """
+    details = [s.detail for s in trace.steps if isinstance(s.detail, BeamDetail)]
+    if not details:
+        raise TraceError("The trace has no beam search to rescore.")
+    found = hypotheses(details)
+    if _older(trace):
+        # Of equals that scorer returns the last one of the last group.
+        found = sorted(found, key=lambda pair: pair[0].group)[::-1]
+    lines = [
+        Line(n.node_id, n.sum_logprobs, length, n.sum_logprobs / length**length_penalty)
+        for n, length in found
+    ]
+    ends_at = _end(trace, details, length_penalty)
+    last = len(details) - 1
+    rerun = ""
+    if ends_at is None:
+        rerun = f"With this penalty the search would not have stopped after step {last + 1}."
+    elif ends_at < last:
+        rerun = f"With this penalty the search would have stopped after step {ends_at + 1}."
+    ranking = tuple(sorted(lines, key=lambda line: -line.score))
+    return Rescoring(length_penalty, ranking, ends_at, rerun)
+
+
+def hypotheses(details: list[BeamDetail]) -> list[tuple[BeamNode, int]]:
+    """Return every recorded hypothesis that could be returned, with its length."""
+    on_heap = {h.node_id for h in details[-1].heap}
+    return [
+        (node, index + 1)
+        for index, detail in enumerate(details)
+        for node in detail.pool
+        if node.fate in _ENDED or node.node_id in on_heap
+    ]
+
+
+def _end(trace: Trace, details: list[BeamDetail], penalty: float) -> int | None:
+    """Return the step at which the search would have stopped, None when beyond the record."""
+    count = int(trace.config.get("num_beam_groups") or 1)
+    size = max(1, int(trace.config["num_beams"]) // count)
+    # The searches of the older scorer compare with the pool's best, ended candidates included.
+    older = _older(trace)
+    groups = [_Group(size) for _ in range(count)]
+    for index, detail in enumerate(details):
+        for number, group in enumerate(groups):
+            pool = [node for node in detail.pool if node.group == number]
+            if pool and group.done_at is None:
+                _advance(group, pool, index, trace, penalty, older=older)
+    last = len(details) - 1
+    if not any(node.fate == "kept" for node in details[-1].pool) or _at_length(trace, last):
+        for group in groups:
+            group.done_at = last if group.done_at is None else group.done_at
+    ends = [group.done_at for group in groups]
+    if None in ends:
+        return None
+    # A group that stops earlier would no longer charge the others: the record ends there.
+    early = [end for i, end in enumerate(ends) if end < _recorded_end(details, i)]
+    return min(early, default=max(ends))
+
+
+def _older(trace: Trace) -> bool:
+    """Return whether the search is one of those that left transformers, with their own scorer."""
+    return int(trace.config.get("num_beam_groups") or 1) > 1 or bool(
+        trace.config.get("force_words_ids")
+    )
+
+
+def _advance(
+    group: _Group, pool: list[BeamNode], index: int, trace: Trace, penalty: float, *, older: bool
+) -> None:
+    length, early = index + 1, trace.config["early_stopping"]
+    if trace.config["num_beams"] == 1:
+        early = True
+    for node in pool:
+        if node.fate in _ENDED:
+            group.add(node.sum_logprobs / length**penalty)
+    if len(group.scores) < group.size:
+        return
+    open_nodes = [n.sum_logprobs for n in pool if older or n.fate == "kept"]
+    longest = trace.config["max_new_tokens"] if early == "never" and penalty > 0 else length
+    best = max(open_nodes, default=float("-inf")) / longest**penalty
+    if early is True or group.scores[-1] >= best:
+        group.done_at = index
+
+
+def _recorded_end(details: list[BeamDetail], number: int) -> int:
+    return max(i for i, d in enumerate(details) if any(n.group == number for n in d.pool))
+
+
+def _at_length(trace: Trace, last: int) -> bool:
+    return last + 1 >= trace.config["max_new_tokens"]

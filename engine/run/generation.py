@@ -1,0 +1,117 @@
+"""From a checked config to what transformers' generate() is given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from engine.declare.config import as_dict
+
+NOT_IN_CONFIG = (
+    "prefix_allowed_tokens_fn",
+    "negative_prompt",
+    "negative_prompt_ids",
+    "stop_strings",
+    # These choose modes that left transformers; our loops are given them directly.
+    "num_beam_groups",
+    "diversity_penalty",
+    "force_words_ids",
+)
+
+
+def generation_config(config: Any, select: dict[str, Any], loaded: Any) -> Any:
+    """Build one GenerationConfig that says everything, so that nothing is inherited.
+
+    Args:
+        config: a strategy's config.
+        select: what chooses the mode (do_sample, num_beams, …).
+        loaded: the model, for its special token ids.
+    """
+    from transformers import GenerationConfig
+
+    values = config_values(config)
+    eos = values.get("eos_token_id") or list(loaded.eos_token_ids) or None
+    own = loaded.model.generation_config
+    pad = own.pad_token_id if own.pad_token_id is not None else (eos[0] if eos else None)
+    values |= {"eos_token_id": eos, "pad_token_id": pad, "use_cache": True}
+    return GenerationConfig(**{**values, **select})
+
+
+def config_values(config: Any) -> dict[str, Any]:
+    """Return the GenerationConfig fields that a strategy's config sets, as plain values."""
+    from transformers import GenerationConfig
+
+    known = GenerationConfig().__dict__
+    return {
+        name: value
+        for name, value in as_dict(config).items()
+        if name in known and name not in NOT_IN_CONFIG and value is not None
+    }
+
+
+def stop_criteria(config: Any, loaded: Any) -> list[Any]:
+    """Return the criteria generate() cannot build for a callable: stop strings."""
+    from transformers import StopStringCriteria
+
+    if not config.stop_strings:
+        return []
+    return [StopStringCriteria(stop_strings=list(config.stop_strings), tokenizer=loaded.tokenizer)]
+
+
+def generate_inputs(config: Any, loaded: Any, rows: int, prompt_length: int) -> dict[str, Any]:
+    """Return the remaining keyword arguments of generate().
+
+    Args:
+        config: a strategy's config.
+        loaded: the model.
+        rows: rows of the batch generate() will build (beams or returned sequences).
+        prompt_length: ids of the prompt.
+    """
+    kwargs: dict[str, Any] = {}
+    if config.negative_prompt_ids:
+        ids = torch.tensor([list(config.negative_prompt_ids)], device=loaded.device)
+        kwargs["negative_prompt_ids"] = ids.expand(rows, -1)
+    allowed = config.prefix_allowed_tokens_fn
+    if allowed is not None:
+        start = 1 if loaded.is_encoder_decoder else prompt_length
+        eos = config.eos_token_id or loaded.eos_token_ids
+        kwargs["prefix_allowed_tokens_fn"] = (
+            allowed
+            if callable(allowed)
+            else allowed_continuations(allowed, start, eos, loaded.vocab_size)
+        )
+    if loaded.is_encoder_decoder:
+        from transformers import DynamicCache, EncoderDecoderCache
+
+        # generate() would size the cache by the encoder's depth, which may be the smaller one.
+        kwargs["past_key_values"] = EncoderDecoderCache(DynamicCache(), DynamicCache())
+    return kwargs
+
+
+def allowed_continuations(
+    sequences: tuple[tuple[int, ...], ...],
+    prompt_length: int,
+    eos: tuple[int, ...],
+    vocab_size: int,
+) -> Any:
+    """Return a prefix_allowed_tokens_fn: the output must be one of ``sequences``, then end.
+
+    Args:
+        sequences: allowed outputs as ids.
+        prompt_length: ids before the output (1 for encoder-decoder models).
+        eos: ids that end the output; with none, anything may follow a complete sequence.
+        vocab_size: size of the vocabulary.
+    """
+
+    def allowed(batch_id: int, ids: torch.Tensor) -> list[int]:
+        del batch_id
+        so_far = tuple(ids[prompt_length:].tolist())
+        n = len(so_far)
+        following = {s[n] for s in sequences if len(s) > n and s[:n] == so_far}
+        done = any(s == so_far[: len(s)] for s in sequences)
+        if done and not (following or eos):
+            return list(range(vocab_size))
+        return sorted(following | set(eos)) if done else sorted(following)
+
+    return allowed

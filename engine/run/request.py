@@ -1,0 +1,261 @@
+"""One request: what to decode, with which strategy, model, parameters and seed; and its validation.
+
+The browser, the command line and the API all validate here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.declare.config import SamplingParams
+from engine.declare.params import build, params_of
+from engine.errors import ParameterError
+from engine.settings import SETTINGS
+from engine.strategies import STRATEGIES
+from engine.strategies.base import Strategy
+from engine.trace.records import Parent
+
+MAX_SEED = 2**63 - 1
+_SAMPLING = params_of(SamplingParams)
+
+
+@dataclass(frozen=True)
+class DecodeRequest:
+    """A run to make.
+
+    Attributes:
+        strategy: a name of STRATEGIES.
+        model: catalogue name, hub id, folder or LoadedModel; None is the strategy's default.
+        prompt: text; feeds the encoder of an encoder-decoder model.
+        input_ids: ids instead of text; exactly one of the two is given.
+        params: GenerationConfig names and values, max_new_tokens among them.
+        seed: 0 to 2**63 - 1.
+        assistant: draft model where the strategy needs one; None is its default.
+        top_candidates: tokens recorded per step, 1 to 50.
+        parent: the run whose text input_ids continues, None when it continues none.
+    """
+
+    strategy: str
+    model: Any = None
+    prompt: str | None = None
+    input_ids: Any = None
+    params: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    assistant: Any = None
+    top_candidates: int = 20
+    parent: Parent | None = None
+
+
+@dataclass(frozen=True)
+class CheckedRequest:
+    """A request whose every value is in range; the model is not needed to know that."""
+
+    request: DecodeRequest
+    strategy: Strategy
+    config: Any
+    notes: tuple[str, ...]
+
+
+def check(request: DecodeRequest) -> CheckedRequest:
+    """Validate a request.
+
+    Raises:
+        ParameterError: one sentence with parameter, value and range.
+    """
+    strategy = _strategy(request.strategy)
+    if (request.prompt is None) == (request.input_ids is None):
+        raise ParameterError("prompt", request.prompt, "give exactly one of prompt and input_ids")
+    if request.prompt is not None:
+        _check_prompt(request.prompt)
+    else:
+        _check_ids(request.input_ids)
+    _check_integer("seed", request.seed, 0, MAX_SEED)
+    _check_integer("top_candidates", request.top_candidates, 1, SETTINGS.max_top_candidates)
+    if not isinstance(request.params, Mapping):
+        raise ParameterError("params", request.params, "it must be an object of names and values")
+    values, notes = _own_values(strategy, dict(request.params))
+    config = build(strategy.config, values, strategy.name)
+    return CheckedRequest(request, strategy, config, tuple(notes))
+
+
+def _strategy(name: Any) -> Strategy:
+    if isinstance(name, str) and name in STRATEGIES:
+        return STRATEGIES[name]
+    near = difflib.get_close_matches(str(name), STRATEGIES, n=1)
+    hint = f"did you mean {near[0]}" if near else ""
+    raise ParameterError("strategy", name, f"it must be one of {', '.join(STRATEGIES)}", hint)
+
+
+def _check_prompt(prompt: Any) -> None:
+    limit = SETTINGS.max_prompt_chars
+    if not isinstance(prompt, str):
+        raise ParameterError("prompt", prompt, "it must be text")
+    if not prompt:
+        raise ParameterError("prompt", prompt, f"write 1 to {limit} characters")
+    if len(prompt) > limit:
+        raise ParameterError("prompt", f"{len(prompt)} characters", f"at most {limit} characters")
+    try:
+        prompt.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ParameterError(
+            "prompt",
+            prompt[error.start : error.start + 8],
+            f"it holds half a surrogate pair at character {error.start}",
+        ) from None
+
+
+def _check_ids(ids: Any) -> None:
+    allowed = f"a list of 1 to {SETTINGS.max_prompt_tokens} token ids"
+    if not isinstance(ids, (list, tuple)) or not 1 <= len(ids) <= SETTINGS.max_prompt_tokens:
+        raise ParameterError("input_ids", ids, f"it must be {allowed}")
+    for value in ids:
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise ParameterError("input_ids", value, f"it must be {allowed}")
+
+
+def _check_integer(name: str, value: Any, low: int, high: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise ParameterError(name, value, f"it must be a whole number from {low} to {high}")
+
+
+def _own_values(strategy: Strategy, values: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Set aside what the strategy does not use but a user may rightly have left on."""
+    notes = []
+    known = params_of(strategy.config)
+    if "do_sample" in values and "do_sample" not in known:
+        _check_do_sample(strategy, values.pop("do_sample"))
+    for name in [n for n in values if n in _SAMPLING and n not in known]:
+        _SAMPLING[name].check(name, values.pop(name))
+        notes.append(f"{name} has no effect in {strategy.name}: nothing is drawn at random.")
+    return values, notes
+
+
+def _check_do_sample(strategy: Strategy, value: Any) -> None:
+    if not isinstance(value, bool):
+        raise ParameterError("do_sample", value, "it must be true or false")
+    defaults = strategy.config()
+    if value != strategy.generate_kwargs(defaults).get("do_sample", False):
+        fixed = str(not value).lower()
+        raise ParameterError("do_sample", value, f"{strategy.name} always has do_sample = {fixed}")
+
+
+def fit_to_model(checked: CheckedRequest, loaded: Any) -> CheckedRequest:
+    """Turn texts into ids and check every id and length against the model.
+
+    Raises:
+        ParameterError: an id outside the vocabulary, or a field the model cannot honour.
+    """
+    config, notes = checked.config, list(checked.notes)
+    changes: dict[str, Any] = {}
+    for name in ("bad_words_ids", "force_words_ids", "prefix_allowed_tokens_fn"):
+        value = getattr(config, name, None)
+        if value is not None and not callable(value):
+            changes[name] = tuple(_ids(name, entry, loaded) for entry in value)
+    if getattr(config, "sequence_bias", None):
+        changes["sequence_bias"] = tuple(
+            (_ids("sequence_bias", ids, loaded), bias) for ids, bias in config.sequence_bias
+        )
+    if getattr(config, "negative_prompt", None) is not None:
+        changes["negative_prompt_ids"] = tuple(
+            _encode(config.negative_prompt, loaded, "negative_prompt")
+        )
+    config = dataclasses.replace(config, **changes)
+    for name in _ID_FIELDS:
+        _check_vocabulary(name, getattr(config, name, None), loaded.vocab_size)
+    _check_guidance(config, loaded)
+    top_k = getattr(config, "top_k", 0)
+    if top_k > loaded.vocab_size:
+        notes.append(f"top_k = {top_k} is above the vocabulary of {loaded.vocab_size}: it is off.")
+    if config.stop_strings and loaded.tokenizer is None:
+        raise ParameterError("stop_strings", config.stop_strings, "the model has no tokenizer")
+    return dataclasses.replace(checked, config=config, notes=tuple(notes))
+
+
+_ID_FIELDS = (
+    "bad_words_ids",
+    "sequence_bias",
+    "suppress_tokens",
+    "begin_suppress_tokens",
+    "forced_bos_token_id",
+    "forced_eos_token_id",
+    "eos_token_id",
+    "negative_prompt_ids",
+    "force_words_ids",
+    "prefix_allowed_tokens_fn",
+)
+
+
+def _ids(name: str, entry: Any, loaded: Any) -> Any:
+    if isinstance(entry, str):
+        return tuple(_encode(entry, loaded, name))
+    if entry and isinstance(entry[0], (tuple, str)):
+        return tuple(_ids(name, item, loaded) for item in entry)
+    return entry
+
+
+def _encode(text: str, loaded: Any, name: str) -> list[int]:
+    if loaded.tokenizer is None:
+        raise ParameterError(name, text, "the model has no tokenizer, so it must be token ids")
+    return loaded.tokenizer(text, add_special_tokens=False)["input_ids"]
+
+
+def _check_vocabulary(name: str, value: Any, vocab_size: int) -> None:
+    for token_id in _flat(value):
+        if isinstance(token_id, int) and token_id >= vocab_size:
+            raise ParameterError(
+                name, token_id, f"token ids of this model go from 0 to {vocab_size - 1}"
+            )
+
+
+def _flat(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _flat(item)
+    else:
+        yield value
+
+
+def _check_guidance(config: Any, loaded: Any) -> None:
+    scale = getattr(config, "guidance_scale", None)
+    if config.negative_prompt_ids and scale in (None, 1.0):
+        raise ParameterError(
+            "guidance_scale", scale, "a negative prompt needs a guidance_scale other than 1"
+        )
+    if scale not in (None, 1.0) and loaded.is_encoder_decoder:
+        raise ParameterError(
+            "guidance_scale", scale, "guidance works with decoder-only models, so it must be off"
+        )
+
+
+def prompt_ids_of(checked: CheckedRequest, loaded: Any) -> list[int]:
+    """Return the prompt as ids, checked against the model's vocabulary and context.
+
+    Text that spells a special token stays literal text; nothing is ever cut off silently.
+    """
+    request = checked.request
+    if request.prompt is None:
+        ids = list(request.input_ids)
+    elif loaded.tokenizer is None:
+        raise ParameterError("prompt", request.prompt, "the model has no tokenizer: give input_ids")
+    else:
+        ids = loaded.tokenizer(request.prompt, split_special_tokens=True)["input_ids"]
+    _check_vocabulary("input_ids", ids, loaded.vocab_size)
+    name = "prompt" if request.prompt is not None else "input_ids"
+    if not ids:
+        raise ParameterError(name, request.prompt, "it has no tokens; write something")
+    limit = SETTINGS.max_prompt_tokens
+    context = loaded.context_length
+    if context is not None and len(ids) >= context:
+        raise ParameterError(
+            name,
+            f"{len(ids)} tokens",
+            f"the model's context is {context} tokens",
+            "shorten it by at least one token more than the difference",
+        )
+    if len(ids) > limit:
+        raise ParameterError(name, f"{len(ids)} tokens", f"at most {limit} tokens")
+    return ids

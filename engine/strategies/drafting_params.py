@@ -1,0 +1,165 @@
+"""What the drafting strategies have in common: their parameters and what cannot be combined."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from engine.declare.config import NextTokenParams, SamplingParams
+from engine.declare.own_loop import OwnLoop
+from engine.declare.params import Choice, Flag, Integer, Number, param
+from engine.errors import ModelError, ParameterError
+from engine.loops.drafting.by_name import drafted_loop
+
+
+@dataclass(frozen=True, kw_only=True)
+class DraftingParams(SamplingParams, NextTokenParams):
+    """Verification: greedy or sampled, and what is measured after the run."""
+
+    do_sample: bool = param(
+        Flag(label="Sample", help="Draw tokens (rejection sampling) instead of taking the best."),
+        False,
+    )
+    plain_run: bool = param(
+        Flag(
+            label="Measure plain decoding",
+            group="advanced",
+            help="Afterwards decode the same prompt without a draft and compare the speed.",
+        ),
+        False,
+    )
+    distribution_runs: int = param(
+        Integer(
+            label="Same distribution?",
+            group="advanced",
+            minimum=0,
+            maximum=2000,
+            help="Sampling: afterwards draw two tokens this many times and compare them with "
+            "the target's exact distribution; 0 is off.",
+        ),
+        0,
+    )
+
+    def check(self) -> None:
+        super().check()
+        if self.num_return_sequences > 1:
+            raise ParameterError(
+                "num_return_sequences",
+                self.num_return_sequences,
+                "drafting decodes one sequence at a time, so it must be 1",
+            )
+        if self.guidance_scale not in (None, 1.0):
+            raise ParameterError(
+                "guidance_scale",
+                self.guidance_scale,
+                "guidance keeps a running state that rejected drafts would spoil, so it must be off",
+                "sampling and greedy accept it",
+            )
+        if self.distribution_runs and not self.do_sample:
+            raise ParameterError(
+                "distribution_runs",
+                self.distribution_runs,
+                "greedy search has one outcome and no distribution to compare",
+                "turn do_sample on",
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DraftModelParams(DraftingParams):
+    """How long a draft model's guesses are."""
+
+    num_assistant_tokens: int = param(
+        Integer(
+            label="Draft tokens",
+            minimum=1,
+            maximum=64,
+            slider_maximum=24,
+            help="Tokens to draft before the target checks them.",
+        ),
+        20,
+    )
+    num_assistant_tokens_schedule: str = param(
+        Choice(
+            label="Draft schedule",
+            choices=("constant", "heuristic", "heuristic_transient"),
+            help="heuristic: two more after a round in which all were right, else one fewer.",
+        ),
+        "constant",
+    )
+    assistant_confidence_threshold: float = param(
+        Number(
+            label="Draft confidence",
+            minimum=0,
+            maximum=1,
+            help="A draft ends after a token it gives less probability than this; 0 is off.",
+        ),
+        0.4,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnsembleParams(DraftModelParams):
+    """Verification against a mixture of both models; it needs the draft's probabilities."""
+
+    assistant_ensemble_weight: float | None = param(
+        Number(
+            label="Ensemble weight",
+            optional=True,
+            group="advanced",
+            minimum=0,
+            maximum=1,
+            above_minimum=True,
+            below_maximum=True,
+            help="Lossy: judge drafts by w·p + (1 − w)·q instead of p, so that more is accepted; "
+            "empty keeps the target's own text.",
+        ),
+        None,
+    )
+
+
+def select(config: Any) -> dict[str, Any]:
+    """Return what generate() is told about the search."""
+    return {"do_sample": config.do_sample, "num_beams": 1}
+
+
+def own_loop(drafter: str) -> Callable[[Any], OwnLoop | None]:
+    """Return what ``Strategy.own_loop`` is for a drafting strategy, named by its drafter."""
+
+    def choose(config: Any) -> OwnLoop | None:
+        if drafter == "universal_assisted" and config.do_sample:
+            why = (
+                "sampling across tokenizers in transformers does not keep the target's distribution"
+            )
+        elif config.stop_strings:
+            why = "transformers runs past a stop string that ends inside a draft"
+        else:
+            return None
+        return OwnLoop(drafted_loop, why, {"drafter": drafter})
+
+    return choose
+
+
+def same_tokenizer(target: Any, assistant: Any) -> None:
+    """Check by content that a token id means the same in both models.
+
+    Raises:
+        ModelError: one sentence naming the first difference.
+    """
+    where = f"{assistant.name} cannot draft for {target.name} here"
+    if target.is_encoder_decoder or assistant.is_encoder_decoder:
+        raise ModelError(f"{where}: drafting with a second model needs decoder-only models.")
+    if target.tokenizer is None or assistant.tokenizer is None:
+        if target.vocab_size != assistant.vocab_size:
+            sizes = f"{assistant.vocab_size} and {target.vocab_size}"
+            raise ModelError(f"{where}: their vocabularies have {sizes} entries.")
+        return
+    ours, theirs = target.tokenizer.get_vocab(), assistant.tokenizer.get_vocab()
+    if ours == theirs:
+        return
+    by_id = {token_id: token for token, token_id in theirs.items()}
+    others = (token_id for token, token_id in ours.items() if by_id.get(token_id) != token)
+    different = min(others, default=len(ours))
+    raise ModelError(
+        f"{where}: their tokenizers differ from id {different} on; universal_assisted translates."
+    )

@@ -1,0 +1,117 @@
+"""What the steps of a beam search must satisfy together: one tree, whose leaves are the outputs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from engine.errors import TraceError
+from engine.trace.details import BeamDetail, BeamNode
+from engine.trace.records import Trace
+
+PROMPT = -1
+_SLACK, _RELATIVE = 2e-3, 1e-5
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A node on its path."""
+
+    node: BeamNode
+    above: _Place | None
+    length: int
+    """New tokens from the prompt to here."""
+
+    def path(self) -> tuple[int, ...]:
+        tokens, place = [], self
+        while place is not None:
+            tokens.append(place.node.token_id)
+            place = place.above
+        return tuple(reversed(tokens))
+
+
+def check_beams(trace: Trace) -> None:
+    """Check the tree of a beam search; traces of other strategies pass.
+
+    Every node grows from one that the step before kept, sums are the sums of their paths, scores
+    are sums over length ** length_penalty, no more than num_beams are kept, and every output is
+    the path of a finished hypothesis or of one that was open at the end.
+
+    Raises:
+        TraceError: naming the step.
+    """
+    places: dict[int, _Place] = {}
+    kept: set[int] = {PROMPT}
+    last = None
+    for step in trace.steps:
+        if not isinstance(step.detail, BeamDetail):
+            continue
+        if last is None:
+            _check_config(trace.config, {node.group for node in step.detail.pool})
+        where, last = f"Step {step.index}", step.detail
+        for node in last.pool:
+            _check_node(where, node, kept, places, trace)
+        kept = {node.node_id for node in last.pool if node.fate == "kept"}
+        limit = trace.config["num_beams"]
+        if len(kept) > limit:
+            raise TraceError(f"{where} keeps {len(kept)} beams of {limit}.")
+        for hypothesis in last.heap:
+            place = places.get(hypothesis.node_id)
+            if place is None or place.length != hypothesis.length:
+                raise TraceError(f"{where} has a finished hypothesis that its tree does not hold.")
+    if last is not None:
+        _check_outputs(trace, last, kept, places)
+
+
+def _check_config(config: dict[str, Any], groups: set[int]) -> None:
+    """Check what rescoring computes with."""
+    for name in ("num_beams", "length_penalty", "early_stopping", "max_new_tokens"):
+        if name not in config:
+            raise TraceError(f"trace.config lacks {name}, which a beam search needs.")
+    for name in ("num_beams", "num_beam_groups", "max_new_tokens"):
+        value = config.get(name, 1)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise TraceError(f"trace.config.{name} must be a whole number of at least 1.")
+    if groups and groups != set(range(config.get("num_beam_groups", 1))):
+        raise TraceError("trace.config.num_beam_groups is not the number of groups in the pool.")
+
+
+def _check_node(
+    where: str, node: BeamNode, kept: set[int], places: dict[int, _Place], trace: Trace
+) -> None:
+    name = f"{where} node {node.node_id}"
+    if node.parent_id not in kept:
+        raise TraceError(f"{name} grows from {node.parent_id}, which the step before did not keep.")
+    if node.node_id in places:
+        raise TraceError(f"{name} occurs twice.")
+    above = places.get(node.parent_id)
+    before = 0.0 if above is None else above.node.sum_logprobs
+    if not math.isfinite(node.logprob):
+        raise TraceError(f"{name} has a log-probability that is not finite.")
+    if not _close(node.sum_logprobs, before + node.logprob):
+        raise TraceError(f"{name} has a sum that is not the sum of its path.")
+    place = _Place(node, above, 1 if above is None else above.length + 1)
+    penalty = trace.config["length_penalty"]
+    if not _close(node.score, node.sum_logprobs / place.length**penalty):
+        raise TraceError(f"{name} has a score that is not its sum / length ** length_penalty.")
+    places[node.node_id] = place
+
+
+def _check_outputs(
+    trace: Trace, last: BeamDetail, kept: set[int], places: dict[int, _Place]
+) -> None:
+    ends = {hypothesis.node_id for hypothesis in last.heap} | (kept - {PROMPT})
+    paths = {places[node].path() for node in ends}
+    for number, output in enumerate(trace.outputs):
+        if output.token_ids not in paths:
+            raise TraceError(f"outputs[{number}] is no path of the search's tree.")
+    if last.winner_node_id is None or not trace.outputs:
+        return
+    winner = places.get(last.winner_node_id)
+    if winner is None or winner.path() != trace.outputs[0].token_ids:
+        raise TraceError("outputs[0] is not the path of the search's winner.")
+
+
+def _close(a: float, b: float) -> bool:
+    return abs(a - b) <= _SLACK + _RELATIVE * abs(b)

@@ -1,0 +1,213 @@
+"""What a trace file must satisfy before anything draws it; every refusal names the place."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from engine.errors import TraceError
+from engine.trace.beam_checks import check_beams
+from engine.trace.detail_checks import check_detail, check_details
+from engine.trace.records import FINISH_REASONS, Step, Trace, replay_ids
+
+MAX_STEPS = 20_000
+MAX_CANDIDATES = 200
+_MAX_DEPTH = 40
+_LARGEST = 2**64
+_MAX_RUN_ID = 64
+_NUMBERS = {"length_penalty": 10, "num_beams": 1000, "max_new_tokens": 100_000, "z_threshold": 100}
+_SLACK = 1e-3
+
+
+def read_json_strict(data: bytes, max_bytes: int) -> Any:
+    """Parse JSON (or gzip of JSON), refusing what the standard parser lets through.
+
+    Args:
+        data: the file.
+        max_bytes: limit of the text, after decompression.
+
+    Raises:
+        TraceError: too large, not UTF-8, too deep, duplicate keys, NaN or Infinity, bad syntax.
+    """
+    text = _text(data, max_bytes)
+    if _depth(text) > _MAX_DEPTH:
+        raise TraceError(f"The file nests deeper than {_MAX_DEPTH} levels.")
+    try:
+        return json.loads(
+            text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite
+        )
+    except json.JSONDecodeError as error:
+        raise TraceError(
+            f"The file is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}."
+        ) from None
+    except (ValueError, RecursionError):
+        raise TraceError("The file is not valid JSON: a number has too many digits.") from None
+
+
+def _text(data: bytes, max_bytes: int) -> str:
+    if data[:2] == b"\x1f\x8b":
+        try:
+            with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+                data = file.read(max_bytes + 1)
+        except (OSError, EOFError):
+            raise TraceError("The file is not valid gzip.") from None
+    if len(data) > max_bytes:
+        raise TraceError(f"The file is larger than {max_bytes} bytes.")
+    if not data.strip():
+        raise TraceError("The file is empty.")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise TraceError(f"The file is not UTF-8 text (byte {error.start}).") from None
+
+
+def _depth(text: str) -> int:
+    """Return the deepest nesting, brackets inside strings included (an upper bound is enough)."""
+    depth = deepest = 0
+    in_string = escaped = False
+    for character in text:
+        if in_string:
+            in_string = escaped or character != '"'
+            escaped = character == "\\" and not escaped
+        elif character == '"':
+            in_string = True
+        elif character in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+            if deepest > _MAX_DEPTH:
+                return deepest
+        elif character in "]}":
+            depth -= 1
+    return deepest
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        seen: set[str] = set()
+        double = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise TraceError(f"The key {double[:40]!r} occurs twice in one object.")
+    return result
+
+
+def _no_constant(name: str) -> None:
+    raise TraceError(f"The file holds {name}, which is not a number in JSON.")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise TraceError(f"The number {text[:20]} is not finite.")
+    return value
+
+
+def check_size(steps: Any) -> None:
+    """Refuse more steps than a page can show, before they are read.
+
+    Raises:
+        TraceError: naming the limit.
+    """
+    if isinstance(steps, list) and len(steps) > MAX_STEPS:
+        raise TraceError(f"The trace has {len(steps)} steps; at most {MAX_STEPS} can be shown.")
+
+
+def check_trace(trace: Trace) -> None:
+    """Check what types alone cannot: order, probabilities, ids, and that replay gives the output.
+
+    Raises:
+        TraceError: naming the step.
+    """
+    _check_config(trace.config)
+    _check_ids("prompt_ids", trace.prompt_ids, trace)
+    _check_parent(trace)
+    lengths: dict[int, int] = {}
+    for index, step in enumerate(trace.steps):
+        _check_step(index, step, trace, lengths)
+    for number, output in enumerate(trace.outputs):
+        if output.finish_reason not in FINISH_REASONS:
+            raise TraceError(
+                f"outputs[{number}].finish_reason must be one of {', '.join(FINISH_REASONS)}."
+            )
+        _check_ids(f"outputs[{number}].token_ids", output.token_ids, trace)
+        steps = trace.steps_of(number)
+        if steps and replay_ids(steps) != list(output.token_ids):
+            raise TraceError(f"outputs[{number}] is not what its steps replay to.")
+    check_details(trace)
+    check_beams(trace)
+
+
+def _check_parent(trace: Trace) -> None:
+    """Check that the prompt of a branch ends with what was put after the parent's text."""
+    parent = trace.parent
+    if parent is None:
+        return
+    before = len(trace.prompt_ids) - len(parent.token_ids)
+    if parent.step < 0 or not 0 <= parent.kept < before or len(parent.run_id) > _MAX_RUN_ID:
+        raise TraceError("trace.parent names a place that cannot be.")
+    if not parent.token_ids or trace.prompt_ids[before:] != parent.token_ids:
+        raise TraceError("trace.parent: the prompt does not end with its token_ids.")
+
+
+def _check_config(config: dict[str, Any]) -> None:
+    """Check the settings that something computes with; numbers may not be absurd anywhere."""
+    for name, largest in _NUMBERS.items():
+        value = config.get(name, 0)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or abs(value) > largest:
+            raise TraceError(f"trace.config.{name} is no number from {-largest} to {largest}.")
+    if any(not math.isfinite(n) or abs(n) > _LARGEST for n in _numbers(config)):
+        raise TraceError("trace.config has a number that is not finite or too large.")
+
+
+def _numbers(value: Any) -> Iterator[int | float]:
+    if isinstance(value, (int, float)):
+        yield value
+    elif isinstance(value, (list, dict)):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _numbers(item)
+
+
+def _check_step(index: int, step: Step, trace: Trace, lengths: dict[int, int]) -> None:
+    where = f"Step {index}"
+    if step.index != index:
+        raise TraceError(f"{where} carries the index {step.index}; steps must count 0, 1, 2, ….")
+    length = lengths.get(step.sequence, 0)
+    if step.sequence < 0 or not 0 <= step.keep <= length:
+        raise TraceError(f"{where} keeps {step.keep} tokens of {length}.")
+    lengths[step.sequence] = step.keep + len(step.emit)
+    if len(step.candidates) > MAX_CANDIDATES:
+        raise TraceError(f"{where} has more than {MAX_CANDIDATES} candidates.")
+    for name in ("logsumexp", "entropy", "elapsed_s"):
+        if not math.isfinite(getattr(step, name)):
+            raise TraceError(f"{where}.{name} is not a finite number.")
+    if step.entropy < -_SLACK or step.forward_passes < 0 or step.elapsed_s < 0:
+        raise TraceError(f"{where} has a negative entropy, cost or time.")
+    _check_ids(f"{where} emit", step.emit, trace)
+    _check_ids(f"{where} candidates", (c.token_id for c in step.candidates), trace)
+    _check_probabilities(where, step)
+    check_detail(where, step.detail, trace.pieces)
+
+
+def _check_probabilities(where: str, step: Step) -> None:
+    for name in ("raw_logprob", "processed_logprob"):
+        values = [getattr(c, name) for c in step.candidates]
+        if any(value > _SLACK for value in values):
+            raise TraceError(f"{where} has a candidate with a probability above 1.")
+        if sum(math.exp(value) for value in values) > 1 + _SLACK:
+            raise TraceError(f"{where} has candidates whose probabilities sum to more than 1.")
+    if any(c.raw_logprob == -math.inf and c.processed_logprob > -math.inf for c in step.candidates):
+        raise TraceError(f"{where} has a candidate that is impossible and yet possible.")
+    for stage in step.stages:
+        if not (
+            0 <= stage.kept_mass <= 1 + _SLACK and stage.kept >= 0 and stage.entropy >= -_SLACK
+        ):
+            raise TraceError(f"{where} has a stage {stage.name[:40]!r} with impossible numbers.")
+
+
+def _check_ids(where: str, ids: Iterable[int], trace: Trace) -> None:
+    for token_id in ids:
+        if token_id not in trace.pieces:
+            raise TraceError(f"{where}: token id {token_id} has no entry in pieces.")

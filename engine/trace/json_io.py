@@ -1,0 +1,198 @@
+"""Trace to versioned JSON and back; plain values, strict and finite. -inf is written as null."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import json
+import math
+import types
+import typing
+from pathlib import Path
+from typing import Any
+
+from engine.errors import TraceError
+from engine.settings import SETTINGS
+from engine.trace import checks
+from engine.trace.details import DETAIL_TYPES
+from engine.trace.records import SCHEMA, Step, Trace
+
+_KINDS = {cls: kind for kind, cls in DETAIL_TYPES.items()}
+_OPTIONAL_DETAILS = (*DETAIL_TYPES.values(),)
+
+
+def to_dict(value: Any) -> Any:
+    """Return JSON values of a record: dataclasses become objects, details carry their kind."""
+    if dataclasses.is_dataclass(value):
+        fields = {f: to_dict(getattr(value, f)) for f in _names(type(value))}
+        kind = _KINDS.get(type(value))
+        return {"kind": kind, **fields} if kind else fields
+    if isinstance(value, (list, tuple)):
+        return [to_dict(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): to_dict(item) for key, item in value.items()}
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def step_to_dict(step: Step) -> dict[str, Any]:
+    """Return the JSON object of one step."""
+    return to_dict(step)
+
+
+def trace_to_dict(trace: Trace) -> dict[str, Any]:
+    """Return the JSON object of a whole trace."""
+    return {"schema": SCHEMA, **to_dict(trace)}
+
+
+def trace_header(trace: Trace) -> dict[str, Any]:
+    """Return everything but steps and outputs."""
+    return {k: v for k, v in trace_to_dict(trace).items() if k not in ("steps", "outputs")}
+
+
+def dumps(trace: Trace) -> str:
+    """Return the trace as one line of strict JSON."""
+    return json.dumps(trace_to_dict(trace), allow_nan=False, separators=(",", ":"))
+
+
+def save(trace: Trace, path: str | Path) -> None:
+    """Write a trace; a name ending in .gz is compressed. The file appears whole or not at all."""
+    path = Path(path)
+    data = dumps(trace).encode()
+    if path.suffix == ".gz":
+        data = gzip.compress(data, mtime=0)
+    partial = path.with_name(path.name + ".part")
+    try:
+        partial.write_bytes(data)
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise TraceError(f"The trace could not be written: {error.strerror}.") from None
+
+
+def load(path: str | Path) -> Trace:
+    """Read and validate a trace file.
+
+    Raises:
+        TraceError: it cannot be read or is not a valid trace; the message names the place.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(SETTINGS.max_trace_bytes + 1)
+    except OSError as error:
+        raise TraceError(f"The trace file cannot be read: {error.strerror}.") from None
+    return loads(data)
+
+
+def loads(data: bytes | str) -> Trace:
+    """Read and validate a trace from JSON text or bytes, gzip included."""
+    raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+    return trace_from_dict(checks.read_json_strict(raw, SETTINGS.max_trace_bytes))
+
+
+def trace_from_dict(data: Any) -> Trace:
+    """Make a Trace from parsed JSON.
+
+    Raises:
+        TraceError: naming the field or step that is wrong.
+    """
+    if not isinstance(data, dict):
+        raise TraceError("A trace is a JSON object; this is something else.")
+    version = data.get("schema")
+    if version != SCHEMA:
+        shown = "none" if version is None else repr(str(version)[:40])
+        raise TraceError(f"This trace has schema {shown}; this program reads {SCHEMA!r}.")
+    checks.check_size(data.get("steps"))
+    fields = {name: value for name, value in data.items() if name != "schema"}
+    trace = _read(fields, Trace, "trace")
+    checks.check_trace(trace)
+    return trace
+
+
+def _names(cls: type) -> tuple[str, ...]:
+    return tuple(f.name for f in dataclasses.fields(cls))
+
+
+def _read(value: Any, kind: Any, where: str) -> Any:
+    """Convert a JSON value to a type made of dataclasses, tuples, dicts, unions and scalars."""
+    if kind is Any:
+        return value
+    if dataclasses.is_dataclass(kind):
+        return _read_record(value, kind, where)
+    origin, args = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        return _read_union(value, args, where)
+    if origin is tuple:
+        return _read_tuple(value, args, where)
+    if origin is dict:
+        return _read_mapping(value, args, where)
+    return _read_scalar(value, kind, where)
+
+
+def _read_record(value: Any, cls: type, where: str) -> Any:
+    if not isinstance(value, dict):
+        raise TraceError(f"{where} must be an object.")
+    fields = {f.name: f for f in dataclasses.fields(cls)}
+    hints = typing.get_type_hints(cls)
+    extra = next((name for name in value if name not in fields and name != "kind"), None)
+    if extra is not None:
+        raise TraceError(f"{where} has an unknown field {str(extra)[:40]!r}.")
+    for name, field in fields.items():
+        required = field.default is field.default_factory is dataclasses.MISSING
+        if required and name not in value:
+            raise TraceError(f"{where} lacks the field {name!r}.")
+    return cls(**{n: _read(value[n], hints[n], f"{where}.{n}") for n in fields if n in value})
+
+
+def _read_union(value: Any, args: tuple[Any, ...], where: str) -> Any:
+    if value is None:
+        if type(None) in args:
+            return None
+        raise TraceError(f"{where} must not be null.")
+    options = [arg for arg in args if arg is not type(None)]
+    if set(options) == set(_OPTIONAL_DETAILS):
+        kind = value.get("kind") if isinstance(value, dict) else None
+        if not isinstance(kind, str) or kind not in DETAIL_TYPES:
+            raise TraceError(f"{where} has an unknown kind {str(kind)[:40]!r}.")
+        return _read(value, DETAIL_TYPES[kind], where)
+    return _read(value, options[0], where)
+
+
+def _read_tuple(value: Any, args: tuple[Any, ...], where: str) -> tuple[Any, ...]:
+    if not isinstance(value, list):
+        raise TraceError(f"{where} must be a list.")
+    if len(args) == 2 and args[1] is Ellipsis:
+        return tuple(_read(item, args[0], f"{where}[{i}]") for i, item in enumerate(value))
+    if len(value) != len(args):
+        raise TraceError(f"{where} must hold {len(args)} values.")
+    pairs = zip(value, args, strict=True)
+    return tuple(_read(item, arg, f"{where}[{i}]") for i, (item, arg) in enumerate(pairs))
+
+
+def _read_mapping(value: Any, args: tuple[Any, ...], where: str) -> dict[Any, Any]:
+    if not isinstance(value, dict):
+        raise TraceError(f"{where} must be an object.")
+    key_kind, item_kind = args
+    result = {}
+    for key, item in value.items():
+        if key_kind is int and not (key.isascii() and key.isdigit() and len(key) < 10):
+            raise TraceError(f"{where} has a key {key[:40]!r} that is no token id.")
+        result[key_kind(key)] = _read(item, item_kind, f"{where}[{key[:40]}]")
+    return result
+
+
+def _read_scalar(value: Any, kind: type, where: str) -> Any:
+    if kind is float and value is None and where.rstrip("]").endswith("logprob"):
+        return -math.inf
+    if kind in (int, float) and isinstance(value, (int, float)) and abs(value) > _LARGEST:
+        raise TraceError(f"{where} is a number that is too large.")
+    if kind is float and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
+        return value
+    raise TraceError(f"{where} must be {_ENGLISH.get(kind, kind.__name__)}.")
+
+
+_LARGEST = 2**63
+_ENGLISH = {float: "a number", int: "a whole number", str: "text", bool: "true or false"}

@@ -1,0 +1,152 @@
+"""The record of a run: what each step saw, decided and why. Plain values only, no tensors.
+
+The output after a step is ``output[:step.keep] + step.emit``; replaying every step of a sequence
+gives its final ids. Numbers are natural-log probabilities (nats) unless a name says otherwise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.trace.details import Detail
+
+SCHEMA = "decoding-trace/1"
+FINISH_REASONS = ("eos", "length", "stop", "cancelled", "error")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One token that was considered in a step."""
+
+    token_id: int
+    raw_logprob: float
+    """The model's own log-probability over the whole vocabulary."""
+    processed_logprob: float
+    """After every processor, normalised over what is left; -inf when removed."""
+    rank: int
+    """Place in the model's own distribution, 0 is the most probable."""
+    removed_by: str | None = None
+    """Name of the processor that removed it, None when it was kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """The distribution after one logits processor."""
+
+    name: str
+    kept: int
+    """Tokens left with a non-zero probability."""
+    kept_mass: float
+    """Probability those tokens had before this processor, in [0, 1]."""
+    entropy: float
+    """Entropy in nats of the distribution after this processor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One decision of a decode loop."""
+
+    index: int
+    keep: int
+    emit: tuple[int, ...]
+    candidates: tuple[Candidate, ...] = ()
+    stages: tuple[Stage, ...] = ()
+    detail: Detail | None = None
+    logsumexp: float = 0.0
+    """log(sum(exp(raw logits))) of the position that was decided."""
+    entropy: float = 0.0
+    """Entropy in nats of the model's own distribution."""
+    forward_passes: int = 1
+    """Forward passes of the target model this step paid for."""
+    elapsed_s: float = 0.0
+    """Seconds since the run started, when this step was decided."""
+    sequence: int = 0
+    """Which output this step writes (several when num_return_sequences > 1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One returned sequence: new tokens only, end-of-sequence included, padding not."""
+
+    token_ids: tuple[int, ...]
+    text: str
+    finish_reason: str
+    score: float | None = None
+    """The strategy's own ranking score (beam search: sum_logprobs / length**length_penalty)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """Which weights produced a run."""
+
+    id: str
+    revision: str | None = None
+    dtype: str = "float32"
+    device: str = "cpu"
+    vocab_size: int = 0
+    layers: int = 0
+    is_encoder_decoder: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds of a run as a user meets them."""
+
+    total_s: float = 0.0
+    first_token_s: float | None = None
+    load_s: float = 0.0
+    queue_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """Where a branch left the run it continues."""
+
+    run_id: str
+    """Name of that run in the session that made it, "" when it had none."""
+    step: int
+    """Index of the step of that run at which the branch begins."""
+    kept: int
+    """New tokens of that run that were kept; the branch's prompt ends with them and token_ids."""
+    token_ids: tuple[int, ...]
+    """What was put after them."""
+    text: str | None = None
+    """As it was typed; None when a candidate was chosen."""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A whole run, enough to draw, compare, replay and export it without a model."""
+
+    strategy: str
+    config: dict[str, Any]
+    model: ModelInfo
+    versions: dict[str, str]
+    seed: int
+    prompt: str | None
+    prompt_ids: tuple[int, ...]
+    pieces: dict[int, str]
+    """Token id -> the piece of text to show for it."""
+    steps: tuple[Step, ...]
+    outputs: tuple[Output, ...]
+    timing: Timing = field(default_factory=Timing)
+    metrics: dict[str, float] = field(default_factory=dict)
+    assistant: ModelInfo | None = None
+    eos_token_ids: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()
+    """Sentences about adjusted values, such as a top_k above the vocabulary size."""
+    parent: Parent | None = None
+    """The run this one continues, None when its prompt was written."""
+
+    def steps_of(self, sequence: int = 0) -> tuple[Step, ...]:
+        """Return the steps that wrote one output, in order."""
+        return tuple(step for step in self.steps if step.sequence == sequence)
+
+
+def replay_ids(steps: tuple[Step, ...]) -> list[int]:
+    """Apply ``output[:keep] + emit`` over the steps of one sequence."""
+    output: list[int] = []
+    for step in steps:
+        output[step.keep :] = step.emit
+    return output

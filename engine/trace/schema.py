@@ -1,0 +1,79 @@
+"""The JSON Schema of a trace, generated from the data types: ``python -m engine.trace.schema``."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+import types
+import typing
+from typing import Any
+
+from engine.trace.details import DETAIL_TYPES
+from engine.trace.records import FINISH_REASONS, SCHEMA, Output, Trace
+
+_KINDS = {cls: kind for kind, cls in DETAIL_TYPES.items()}
+_SCALARS = {int: "integer", str: "string", bool: "boolean"}
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of ``decoding-trace/1``."""
+    definitions: dict[str, Any] = {}
+    top = _record(Trace, definitions)
+    top["properties"] = {"schema": {"const": SCHEMA}, **top["properties"]}
+    top["required"] = ["schema", *top["required"]]
+    definitions[Output.__name__]["properties"]["finish_reason"] = {"enum": list(FINISH_REASONS)}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Decoding trace",
+        **top,
+        "$defs": definitions,
+    }
+
+
+def _record(cls: type, definitions: dict[str, Any]) -> dict[str, Any]:
+    hints = typing.get_type_hints(cls)
+    fields = dataclasses.fields(cls)
+    properties = {f.name: _kind(hints[f.name], definitions) for f in fields}
+    if cls in _KINDS:
+        properties = {"kind": {"const": _KINDS[cls]}, **properties}
+    required = [f.name for f in fields if f.default is f.default_factory is dataclasses.MISSING]
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": False,
+    }
+
+
+def _kind(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    if dataclasses.is_dataclass(kind):
+        if kind.__name__ not in definitions:
+            definitions[kind.__name__] = {}
+            definitions[kind.__name__] = _record(kind, definitions)
+        return {"$ref": f"#/$defs/{kind.__name__}"}
+    origin, args = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        return {"anyOf": [_kind(arg, definitions) for arg in args]}
+    if origin is tuple and args[-1] is Ellipsis:
+        return {"type": "array", "items": _kind(args[0], definitions)}
+    if origin is tuple:
+        return {
+            "type": "array",
+            "prefixItems": [_kind(a, definitions) for a in args],
+            "minItems": len(args),
+            "maxItems": len(args),
+        }
+    if origin is dict:
+        return {"type": "object", "additionalProperties": _kind(args[1], definitions)}
+    if kind is float:
+        # JSON has no infinity: null stands for minus infinity, the log of zero.
+        return {"type": ["number", "null"]}
+    if kind is type(None):
+        return {"type": "null"}
+    return {"type": _SCALARS[kind]} if kind in _SCALARS else {}
+
+
+if __name__ == "__main__":
+    json.dump(schema(), sys.stdout, indent=1)
+    sys.stdout.write("\n")

@@ -1,0 +1,178 @@
+"""Which tokens of a text count, and as what: one rule for the live run, the detector and the table.
+
+A token counts when its whole n-gram lies in the text that is judged. Summed up, the marks give
+exactly the counts of transformers' ``WatermarkDetector``, respectively SynthID's masks.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from engine.reading.watermark_statistics import Verdict, running_z, verdict
+from engine.watermark.schemes import GreenList
+
+NO_CONTEXT = "no context yet"
+PROMPT = "context reaches into the prompt"
+REPEATED = "repeated n-gram"
+REPEATED_CONTEXT = "repeated context"
+START = "start token"
+END = "end of text"
+
+
+@dataclass(frozen=True, slots=True)
+class TokenMark:
+    """One token before the detector."""
+
+    is_green: bool | None
+    """None for SynthID, and where nothing decides its colour."""
+    g_values: tuple[int, ...]
+    scored: bool
+    reason: str
+    """Why it does not count; empty when it does."""
+    fresh: bool
+    """It counts, and no counted token before it has its colour or bits from the same draw."""
+
+    @property
+    def hits(self) -> int:
+        """What it adds when it counts."""
+        return sum(self.g_values) if self.g_values else int(bool(self.is_green))
+
+
+class Tally:
+    """Decides token by token whether it counts; knows only the text that is judged.
+
+    Args:
+        processor: of ``make_processor``, for the watermark looked for.
+        ignore_repeated_ngrams: count every distinct n-gram once (green lists; SynthID always
+            leaves repeated contexts out).
+        bos_token_id: a leading one is set aside, as transformers' detector does.
+        eos_token_ids: the text ends before the first of them.
+    """
+
+    def __init__(
+        self,
+        processor: Any,
+        ignore_repeated_ngrams: bool = False,
+        bos_token_id: int | None = None,
+        eos_token_ids: tuple[int, ...] = (),
+    ) -> None:
+        self.processor, self.scheme = processor, processor.scheme
+        self.ignore = ignore_repeated_ngrams
+        self.bos, self.eos = bos_token_id, frozenset(eos_token_ids)
+        self.ids: list[int] = []
+        self.seen: set[tuple[int, ...]] = set()
+        self.drawn: set[tuple[int, ...]] = set()
+        self.recent: deque[tuple[int, ...]] = deque(
+            maxlen=getattr(self.scheme, "context_history_size", 0)
+        )
+        self.ended = self.started = False
+
+    def add(self, token_id: int) -> tuple[str, bool]:
+        """Take the next token; return why it does not count (or "") and whether it is fresh."""
+        reason = self._reason(token_id)
+        if reason:
+            return reason, False
+        draw = self.processor.draw(self.ids[-self.scheme.window :])
+        fresh = draw not in self.drawn
+        self.drawn.add(draw)
+        return "", fresh
+
+    def _reason(self, token_id: int) -> str:
+        first, self.started = not self.started, True
+        green = isinstance(self.scheme, GreenList)
+        self.ended = self.ended or token_id in self.eos
+        if self.ended:
+            return END
+        if first and green and token_id == self.bos:
+            return START
+        self.ids.append(token_id)
+        if len(self.ids) < self.scheme.window:
+            return NO_CONTEXT
+        window = tuple(self.ids[-self.scheme.window :])
+        if green:
+            known = self.ignore and window in self.seen
+            self.seen.add(window)
+            return REPEATED if known else ""
+        known = window[:-1] in self.recent
+        self.recent.append(window[:-1])
+        return REPEATED_CONTEXT if known else ""
+
+
+def marks_of(ids: list[int], tally: Tally) -> tuple[TokenMark, ...]:
+    """Return the mark of every token of a text.
+
+    Args:
+        ids: the text without its prompt.
+        tally: a new one, its processor on the device that marked the text.
+    """
+    processor = tally.processor
+    counted = [tally.add(token_id) for token_id in ids]
+    reasons = [reason for reason, _ in counted]
+    size = tally.scheme.window
+    # tally.ids leaves a start token and everything after the end out.
+    kept = [i for i, reason in enumerate(reasons) if reason not in (START, END)]
+    windows = [tally.ids[e - size + 1 : e + 1] for e in range(size - 1, len(tally.ids))]
+    places = kept[size - 1 :]
+    greens: dict[int, bool] = {}
+    g_values: dict[int, tuple[int, ...]] = {}
+    if isinstance(tally.scheme, GreenList):
+        greens = dict(zip(places, processor.windows_green(windows), strict=True))
+    elif windows:
+        grams = torch.tensor([windows], device=processor.device)
+        values = processor.sample_g_values(processor.compute_ngram_keys(grams))[0].tolist()
+        g_values = {place: tuple(row) for place, row in zip(places, values, strict=True)}
+    return tuple(
+        TokenMark(greens.get(i), g_values.get(i, ()), not reason, reason, fresh)
+        for i, (reason, fresh) in enumerate(counted)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Chances:
+    """What unmarked text would score."""
+
+    depth: int
+    expected: float
+    chance: float
+
+
+def chances_of(processor: Any) -> Chances:
+    """Return coin flips a token, the mean fraction z is measured from, and the exact chance."""
+    scheme = processor.scheme
+    if isinstance(scheme, GreenList):
+        share = processor.greenlist_size / processor.vocab_size
+        return Chances(1, scheme.greenlist_ratio, share)
+    table = float(processor.sampling_table.float().mean())
+    return Chances(len(scheme.keys), table, table)
+
+
+def judge(marks: tuple[TokenMark, ...], chances: Chances, threshold: float) -> Verdict | None:
+    """Return the verdict on a text, None when no token counts."""
+    counts = ((mark.scored, mark.fresh, mark.hits) for mark in marks)
+    return verdict(counts, chances.depth, chances.expected, chances.chance, threshold)
+
+
+def curve_of(marks: tuple[TokenMark, ...], chances: Chances) -> list[float | None]:
+    """Return z after every token."""
+    return running_z(((m.scored, m.hits) for m in marks), chances.depth, chances.expected)
+
+
+def weighted_mean_g(marks: tuple[TokenMark, ...]) -> float | None:
+    """Return SynthID's weighted mean: early keys, which mark most, weigh 10, the last weighs 1.
+
+    Source: synthid-text, detector_mean.weighted_mean_score.
+    """
+    rows = [mark.g_values for mark in marks if mark.scored and mark.g_values]
+    if not rows:
+        return None
+    depth = len(rows[0])
+    step = 9 / (depth - 1) if depth > 1 else 0.0
+    weights = [10 - step * i for i in range(depth)]
+    total = sum(weights)
+    return sum(w * g for row in rows for w, g in zip(weights, row, strict=True)) / (
+        total * len(rows)
+    )
