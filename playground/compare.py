@@ -16,7 +16,7 @@ from engine.aside import aside
 from engine.declare.params import defaults_of, params_of
 from engine.errors import EngineError, ParameterError
 from engine.models.loading import LoadedModel, load
-from engine.reading.divergence import difference, first_parting, same_ids, tokens_of
+from engine.reading.divergence import difference, first_divergence, same_ids, tokens_of
 from engine.run.decoding import DecodeRun
 from engine.run.request import DecodeRequest, check
 from engine.strategies import STRATEGIES
@@ -222,7 +222,7 @@ def judged(comparison: Comparison, base: LoadedModel) -> dict[str, Any]:
         columns.append(column)
         notes += note
     traces = [column.trace for column in columns]
-    parting = first_parting(traces) if len(traces) > 1 else None
+    parting = first_divergence(traces) if len(traces) > 1 else None
     return {
         "base": base.name,
         "notes": notes,

@@ -70,8 +70,8 @@ def answer(action: Any, data: Any) -> dict[str, Any]:
         packed = base64.b64encode(archive(files)).decode()
         return {"files": {n: t for n, t in files.items() if "/" not in n}, "zip": packed}
     if action == "verify":
-        verdict = verify(trace)
-        return {"equal": verdict.equal, "seconds": verdict.seconds, "message": verdict.message}
+        verification = verify(trace)
+        return {"equal": verification.equal, "seconds": verification.seconds, "message": verification.message}
     raise ExportError("There is no such export.")
 
 

@@ -60,7 +60,7 @@ def build_replay() -> None:
         file.upload(guarded(open_file), file, [player, note], **options)
 
 
-def _opener(entry: gallery.Entry) -> Any:
+def _opener(entry: gallery.GalleryEntry) -> Any:
     def opened() -> tuple[str, str]:
         return message(gallery.open_entry(entry.file), entry.title), _told(entry.shows)
 

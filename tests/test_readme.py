@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.__main__ import main
+from engine.cli.main import main
 from engine.settings import Settings
 
 ROOT = Path(__file__).parents[1]

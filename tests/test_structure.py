@@ -55,6 +55,18 @@ def test_a_file_fits_in_400_lines_and_a_function_in_60(path):
             assert node.end_lineno - node.lineno < 60, node.name
 
 
+def test_a_class_has_a_name_of_its_own():
+    homes = {}
+    for path in EVERYTHING:
+        # The page's own controls bear the names of Gradio's that they are.
+        if path.relative_to(ROOT).parts[0] == "tests" or path.name == "raw.py":
+            continue
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    assert not {name: found for name, found in homes.items() if len(found) > 1}
+
+
 @parametrized([p for p in EVERYTHING if p.relative_to(ROOT).parts[0] in FORBIDDEN])
 def test_imports_go_one_way(path):
     forbidden = FORBIDDEN[path.relative_to(ROOT).parts[0]]

@@ -78,7 +78,7 @@ def batches(
             )
 
 
-class Trainer:
+class Seq2SeqTrainer:
     """Model, optimizer and data of one run."""
 
     def __init__(self, texts: list[str], tokenizer: Tokenizer, batch: int = BATCH, **shape: int):
@@ -118,7 +118,7 @@ def run(work: Path, minutes: float) -> None:
     """Train for a wall-clock time, saving checkpoints; resumes where it stopped."""
     texts = sentences(corpora.load(work).stories)
     tokenizer = tokenizers.read(work / tokenizers.SEQ2SEQ)
-    trainer = Trainer(texts, tokenizer)
+    trainer = Seq2SeqTrainer(texts, tokenizer)
     checkpoint, spent = work / "seq2seq.pt", 0.0
     if checkpoint.exists():
         saved = torch.load(checkpoint, weights_only=False)

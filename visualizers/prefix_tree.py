@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from engine.reading.prefix_tree import Branch, Draw, outcomes, tree_of
+from engine.reading.prefix_tree import Draw, PrefixNode, outcomes, tree_of
 
 COLUMNS = ["text", "times", "share", "exact probability", "expected times", "± (one sigma)", "seed"]
 _SHOWN_PROBABILITY = 0.01
@@ -48,7 +48,7 @@ def _row(draw: Draw, times: int, total: int, pieces: Mapping[int, str]) -> list[
     return [text, times, share, p, round(total * p, 4), round(spread, 4), draw.seed]
 
 
-def _threshold(root: Branch, leaves: int) -> int:
+def _threshold(root: PrefixNode, leaves: int) -> int:
     """Return the smallest count a branch must have so that few enough leaves are left."""
     counts: list[int] = []
     waiting = list(root.children)
@@ -62,7 +62,7 @@ def _threshold(root: Branch, leaves: int) -> int:
     return max(counts, default=0) + 1
 
 
-def _leaves(root: Branch, threshold: int) -> int:
+def _leaves(root: PrefixNode, threshold: int) -> int:
     """Return how many leaves a tree has when rarer branches are pooled."""
     number, waiting = 0, [root]
     while waiting:
@@ -73,7 +73,7 @@ def _leaves(root: Branch, threshold: int) -> int:
     return number
 
 
-def _node(branch: Branch, threshold: int, pieces: Mapping[int, str]) -> dict[str, Any]:
+def _node(branch: PrefixNode, threshold: int, pieces: Mapping[int, str]) -> dict[str, Any]:
     shown = [child for child in branch.children if child.count >= threshold]
     pooled = branch.children[len(shown) :]
     children = [_node(child, threshold, pieces) for child in shown]

@@ -1,11 +1,7 @@
-"""Recorded runs that ship with the playground: one file a preset, and the command that makes them.
-
-python -m engine.after.gallery
-"""
+"""Recorded runs that ship with the playground: one file a preset, and an index of them."""
 
 from __future__ import annotations
 
-import argparse
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +20,7 @@ TOKENS = 40
 
 
 @dataclass(frozen=True)
-class Entry:
+class GalleryEntry:
     """One recorded run of the gallery."""
 
     file: str
@@ -34,12 +30,12 @@ class Entry:
     """One sentence: what to look at."""
 
 
-def entries(folder: Path = FOLDER) -> list[Entry]:
+def entries(folder: Path = FOLDER) -> list[GalleryEntry]:
     """Return what the gallery holds, empty when none was made."""
     path = folder / INDEX
     if not path.is_file():
         return []
-    return [Entry(**item) for item in json.loads(path.read_text())]
+    return [GalleryEntry(**item) for item in json.loads(path.read_text())]
 
 
 def open_entry(file: str, folder: Path = FOLDER) -> Trace:
@@ -53,7 +49,7 @@ def open_entry(file: str, folder: Path = FOLDER) -> Trace:
     return json_io.load(folder / file)
 
 
-def make(folder: Path) -> list[Entry]:
+def make(folder: Path) -> list[GalleryEntry]:
     """Record the first presets of every strategy and write them with an index.
 
     Raises:
@@ -72,7 +68,7 @@ def make(folder: Path) -> list[Entry]:
                 record(strategy.name, preset)  # the second time nothing is loaded any more
             json_io.save(record(strategy.name, preset), folder / file)
             made.append(
-                Entry(file, strategy.name, f"{strategy.title}: {preset.name}", preset.shows)
+                GalleryEntry(file, strategy.name, f"{strategy.title}: {preset.name}", preset.shows)
             )
     text = json.dumps([vars(entry) for entry in made], ensure_ascii=False, indent=1)
     (folder / INDEX).write_text(text + "\n")
@@ -106,19 +102,3 @@ def record(strategy: str, preset: Any) -> Trace:
         raise last.error
     assert isinstance(last, Finished)
     return last.trace
-
-
-def main() -> None:
-    """Make the gallery."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--to", type=Path, default=FOLDER)
-    folder = parser.parse_args().to
-    for entry in make(folder):
-        size = (folder / entry.file).stat().st_size
-        print(f"{size:8} bytes  {entry.file:32} {entry.title}")
-
-
-if __name__ == "__main__":
-    main()

@@ -8,13 +8,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from engine.errors import ParameterError
+from engine.cli.values import settings_of
 from engine.trace import json_io
 
 
-def add_detect_command(subparsers: Any) -> None:
-    """Add ``detect`` to the command line."""
-    command = subparsers.add_parser("detect", help="judge whether a text is watermarked; JSON")
+def add(commands: Any) -> None:
+    """Add ``detect``."""
+    command = commands.add_parser("detect", help="judge whether a text is watermarked; JSON")
     source = command.add_mutually_exclusive_group(required=True)
     source.add_argument("--text", help="the text; - reads it from standard input")
     source.add_argument("--trace", help="a trace file: every output is judged, prompts left out")
@@ -33,7 +33,7 @@ def add_detect_command(subparsers: Any) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    values = dict(_setting(text) for text in arguments.settings)
+    values = settings_of(arguments.settings)
     answer = (
         _of_trace(arguments, values) if arguments.trace is not None else _of_text(arguments, values)
     )
@@ -77,13 +77,3 @@ def _of_text(arguments: argparse.Namespace, values: dict[str, Any]) -> dict[str,
     found = detect_text(text, loaded, config, prompt=arguments.prompt, device=arguments.device)
     pieces = loaded.pieces.of(found.ids)
     return {"source": "text", "model": arguments.model, **found.to_dict(pieces)}
-
-
-def _setting(text: str) -> tuple[str, Any]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise ParameterError("--set", text, "it must be name=value")
-    try:
-        return name, json.loads(value)
-    except ValueError:
-        return name, value

@@ -1,4 +1,4 @@
-"""The commands ``export`` and ``verify``: from a trace file to files, or to an exit status."""
+"""The command ``export``: from a trace file to code, a table or a config."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from engine.trace import json_io
 _FORMS = ("code", "csv", "config", "zip")
 
 
-def add_export_commands(commands: Any) -> None:
-    """Register the commands with argparse's sub-parsers."""
+def add(commands: Any) -> None:
+    """Add ``export``."""
     export = commands.add_parser("export", help="write a run from its trace as code or a table")
     export.add_argument("file", help="a trace")
     export.add_argument(
@@ -26,15 +26,10 @@ def add_export_commands(commands: Any) -> None:
         "an archive; csv: one row a step; config: generation_config.json",
     )
     export.add_argument("--to", required=True, help="the folder (code) or file to write")
-    export.set_defaults(handler=_export)
-    check = commands.add_parser(
-        "verify", help="run a trace's exported code in a fresh process; status 1 when tokens differ"
-    )
-    check.add_argument("file", help="a trace")
-    check.set_defaults(handler=_verify)
+    export.set_defaults(handler=_run)
 
 
-def _export(arguments: argparse.Namespace) -> int:
+def _run(arguments: argparse.Namespace) -> int:
     from engine.export.files import archive, export_files
 
     trace, target = json_io.load(arguments.file), Path(arguments.to)
@@ -71,11 +66,3 @@ def _write(files: dict[Path, bytes]) -> None:
             partial.unlink(missing_ok=True)
             raise ExportError(f"{path.name} could not be written: {error.strerror}.") from None
         sys.stdout.write(f"{path}\n")
-
-
-def _verify(arguments: argparse.Namespace) -> int:
-    from engine.export.verify import verify
-
-    verdict = verify(json_io.load(arguments.file))
-    sys.stdout.write(f"{verdict.message} ({verdict.seconds:.1f} s)\n")
-    return 0 if verdict.equal else 1

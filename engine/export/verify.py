@@ -26,7 +26,7 @@ _ONE = threading.Lock()
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verification:
     """What came out of running the exported code."""
 
     equal: bool
@@ -36,7 +36,7 @@ class Verdict:
     printed: tuple[tuple[int, ...], ...] = ()
 
 
-def verify(trace: Trace, cancelled: Callable[[], bool] = lambda: False) -> Verdict:
+def verify(trace: Trace, cancelled: Callable[[], bool] = lambda: False) -> Verification:
     """Run the exported script in a process of its own and compare its tokens with the trace.
 
     Args:
@@ -63,21 +63,21 @@ def verify(trace: Trace, cancelled: Callable[[], bool] = lambda: False) -> Verdi
     finally:
         _ONE.release()
     if code != 0:
-        return Verdict(False, seconds, f"The code stopped with an error: {_last_line(failed)}")
+        return Verification(False, seconds, f"The code stopped with an error: {_last_line(failed)}")
     return compare(trace, printed_ids(said), seconds)
 
 
-def compare(trace: Trace, printed: list[list[int]], seconds: float) -> Verdict:
-    """Return the verdict on what the code printed."""
+def compare(trace: Trace, printed: list[list[int]], seconds: float) -> Verification:
+    """Return whether the run was met by what the code printed."""
     wanted = [list(output.token_ids) for output in trace.outputs]
     rows = tuple(tuple(row) for row in printed)
     if printed == wanted:
         count = sum(map(len, wanted))
         sequences = f" in {len(wanted)} sequences" if len(wanted) > 1 else ""
-        return Verdict(True, seconds, f"All {count} tokens{sequences} are equal.", rows)
+        return Verification(True, seconds, f"All {count} tokens{sequences} are equal.", rows)
     if len(printed) != len(wanted):
         message = f"The code printed {len(printed)} sequences, the run has {len(wanted)}."
-        return Verdict(False, seconds, message, rows)
+        return Verification(False, seconds, message, rows)
     which = next(
         i for i, pair in enumerate(zip(wanted, printed, strict=True)) if pair[0] != pair[1]
     )
@@ -88,7 +88,7 @@ def compare(trace: Trace, printed: list[list[int]], seconds: float) -> Verdict:
     ended = "the end" if at >= len(theirs) else f"id {theirs[at]}"
     own = "the end" if at >= len(ours) else f"id {ours[at]}"
     message = f"{name} from token {at + 1} on: the run has {own}, the code {ended}."
-    return Verdict(False, seconds, message, rows)
+    return Verification(False, seconds, message, rows)
 
 
 def printed_ids(said: str) -> list[list[int]]:

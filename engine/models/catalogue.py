@@ -14,7 +14,7 @@ MODEL_DIR = Path(
 
 
 @dataclass(frozen=True)
-class Entry:
+class CatalogueEntry:
     """One model of the catalogue."""
 
     name: str
@@ -41,7 +41,7 @@ class Entry:
 
 
 _ENTRIES = (
-    Entry(
+    CatalogueEntry(
         "storyteller",
         "Storyteller (embedded)",
         "children's stories; every strategy shows its effect",
@@ -49,7 +49,7 @@ _ENTRIES = (
         "Apache-2.0",
         embedded=True,
     ),
-    Entry(
+    CatalogueEntry(
         "storyteller-draft",
         "Storyteller draft (embedded)",
         "drafting for Storyteller",
@@ -59,7 +59,7 @@ _ENTRIES = (
         embedded=True,
         fits=("storyteller",),
     ),
-    Entry(
+    CatalogueEntry(
         "foreign-draft",
         "Foreign draft (embedded)",
         "universal drafting: another tokenizer",
@@ -68,7 +68,7 @@ _ENTRIES = (
         "foreign",
         embedded=True,
     ),
-    Entry(
+    CatalogueEntry(
         "storyfixer",
         "Story fixer (embedded)",
         "restoring spelling, case and punctuation",
@@ -77,7 +77,7 @@ _ENTRIES = (
         "seq2seq",
         embedded=True,
     ),
-    Entry(
+    CatalogueEntry(
         "HuggingFaceTB/SmolLM2-135M",
         "SmolLM2 135M",
         "general English; drafts for SmolLM2 360M",
@@ -86,22 +86,22 @@ _ENTRIES = (
         "target",
         fits=("HuggingFaceTB/SmolLM2-360M",),
     ),
-    Entry(
+    CatalogueEntry(
         "HuggingFaceTB/SmolLM2-360M",
         "SmolLM2 360M",
         "general English, target for SmolLM2 135M",
         "360 M",
         "Apache-2.0",
     ),
-    Entry("Qwen/Qwen2.5-0.5B", "Qwen2.5 0.5B", "general, multilingual", "494 M", "Apache-2.0"),
-    Entry(
+    CatalogueEntry("Qwen/Qwen2.5-0.5B", "Qwen2.5 0.5B", "general, multilingual", "494 M", "Apache-2.0"),
+    CatalogueEntry(
         "distilbert/distilgpt2",
         "DistilGPT-2",
         "general English, small and old",
         "82 M",
         "Apache-2.0",
     ),
-    Entry(
+    CatalogueEntry(
         "google/flan-t5-small",
         "FLAN-T5 small",
         "instructions and summaries",
@@ -111,10 +111,10 @@ _ENTRIES = (
     ),
 )
 
-CATALOGUE: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
+CATALOGUE: dict[str, CatalogueEntry] = {entry.name: entry for entry in _ENTRIES}
 
 
-def drafts_for(target: str, tokenizer: str) -> list[Entry]:
+def drafts_for(target: str, tokenizer: str) -> list[CatalogueEntry]:
     """Return the models that can draft for a target, the best fitting first.
 
     Args:

@@ -29,7 +29,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Parting:
+class Divergence:
     """The first position at which not all runs wrote the same token."""
 
     position: int
@@ -64,7 +64,7 @@ def same_ids(traces: Sequence[Trace]) -> bool:
     )
 
 
-def first_parting(traces: Sequence[Trace]) -> Parting | None:
+def first_divergence(traces: Sequence[Trace]) -> Divergence | None:
     """Return the first place where the runs' first outputs differ, None when they are equal.
 
     Args:
@@ -75,7 +75,7 @@ def first_parting(traces: Sequence[Trace]) -> Parting | None:
     for position in range(max(map(len, outputs))):
         here = {output[position] if position < len(output) else None for output in outputs}
         if len(here) > 1:
-            return Parting(position, tuple(side_of(trace, position) for trace in traces))
+            return Divergence(position, tuple(side_of(trace, position) for trace in traces))
     return None
 
 

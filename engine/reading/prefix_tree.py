@@ -23,7 +23,7 @@ class Draw:
 
 
 @dataclass(slots=True)
-class Branch:
+class PrefixNode:
     """A stretch of tokens that draws share after a common beginning."""
 
     token_ids: tuple[int, ...]
@@ -32,20 +32,20 @@ class Branch:
     """Exact probability of the beginning that ends with this stretch."""
     head: float = 1.0
     """Exact probability of the beginning that ends with the first token of this stretch."""
-    children: list[Branch] = field(default_factory=list)
+    children: list[PrefixNode] = field(default_factory=list)
 
 
-def tree_of(draws: Sequence[Draw]) -> Branch:
+def tree_of(draws: Sequence[Draw]) -> PrefixNode:
     """Return the prefix tree of draws; the root has no tokens and probability 1.
 
     Stretches without a fork are one branch. The most frequent child comes first.
     """
-    root = Branch((), len(draws), 1.0)
+    root = PrefixNode((), len(draws), 1.0)
     _grow(root, list(draws), 0)
     return root
 
 
-def _grow(root: Branch, draws: list[Draw], start: int) -> None:
+def _grow(root: PrefixNode, draws: list[Draw], start: int) -> None:
     waiting = [(root, draws, start)]
     while waiting:
         branch, members, at = waiting.pop()
@@ -57,7 +57,7 @@ def _grow(root: Branch, draws: list[Draw], start: int) -> None:
             end = _common_end(group, at)
             first = group[0]
             exact, head = (math.exp(sum(first.logprobs[:n])) for n in (end, at + 1))
-            child = Branch(first.token_ids[at:end], len(group), exact, head)
+            child = PrefixNode(first.token_ids[at:end], len(group), exact, head)
             branch.children.append(child)
             waiting.append((child, group, end))
         branch.children.sort(key=lambda child: (-child.count, child.token_ids))

@@ -1,10 +1,8 @@
-"""The JSON Schema of a trace, generated from the data types: ``python -m engine.trace.schema``."""
+"""The JSON Schema of a trace, generated from the data types."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
-import sys
 import types
 import typing
 from typing import Any
@@ -72,8 +70,3 @@ def _kind(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     if kind is type(None):
         return {"type": "null"}
     return {"type": _SCALARS[kind]} if kind in _SCALARS else {}
-
-
-if __name__ == "__main__":
-    json.dump(schema(), sys.stdout, indent=1)
-    sys.stdout.write("\n")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from playwright.sync_api import expect
 
-from engine.reading.divergence import first_parting
+from engine.reading.divergence import first_divergence
 from engine.settings import SETTINGS
 from engine.trace import json_io
 from tests.helpers.pages import fill, fits, shot
@@ -52,7 +52,7 @@ def test_three_columns_stream_and_the_parting_is_marked(open_page):
     traces = [json_io.loads(text) for text in texts]
     assert [t.strategy for t in traces] == ["beam_search", "greedy", "sampling"]
     assert traces[2].config["temperature"] == 1.4
-    parting = first_parting(traces)
+    parting = first_divergence(traces)
     part = page.locator(".cmp-part")
     expect(part).to_have_attribute("data-at", str(parting.position))
     marks = page.locator(".cmp-parted")

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from engine import DecodeRequest, decode, load
-from engine.__main__ import main
+from engine.cli.main import main
 from engine.trace.events import Failed, StepRecorded
 from tests.helpers.bad_inputs import MODELS, NAMES, PARAMS, PROMPTS, SEEDS, label
 from tests.helpers.bad_strategy_inputs import STRATEGY_ROWS

@@ -5,8 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
-from engine.__main__ import main
+from engine import STRATEGIES
+from engine.after import gallery
+from engine.cli.main import main
+
+SCHEMA = Path(__file__).parents[2] / "docs" / "trace.schema.json"
 
 
 def test_list(capsys):
@@ -40,7 +45,7 @@ def test_run_writes_a_trace_that_replays_without_torch(tmp_path, capsys):
     text = capsys.readouterr().out.strip("\n")
     assert text.strip()
     code = (
-        "import sys; from engine.__main__ import main; status = main(sys.argv[1:]);"
+        "import sys; from engine.cli.main import main; status = main(sys.argv[1:]);"
         "assert not {'torch', 'transformers', 'gradio'} & set(sys.modules); sys.exit(status)"
     )
     done = subprocess.run(
@@ -53,3 +58,21 @@ def test_run_writes_a_trace_that_replays_without_torch(tmp_path, capsys):
     assert done.stdout.rstrip("\n").endswith(text.strip())
     assert main(argv[:-2]) == 0
     assert capsys.readouterr().out.strip("\n") == text
+
+
+def test_the_schema_is_printed_as_docs_has_it(capsys):
+    assert main(["schema"]) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads(SCHEMA.read_text())
+
+
+def test_the_gallery_is_written_where_it_is_wanted(tmp_path, capsys, monkeypatch):
+    greedy = STRATEGIES["greedy"]
+    recorded = gallery.record("greedy", greedy.presets[0])
+    monkeypatch.setattr("engine.strategies.STRATEGIES", {"greedy": greedy})
+    monkeypatch.setattr(gallery, "record", lambda strategy, preset: recorded)
+    assert main(["gallery", "--to", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert gallery.entries(tmp_path)
+    for entry in gallery.entries(tmp_path):
+        assert entry.file in said
+        assert gallery.open_entry(entry.file, tmp_path) == recorded

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from engine import DecodeRequest, load
-from engine.__main__ import main
 from engine.after import detect
 from engine.after.detect import DetectError, detect_ids, detect_text, detect_trace, watermark_config
+from engine.cli.main import main
 from engine.errors import ParameterError
 from engine.trace import json_io
 from tests.helpers.models import golden_model

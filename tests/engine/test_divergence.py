@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from engine import DecodeRequest
-from engine.reading.divergence import difference, first_parting, side_of, step_that_wrote
+from engine.reading.divergence import difference, first_divergence, side_of, step_that_wrote
 from engine.trace.records import Candidate, ModelInfo, Output, Step, Trace
 from tests.helpers.drafting import finish
 from tests.helpers.models import golden_model
@@ -36,32 +36,32 @@ def trace(*ids, steps=None, vocab=97):
 
 
 def test_the_first_difference_and_both_candidates():
-    found = first_parting([trace(3, 4, 5), trace(3, 5, 5), trace(3, 4)])
+    found = first_divergence([trace(3, 4, 5), trace(3, 5, 5), trace(3, 4)])
     assert found.position == 1
     assert [side.token_id for side in found.sides] == [4, 5, 4]
     assert [side.candidates[0].token_id for side in found.sides] == [4, 5, 4]
 
 
 def test_an_output_that_ends_earlier_parts_there():
-    found = first_parting([trace(3, 4), trace(3, 4, 5)])
+    found = first_divergence([trace(3, 4), trace(3, 4, 5)])
     assert (found.position, found.sides[0].token_id, found.sides[1].token_id) == (2, None, 5)
 
 
 def test_equal_outputs_do_not_part():
-    assert first_parting([trace(3, 4), trace(3, 4)]) is None
-    assert first_parting([trace(), trace()]) is None
+    assert first_divergence([trace(3, 4), trace(3, 4)]) is None
+    assert first_divergence([trace(), trace()]) is None
 
 
 def test_other_vocabularies_are_compared_by_their_pieces():
-    assert first_parting([trace(3), trace(90, vocab=120)]) is None
-    assert first_parting([trace(3), trace(90)]).position == 0
+    assert first_divergence([trace(3), trace(90, vocab=120)]) is None
+    assert first_divergence([trace(3), trace(90)]).position == 0
 
 
 def test_the_step_that_wrote_last_counts():
     steps = [Step(0, 0, (3,)), Step(1, 1, (4,)), Step(2, 0, (5, 4))]
     rewritten = trace(5, 4, steps=steps)
     assert step_that_wrote(rewritten, 0).index == 2
-    assert first_parting([rewritten, trace(3, 4)]).sides[0].candidates == ()
+    assert first_divergence([rewritten, trace(3, 4)]).sides[0].candidates == ()
 
 
 def test_a_drafted_token_shows_what_both_models_made_of_it():
@@ -100,7 +100,7 @@ def test_recorded_runs_part_where_their_tokens_do():
     greedy = DecodeRequest("greedy", loaded, input_ids=PROMPT, params=params)
     drawn = dataclasses.replace(greedy, strategy="sampling", seed=3)
     traces = [finished(request) for request in (greedy, drawn)]
-    found = first_parting(traces)
+    found = first_divergence(traces)
     ids = [t.outputs[0].token_ids for t in traces]
     assert ids[0][: found.position] == ids[1][: found.position]
     assert ids[0][found.position] != ids[1][found.position]
@@ -117,7 +117,7 @@ def test_a_search_with_beams_shows_the_pool_of_that_depth():
     params = {"max_new_tokens": 12, "num_beams": 4}
     beams = dataclasses.replace(greedy, strategy="beam_search", params=params)
     traces = [finished(request) for request in (greedy, beams)]
-    found = first_parting(traces)
+    found = first_divergence(traces)
     side = found.sides[1]
     assert side.step == found.position
     assert side.token_id in {node.token_id for node in side.pool if node.fate != "pruned"}

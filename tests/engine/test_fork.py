@@ -8,8 +8,8 @@ import json
 import pytest
 
 from engine import DecodeRequest
-from engine.__main__ import main
 from engine.after.fork import Place, branch, place_of, request_for, shared_params
+from engine.cli.main import main
 from engine.errors import EngineError, ParameterError, TraceError
 from engine.models.loading import load
 from engine.strategies import STRATEGIES

@@ -140,7 +140,7 @@ def test_the_check_works_for_other_architectures(name):
 def test_a_wrong_token_is_found_with_both_logits(monkeypatch):
     right = assisted.verify
 
-    def wrong(guess: Any, scores: torch.Tensor, *rest: Any) -> assisted.Verdict:
+    def wrong(guess: Any, scores: torch.Tensor, *rest: Any) -> assisted.Judgement:
         verdict = right(guess, scores, *rest)
         second = int(scores[verdict.accepted].topk(2).indices[1])
         return dataclasses.replace(verdict, final=second)

@@ -10,7 +10,7 @@ from engine import DecodeRequest
 from engine.after.likelihood import score_ids, score_trace
 from engine.errors import ParameterError
 from engine.models.loading import load
-from engine.reading.divergence import first_parting
+from engine.reading.divergence import first_divergence
 from engine.run.request import check
 from engine.strategies import STRATEGIES
 from playground import compare, compare_spec
@@ -49,7 +49,7 @@ def outcomes(name):
 def test_the_hotter_the_sooner_the_texts_part_and_the_less_likely_they_are():
     traces = outcomes("Greedy and three temperatures")
     greedy, *sampled = traces
-    parted = [first_parting([greedy, trace]).position for trace in sampled]
+    parted = [first_divergence([greedy, trace]).position for trace in sampled]
     assert parted == sorted(parted, reverse=True)
     assert len(set(parted)) == 3
     likely = [trace.metrics["perplexity"] for trace in traces]

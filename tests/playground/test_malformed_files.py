@@ -12,7 +12,7 @@ from functools import cache
 import gradio as gr
 import pytest
 
-from engine.__main__ import main
+from engine.cli.main import main
 from engine.errors import TraceError
 from engine.strategies import STRATEGIES
 from engine.trace import json_io

@@ -110,7 +110,7 @@ class Progress:
 
 
 @dataclass
-class Choice:
+class Continuation:
     """One hypothesis that may go on: out of the pool, or added because it serves a word."""
 
     beam: int
@@ -152,7 +152,7 @@ class ConstrainedGroup(Group):
             beam, token = divmod(flat[rank], vocab)
             progress = Progress.of(self.words, [*rows[beam], token])
             logprob = float(seen.scores[beam, token])
-            choices.append(Choice(beam, token, sums[rank], logprob, progress, rank))
+            choices.append(Continuation(beam, token, sums[rank], logprob, progress, rank))
         choices += self._added(rows, choices, seen, totals, len(flat))
         kept = self._fill(choices)
         nodes = self._nodes(flat, sums, seen, choices, kept, rows)
@@ -176,14 +176,14 @@ class ConstrainedGroup(Group):
     def _added(
         self,
         rows: list[list[int]],
-        choices: list[Choice],
+        choices: list[Continuation],
         seen: Observation,
         totals: torch.Tensor,
         after: int,
-    ) -> list[Choice]:
+    ) -> list[Continuation]:
         """Return the hypotheses that make progress with a word and are not in the pool's best."""
         known = {(*rows[c.beam], c.token_id) for c in choices}
-        added: list[Choice] = []
+        added: list[Continuation] = []
         for beam, row in enumerate(rows):
             progress = Progress.of(self.words, row)
             for token in [] if progress.complete else progress.next_ids():
@@ -192,10 +192,10 @@ class ConstrainedGroup(Group):
                 known.add((*row, token))
                 total, logprob = float(totals[beam, token]), float(seen.scores[beam, token])
                 later = progress.after(token)
-                added.append(Choice(beam, token, total, logprob, later, after + len(added)))
+                added.append(Continuation(beam, token, total, logprob, later, after + len(added)))
         return added
 
-    def _fill(self, choices: list[Choice]) -> list[Choice]:
+    def _fill(self, choices: list[Continuation]) -> list[Continuation]:
         """Return the ``size`` choices that go on: the best of every bank, then the second best, …."""
         if len(choices) == self.size:
             return choices
@@ -218,8 +218,8 @@ class ConstrainedGroup(Group):
         flat: list[int],
         sums: list[float],
         seen: Observation,
-        choices: list[Choice],
-        kept: list[Choice],
+        choices: list[Continuation],
+        kept: list[Continuation],
         rows: list[list[int]],
     ) -> list[BeamNode]:
         """Number and judge the pool and what was added to it."""
@@ -234,7 +234,7 @@ class ConstrainedGroup(Group):
                 beam, token = divmod(flat[rank], vocab)
                 logprob = float(seen.scores[beam, token])
                 progress = Progress.of(self.words, rows[beam])
-                choice = Choice(beam, token, sums[rank], logprob, progress, rank)
+                choice = Continuation(beam, token, sums[rank], logprob, progress, rank)
             parent = self.nodes[choice.beam]
             if choice.total <= IMPOSSIBLE or parent < PROMPT:
                 continue
@@ -259,7 +259,7 @@ class ConstrainedGroup(Group):
             )
         return nodes
 
-    def _judge(self, choice: Choice, node: int, kept: bool, pool: int) -> tuple[str, str]:
+    def _judge(self, choice: Continuation, node: int, kept: bool, pool: int) -> tuple[str, str]:
         words = f"{choice.progress.done} of {len(self.words)} forced words"
         if choice.rank < pool and choice.token_id in self.eos:
             if choice.rank >= self.size or choice.progress.complete:
@@ -268,7 +268,7 @@ class ConstrainedGroup(Group):
         why = f"Added because it serves a forced word; {words}." if choice.rank >= pool else words
         return ("kept" if kept else "pruned"), why
 
-    def _take(self, kept: list[Choice], best: float) -> None:
+    def _take(self, kept: list[Continuation], best: float) -> None:
         device = self.ids.device
         self.parents = torch.tensor([choice.beam for choice in kept], device=device)
         tokens = torch.tensor([[choice.token_id] for choice in kept], device=device)

@@ -13,7 +13,7 @@ from engine.loops.beams.record import (
     IMPOSSIBLE,
     PROMPT,
     BeamOutput,
-    Finished,
+    FinishedBeam,
     StepWriter,
     Tree,
     best_kept,
@@ -151,9 +151,9 @@ class Group:
             return "finished", ""
         return "finished_worse", "Its score is below those of the group's finished hypotheses."
 
-    def _finished(self, total: float, node: int, length: int) -> Finished:
+    def _finished(self, total: float, node: int, length: int) -> FinishedBeam:
         ids = tuple(self.tree.path(node))
-        return Finished(self.heap.score(total, length), total, length, node, ids, self.number)
+        return FinishedBeam(self.heap.score(total, length), total, length, node, ids, self.number)
 
     def _grow(self, top: Any, chosen: list[int], numbers: dict[int, int], vocab: int) -> None:
         at = torch.tensor(chosen, device=self.ids.device)
@@ -221,7 +221,7 @@ class GroupSearch:
             owners += [group.number] * group.size
         return pool
 
-    def best(self) -> list[Finished]:
+    def best(self) -> list[FinishedBeam]:
         """Return the finished hypotheses of all groups, best first."""
         return best_first(group.heap for group in self.groups)
 

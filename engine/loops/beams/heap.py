@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from engine.loops.beams.record import Finished
+from engine.loops.beams.record import FinishedBeam
 
 
 class Heap:
@@ -21,7 +21,7 @@ class Heap:
         self.size, self.length_penalty = size, config.length_penalty
         self.early_stopping = config.early_stopping
         self.longest = config.max_length - prompt_length
-        self.members: list[Finished] = []
+        self.members: list[FinishedBeam] = []
 
     @property
     def full(self) -> bool:
@@ -37,7 +37,7 @@ class Heap:
         """Return the sum over length ** length_penalty."""
         return sum_logprobs / length**self.length_penalty
 
-    def add(self, hypothesis: Finished) -> bool:
+    def add(self, hypothesis: FinishedBeam) -> bool:
         """Take a hypothesis in if it is good enough; returns whether it was."""
         if self.full and hypothesis.score <= self.worst:
             return False
@@ -58,7 +58,7 @@ class Heap:
         return self.early_stopping is True or self.worst >= self.reachable(best_sum, length)
 
 
-def best_first(heaps: Iterable[Heap]) -> list[Finished]:
+def best_first(heaps: Iterable[Heap]) -> list[FinishedBeam]:
     """Return all members, best first; of equals the one that came last, as the old scorer does."""
     members = [member for heap in heaps for member in heap.members]
     return sorted(members, key=lambda member: member.score)[::-1]

@@ -41,7 +41,7 @@ class Tree:
 
 
 @dataclass(frozen=True)
-class Finished:
+class FinishedBeam:
     """A finished hypothesis inside a loop."""
 
     score: float
@@ -66,7 +66,7 @@ class BeamOutput:
     """New tokens of each sequence, padding not counted."""
 
 
-def output(prompt: torch.Tensor, best: Sequence[Finished], pad_id: int) -> BeamOutput:
+def output(prompt: torch.Tensor, best: Sequence[FinishedBeam], pad_id: int) -> BeamOutput:
     """Put finished hypotheses, best first, into one padded tensor after the prompt (1, length)."""
     longest = max(len(hypothesis.ids) for hypothesis in best)
     rows = [[*h.ids, *[pad_id] * (longest - len(h.ids))] for h in best]

@@ -13,7 +13,7 @@ from engine.loops.beams.record import (
     IMPOSSIBLE,
     PROMPT,
     BeamOutput,
-    Finished,
+    FinishedBeam,
     StepWriter,
     Tree,
     best_kept,
@@ -35,7 +35,7 @@ class BeamRecord:
         self.tree = Tree()
         self.search = search
         self.running = [PROMPT] * search.beams
-        self.heap: list[Finished | None] = [None] * search.beams
+        self.heap: list[FinishedBeam | None] = [None] * search.beams
 
     def update(
         self, pool: Pool, ending: Ending, seen: Observation, vocab: int
@@ -100,7 +100,7 @@ class BeamRecord:
         scores: list[float],
         length: int,
     ) -> None:
-        members: list[Finished | None] = []
+        members: list[FinishedBeam | None] = []
         for i in merged:
             if i < self.search.beams:
                 members.append(self.heap[i])
@@ -110,7 +110,7 @@ class BeamRecord:
                 members.append(None)
                 continue
             path = tuple(self.tree.path(numbers[at]))
-            members.append(Finished(scores[at], sums[at], length, numbers[at], path))
+            members.append(FinishedBeam(scores[at], sums[at], length, numbers[at], path))
         self.heap = members
 
     def detail(

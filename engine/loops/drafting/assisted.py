@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from engine.loops.drafting.drafter import Draft, MakeDrafter, RunContext
-from engine.loops.drafting.record import Round, Verdict, round_step
+from engine.loops.drafting.record import Judgement, Round, round_step
 from engine.loops.next_token import draw
 from engine.loops.recorder import Observation, Recorder
 from engine.trace.records import Step
@@ -62,13 +62,13 @@ def assisted_loop(
         # 2. One forward pass of the target over all of it, then its processors, place by place.
         seen = _observed(target, recorder, input_ids, guess.tokens, logits_processor)
         # 3. The judgement.
-        verdict = _judged(guess, seen, context)
-        emitted, finished = _until_stop(input_ids, guess, verdict, stopping_criteria)
+        judgement = _judged(guess, seen, context)
+        emitted, finished = _until_stop(input_ids, guess, judgement, stopping_criteria)
         judged = time.perf_counter()
         # 4. The record.
         target.rewind(len(guess.tokens), len(emitted))
         drafter.learn(len(emitted) - 1, len(guess.tokens))
-        this = Round(guess, verdict, emitted, drafted - began, judged - drafted, drafter.name)
+        this = Round(guess, judgement, emitted, drafted - began, judged - drafted, drafter.name)
         keep = input_ids.shape[1] - prompt_length
         step = round_step(index, keep, this, seen[len(emitted) - 1], recorder)
         input_ids = torch.cat([input_ids, input_ids.new_tensor([emitted])], dim=-1)
@@ -94,7 +94,7 @@ def _observed(
     ]
 
 
-def _judged(guess: Draft, seen: list[Observation], context: RunContext) -> Verdict:
+def _judged(guess: Draft, seen: list[Observation], context: RunContext) -> Judgement:
     config = context.generation_config
     weight = getattr(config, "assistant_ensemble_weight", None)
     scores = torch.cat([place.scores for place in seen])
@@ -152,7 +152,7 @@ def verify(
     do_sample: bool,
     generator: torch.Generator,
     weight: float | None = None,
-) -> Verdict:
+) -> Judgement:
     """Judge a draft.
 
     Args:
@@ -177,7 +177,7 @@ def verify(
     chosen = draw(scores, generator)[0] if do_sample else judged.argmax(-1)
     accepted = int((~(chosen[:-1] == tokens)).cumsum(-1).lt(1).sum())
     source = "bonus" if accepted == n and n else "target"
-    return Verdict(accepted, int(chosen[accepted]), source, p, q, None, probs[accepted])
+    return Judgement(accepted, int(chosen[accepted]), source, p, q, None, probs[accepted])
 
 
 def _speculate(
@@ -187,7 +187,7 @@ def _speculate(
     q: torch.Tensor,
     generator: torch.Generator,
     weight: float | None,
-) -> Verdict:
+) -> Judgement:
     """Speculative sampling (2211.17192, algorithm 1): keep while u <= p / q, then the residual.
 
     Of a mixture v = w * p + (1 - w) * q the ratio v / q is 1 - w + w * p / q, and max(v - q, 0) is
@@ -201,7 +201,7 @@ def _speculate(
     noise = torch.empty_like(rest).exponential_(1, generator=generator)
     final = int((rest / noise).argmax())
     source = "resampled" if accepted < n else "bonus"
-    return Verdict(accepted, final, source, p, q, u, rest)
+    return Judgement(accepted, final, source, p, q, u, rest)
 
 
 def residual(p: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
@@ -213,10 +213,10 @@ def residual(p: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
 
 
 def _until_stop(
-    input_ids: torch.Tensor, guess: Draft, verdict: Verdict, stopping_criteria: Any
+    input_ids: torch.Tensor, guess: Draft, judgement: Judgement, stopping_criteria: Any
 ) -> tuple[list[int], bool]:
     """Return a round's tokens, cut at the first one after which decoding must end."""
-    emitted = [*guess.tokens[: verdict.accepted].tolist(), verdict.final]
+    emitted = [*guess.tokens[: judgement.accepted].tolist(), judgement.final]
     for count in range(1, len(emitted) + 1):
         so_far = torch.cat([input_ids, input_ids.new_tensor([emitted[:count]])], dim=-1)
         if bool(stopping_criteria(so_far, None).all()):

@@ -15,7 +15,7 @@ RESIDUAL = 8
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Judgement:
     """What the target made of a draft.
 
     Attributes:
@@ -48,7 +48,7 @@ class Round:
     """
 
     guess: Draft
-    verdict: Verdict
+    judgement: Judgement
     emitted: list[int]
     draft_s: float
     verify_s: float
@@ -67,7 +67,7 @@ def round_step(index: int, keep: int, this: Round, place: Observation, recorder:
     """
     chosen = torch.tensor([this.emitted[-1]], device=place.scores.device)
     last = keep + len(this.emitted) - 1
-    row = recorder.record(place, chosen, last, _numbers(this.verdict))[0]
+    row = recorder.record(place, chosen, last, _numbers(this.judgement))[0]
     return Step(
         index=index,
         keep=keep,
@@ -82,15 +82,15 @@ def round_step(index: int, keep: int, this: Round, place: Observation, recorder:
     )
 
 
-def _numbers(verdict: Verdict) -> torch.Tensor:
+def _numbers(judgement: Judgement) -> torch.Tensor:
     """Return (1, m) numbers to copy to the host with the step: p, q, u, then the residual's top."""
-    absent = torch.full_like(verdict.p, -1.0)
-    top = verdict.residual.topk(min(RESIDUAL, verdict.residual.shape[-1]))
+    absent = torch.full_like(judgement.p, -1.0)
+    top = judgement.residual.topk(min(RESIDUAL, judgement.residual.shape[-1]))
     parts = [
-        verdict.p,
-        absent if verdict.q is None else verdict.q,
-        absent if verdict.u is None else verdict.u,
-        top.indices.to(verdict.p.dtype),
+        judgement.p,
+        absent if judgement.q is None else judgement.q,
+        absent if judgement.u is None else judgement.u,
+        top.indices.to(judgement.p.dtype),
         top.values,
     ]
     return torch.cat(parts)[None]
@@ -102,8 +102,8 @@ def draft_detail(this: Round, numbers: tuple[float, ...]) -> DraftDetail:
     A text that ends inside the draft (end-of-sequence, a stop string, the budget) needs no token of
     the target: then ``final_source`` is "ended" and what follows in the draft is unverified.
     """
-    guess, verdict = this.guess, this.verdict
-    ended = len(this.emitted) <= verdict.accepted
+    guess, judgement = this.guess, this.judgement
+    ended = len(this.emitted) <= judgement.accepted
     rest = numbers[3 * len(guess.tokens) :]
     half = len(rest) // 2
     pairs = zip(rest[:half], rest[half:], strict=True)
@@ -113,7 +113,7 @@ def draft_detail(this: Round, numbers: tuple[float, ...]) -> DraftDetail:
         length_reason=guess.reason,
         tokens=_tokens(this, numbers, ended),
         final_token_id=this.emitted[-1],
-        final_source="ended" if ended else verdict.source,
+        final_source="ended" if ended else judgement.source,
         residual=() if ended else tuple((int(i), significant(p)) for i, p in pairs if p > 0),
         draft_forwards=guess.forwards,
         draft_s=rounded(this.draft_s),
@@ -129,9 +129,9 @@ def draft_detail(this: Round, numbers: tuple[float, ...]) -> DraftDetail:
 
 def _tokens(this: Round, numbers: tuple[float, ...], ended: bool) -> tuple[DraftToken, ...]:
     """Return every drafted token with its numbers and its fate."""
-    n, verdict = len(this.guess.tokens), this.verdict
+    n, judgement = len(this.guess.tokens), this.judgement
     p, q, u = numbers[:n], numbers[n : 2 * n], numbers[2 * n : 3 * n]
-    accepted = min(verdict.accepted, len(this.emitted))
+    accepted = min(judgement.accepted, len(this.emitted))
     statuses = ["accepted"] * accepted + ["unverified"] * (n - accepted)
     if accepted < n and not ended:
         statuses[accepted] = "rejected"
@@ -139,8 +139,8 @@ def _tokens(this: Round, numbers: tuple[float, ...], ended: bool) -> tuple[Draft
         DraftToken(
             token_id,
             significant(p[i]),
-            None if verdict.q is None else significant(q[i]),
-            None if verdict.u is None else significant(u[i]),
+            None if judgement.q is None else significant(q[i]),
+            None if judgement.u is None else significant(u[i]),
             statuses[i],
         )
         for i, token_id in enumerate(this.guess.tokens.tolist())

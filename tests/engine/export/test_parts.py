@@ -16,7 +16,7 @@ import zipfile
 import pytest
 
 from engine import DecodeRequest
-from engine.__main__ import main
+from engine.cli.main import main
 from engine.errors import ExportError
 from engine.export import verify as checks
 from engine.export.files import archive, export_files

@@ -1,0 +1,24 @@
+"""The command ``gallery``: record every preset, as the playground ships them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def add(commands: Any) -> None:
+    """Add ``gallery``."""
+    gallery = commands.add_parser("gallery", help="record every preset anew; takes minutes")
+    gallery.add_argument("--to", type=Path, help="folder, by default the one that ships")
+    gallery.set_defaults(handler=_run)
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    from engine.after.gallery import FOLDER, make
+
+    folder = arguments.to or FOLDER
+    for entry in make(folder):
+        size = (folder / entry.file).stat().st_size
+        sys.stdout.write(f"{size:8} bytes  {entry.file:32} {entry.title}\n")

@@ -1,0 +1,51 @@
+"""The command ``list``: strategies, their parameters, and models."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+
+def add(commands: Any) -> None:
+    """Add ``list``."""
+    listing = commands.add_parser("list", help="strategies, their parameters, and models")
+    listing.add_argument("--json", action="store_true")
+    listing.set_defaults(handler=_run)
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    from engine.declare.params import defaults_of, params_of
+    from engine.models.catalogue import CATALOGUE
+    from engine.strategies import STRATEGIES
+
+    strategies = [
+        {
+            "name": s.name,
+            "title": s.title,
+            "family": s.family,
+            "summary": s.summary,
+            "params": {
+                n: {"default": defaults_of(s.config)[n], "allowed": p.allowed(), "help": p.help}
+                for n, p in params_of(s.config).items()
+            },
+        }
+        for s in STRATEGIES.values()
+    ]
+    models = [
+        {
+            "name": e.name,
+            "title": e.title,
+            "parameters": e.parameters,
+            "good_for": e.good_for,
+            "available_offline": e.embedded and e.available,
+        }
+        for e in CATALOGUE.values()
+    ]
+    if arguments.json:
+        print(json.dumps({"strategies": strategies, "models": models}))
+        return
+    for strategy in strategies:
+        print(f"{strategy['name']:22}{strategy['title']}: {', '.join(strategy['params'])}")
+    for model in models:
+        print(f"{model['name']:32}{model['parameters']:>7}  {model['good_for']}")

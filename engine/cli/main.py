@@ -1,0 +1,39 @@
+"""The commands together. Unusable input is one line on stderr and exit 2."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from engine.cli import detect, export, gallery, listing, replay, run, schema, verify
+from engine.errors import EngineError
+
+COMMANDS = (listing, run, replay, export, verify, detect, gallery, schema)
+"""Modules with ``add(commands)``, in the order in which help names them."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse, with errors of one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print one line and exit with status 2."""
+        sys.stderr.write(f"{self.prog}: {message}\n")
+        raise SystemExit(2)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit status."""
+    parser = _Parser(prog="python -m engine", description="Decode with a record of every step.")
+    commands = parser.add_subparsers(dest="command", required=True, parser_class=_Parser)
+    for command in COMMANDS:
+        command.add(commands)
+    arguments = parser.parse_args(argv)
+    try:
+        return arguments.handler(arguments) or 0
+    except EngineError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    except KeyboardInterrupt:
+        return 130

@@ -1,0 +1,129 @@
+"""The command ``run``: decode a prompt, or continue a recorded run; the text streams to stdout."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+from typing import Any
+
+from engine.cli.values import json_value, settings_of
+from engine.errors import EngineError, ParameterError
+from engine.trace import json_io
+from engine.trace.events import Failed, Finished, TextDelta
+from engine.trace.records import Trace
+
+_LEAVE_S = 10.0
+
+
+def add(commands: Any) -> None:
+    """Add ``run``."""
+    run = commands.add_parser("run", help="decode a prompt; the text streams to stdout")
+    run.add_argument("strategy", nargs="?", help="may be left out with --fork")
+    run.add_argument("--model")
+    run.add_argument("--assistant")
+    run.add_argument("--prompt")
+    fork = run.add_argument_group("continue a recorded run")
+    fork.add_argument("--fork", metavar="TRACE", help="trace file of the run to continue")
+    fork.add_argument("--at", type=json_value, metavar="STEP", help="step that is decided anew")
+    fork.add_argument("--token", type=json_value, metavar="ID", help="token id to put there")
+    fork.add_argument("--text", help="text to put there")
+    fork.add_argument("--node", type=json_value, metavar="ID", help="node of a beam search")
+    run.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", dest="settings")
+    run.add_argument("--max-new-tokens", type=json_value)
+    run.add_argument("--seed", type=json_value, default=argparse.SUPPRESS)
+    run.add_argument("--device")
+    run.add_argument("--dtype")
+    run.add_argument("--quantization", choices=("4bit", "8bit"))
+    run.add_argument("--top", type=json_value, default=20, help="candidates recorded per step")
+    run.add_argument("--trace", help="file to write the trace to; .gz compresses it")
+    run.set_defaults(handler=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from engine import DecodeRequest, decode
+
+    params = settings_of(arguments.settings)
+    if arguments.max_new_tokens is not None:
+        params["max_new_tokens"] = arguments.max_new_tokens
+    if arguments.fork:
+        request = _forked(arguments, params)
+    else:
+        request = DecodeRequest(
+            arguments.strategy,
+            arguments.model,
+            arguments.prompt,
+            params=params,
+            seed=getattr(arguments, "seed", 0),
+            assistant=arguments.assistant,
+            top_candidates=arguments.top,
+        )
+    running = decode(_loaded(request, arguments))
+    trace = _print_events(running)
+    # A worker that is still in torch when the interpreter ends would abort the process.
+    running.join(_LEAVE_S)
+    if arguments.trace:
+        json_io.save(trace, arguments.trace)
+    return 0
+
+
+def _forked(arguments: argparse.Namespace, params: dict[str, Any]) -> Any:
+    """Return the request that continues a trace; settings that are given replace the parent's."""
+    from engine.after.fork import branch, place_of, request_for
+    from engine.models.loading import load
+
+    if arguments.prompt is not None:
+        raise ParameterError("--prompt", arguments.prompt, "--fork has the prompt of its trace")
+    trace = json_io.load(arguments.fork)
+    place = place_of(trace, arguments.at, node_id=arguments.node)
+    model = arguments.model or trace.model.id
+    tokenizer = None if arguments.text is None else load(model).tokenizer
+    made = branch(place, token_id=arguments.token, text=arguments.text, tokenizer=tokenizer)
+    request = request_for(
+        trace,
+        made,
+        arguments.strategy,
+        model=model,
+        seed=getattr(arguments, "seed", None),
+        assistant=arguments.assistant,
+    )
+    return dataclasses.replace(
+        request, params={**request.params, **params}, top_candidates=arguments.top
+    )
+
+
+def _loaded(request: Any, arguments: argparse.Namespace) -> Any:
+    """Load the models here when a device, dtype or quantisation is asked for."""
+    from engine.models.loading import load
+    from engine.run.request import check
+
+    options = (arguments.device, arguments.dtype, arguments.quantization)
+    strategy = check(request).strategy
+    if not any(options):
+        return request
+    changes = {"model": load(request.model or strategy.default_model, *options)}
+    if strategy.assistant != "none":
+        changes["assistant"] = load(request.assistant or strategy.default_assistant, *options)
+    return dataclasses.replace(request, **changes)
+
+
+def _print_events(run: Any) -> Trace:
+    """Stream the first output's text; a revised text is printed again on a new line."""
+    text = ""
+    for event in run:
+        if isinstance(event, TextDelta) and event.sequence == 0:
+            if event.keep_chars < len(text):
+                sys.stdout.write("\n" + text[: event.keep_chars])
+            text = text[: event.keep_chars] + event.text
+            sys.stdout.write(event.text)
+            sys.stdout.flush()
+        elif isinstance(event, Failed):
+            raise event.error
+        elif isinstance(event, Finished):
+            sys.stdout.write("\n")
+            for output in event.trace.outputs[1:]:
+                sys.stdout.write(f"---\n{output.text}\n")
+            for note in event.trace.notes:
+                sys.stderr.write(f"{note}\n")
+            return event.trace
+    raise EngineError("The run ended without a result.")

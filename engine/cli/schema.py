@@ -1,0 +1,21 @@
+"""The command ``schema``: the JSON Schema of a trace file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from engine.trace.schema import schema
+
+
+def add(commands: Any) -> None:
+    """Add ``schema``."""
+    command = commands.add_parser("schema", help="print the JSON Schema of a trace")
+    command.set_defaults(handler=_run)
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    del arguments
+    sys.stdout.write(json.dumps(schema(), indent=1) + "\n")

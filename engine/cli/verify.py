@@ -1,0 +1,26 @@
+"""The command ``verify``: a trace's exported code, run in a fresh process, and an exit status."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from engine.trace import json_io
+
+
+def add(commands: Any) -> None:
+    """Add ``verify``."""
+    check = commands.add_parser(
+        "verify", help="run a trace's exported code in a fresh process; status 1 when tokens differ"
+    )
+    check.add_argument("file", help="a trace")
+    check.set_defaults(handler=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from engine.export.verify import verify
+
+    verification = verify(json_io.load(arguments.file))
+    sys.stdout.write(f"{verification.message} ({verification.seconds:.1f} s)\n")
+    return 0 if verification.equal else 1
