@@ -23,7 +23,7 @@ def material():
 
 
 def trainer(material):
-    return train_seq2seq.Trainer(*material, batch=2, num_decoder_layers=1, **SHAPE)
+    return train_seq2seq.Seq2SeqTrainer(*material, batch=2, num_decoder_layers=1, **SHAPE)
 
 
 def test_sentences_are_cut_and_straightened():
