@@ -27,6 +27,7 @@ bench: $(VENV)/.dev
 lint: $(VENV)/.dev
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/lint-imports
+	$(VENV)/bin/basedpyright
 
 clean:
 	rm -rf $(VENV) .pytest_cache .ruff_cache

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from engine.models.loading import LoadedModel, load
+    from engine.run.decoding import decode
+    from engine.run.request import DecodeRequest
+    from engine.strategies import STRATEGIES
+    from engine.trace.records import Trace
 
 __all__ = ["STRATEGIES", "DecodeRequest", "LoadedModel", "Trace", "decode", "load"]
 

@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl
 
 import gradio as gr
 import plotly
+from gradio import themes
 
 from engine.errors import EngineError
 from engine.models.loading import load
@@ -182,9 +183,9 @@ def launch(host: str, port: int) -> None:
     demo.close()
 
 
-def _theme() -> gr.themes.Base:
+def _theme() -> themes.Base:
     """Return the theme; white on Base's own primary colour has a contrast of 3.7 only."""
-    theme = gr.themes.Base(
+    theme = themes.Base(
         font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"]
     )
     return theme.set(

@@ -88,7 +88,7 @@ def build_compare(bus: Any, queue: str) -> None:
             "trigger); watch('value', () => compare.receive(props.value));",
             apply_default_css=False,
         )
-    options = {"api_visibility": "private", "show_progress": "hidden"}
+    options: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
     page.input(
         on_gpu(_start), None, [bus, page], concurrency_id=queue, concurrency_limit=2, **options
     )
@@ -171,11 +171,10 @@ def requests_of(asked: Any) -> list[DecodeRequest]:
 def _request(column: Any, prompt: Any, seed: Any) -> DecodeRequest:
     if not isinstance(column, dict):
         raise ParameterError("columns", column, "each must be an object")
-    strategy = STRATEGIES.get(column.get("strategy"))
+    name = column.get("strategy")
+    strategy = STRATEGIES.get(name) if isinstance(name, str) else None
     if strategy is None:
-        raise ParameterError(
-            "strategy", column.get("strategy"), f"it must be one of {', '.join(STRATEGIES)}"
-        )
+        raise ParameterError("strategy", name, f"it must be one of {', '.join(STRATEGIES)}")
     params = form_params(strategy, column.get("params") or {})
     model = column.get("model") or strategy.default_model
     assistant = column.get("assistant") or None

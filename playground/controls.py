@@ -34,7 +34,7 @@ GROUPS = {
 
 def widget(name: str, param: Param, default: Any) -> Any:
     """Return the control of one parameter; ``elem_id`` is set by the caller's tab."""
-    about = {"label": param.label, "info": f"{param.help} ({name})"}
+    about: dict[str, Any] = {"label": param.label, "info": f"{param.help} ({name})"}
     if isinstance(param, Flag):
         return raw.Checkbox(value=default, **about)
     if isinstance(param, Choice):

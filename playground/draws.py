@@ -52,7 +52,7 @@ def build_draws(queue: str) -> None:
                 )
             with gr.Column(min_width=0, elem_classes="dp-settings"):
                 settings = _settings()
-    options = {"api_visibility": "private", "show_progress": "hidden"}
+    options: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
     run.click(
         on_gpu(draw),
         [prompt, *settings],

@@ -153,7 +153,7 @@ def request_of(asked: Mapping[str, Any]) -> DecodeRequest:
 
 
 def _place(asked: Mapping[str, Any]) -> Place:
-    lists = {name: asked.get(name) for name in ("prompt_ids", "kept_ids", "end_ids")}
+    lists: dict[str, Any] = {n: asked.get(n) for n in ("prompt_ids", "kept_ids", "end_ids")}
     for name, ids in lists.items():
         if not isinstance(ids, list) or not all(type(i) is int and i >= 0 for i in ids):
             raise ParameterError(name, ids, "it must be a list of token ids")

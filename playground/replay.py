@@ -53,7 +53,7 @@ def build_replay() -> None:
                 )
             with gr.Column(min_width=0, elem_classes="dp-settings dp-gallery"):
                 gr.HTML("<h3 class='dp-label'>Recorded runs</h3>")
-                options = {"api_visibility": "private", "show_progress": "hidden"}
+                options: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
                 for entry in gallery.entries():
                     button = gr.Button(entry.title, size="sm", elem_classes="dp-preset")
                     button.click(guarded(_opener(entry)), None, [player, note], **options)

@@ -188,8 +188,9 @@ def write_both(
                 yield _writing(prompt, traces, text), gr.skip(), gr.skip(), gr.skip()
             else:
                 traces.append(trace)
-    body = traces[0].outputs[0].text
-    yield pair_html(*traces, mark), body, judge_text(body, model, mark), ""
+    marked, plain = traces
+    body = marked.outputs[0].text
+    yield pair_html(marked, plain, mark), body, judge_text(body, model, mark), ""
 
 
 def _written(request: DecodeRequest) -> Iterator[tuple[Trace | None, str]]:

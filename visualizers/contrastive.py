@@ -27,9 +27,9 @@ def view(trace: Trace) -> dict[str, Any]:
     ``position`` counts prompt and output from 0; for encoder-decoder models the output alone,
     where -1 is the start token.
     """
-    steps = [step for step in trace.steps if isinstance(step.detail, ContrastiveDetail)]
+    steps = trace.details(ContrastiveDetail)
     ids = context_ids(trace)
-    rows = [row for step in steps for row in _rows(step, ids, trace)]
+    rows = [row for step, detail in steps for row in _rows(step, detail, ids, trace)]
     return {
         "columns": COLUMNS,
         "rows": rows,
@@ -44,9 +44,10 @@ def context_ids(trace: Trace) -> list[int]:
     return prompt + [token for step in trace.steps_of(0) for token in step.emit]
 
 
-def _rows(step: Step, ids: list[int], trace: Trace) -> list[list[Any]]:
-    detail = step.detail
-    rows = []
+def _rows(
+    step: Step, detail: ContrastiveDetail, ids: list[int], trace: Trace
+) -> list[list[Any]]:
+    rows: list[list[Any]] = []
     for place, o in enumerate(detail.options):
         earlier = trace.pieces.get(ids[o.position], "") if o.position >= 0 else "start"
         rows.append(
@@ -66,10 +67,10 @@ def _rows(step: Step, ids: list[int], trace: Trace) -> list[list[Any]]:
     return rows
 
 
-def figure(steps: list[Step], trace: Trace) -> dict[str, Any]:
+def figure(steps: list[tuple[Step, ContrastiveDetail]], trace: Trace) -> dict[str, Any]:
     """Return confidence, penalty and score of every chosen token as Plotly JSON."""
-    chosen = [step.detail.options[step.detail.chosen] for step in steps]
-    x = [step.index for step in steps]
+    chosen = [detail.options[detail.chosen] for _, detail in steps]
+    x = [step.index for step, _ in steps]
     text = [trace.pieces[o.token_id] for o in chosen]
     data: list[dict[str, Any]] = [
         {
@@ -92,9 +93,9 @@ def figure(steps: list[Step], trace: Trace) -> dict[str, Any]:
 
 def summary(trace: Trace) -> dict[str, Any]:
     """Return the steps where similarity changed the choice, and how much the text repeats."""
-    steps = [step for step in trace.steps if isinstance(step.detail, ContrastiveDetail)]
+    steps = trace.details(ContrastiveDetail)
     return {
         "steps": len(steps),
-        "changed": [step.index for step in steps if step.detail.chosen != 0],
+        "changed": [step.index for step, detail in steps if detail.chosen != 0],
         "repeated_3_grams": trace.metrics.get("rep_3"),
     }

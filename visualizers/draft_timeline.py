@@ -12,8 +12,8 @@ COLUMNS = ["round", "place", "token", "p", "q", "kept if u ≤", "u", "status"]
 
 def view(trace: Trace) -> dict[str, Any]:
     """Return one row per drafted and per final token, and draft lengths as a Plotly figure."""
-    rounds = [step for step in trace.steps if isinstance(step.detail, DraftDetail)]
-    rows = [row for step in rounds for row in _rows(step, trace)]
+    rounds = trace.details(DraftDetail)
+    rows = [row for step, detail in rounds for row in _rows(step, detail, trace)]
     return {"columns": COLUMNS, "rows": rows, "figure": figure(rounds), "summary": summary(trace)}
 
 
@@ -29,11 +29,10 @@ def acceptance_ratio(token: DraftToken, weight: float | None = None) -> float | 
     return None if not token.q else round(min(1.0, 1 - w + w * token.p / token.q), 6)
 
 
-def _rows(step: Step, trace: Trace) -> list[list[Any]]:
-    detail = step.detail
+def _rows(step: Step, detail: DraftDetail, trace: Trace) -> list[list[Any]]:
     number = step.index + 1
     weight = trace.config.get("assistant_ensemble_weight")
-    rows = []
+    rows: list[list[Any]] = []
     for place, t in enumerate(detail.tokens, start=1):
         ratio = acceptance_ratio(t, weight)
         rows.append([number, place, trace.pieces[t.token_id], t.p, t.q, ratio, t.u, t.status])
@@ -43,22 +42,22 @@ def _rows(step: Step, trace: Trace) -> list[list[Any]]:
     return rows
 
 
-def accepted(step: Step) -> int:
+def accepted(detail: DraftDetail) -> int:
     """Return how many drafted tokens of a round were kept."""
-    return sum(token.status == "accepted" for token in step.detail.tokens)
+    return sum(token.status == "accepted" for token in detail.tokens)
 
 
-def figure(rounds: list[Step]) -> dict[str, Any]:
+def figure(rounds: list[tuple[Step, DraftDetail]]) -> dict[str, Any]:
     """Return asked, drafted and accepted tokens per round, and tokens per target pass so far."""
-    x = [step.index + 1 for step in rounds]
+    x = [step.index + 1 for step, _ in rounds]
     emitted, running = 0, []
-    for count, step in enumerate(rounds, start=1):
+    for count, (step, _) in enumerate(rounds, start=1):
         emitted += len(step.emit)
         running.append(round(emitted / count, 4))
     bars = {
-        "asked": [step.detail.requested_length for step in rounds],
-        "drafted": [step.detail.draft_length for step in rounds],
-        "accepted": [accepted(step) for step in rounds],
+        "asked": [detail.requested_length for _, detail in rounds],
+        "drafted": [detail.draft_length for _, detail in rounds],
+        "accepted": [accepted(detail) for _, detail in rounds],
     }
     data: list[dict[str, Any]] = [
         {"type": "bar", "x": x, "y": y, "name": name} for name, y in bars.items()
@@ -75,8 +74,8 @@ def figure(rounds: list[Step]) -> dict[str, Any]:
 def by_place(trace: Trace) -> list[tuple[int, int]]:
     """Return (accepted, judged) for every place of a draft; unjudged tokens do not count."""
     counts: list[list[int]] = []
-    for step in trace.steps:
-        for place, token in enumerate(getattr(step.detail, "tokens", ())):
+    for _, detail in trace.details(DraftDetail):
+        for place, token in enumerate(detail.tokens):
             if token.status == "unverified":
                 continue
             while len(counts) <= place:
@@ -93,21 +92,21 @@ def summary(trace: Trace) -> dict[str, float]:
     judged tokens), draft_s, verify_s, cost_ratio (a draft's time over a target pass's),
     expected_speed_up (2211.17192, theorem 3.8); measured_speed_up when a plain run was measured.
     """
-    rounds = [step for step in trace.steps if isinstance(step.detail, DraftDetail)]
+    rounds = trace.details(DraftDetail)
     if not rounds:
         return {}
-    tokens = sum(len(step.emit) for step in rounds)
-    kept = sum(accepted(step) for step in rounds)
+    tokens = sum(len(step.emit) for step, _ in rounds)
+    kept = sum(accepted(detail) for _, detail in rounds)
     judged = sum(count for _, count in by_place(trace))
-    draft_s = sum(step.detail.draft_s for step in rounds)
-    verify_s = sum(step.detail.verify_s for step in rounds)
+    draft_s = sum(detail.draft_s for _, detail in rounds)
+    verify_s = sum(detail.verify_s for _, detail in rounds)
     rate = kept / judged if judged else 0.0
     ratio = draft_s / verify_s if verify_s else 0.0
-    length = sum(step.detail.draft_length for step in rounds) / len(rounds)
+    length = sum(detail.draft_length for _, detail in rounds) / len(rounds)
     numbers = {
         "rounds": len(rounds),
         "tokens_per_target_pass": tokens / len(rounds),
-        "draft_passes": sum(step.detail.draft_forwards for step in rounds),
+        "draft_passes": sum(detail.draft_forwards for _, detail in rounds),
         "accepted_per_round": kept / len(rounds),
         "acceptance_rate": rate,
         "draft_s": draft_s,
@@ -115,10 +114,11 @@ def summary(trace: Trace) -> dict[str, float]:
         "cost_ratio": ratio,
         "expected_speed_up": expected_speed_up(rate, length, ratio),
     }
-    report = rounds[-1].detail.report
-    if report is not None and report.plain_tokens and rounds[-1].elapsed_s:
+    last, detail = rounds[-1]
+    report = detail.report
+    if report is not None and report.plain_tokens and report.plain_s and last.elapsed_s:
         plain = report.plain_tokens / report.plain_s
-        numbers["measured_speed_up"] = tokens / rounds[-1].elapsed_s / plain
+        numbers["measured_speed_up"] = tokens / last.elapsed_s / plain
     return {name: round(value, 6) for name, value in numbers.items()}
 
 

@@ -43,9 +43,9 @@ CONTRAST_COLUMNS = [
 
 def view(trace: Trace) -> dict[str, Any]:
     """Return one row per layer and step, the map as Plotly JSON, and the contrast as a second table."""
-    steps = [step for step in trace.steps if isinstance(step.detail, LayerDetail)]
-    rows = [_row(step, reading, trace) for step in steps for reading in step.detail.layers]
-    contrast = [row for step in steps for row in _contrast_rows(step, trace)]
+    steps = trace.details(LayerDetail)
+    rows = [_row(step, d, reading, trace) for step, d in steps for reading in d.layers]
+    contrast = [row for step, d in steps for row in _contrast_rows(step, d, trace)]
     return {
         "columns": COLUMNS,
         "rows": rows,
@@ -86,16 +86,16 @@ def figure(trace: Trace, value: str = "divergence", projection: str = "raw") -> 
         value: one of VALUES.
         projection: raw (the head applied as DoLa applies it) or normed (final norm first).
     """
-    steps = [step for step in trace.steps if isinstance(step.detail, LayerDetail)]
-    layers = len(steps[0].detail.layers) if steps else 0
+    steps = trace.details(LayerDetail)
+    layers = len(steps[0][1].layers) if steps else 0
     z = [
         [
-            drawn(value, reading_value(step.detail.layers[layer], value, projection))
-            for step in steps
+            drawn(value, reading_value(detail.layers[layer], value, projection))
+            for _, detail in steps
         ]
         for layer in range(layers)
     ]
-    x = [step.index for step in steps]
+    x = [step.index for step, _ in steps]
     heat = {"type": "heatmap", "x": x, "y": list(range(layers)), "z": z}
     xs, ys = outline(steps)
     line = {"type": "scatter", "mode": "lines", "x": xs, "y": ys, "name": "contrasted layer"}
@@ -103,23 +103,23 @@ def figure(trace: Trace, value: str = "divergence", projection: str = "raw") -> 
     return {"data": [heat, line], "layout": layout}
 
 
-def outline(steps: list[Step]) -> tuple[list[float | None], list[float | None]]:
+def outline(steps: list[tuple[Step, LayerDetail]]) -> tuple[list[float | None], list[float | None]]:
     """Return the closed path around every contrasted cell, None between two cells."""
     xs: list[float | None] = []
     ys: list[float | None] = []
-    for step in steps:
-        x, y = step.index, step.detail.premature_layer
+    for step, detail in steps:
+        x, y = step.index, detail.premature_layer
         xs += [x - 0.5, x + 0.5, x + 0.5, x - 0.5, x - 0.5, None]
         ys += [y - 0.5, y - 0.5, y + 0.5, y + 0.5, y - 0.5, None]
     return xs, ys
 
 
-def _row(step: Step, reading: LayerReading, trace: Trace) -> list[Any]:
+def _row(step: Step, detail: LayerDetail, reading: LayerReading, trace: Trace) -> list[Any]:
     row: list[Any] = [
         step.index,
         _text(step, trace),
         reading.layer,
-        role(step.detail, reading.layer),
+        role(detail, reading.layer),
     ]
     for projection, top in (("raw", reading.top), ("normed", reading.normed_top)):
         row += [reading_value(reading, value, projection) for value in VALUES]
@@ -127,8 +127,8 @@ def _row(step: Step, reading: LayerReading, trace: Trace) -> list[Any]:
     return row
 
 
-def _contrast_rows(step: Step, trace: Trace) -> list[list[Any]]:
-    detail, rows = step.detail, []
+def _contrast_rows(step: Step, detail: LayerDetail, trace: Trace) -> list[list[Any]]:
+    rows: list[list[Any]] = []
     for place, (token, p) in enumerate(detail.final_top):
         after = detail.contrast_top[place] if place < len(detail.contrast_top) else None
         rows.append(

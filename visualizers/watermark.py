@@ -7,7 +7,7 @@ from typing import Any
 
 from engine.reading.watermark_statistics import Verdict, running_z, verdict
 from engine.trace.details import WatermarkDetail
-from engine.trace.records import Step, Trace
+from engine.trace.records import Step, Trace, details
 
 COLUMNS = [
     "step",
@@ -29,16 +29,16 @@ def view(trace: Trace) -> dict[str, Any]:
     """Return one row per token of every sequence and, per sequence, the verdict."""
     rows, verdicts = [], []
     for sequence in sorted({step.sequence for step in trace.steps}):
-        steps = [s for s in trace.steps_of(sequence) if isinstance(s.detail, WatermarkDetail)]
-        for step, z in zip(steps, curve(steps), strict=True):
-            rows.append(_row(step, z, trace))
-        found = judged(steps, trace.config.get("z_threshold", 3.0))
+        steps = details(trace.steps_of(sequence), WatermarkDetail)
+        marks = [detail for _, detail in steps]
+        for (step, detail), z in zip(steps, curve(marks), strict=True):
+            rows.append(_row(step, detail, z, trace))
+        found = judged(marks, trace.config.get("z_threshold", 3.0))
         verdicts.append(dataclasses.asdict(found) if found else None)
     return {"columns": COLUMNS, "rows": rows, "summary": verdicts}
 
 
-def _row(step: Step, z: float | None, trace: Trace) -> list[Any]:
-    d = step.detail
+def _row(step: Step, d: WatermarkDetail, z: float | None, trace: Trace) -> list[Any]:
     colour = {True: "green", False: "red", None: ""}[d.is_green]
     return [
         step.index,
@@ -61,20 +61,20 @@ def hits(detail: WatermarkDetail) -> int:
     return sum(detail.g_values) if detail.g_values else int(bool(detail.is_green))
 
 
-def curve(steps: list[Step]) -> list[float | None]:
+def curve(marks: list[WatermarkDetail]) -> list[float | None]:
     """Return z after every token."""
-    if not steps:
+    if not marks:
         return []
-    depth = max(1, len(steps[0].detail.g_values))
-    counts = ((s.detail.scored, hits(s.detail)) for s in steps)
-    return running_z(counts, depth, steps[0].detail.expected)
+    depth = max(1, len(marks[0].g_values))
+    counts = ((mark.scored, hits(mark)) for mark in marks)
+    return running_z(counts, depth, marks[0].expected)
 
 
-def judged(steps: list[Step], threshold: float) -> Verdict | None:
+def judged(marks: list[WatermarkDetail], threshold: float) -> Verdict | None:
     """Return the verdict on a sequence, None while nothing counts."""
-    if not steps:
+    if not marks:
         return None
-    first = steps[0].detail
+    first = marks[0]
     depth = max(1, len(first.g_values))
-    counts = ((s.detail.scored, s.detail.fresh, hits(s.detail)) for s in steps)
+    counts = ((mark.scored, mark.fresh, hits(mark)) for mark in marks)
     return verdict(counts, depth, first.expected, first.chance, threshold)

@@ -104,7 +104,8 @@ def score_ids(
         wanted = torch.tensor(new_ids, device=logprobs.device)[:, None]
         entropies = torch.special.entr(logprobs.exp()).sum(-1)
         rows = torch.stack([logprobs.gather(-1, wanted)[:, 0], entropies]).cpu().tolist()
-    return Scores(base.name, tuple(new_ids), *(tuple(rounded(v) for v in row) for row in rows))
+    own, spread = (tuple(rounded(value) for value in row) for row in rows)
+    return Scores(base.name, tuple(new_ids), own, spread)
 
 
 def same_vocabulary(a: LoadedModel, b: LoadedModel) -> bool:

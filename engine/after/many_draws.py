@@ -16,10 +16,11 @@ from engine.errors import DecodeError, ParameterError
 from engine.loops.forward import Forward
 from engine.loops.recorder import rounded
 from engine.loops.rows import grown
-from engine.models.loading import LoadedModel, load, pinned
+from engine.models.loading import LoadedModel, pinned
 from engine.reading.prefix_tree import Draw
 from engine.run.generation import generate_inputs, generation_config, stop_criteria
 from engine.run.permits import running
+from engine.run.prepare import model_of
 from engine.run.request import CheckedRequest, DecodeRequest, check, fit_to_model, prompt_ids_of
 from engine.run.run import StopWhen
 from engine.run.streamer import Cancelled
@@ -57,8 +58,7 @@ def draw_many(
     """
     cancelled = cancelled or threading.Event()
     checked = _checked(request, count)
-    loaded = request.model if isinstance(request.model, LoadedModel) else None
-    loaded = loaded or load(request.model or checked.strategy.default_model)
+    loaded = model_of(request.model, checked.strategy.default_model)
     checked = fit_to_model(checked, loaded)
     ids = prompt_ids_of(checked, loaded)
     context = loaded.context_length

@@ -102,8 +102,9 @@ def _loaded(request: Any, arguments: argparse.Namespace) -> Any:
     if not any(options):
         return request
     changes = {"model": load(request.model or strategy.default_model, *options)}
-    if strategy.assistant != "none":
-        changes["assistant"] = load(request.assistant or strategy.default_assistant, *options)
+    assistant = request.assistant or strategy.default_assistant
+    if strategy.assistant != "none" and assistant is not None:
+        changes["assistant"] = load(assistant, *options)
     return dataclasses.replace(request, **changes)
 
 

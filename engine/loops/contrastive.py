@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Generator
 from dataclasses import dataclass
 from functools import partial
@@ -10,6 +11,7 @@ from typing import Any
 
 import torch
 
+from engine.loops.columns import Columns
 from engine.loops.forward import Forward
 from engine.loops.recorder import Observation, Recorder, Row, rounded, significant
 from engine.loops.rows import grown, row_steps
@@ -35,10 +37,9 @@ class Ranking:
     position: torch.Tensor
     score: torch.Tensor
 
-    def packed(self) -> torch.Tensor:
-        """Return (batch, 5 * k) numbers for the record."""
-        parts = (self.ids, self.probs, self.cosine, self.position, self.score)
-        return torch.cat([part.to(torch.float32) for part in parts], dim=-1)
+    def columns(self) -> Columns:
+        """Return the numbers for the record."""
+        return vars(self)
 
 
 def contrastive_loop(
@@ -94,10 +95,10 @@ def contrastive_loop(
         # 4. The question whether to go on, then the record.
         tokens = ids.gather(-1, chosen[:, None])[:, 0]
         keep, cost = input_ids.shape[1] - prompt_length, 1 if index else 2
-        records = recorder.record(seen, tokens, keep, ranking.packed())
+        records = recorder.record(seen, tokens, keep, ranking.columns())
         input_ids, before = grown(input_ids, tokens, unfinished, generation_config), unfinished
         unfinished = unfinished & ~stopping_criteria(input_ids, None)
-        detail = partial(detail_of, k, chosen.tolist(), alpha)
+        detail = partial(detail_of, chosen.tolist(), alpha)
         place = {"index": index, "keep": keep, "cost": cost}
         index = yield from row_steps(recorder, records, tokens, before, detail, **place)
     return input_ids
@@ -205,22 +206,20 @@ def rank(
     return Ranking(ids, probs, cosine, position, score)
 
 
-def detail_of(
-    k: int, chosen: list[int], alpha: float, row: Row, sequence: int
-) -> ContrastiveDetail:
-    """Read one row's packed ranking; tokens a processor removed took no part."""
-    ids, probs, cosine, position, score = (row.extra[i * k : (i + 1) * k] for i in range(5))
+def detail_of(chosen: list[int], alpha: float, row: Row, sequence: int) -> ContrastiveDetail:
+    """Read one row's ranking; tokens a processor removed took no part."""
+    columns = (row.extra[name] for name in ("ids", "probs", "cosine", "position", "score"))
     options = tuple(
         ContrastiveOption(
-            token_id=int(ids[i]),
-            probability=significant(probs[i]),
-            confidence=significant((1.0 - alpha) * probs[i]),
-            max_cosine=rounded(cosine[i]),
-            degeneration_penalty=rounded(alpha * cosine[i]),
-            position=int(position[i]),
-            score=rounded(score[i]),
+            token_id=int(token_id),
+            probability=significant(p),
+            confidence=significant((1.0 - alpha) * p),
+            max_cosine=rounded(cosine),
+            degeneration_penalty=rounded(alpha * cosine),
+            position=int(position),
+            score=rounded(score),
         )
-        for i in range(k)
-        if score[i] > -float("inf")
+        for token_id, p, cosine, position, score in zip(*columns, strict=True)
+        if score > -math.inf
     )
     return ContrastiveDetail(options, chosen[sequence])

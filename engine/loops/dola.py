@@ -11,6 +11,7 @@ import torch
 
 from engine.errors import DecodeError
 from engine.loops import layers as layer_tools
+from engine.loops.columns import Columns
 from engine.loops.forward import Forward
 from engine.loops.layers import Layers, candidate_layers, short
 from engine.loops.next_token import draw
@@ -94,7 +95,7 @@ def dola_loop(
             tokens = seen.scores.argmax(-1)
         # 4. The question whether to go on, then the record.
         keep, before = input_ids.shape[1] - prompt_length, unfinished
-        rows = recorder.record(seen, tokens, keep, _packed(layers, premature, contrast, tokens))
+        rows = recorder.record(seen, tokens, keep, _columns(layers, premature, contrast, tokens))
         input_ids = grown(input_ids, tokens, unfinished, generation_config)
         unfinished = unfinished & ~stopping_criteria(input_ids, None)
         detail = partial(detail_of, candidates, layers.raw.shape[1])
@@ -127,24 +128,23 @@ def contrast_of(layers: Layers, premature: torch.Tensor) -> torch.Tensor:
     return contrast.masked_fill(final < threshold, -torch.inf)
 
 
-def _packed(
+def _columns(
     layers: Layers, premature: torch.Tensor, contrast: torch.Tensor, tokens: torch.Tensor
-) -> torch.Tensor:
+) -> Columns:
     before, after = layers.final.topk(TOP, dim=-1), contrast.topk(TOP, dim=-1)
-    columns = [
-        premature[:, None],
-        (contrast > -torch.inf).sum(-1, keepdim=True),
-        before.indices,
-        before.values.exp(),
-        after.indices,
-        after.values,
-        layer_tools.packed(layers, tokens),
-    ]
-    return torch.cat([column.float() for column in columns], dim=-1)
+    return {
+        "premature": premature,
+        "kept": (contrast > -torch.inf).sum(-1),
+        "final_ids": before.indices,
+        "final_values": before.values.exp(),
+        "contrast_ids": after.indices,
+        "contrast_values": after.values,
+        **layer_tools.columns_of(layers, tokens),
+    }
 
 
 def detail_of(candidates: tuple[int, ...], layers: int, row: Row, sequence: int) -> LayerDetail:
-    """Read one row's packed numbers; masked tokens are not among ``contrast_top``.
+    """Read one row's numbers; masked tokens are not among ``contrast_top``.
 
     Args:
         candidates: layers that could be chosen.
@@ -154,16 +154,20 @@ def detail_of(candidates: tuple[int, ...], layers: int, row: Row, sequence: int)
     """
     del sequence
     numbers = row.extra
-    parts = [numbers[2 + i * TOP : 2 + (i + 1) * TOP] for i in range(4)]
-    pairs = [
-        tuple((int(i), short(v)) for i, v in zip(ids, values, strict=True) if v > -math.inf)
-        for ids, values in (parts[:2], parts[2:])
-    ]
+    before, after = (
+        tuple(
+            (int(token_id), short(value))
+            for token_id, value in zip(numbers[f"{name}_ids"], numbers[f"{name}_values"], strict=True)
+            if value > -math.inf
+        )
+        for name in ("final", "contrast")
+    )
+    [premature], [kept] = numbers["premature"], numbers["kept"]
     return LayerDetail(
-        layers=layer_tools.readings(numbers[2 + 4 * TOP :], layers),
+        layers=layer_tools.readings(numbers, layers),
         candidate_layers=candidates,
-        premature_layer=int(numbers[0]),
-        kept=int(numbers[1]),
-        final_top=pairs[0],
-        contrast_top=pairs[1],
+        premature_layer=int(premature),
+        kept=int(kept),
+        final_top=before,
+        contrast_top=after,
     )

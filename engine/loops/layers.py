@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from engine.loops.columns import Columns, Numbers
 from engine.trace.details import LayerReading
 
 TOP = 4
@@ -114,45 +115,42 @@ def divergence(premature: torch.Tensor, final: torch.Tensor) -> torch.Tensor:
     return 0.5 * (parts[0] + parts[1])
 
 
-def packed(layers: Layers, tokens: torch.Tensor) -> torch.Tensor:
-    """Return (batch, rows * (8 + 4 * TOP)) numbers that describe every layer and the last one.
+def columns_of(layers: Layers, tokens: torch.Tensor) -> Columns:
+    """Return (batch, layers + 1, …) numbers that describe every layer and, as the last, the model.
 
     Args:
         layers: what ``project`` returned.
         tokens: (batch,) emitted ids, whose rank and log-probability are wanted.
     """
     final = layers.final[:, None]
-    columns = []
-    for logprobs, apart in (
-        (torch.cat([layers.raw, final], 1), layers.divergence),
-        (torch.cat([layers.normed, final], 1), layers.normed_divergence),
+    columns = {}
+    for name, logprobs, apart in (
+        ("raw", torch.cat([layers.raw, final], 1), layers.divergence),
+        ("normed", torch.cat([layers.normed, final], 1), layers.normed_divergence),
     ):
         own = logprobs.gather(-1, tokens[:, None, None].expand(-1, logprobs.shape[1], 1))
         top = logprobs.topk(TOP, dim=-1)
-        columns += [
-            torch.cat([apart, torch.zeros_like(apart[:, :1])], 1)[..., None],
-            torch.special.entr(logprobs.exp()).sum(-1, keepdim=True),
-            (logprobs > own).sum(-1, keepdim=True).float(),
-            own,
-            top.indices.float(),
-            top.values.exp(),
-        ]
-    return torch.cat(columns, dim=-1).flatten(1)
+        columns |= {
+            f"{name}_divergence": torch.cat([apart, torch.zeros_like(apart[:, :1])], 1),
+            f"{name}_entropy": torch.special.entr(logprobs.exp()).sum(-1),
+            f"{name}_rank": (logprobs > own).sum(-1),
+            f"{name}_logprob": own,
+            f"{name}_top_ids": top.indices,
+            f"{name}_top_probs": top.values.exp(),
+        }
+    return columns
 
 
-def readings(numbers: Sequence[float], layers: int) -> tuple[LayerReading, ...]:
-    """Read one row's packed numbers back.
+def readings(numbers: Numbers, layers: int) -> tuple[LayerReading, ...]:
+    """Read one row's numbers of ``columns_of``.
 
     Args:
-        numbers: layers + 1 groups of 8 + 4 * TOP.
-        layers: decoder layers; the last group is the model's own output.
+        numbers: of one row.
+        layers: decoder layers; what follows the last of them is the model's own output.
     """
-    width = len(numbers) // (layers + 1)
-    half = width // 2
     result = []
     for layer in range(layers + 1):
-        group = numbers[layer * width : (layer + 1) * width]
-        raw, normed = _half(group[:half]), _half(group[half:])
+        raw, normed = _reading(numbers, "raw", layer), _reading(numbers, "normed", layer)
         last = layer == layers
         result.append(
             LayerReading(
@@ -166,12 +164,16 @@ def readings(numbers: Sequence[float], layers: int) -> tuple[LayerReading, ...]:
     return tuple(result)
 
 
-def _half(
-    numbers: Sequence[float],
+def _reading(
+    numbers: Numbers, name: str, layer: int
 ) -> tuple[float, float, int, float, tuple[tuple[int, float], ...]]:
-    apart, entropy, rank, logprob = numbers[:4]
-    n = (len(numbers) - 4) // 2
-    top = tuple((int(numbers[4 + i]), short(numbers[4 + n + i])) for i in range(n))
+    """Return divergence, entropy, rank, log-probability and top of a layer."""
+    apart, entropy, rank, logprob = (
+        numbers[f"{name}_{column}"][layer] for column in ("divergence", "entropy", "rank", "logprob")
+    )
+    ids, probs = numbers[f"{name}_top_ids"], numbers[f"{name}_top_probs"]
+    group = slice(layer * TOP, (layer + 1) * TOP)
+    top = tuple((int(i), short(p)) for i, p in zip(ids[group], probs[group], strict=True))
     return short(apart), short(entropy), int(rank), short(logprob), top
 
 

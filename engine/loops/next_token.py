@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from engine.loops.columns import Columns, Numbers
 from engine.loops.forward import Forward
 from engine.loops.recorder import Recorder, Row, significant
 from engine.loops.rows import grown, row_steps
@@ -69,7 +70,7 @@ def next_token_loop(
     return input_ids
 
 
-def draw(scores: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+def draw(scores: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, Columns]:
     """Draw one token per row by the exponential race that ``torch.multinomial`` runs.
 
     Args:
@@ -77,8 +78,8 @@ def draw(scores: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor
         generator: source of the noise e ~ Exponential(1).
 
     Returns:
-        (batch,) drawn ids, argmax of p / e; and (batch, 3 * RACERS) ids, probabilities and noise
-        of the earliest arrivals e / p, for the record.
+        (batch,) drawn ids, argmax of p / e; and (batch, RACERS) ids, probabilities and noise of
+        the earliest arrivals e / p, for the record.
     """
     probs = torch.softmax(scores, dim=-1)
     noise = torch.empty_like(probs).exponential_(1, generator=generator)
@@ -88,21 +89,20 @@ def draw(scores: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor
     # topk and argmax may order equal values differently; the winner is what argmax says.
     first = torch.where(first == tokens[:, None], first[:, :1], first)
     first[:, 0] = tokens
-    return tokens, torch.cat([first, probs.gather(-1, first), noise.gather(-1, first)], dim=-1)
+    return tokens, {
+        "racers": first,
+        "probability": probs.gather(-1, first),
+        "noise": noise.gather(-1, first),
+    }
 
 
-def draw_detail(extra: tuple[float, ...]) -> DrawDetail | None:
-    """Read the packed race of one row; tokens of probability zero took no part."""
-    n = len(extra) // 3
+def draw_detail(race: Numbers) -> DrawDetail | None:
+    """Read the race of one row; tokens of probability zero took no part."""
+    columns = (race[name] for name in ("racers", "probability", "noise"))
     racers = [
-        Racer(
-            int(extra[i]),
-            significant(extra[n + i]),
-            significant(extra[2 * n + i]),
-            significant(extra[2 * n + i] / extra[n + i]),
-        )
-        for i in range(n)
-        if extra[n + i] > 0
+        Racer(int(token_id), significant(p), significant(noise), significant(noise / p))
+        for token_id, p, noise in zip(*columns, strict=True)
+        if p > 0
     ]
     return DrawDetail(tuple(racers)) if racers else None
 

@@ -8,15 +8,20 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 
 from engine.errors import DecodeError
+from engine.loops.columns import Columns, Numbers, to_host
 from engine.trace.records import Candidate, Stage
 
 DIGITS = 6
+
+
+_EXTRA = "extra."
+"""Marks the columns of the loop among those of the recorder."""
 
 
 def rounded(value: float) -> float:
@@ -51,7 +56,8 @@ class Row:
     stages: tuple[Stage, ...]
     logsumexp: float
     entropy: float
-    extra: tuple[float, ...]
+    extra: Numbers
+    """What the loop asked for besides."""
 
 
 def display_name(processor: object) -> str:
@@ -78,7 +84,7 @@ class Recorder:
         return rounded(time.perf_counter() - self.started)
 
     def observe(
-        self, logits: torch.Tensor, input_ids: torch.Tensor, processors: Sequence[object]
+        self, logits: torch.Tensor, input_ids: torch.Tensor, processors: Sequence[Callable[..., torch.Tensor]]
     ) -> Observation:
         """Run the processors one by one, keeping what each returned.
 
@@ -98,7 +104,7 @@ class Recorder:
         return Observation(logprobs, logsumexp, scores, stages)
 
     def record(
-        self, seen: Observation, chosen: torch.Tensor, step: int, extra: torch.Tensor | None = None
+        self, seen: Observation, chosen: torch.Tensor, step: int, extra: Columns | None = None
     ) -> list[Row]:
         """Turn an observation into plain rows with one copy to the host.
 
@@ -106,55 +112,63 @@ class Recorder:
             seen: what ``observe`` returned.
             chosen: (batch,) the emitted ids.
             step: index for error messages.
-            extra: (batch, m) more numbers to bring along in the same copy.
+            extra: more numbers to bring along in the same copy.
 
         Raises:
             DecodeError: the raw logits are not finite, or every token was removed.
         """
-        packed, layout = _pack(seen, chosen, self.top_candidates, extra)
-        return [_unpack(row, layout, seen, step, self.top_candidates) for row in packed.tolist()]
+        columns = _columns(seen, chosen, self.top_candidates)
+        columns |= {_EXTRA + name: values for name, values in (extra or {}).items()}
+        names = [name for name, _ in seen.stages]
+        return [_row(row, names, step, self.top_candidates) for row in to_host(columns)]
 
 
-def _pack(
-    seen: Observation, chosen: torch.Tensor, top: int, extra: torch.Tensor | None
-) -> tuple[torch.Tensor, dict[str, int]]:
-    """Put all numbers of a step into one (batch, columns) tensor."""
+def _columns(seen: Observation, chosen: torch.Tensor, top: int) -> dict[str, torch.Tensor]:
+    """Return what the record of a step is made of.
+
+    The ids are the raw ranking, the chosen token and, if any processor ran, the processed ranking;
+    raw, processed, rank and removed tell of the same tokens.
+    """
     logprobs = seen.logprobs
     top = min(top, logprobs.shape[-1])
     probs = logprobs.exp()
-    entropy = torch.special.entr(probs).sum(-1, keepdim=True)
-    raw_ids = logprobs.topk(top, dim=-1).indices
-    columns = [seen.logsumexp[:, None], entropy]
-    stage_columns, final = _stage_columns(seen, probs)
-    columns += stage_columns
-    others = (
-        [chosen[:, None]] if not seen.stages else [chosen[:, None], final.topk(top, -1).indices]
-    )
-    other_ids = torch.cat(others, dim=-1)
-    ids = torch.cat([raw_ids, other_ids], dim=-1)
-    own = logprobs.gather(-1, other_ids)
-    ranks = torch.stack([(logprobs > own[:, i : i + 1]).sum(-1) for i in range(own.shape[1])], -1)
-    removed = _first_removal(seen, ids)
-    columns += [ids, logprobs.gather(-1, ids), final.gather(-1, ids), ranks, removed]
-    if extra is not None:
-        columns.append(extra)
-    layout = {"top": top, "ids": ids.shape[1], "extra": 0 if extra is None else extra.shape[1]}
-    return torch.cat([column.to(torch.float32) for column in columns], dim=-1).cpu(), layout
+    stages, final = _stages(seen, probs)
+    others = [chosen[:, None]]
+    if seen.stages:
+        others.append(final.topk(top, -1).indices)
+    ids = torch.cat([logprobs.topk(top, dim=-1).indices, *others], dim=-1)
+    raw = logprobs.gather(-1, ids)
+    own = raw[:, top:]
+    # Those of the raw ranking are their places in it.
+    ranks = [(logprobs > own[:, i : i + 1]).sum(-1) for i in range(own.shape[1])]
+    return {
+        "logsumexp": seen.logsumexp,
+        "entropy": torch.special.entr(probs).sum(-1),
+        **stages,
+        "ids": ids,
+        "raw": raw,
+        "processed": final.gather(-1, ids),
+        "other_ranks": torch.stack(ranks, -1),
+        "removed": _first_removal(seen, ids),
+    }
 
 
-def _stage_columns(
+def _stages(
     seen: Observation, probs: torch.Tensor
-) -> tuple[list[torch.Tensor], torch.Tensor]:
-    """Return kept, kept mass and entropy per stage, and the final (batch, vocab) log-probs."""
-    columns, final = [], seen.logprobs
+) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+    """Return (batch, stages) kept, kept mass and entropy, and the final (batch, vocab) log-probs."""
+    kept, mass, entropy, final = [], [], [], seen.logprobs
     for _, scores in seen.stages:
-        kept = scores > -torch.inf
+        left = scores > -torch.inf
         final = scores - torch.logsumexp(scores, dim=-1, keepdim=True)
-        mass = torch.where(kept, probs, 0.0).sum(-1)
+        kept.append(left.sum(-1))
+        mass.append(torch.where(left, probs, 0.0).sum(-1))
         probs = final.exp()
-        columns += [kept.sum(-1)[:, None], mass[:, None]]
-        columns.append(torch.special.entr(probs).sum(-1, keepdim=True))
-    return columns, final
+        entropy.append(torch.special.entr(probs).sum(-1))
+    if not seen.stages:
+        return {}, final
+    named = {"kept": kept, "kept_mass": mass, "stage_entropy": entropy}
+    return {name: torch.stack(values, -1) for name, values in named.items()}, final
 
 
 def _first_removal(seen: Observation, ids: torch.Tensor) -> torch.Tensor:
@@ -165,52 +179,61 @@ def _first_removal(seen: Observation, ids: torch.Tensor) -> torch.Tensor:
     return removed
 
 
-def _unpack(
-    row: list[float], layout: dict[str, int], seen: Observation, step: int, top: int
-) -> Row:
-    """Read one packed row back into plain records."""
-    logsumexp, entropy = row[0], row[1]
-    if logsumexp != logsumexp or logsumexp in (float("inf"), float("-inf")):
+def _row(numbers: Numbers, names: list[str], step: int, top: int) -> Row:
+    """Make the plain record of one row.
+
+    Args:
+        numbers: the columns of ``_columns``, and those that the loop asked for.
+        names: of the processors that ran.
+        step: index for error messages.
+        top: most candidates.
+    """
+    [logsumexp], [entropy] = numbers["logsumexp"], numbers["entropy"]
+    if not math.isfinite(logsumexp):
         raise DecodeError(f"The model's raw logits are not finite at step {step}.")
-    at = 2
+    return Row(
+        _candidates(numbers, names, top),
+        _plain_stages(numbers, names, step) if names else (),
+        rounded(logsumexp),
+        rounded(entropy),
+        {k.removeprefix(_EXTRA): v for k, v in numbers.items() if k.startswith(_EXTRA)},
+    )
+
+
+def _plain_stages(numbers: Numbers, names: list[str], step: int) -> tuple[Stage, ...]:
     stages = []
-    for name, _ in seen.stages:
-        kept, mass, stage_entropy = row[at : at + 3]
-        at += 3
+    columns = (numbers[name] for name in ("kept", "kept_mass", "stage_entropy"))
+    for name, kept, mass, entropy in zip(names, *columns, strict=True):
         if kept == 0:
             raise DecodeError(f"{name} removed every token at step {step}.")
-        if stage_entropy != stage_entropy:
+        if entropy != entropy:
             raise DecodeError(f"The scores became NaN in {name} at step {step}.")
-        stages.append(Stage(name, int(kept), significant(min(mass, 1.0)), rounded(stage_entropy)))
-    n = layout["ids"]
-    ids, raws, processed = row[at : at + n], row[at + n : at + 2 * n], row[at + 2 * n : at + 3 * n]
-    at += 3 * n
-    others = n - layout["top"]
-    ranks = [*range(layout["top"]), *row[at : at + others]]
-    at += others
-    removed = row[at : at + n]
-    at += n
-    order = _selection([int(i) for i in ids], processed, layout["top"], top)
-    names = [name for name, _ in seen.stages]
-    candidates = sorted(
-        (
-            Candidate(
-                int(ids[i]),
-                rounded(raws[i]),
-                rounded(processed[i]),
-                int(ranks[i]),
-                None if removed[i] < 0 else names[int(removed[i])],
-            )
-            for i in order
-        ),
-        key=lambda c: (-c.processed_logprob, -c.raw_logprob, c.rank),
+        stages.append(Stage(name, int(kept), significant(min(mass, 1.0)), rounded(entropy)))
+    return tuple(stages)
+
+
+def _candidates(numbers: Numbers, names: list[str], top: int) -> tuple[Candidate, ...]:
+    """Return the tokens that are shown, the most probable after all processors first."""
+    ids = [int(token_id) for token_id in numbers["ids"]]
+    raw, processed, removed = numbers["raw"], numbers["processed"], numbers["removed"]
+    ranked = len(ids) - len(numbers["other_ranks"])
+    ranks = [*range(ranked), *numbers["other_ranks"]]
+    candidates = (
+        Candidate(
+            ids[i],
+            rounded(raw[i]),
+            rounded(processed[i]),
+            int(ranks[i]),
+            None if removed[i] < 0 else names[int(removed[i])],
+        )
+        for i in _selection(ids, processed, ranked, top)
     )
-    return Row(
-        tuple(candidates), tuple(stages), rounded(logsumexp), rounded(entropy), tuple(row[at:])
+    return tuple(
+        sorted(candidates, key=lambda c: (-c.processed_logprob, -c.raw_logprob, c.rank))
     )
 
 
-def _selection(ids: list[int], processed: list[float], raw_count: int, top: int) -> list[int]:
+def _selection(ids: list[int], processed: Sequence[float], raw_count: int, top: int) -> list[int]:
     """Choose which columns become candidates: the emitted one, then the two rankings in turn.
 
     ``ids`` holds the raw ranking, then the emitted token, then (if anything ran) the processed

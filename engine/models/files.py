@@ -69,7 +69,7 @@ def _fetch(name: str) -> tuple[str, str]:
     )
 
     # Which HTTP library the hub package stands on has changed: its own error knows.
-    unreachable = HfHubHTTPError.__bases__[0]
+    unreachable: Any = HfHubHTTPError.__bases__[0]
     try:
         folder = snapshot_download(name, allow_patterns=_PATTERNS, local_files_only=True)
         return folder, Path(folder).name

@@ -219,7 +219,7 @@ def _load(name: str, device: str, dtype: str, quantization: str | None) -> Loade
     started = time.perf_counter()
     folder, revision = files.resolve(name)
     config = files.check_folder(folder)
-    auto = AutoModelForSeq2SeqLM if config.get("is_encoder_decoder") else AutoModelForCausalLM
+    auto: Any = AutoModelForSeq2SeqLM if config.get("is_encoder_decoder") else AutoModelForCausalLM
     options: dict[str, Any] = {}
     if quantization:
         options["quantization_config"] = BitsAndBytesConfig(

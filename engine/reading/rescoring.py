@@ -60,7 +60,7 @@ def rescore(trace: Trace, length_penalty: float) -> Rescoring:
     Raises:
         TraceError: the trace is of another kind of strategy.
     """
-    details = [s.detail for s in trace.steps if isinstance(s.detail, BeamDetail)]
+    details = [detail for _, detail in trace.details(BeamDetail)]
     if not details:
         raise TraceError("The trace has no beam search to rescore.")
     found = hypotheses(details)
@@ -109,8 +109,8 @@ def _end(trace: Trace, details: list[BeamDetail], penalty: float) -> int | None:
     if not any(node.fate == "kept" for node in details[-1].pool) or _at_length(trace, last):
         for group in groups:
             group.done_at = last if group.done_at is None else group.done_at
-    ends = [group.done_at for group in groups]
-    if None in ends:
+    ends = [group.done_at for group in groups if group.done_at is not None]
+    if len(ends) < count:
         return None
     # A group that stops earlier would no longer charge the others: the record ends there.
     early = [end for i, end in enumerate(ends) if end < _recorded_end(details, i)]

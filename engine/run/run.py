@@ -1,9 +1,8 @@
-"""One run in its worker thread: load, prepare, generate, record, and put the trace together."""
+"""One run in its worker thread: prepare, wait for a turn, generate, and read what came back."""
 
 from __future__ import annotations
 
 import dataclasses
-import platform
 import threading
 import time
 from collections.abc import Callable
@@ -11,20 +10,18 @@ from typing import Any
 
 import torch
 
-from engine.declare.config import as_dict
-from engine.errors import DecodeError
 from engine.loops.recorder import Recorder, rounded
-from engine.models.loading import LoadedModel, load, pinned
-from engine.models.text import Detokenizer, decode_ids
-from engine.reading import metrics
+from engine.models.loading import pinned
 from engine.run.adapter import as_custom_generate
 from engine.run.generation import generate_inputs, generation_config, stop_criteria
 from engine.run.permits import running
-from engine.run.request import CheckedRequest, DecodeRequest, check, fit_to_model, prompt_ids_of
+from engine.run.prepare import Prepared, prepare
+from engine.run.recording import Recording
+from engine.run.request import DecodeRequest
 from engine.settings import SETTINGS
 from engine.strategies.base import Context
-from engine.trace.events import Event, Finished, Started, StepRecorded, TextDelta
-from engine.trace.records import Output, Step, Timing, Trace
+from engine.trace.events import Event
+from engine.trace.records import Trace
 
 
 class StopWhen:
@@ -56,13 +53,7 @@ class Run:
     ) -> None:
         self.request, self.send, self.cancelled = request, send, cancelled
         self.created = time.perf_counter()
-        self.header: Trace | None = None
-        self.steps: list[Step] = []
-        self.outputs: dict[int, list[int]] = {}
-        self.texts: dict[int, Detokenizer] = {}
-        self.pieces: dict[int, str] = {}
-        self.first_token_s: float | None = None
-        self.queue_s = 0.0
+        self.recording: Recording | None = None
 
     def execute(self) -> None:
         """Validate, load, decode, finish.
@@ -70,264 +61,109 @@ class Run:
         Raises:
             EngineError: what the user can act on.
         """
-        checked = check(self.request)
-        target = _as_loaded(self.request.model, checked.strategy.default_model)
-        assistant = self._assistant(checked)
-        checked = fit_to_model(checked, target)
-        ids = prompt_ids_of(checked, target)
-        checked = _fit_length(checked, target, len(ids))
+        run = prepare(self.request)
         waiting = time.perf_counter()
-        with pinned(target, assistant), running(self.cancelled, target, assistant):
-            self.queue_s = time.perf_counter() - waiting
-            self._start(checked, target, assistant, ids)
-            self._decode(checked, target, assistant, ids)
+        with pinned(run.target, run.assistant), running(self.cancelled, run.target, run.assistant):
+            queue_s = time.perf_counter() - waiting
+            self.recording = Recording(run, self.send, self.created, queue_s)
+            self._decode(run, self.recording)
 
     def partial_trace(self) -> Trace | None:
         """Return what was recorded before a failure, None when nothing was."""
-        if self.header is None or not self.steps:
-            return None
-        outputs = tuple(self._output(s, ids, "error") for s, ids in sorted(self.outputs.items()))
-        return self._trace(outputs)
+        return None if self.recording is None else self.recording.partial()
 
-    def _assistant(self, checked: CheckedRequest) -> LoadedModel | None:
-        if checked.strategy.assistant == "none":
-            return None
-        return _as_loaded(self.request.assistant, checked.strategy.default_assistant)
-
-    def _start(
-        self,
-        checked: CheckedRequest,
-        target: LoadedModel,
-        assistant: LoadedModel | None,
-        ids: list[int],
-    ) -> None:
-        self.target = target
-        self.pieces = target.pieces.of(ids)
-        self.header = Trace(
-            strategy=checked.strategy.name,
-            config=as_dict(checked.config),
-            model=target.info(),
-            versions=versions(),
-            seed=self.request.seed,
-            prompt=self.request.prompt,
-            prompt_ids=tuple(ids),
-            pieces=dict(self.pieces),
-            steps=(),
-            outputs=(),
-            assistant=assistant.info() if assistant else None,
-            eos_token_ids=tuple(checked.config.eos_token_id or target.eos_token_ids),
-            notes=checked.notes,
-            parent=self.request.parent,
-        )
-        self.send(Started(self.header))
-
-    def _decode(
-        self,
-        checked: CheckedRequest,
-        target: LoadedModel,
-        assistant: LoadedModel | None,
-        ids: list[int],
-    ) -> None:
-        self.recorder = Recorder(self.request.top_candidates)
-        device = target.device
-        prompt = torch.tensor([ids], device=device)
+    def _decode(self, run: Prepared, recording: Recording) -> None:
+        recorder, device = Recorder(self.request.top_candidates), run.target.device
+        prompt = torch.tensor([run.prompt_ids], device=device)
         generator = torch.Generator(device).manual_seed(self.request.seed)
-        self.stop = StopWhen(self.cancelled, self.recorder.started + SETTINGS.max_runtime_s)
-        context = Context(checked.config, target, assistant, prompt, self.recorder, generator)
-        extra = checked.strategy.prepare(context)
-        count = checked.config.num_return_sequences if checked.strategy.one_by_one else 1
+        stop = StopWhen(self.cancelled, recorder.started + SETTINGS.max_runtime_s)
+        context = Context(run.config, run.target, run.assistant, prompt, recorder, generator)
+        extra = {**run.strategy.prepare(context), "recorder": recorder, "generator": generator}
+        count = run.config.num_return_sequences if run.strategy.one_by_one else 1
         results: list[list[int]] = []
         scores: list[float | None] = []
         for number in range(count):
-            single = dataclasses.replace(checked.config, num_return_sequences=1)
-            config = single if count > 1 else checked.config
-            returned = self._generate(checked, config, prompt, number, generator, extra)
-            sequences, new_scores = self._returned(returned, target, len(ids))
-            results += sequences
+            single = dataclasses.replace(run.config, num_return_sequences=1)
+            config = single if count > 1 else run.config
+            returned = _generate(
+                run,
+                config,
+                prompt,
+                lambda step, number=number: recording.add(step, number),
+                stop,
+                extra,
+            )
+            rows, new_scores = _returned(returned, run, set(recording.header.eos_token_ids))
+            results += rows
             scores += new_scores
-        self._finish(results, scores)
+        late = f"The run reached the limit of {SETTINGS.max_runtime_s:g} seconds."
+        notes = (late,) if stop.expired else ()
+        recording.end(results, scores, lambda ids: self._reason(ids, recording.header), notes)
 
-    def _generate(
-        self,
-        checked: CheckedRequest,
-        config: Any,
-        prompt: torch.Tensor,
-        number: int,
-        generator: torch.Generator,
-        extra: dict[str, Any],
-    ) -> Any:
-        strategy, target = checked.strategy, self.target
-        select = strategy.generate_kwargs(config)
-        rows = max(select.get("num_beams", 1) or 1, config.num_return_sequences)
-        inputs = generate_inputs(config, target, rows, prompt.shape[1])
-        processors = extra.get("logits_processor")
-        own = {k: v for k, v in extra.items() if k != "logits_processor"}
-        custom = as_custom_generate(
-            strategy.loop,
-            lambda step: self._on_step(step, number),
-            recorder=self.recorder,
-            generator=generator,
-            **own,
-        )
-        if processors:
-            inputs["logits_processor"] = processors
-        # type(model).generate: a model folder may have replaced the instance's own generate.
-        return type(target.model).generate(
-            target.model,
-            prompt,
-            attention_mask=torch.ones_like(prompt),
-            generation_config=generation_config(config, select, target),
-            custom_generate=custom,
-            stopping_criteria=[self.stop, *stop_criteria(config, target)],
-            **inputs,
-        )
-
-    def _on_step(self, step: Step, number: int) -> None:
-        if self.first_token_s is None:
-            self.first_token_s = rounded(time.perf_counter() - self.created)
-        step = dataclasses.replace(step, index=len(self.steps), sequence=step.sequence + number)
-        self.steps.append(step)
-        output = self.outputs.setdefault(step.sequence, [])
-        output[step.keep :] = step.emit
-        new = {i: self.target.pieces[i] for i in _ids_in(step) if i not in self.pieces}
-        self.pieces |= new
-        self.send(StepRecorded(step, new))
-        text = self.texts.setdefault(step.sequence, Detokenizer(self.target.tokenizer))
-        self._send_text(step.sequence, text.update(output))
-
-    def _send_text(self, sequence: int, delta: tuple[int, str] | None) -> None:
-        if delta is not None:
-            self.send(TextDelta(sequence, *delta))
-
-    def _returned(
-        self, returned: Any, target: LoadedModel, prompt_length: int
-    ) -> tuple[list[list[int]], list[float | None]]:
-        """Return the new tokens of every sequence, padding cut, and the loop's scores."""
-        sequences = getattr(returned, "sequences", returned)
-        start = 1 if target.is_encoder_decoder else prompt_length
-        eos = set(self.header.eos_token_ids) if self.header else set()
-        lengths = getattr(returned, "lengths", None)
-        rows = [row[start:] for row in sequences.tolist()]
-        # A beam's padding may be the end mark itself: the loop says where each sequence ends.
-        rows = (
-            [_until_eos(row, eos) for row in rows]
-            if lengths is None
-            else [row[:length] for row, length in zip(rows, lengths, strict=True)]
-        )
-        scores = getattr(returned, "sequences_scores", None)
-        return rows, [None] * len(rows) if scores is None else [rounded(s) for s in scores.tolist()]
-
-    def _finish(self, results: list[list[int]], scores: list[float | None]) -> None:
-        for sequence, ids in enumerate(results):
-            detokenizer = self.texts.setdefault(sequence, Detokenizer(self.target.tokenizer))
-            recorded = self.outputs.get(sequence)
-            if recorded is not None and recorded != ids[: len(recorded)]:
-                raise DecodeError("The recorded steps disagree with the returned tokens.")
-            self._send_text(sequence, detokenizer.update(ids, final=True))
-        outputs = tuple(
-            dataclasses.replace(self._output(s, ids, self._reason(ids)), score=score)
-            for s, (ids, score) in enumerate(zip(results, scores, strict=True))
-        )
-        self.send(Finished(self._trace(outputs)))
-
-    def _reason(self, ids: list[int]) -> str:
-        header = self.header
-        if ids and header and ids[-1] in header.eos_token_ids:
+    def _reason(self, ids: list[int], header: Trace) -> str:
+        """Return why a sequence ended, one of FINISH_REASONS."""
+        if ids and ids[-1] in header.eos_token_ids:
             return "eos"
         if self.cancelled.is_set():
             return "cancelled"
-        return "length" if header and len(ids) >= header.config["max_new_tokens"] else "stop"
-
-    def _output(self, sequence: int, ids: list[int], reason: str) -> Output:
-        del sequence
-        return Output(tuple(ids), decode_ids(self.target.tokenizer, ids), reason)
-
-    def _trace(self, outputs: tuple[Output, ...]) -> Trace:
-        assert self.header is not None
-        ids = {i for output in outputs for i in output.token_ids}
-        self.pieces |= self.target.pieces.of(ids)
-        notes = self.header.notes
-        if self.stop.expired:
-            notes += (f"The run reached the limit of {SETTINGS.max_runtime_s:g} seconds.",)
-        trace = dataclasses.replace(
-            self.header,
-            pieces=dict(self.pieces),
-            steps=tuple(self.steps),
-            outputs=outputs,
-            timing=Timing(
-                # Until the last decision: what a strategy checks afterwards is not decoding time.
-                total_s=max((step.elapsed_s for step in self.steps), default=0.0),
-                first_token_s=self.first_token_s,
-                load_s=self.target.load_s,
-                queue_s=rounded(self.queue_s),
-            ),
-            notes=notes,
-        )
-        return dataclasses.replace(trace, metrics=metrics.of(trace))
+        return "length" if len(ids) >= header.config["max_new_tokens"] else "stop"
 
 
-def _as_loaded(model: Any, default: str | None) -> LoadedModel:
-    if isinstance(model, LoadedModel):
-        return model
-    return load(default if model is None else model)
+def _generate(
+    run: Prepared,
+    config: Any,
+    prompt: torch.Tensor,
+    on_step: Callable[[Any], None],
+    stop: StopWhen,
+    extra: dict[str, Any],
+) -> Any:
+    """Call transformers' generate() with the strategy's loop.
 
-
-def _fit_length(checked: CheckedRequest, target: LoadedModel, prompt_length: int) -> CheckedRequest:
-    """Cut max_new_tokens to what the model's context leaves, and say so."""
-    context = target.context_length
-    config = checked.config
-    if context is None or prompt_length + config.max_new_tokens <= context:
-        return checked
-    room = context - prompt_length
-    note = (
-        f"max_new_tokens = {config.max_new_tokens} was cut to {room}: the prompt has "
-        f"{prompt_length} tokens and the model's context is {context}."
+    Args:
+        run: what is decoded.
+        config: the strategy's config, as it is for this call.
+        prompt: (1, length) ids.
+        on_step: called with every step.
+        stop: ends the loop.
+        extra: keyword arguments of the loop; ``logits_processor`` among them is generate()'s.
+    """
+    target = run.target
+    select = run.strategy.generate_kwargs(config)
+    rows = max(select.get("num_beams", 1) or 1, config.num_return_sequences)
+    inputs = generate_inputs(config, target, rows, prompt.shape[1])
+    own = {name: value for name, value in extra.items() if name != "logits_processor"}
+    if extra.get("logits_processor"):
+        inputs["logits_processor"] = extra["logits_processor"]
+    # type(model).generate: a model folder may have replaced the instance's own generate.
+    return type(target.model).generate(
+        target.model,
+        prompt,
+        attention_mask=torch.ones_like(prompt),
+        generation_config=generation_config(config, select, target),
+        custom_generate=as_custom_generate(run.strategy.loop, on_step, **own),
+        stopping_criteria=[stop, *stop_criteria(config, target)],
+        **inputs,
     )
-    floor = min(config.min_new_tokens, room) if config.min_new_tokens else config.min_new_tokens
-    config = dataclasses.replace(config, max_new_tokens=room, min_new_tokens=floor)
-    return dataclasses.replace(checked, config=config, notes=(*checked.notes, note))
+
+
+def _returned(
+    returned: Any, run: Prepared, eos: set[int]
+) -> tuple[list[list[int]], list[float | None]]:
+    """Return the new tokens of every sequence, padding cut, and the loop's scores."""
+    sequences = getattr(returned, "sequences", returned)
+    start = 1 if run.target.is_encoder_decoder else len(run.prompt_ids)
+    lengths = getattr(returned, "lengths", None)
+    rows = [row[start:] for row in sequences.tolist()]
+    # A beam's padding may be the end mark itself: the loop says where each sequence ends.
+    rows = (
+        [_until_eos(row, eos) for row in rows]
+        if lengths is None
+        else [row[:length] for row, length in zip(rows, lengths, strict=True)]
+    )
+    scores = getattr(returned, "sequences_scores", None)
+    return rows, [None] * len(rows) if scores is None else [rounded(s) for s in scores.tolist()]
 
 
 def _until_eos(ids: list[int], eos: set[int]) -> list[int]:
     end = next((i + 1 for i, token_id in enumerate(ids) if token_id in eos), len(ids))
     return ids[:end]
-
-
-def _ids_in(step: Step) -> set[int]:
-    """Return every token id a step names."""
-    found = set(step.emit) | {c.token_id for c in step.candidates}
-    return found | set(_detail_ids(step.detail))
-
-
-_ID_NAMES = ("token_id", "final_token_id")
-_ID_LISTS = ("token_ids", "context_ids", "green_candidates", "reencoded")
-_PAIR_LISTS = ("residual", "top", "normed_top", "final_top", "contrast_top")
-
-
-def _detail_ids(detail: Any) -> Any:
-    if not dataclasses.is_dataclass(detail):
-        return
-    for field in dataclasses.fields(detail):
-        value = getattr(detail, field.name)
-        if field.name in _ID_NAMES:
-            yield value
-        elif field.name in _ID_LISTS:
-            yield from value
-        elif field.name in _PAIR_LISTS:
-            yield from (pair[0] for pair in value)
-        elif isinstance(value, tuple):
-            for item in value:
-                yield from _detail_ids(item)
-        else:
-            yield from _detail_ids(value)
-
-
-def versions() -> dict[str, str]:
-    """Return the versions a run depends on."""
-    import transformers
-
-    return {
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
-    }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any
 
 _END = object()
@@ -58,7 +58,7 @@ class QueueStreamer:
         """Called by the reader: stop the producer at its next ``put``."""
         self._closed.set()
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Generator[Any, None, None]:
         while True:
             item = self._queue.get()
             if item is _END:

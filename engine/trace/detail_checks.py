@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from engine.errors import TraceError
 from engine.trace.details import (
+    FATES,
+    STATUSES,
     BeamDetail,
     ContrastiveDetail,
     DraftDetail,
@@ -15,15 +16,9 @@ from engine.trace.details import (
     WatermarkDetail,
 )
 from engine.trace.records import Step, Trace
+from engine.trace.values import PROBABILITY, SECONDS, TOKEN_ID, values_of
 
 _SLACK = 1e-3
-_PROBABILITIES = ("probability", "p", "q", "u", "green_fraction")
-_IDS = ("token_id", "final_token_id")
-_PAIRS = ("top", "normed_top", "final_top", "contrast_top", "residual")
-_WORDS = {
-    "fate": ("kept", "pruned", "finished", "finished_worse", "blocked"),
-    "status": ("accepted", "rejected", "unverified"),
-}
 
 
 def check_detail(where: str, detail: Any, pieces: Mapping[int, str]) -> None:
@@ -37,26 +32,27 @@ def check_detail(where: str, detail: Any, pieces: Mapping[int, str]) -> None:
     Raises:
         TraceError: naming the step and the field.
     """
-    for name, value in _fields(detail):
-        if name in _PROBABILITIES and value is not None and not 0 <= value <= 1 + _SLACK:
+    for name, value in values_of(detail, PROBABILITY):
+        if not 0 <= value <= 1 + _SLACK:
             raise TraceError(f"{where} has a {name} of {value:g}, which is no probability.")
-        if name in _IDS and value not in pieces:
-            raise TraceError(f"{where} detail: token id {value} has no entry in pieces.")
-        if name in _WORDS and value not in _WORDS[name]:
-            raise TraceError(f"{where} has a {name} {str(value)[:40]!r} that means nothing here.")
-        if name in _PAIRS and value[0] not in pieces:
-            raise TraceError(f"{where} detail: token id {value[0]} has no entry in pieces.")
-        if name.endswith("_s") and value < 0:
-            raise TraceError(f"{where} has a negative time.")
+    for _, token_id in values_of(detail, TOKEN_ID):
+        if token_id not in pieces:
+            raise TraceError(f"{where} detail: token id {token_id} has no entry in pieces.")
+    if any(value < 0 for _, value in values_of(detail, SECONDS)):
+        raise TraceError(f"{where} has a negative time.")
     if isinstance(detail, ContrastiveDetail) and not 0 <= detail.chosen < len(detail.options):
         raise TraceError(f"{where} chose candidate {detail.chosen} of {len(detail.options)}.")
     if isinstance(detail, BeamDetail):
         _check_pool(where, detail)
+    if isinstance(detail, DraftDetail):
+        for token in detail.tokens:
+            _check_word(where, "status", token.status, STATUSES)
 
 
 def _check_pool(where: str, detail: BeamDetail) -> None:
     seen: set[int] = set()
     for node in detail.pool:
+        _check_word(where, "fate", node.fate, FATES)
         if node.node_id in seen:
             raise TraceError(f"{where} has the node {node.node_id} twice.")
         if not -1 <= node.parent_id < node.node_id:
@@ -64,20 +60,9 @@ def _check_pool(where: str, detail: BeamDetail) -> None:
         seen.add(node.node_id)
 
 
-def _fields(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield (name, value) of every plain field, nested records included."""
-    if dataclasses.is_dataclass(value):
-        for field in dataclasses.fields(value):
-            inner = getattr(value, field.name)
-            if field.name in _PAIRS:
-                yield from ((field.name, pair) for pair in inner)
-            elif dataclasses.is_dataclass(inner) or isinstance(inner, tuple):
-                yield from _fields(inner)
-            else:
-                yield field.name, inner
-    elif isinstance(value, tuple):
-        for item in value:
-            yield from _fields(item)
+def _check_word(where: str, name: str, word: str, known: tuple[str, ...]) -> None:
+    if word not in known:
+        raise TraceError(f"{where} has a {name} {word[:40]!r} that means nothing here.")
 
 
 def check_details(trace: Trace) -> None:
@@ -88,7 +73,7 @@ def check_details(trace: Trace) -> None:
     """
     lengths: dict[int, int] = {}
     prompt = 0 if trace.model.is_encoder_decoder else len(trace.prompt_ids)
-    depths = {len(s.detail.layers) for s in trace.steps if isinstance(s.detail, LayerDetail)}
+    depths = {len(detail.layers) for _, detail in trace.details(LayerDetail)}
     for step in trace.steps:
         where, detail = f"Step {step.index}", step.detail
         written = lengths.get(step.sequence, 0)

@@ -7,13 +7,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from engine.trace.values import LogProb, Probability, Seconds, TokenId
+
+FATES = ("kept", "pruned", "finished", "finished_worse", "blocked")
+"""What became of a beam search's candidate."""
+STATUSES = ("accepted", "rejected", "unverified")
+"""What became of a drafted token."""
+
 
 @dataclass(frozen=True, slots=True)
 class Racer:
     """A token in the exponential race that draws a sample."""
 
-    token_id: int
-    probability: float
+    token_id: TokenId
+    probability: Probability
     noise: float
     """Exponential(1) noise e drawn for this token."""
     arrival: float
@@ -35,8 +42,8 @@ class BeamNode:
     node_id: int
     parent_id: int
     """Node this one extends; -1 is the prompt."""
-    token_id: int
-    logprob: float
+    token_id: TokenId
+    logprob: LogProb
     """After every processor, the diversity penalty included."""
     sum_logprobs: float
     score: float
@@ -49,7 +56,7 @@ class BeamNode:
     diversity_penalty: float
     """What earlier groups' choice of this token cost it."""
     fate: str
-    """kept, pruned, finished, finished_worse or blocked."""
+    """One of FATES."""
     penalised_by: tuple[int, ...] = ()
     """Earlier groups that chose this token at this step."""
     reason: str = ""
@@ -74,7 +81,7 @@ class Hypothesis:
 class GreedyPath:
     """What greedy search makes of the same prompt with the same processors."""
 
-    token_ids: tuple[int, ...]
+    token_ids: tuple[TokenId, ...]
     sum_logprobs: float
     score: float
     """sum_logprobs / length ** length_penalty."""
@@ -105,15 +112,15 @@ class BeamDetail:
 class DraftToken:
     """One drafted token and how the target judged it."""
 
-    token_id: int
-    p: float
+    token_id: TokenId
+    p: Probability
     """Probability under the target after its processors."""
-    q: float | None
+    q: Probability | None
     """Probability under the draft; None for drafters that give none (prompt lookup)."""
-    u: float | None
+    u: Probability | None
     """Uniform number compared with the acceptance ratio; None in greedy verification."""
     status: str
-    """accepted, rejected or unverified."""
+    """One of STATUSES."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +129,8 @@ class Parting:
 
     position: int
     """New token that differs, 0 is the first."""
-    emitted_id: int
-    expected_id: int
+    emitted_id: TokenId
+    expected_id: TokenId
     emitted_logit: float
     expected_logit: float
     gap: float
@@ -141,9 +148,9 @@ class DistributionCheck:
     runs: int
     chi_square: float
     degrees: int
-    p_value: float
+    p_value: Probability
     """Probability of a chi-square at least this large when the distributions are the same."""
-    bins: tuple[tuple[tuple[int, ...], int, float], ...]
+    bins: tuple[tuple[tuple[TokenId, ...], int, float], ...]
     """(token ids, observed count, expected count); the bin without ids holds all the rest."""
 
 
@@ -154,10 +161,10 @@ class DraftReport:
     checked: int
     """New tokens compared with the target's own greedy choice; 0 when sampling or lossy."""
     parting: Parting | None
-    check_s: float
+    check_s: Seconds
     plain_tokens: int
     """Tokens the plain run made; 0 when none was made."""
-    plain_s: float
+    plain_s: Seconds
     plain_identical: bool | None
     """Greedy: whether the plain run made the same tokens."""
     distributions: tuple[DistributionCheck, ...] = ()
@@ -172,19 +179,19 @@ class DraftDetail:
     length_reason: str
     """Why the draft had this length: schedule, confidence, budget, end of text, no match."""
     tokens: tuple[DraftToken, ...]
-    final_token_id: int
+    final_token_id: TokenId
     final_source: str
     """resampled, bonus, target (its own choice), or ended (the text ended inside the draft)."""
-    residual: tuple[tuple[int, float], ...]
+    residual: tuple[tuple[TokenId, Probability], ...]
     """Top of the distribution the final token came from: (token_id, probability)."""
     draft_forwards: int
-    draft_s: float
-    verify_s: float
+    draft_s: Seconds
+    verify_s: Seconds
     match: tuple[int, int, int] | None = None
     """Prompt lookup: (n-gram length, position of the match, tokens copied) in prompt + output."""
     draft_own: tuple[str, ...] = ()
     """Universal: the draft tokenizer's own pieces."""
-    reencoded: tuple[int, ...] = ()
+    reencoded: tuple[TokenId, ...] = ()
     """Universal: what the draft became in target ids."""
     lost: str = ""
     """Universal: drafted text that did not survive re-encoding."""
@@ -206,14 +213,14 @@ class LayerReading:
     """Nats; this and the next three describe the output head applied to the layer as it is."""
     rank: int
     """Rank of the emitted token at this layer, 0 is best."""
-    logprob: float
-    top: tuple[tuple[int, float], ...]
+    logprob: LogProb
+    top: tuple[tuple[TokenId, Probability], ...]
     """(token_id, probability), most probable first."""
     normed_entropy: float
     """The same four with the model's final norm applied first (the usual logit lens)."""
     normed_rank: int
-    normed_logprob: float
-    normed_top: tuple[tuple[int, float], ...]
+    normed_logprob: LogProb
+    normed_top: tuple[tuple[TokenId, Probability], ...]
     normed_divergence: float | None = None
 
 
@@ -227,9 +234,9 @@ class LayerDetail:
     premature_layer: int
     kept: int
     """Tokens that passed the relative-top mask."""
-    final_top: tuple[tuple[int, float], ...]
+    final_top: tuple[tuple[TokenId, Probability], ...]
     """Top tokens before the contrast: (token_id, probability)."""
-    contrast_top: tuple[tuple[int, float], ...]
+    contrast_top: tuple[tuple[TokenId, float], ...]
     """Top tokens after the contrast: (token_id, final minus premature log-probability)."""
 
 
@@ -237,8 +244,8 @@ class LayerDetail:
 class ContrastiveOption:
     """One of the k candidates of contrastive search."""
 
-    token_id: int
-    probability: float
+    token_id: TokenId
+    probability: Probability
     confidence: float
     """(1 - alpha) * probability."""
     max_cosine: float
@@ -266,11 +273,11 @@ class WatermarkDetail:
     """lefthash, selfhash or synthid."""
     is_green: bool | None
     """None for SynthID, and where there was no context to choose a list."""
-    green_fraction: float | None
+    green_fraction: Probability | None
     """Share of the vocabulary that was green at this step; for selfhash, of the tokens tested."""
     bias: float
     """What was added to the logit of this token; 0 for a red one and for SynthID."""
-    context_ids: tuple[int, ...]
+    context_ids: tuple[TokenId, ...]
     """Ids that chose the green list, respectively the g-values; for selfhash, joined by the token."""
     scored: bool
     """Whether a detector that sees the new tokens alone counts this one."""
@@ -279,14 +286,14 @@ class WatermarkDetail:
     fresh: bool = True
     """It counts, and no counted token before it has its colour or g-values from the same draw."""
     g_values: tuple[int, ...] = ()
-    green_candidates: tuple[int, ...] = ()
+    green_candidates: tuple[TokenId, ...] = ()
     """Recorded candidates that were green."""
     draw: DrawDetail | None = None
     marked: bool = True
     """Whether the mark acted at this step at all."""
-    expected: float = 0.0
+    expected: Probability = 0.0
     """Mean share of hits that z is measured from: the ratio as configured."""
-    chance: float = 0.0
+    chance: Probability = 0.0
     """Exact share of hits in unmarked text: that of the list, or of ones in SynthID's table."""
 
 

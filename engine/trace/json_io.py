@@ -16,6 +16,7 @@ from engine.settings import SETTINGS
 from engine.trace import checks
 from engine.trace.details import DETAIL_TYPES
 from engine.trace.records import SCHEMA, Step, Trace
+from engine.trace.values import LOGPROB, hints_of, plain
 
 _KINDS = {cls: kind for kind, cls in DETAIL_TYPES.items()}
 _OPTIONAL_DETAILS = (*DETAIL_TYPES.values(),)
@@ -116,9 +117,12 @@ def _names(cls: type) -> tuple[str, ...]:
 
 def _read(value: Any, kind: Any, where: str) -> Any:
     """Convert a JSON value to a type made of dataclasses, tuples, dicts, unions and scalars."""
+    kind, meaning = plain(kind)
     if kind is Any:
         return value
-    if dataclasses.is_dataclass(kind):
+    if meaning == LOGPROB and value is None:
+        return -math.inf
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         return _read_record(value, kind, where)
     origin, args = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
@@ -134,7 +138,7 @@ def _read_record(value: Any, cls: type, where: str) -> Any:
     if not isinstance(value, dict):
         raise TraceError(f"{where} must be an object.")
     fields = {f.name: f for f in dataclasses.fields(cls)}
-    hints = typing.get_type_hints(cls)
+    hints = hints_of(cls)
     extra = next((name for name in value if name not in fields and name != "kind"), None)
     if extra is not None:
         raise TraceError(f"{where} has an unknown field {str(extra)[:40]!r}.")
@@ -183,8 +187,6 @@ def _read_mapping(value: Any, args: tuple[Any, ...], where: str) -> dict[Any, An
 
 
 def _read_scalar(value: Any, kind: type, where: str) -> Any:
-    if kind is float and value is None and where.rstrip("]").endswith("logprob"):
-        return -math.inf
     if kind in (int, float) and isinstance(value, (int, float)) and abs(value) > _LARGEST:
         raise TraceError(f"{where} is a number that is too large.")
     if kind is float and isinstance(value, (int, float)) and not isinstance(value, bool):

@@ -6,11 +6,14 @@ gives its final ids. Numbers are natural-log probabilities (nats) unless a name 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from engine.trace.details import Detail
+from engine.trace.values import LogProb, Probability, Seconds, TokenId
 
+D = TypeVar("D", bound=Detail)
 SCHEMA = "decoding-trace/1"
 FINISH_REASONS = ("eos", "length", "stop", "cancelled", "error")
 
@@ -19,10 +22,10 @@ FINISH_REASONS = ("eos", "length", "stop", "cancelled", "error")
 class Candidate:
     """One token that was considered in a step."""
 
-    token_id: int
-    raw_logprob: float
+    token_id: TokenId
+    raw_logprob: LogProb
     """The model's own log-probability over the whole vocabulary."""
-    processed_logprob: float
+    processed_logprob: LogProb
     """After every processor, normalised over what is left; -inf when removed."""
     rank: int
     """Place in the model's own distribution, 0 is the most probable."""
@@ -37,7 +40,7 @@ class Stage:
     name: str
     kept: int
     """Tokens left with a non-zero probability."""
-    kept_mass: float
+    kept_mass: Probability
     """Probability those tokens had before this processor, in [0, 1]."""
     entropy: float
     """Entropy in nats of the distribution after this processor."""
@@ -49,7 +52,7 @@ class Step:
 
     index: int
     keep: int
-    emit: tuple[int, ...]
+    emit: tuple[TokenId, ...]
     candidates: tuple[Candidate, ...] = ()
     stages: tuple[Stage, ...] = ()
     detail: Detail | None = None
@@ -59,7 +62,7 @@ class Step:
     """Entropy in nats of the model's own distribution."""
     forward_passes: int = 1
     """Forward passes of the target model this step paid for."""
-    elapsed_s: float = 0.0
+    elapsed_s: Seconds = 0.0
     """Seconds since the run started, when this step was decided."""
     sequence: int = 0
     """Which output this step writes (several when num_return_sequences > 1)."""
@@ -69,7 +72,7 @@ class Step:
 class Output:
     """One returned sequence: new tokens only, end-of-sequence included, padding not."""
 
-    token_ids: tuple[int, ...]
+    token_ids: tuple[TokenId, ...]
     text: str
     finish_reason: str
     score: float | None = None
@@ -93,10 +96,10 @@ class ModelInfo:
 class Timing:
     """Seconds of a run as a user meets them."""
 
-    total_s: float = 0.0
-    first_token_s: float | None = None
-    load_s: float = 0.0
-    queue_s: float = 0.0
+    total_s: Seconds = 0.0
+    first_token_s: Seconds | None = None
+    load_s: Seconds = 0.0
+    queue_s: Seconds = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +112,7 @@ class Parent:
     """Index of the step of that run at which the branch begins."""
     kept: int
     """New tokens of that run that were kept; the branch's prompt ends with them and token_ids."""
-    token_ids: tuple[int, ...]
+    token_ids: tuple[TokenId, ...]
     """What was put after them."""
     text: str | None = None
     """As it was typed; None when a candidate was chosen."""
@@ -125,7 +128,7 @@ class Trace:
     versions: dict[str, str]
     seed: int
     prompt: str | None
-    prompt_ids: tuple[int, ...]
+    prompt_ids: tuple[TokenId, ...]
     pieces: dict[int, str]
     """Token id -> the piece of text to show for it."""
     steps: tuple[Step, ...]
@@ -142,6 +145,15 @@ class Trace:
     def steps_of(self, sequence: int = 0) -> tuple[Step, ...]:
         """Return the steps that wrote one output, in order."""
         return tuple(step for step in self.steps if step.sequence == sequence)
+
+    def details(self, kind: type[D]) -> list[tuple[Step, D]]:
+        """Return every step whose detail is of this kind, with that detail."""
+        return details(self.steps, kind)
+
+
+def details(steps: Iterable[Step], kind: type[D]) -> list[tuple[Step, D]]:
+    """Return those of the steps whose detail is of this kind, with that detail."""
+    return [(step, step.detail) for step in steps if isinstance(step.detail, kind)]
 
 
 def replay_ids(steps: tuple[Step, ...]) -> list[int]:

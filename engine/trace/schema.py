@@ -9,9 +9,10 @@ from typing import Any
 
 from engine.trace.details import DETAIL_TYPES
 from engine.trace.records import FINISH_REASONS, SCHEMA, Output, Trace
+from engine.trace.values import LOGPROB, hints_of, plain
 
 _KINDS = {cls: kind for kind, cls in DETAIL_TYPES.items()}
-_SCALARS = {int: "integer", str: "string", bool: "boolean"}
+_SCALARS = {int: "integer", float: "number", str: "string", bool: "boolean"}
 
 
 def schema() -> dict[str, Any]:
@@ -30,7 +31,7 @@ def schema() -> dict[str, Any]:
 
 
 def _record(cls: type, definitions: dict[str, Any]) -> dict[str, Any]:
-    hints = typing.get_type_hints(cls)
+    hints = hints_of(cls)
     fields = dataclasses.fields(cls)
     properties = {f.name: _kind(hints[f.name], definitions) for f in fields}
     if cls in _KINDS:
@@ -45,7 +46,8 @@ def _record(cls: type, definitions: dict[str, Any]) -> dict[str, Any]:
 
 
 def _kind(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
-    if dataclasses.is_dataclass(kind):
+    kind, meaning = plain(kind)
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         if kind.__name__ not in definitions:
             definitions[kind.__name__] = {}
             definitions[kind.__name__] = _record(kind, definitions)
@@ -64,7 +66,7 @@ def _kind(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
         }
     if origin is dict:
         return {"type": "object", "additionalProperties": _kind(args[1], definitions)}
-    if kind is float:
+    if meaning == LOGPROB:
         # JSON has no infinity: null stands for minus infinity, the log of zero.
         return {"type": ["number", "null"]}
     if kind is type(None):

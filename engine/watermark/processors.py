@@ -10,7 +10,7 @@ ever change (checked once a vocabulary), transformers' own way is taken.
 from __future__ import annotations
 
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -48,7 +48,7 @@ class GreenListProcessor(WatermarkLogitsProcessor):
         self.boosted = []
         for row, ids in enumerate(input_ids):
             if self.seeding_scheme == "lefthash":
-                green = self._get_greenlist_ids(ids)
+                green = self._get_greenlist_ids(cast(torch.LongTensor, ids))
                 self.boosted.append(green)
             else:
                 tested = self._best(scores[row])
@@ -105,7 +105,7 @@ class GreenListProcessor(WatermarkLogitsProcessor):
     def _window_green(self, window: list[int]) -> bool:
         prefix = window if self.seeding_scheme == "selfhash" else window[:-1]
         ids = torch.tensor(prefix, device=self.fixed_table.device)
-        return bool((self._get_greenlist_ids(ids) == window[-1]).any())
+        return bool((self._get_greenlist_ids(cast(torch.LongTensor, ids)) == window[-1]).any())
 
     @cached_property
     def _table(self) -> np.ndarray:
@@ -180,13 +180,14 @@ class SynthIdProcessor(SynthIDTextWatermarkLogitsProcessor):
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """Return (batch, vocab) scores after the tournament."""
         before = self.state.context_history if self.state is not None else None
-        result = super().__call__(input_ids, scores)
-        if self.skip_first_ngram_calls and self.state.num_calls < self.ngram_len:
+        result = super().__call__(cast(torch.LongTensor, input_ids), scores)
+        state: Any = self.state  # made by the first call, where there was none
+        if self.skip_first_ngram_calls and state.num_calls < self.ngram_len:
             self.marked = [False] * len(scores)
         elif before is None:
             self.marked = [True] * len(scores)
         else:
-            newest = self.state.context_history[:, :1]
+            newest = state.context_history[:, :1]
             self.marked = (~(before == newest).any(1)).tolist()
         return result
 
@@ -201,7 +202,10 @@ class SynthIdProcessor(SynthIDTextWatermarkLogitsProcessor):
             context: (rows, ngram_len - 1) ids.
             tokens: (rows, n) ids.
         """
-        return self.sample_g_values(self._compute_keys(context, tokens)[0])
+        keys, _ = self._compute_keys(
+            cast(torch.LongTensor, context), cast(torch.LongTensor, tokens)
+        )
+        return self.sample_g_values(keys)
 
 
 def make_processor(scheme: Scheme, vocab_size: int, device: Any) -> Any:

@@ -12,6 +12,7 @@ import torch
 import transformers
 
 from engine.errors import EngineError
+from engine.loops.columns import to_host
 from engine.loops.drafting import assisted, lossless
 from engine.loops.drafting.assistant import AssistantDrafter
 from engine.loops.drafting.drafter import RunContext
@@ -58,7 +59,7 @@ class Quick(Recorder):
         return Observation(logits, logits, logits, [])
 
     def record(self, seen: Any, chosen: Any, step: int, extra: Any = None) -> list[Row]:
-        return [Row((), (), 0.0, 0.0, tuple(extra[0].tolist()))]
+        return [Row((), (), 0.0, 0.0, to_host(extra)[0])]
 
 
 def tables(noise: float) -> tuple[torch.Tensor, torch.Tensor]:

@@ -86,7 +86,7 @@ def test_a_small_probability_never_becomes_nothing():
     assert significant(3.256789e-9) == 3.25679e-9
     assert significant(0.25) == 0.25
     ids, probabilities, noise = (7, 8), (3.3e-7, 0.5), (2e-8, 1.0)
-    racers = draw_detail((*ids, *probabilities, *noise)).racers
+    racers = draw_detail({"racers": ids, "probability": probabilities, "noise": noise}).racers
     for racer, p, e in zip(racers, probabilities, noise, strict=True):
         assert (racer.probability, racer.noise) == (p, e)
         assert racer.arrival == pytest.approx(e / p, rel=1e-5)

@@ -83,7 +83,7 @@ def test_the_summary_adds_up(sampled):
         plain / (steps[-1].elapsed_s / 30), rel=1e-4
     )
     kept = [kept for kept, _ in draft_timeline.by_place(sampled)]
-    assert sum(kept) == sum(draft_timeline.accepted(step) for step in steps)
+    assert sum(kept) == sum(draft_timeline.accepted(step.detail) for step in steps)
 
 
 def test_what_was_never_judged_counts_neither_way(rejected):

@@ -7,6 +7,7 @@ import math
 import pytest
 
 from engine import DecodeRequest
+from engine.trace.details import LayerDetail
 from tests.helpers.models import golden_model
 from tests.helpers.runs import reread
 from visualizers import layer_heatmap
@@ -56,7 +57,7 @@ def test_every_value_and_projection_can_be_drawn(trace, value, projection):
 
 
 def test_the_outline_goes_around_the_contrasted_cell(trace):
-    xs, ys = layer_heatmap.outline(list(trace.steps))
+    xs, ys = layer_heatmap.outline(trace.details(LayerDetail))
     for i, step in enumerate(trace.steps):
         corners = list(zip(xs[6 * i : 6 * i + 5], ys[6 * i : 6 * i + 5], strict=True))
         assert corners[0] == corners[4]

@@ -109,7 +109,7 @@ def first_layers(model: Any, layers: int) -> Any:
         ModelError: the model's layers cannot be found, or it is wired to its own instance.
     """
     name = model.base_model_prefix
-    base = getattr(model, name, None)
+    base: Any = getattr(model, name, None)
     names = [n for n in ("layers", "h") if isinstance(getattr(base, n, None), nn.ModuleList)]
     stack = names[0] if names else None
     if stack is None or "forward" in vars(model) or "forward" in vars(base):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import itertools
 import time
 from collections.abc import Generator
 from typing import Any
@@ -53,8 +52,8 @@ def assisted_loop(
     rules = logits_processor, generation_config, generator, stopping_criteria
     context = RunContext(model, input_ids, *rules)
     drafter, target = make_drafter(context), TargetForward(model, model_kwargs)
-    prompt_length, prepared = input_ids.shape[1], dict(model_kwargs)
-    for index in itertools.count():
+    prompt_length, prepared, finished, index = input_ids.shape[1], dict(model_kwargs), False, 0
+    while not finished:
         # 1. The guess.
         began = time.perf_counter()
         guess = drafter.draft(input_ids)
@@ -75,8 +74,8 @@ def assisted_loop(
         if finished and after is not None:
             step = after(context, prepared, input_ids, step)
         yield step
-        if finished:
-            return input_ids
+        index += 1
+    return input_ids
 
 
 def _observed(
@@ -169,7 +168,7 @@ def verify(
     p = probs[places, tokens]
     q_all = None if guess.scores is None else torch.softmax(guess.scores.to(scores.device), dim=-1)
     q = None if q_all is None else q_all[places, tokens]
-    if do_sample and q_all is not None:
+    if do_sample and q_all is not None and q is not None:
         return _speculate(probs, q_all, p, q, generator, weight)
     judged = scores
     if weight is not None and q_all is not None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
+from engine.loops.columns import Columns, Numbers
 from engine.loops.drafting.drafter import Draft
 from engine.loops.recorder import Observation, Recorder, rounded, significant
 from engine.trace.details import DraftDetail, DraftToken
@@ -67,7 +68,7 @@ def round_step(index: int, keep: int, this: Round, place: Observation, recorder:
     """
     chosen = torch.tensor([this.emitted[-1]], device=place.scores.device)
     last = keep + len(this.emitted) - 1
-    row = recorder.record(place, chosen, last, _numbers(this.judgement))[0]
+    row = recorder.record(place, chosen, last, _columns(this.judgement))[0]
     return Step(
         index=index,
         keep=keep,
@@ -82,21 +83,20 @@ def round_step(index: int, keep: int, this: Round, place: Observation, recorder:
     )
 
 
-def _numbers(judgement: Judgement) -> torch.Tensor:
-    """Return (1, m) numbers to copy to the host with the step: p, q, u, then the residual's top."""
-    absent = torch.full_like(judgement.p, -1.0)
+def _columns(judgement: Judgement) -> Columns:
+    """Return what is copied to the host with the step; q and u only where there are any."""
     top = judgement.residual.topk(min(RESIDUAL, judgement.residual.shape[-1]))
-    parts = [
-        judgement.p,
-        absent if judgement.q is None else judgement.q,
-        absent if judgement.u is None else judgement.u,
-        top.indices.to(judgement.p.dtype),
-        top.values,
-    ]
-    return torch.cat(parts)[None]
+    found = {
+        "p": judgement.p,
+        "q": judgement.q,
+        "u": judgement.u,
+        "residual_ids": top.indices,
+        "residual": top.values,
+    }
+    return {name: values[None] for name, values in found.items() if values is not None}
 
 
-def draft_detail(this: Round, numbers: tuple[float, ...]) -> DraftDetail:
+def draft_detail(this: Round, numbers: Numbers) -> DraftDetail:
     """Read the numbers of a round back into its plain record.
 
     A text that ends inside the draft (end-of-sequence, a stop string, the budget) needs no token of
@@ -104,9 +104,7 @@ def draft_detail(this: Round, numbers: tuple[float, ...]) -> DraftDetail:
     """
     guess, judgement = this.guess, this.judgement
     ended = len(this.emitted) <= judgement.accepted
-    rest = numbers[3 * len(guess.tokens) :]
-    half = len(rest) // 2
-    pairs = zip(rest[:half], rest[half:], strict=True)
+    pairs = zip(numbers["residual_ids"], numbers["residual"], strict=True)
     return DraftDetail(
         draft_length=len(guess.tokens),
         requested_length=guess.requested,
@@ -127,10 +125,10 @@ def draft_detail(this: Round, numbers: tuple[float, ...]) -> DraftDetail:
     )
 
 
-def _tokens(this: Round, numbers: tuple[float, ...], ended: bool) -> tuple[DraftToken, ...]:
+def _tokens(this: Round, numbers: Numbers, ended: bool) -> tuple[DraftToken, ...]:
     """Return every drafted token with its numbers and its fate."""
     n, judgement = len(this.guess.tokens), this.judgement
-    p, q, u = numbers[:n], numbers[n : 2 * n], numbers[2 * n : 3 * n]
+    p, q, u = numbers["p"], numbers.get("q"), numbers.get("u")
     accepted = min(judgement.accepted, len(this.emitted))
     statuses = ["accepted"] * accepted + ["unverified"] * (n - accepted)
     if accepted < n and not ended:
@@ -139,8 +137,8 @@ def _tokens(this: Round, numbers: tuple[float, ...], ended: bool) -> tuple[Draft
         DraftToken(
             token_id,
             significant(p[i]),
-            None if judgement.q is None else significant(q[i]),
-            None if judgement.u is None else significant(u[i]),
+            None if q is None else significant(q[i]),
+            None if u is None else significant(u[i]),
             statuses[i],
         )
         for i, token_id in enumerate(this.guess.tokens.tolist())

@@ -1,0 +1,156 @@
+"""The record of one run as it grows: every step is kept and sent, and at the end there is a Trace."""
+
+from __future__ import annotations
+
+import dataclasses
+import platform
+import time
+from collections.abc import Callable, Iterable
+
+import torch
+
+from engine.declare.config import as_dict
+from engine.errors import DecodeError
+from engine.loops.recorder import rounded
+from engine.models.text import Detokenizer, decode_ids
+from engine.reading import metrics
+from engine.run.prepare import Prepared
+from engine.trace.events import Event, Finished, Started, StepRecorded, TextDelta
+from engine.trace.records import Output, Step, Timing, Trace
+from engine.trace.values import TOKEN_ID, values_of
+
+
+class Recording:
+    """Collects the steps of a prepared run and sends them on.
+
+    Args:
+        run: what is decoded.
+        send: takes each event; raises Cancelled when nobody listens any more.
+        created: time.perf_counter() when the run was asked for.
+        queue_s: seconds the run waited for its turn.
+    """
+
+    def __init__(
+        self, run: Prepared, send: Callable[[Event], None], created: float, queue_s: float
+    ) -> None:
+        self.target, self.send, self.created = run.target, send, created
+        self.pieces = run.target.pieces.of(run.prompt_ids)
+        self.header = _header(run, self.pieces)
+        self.steps: list[Step] = []
+        self.outputs: dict[int, list[int]] = {}
+        self.texts: dict[int, Detokenizer] = {}
+        self.timing = Timing(load_s=run.target.load_s, queue_s=rounded(queue_s))
+        send(Started(self.header))
+
+    def add(self, step: Step, number: int) -> None:
+        """Keep and send a step as the loop decided it.
+
+        Args:
+            step: its index and sequence are the loop's own.
+            number: sequences that were decoded before this loop began.
+        """
+        if self.timing.first_token_s is None:
+            first = rounded(time.perf_counter() - self.created)
+            self.timing = dataclasses.replace(self.timing, first_token_s=first)
+        step = dataclasses.replace(step, index=len(self.steps), sequence=step.sequence + number)
+        self.steps.append(step)
+        output = self.outputs.setdefault(step.sequence, [])
+        output[step.keep :] = step.emit
+        self.send(StepRecorded(step, self._new_pieces(step)))
+        self._send_text(step.sequence, output)
+
+    def end(
+        self,
+        results: list[list[int]],
+        scores: list[float | None],
+        reason: Callable[[list[int]], str],
+        notes: tuple[str, ...],
+    ) -> None:
+        """Send what is left of the texts, and the whole trace.
+
+        Args:
+            results: the new tokens of every returned sequence.
+            scores: the loop's own score of each.
+            reason: says why a sequence ended.
+            notes: sentences to add to those of the request.
+
+        Raises:
+            DecodeError: the loop returned other tokens than it recorded.
+        """
+        outputs = []
+        for sequence, (ids, score) in enumerate(zip(results, scores, strict=True)):
+            recorded = self.outputs.get(sequence)
+            if recorded is not None and recorded != ids[: len(recorded)]:
+                raise DecodeError("The recorded steps disagree with the returned tokens.")
+            self._send_text(sequence, ids, final=True)
+            outputs.append(dataclasses.replace(self._output(ids, reason(ids)), score=score))
+        self.send(Finished(self._trace(outputs, notes)))
+
+    def partial(self) -> Trace | None:
+        """Return what was recorded before a failure, None when nothing was."""
+        if not self.steps:
+            return None
+        return self._trace([self._output(ids, "error") for _, ids in sorted(self.outputs.items())])
+
+    def _new_pieces(self, step: Step) -> dict[int, str]:
+        """Return id -> piece of the tokens that this step is the first to name."""
+        named = {token_id for _, token_id in values_of(step, TOKEN_ID)}
+        new = {i: self.target.pieces[i] for i in named if i not in self.pieces}
+        self.pieces |= new
+        return new
+
+    def _send_text(self, sequence: int, ids: list[int], *, final: bool = False) -> None:
+        text = self.texts.setdefault(sequence, Detokenizer(self.target.tokenizer))
+        delta = text.update(ids, final=final)
+        if delta is not None:
+            self.send(TextDelta(sequence, *delta))
+
+    def _output(self, ids: list[int], reason: str) -> Output:
+        return Output(tuple(ids), decode_ids(self.target.tokenizer, ids), reason)
+
+    def _trace(self, outputs: Iterable[Output], notes: tuple[str, ...] = ()) -> Trace:
+        outputs = tuple(outputs)
+        self.pieces |= self.target.pieces.of({i for o in outputs for i in o.token_ids})
+        trace = dataclasses.replace(
+            self.header,
+            pieces=dict(self.pieces),
+            steps=tuple(self.steps),
+            outputs=outputs,
+            # Until the last decision: what a strategy checks afterwards is not decoding time.
+            timing=dataclasses.replace(
+                self.timing, total_s=max((step.elapsed_s for step in self.steps), default=0.0)
+            ),
+            notes=(*self.header.notes, *notes),
+        )
+        return dataclasses.replace(trace, metrics=metrics.of(trace))
+
+
+def _header(run: Prepared, pieces: dict[int, str]) -> Trace:
+    """Return the trace as it is before the first step."""
+    return Trace(
+        strategy=run.strategy.name,
+        config=as_dict(run.config),
+        model=run.target.info(),
+        versions=versions(),
+        seed=run.request.seed,
+        prompt=run.request.prompt,
+        prompt_ids=tuple(run.prompt_ids),
+        pieces=dict(pieces),
+        steps=(),
+        outputs=(),
+        assistant=run.assistant.info() if run.assistant else None,
+        eos_token_ids=tuple(run.config.eos_token_id or run.target.eos_token_ids),
+        notes=run.checked.notes,
+        parent=run.request.parent,
+    )
+
+
+def versions() -> dict[str, str]:
+    """Return the versions a run depends on."""
+    import transformers
+
+    return {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+    }
