@@ -19,7 +19,6 @@ class Settings:
     max_concurrent_runs: int = 1
     max_waiting_runs: int = 32
     max_runtime_s: float = 300.0
-    load_timeout_s: float = 120.0
     max_loaded_models: int = 6
     max_model_memory_gb: float = 8.0
     max_request_bytes: int = 1_000_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import threading
 import uuid
@@ -11,16 +12,28 @@ from typing import Any
 import gradio as gr
 
 from engine.after.many_draws import MAX_DRAWS, MAX_TOKENS, draw_many
+from engine.declare.params import defaults_of, params_of
 from engine.models.catalogue import CATALOGUE
 from engine.reading.prefix_tree import Draw
 from engine.run.request import DecodeRequest
 from engine.strategies.base import STORY
+from engine.strategies.sampling import STRATEGY
 from playground import controls, raw
 from playground.guard import guarded, sentence
 from playground.zerogpu import on_gpu
 from visualizers.prefix_tree import view
 
 _KEPT = 64
+_OFFERED = {
+    "max_new_tokens": "draws-new",
+    "temperature": "draws-temperature",
+    "top_k": "draws-k",
+    "top_p": "draws-p",
+}
+"""The parameters of sampling that the tab offers, each with its element."""
+_SHORT = {"maximum": MAX_TOKENS, "slider_maximum": None}
+_TOKENS = 6
+"""New tokens to begin with: the tree of a longer text has as many branches as draws."""
 _RUNNING: dict[str, threading.Event] = {}
 
 
@@ -77,12 +90,7 @@ def _settings() -> list[Any]:
             elem_id="draws-model",
         ),
         raw.Slider(2, MAX_DRAWS, value=128, step=1, label="Draws", elem_id="draws-count"),
-        raw.Slider(
-            1, MAX_TOKENS, value=6, step=1, label="New tokens (max_new_tokens)", elem_id="draws-new"
-        ),
-        raw.Slider(0.05, 3, value=1.0, step=0.05, label="Temperature", elem_id="draws-temperature"),
-        raw.Slider(0, 200, value=50, step=1, label="Top-k", info="0 is off.", elem_id="draws-k"),
-        raw.Slider(0.05, 1, value=1.0, step=0.01, label="Top-p", elem_id="draws-p"),
+        *(_control(name) for name in _OFFERED),
         raw.Number(
             0,
             label="First seed",
@@ -91,6 +99,17 @@ def _settings() -> list[Any]:
             elem_id="draws-seed",
         ),
     ]
+
+
+def _control(name: str) -> Any:
+    """Return the declared control of a parameter of sampling."""
+    declared = params_of(STRATEGY.config)[name]
+    default = defaults_of(STRATEGY.config)[name]
+    if name == "max_new_tokens":
+        declared, default = dataclasses.replace(declared, **_SHORT), _TOKENS
+    control = controls.widget(name, declared, default)
+    control.elem_id = _OFFERED[name]
+    return control
 
 
 def cancel(run_id: Any) -> None:

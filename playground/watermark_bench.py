@@ -10,12 +10,13 @@ from typing import Any
 import gradio as gr
 
 from engine.after.detect import detect_text, watermark_config
+from engine.declare.params import defaults_of, params_of
 from engine.errors import EngineError
 from engine.models.catalogue import CATALOGUE
 from engine.models.loading import load
 from engine.run.decoding import decode
 from engine.run.request import DecodeRequest
-from engine.strategies.watermark import KITCHEN, MAX_KEY
+from engine.strategies.watermark import MAX_KEY, STRATEGY
 from engine.trace.events import Failed, Finished, TextDelta
 from engine.trace.records import Trace
 from playground import controls, raw
@@ -24,6 +25,19 @@ from playground.watermark_view import detection_html, pair_html
 from playground.zerogpu import on_gpu
 
 _INTERVAL_S = 0.3
+_FIRST = STRATEGY.presets[0]
+_MARK = {
+    "scheme": "wb-scheme",
+    "greenlist_ratio": "wb-ratio",
+    "bias": "wb-bias",
+    "seeding_scheme": "wb-seeding",
+    "context_width": "wb-context",
+    "hashing_key": "wb-key",
+    "ngram_len": "wb-ngram",
+    "ignore_repeated_ngrams": "wb-once",
+    "z_threshold": "wb-threshold",
+}
+"""The mark's parameters that the bench offers, each with its element."""
 _TITLES = ("With the mark", "Without it, same seed")
 
 
@@ -38,7 +52,7 @@ def build_watermark_bench(queue: str) -> None:
         )
         with gr.Row(equal_height=False, elem_classes="dp-columns"):
             with gr.Column(min_width=0, elem_classes="dp-ask"):
-                prompt = raw.Textbox(KITCHEN, label="Prompt", lines=2, elem_id="wb-prompt")
+                prompt = raw.Textbox(_FIRST.prompt, label="Prompt", lines=2, elem_id="wb-prompt")
                 with gr.Row():
                     write = gr.Button("Write both", variant="primary", elem_id="wb-write")
                     stop = gr.Button("Stop", elem_id="wb-stop")
@@ -80,9 +94,7 @@ def _settings() -> dict[str, Any]:
             elem_id="wb-model",
         ),
         "seed": raw.Number(0, label="Seed", precision=0, elem_id="wb-seed"),
-        "max_new_tokens": raw.Slider(
-            8, 256, value=100, step=1, label="New tokens", elem_id="wb-tokens"
-        ),
+        "max_new_tokens": _control("max_new_tokens", "wb-tokens"),
         "device": raw.Dropdown(
             [("the model's own device", ""), "cpu", "cuda", "mps"],
             value="",
@@ -90,39 +102,16 @@ def _settings() -> dict[str, Any]:
             info="Every kind of device draws other lists.",
             elem_id="wb-device",
         ),
-        **_mark_settings(),
+        **{name: _control(name, elem_id) for name, elem_id in _MARK.items()},
     }
 
 
-def _mark_settings() -> dict[str, Any]:
-    return {
-        "scheme": raw.Dropdown(
-            [("Green lists", "greenlist"), ("SynthID-Text", "synthid")],
-            value="greenlist",
-            label="Watermark",
-            elem_id="wb-scheme",
-        ),
-        "greenlist_ratio": raw.Slider(
-            0.05, 0.95, value=0.25, step=0.05, label="Green share", elem_id="wb-ratio"
-        ),
-        "bias": raw.Slider(0, 8, value=2.5, step=0.1, label="Bias", elem_id="wb-bias"),
-        "seeding_scheme": raw.Dropdown(
-            ["lefthash", "selfhash"], value="lefthash", label="Seeding", elem_id="wb-seeding"
-        ),
-        "context_width": raw.Slider(
-            1, 8, value=1, step=1, label="Context width", elem_id="wb-context"
-        ),
-        "hashing_key": raw.Number(15485863, label="Key", precision=0, elem_id="wb-key"),
-        "ngram_len": raw.Slider(
-            2, 16, value=5, step=1, label="SynthID: n-gram length", elem_id="wb-ngram"
-        ),
-        "ignore_repeated_ngrams": raw.Checkbox(
-            value=False, label="Count n-grams once", elem_id="wb-once"
-        ),
-        "z_threshold": raw.Slider(
-            0, 10, value=3, step=0.1, label="z threshold", elem_id="wb-threshold"
-        ),
-    }
+def _control(name: str, elem_id: str) -> Any:
+    """Return the declared control of a parameter, set as the first preset has it."""
+    default = _FIRST.params.get(name, defaults_of(STRATEGY.config)[name])
+    control = controls.widget(name, params_of(STRATEGY.config)[name], default)
+    control.elem_id = elem_id
+    return control
 
 
 def _wire(

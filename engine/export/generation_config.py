@@ -6,6 +6,7 @@ say what a strategy has a parameter for, and everything else is named and refuse
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import json
 from collections.abc import Mapping
@@ -22,6 +23,7 @@ from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
 from engine.trace.checks import read_json_strict
+from engine.watermark.schemes import GreenList
 
 MAX_BYTES = 100_000
 BLOCK = "decoding_playground"
@@ -31,7 +33,7 @@ _ABOUT_THE_FILE = ("transformers_version", "_from_model_config")
 _CODE = ("custom_generate", "trust_remote_code", "auto_map", "custom_pipelines", "code_revision")
 # GenerationConfig has these fields, but our loops are given them directly.
 _GIVEN_APART = ("stop_strings", "num_beam_groups", "diversity_penalty", "force_words_ids")
-_MARKS = ("greenlist_ratio", "bias", "hashing_key", "seeding_scheme", "context_width")
+_MARKS = tuple(field.name for field in dataclasses.fields(GreenList))
 
 
 class ConfigError(EngineError):

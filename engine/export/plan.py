@@ -10,19 +10,15 @@ from typing import Any
 
 from engine.declare.config import as_dict
 from engine.declare.own_loop import OwnLoop
-from engine.declare.params import build
+from engine.declare.params import build, params_of
 from engine.errors import EngineError, ExportError
 from engine.models.catalogue import CATALOGUE
 from engine.run.generation import config_values
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
+from engine.strategies.drafting_params import DraftingParams, DraftModelParams
 from engine.trace.records import ModelInfo, Trace
 
-DRAFT_SETTINGS = (
-    "num_assistant_tokens",
-    "num_assistant_tokens_schedule",
-    "assistant_confidence_threshold",
-)
 _GIVEN_BY_LOOP = ("recorder", "generator")
 _DTYPES = ("float32", "bfloat16", "float16")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
@@ -94,7 +90,6 @@ def plan_of(trace: Trace) -> Plan:
     config = _config(strategy, trace)
     own = own_loop_of(strategy, config)
     values = _values(strategy, config, own)
-    drafted = strategy.name in ("speculative", "early_exit", "universal_assisted")
     return Plan(
         trace=trace,
         strategy=strategy,
@@ -104,8 +99,16 @@ def plan_of(trace: Trace) -> Plan:
         assistant=_source(trace.assistant) if trace.assistant else None,
         own=own,
         loop_values=_loop_values(own, config) if own else {},
-        draft_values={n: getattr(config, n) for n in DRAFT_SETTINGS} if drafted else {},
+        draft_values=_draft_values(config),
     )
+
+
+def _draft_values(config: Any) -> dict[str, Any]:
+    """Return what the draft model's own generation configuration says."""
+    if not isinstance(config, DraftModelParams):
+        return {}
+    shared = params_of(DraftingParams)
+    return {n: getattr(config, n) for n in params_of(DraftModelParams) if n not in shared}
 
 
 def own_loop_of(strategy: Strategy, config: Any) -> OwnLoop | None:

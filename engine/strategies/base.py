@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -84,7 +84,6 @@ class Strategy:
     default_assistant: str | None = None
     one_by_one: bool = False
     """Run num_return_sequences one at a time (their rows would influence each other)."""
-    extra_kwargs: Mapping[str, Any] = field(default_factory=dict)
     own_loop: Callable[[Any], OwnLoop | None] = never
     """config -> the loop that exported code brings along because transformers' generate() would
     give other tokens; None where generate() gives the same. Not needed with ``moved_to``."""

@@ -12,7 +12,7 @@ from engine.errors import ParameterError
 from engine.loops.watermark import watermark_loop
 from engine.strategies.base import Context, Preset, Strategy
 from engine.watermark.processors import generation_value
-from engine.watermark.schemes import EXAMPLE_KEYS, GreenList, scheme_of
+from engine.watermark.schemes import GreenList, SynthId, scheme_of
 
 MAX_KEY = 2**32 - 1
 
@@ -62,7 +62,7 @@ class GreenListParams:
             below_maximum=True,
             help="Green lists: share of the vocabulary that is green at every step.",
         ),
-        0.25,
+        GreenList.greenlist_ratio,
     )
     bias: float = param(
         Number(
@@ -74,7 +74,7 @@ class GreenListParams:
             help="Green lists: added to the logit of every green token; more is easier to "
             "detect and costs more quality, 0 marks nothing.",
         ),
-        2.0,
+        GreenList.bias,
     )
     seeding_scheme: str = param(
         Choice(
@@ -83,7 +83,7 @@ class GreenListParams:
             help="Green lists: the list is chosen by the last token, or by the token itself "
             "with those before it (slower).",
         ),
-        "lefthash",
+        GreenList.seeding_scheme,
     )
     context_width: int = param(
         Integer(
@@ -94,7 +94,7 @@ class GreenListParams:
             help="Green lists: tokens an n-gram holds besides the new one (lefthash) or with "
             "it (selfhash); lefthash seeds with the last one alone.",
         ),
-        1,
+        GreenList.context_width,
     )
     hashing_key: int = param(
         Integer(
@@ -103,7 +103,7 @@ class GreenListParams:
             maximum=MAX_KEY,
             help="Green lists: the secret; another key finds nothing.",
         ),
-        15485863,
+        GreenList.hashing_key,
     )
     ignore_repeated_ngrams: bool = param(
         Flag(
@@ -126,11 +126,11 @@ class SynthIdParams:
             maximum=16,
             help="SynthID: tokens of an n-gram, the new one included.",
         ),
-        5,
+        SynthId.ngram_len,
     )
     keys: tuple[int, ...] = param(
         Keys(label="Keys", help="SynthID: one secret number per round of the tournament."),
-        EXAMPLE_KEYS,
+        SynthId.keys,
     )
     context_history_size: int = param(
         Integer(
@@ -140,7 +140,7 @@ class SynthIdParams:
             maximum=100_000,
             help="SynthID: contexts remembered; a token after a remembered one is not marked.",
         ),
-        1024,
+        SynthId.context_history_size,
     )
     sampling_table_seed: int = param(
         Integer(
@@ -150,7 +150,7 @@ class SynthIdParams:
             maximum=MAX_KEY,
             help="SynthID: seed of the table of random bits.",
         ),
-        0,
+        SynthId.sampling_table_seed,
     )
     sampling_table_size: int = param(
         Integer(
@@ -160,7 +160,7 @@ class SynthIdParams:
             maximum=2**24,
             help="SynthID: length of the table of random bits.",
         ),
-        2**16,
+        SynthId.sampling_table_size,
     )
     skip_first_ngram_calls: bool = param(
         Flag(
@@ -168,7 +168,7 @@ class SynthIdParams:
             group="advanced",
             help="SynthID: leave the first tokens, whose context is not whole, unmarked.",
         ),
-        False,
+        SynthId.skip_first_ngram_calls,
     )
     debug_mode: bool = param(
         Flag(
@@ -176,7 +176,7 @@ class SynthIdParams:
             group="advanced",
             help="SynthID, for testing: forget the model's scores before marking.",
         ),
-        False,
+        SynthId.debug_mode,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import json
 from types import SimpleNamespace
@@ -11,7 +10,6 @@ import gradio as gr
 import pytest
 
 from engine import DecodeRequest, load
-from engine.aside import aside
 from engine.errors import EngineError
 from engine.strategies import STRATEGIES
 from engine.trace import json_io
@@ -19,6 +17,7 @@ from playground import configs, export
 from playground.tab import build_tab
 from tests.helpers.bad_configs import REFUSED
 from tests.helpers.bad_traces import CHANGES
+from tests.helpers.blocks import built
 from tests.helpers.models import golden_model
 from tests.helpers.runs import finished
 from tests.helpers.sentences import clean
@@ -83,13 +82,7 @@ def test_questions_that_make_no_sense(data):
 
 @pytest.fixture(scope="module")
 def tab():
-    async def build():
-        with gr.Blocks():
-            return build_tab(STRATEGIES["sampling"], gr.HTML(""))
-
-    # Where no event loop runs, Gradio makes some that it never closes; a thread of its own has none
-    # yet, also after the browser's tests, whose library leaves one running.
-    return aside(lambda: asyncio.run(build()))
+    return built(lambda: build_tab(STRATEGIES["sampling"], gr.HTML("")))
 
 
 def values_of(tab, **params):

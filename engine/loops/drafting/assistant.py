@@ -11,21 +11,16 @@ from torch import nn
 from engine.errors import ModelError
 from engine.loops.drafting.drafter import (
     WARPERS,
-    CachedForward,
     Draft,
-    Drafter,
+    ModelDrafter,
     RunContext,
-    Schedule,
-    choose,
+    followed,
     run_processors,
 )
 
 
-class AssistantDrafter(Drafter):
+class AssistantDrafter(ModelDrafter):
     """Lets a draft model continue the text token by token.
-
-    Draft settings come from the run's own configuration: num_assistant_tokens, its schedule and
-    assistant_confidence_threshold (a draft ends after a token less probable than that).
 
     Args:
         context: the run.
@@ -36,45 +31,32 @@ class AssistantDrafter(Drafter):
     name = "assistant"
 
     def __init__(self, context: RunContext, model: Any, exit_layer: int | None = None) -> None:
-        config = context.generation_config
-        self.context, self.exit_layer = context, exit_layer
-        self.forward = CachedForward(model)
-        self.schedule = Schedule(config.num_assistant_tokens, config.num_assistant_tokens_schedule)
-        self.threshold = config.assistant_confidence_threshold or 0.0
+        super().__init__(context, model)
+        self.exit_layer = exit_layer
         self.processors = draft_processors(context.processors)
         self.vocab = context.model.config.get_text_config(decoder=True).vocab_size
 
     def draft(self, input_ids: torch.Tensor) -> Draft:
         """Return up to ``num_assistant_tokens`` tokens, one fewer than the budget at most."""
+
+        def scores_after(tokens: list[int]) -> torch.Tensor:
+            ids = followed(input_ids, tokens)
+            return run_processors(self.processors, ids, fit(self.forward.logits(ids), self.vocab))
+
         room = self.context.max_length - input_ids.shape[1] - 1
         limit = min(self.schedule.length, room, self.forward.room(input_ids.shape[1]))
-        before, ids, rows = self.forward.passes, input_ids, []
-        stop = "all that was asked for" if limit == self.schedule.length else "the token budget"
-        while len(rows) < limit:
-            scores = fit(self.forward.logits(ids), self.vocab)
-            scores = run_processors(self.processors, ids, scores)
-            token, probability = choose(scores, self.context.do_sample, self.context.generator)
-            rows.append(scores)
-            ids = torch.cat([ids, ids.new_tensor([[token]])], dim=-1)
-            if token in _eos(self.context.generation_config):
-                stop = "it ends the text"
-                break
-            if probability < self.threshold:
-                stop = f"confidence {probability:.2f} fell below {self.threshold:g}"
-                break
-        tokens = ids[0, input_ids.shape[1] :]
+        before, ends = self.forward.passes, self.context.eos_token_ids
+        tokens, scores, stop = self._continue(
+            limit, scores_after, ends, do_sample=self.context.do_sample
+        )
         return Draft(
-            tokens,
-            torch.cat(rows) if rows else None,
+            input_ids.new_tensor(tokens),
+            scores,
             self.schedule.length,
             self.schedule.told(len(tokens), stop),
             forwards=self.forward.passes - before,
             exit_layer=self.exit_layer,
         )
-
-    def learn(self, accepted: int, drafted: int) -> None:
-        """Adapt the draft length to a round's outcome."""
-        self.schedule.update(accepted, drafted)
 
 
 class EarlyExitDrafter(AssistantDrafter):
@@ -141,8 +123,3 @@ def fit(logits: torch.Tensor, vocab: int) -> torch.Tensor:
     if have >= vocab:
         return logits[:, :vocab]
     return nn.functional.pad(logits, (0, vocab - have), value=-torch.inf)
-
-
-def _eos(generation_config: Any) -> set[int]:
-    eos = generation_config._eos_token_tensor
-    return set() if eos is None else set(eos.tolist())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,6 +72,12 @@ class RunContext:
     def max_length(self) -> int:
         """Longest sequence, prompt included."""
         return int(self.generation_config.max_length)
+
+    @property
+    def eos_token_ids(self) -> set[int]:
+        """Ids that end the text."""
+        eos = self.generation_config._eos_token_tensor
+        return set() if eos is None else set(eos.tolist())
 
 
 class Drafter:
@@ -163,6 +169,74 @@ class CachedForward:
             keep += 1
         self.cache.crop(-(len(self.known) - keep))
         self.known = self.known[:keep]
+
+
+class ModelDrafter(Drafter):
+    """Drafts with a model, token by token; in which ids it reads the text is the subclass's own.
+
+    Draft settings come from the run's own configuration: num_assistant_tokens, its schedule and
+    assistant_confidence_threshold (a draft ends after a token less probable than that).
+
+    Args:
+        context: the run.
+        model: a decoder-only generation model.
+    """
+
+    nothing_allowed = "no token is allowed here"
+
+    def __init__(self, context: RunContext, model: Any) -> None:
+        config = context.generation_config
+        self.context, self.forward = context, CachedForward(model)
+        self.schedule = Schedule(config.num_assistant_tokens, config.num_assistant_tokens_schedule)
+        self.threshold = config.assistant_confidence_threshold or 0.0
+
+    def learn(self, accepted: int, drafted: int) -> None:
+        """Adapt the draft length to a round's outcome, counted in the target's tokens."""
+        self.schedule.update(accepted, drafted)
+
+    def _continue(
+        self,
+        limit: int,
+        scores_after: Callable[[list[int]], torch.Tensor],
+        ends: Collection[int],
+        *,
+        do_sample: bool,
+    ) -> tuple[list[int], torch.Tensor | None, str]:
+        """Draft up to ``limit`` tokens.
+
+        Args:
+            limit: none when it is not positive.
+            scores_after: the tokens drafted so far -> (1, vocab) processed scores.
+            ends: ids after which nothing follows.
+            do_sample: draw, or take the most probable token.
+
+        Returns:
+            The tokens; (n, vocab) scores they were chosen from, None when there are none; and why
+            there are no more.
+        """
+        tokens: list[int] = []
+        rows: list[torch.Tensor] = []
+        stop = "all that was asked for" if limit == self.schedule.length else "the token budget"
+        while len(tokens) < limit:
+            scores = scores_after(tokens)
+            if not bool((scores > -torch.inf).any()):
+                stop = self.nothing_allowed
+                break
+            token, probability = choose(scores, do_sample, self.context.generator)
+            tokens.append(token)
+            rows.append(scores)
+            if token in ends:
+                stop = "it ends the text"
+                break
+            if probability < self.threshold:
+                stop = f"confidence {probability:.2f} fell below {self.threshold:g}"
+                break
+        return tokens, torch.cat(rows) if rows else None, stop
+
+
+def followed(ids: torch.Tensor, tokens: list[int]) -> torch.Tensor:
+    """Return (1, length + n) ids with tokens after them."""
+    return torch.cat([ids, ids.new_tensor([tokens])], dim=-1)
 
 
 def choose(scores: torch.Tensor, do_sample: bool, generator: torch.Generator) -> tuple[int, float]:

@@ -14,12 +14,10 @@ import torch
 
 from engine.loops.drafting.drafter import (
     WARPERS,
-    CachedForward,
     Draft,
-    Drafter,
+    ModelDrafter,
     RunContext,
-    Schedule,
-    choose,
+    followed,
     run_processors,
 )
 from engine.models.text import REPLACEMENT, Pieces
@@ -33,7 +31,7 @@ SHARED_PROCESSORS = (
 LOOKBEHIND = 10
 
 
-class UniversalDrafter(Drafter):
+class UniversalDrafter(ModelDrafter):
     """What both variants share.
 
     Args:
@@ -45,15 +43,8 @@ class UniversalDrafter(Drafter):
     name = "universal"
 
     def __init__(self, context: RunContext, target: Any, assistant: Any) -> None:
-        config = context.generation_config
-        self.context, self.target, self.assistant = context, target, assistant
-        self.forward = CachedForward(assistant.model)
-        self.schedule = Schedule(config.num_assistant_tokens, config.num_assistant_tokens_schedule)
-        self.threshold = config.assistant_confidence_threshold or 0.0
-
-    def learn(self, accepted: int, drafted: int) -> None:
-        """Adapt the draft length to a round's outcome, counted in the target's tokens."""
-        self.schedule.update(accepted, drafted)
+        super().__init__(context, assistant.model)
+        self.target, self.assistant = target, assistant
 
     def _own_ids(self, input_ids: torch.Tensor) -> torch.Tensor:
         """Return the text so far in the draft's ids, (1, n) with n at least 1."""
@@ -86,30 +77,27 @@ class ReencodingDrafter(UniversalDrafter):
         if input_ids.shape[1] + 1 >= self.context.max_length:
             return self._nothing(input_ids, "the token budget leaves one token, the target's own")
         before, own = self.forward.passes, self._own_ids(input_ids)
-        start, ids, stop = own.shape[1], own, "all that was asked for"
-        limit = min(self.schedule.length, self.forward.room(start))
-        while ids.shape[1] - start < limit:
+
+        def scores_after(drafted: list[int]) -> torch.Tensor:
+            ids = followed(own, drafted)
             logits = self.forward.logits(ids)
             logits[:, self.unspeakable.to(logits.device)] = -torch.inf
-            scores = run_processors(self.processors, ids, logits)
-            token, probability = choose(scores, False, self.context.generator)
-            ids = torch.cat([ids, ids.new_tensor([[token]])], dim=-1)
-            if token in self.assistant.eos_token_ids:
-                stop = "it ends the text"
-                break
-            if probability < self.threshold:
-                stop = f"confidence {probability:.2f} fell below {self.threshold:g}"
-                break
+            return run_processors(self.processors, ids, logits)
+
+        limit = min(self.schedule.length, self.forward.room(own.shape[1]))
+        drafted, _, stop = self._continue(
+            limit, scores_after, self.assistant.eos_token_ids, do_sample=False
+        )
         facts: dict[str, Any] = {
             "forwards": self.forward.passes - before,
-            "own": tuple(self.assistant.pieces[i] for i in ids[0, start:].tolist()),
+            "own": tuple(self.assistant.pieces[i] for i in drafted),
         }
-        tokens, lost = self._in_target_ids(input_ids, ids, start)
+        tokens, lost = self._in_target_ids(input_ids, followed(own, drafted), own.shape[1])
         tokens = tokens[: self.context.max_length - input_ids.shape[1]]
         facts |= {"reencoded": tuple(tokens), "lost": lost}
         if not tokens:
             return self._nothing(input_ids, "nothing new after encoding it again", **facts)
-        reason = self.schedule.told(ids.shape[1] - start, stop)
+        reason = self.schedule.told(len(drafted), stop)
         return Draft(input_ids.new_tensor(tokens), None, self.schedule.length, reason, **facts)
 
     def _in_target_ids(
@@ -156,6 +144,8 @@ def longest_run(a: list[int], b: list[int]) -> tuple[int, int, int] | None:
 class IntersectionDrafter(UniversalDrafter):
     """Sampling variant: propose from the tokens that both vocabularies have, by content."""
 
+    nothing_allowed = "the two vocabularies share no token that is allowed here"
+
     def __init__(self, context: RunContext, target: Any, assistant: Any) -> None:
         super().__init__(context, target, assistant)
         pairs = shared_tokens(target, assistant)
@@ -163,40 +153,28 @@ class IntersectionDrafter(UniversalDrafter):
         self.own_index = torch.tensor(list(pairs.values()), dtype=torch.long, device=device)
         self.target_index = torch.tensor(list(pairs), dtype=torch.long, device=device)
         self.to_own = pairs
-        eos = context.generation_config._eos_token_tensor
-        self.eos = set() if eos is None else set(eos.tolist())
 
     def draft(self, input_ids: torch.Tensor) -> Draft:
         """Return tokens with the draft's probabilities in the target's vocabulary."""
         room = self.context.max_length - input_ids.shape[1] - 1
-        before, ids, own = self.forward.passes, input_ids, self._own_ids(input_ids)
+        before, own = self.forward.passes, self._own_ids(input_ids)
         limit = min(self.schedule.length, room, self.forward.room(own.shape[1]))
-        start, rows = own.shape[1], []
-        stop = "all that was asked for" if limit == self.schedule.length else "the token budget"
-        while len(rows) < limit:
-            scores = self._scores(ids, own)
-            if not bool((scores > -torch.inf).any()):
-                stop = "the two vocabularies share no token that is allowed here"
-                break
-            token, probability = choose(scores, True, self.context.generator)
-            rows.append(scores)
-            ids = torch.cat([ids, ids.new_tensor([[token]])], dim=-1)
-            own = torch.cat([own, own.new_tensor([[self.to_own[token]]])], dim=-1)
-            if token in self.eos:
-                stop = "it ends the text"
-                break
-            if probability < self.threshold:
-                stop = f"confidence {probability:.2f} fell below {self.threshold:g}"
-                break
-        tokens = ids[0, input_ids.shape[1] :]
+
+        def scores_after(tokens: list[int]) -> torch.Tensor:
+            theirs = [self.to_own[token] for token in tokens]
+            return self._scores(followed(input_ids, tokens), followed(own, theirs))
+
+        tokens, scores, stop = self._continue(
+            limit, scores_after, self.context.eos_token_ids, do_sample=True
+        )
         return Draft(
-            tokens,
-            torch.cat(rows) if rows else None,
+            input_ids.new_tensor(tokens),
+            scores,
             self.schedule.length,
             self.schedule.told(len(tokens), stop),
             forwards=self.forward.passes - before,
-            own=tuple(self.assistant.pieces[i] for i in own[0, start:].tolist()),
-            reencoded=tuple(tokens.tolist()),
+            own=tuple(self.assistant.pieces[self.to_own[token]] for token in tokens),
+            reencoded=tuple(tokens),
         )
 
     def _scores(self, ids: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
