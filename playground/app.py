@@ -15,6 +15,7 @@ import gradio as gr
 import plotly
 from gradio import themes
 
+from engine.declare.groups import FAMILIES
 from engine.errors import EngineError
 from engine.models.loading import load
 from engine.settings import SETTINGS
@@ -34,14 +35,6 @@ from playground.tab import QUEUE, Tab, build_tab
 from playground.watermark_bench import build_watermark_bench
 from playground.web import middleware
 
-FAMILIES = {
-    "basic": "Basics",
-    "search": "Search",
-    "contrast": "Contrast",
-    "drafting": "Drafting",
-    "watermark": "Watermark",
-}
-"""Strategies are grouped: a dozen tabs in one row would hide half of them in a menu."""
 # A tab that was never open is drawn when it is selected; its button comes later.
 _PRESS_RUN = """() => DP.whenThere(
   () => [document.getElementById('{name}-run')].find((run) => run && run.offsetParent),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from engine.declare.groups import FOLDED
 from engine.declare.params import Choice, Flag, Integer, Number, Param, defaults_of, params_of
 from engine.models.catalogue import CATALOGUE, drafts_for
 from engine.strategies import STRATEGIES
@@ -82,7 +83,7 @@ def spec() -> dict[str, Any]:
     """Return all the page needs to draw its controls, as plain JSON values."""
     return {
         "labels": LABELS,
-        "groups": controls.GROUPS,
+        "groups": FOLDED,
         "strategies": [_strategy(s) for s in STRATEGIES.values()],
         "models": [
             {"name": e.name, "title": f"{e.title} · {e.parameters}", "role": e.role}

@@ -23,13 +23,6 @@ from engine.errors import ParameterError
 from playground import raw
 
 _LISTS = (AllowedTokens, Biases, Decay, Strings, TokenIds, TokenLists)
-GROUPS = {
-    "length": "Length and stopping",
-    "sampling": "More sampling filters",
-    "penalties": "Penalties",
-    "tokens": "Tokens: ban, bias, force",
-    "advanced": "Guidance and numerics",
-}
 
 
 def widget(name: str, param: Param, default: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 import gradio as gr
 
+from engine.declare.groups import FOLDED, GROUPS, MAIN
 from engine.declare.params import defaults_of, params_of
 from engine.models.catalogue import CATALOGUE, drafts_for
 from engine.run.request import DecodeRequest
@@ -157,12 +158,12 @@ def _widgets(strategy: Strategy) -> dict[str, Any]:
     kinds, defaults = params_of(strategy.config), defaults_of(strategy.config)
     first = {**defaults, **_first(strategy).params}
     made = {}
-    for group in ("main", *controls.GROUPS):
+    for group in GROUPS:
         names = [name for name, kind in kinds.items() if kind.group == group]
-        if group == "main":
+        if group == MAIN:
             made |= {n: _widget(strategy, n, kinds[n], first[n]) for n in names}
         elif names:
-            with gr.Accordion(controls.GROUPS[group], open=False):
+            with gr.Accordion(FOLDED[group], open=False):
                 made |= {n: _widget(strategy, n, kinds[n], first[n]) for n in names}
     return {name: made[name] for name in kinds}
 

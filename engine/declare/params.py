@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from engine.declare.groups import GROUPS, MAIN, one_of
 from engine.errors import ParameterError, shown
 
 
@@ -23,14 +24,20 @@ class Param:
     Attributes:
         label: two or three words for the control.
         help: one sentence that says what it does.
-        group: main (always visible), length, sampling, penalties, tokens or advanced (folded).
+        group: a name of declare.groups.GROUPS: main is always visible, the others are folded.
         optional: None is legal and means "off".
+
+    Raises:
+        ValueError: there is no such group.
     """
 
     label: str
     help: str
-    group: str = "main"
+    group: str = MAIN
     optional: bool = False
+
+    def __post_init__(self) -> None:
+        one_of(f"The group of {self.label!r}", self.group, GROUPS)
 
     def allowed(self) -> str:
         """Return the legal range in words."""
@@ -343,7 +350,7 @@ def build(config_class: type, values: Mapping[str, Any], owner: str) -> Any:
 
 def _unknown(name: Any, value: Any, known: Mapping[str, Param], owner: str) -> ParameterError:
     near = difflib.get_close_matches(str(name)[:64], known, n=1)
-    main = [n for n, kind in known.items() if kind.group == "main"]
+    main = [n for n, kind in known.items() if kind.group == MAIN]
     hint = (
         f"did you mean {near[0]}"
         if near

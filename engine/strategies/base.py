@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from engine.declare.groups import FAMILIES, one_of
 from engine.declare.own_loop import OwnLoop, never
 from engine.loops.recorder import Recorder
 
@@ -54,13 +55,17 @@ def no_extra(context: Context) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Strategy:
-    """One decoding strategy, declared in one file."""
+    """One decoding strategy, declared in one file.
+
+    Raises:
+        ValueError: there is no such family.
+    """
 
     name: str
     """Stable name in the CLI, the API, traces and links."""
     title: str
     family: str
-    """basic, search, contrast, drafting, watermark: how tabs are grouped."""
+    """A name of declare.groups.FAMILIES: the tab under which the strategy's own stands."""
     summary: str
     """One paragraph for somebody who has not read the paper."""
     paper: str
@@ -87,3 +92,6 @@ class Strategy:
     own_loop: Callable[[Any], OwnLoop | None] = never
     """config -> the loop that exported code brings along because transformers' generate() would
     give other tokens; None where generate() gives the same. Not needed with ``moved_to``."""
+
+    def __post_init__(self) -> None:
+        one_of(f"The family of {self.name}", self.family, FAMILIES)

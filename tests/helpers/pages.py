@@ -16,8 +16,8 @@ from urllib.parse import urlencode
 from playwright.sync_api import Locator, Page, expect
 
 from engine import STRATEGIES, Trace
+from engine.declare.groups import FAMILIES
 from engine.trace import json_io
-from playground.app import FAMILIES
 
 _SHOTS = os.environ.get("PLAYGROUND_SCREENSHOTS")
 # A run that is another one than before has come to an end, and its stage shows all of it.

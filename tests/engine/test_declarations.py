@@ -1,0 +1,45 @@
+"""What is declared is looked at when it is declared: nothing falls silently off the page."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import pkgutil
+
+import pytest
+
+from engine import strategies
+from engine.declare.groups import FAMILIES, FOLDED, GROUPS, MAIN
+from engine.declare.params import Flag, Integer, params_of
+from engine.strategies import STRATEGIES
+from engine.strategies.base import Strategy
+
+
+def test_an_unknown_family_is_refused_in_a_sentence():
+    with pytest.raises(ValueError, match="family of greedy = 'serach' is not one of basic, ") as no:
+        dataclasses.replace(STRATEGIES["greedy"], family="serach")
+    assert str(no.value).endswith("did you mean search.")
+
+
+@pytest.mark.parametrize("kind", [Flag, Integer])
+def test_an_unknown_group_is_refused_in_a_sentence(kind):
+    bounds = {} if kind is Flag else {"minimum": 0, "maximum": 1}
+    with pytest.raises(ValueError, match="group of 'Odd' = 'lenght' is not one of main, ") as no:
+        kind(label="Odd", help="Nothing.", group="lenght", **bounds)
+    assert str(no.value).endswith("did you mean length.")
+
+
+def test_every_family_has_a_strategy_and_every_group_a_parameter():
+    kinds = [kind for s in STRATEGIES.values() for kind in params_of(s.config).values()]
+    assert {s.family for s in STRATEGIES.values()} == set(FAMILIES)
+    assert {kind.group for kind in kinds} == set(GROUPS) == {MAIN, *FOLDED}
+
+
+def test_every_file_that_declares_a_strategy_is_in_the_registry_under_its_name():
+    modules = [
+        importlib.import_module(f"{strategies.__name__}.{found.name}")
+        for found in pkgutil.iter_modules(strategies.__path__)
+    ]
+    declared = {m.__name__.rpartition(".")[2]: m for m in modules if hasattr(m, "STRATEGY")}
+    assert {name: m.STRATEGY for name, m in declared.items()} == STRATEGIES
+    assert all(isinstance(m.STRATEGY, Strategy) for m in declared.values())

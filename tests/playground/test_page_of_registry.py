@@ -1,0 +1,36 @@
+"""The page leaves nothing out that is declared: tabs, controls, endpoints."""
+
+from __future__ import annotations
+
+import asyncio
+
+import gradio as gr
+import pytest
+
+from engine.aside import aside
+from engine.declare.groups import FAMILIES
+from engine.declare.params import params_of
+from engine.strategies import STRATEGIES
+from playground.app import build_app
+
+
+@pytest.fixture(scope="module")
+def page():
+    async def build():
+        return build_app()
+
+    # As for one tab alone: where no event loop runs, Gradio makes some that it never closes.
+    return aside(lambda: asyncio.run(build()))
+
+
+def test_every_family_and_every_strategy_has_a_tab(page):
+    tabs = [block.id for block in page.blocks.values() if isinstance(block, gr.Tab)]
+    assert {*FAMILIES, *STRATEGIES} <= set(tabs)
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_every_parameter_has_a_control_and_every_strategy_an_endpoint(page, name):
+    controls = {block.elem_id for block in page.blocks.values()}
+    wanted = {f"{name}-{parameter}" for parameter in params_of(STRATEGIES[name].config)}
+    assert wanted <= controls
+    assert name in {event.api_name for event in page.fns.values()}
