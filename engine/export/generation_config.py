@@ -222,7 +222,7 @@ def _sort(
         params |= _mark(value)
     elif field in params_of(SamplingParams) and fields.get("do_sample") is not True:
         params_of(SamplingParams)[field].check(field, value)
-        left_out.append(f"{field} has no effect in {strategy.name}: nothing is drawn at random.")
+        left_out.append(strategy.without(field))
     else:
         _check_mode(strategy, field, value, fields)
 

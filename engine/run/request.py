@@ -130,7 +130,7 @@ def _own_values(strategy: Strategy, values: dict[str, Any]) -> tuple[dict[str, A
         _check_do_sample(strategy, values.pop("do_sample"))
     for name in [n for n in values if n in _SAMPLING and n not in known]:
         _SAMPLING[name].check(name, values.pop(name))
-        notes.append(f"{name} has no effect in {strategy.name}: nothing is drawn at random.")
+        notes.append(strategy.without(name))
     return values, notes
 
 

@@ -95,3 +95,9 @@ class Strategy:
 
     def __post_init__(self) -> None:
         one_of(f"The family of {self.name}", self.family, FAMILIES)
+
+    def without(self, name: str) -> str:
+        """Return the sentence about a sampling filter that this strategy has no parameter for."""
+        drawn = self.generate_kwargs(self.config()).get("do_sample", False)
+        why = "it draws in a way of its own" if drawn else "nothing is drawn at random"
+        return f"{name} has no effect in {self.name}: {why}."

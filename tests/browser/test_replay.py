@@ -82,9 +82,9 @@ def test_play_pause_and_keys(same_page):
     shot(page, "replay")
 
 
-def test_every_visual_of_every_strategy_is_drawn(same_page):
+def test_every_visual_of_every_recorded_strategy_is_drawn(same_page):
     page = replay(same_page)
-    for strategy in STRATEGIES:
+    for strategy in dict.fromkeys(entry.strategy for entry in gallery.entries()):
         trace = opened(page, strategy)
         assert trace_of(page, "replay") == trace
         for visual in STRATEGIES[strategy].visuals:

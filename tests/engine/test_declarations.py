@@ -43,3 +43,11 @@ def test_every_file_that_declares_a_strategy_is_in_the_registry_under_its_name()
     declared = {m.__name__.rpartition(".")[2]: m for m in modules if hasattr(m, "STRATEGY")}
     assert {name: m.STRATEGY for name, m in declared.items()} == STRATEGIES
     assert all(isinstance(m.STRATEGY, Strategy) for m in declared.values())
+
+
+def test_a_filter_that_a_strategy_does_not_have_is_left_out_for_the_true_reason():
+    greedy = STRATEGIES["greedy"]
+    said = "temperature has no effect in greedy: "
+    assert greedy.without("temperature") == f"{said}nothing is drawn at random."
+    drawing = dataclasses.replace(greedy, generate_kwargs=lambda config: {"do_sample": True})
+    assert drawing.without("temperature") == f"{said}it draws in a way of its own."
