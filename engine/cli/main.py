@@ -7,10 +7,10 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from engine.cli import detect, export, gallery, listing, replay, run, schema, verify
+from engine.cli import detect, docs, export, gallery, listing, replay, run, schema, verify
 from engine.errors import EngineError
 
-COMMANDS = (listing, run, replay, export, verify, detect, gallery, schema)
+COMMANDS = (listing, run, replay, export, verify, detect, gallery, schema, docs)
 """Modules with ``add(commands)``, in the order in which help names them."""
 
 

@@ -153,7 +153,7 @@ def _models(plan: Plan) -> str:
 
 def _config(plan: Plan) -> str:
     own = "model.generation_config.pad_token_id"
-    fields = [f"    {name}={_value(value)}," for name, value in plan.values.items()]
+    fields = [f"    {name}={spelled(value)}," for name, value in plan.values.items()]
     return "\n".join(
         [
             f"pad = {own}",
@@ -169,7 +169,8 @@ def _config(plan: Plan) -> str:
     )
 
 
-def _value(value: Any) -> str:
+def spelled(value: Any) -> str:
+    """Return a value of the configuration as Python code."""
     if isinstance(value, Built):
         inner = ", ".join(f"{name}={item!r}" for name, item in value.fields.items())
         return f"{value.name}({inner})"

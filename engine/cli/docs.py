@@ -1,0 +1,101 @@
+"""The command ``docs``: writes the pages that follow from the declarations and from the source."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from engine.errors import EngineError
+
+ROOT = Path(__file__).resolve().parents[2]
+"""The repository."""
+FOLDER = "docs"
+GENERATED = " — *Strategy.* "
+"""What marks an entry of the glossary that comes from the registry."""
+_ENTRY = re.compile(r"^\*\*(.+?)\*\*", re.MULTILINE)
+
+
+def add(commands: Any) -> None:
+    """Add ``docs``."""
+    command = commands.add_parser(
+        "docs", help="write docs/strategies.md, docs/papers.md and the strategies of the glossary"
+    )
+    command.add_argument(
+        "--check", action="store_true", help="write nothing; status 1 when a page is out of date"
+    )
+    command.set_defaults(handler=_run)
+
+
+def pages(root: Path = ROOT) -> dict[str, str]:
+    """Return path -> text of every generated page.
+
+    Args:
+        root: the repository, whose docs folder holds the glossary's written entries.
+
+    Raises:
+        EngineError: there is no such folder.
+    """
+    from engine.cli.paper_page import papers_page
+    from engine.cli.strategy_page import strategies_page
+
+    makers: dict[str, Callable[[Path], str]] = {
+        "glossary.md": glossary_page,
+        "papers.md": papers_page,
+        "strategies.md": strategies_page,
+    }
+    if not (root / FOLDER / "glossary.md").is_file():
+        raise EngineError(f"{root} has no {FOLDER}/glossary.md: run this in a whole checkout.")
+    return {f"{FOLDER}/{name}": make(root) for name, make in makers.items()}
+
+
+def glossary_page(root: Path) -> str:
+    """Return the glossary: its written entries and one for every strategy, in one alphabet."""
+    from engine.strategies import STRATEGIES
+
+    head, entries = glossary((root / FOLDER / "glossary.md").read_text())
+    written = [entry for entry in entries if GENERATED not in entry]
+    made = [
+        f"**{s.title}** · `{s.name}`{GENERATED}{_first_sentence(s.summary)} "
+        f"[More](strategies.md#{s.name})."
+        for s in STRATEGIES.values()
+    ]
+    return "\n\n".join([head, *sorted([*written, *made], key=_term)]) + "\n"
+
+
+def glossary(text: str) -> tuple[str, list[str]]:
+    """Return a glossary's head and its entries: paragraphs that begin with a bold term."""
+    start = _ENTRY.search(text)
+    if start is None:
+        raise EngineError("The glossary has no entry: each is a paragraph that begins **term**.")
+    entries = [entry.strip() for entry in text[start.start() :].split("\n\n")]
+    return text[: start.start()].strip(), [entry for entry in entries if entry]
+
+
+def _term(entry: str) -> str:
+    found = _ENTRY.match(entry)
+    if found is None:
+        raise EngineError(f"This entry of the glossary begins with no bold term: {entry[:60]}")
+    return found.group(1).casefold()
+
+
+def _first_sentence(text: str) -> str:
+    return re.split(r"(?<=[.!?])\s", text, maxsplit=1)[0]
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    stale = [
+        (path, text)
+        for path, text in pages(ROOT).items()
+        if not (ROOT / path).is_file() or (ROOT / path).read_text() != text
+    ]
+    for path, text in stale:
+        if not arguments.check:
+            (ROOT / path).write_text(text)
+        sys.stdout.write(f"{path} {'is out of date' if arguments.check else 'written'}\n")
+    if not stale:
+        sys.stdout.write("Every page is as the declarations are.\n")
+    return 1 if stale and arguments.check else 0

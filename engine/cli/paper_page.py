@@ -1,0 +1,94 @@
+"""docs/papers.md: which paper stands behind what, from the declarations and from the source."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from engine.declare.params import params_of
+from engine.strategies import STRATEGIES
+from engine.strategies.base import Strategy
+
+FOLDERS = ("assets", "benchmarks", "engine", "playground", "training", "visualizers")
+SUFFIXES = (".py", ".js", ".mjs")
+ARXIV = re.compile(r"(?<![\d.])\d{2}(?:0[1-9]|1[0-2])\.\d{4,5}(?![\d.]*\d)")
+_CITED = re.compile(r"([A-Z][\w’-]+(?: et al\.| (?:&|and) [A-Z][\w’-]+)? \d{4})(?=,)")
+_NEAR = 60
+_LOOP = re.compile(r"^from (engine\.loops[\w.]*) import", re.MULTILINE)
+_HEAD = """# Papers
+
+<!-- Written by `python -m engine docs` from engine/strategies and the source; a change made here is lost. -->
+
+## By strategy
+
+| strategy | source | declared in | loops |
+|---|---|---|---|
+"""
+_INDEX = """
+## By arXiv number
+
+Every number that the code names, whom it says it is by, and where it is put to use.
+
+| paper | by | strategies | parameters | named in |
+|---|---|---|---|---|
+"""
+
+
+def papers_page(root: Path) -> str:
+    """Return the page.
+
+    Args:
+        root: the repository whose source is read.
+    """
+    rows = [_row(strategy, root) for strategy in STRATEGIES.values()]
+    files = {path: text for path, text in sources(root) if ARXIV.search(text)}
+    ids = sorted({paper for text in files.values() for paper in ARXIV.findall(text)})
+    index = [_paper(paper, files) for paper in ids]
+    return _HEAD + "".join(rows) + _INDEX + "".join(index)
+
+
+def sources(root: Path) -> Iterator[tuple[str, str]]:
+    """Yield (path, text) of every source file, tests left out."""
+    for folder in FOLDERS:
+        for path in sorted((root / folder).rglob("*")):
+            if path.suffix in SUFFIXES and path.is_file():
+                yield path.relative_to(root).as_posix(), path.read_text()
+
+
+def _row(strategy: Strategy, root: Path) -> str:
+    path = strategy.config.__module__.replace(".", "/") + ".py"
+    loops = sorted(set(_LOOP.findall((root / path).read_text())))
+    named = ", ".join(f"{module.replace('.', '/')}.py" for module in loops)
+    link = f"[{strategy.title}](strategies.md#{strategy.name})"
+    return f"| {link} | {strategy.paper} | {path} | {named} |\n"
+
+
+def _paper(paper: str, files: dict[str, str]) -> str:
+    named = {path: text for path, text in files.items() if paper in ARXIV.findall(text)}
+    by = sorted({name for text in named.values() for name in _cited(paper, text)})
+    strategies = [f"`{s.name}`" for s in STRATEGIES.values() if paper in ARXIV.findall(s.paper)]
+    parameters = dict.fromkeys(
+        f"`{name}`"
+        for s in STRATEGIES.values()
+        for name, kind in params_of(s.config).items()
+        if paper in ARXIV.findall(kind.help)
+    )
+    cells = [
+        f"[{paper}](https://arxiv.org/abs/{paper})",
+        "; ".join(by),
+        ", ".join(strategies),
+        ", ".join(parameters),
+        ", ".join(named),
+    ]
+    return f"| {' | '.join(cells)} |\n"
+
+
+def _cited(paper: str, text: str) -> Iterator[str]:
+    """Yield the authors and year that stand shortly before a paper's number."""
+    for found in re.finditer(re.escape(paper), text):
+        before = text[max(0, found.start() - _NEAR) : found.start()]
+        before = " ".join(re.split(r"[;\n]", before)[-1].split())
+        names = _CITED.findall(before)
+        if names:
+            yield names[-1]

@@ -1,0 +1,247 @@
+"""docs/strategies.md: what every strategy is, takes and does, from its declaration."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from engine.declare.config import (
+    LengthParams,
+    NextTokenParams,
+    PenaltyParams,
+    SamplingParams,
+    as_dict,
+)
+from engine.declare.groups import FAMILIES
+from engine.declare.params import Param, build, defaults_of, params_of
+from engine.errors import EngineError, ParameterError
+from engine.export.plan import Plan, own_loop_of, plan_of
+from engine.export.script import spelled
+from engine.strategies import STRATEGIES
+from engine.strategies.base import Strategy
+from engine.trace.records import ModelInfo, Trace
+
+_HEAD = """# Strategies
+
+<!-- Written by `python -m engine docs` from engine/strategies; a change made here is lost. -->
+
+Every strategy of the playground as it is declared. `ids` is the prompt, (1, length) token ids; parameters that a
+call does not name have transformers' own defaults. Ranges include their ends unless they say above or below.
+"""
+_SHARED = {
+    "length": ("Length and stopping", LengthParams, ("num_return_sequences",)),
+    "penalties": ("Penalties, tokens and numerics", PenaltyParams, ()),
+    "filters": ("Filters before a draw", SamplingParams, ()),
+}
+"""Anchor -> title, the config that declares them, and what belongs to them besides."""
+_LONGEST = 60
+
+
+def strategies_page(root: Path) -> str:
+    """Return the page; it depends on the declarations alone, not on ``root``."""
+    del root
+    parts = [_HEAD, _contents()]
+    parts += [_strategy(strategy) for strategy in STRATEGIES.values()]
+    parts.append("## Parameters that many share\n")
+    for anchor, (title, *_) in _SHARED.items():
+        kinds, defaults = _shared(anchor)
+        parts.append(f'<a id="{anchor}"></a>\n\n### {title}\n\n{_parameters(kinds, defaults)}')
+    return "\n".join(parts)
+
+
+def _contents() -> str:
+    rows = [
+        [title, ", ".join(f"[{s.title}](#{s.name})" for s in _family(family))]
+        for family, title in FAMILIES.items()
+    ]
+    return _table(("family", "strategies"), rows)
+
+
+def _shared(anchor: str) -> tuple[dict[str, Param], dict[str, Any]]:
+    """Return the parameters of a shared section, and their defaults."""
+    _, config, besides = _SHARED[anchor]
+    everything = params_of(NextTokenParams)
+    kinds = params_of(config) | {name: everything[name] for name in besides}
+    defaults = defaults_of(config) | {name: defaults_of(NextTokenParams)[name] for name in besides}
+    return kinds, defaults
+
+
+def _family(name: str) -> list[Strategy]:
+    return [strategy for strategy in STRATEGIES.values() if strategy.family == name]
+
+
+def _strategy(strategy: Strategy) -> str:
+    own, shared = _own_and_shared(strategy.config)
+    sections = [
+        f'<a id="{strategy.name}"></a>\n\n## {strategy.title} · `{strategy.name}`',
+        f"{strategy.summary}\n\nSource: {strategy.paper}.",
+        _facts(strategy),
+        f"**Parameters**\n\n{_parameters(own, defaults_of(strategy.config))}\nBesides: {shared}."
+        if own
+        else f"**Parameters:** {shared}.",
+        f"**In transformers**\n\n{_call(strategy)}\n\n{_loops(strategy)}",
+        f"**Presets**\n\n{_presets(strategy)}",
+    ]
+    return "\n\n".join(section.rstrip() for section in sections) + "\n"
+
+
+def _facts(strategy: Strategy) -> str:
+    models = f"model `{strategy.default_model}`"
+    if strategy.default_assistant:
+        models += f", draft model `{strategy.default_assistant}`"
+    pictures = ", ".join(f"`{name}`" for name in strategy.visuals)
+    return f"By default {models}. Pictures: {pictures}."
+
+
+def _own_and_shared(config: type) -> tuple[dict[str, Param], str]:
+    """Return the parameters that only this config declares so, and links to the rest."""
+    own, defaults = params_of(config), defaults_of(config)
+    links = []
+    for anchor, (title, *_) in _SHARED.items():
+        kinds, usual = _shared(anchor)
+        same = [n for n in kinds if own.get(n) == kinds[n] and defaults[n] == usual[n]]
+        missing = [name for name in kinds if name not in same]
+        if not same:
+            continue
+        own = {name: kind for name, kind in own.items() if name not in same}
+        without = f" without {', '.join(f'`{n}`' for n in missing)}" if missing else ""
+        links.append(f"[{title.lower()}](#{anchor}){without}")
+    return own, ", ".join(links)
+
+
+def _parameters(kinds: dict[str, Param], defaults: dict[str, Any]) -> str:
+    rows = [
+        [f"`{name}`", _code(_default(defaults[name])), _range(kind), kind.help]
+        for name, kind in kinds.items()
+    ]
+    return _table(("parameter", "default", "range", "what it does"), rows)
+
+
+def _default(value: Any) -> str:
+    return "off" if value is None else json.dumps(value)
+
+
+def _range(kind: Param) -> str:
+    return f"{kind.allowed()}, or off" if kind.optional else kind.allowed()
+
+
+def _code(text: str) -> str:
+    return f"`{text}`" if len(text) <= _LONGEST else f"`{text[: _LONGEST - 1]}…`"
+
+
+def _presets(strategy: Strategy) -> str:
+    rows = []
+    for preset in strategy.presets:
+        given = ", ".join(f"`{n}={json.dumps(v)}`" for n, v in preset.params.items())
+        model = f", model `{preset.model}`" if preset.model else ""
+        seed = f", seed {preset.seed}" if preset.seed else ""
+        rows.append([preset.name, preset.prompt, f"{given}{model}{seed}", preset.shows])
+    return _table(("name", "prompt", "settings", "look at"), rows)
+
+
+def _call(strategy: Strategy) -> str:
+    """Return the call of transformers that decodes as the strategy does by default."""
+    plan = _plan(strategy)
+    values = {name: spelled(value) for name, value in plan.values.items()}
+    lines = []
+    if strategy.moved_to:
+        own, _ = _own_and_shared(strategy.config)
+        values |= {name: repr(getattr(plan.config, name)) for name in own}
+        values |= {"custom_generate": repr(strategy.moved_to), "trust_remote_code": "True"}
+    elif plan.own:
+        return "There is no such call: its loop is its own."
+    if strategy.assistant != "none":
+        values["assistant_model"] = "assistant"
+    if plan.needs_tokenizers:
+        values |= {"tokenizer": "tokenizer", "assistant_tokenizer": "assistant_tokenizer"}
+    if plan.draft_values:
+        owner = "assistant" if strategy.assistant != "none" else "model"
+        settings = f"{owner}.generation_config"
+        lines = [f"{settings}.{n} = {v!r}" for n, v in plan.draft_values.items()]
+    call = "".join(f"    {name}={value},\n" for name, value in values.items())
+    return "\n".join(["```python", *lines, f"model.generate(\n    ids,\n{call})", "```"])
+
+
+def _plan(strategy: Strategy) -> Plan:
+    """Return what exported code would say of a run with the defaults."""
+    info = ModelInfo(strategy.default_model)
+    draft = ModelInfo(strategy.default_assistant) if strategy.default_assistant else None
+    return plan_of(
+        Trace(
+            strategy=strategy.name,
+            config=as_dict(strategy.config()),
+            model=info,
+            versions={},
+            seed=0,
+            prompt="",
+            prompt_ids=(),
+            pieces={},
+            steps=(),
+            outputs=(),
+            assistant=draft,
+        )
+    )
+
+
+def _loops(strategy: Strategy) -> str:
+    """Return which loop exported code brings along, and when."""
+    always = own_loop_of(strategy, strategy.config())
+    if always is not None:
+        return f"Exported code always brings {_named(always.loop)} along: {always.why}."
+    found: dict[tuple[str, str], list[str]] = {}
+    for name, kind in params_of(strategy.config).items():
+        for config in _changed(strategy, name, kind):
+            brought = own_loop_of(strategy, config)
+            if brought is not None:
+                names = found.setdefault((_named(brought.loop), brought.why), [])
+                if name not in names:
+                    names.append(name)
+    if not found:
+        return "Exported code makes that call alone."
+    return " ".join(
+        f"Exported code brings {loop} along once {_joined(names)} "
+        f"{'is' if len(names) == 1 else 'are'} used: {why}."
+        for (loop, why), names in found.items()
+    )
+
+
+def _changed(strategy: Strategy, name: str, kind: Param) -> Iterator[Any]:
+    """Yield configs in which one parameter has another value than its default."""
+    for value in _samples(kind):
+        try:
+            config = build(strategy.config, {name: value}, strategy.name)
+        except ParameterError:
+            continue
+        if getattr(config, name) != defaults_of(strategy.config)[name]:
+            yield config
+
+
+def _samples(kind: Param) -> Iterable[Any]:
+    """Return values of many forms; those that a parameter refuses are left out later."""
+    ends = [getattr(kind, end, None) for end in ("minimum", "maximum")]
+    return [True, False, *ends, *getattr(kind, "choices", ()), "a", ["a"], [1], [[1]]]
+
+
+def _named(loop: Any) -> str:
+    source = Path(sys.modules[loop.__module__].__file__ or "")
+    try:
+        path = source.resolve().relative_to(Path(__file__).resolve().parents[2])
+    except ValueError:
+        raise EngineError(f"{loop.__name__} is not a loop of this repository.") from None
+    return f"`{loop.__name__}` of {path.as_posix()}"
+
+
+def _joined(names: Sequence[str]) -> str:
+    return " or ".join(f"`{name}`" for name in names)
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *([_cell(cell) for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.replace("|", "\\|").split())

@@ -1,0 +1,187 @@
+"""The pages that follow from the code are current, and the glossary leaves out no name of a trace."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from engine.cli import docs
+from engine.cli.main import main
+from engine.cli.paper_page import ARXIV, FOLDERS, SUFFIXES
+from engine.declare.params import defaults_of, params_of
+from engine.errors import EngineError
+from engine.reading import metrics
+from engine.strategies import STRATEGIES
+from engine.trace import details, events, records
+from tests.helpers.strategies import trace_of
+from visualizers import VISUALS
+
+ROOT = Path(__file__).parents[1]
+PAGES = docs.pages()
+GLOSSARY = (ROOT / "docs" / "glossary.md").read_text()
+ENTRIES = docs.glossary(GLOSSARY)[1]
+EXPLAINED = {name for entry in ENTRIES for name in re.findall(r"`(\w+)`", entry)}
+# Names of a trace that need no entry, and why.
+PLAIN = {
+    "what it says": "id name index position reason text token_id token_ids",
+    "the request's own fields": "strategy config seed prompt prompt_ids",
+    "facts of the machine and its models": "revision dtype device vocab_size is_encoder_decoder "
+    "versions eos_token_ids",
+    "durations, their unit in their name": "timing total_s first_token_s load_s queue_s check_s",
+    "sentences and figures for a reader": "notes metrics new_tokens tokens_per_s",
+    "where a branch began": "parent run_id",
+    "pairs of token id and probability": "top",
+}
+NEEDS_NONE = {name for names in PLAIN.values() for name in names.split()}
+
+
+def names_of(module):
+    kinds = [kind for _, kind in inspect.getmembers(module, dataclasses.is_dataclass)]
+    own = [kind for kind in kinds if kind.__module__ == module.__name__]
+    assert own
+    return {field.name for kind in own for field in dataclasses.fields(kind)}
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_generated_page_is_current(path):
+    assert (ROOT / path).read_text() == PAGES[path], "run python -m engine docs"
+
+
+def test_the_page_of_strategies_holds_every_parameter_and_preset():
+    page = PAGES["docs/strategies.md"]
+    for name, strategy in STRATEGIES.items():
+        part = page.split(f'<a id="{name}"></a>')[1].split("<a id=")[0]
+        assert strategy.summary in part
+        assert strategy.paper in part
+        for preset in strategy.presets:
+            assert f"| {preset.name} | " in part
+            assert preset.shows in part
+        for parameter, kind in params_of(strategy.config).items():
+            default = defaults_of(strategy.config)[parameter]
+            shown = "off" if default is None else json.dumps(default)
+            assert f"| `{parameter}` | " in part + page.split("## Parameters that many share")[1]
+            assert len(shown) > 50 or f"| `{shown}` | " in page
+            assert kind.help.replace("|", "\\|") in page
+
+
+@pytest.mark.parametrize(
+    ("strategy", "said"),
+    [
+        ("greedy", "Exported code makes that call alone."),
+        ("dola", "always brings `dola_loop` of engine/loops/dola.py along: transformers moved it"),
+        ("beam_search", "along once `force_words_ids` is used: transformers moved it"),
+        ("speculative", "along once `stop_strings` is used: transformers runs past a stop string"),
+        ("universal_assisted", "along once `do_sample` is used: sampling across tokenizers"),
+    ],
+)
+def test_the_page_says_when_a_loop_comes_along(strategy, said):
+    page = PAGES["docs/strategies.md"]
+    assert said in page.split(f'<a id="{strategy}"></a>')[1].split("<a id=")[0]
+
+
+def test_every_paper_that_the_code_names_is_in_the_index():
+    named = set()
+    for folder in FOLDERS:
+        for path in (ROOT / folder).rglob("*"):
+            if path.suffix in SUFFIXES:
+                named |= {
+                    (i, path.relative_to(ROOT).as_posix()) for i in ARXIV.findall(path.read_text())
+                }
+    rows = dict(
+        re.findall(
+            r"^\| \[([\d.]+)\]\(https://arxiv.org/abs/\1\) (.*)\|$", PAGES["docs/papers.md"], re.M
+        )
+    )
+    assert len(named) > 20
+    assert {paper for paper, _ in named} == set(rows)
+    assert not [(paper, path) for paper, path in named if path not in rows[paper]]
+    for strategy in STRATEGIES.values():
+        for paper in ARXIV.findall(strategy.paper):
+            assert f"`{strategy.name}`" in rows[paper]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("(Su et al. 2022, arXiv 2202.06417)", ["2202.06417"]),
+        ("1211.3711 and 0704.0001.", ["1211.3711", "0704.0001"]),
+        ("-1259.1392167224028, 2213.10226, 12.2301.10226", []),
+    ],
+)
+def test_numbers_that_are_no_papers_are_left_out(text, found):
+    assert ARXIV.findall(text) == found
+
+
+@pytest.mark.parametrize("module", [records, details, events], ids=lambda module: module.__name__)
+def test_every_field_of_a_trace_is_explained(module):
+    assert not names_of(module) - EXPLAINED - NEEDS_NONE
+
+
+def test_every_picture_metric_and_kind_is_explained():
+    words = {*details.FATES, *details.STATUSES, *records.FINISH_REASONS}
+    assert not {*VISUALS, *details.DETAIL_TYPES, *words} - EXPLAINED
+    assert not set(metrics.of(trace_of("greedy"))) - EXPLAINED - NEEDS_NONE
+    assert {f"`{name}`" for name in STRATEGIES} <= {
+        found
+        for entry in ENTRIES
+        if docs.GENERATED in entry
+        for found in re.findall(r"`\w+`", entry)
+    }
+
+
+def test_nothing_is_explained_that_is_not_there():
+    named = names_of(records) | names_of(details) | names_of(events) | set(VISUALS)
+    assert not NEEDS_NONE & EXPLAINED
+    sources = "".join(
+        p.read_text() for f in ("engine", "visualizers") for p in (ROOT / f).rglob("*.py")
+    )
+    assert len(named & EXPLAINED) > 60
+    assert not [name for name in EXPLAINED if not re.search(rf"\b{name}\b", sources)]
+
+
+def test_an_entry_is_one_or_two_sentences_under_its_own_name():
+    terms = [re.match(r"\*\*(.+?)\*\*", entry).group(1).casefold() for entry in ENTRIES]
+    assert terms == sorted(set(terms))
+    for entry in ENTRIES:
+        if docs.GENERATED not in entry:
+            said = entry.split(" — ", 1)[1]
+            assert said.endswith(".")
+            assert len(re.findall(r"[.:;](?:\s|$)", said)) <= 5, entry
+
+
+def test_the_command_says_what_is_out_of_date_and_writes_it(tmp_path, monkeypatch, capsys):
+    for folder in FOLDERS:
+        (tmp_path / folder).symlink_to(ROOT / folder)
+    place = tmp_path / "docs"
+    shutil.copytree(ROOT / "docs", place)
+    monkeypatch.setattr(docs, "ROOT", tmp_path)
+    assert main(["docs", "--check"]) == 0
+    assert "Every page is as the declarations are." in capsys.readouterr().out
+    before = (place / "glossary.md").read_text()
+    head, (first, *others) = docs.glossary(before)
+    (place / "glossary.md").write_text("\n\n".join([head, *others, first]))
+    (place / "papers.md").unlink()
+    assert main(["docs", "--check"]) == 1
+    said = capsys.readouterr().out.splitlines()
+    assert said == ["docs/glossary.md is out of date", "docs/papers.md is out of date"]
+    assert not (place / "papers.md").exists()
+    assert main(["docs"]) == 0
+    assert (place / "glossary.md").read_text() == before
+    assert (place / "papers.md").read_text() == PAGES["docs/papers.md"]
+
+
+@pytest.mark.parametrize("text", ["", "# Words\n\nNone yet.\n", "**a** — A.\n\nno term — B.\n"])
+def test_a_glossary_that_cannot_be_read_is_refused(text, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(docs, "ROOT", tmp_path)
+    assert main(["docs"]) == 2
+    assert "run this in a whole checkout" in capsys.readouterr().err
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "glossary.md").write_text(text)
+    with pytest.raises(EngineError, match=r"begins (\*\*term\*\*|with no bold term)"):
+        docs.glossary_page(tmp_path)
