@@ -24,11 +24,13 @@ from engine.export.folder import digest, folder_files
 from engine.export.plan import own_loop_of, plan_of
 from engine.export.script import cells, script
 from engine.export.steps_csv import COLUMNS, steps_csv
+from engine.run.generation import generation_config
 from engine.strategies import STRATEGIES
 from engine.trace import json_io
 from engine.trace.records import ModelInfo, Output
-from tests.helpers.models import golden_model
+from tests.helpers.models import golden_model, native
 from tests.helpers.runs import finished
+from tests.helpers.strategies import PROMPT, make
 
 HARD = "Quotes \" ' \"\"\" ''' \\ \n {x} %s <b> \u2028 \x00 é\ud7ff"
 
@@ -128,11 +130,28 @@ def test_the_folder_is_whole_pinned_and_needs_transformers_alone(trace):
     assert digest(files) in script(plan_of(moved(trace)))
 
 
+def generate_alone_gives(name):
+    """Whether transformers' generate() makes the tokens of a strategy's runs by itself."""
+    strategy, target = STRATEGIES[name], golden_model("llama")
+    config = strategy.config(max_new_tokens=10)
+    asked = generation_config(config, strategy.generate_kwargs(config), target)
+    return all(
+        native(target, PROMPT, seed, generation_config=asked)
+        == [list(output.token_ids) for output in finished(make(name, seed)).outputs]
+        for seed in range(4)
+    )
+
+
 def test_only_runs_that_need_a_loop_bring_one():
-    brought = {n: own_loop_of(s, s.config()) is not None for n, s in STRATEGIES.items()}
-    assert {n for n, own in brought.items() if own} == {
-        n for n, s in STRATEGIES.items() if s.moved_to
-    }
+    assert generate_alone_gives("greedy")
+    assert generate_alone_gives("sampling")
+    assert own_loop_of(STRATEGIES["sampling"], STRATEGIES["sampling"].config()) is None
+    for name, strategy in STRATEGIES.items():
+        own = own_loop_of(strategy, strategy.config())
+        if strategy.moved_to:
+            assert own.loop is strategy.loop
+        elif own is not None:
+            assert not generate_alone_gives(name), name
 
 
 def test_archives_are_the_same_every_time(trace):
