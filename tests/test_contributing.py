@@ -1,0 +1,188 @@
+"""The page for contributors is followed to the letter in a copy of the repository."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from engine.trace import json_io
+from tests.helpers.patience import PATIENCE_S
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "CONTRIBUTING.md").read_text()
+SECTION = PAGE.split("## Add a strategy")[1].split("\n## ")[0]
+BLOCK = re.compile(r"^`([\w/]+\.py)`\n\n```(python|diff)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+BLOCKS = [found.groups() for found in BLOCK.finditer(SECTION)]
+FILES = {path: text for path, kind, text in BLOCKS if kind == "python"}
+LINES = {path: text for path, kind, text in BLOCKS if kind == "diff"}
+COMMANDS = [
+    shlex.split(line)[3:] for line in re.findall(r"^python -m engine .*$", SECTION, re.MULTILINE)
+]
+DECLARED = next(path for path in FILES if path.startswith("engine/strategies/"))
+NAME = Path(DECLARED).stem
+GENERATED = {"docs/strategies.md", "docs/papers.md", "docs/glossary.md"}
+LEFT_OUT = shutil.ignore_patterns(".*", "__pycache__", "node_modules", "screenshots", "runs")
+# What is asked of every strategy, and of the pages and files that a new one changes.
+ASKED = ("test_contract.py", "playground/test_page_of_registry.py", "playground/test_units.py")
+WHOLE = ("engine/test_declarations.py", "test_docs.py")
+
+
+LINT_IMPORTS = "from importlinter import cli; raise SystemExit(cli.lint_imports(no_cache=True))"
+
+
+def state_of(folder):
+    """Return path -> SHA-256 of every file, what Python, Gradio and tools leave behind apart."""
+    paths = [p for p in folder.rglob("*") if p.is_file() and p.suffix not in (".pyc", ".pyi")]
+    return {
+        p.relative_to(folder).as_posix(): hashlib.sha256(p.read_bytes()).hexdigest()
+        for p in paths
+        if not p.relative_to(folder).parts[0].startswith(".")
+    }
+
+
+def changed(before, after):
+    assert set(before) <= set(after)
+    return {path for path in after if before.get(path) != after[path]}
+
+
+def put_in(text, hunks):
+    """Return a file with the added lines of a page, each after the line that the page shows."""
+    for hunk in re.split(r"^@@.*@@\n", hunks, flags=re.MULTILINE)[1:]:
+        rows = hunk.splitlines()
+        assert {row[0] for row in rows} == {" ", "+"}
+        old = "\n" + "\n".join(row[1:] for row in rows if row[0] == " ") + "\n"
+        new = "\n" + "\n".join(row[1:] for row in rows) + "\n"
+        assert text.count(old) == 1, hunk
+        text = text.replace(old, new)
+    return text
+
+
+def run(copy, cwd, *arguments):
+    """Run Python with a copy of the repository; return what it printed."""
+    environ = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=cwd,
+        env=environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def followed(tmp_path_factory):
+    """Follow the page; return (copy, its states before, edited and after, facts, folder, trace)."""
+    place = tmp_path_factory.mktemp("contributor")
+    copy, work = place / "copy", place / "work"
+    shutil.copytree(ROOT, copy, ignore=LEFT_OUT)
+    work.mkdir()
+    untouched = state_of(copy)
+    for path, text in FILES.items():
+        assert not (copy / path).exists(), f"{path} is there already"
+        (copy / path).write_text(text)
+    for path, hunks in LINES.items():
+        (copy / path).write_text(put_in((copy / path).read_text(), hunks))
+    edited = state_of(copy)
+    asked = json.dumps([NAME, *COMMANDS])
+    facts = json.loads(run(copy, work, "-m", "tests.helpers.newcomer", asked).splitlines()[-1])
+    states = (untouched, edited, state_of(copy))
+    return SimpleNamespace(
+        copy=copy, states=states, facts=facts, work=work, trace=json_io.load(work / "run.json.gz")
+    )
+
+
+def test_the_page_has_two_files_and_two_lines():
+    assert sorted(Path(path).parent.as_posix() for path in FILES) == [
+        "engine/loops",
+        "engine/strategies",
+    ]
+    assert {Path(path).stem for path in FILES} == {NAME}
+    assert list(LINES) == ["engine/strategies/__init__.py"]
+    added = re.findall(r"^\+(.*)$", LINES["engine/strategies/__init__.py"], re.MULTILINE)
+    assert [line.strip() for line in added] == [f"{NAME},"] * 2
+    assert [command[0] for command in COMMANDS] == [
+        *("list", "run", "replay", "export", "verify", "docs")
+    ]
+    assert all(ast.get_docstring(ast.parse(text)) for text in FILES.values())
+
+
+def test_no_other_file_is_touched_but_those_that_are_generated(followed):
+    untouched, edited, after = followed.states
+    assert changed(untouched, edited) == {*FILES, *LINES}
+    assert changed(edited, after) == GENERATED
+
+
+def test_every_command_of_the_page_does_what_it_says(followed):
+    answers, trace = followed.facts["commands"], followed.trace
+    said = {c[0]: text for c, (_, text) in zip(COMMANDS, answers, strict=True)}
+    assert [status for status, _ in answers] == [0] * len(COMMANDS)
+    assert re.search(rf"^{NAME} .*: max_new_tokens, .*{NAME}_tau", said["list"], re.MULTILINE)
+    assert trace.strategy == NAME
+    assert said["run"].strip("\n") == trace.outputs[0].text.strip("\n")
+    assert said["replay"].startswith(f"{NAME} · storyteller")
+    assert "replay differs" not in said["replay"]
+    assert f"All {len(trace.outputs[0].token_ids)} tokens are equal." in said["verify"]
+    brought = followed.work / "exported" / f"{NAME}_loop" / "custom_generate"
+    assert FILES[f"engine/loops/{NAME}.py"].split("def ")[1] in (
+        (brought / f"loops_{NAME}.py").read_text()
+    )
+
+
+def test_every_step_keeps_what_its_cap_allows_and_the_cap_follows_the_surprise(followed):
+    config, steps = followed.trace.config, followed.trace.steps
+    cap, removed = 2 * config["mirostat_tau"], 0
+    for step in steps:
+        limit = max(cap, -max(c.raw_logprob for c in step.candidates))
+        for candidate in step.candidates:
+            over = -candidate.raw_logprob - limit
+            assert abs(over) < 1e-4 or (candidate.removed_by == "SurpriseCap") == (over > 0)
+            removed += over > 0
+        [own] = [c for c in step.candidates if c.token_id == step.emit[0]]
+        cap -= config["mirostat_eta"] * (-own.raw_logprob - config["mirostat_tau"])
+    assert len(steps) > 50
+    assert removed > 100
+    assert abs(cap - 2 * config["mirostat_tau"]) > 0.1
+
+
+def test_the_page_of_the_playground_has_all_of_it(followed):
+    page = followed.facts["page"]
+    assert page["strategies"].index(NAME) == page["strategies"].index("sampling") + 1
+    assert "Mirostat" in page["tabs"]
+    assert {f"{NAME}-prompt", f"{NAME}-run", f"{NAME}-stage", f"{NAME}-mirostat_tau"} <= set(
+        page["controls"]
+    )
+    assert page["endpoint"] == 4
+    assert page["compare"]["title"] == "Mirostat"
+    assert {"mirostat_tau", "mirostat_eta"} <= {p["name"] for p in page["compare"]["params"]}
+
+
+def test_what_is_asked_of_every_strategy_is_asked_of_this_one(followed):
+    copy = followed.copy
+    asked = [f"tests/{name}" for name in ASKED]
+    said = run(copy, copy, "-m", "pytest", "-q", "-k", NAME, *asked)
+    passed = re.search(r"(\d+) passed, \d+ deselected", said)
+    assert passed, said
+    assert int(passed.group(1)) >= 8
+    run(copy, copy, "-m", "pytest", "-q", *(f"tests/{name}" for name in WHOLE))
+
+
+def test_its_code_keeps_the_style_and_the_direction_of_imports(followed):
+    copy = followed.copy
+    run(copy, copy, "-m", "ruff", "check", "--no-cache", *FILES, *LINES)
+    run(copy, copy, "-m", "ruff", "format", "--no-cache", "--check", *FILES, *LINES)
+    run(copy, copy, "-c", LINT_IMPORTS)
