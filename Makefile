@@ -5,7 +5,7 @@ PY := $(VENV)/bin/python
 export GRADIO_ANALYTICS_ENABLED := False
 export HF_HUB_DISABLE_TELEMETRY := 1
 
-.PHONY: run test bench lint clean
+.PHONY: run test bench lint lock clean
 
 run: $(VENV)/.run
 	$(PY) app.py
@@ -28,6 +28,10 @@ lint: $(VENV)/.dev
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/basedpyright
+
+# Names the versions that are installed, once all tests have passed with them.
+lock: $(VENV)/.dev
+	$(PY) -m tests.helpers.lock
 
 clean:
 	rm -rf $(VENV) .pytest_cache .ruff_cache

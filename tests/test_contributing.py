@@ -121,6 +121,17 @@ def test_the_page_has_two_files_and_two_lines():
     assert all(ast.get_docstring(ast.parse(text)) for text in FILES.values())
 
 
+def test_every_link_path_and_target_of_the_page_is_there():
+    named = re.findall(r"\]\(([^)#:]+)\)|`((?:engine|tests|visualizers)/[\w./]*)`", PAGE)
+    paths = {link or path for link, path in named} - {*FILES}
+    assert len(paths) > 6
+    assert not [path for path in paths if not (ROOT / path).exists()]
+    makefile = (ROOT / "Makefile").read_text()
+    targets = set(re.findall(r"(?:^|`)make ([a-z]+)", PAGE, re.MULTILINE))
+    assert {"test", "lint", "lock"} <= targets
+    assert not [target for target in targets if f"\n{target}:" not in makefile]
+
+
 def test_no_other_file_is_touched_but_those_that_are_generated(followed):
     untouched, edited, after = followed.states
     assert changed(untouched, edited) == {*FILES, *LINES}
