@@ -28,7 +28,7 @@ from playground.compare_spec import LABELS
 from playground.guard import sentence
 from playground.stream import JOURNAL, stream
 from playground.zerogpu import on_gpu
-from visualizers.compare import Column, view
+from visualizers.compare.summary import Column, view
 
 _MAX_NUMBER = 2**31
 _KEPT = 64

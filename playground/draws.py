@@ -21,7 +21,7 @@ from engine.strategies.sampling import STRATEGY
 from playground import controls, raw
 from playground.guard import guarded, sentence
 from playground.zerogpu import on_gpu
-from visualizers.prefix_tree import view
+from visualizers.prefix_tree.summary import view
 
 _KEPT = 64
 _OFFERED = {

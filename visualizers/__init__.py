@@ -6,28 +6,26 @@ here that states the same facts as a table (and a Plotly figure where one is dra
 
 from __future__ import annotations
 
-from visualizers import (
-    beam_tree,
-    contrastive,
-    distribution,
-    draft_timeline,
-    layer_heatmap,
-    watermark,
-)
 from visualizers.base import Visual
+from visualizers.beam_tree import summary as beams
+from visualizers.contrastive import summary as contrast
+from visualizers.distribution import summary as step
+from visualizers.draft_timeline import summary as drafts
+from visualizers.layer_heatmap import summary as layers
+from visualizers.watermark import summary as marks
 
 VISUALS: dict[str, Visual] = {
     visual.name: visual
     for visual in (
-        Visual("candidates", "Candidates of this step", distribution.candidates),
-        Visual("xray", "Processor X-ray", distribution.xray),
-        Visual("draw", "The draw", distribution.draw),
-        Visual("chart", "Surprise and entropy over the text", distribution.chart),
-        Visual("beam_tree", "Beam tree", beam_tree.view),
-        Visual("beam_rescore", "Another length penalty", beam_tree.rescored),
-        Visual("contrastive", "Candidates: confidence against similarity", contrastive.view),
-        Visual("layer_heatmap", "Layer map: what every layer would have said", layer_heatmap.view),
-        Visual("watermark", "The mark in the text", watermark.view),
-        Visual("draft_timeline", "Accepted and rejected, round by round", draft_timeline.view),
+        Visual("candidates", "Candidates of this step", step.candidates),
+        Visual("xray", "Processor X-ray", step.xray),
+        Visual("draw", "The draw", step.draw),
+        Visual("chart", "Surprise and entropy over the text", step.chart),
+        Visual("beam_tree", "Beam tree", beams.view),
+        Visual("beam_rescore", "Another length penalty", beams.rescored),
+        Visual("contrastive", "Candidates: confidence against similarity", contrast.view),
+        Visual("layer_heatmap", "Layer map: what every layer would have said", layers.view),
+        Visual("watermark", "The mark in the text", marks.view),
+        Visual("draft_timeline", "Accepted and rejected, round by round", drafts.view),
     )
 }

@@ -9,7 +9,7 @@ import pytest
 from engine import DecodeRequest
 from tests.helpers.models import golden_model
 from tests.helpers.runs import finished, reread
-from visualizers import beam_tree
+from visualizers.beam_tree import summary as beam_tree
 
 PROMPT = [1, 5, 6, 7, 8, 9]
 

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from engine.trace.records import ModelInfo, Output, Timing, Trace
-from visualizers.compare import COLUMNS, Column, view
+from visualizers.compare.summary import COLUMNS, Column, view
 
 
 def column(label, logprobs):

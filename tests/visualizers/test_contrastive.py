@@ -7,7 +7,7 @@ import pytest
 from engine import DecodeRequest
 from tests.helpers.models import golden_model
 from tests.helpers.runs import reread
-from visualizers import contrastive
+from visualizers.contrastive import summary as contrastive
 
 PROMPT = [1, 5, 6, 7, 5, 6, 7, 8]
 

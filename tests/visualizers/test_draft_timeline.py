@@ -8,7 +8,7 @@ from engine import LoadedModel
 from engine.trace import json_io
 from tests.helpers.drafting import drafter, finish
 from tests.helpers.models import golden_model
-from visualizers import draft_timeline
+from visualizers.draft_timeline import summary as draft_timeline
 
 
 @pytest.fixture(scope="module")

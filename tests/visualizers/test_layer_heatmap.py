@@ -10,7 +10,7 @@ from engine import DecodeRequest
 from engine.trace.details import LayerDetail
 from tests.helpers.models import golden_model
 from tests.helpers.runs import reread
-from visualizers import layer_heatmap
+from visualizers.layer_heatmap import summary as layer_heatmap
 
 LAYERS = 6
 

@@ -8,7 +8,7 @@ from engine import DecodeRequest
 from engine.after.detect import detect_trace
 from tests.helpers.models import golden_model
 from tests.helpers.runs import finished, reread
-from visualizers import watermark
+from visualizers.watermark import summary as watermark
 
 PROMPT = [1, 5, 6, 7, 8, 9]
 MARKS = [

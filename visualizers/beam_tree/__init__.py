@@ -1,0 +1,1 @@
+"""The beam tree: its picture in the page and its table."""

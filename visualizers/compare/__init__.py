@@ -1,0 +1,1 @@
+"""The comparison: its pictures in the page and its tables."""

@@ -1,0 +1,1 @@
+"""Contrastive search: its picture in the page and its table."""

@@ -1,0 +1,1 @@
+"""What one step saw: its pictures in the page and their tables."""

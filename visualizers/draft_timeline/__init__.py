@@ -1,0 +1,1 @@
+"""Drafting round by round: its picture in the page and its table."""

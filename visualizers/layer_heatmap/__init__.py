@@ -1,0 +1,1 @@
+"""The layer map: its picture in the page and its table."""

@@ -1,0 +1,1 @@
+"""Many draws: their tree in the page and its table."""
