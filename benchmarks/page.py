@@ -36,7 +36,7 @@ RUNS = {
     ),
 }
 LONG = json.dumps({"max_new_tokens": 512, "min_new_tokens": 512, "guidance_scale": 1.5})
-READY = "window.DP && DP.connected() && document.querySelector('#greedy-run')"
+READY = "window.playground?.page?.connected() && document.querySelector('#greedy-run')"
 # Notes the longest gap between two frames until it is asked for it.
 WATCH = """() => {
   let last = performance.now();
@@ -50,20 +50,20 @@ WATCH = """() => {
 }"""
 GAP = "() => { cancelAnimationFrame(window.frame); return window.gap; }"
 ENDED = """([key, before]) => {
-  const run = DP.runs.get(DP.runId(key));
+  const run = playground.page.shown(key);
   return run && run.id !== before && ["finished", "failed"].includes(run.status);
 }"""
 UNDER_WAY = """() => {
-  const run = DP.runs.get(DP.runId("greedy"));
+  const run = playground.page.shown("greedy");
   return run.status === "running" && run.steps.length > 0;
 }"""
 # Milliseconds from pressing Run to the frame that shows the first token.
 FIRST = """() => new Promise((done) => {
-  const before = DP.runId("greedy"), pressed = performance.now();
+  const before = playground.page.runId("greedy"), pressed = performance.now();
   const look = () => {
-    const run = DP.runs.get(DP.runId("greedy"));
+    const run = playground.page.shown("greedy");
     if (run.id !== before && document.querySelector("#greedy-stage .dp-tok[data-step]")
-      && DP.stages.some((s) => s.run === run && s.drawn)) done(performance.now() - pressed);
+      && playground.page.stages.some((s) => s.run === run && s.drawn)) done(performance.now() - pressed);
     else requestAnimationFrame(look);
   };
   document.getElementById("greedy-run").click();
@@ -71,15 +71,15 @@ FIRST = """() => new Promise((done) => {
 })"""
 # The steps of the tree again, one a frame: milliseconds that drawing each of them takes.
 STEPS = """async () => {
-  const key = "beam_search", old = DP.runs.get(DP.runId(key)), times = [];
+  const key = "beam_search", old = playground.page.shown(key), times = [];
   const later = ["steps", "outputs", "timing", "metrics", "notes"];
   const kept = [...old.fields, "fields"].filter((field) => !later.includes(field));
   const header = Object.fromEntries(kept.map((field) => [field, old[field]]));
-  const stage = DP.stages.find((s) => s.strategy === key);
+  const stage = playground.page.stages.find((s) => s.strategy === key);
   const { view } = stage.views.find((v) => v.name === "beam_tree"), { update } = view;
   let seq = 0;
   const send = async (message) => {
-    DP.receive(JSON.stringify({ run: old.id + "-again", seq: seq++, ...message }));
+    playground.page.receive(JSON.stringify({ run: old.id + "-again", seq: seq++, ...message }));
     do await new Promise(requestAnimationFrame); while (stage.dirty);
   };
   await send({ kind: "start", strategy: key, header, link: location.href });
@@ -127,10 +127,10 @@ def first_token(browser: Browser, url: str, rounds: int) -> dict[str, Any]:
     page, _ = opened(browser, url)
     shown, extra = [], []
     for number in range(rounds + 1):
-        before = page.evaluate("DP.runId('greedy')")
+        before = page.evaluate("playground.page.runId('greedy')")
         took = page.evaluate(FIRST)
         page.wait_for_function(ENDED, arg=["greedy", before])
-        own = page.evaluate("1000 * DP.runs.get(DP.runId('greedy')).timing.first_token_s")
+        own = page.evaluate("1000 * playground.page.shown('greedy').timing.first_token_s")
         if number:  # the first run may have waited for the model
             shown.append(took)
             extra.append(took - own)
@@ -151,10 +151,10 @@ def freed(browser: Browser, url: str, rounds: int) -> dict[str, Any]:
             other, _ = opened(browser, url, "/?" + urlencode(fields))
             other.wait_for_function(UNDER_WAY)
             other.close()
-        before = page.evaluate("DP.runId('greedy')")
+        before = page.evaluate("playground.page.runId('greedy')")
         page.click("#greedy-run")
         page.wait_for_function(ENDED, arg=["greedy", before])
-        waited = page.evaluate("DP.runs.get(DP.runId('greedy')).timing.queue_s")
+        waited = page.evaluate("playground.page.shown('greedy').timing.queue_s")
         (after if number % 2 else alone).append(waited)
     page.close()
     return {"after_s": spread(after), "alone_s": spread(alone)}
@@ -168,7 +168,7 @@ def gaps(browser: Browser, url: str, name: str, rounds: int) -> dict[str, Any]:
     page.wait_for_function(ENDED, arg=[strategy, ""])
     drawing, resting = [], []
     for _ in range(rounds):
-        before = page.evaluate("key => DP.runId(key)", strategy)
+        before = page.evaluate("key => playground.page.runId(key)", strategy)
         page.evaluate(WATCH)
         started = time.perf_counter()
         page.click(f"#{strategy}-run")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 import threading
@@ -20,6 +19,7 @@ from engine.errors import EngineError
 from engine.models.loading import load
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
+from playground import scripts
 from playground.api import add_endpoint
 from playground.compare import build_compare
 from playground.compare_spec import spec
@@ -36,11 +36,10 @@ from playground.watermark_bench import build_watermark_bench
 from playground.web import middleware
 
 # A tab that was never open is drawn when it is selected; its button comes later.
-_PRESS_RUN = """() => DP.whenThere(
+_PRESS_RUN = """() => playground.then((p) => p.whenThere(
   () => [document.getElementById('{name}-run')].find((run) => run && run.offsetParent),
   (run) => run.click(),
-)"""
-ASSETS = Path(__file__).resolve().parents[1] / "assets" / "components"
+))"""
 PLOTLY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 
 
@@ -56,8 +55,7 @@ def build_app() -> gr.Blocks:
             visible="hidden",
             elem_id="dp-bus",
             html_template="<span></span>",
-            js_on_load="DP.connect((name, data) => trigger(name, data));"
-            "watch('value', () => DP.receive(props.value));",
+            js_on_load=scripts.receiving("p.connect((name, data) => trigger(name, data))"),
         )
         bus.input(
             _resync,
@@ -131,18 +129,14 @@ def _restorer(tab: Tab) -> Callable[..., list[Any]]:
 
 
 def page_head() -> str:
-    """Return the scripts and styles of every component, inline: external ones may come too late."""
-    names = ["core", *sorted(p.stem for p in ASSETS.glob("*.js") if p.stem != "core")]
-    scripts = "\n".join((ASSETS / f"{name}.js").read_text() for name in names)
-    styles = "\n".join(path.read_text() for path in sorted(ASSETS.glob("*.css")))
-    source = f"/gradio_api/file={PLOTLY}"
-    # "<" is escaped: no text of a recorded run or a declaration can end the script.
-    recorded = welcome().replace("<", "\\u003c")
-    declared = json.dumps(spec()).replace("<", "\\u003c")
-    first = f"const recorded = {recorded};\nif (recorded) DP.showTrace({WELCOME!r}, recorded, 'recorded');"
-    first += f"\nDP.spec = {declared};"
-    setup = f"window.DP_PLOTLY = {source!r};"
-    return f"<style>{styles}</style><script>{setup}\n{scripts}\n{{ {first} }}</script>"
+    """Return the page's head: its styles, its scripts, and what they are given to begin with."""
+    given = {
+        "recorded": welcome(),
+        "key": WELCOME,
+        "spec": spec(),
+        "plotly": f"./gradio_api/file={PLOTLY}",
+    }
+    return scripts.head(given)
 
 
 def launch(host: str, port: int) -> None:
@@ -164,7 +158,7 @@ def launch(host: str, port: int) -> None:
         head=page_head(),
         footer_links=[],
         theme=_theme(),
-        app_kwargs={"middleware": middleware(), "openapi_url": None},
+        app_kwargs={"middleware": middleware(), "routes": scripts.routes(), "openapi_url": None},
     )
     sys.stdout.write(f"Decoding Playground is at http://{host}:{port}\n")
     sys.stdout.flush()

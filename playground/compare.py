@@ -26,6 +26,7 @@ from engine.trace.records import Trace
 from playground import controls
 from playground.compare_spec import LABELS
 from playground.guard import sentence
+from playground.scripts import receiving
 from playground.stream import JOURNAL, stream
 from playground.zerogpu import on_gpu
 from visualizers.compare.summary import Column, view
@@ -84,8 +85,7 @@ def build_compare(bus: Any, queue: str) -> None:
             "",
             html_template='<div class="dp-compare"></div>',
             elem_id="compare",
-            js_on_load="const compare = DP.compare(element.querySelector('.dp-compare'), DP.spec, "
-            "trigger); watch('value', () => compare.receive(props.value));",
+            js_on_load=receiving("p.compare(element.querySelector('.dp-compare'), trigger)"),
             apply_default_css=False,
         )
     options: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
@@ -191,7 +191,7 @@ def _request(column: Any, prompt: Any, seed: Any) -> DecodeRequest:
 
 
 def form_params(strategy: Strategy, given: Any) -> dict[str, Any]:
-    """Return what the controls of ``DP.compareForm`` say, defaults left out.
+    """Return what the controls of the page's compareForm say, defaults left out.
 
     Raises:
         ParameterError: one sentence naming the parameter.

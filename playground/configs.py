@@ -13,6 +13,7 @@ from engine.run.request import DecodeRequest
 from engine.strategies.base import Strategy
 from playground.export import reply
 from playground.guard import sentence
+from playground.scripts import on_load
 
 
 def build_panel(strategy: Strategy) -> Any:
@@ -21,8 +22,10 @@ def build_panel(strategy: Strategy) -> Any:
         "",
         html_template='<div class="dp-configs"></div>',
         elem_id=f"{strategy.name}-configs",
-        js_on_load=f"DPConfigs.mount(element.querySelector('.dp-configs'), '{strategy.name}',"
-        " (data) => trigger('input', data));",
+        js_on_load=on_load(
+            f"p.configs(element.querySelector('.dp-configs'), '{strategy.name}',"
+            " (data) => trigger('input', data))"
+        ),
         apply_default_css=False,
     )
 

@@ -20,6 +20,7 @@ from engine.strategies.base import STORY
 from engine.strategies.sampling import STRATEGY
 from playground import controls, raw
 from playground.guard import guarded, sentence
+from playground.scripts import receiving
 from playground.zerogpu import on_gpu
 from visualizers.prefix_tree.summary import view
 
@@ -59,8 +60,9 @@ def build_draws(queue: str) -> None:
                     "",
                     html_template='<div class="dp-stage dp-draws"></div>',
                     elem_id="draws-tree",
-                    js_on_load="const tree = DP.prefixTree(element.querySelector('.dp-draws')); "
-                    "tree.receive(props.value); watch('value', () => tree.receive(props.value));",
+                    js_on_load=receiving(
+                        "p.prefixTree(element.querySelector('.dp-draws'))", at_once=True
+                    ),
                     apply_default_css=False,
                 )
             with gr.Column(min_width=0, elem_classes="dp-settings"):
@@ -75,7 +77,12 @@ def build_draws(queue: str) -> None:
         **options,
     )
     stop.click(
-        guarded(cancel), slot, None, concurrency_limit=None, js="() => DP.drawsId || ''", **options
+        guarded(cancel),
+        slot,
+        None,
+        concurrency_limit=None,
+        js="() => playground.then((p) => p.drawsId())",
+        **options,
     )
 
 

@@ -14,6 +14,7 @@ from engine.export.verify import verify
 from engine.trace.json_io import trace_from_dict
 from engine.trace.records import Trace
 from playground.guard import sentence
+from playground.scripts import receiving
 
 _MAX_ID = 2**31
 
@@ -25,8 +26,7 @@ def build_replies() -> Any:
         visible="hidden",
         elem_id="dp-export-bus",
         html_template="<span></span>",
-        js_on_load="DPAsk.connect((data) => trigger('input', data));"
-        "watch('value', () => DPAsk.receive(props.value));",
+        js_on_load=receiving("p.ask((data) => trigger('input', data))"),
     )
     replies.input(
         _answer,

@@ -22,6 +22,7 @@ from engine.trace.events import Failed, Started
 from playground import controls
 from playground.compare import form_params
 from playground.guard import sentence
+from playground.scripts import receiving
 from playground.stream import stream
 from playground.zerogpu import on_gpu
 
@@ -61,8 +62,7 @@ def build_fork(bus: Any, queue: str) -> None:
         visible="hidden",
         elem_id="dp-fork-bus",
         html_template="<span></span>",
-        js_on_load="DP.family.connect((data) => trigger('input', data));"
-        "watch('value', () => DP.family.receive(props.value));",
+        js_on_load=receiving("p.family((data) => trigger('input', data))"),
     )
     asking.input(
         on_gpu(_start),

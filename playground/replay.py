@@ -15,6 +15,7 @@ from engine.strategies import STRATEGIES
 from engine.trace import json_io
 from engine.trace.records import Trace
 from playground.guard import guarded, sentence
+from playground.scripts import receiving
 from playground.tab import visuals_of
 
 _NO_STRATEGY = ("candidates", "xray")
@@ -46,9 +47,9 @@ def build_replay() -> None:
                     "",
                     html_template='<div class="dp-player"></div>',
                     elem_id="replay-player",
-                    js_on_load="const player = DP.player(element.querySelector('.dp-player'), "
-                    "trigger); player.load(props.value); "
-                    "watch('value', () => player.load(props.value));",
+                    js_on_load=receiving(
+                        "p.player(element.querySelector('.dp-player'), trigger)", at_once=True
+                    ),
                     apply_default_css=False,
                 )
             with gr.Column(min_width=0, elem_classes="dp-settings dp-gallery"):
@@ -90,14 +91,12 @@ def message(trace: Trace, name: str) -> str:
     )
 
 
-def welcome() -> str:
-    """Return the recorded run of the first tab as JSON, "null" when there is no gallery."""
+def welcome() -> dict[str, Any] | None:
+    """Return the recorded run of the first tab as JSON values, None when there is no gallery."""
     for entry in gallery.entries():
         if entry.strategy == WELCOME:
-            return json.dumps(
-                json_io.trace_to_dict(gallery.open_entry(entry.file)), separators=(",", ":")
-            )
-    return "null"
+            return json_io.trace_to_dict(gallery.open_entry(entry.file))
+    return None
 
 
 def _told(text: str) -> str:

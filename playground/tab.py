@@ -17,6 +17,7 @@ from engine.strategies.base import Preset, Strategy
 from playground import controls, raw
 from playground.configs import build_panel
 from playground.guard import guarded, sentence
+from playground.scripts import on_load
 from playground.stream import JOURNAL, stream
 from playground.zerogpu import on_gpu
 
@@ -186,7 +187,7 @@ def _stage(strategy: Strategy) -> None:
         "",
         html_template='<div class="dp-stage"></div>',
         elem_id=f"{strategy.name}-stage",
-        js_on_load=f"DP.mount(element.querySelector('.dp-stage'), {options}, trigger)",
+        js_on_load=on_load(f"p.mount(element.querySelector('.dp-stage'), {options}, trigger)"),
         apply_default_css=False,
     )
 
@@ -229,7 +230,7 @@ def _wire(tab: Tab, bus: Any, stop: Any, slot: Any, presets: list[Any]) -> None:
         None,
         concurrency_limit=None,
         api_visibility="private",
-        js=f"() => DP.runId('{tab.strategy.name}')",
+        js=f"() => playground.then((p) => p.runId('{tab.strategy.name}'))",
     )
     for button, preset in zip(presets, tab.strategy.presets, strict=True):
         button.click(

@@ -1,7 +1,8 @@
 """Pictures of a trace: pure functions of plain data, no model and no web framework.
 
-Every visual has a component in assets/components that draws steps as they arrive, and a ``view``
-here that states the same facts as a table (and a Plotly figure where one is drawn).
+Every visual has a folder: ``view.mjs`` and ``view.css`` draw steps as they arrive, ``summary.py``
+states the same facts as a table (and a Plotly figure where one is drawn). ``shared`` holds what the
+views have in common; none of them imports anything from outside this package.
 """
 
 from __future__ import annotations

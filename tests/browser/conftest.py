@@ -30,7 +30,7 @@ def browser():
 
 # Every run the page knows, what its stages say, and what Gradio has put up as a notice.
 _STATE = """() => JSON.stringify({
-  runs: [...DP.runs.values()].map((r) => [r.id, r.strategy, r.status, r.steps.length, r.next, r.error]),
+  runs: [...playground.page.runs.values()].map((r) => [r.id, r.strategy, r.status, r.steps.length, r.next, r.error]),
   says: [...document.querySelectorAll(".dp-status, .toast-body")].map((n) => n.textContent).filter(Boolean),
   focus: document.activeElement?.outerHTML.slice(0, 200),
 }, null, 1)"""
@@ -59,7 +59,9 @@ class Pages:
         self._watch(page)
         self.pages.append(page)
         page.goto(self.server + path)
-        page.wait_for_function("window.DP && DP.connected() && DP.stages.length > 0")
+        page.wait_for_function(
+            "window.playground?.page?.connected() && playground.page.stages.length > 0"
+        )
         return page
 
     def describe(self):

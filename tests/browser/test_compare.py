@@ -11,18 +11,18 @@ from tests.helpers.pages import fill, fits, shot
 
 LONG = SETTINGS.max_new_tokens
 RUNS = (
-    "DP.stages.filter(s => s.strategy.startsWith('compare-') && s.root.isConnected)"
-    ".map(s => DP.runs.get(DP.runId(s.strategy)))"
+    "playground.page.stages.filter(s => s.strategy.startsWith('compare-') && s.root.isConnected)"
+    ".map(s => playground.page.shown(s.strategy))"
 )
 # Presses Stop as soon as the page has been told of the first token.
 STOP_SOON = """() => {
-  const receive = DP.receive, buttons = [...document.querySelectorAll(".cmp-line button")];
+  const receive = playground.page.receive, buttons = [...document.querySelectorAll(".cmp-line button")];
   const stop = buttons.find((button) => button.textContent === "Stop");
-  DP.receive = (text) => {
+  playground.page.receive = (text) => {
     receive(text);
-    const runs = [...DP.runs.values()].filter((run) => run.status === "running" && run.steps.length);
+    const runs = [...playground.page.runs.values()].filter((run) => run.status === "running" && run.steps.length);
     if (!runs.length || stop.disabled) return;
-    DP.receive = receive;
+    playground.page.receive = receive;
     stop.click();
   };
 }"""
@@ -48,7 +48,7 @@ def test_three_columns_stream_and_the_parting_is_marked(open_page):
     expect(page.locator(".cmp-table")).to_be_visible()
     # Every column came in pieces: a start, the text and an end at least.
     assert min(page.evaluate(f"{RUNS}.map(run => run.next)")) >= 3
-    texts = page.evaluate(f"{RUNS}.map(run => JSON.stringify(DP.trace(run)))")
+    texts = page.evaluate(f"{RUNS}.map(run => JSON.stringify(playground.page.trace(run)))")
     traces = [json_io.loads(text) for text in texts]
     assert [t.strategy for t in traces] == ["beam_search", "greedy", "sampling"]
     assert traces[2].config["temperature"] == 1.4

@@ -146,7 +146,7 @@ def test_tokens_are_text_in_the_map(open_page):
     plot = visual.locator(".lh-plot")
     expect(plot).to_have_attribute("data-steps", "30")
     page.evaluate(
-        "() => { const r = DP.runs.get(DP.runId('dola'));"
+        "() => { const r = playground.page.shown('dola');"
         " for (const id of Object.keys(r.pieces)) r.pieces[id] = '<img src=x onerror=window.hit=1><b>b</b>'; }"
     )
     visual.locator(".lh-pick").first.select_option("rank")

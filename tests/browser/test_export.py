@@ -50,14 +50,14 @@ def test_verify_badges_equal_tokens(open_page, strategy, size):
 def test_a_run_whose_tokens_were_changed_is_not_verified(open_page):
     page, card = decoded(open_page, "greedy", max_new_tokens=6)
     page.evaluate(
-        "() => { const run = DP.runs.get(DP.runId('greedy')); run.outputs[0].token_ids[3] = 7;"
+        "() => { const run = playground.page.shown('greedy'); run.outputs[0].token_ids[3] = 7;"
         " run.pieces[7] = 'x'; }"
     )
     card.get_by_role("button", name="Verify", exact=True).click()
     badge = card.locator(".ex-badge")
     expect(badge).to_contain_text("✗ Not the same. They differ from token 4 on")
-    page.evaluate("() => { DP.runs.get(DP.runId('greedy')).model.id = '/etc/evil'; }")
-    page.evaluate("() => { DP.runs.get(DP.runId('greedy')).model.dtype = 'import os'; }")
+    page.evaluate("() => { playground.page.shown('greedy').model.id = '/etc/evil'; }")
+    page.evaluate("() => { playground.page.shown('greedy').model.dtype = 'import os'; }")
     card.get_by_role("button", name="Verify", exact=True).click()
     expect(badge).to_contain_text("Not checked: The model's dtype 'import os'")
 

@@ -87,7 +87,7 @@ def test_scrubbing_by_slider_buttons_keys_and_clicks(open_page):
     slider.press("ArrowLeft")
     expect(label).to_have_text("step 9 of 60")
     chosen = page.evaluate(
-        "(() => { const r = DP.runs.get(DP.runId('greedy')); return DP.piece(r, r.steps[8].emit[0]); })()"
+        "(() => { const r = playground.page.shown('greedy'); return playground.page.piece(r, r.steps[8].emit[0]); })()"
     )
     expect(page.locator("#greedy-stage .dp-bars .t.on")).to_have_text(chosen)
     tokens(page, "greedy").nth(8).focus()
@@ -106,12 +106,12 @@ def make_long(page):
 
 # In the page itself: on a fast machine the run would end before a command from outside arrived.
 STOP_SOON = """before => {
-  const receive = DP.receive;
-  DP.receive = (text) => {
+  const receive = playground.page.receive;
+  playground.page.receive = (text) => {
     receive(text);
-    const run = DP.runs.get(DP.runId("greedy"));
+    const run = playground.page.shown("greedy");
     if (run.id === before || run.steps.length === 0) return;
-    DP.receive = receive;
+    playground.page.receive = receive;
     document.getElementById("greedy-stop").click();
   };
 }"""
@@ -125,8 +125,8 @@ def test_stop_keeps_the_text_and_the_next_run_works(open_page):
         page.evaluate(STOP_SOON, before)
         start(page, "greedy")
         page.wait_for_function(
-            "before => DP.runId('greedy') !== before"
-            " && DP.runs.get(DP.runId('greedy')).status === 'stopped'",
+            "before => playground.page.runId('greedy') !== before"
+            " && playground.page.shown('greedy').status === 'stopped'",
             arg=before,
         )
         expect(status(page, "greedy")).to_contain_text("Stopped")
@@ -137,8 +137,8 @@ def test_stop_keeps_the_text_and_the_next_run_works(open_page):
 # What the server still has of another page's run: a message out of turn makes a page ask for it.
 ASK_FOR = """id => {
   const header = { pieces: {}, eos_token_ids: [] }, link = location.href;
-  DP.receive(JSON.stringify({ run: id, seq: 0, kind: "start", strategy: "elsewhere", header, link }));
-  DP.receive(JSON.stringify({ run: id, seq: 99999, kind: "delta" }));
+  playground.page.receive(JSON.stringify({ run: id, seq: 0, kind: "start", strategy: "elsewhere", header, link }));
+  playground.page.receive(JSON.stringify({ run: id, seq: 99999, kind: "delta" }));
 }"""
 
 
@@ -149,8 +149,8 @@ def test_a_closed_tab_frees_the_model(open_page, browser, server):
     make_long(other)
     before = start(other, "greedy")
     other.wait_for_function(
-        "before => DP.runId('greedy') !== before"
-        " && DP.runs.get(DP.runId('greedy')).steps.length > 0",
+        "before => playground.page.runId('greedy') !== before"
+        " && playground.page.shown('greedy').steps.length > 0",
         arg=before,
     )
     left = run_id(other, "greedy")
@@ -158,8 +158,8 @@ def test_a_closed_tab_frees_the_model(open_page, browser, server):
     # One run at a time: when this one has been decoded, the other has given the model back.
     run(page, "greedy")
     page.evaluate(ASK_FOR, left)
-    page.wait_for_function("id => DP.runs.get(id).steps.length > 0", arg=left)
-    state = "id => [DP.runs.get(id).status, DP.runs.get(id).steps.length]"
+    page.wait_for_function("id => playground.page.runs.get(id).steps.length > 0", arg=left)
+    state = "id => [playground.page.runs.get(id).status, playground.page.runs.get(id).steps.length]"
     ended, steps = page.evaluate(state, left)
     assert ended == "running", "the closed tab's run was decoded to its end"
     assert steps < LONG
@@ -232,19 +232,19 @@ def test_a_page_that_missed_a_message_asks_for_everything(open_page):
     page = open_page()
     run(page, "greedy")
     page.evaluate(
-        "(() => { const r = DP.runs.get(DP.runId('greedy')); window.before = JSON.stringify(r.outputs);"
-        " r.next = 2; r.steps = []; DP.receive(JSON.stringify({run: r.id, seq: 50, kind: 'delta'})); })()"
+        "(() => { const r = playground.page.shown('greedy'); window.before = JSON.stringify(r.outputs);"
+        " r.next = 2; r.steps = []; playground.page.receive(JSON.stringify({run: r.id, seq: 50, kind: 'delta'})); })()"
     )
-    page.wait_for_function("DP.runs.get(DP.runId('greedy')).steps.length === 60")
+    page.wait_for_function("playground.page.shown('greedy').steps.length === 60")
     assert page.evaluate(
-        "JSON.stringify(DP.runs.get(DP.runId('greedy')).outputs) === window.before"
+        "JSON.stringify(playground.page.shown('greedy').outputs) === window.before"
     )
 
 
 def test_a_page_that_missed_even_the_beginning_asks_for_everything(open_page):
     page = open_page()
     page.evaluate(
-        "(() => { const receive = DP.receive; window.missed = 0; DP.receive = (text) => {"
+        "(() => { const receive = playground.page.receive; window.missed = 0; playground.page.receive = (text) => {"
         " if (text && JSON.parse(text).kind === 'start') window.missed += 1; else receive(text); }; })()"
     )
     run(page, "greedy")

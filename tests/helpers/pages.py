@@ -1,6 +1,6 @@
 """What the browser tests do with a page: open a tab, run, wait for what is drawn, keep a picture.
 
-A wait is for a state, never for a time: the store of the page (``DP``) says what a run has come to,
+A wait is for a state, never for a time: the store of the page (``playground.page``) says what a run has come to,
 its stages say how much of it they have drawn.
 """
 
@@ -22,23 +22,23 @@ from engine.trace import json_io
 _SHOTS = os.environ.get("PLAYGROUND_SCREENSHOTS")
 # A run that is another one than before has come to an end, and its stage shows all of it.
 _DRAWN = """([key, before]) => {
-  const id = DP.runId(key), run = DP.runs.get(id);
+  const id = playground.page.runId(key), run = playground.page.runs.get(id);
   const ended = run && id !== before && ["finished", "stopped", "failed"].includes(run.status);
   const whole = (s) => s.strategy === key && s.root.isConnected && s.run === run && !s.dirty
     && s.drawn === run.steps.length;
-  return ended && DP.stages.some(whole);
+  return ended && playground.page.stages.some(whole);
 }"""
 # The steps of a run again, one message each, as the server sends them; what ``look`` finds each time.
 _FEED = """async ([key, look]) => {
-  const old = DP.runs.get(DP.runId(key)), find = eval(look), seen = [];
+  const old = playground.page.shown(key), find = eval(look), seen = [];
   const later = ["steps", "outputs", "timing", "metrics", "notes"];
   const kept = [...old.fields, "fields"].filter((field) => !later.includes(field));
   const header = Object.fromEntries(kept.map((field) => [field, old[field]]));
-  const stage = () => DP.stages.find((s) => s.strategy === key && s.root.isConnected);
+  const stage = () => playground.page.stages.find((s) => s.strategy === key && s.root.isConnected);
   const frame = () => new Promise(requestAnimationFrame);
   let seq = 0;
   const send = async (message) => {
-    DP.receive(JSON.stringify({ run: old.id + "-again", seq: seq++, ...message }));
+    playground.page.receive(JSON.stringify({ run: old.id + "-again", seq: seq++, ...message }));
     do await frame(); while (stage().dirty);
   };
   await send({ kind: "start", strategy: key, header, link: location.href });
@@ -93,7 +93,7 @@ def fill(page: Page, name: str, value: Any) -> None:
 
 def run_id(page: Page, key: str) -> str:
     """Return the id of the run that a stage shows, empty when it shows none."""
-    return page.evaluate("key => DP.runId(key)", key)
+    return page.evaluate("key => playground.page.runId(key)", key)
 
 
 def start(page: Page, strategy: str) -> str:
@@ -145,38 +145,44 @@ def tokens(page: Page, strategy: str) -> Locator:
 
 def run_of(page: Page, key: str, field: str) -> Any:
     """Return a field of the run that a stage shows, as the page's store has it."""
-    return page.evaluate("([key, field]) => DP.runs.get(DP.runId(key))[field]", [key, field])
+    return page.evaluate("([key, field]) => playground.page.shown(key)[field]", [key, field])
 
 
 def trace_of(page: Page, key: str) -> Trace:
     """Return the run that a stage shows, read as a saved file of it would be."""
-    text = page.evaluate("key => JSON.stringify(DP.trace(DP.runs.get(DP.runId(key))))", key)
+    text = page.evaluate(
+        "key => JSON.stringify(playground.page.trace(playground.page.shown(key)))", key
+    )
     return json_io.loads(text)
 
 
 def select(page: Page, key: str, step: int) -> None:
     """Select a step and wait until it is drawn."""
-    page.evaluate("([key, step]) => DP.select(DP.runs.get(DP.runId(key)), step)", [key, step])
+    page.evaluate(
+        "([key, step]) => playground.page.select(playground.page.shown(key), step)", [key, step]
+    )
     drawn(page, key)
 
 
 def drawn(page: Page, key: str) -> None:
     """Wait until a stage shows what the page's store holds."""
     page.wait_for_function(
-        "key => DP.stages.every((s) => s.strategy !== key || !s.root.isConnected || !s.dirty)",
+        "key => playground.page.stages.every((s) => s.strategy !== key || !s.root.isConnected || !s.dirty)",
         arg=key,
     )
 
 
 def piece(page: Page, key: str, token_id: int) -> str:
     """Return a token as the page writes it."""
-    return page.evaluate("([k, t]) => DP.piece(DP.runs.get(DP.runId(k)), t)", [key, token_id])
+    return page.evaluate(
+        "([k, t]) => playground.page.piece(playground.page.shown(k), t)", [key, token_id]
+    )
 
 
 def words(page: Page, key: str, token_ids: Sequence[int]) -> str:
     """Return what tokens of a run say, invisible characters made visible."""
     return page.evaluate(
-        "([k, ids]) => DP.visible(ids.map((i) => DP.runs.get(DP.runId(k)).pieces[i]).join(''))",
+        "([k, ids]) => playground.page.visible(ids.map((i) => playground.page.shown(k).pieces[i]).join(''))",
         [key, list(token_ids)],
     )
 

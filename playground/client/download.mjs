@@ -1,0 +1,6 @@
+// The trace of a run as a file.
+import { saveAs } from "../../visualizers/shared/dom.mjs";
+import { trace } from "../../visualizers/shared/record.mjs";
+
+export const saveTrace = (run) =>
+  saveAs(`${run.strategy}-seed${run.seed}.json`, "application/json", JSON.stringify(trace(run)));

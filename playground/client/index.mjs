@@ -1,0 +1,67 @@
+// What the elements of the page call: the one entry into its scripts.
+import { rescore } from "../../visualizers/beam_tree/rescore.mjs";
+import { drawsId, prefixTree } from "../../visualizers/prefix_tree/view.mjs";
+import { plotlyFrom } from "../../visualizers/shared/plotly.mjs";
+import { trace } from "../../visualizers/shared/record.mjs";
+import { piece, visible } from "../../visualizers/shared/text.mjs";
+import { binomialTail } from "../../visualizers/watermark/view.mjs";
+import { connectAsk } from "./ask.mjs";
+import { compare } from "./compare.mjs";
+import { compareWatch } from "./compare_watch.mjs";
+import { mountConfigs } from "./configs.mjs";
+import { exporting } from "./export.mjs";
+import { connectFamily, family } from "./family.mjs";
+import { player } from "./player.mjs";
+import { stages, store } from "./runs.mjs";
+import { declare, declared } from "./spec.mjs";
+import { VIEWS } from "./views.mjs";
+import { whenThere } from "./waiting.mjs";
+
+let bus = null;
+
+stages.register({ ...VIEWS, compare_watch: compareWatch, family, export: exporting });
+store.watch({
+  missed: (run) => bus?.("input", { run }),
+  linked: (link) => history.replaceState(null, "", link),
+});
+
+export const page = {
+  // Called once, before any element: what the server gives every page.
+  open({ recorded, key, spec, plotly }) {
+    plotlyFrom(new URL(plotly, document.baseURI).href);
+    declare(spec);
+    if (recorded) store.showTrace(key, recorded, "recorded");
+    return page;
+  },
+  connect(trigger) {
+    bus = trigger;
+    return { receive: (text) => page.receive(text) };
+  },
+  connected: () => bus !== null,
+  receive: (text) => store.receive(text),
+  mount: (root, options, trigger) => stages.mount(root, options, trigger),
+  ask: connectAsk,
+  family: connectFamily,
+  configs: mountConfigs,
+  compare: (root, trigger) => compare(root, declared(), trigger),
+  player,
+  prefixTree,
+  drawsId: () => drawsId,
+  whenThere,
+  // The store as the tests and whoever opens the console see it.
+  runs: store.runs,
+  get stages() {
+    return stages.list;
+  },
+  runId: store.runId,
+  shown: store.shown,
+  select: (run, index) => store.select(run, index),
+  show: (key, run) => store.show(key, run),
+  showTrace: (key, recorded, status) => store.showTrace(key, recorded, status),
+  rewind: (run, count, status) => store.rewind(run, count, status),
+  trace,
+  piece,
+  visible,
+  rescore,
+  binomialTail,
+};

@@ -1,0 +1,6 @@
+// The page's own store and stages.
+import { Stages } from "./stage.mjs";
+import { Store } from "./store.mjs";
+
+export const store = new Store();
+export const stages = new Stages(store);

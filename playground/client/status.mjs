@@ -1,0 +1,40 @@
+// One line that says how a run is doing.
+import { el } from "../../visualizers/shared/dom.mjs";
+
+const WORDS = {
+  running: "Decoding…",
+  finished: "Done",
+  stopped: "Stopped; what was decoded is kept",
+  failed: "",
+  paused: "Replaying",
+  replayed: "Recorded: every number is as it was measured",
+  recorded: "A recorded run, every number as it was measured. Press Run to make your own.",
+};
+
+function sentence(run) {
+  const endings = [...new Set(run.outputs.map((o) => o.finish_reason))].join(", ");
+  const reason = run.status === "finished" && endings ? ` · ended by ${endings}` : "";
+  return WORDS[run.status] + reason + (run.notes || []).map((n) => ` · ${n}`).join("");
+}
+
+export const status = {
+  title: "Status",
+  heading: false,
+  wide: true,
+  mount(root) {
+    const line = el("div", { class: "dp-status", role: "status", "aria-live": "polite" });
+    root.append(line);
+    return {
+      update(run) {
+        line.className = `dp-status${run.error ? " bad" : ""}`;
+        const text = run.error || sentence(run);
+        // The same words once more would be read out once more.
+        if (line.textContent !== text) line.textContent = text;
+      },
+      select() {},
+      clear() {
+        line.textContent = "";
+      },
+    };
+  },
+};

@@ -1,0 +1,166 @@
+// The text token by token: how surprising each was, and which one the details below speak of.
+import { el } from "../../visualizers/shared/dom.mjs";
+import { percent, piece, textOfId, textOfIds, visible } from "../../visualizers/shared/text.mjs";
+
+const LEVELS = [
+  ["", "under 1 bit"],
+  [" s1", "1–3 bits"],
+  [" s2", "3–6 bits"],
+  [" s3", "over 6 bits"],
+];
+const bitsOf = (p) => (p === null ? null : -Math.log2(Math.max(p, 1e-30)));
+const level = (bits) =>
+  bits === null || bits < 1 ? "" : bits < 3 ? " s1" : bits < 6 ? " s2" : " s3";
+
+const legend = () =>
+  el(
+    "div",
+    { class: "dp-legend" },
+    "Surprise:",
+    LEVELS.map(([shade, words]) => el("span", { class: `dp-tok${shade}` }, words)),
+  );
+
+// A branch's prompt is its parent's text and what was put after it.
+function promptOf(run) {
+  const added = run.parent ? run.parent.token_ids.length : 0;
+  const cut = run.prompt_ids.length - added;
+  const before = run.prompt ? visible(run.prompt) : textOfIds(run, run.prompt_ids.slice(0, cut));
+  const after = textOfIds(run, run.prompt_ids.slice(cut));
+  return el(
+    "span",
+    { class: "dp-prompt" },
+    before,
+    added ? el("b", { class: "dp-added" }, after) : null,
+  );
+}
+
+function describe(run, token) {
+  const bits = bitsOf(token.p);
+  const name = `“${piece(run, token.id)}”`;
+  if (bits === null) return name;
+  const when = token.processed ? " after the processors" : "";
+  return `${name}, probability ${percent(token.p)}${when}, surprise ${bits.toFixed(1)} bits`;
+}
+
+class Strip {
+  #rows = [];
+  #selected = null;
+  #run = null;
+
+  constructor(root, ctx) {
+    this.ctx = ctx;
+    this.box = el("div", {
+      class: "dp-strip",
+      role: "group",
+      "aria-label": "Tokens; arrow keys move, the details below follow",
+      onkeydown: (event) => this.#press(event),
+    });
+    root.append(this.box, legend());
+  }
+
+  #press(event) {
+    const move = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (event.key === "Home") this.ctx.select(0);
+    else if (event.key === "End") this.ctx.select(1e9);
+    else if (move) this.ctx.select(this.#run.selected + move);
+    else return;
+    event.preventDefault();
+    requestAnimationFrame(() => requestAnimationFrame(() => this.#selected?.focus()));
+  }
+
+  #row(run, sequence) {
+    if (this.#rows[sequence]) return this.#rows[sequence];
+    const several = run.tokens.length > 1 || run.config.num_return_sequences > 1;
+    const line = el(
+      "div",
+      {},
+      several ? el("span", { class: "who" }, `Output ${sequence + 1}`) : null,
+      run.model.is_encoder_decoder ? null : promptOf(run),
+    );
+    this.box.append(line);
+    this.#rows[sequence] = { line, tokens: [] };
+    return this.#rows[sequence];
+  }
+
+  #token(run, token) {
+    const text = textOfId(run, token.id);
+    const special = run.eos_token_ids.includes(token.id) ? " special" : "";
+    const said = describe(run, token);
+    const choose = () => this.ctx.select(token.step);
+    const node = el("span", {
+      role: "button",
+      class: `dp-tok new${level(bitsOf(token.p))}${special}`,
+      tabindex: -1,
+      title: said,
+      "aria-label": said,
+      "data-step": token.step,
+      onclick: choose,
+      onkeydown: (event) => {
+        if (event.key !== "Enter" && event.key !== " ") return;
+        choose();
+        event.preventDefault();
+      },
+    });
+    // The space before a word stands outside its box, so that neither box nor underline breaks with the line.
+    const lead = /^ +(?=\S)/.exec(text)?.[0] ?? "";
+    // Line breaks are shown as a mark and then honoured; nothing of the text is ever parsed as HTML.
+    text
+      .slice(lead.length)
+      .split("\n")
+      .forEach((part, i) => {
+        if (i) node.append(el("span", { class: "ws" }, "⏎"), "\n");
+        node.append(visible(part));
+      });
+    return { ...token, node, lead: document.createTextNode(lead) };
+  }
+
+  // What stands already and is still true is left alone.
+  update(run) {
+    this.#run = run;
+    run.tokens.forEach((list, sequence) => {
+      const { line, tokens } = this.#row(run, sequence);
+      let same = 0;
+      while (
+        same < tokens.length &&
+        same < list.length &&
+        tokens[same].id === list[same].id &&
+        tokens[same].step === list[same].step
+      )
+        same++;
+      for (const { lead, node } of tokens.splice(same)) {
+        lead.remove();
+        node.remove();
+      }
+      for (const token of list.slice(same)) {
+        const made = this.#token(run, token);
+        line.append(made.lead, made.node);
+        tokens.push(made);
+      }
+    });
+  }
+
+  select(_run, index) {
+    if (this.#selected) {
+      this.#selected.classList.remove("sel");
+      this.#selected.tabIndex = -1;
+    }
+    this.#selected = this.box.querySelector(`[data-step="${index}"]`);
+    if (!this.#selected) return;
+    this.#selected.classList.add("sel");
+    this.#selected.tabIndex = 0;
+  }
+
+  clear() {
+    this.box.replaceChildren();
+    this.#rows = [];
+    this.#selected = null;
+  }
+}
+
+export const strip = {
+  title: "Text",
+  empty:
+    "Press Run: the text appears here token by token, and every token can be opened to see what else was possible.",
+  wide: true,
+  mount: (root, ctx) => new Strip(root, ctx),
+};

@@ -1,0 +1,66 @@
+// Elements in one call. What a child says becomes text of the page and is never parsed as HTML.
+
+export const el = (tag, attrs, ...children) => fill(document.createElement(tag), attrs, children);
+
+export const svg = (tag, attrs, ...children) =>
+  fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attrs, children);
+
+function fill(node, attrs, children) {
+  for (const [key, value] of Object.entries(attrs || {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+    else if (key === "style" && typeof value === "object") Object.assign(node.style, value);
+    else node.setAttribute(key, value === true ? "" : value);
+  }
+  for (const child of children.flat()) {
+    if (child === null || child === undefined) continue;
+    node.append(child instanceof Node ? child : document.createTextNode(String(child)));
+  }
+  return node;
+}
+
+// A part that scrolls by itself can be reached with the keyboard and has a name.
+export const scroller = (label, ...children) =>
+  el("div", { class: "dp-scroll", tabindex: 0, role: "region", "aria-label": label }, children);
+
+export const header = (columns) =>
+  el(
+    "thead",
+    {},
+    el(
+      "tr",
+      {},
+      columns.map((c) => el("th", { scope: "col" }, c)),
+    ),
+  );
+
+export const table = (columns, rows) =>
+  scroller(
+    columns.join(", "),
+    el("table", { class: "dp-table" }, header(columns), el("tbody", {}, rows.map(row))),
+  );
+
+const row = (cells) =>
+  el(
+    "tr",
+    {},
+    cells.map((cell) => el("td", { class: typeof cell === "number" ? "num" : null }, cell)),
+  );
+
+// A name with its value in bold, as the lines of figures have it.
+export const fact = (name, value) => el("span", {}, `${name} `, el("b", {}, value));
+
+export const button = (text, onclick, attrs) =>
+  el("button", { type: "button", class: "dp-btn", onclick, ...attrs }, text);
+
+// Hand a file to whoever reads the page.
+export function give(url, name) {
+  const link = el("a", { href: url, download: name });
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(url), 5000);
+}
+
+export const saveAs = (name, type, ...parts) =>
+  give(URL.createObjectURL(new Blob(parts, { type })), name);

@@ -1,0 +1,36 @@
+// Tokens and probabilities in words that a person can read.
+
+const MARKS = { "\n": "⏎", "\t": "⇥", "\r": "␍", "\u0000": "␀", "\u00a0": "⍽" };
+const INVISIBLE = /[\u0000-\u001f\u00a0\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]/g;
+
+// Text of a token with invisible characters made visible; a space inside words stays a space.
+export const visible = (text) =>
+  text.replace(
+    INVISIBLE,
+    (c) => MARKS[c] || `⟨U+${c.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`,
+  );
+
+// The text of a token as it was recorded; one that no record names is shown as its number.
+export const textOfId = (run, id) => run.pieces[id] ?? `#${id}`;
+
+export const textOfIds = (run, ids) => visible(ids.map((id) => textOfId(run, id)).join(""));
+
+export const piece = (run, id) =>
+  visible(textOfId(run, id)).replace(/^ +| +$/g, (s) => "·".repeat(s.length));
+
+export const percent = (p) =>
+  p >= 0.9995
+    ? "100 %"
+    : p >= 0.1
+      ? `${(100 * p).toFixed(1)} %`
+      : p >= 0.0001
+        ? `${(100 * p).toFixed(2)} %`
+        : p > 0
+          ? "<0.01 %"
+          : "0";
+
+export const prob = (logprob) =>
+  logprob === null || logprob === undefined ? 0 : Math.exp(logprob);
+
+// Numbers with a true minus sign, as wide as a plus.
+export const fixed = (x, digits = 3) => x.toFixed(digits).replace("-", "−");
