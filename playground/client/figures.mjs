@@ -1,6 +1,7 @@
 // Figures of a run as SVG or PNG.
 import { colours } from "../../visualizers/shared/colours.mjs";
 import { el } from "../../visualizers/shared/dom.mjs";
+import { pictureIn } from "../../visualizers/shared/pictures.mjs";
 import { plotly } from "../../visualizers/shared/plotly.mjs";
 
 const NOT_FIGURES = ["status", "scrub", "family", "export"];
@@ -23,9 +24,7 @@ export const styles = () =>
     .join("\n");
 
 export async function figureSvg(card) {
-  // A view that scrolls knows how to draw itself whole.
-  const own = card.querySelector(".dp-own-picture"),
-    whole = own?.dpPicture();
+  const whole = pictureIn(card);
   if (whole) return whole;
   const plot = card.querySelector(".js-plotly-plot");
   if (plot) {

@@ -1,87 +1,106 @@
+// A beam tree as a picture of its own: SVG with its styles inside, and PNG made from it.
 import { colours } from "../shared/colours.mjs";
 import { el, give, svg } from "../shared/dom.mjs";
 import { visible } from "../shared/text.mjs";
 
-const HEAD = 26,
-  MOST_PIXELS = 16e6,
-  LONGEST = 16000;
+const HEAD = 26;
+const MOST_PIXELS = 16e6;
+const LONGEST = 16000;
+const SETTINGS = [
+  "num_beams",
+  "num_beam_groups",
+  "diversity_penalty",
+  "length_penalty",
+  "early_stopping",
+];
 
-function standalone(run, canvas, width, height) {
-  const copy = canvas.cloneNode(true),
-    shades = colours(),
-    style = getComputedStyle(canvas);
-  copy.querySelectorAll(".away, .bt-now").forEach((n) => n.remove());
-  copy.querySelectorAll(".far").forEach((n) => n.classList.remove("far"));
-  copy.querySelectorAll(".bt-pin").forEach((n) => n.removeAttribute("transform"));
-  copy.querySelectorAll("[tabindex]").forEach((n) => n.removeAttribute("tabindex"));
-  copy.querySelectorAll(".sel").forEach((n) => n.classList.remove("sel"));
-  const rules = [...document.styleSheets]
-    .flatMap((sheet) => {
-      try {
-        return [...sheet.cssRules];
-      } catch {
-        return [];
-      }
-    })
-    .filter((r) => r.selectorText?.includes(".bt-"))
-    .map((r) => r.cssText)
+// What shows where somebody is looking has no place in the picture.
+function cleaned(canvas) {
+  const copy = canvas.cloneNode(true);
+  const each = (query, change) => copy.querySelectorAll(query).forEach(change);
+  each(".away, .bt-now", (n) => n.remove());
+  each(".far", (n) => n.classList.remove("far"));
+  each(".bt-pin", (n) => n.removeAttribute("transform"));
+  each("[tabindex]", (n) => n.removeAttribute("tabindex"));
+  each(".sel", (n) => n.classList.remove("sel"));
+  return copy;
+}
+
+function rulesOf(sheet) {
+  try {
+    return [...sheet.cssRules];
+  } catch {
+    return []; // a sheet from elsewhere keeps its rules to itself
+  }
+}
+
+// The page's rules for trees, their colours as values.
+function stylesOf(canvas, shades) {
+  const style = getComputedStyle(canvas);
+  return [...document.styleSheets]
+    .flatMap(rulesOf)
+    .filter((rule) => rule.selectorText?.includes(".bt-"))
+    .map((rule) => rule.cssText)
     .join("\n")
     .replace(
       /var\(--dp-(\w+)\)/g,
       (_, name) => shades[name] || style.getPropertyValue(`--dp-${name}`).trim(),
     );
-  const setting = [
-    "num_beams",
-    "num_beam_groups",
-    "diversity_penalty",
-    "length_penalty",
-    "early_stopping",
-  ]
-    .filter((k) => run.config[k] !== undefined)
-    .map((k) => `${k} ${run.config[k]}`)
-    .join(" · ");
-  const title = [
+}
+
+function titleOf(run) {
+  const settings = SETTINGS.filter((key) => run.config[key] !== undefined);
+  return [
     run.strategy.replaceAll("_", " "),
-    setting,
+    settings.map((key) => `${key} ${run.config[key]}`).join(" · "),
     run.model.id,
     run.prompt ? `“${visible(run.prompt)}”` : "",
   ]
     .filter(Boolean)
     .join(" · ");
-  for (const [key, value] of Object.entries({
+}
+
+function standalone(run, canvas, width, height) {
+  const copy = cleaned(canvas);
+  const shades = colours();
+  const attrs = {
     xmlns: "http://www.w3.org/2000/svg",
     width,
     height: height + HEAD,
     viewBox: `0 ${-HEAD} ${width} ${height + HEAD}`,
     class: canvas.getAttribute("class").replace("tiny", ""),
-  }))
-    copy.setAttribute(key, value);
+  };
+  for (const [key, value] of Object.entries(attrs)) copy.setAttribute(key, value);
+  const letters = {
+    x: 12,
+    y: -9,
+    fill: shades.muted,
+    "font-size": 12,
+    "font-family": "system-ui, sans-serif",
+  };
   copy.prepend(
-    svg("style", {}, rules),
+    svg("style", {}, stylesOf(canvas, shades)),
     svg("rect", { y: -HEAD, width, height: height + HEAD, fill: shades.bg }),
-    svg(
-      "text",
-      { x: 12, y: -9, fill: shades.muted, "font-size": 12, "font-family": "system-ui, sans-serif" },
-      title,
-    ),
+    svg("text", letters, titleOf(run)),
   );
   return new XMLSerializer().serializeToString(copy);
 }
+
 // Browsers limit a picture's sides and area, so very long trees come out smaller than double size.
 export async function saveTree(run, canvas, width, height, kind) {
-  const name = `${run.strategy}-tree.${kind}`,
-    source = URL.createObjectURL(
-      new Blob([standalone(run, canvas, width, height)], { type: "image/svg+xml" }),
-    );
+  const name = `${run.strategy}-tree.${kind}`;
+  const text = standalone(run, canvas, width, height);
+  const source = URL.createObjectURL(new Blob([text], { type: "image/svg+xml" }));
   if (kind === "svg") return give(source, name);
-  const image = new Image(),
-    tall = height + HEAD,
-    factor = Math.min(2, Math.sqrt(MOST_PIXELS / (width * tall)), LONGEST / Math.max(width, tall));
+  const image = new Image();
   await new Promise((ok, bad) => {
     image.onload = ok;
     image.onerror = bad;
     image.src = source;
   });
+  const tall = height + HEAD;
+  const area = Math.sqrt(MOST_PIXELS / (width * tall));
+  const factor = Math.min(2, area, LONGEST / Math.max(width, tall));
   const sheet = el("canvas", {
     width: Math.floor(width * factor),
     height: Math.floor(tall * factor),
@@ -90,6 +109,7 @@ export async function saveTree(run, canvas, width, height, kind) {
   sheet.toBlob((blob) => give(URL.createObjectURL(blob), name), "image/png");
   URL.revokeObjectURL(source);
 }
+
 export const treePicture = (run, canvas, width, height) => ({
   text: standalone(run, canvas, width, height),
   width,

@@ -1,142 +1,140 @@
-// Rescoring a finished search: the recorded hypotheses under another length penalty, sums written out.
-
-import { el } from "../shared/dom.mjs";
-import { visible } from "../shared/text.mjs";
+// A finished search under another length penalty, sums written out.
+import { button, el } from "../shared/dom.mjs";
+import { fixed, textOfIds } from "../shared/text.mjs";
 import { entry } from "./info.mjs";
 import { rescore } from "./rescore.mjs";
-import { signed } from "./words.mjs";
 
 const SHOWN = 12;
-const power = (length, penalty) => {
+const FORMULA =
+  "The score of a text is the sum of its log-probabilities ÷ its number of new tokens ^ length penalty. The prompt does not count, the end mark does.";
+
+function power(length, penalty) {
   const p = length ** penalty;
   return p >= 0.001 && p < 1e6 ? String(+p.toPrecision(6)) : p.toExponential(3).replace("e+", "e");
-};
+}
+
+const moveOf = (places) =>
+  places
+    ? el("span", { class: "move" }, (places > 0 ? "▲ up " : "▼ down ") + Math.abs(places))
+    : null;
+
+class Rescoring {
+  #run = null;
+  #forest = null;
+
+  constructor(root) {
+    this.slider = el("input", {
+      type: "range",
+      min: -2,
+      max: 5,
+      step: 0.1,
+      "aria-label": "Length penalty",
+      oninput: () => this.#show(),
+    });
+    this.back = button("As it ran", () => {
+      this.slider.value = this.#run.config.length_penalty;
+      this.#show();
+    });
+    this.value = el("output", { class: "br-value" });
+    this.note = el("p", { class: "dp-note", "aria-live": "polite" });
+    this.list = el("div", { class: "br-list" });
+    this.waiting = el(
+      "p",
+      { class: "dp-empty" },
+      "The finished texts are ranked here when the search has ended.",
+    );
+    const label = el("label", { class: "dp-row br-slider" }, "Length penalty ", this.slider);
+    this.body = el(
+      "div",
+      {},
+      el("div", { class: "dp-row br-slider" }, label, this.value, this.back),
+      this.note,
+      this.list,
+      el("p", { class: "dp-note" }, FORMULA),
+    );
+    root.append(this.waiting, this.body);
+    this.body.hidden = true;
+  }
+
+  #show() {
+    if (!this.#run) return;
+    const run = this.#run;
+    const own = run.config.length_penalty;
+    const penalty = Number(this.slider.value);
+    const same = Math.abs(penalty - own) < 1e-9;
+    const result = rescore(run, penalty);
+    const winner = run.steps.at(-1).detail.winner_node_id;
+    this.value.textContent = fixed(penalty, 1) + (same ? " (as it ran)" : "");
+    this.back.toggleAttribute("disabled", same);
+    this.#note(result, winner);
+    const before = new Map(rescore(run, own).lines.map((line, i) => [line.node.node_id, i]));
+    const items = result.lines
+      .slice(0, SHOWN)
+      .map((line, i) => this.#item(line, i, before.get(line.node.node_id) - i, penalty, winner));
+    items[0]?.classList.add("first");
+    const attrs = {
+      class: "bt-heap",
+      tabindex: 0,
+      "aria-label": "Finished texts with this length penalty, best first",
+    };
+    this.list.replaceChildren(el("ol", attrs, items));
+    if (result.lines.length > SHOWN)
+      this.list.append(el("p", { class: "dp-note" }, `and ${result.lines.length - SHOWN} more`));
+  }
+
+  #note({ lines, end, rerun }, winner) {
+    const first = lines[0]?.node.node_id;
+    const who = first === winner ? "The winner stays the same." : "Another text would win.";
+    const exact = rerun
+      ? `${rerun} Run it again to see that search: it may know other texts.`
+      : "The search would have stopped where it did, so this ranking is exact.";
+    this.note.textContent = `${who} ${exact}`;
+    this.note.dataset.first = first;
+    this.note.dataset.end = String(end);
+  }
+
+  #item({ node, length, score }, i, moved, penalty, winner) {
+    const sum = fixed(node.sum_logprobs, 4);
+    const divisor = power(length, penalty);
+    const written = `${sum} ÷ ${length}^${fixed(penalty, 1)} = ${sum} ÷ ${divisor} = ${fixed(score, 4)}`;
+    const place = (node.node_id === winner ? "★ " : "") + (i + 1);
+    return entry(place, written, this.#textOf(node.node_id), moveOf(moved));
+  }
+
+  #textOf(id) {
+    const ids = [];
+    for (let at = id; at !== -1; at = this.#forest.get(at).parent_id)
+      ids.unshift(this.#forest.get(at).token_id);
+    return textOfIds(this.#run, ids);
+  }
+
+  update(run) {
+    const detail = run.steps.at(-1)?.detail;
+    const ready = Boolean(detail && detail.kind === "beam" && detail.stopping);
+    this.waiting.hidden = ready;
+    this.body.hidden = !ready;
+    if (!ready || this.#run === run) return;
+    this.#run = run;
+    this.#forest = new Map(run.steps.flatMap((s) => s.detail.pool.map((n) => [n.node_id, n])));
+    this.slider.value = run.config.length_penalty;
+    this.#show();
+  }
+
+  select() {}
+
+  clear() {
+    this.#run = null;
+    this.list.replaceChildren();
+    this.note.textContent = "";
+    this.body.hidden = true;
+    this.waiting.hidden = false;
+  }
+}
 
 export const rescoreView = {
   title: "Another length penalty",
   empty:
     "When the search has ended: the finished texts ranked with any length penalty, without running again.",
   wide: true,
-  mount(root) {
-    const slider = el("input", {
-      type: "range",
-      min: -2,
-      max: 5,
-      step: 0.1,
-      "aria-label": "Length penalty",
-      oninput: () => show(),
-    });
-    const back = el(
-      "button",
-      {
-        type: "button",
-        class: "dp-btn",
-        onclick: () => {
-          slider.value = run.config.length_penalty;
-          show();
-        },
-      },
-      "As it ran",
-    );
-    const value = el("output", { class: "br-value" }),
-      note = el("p", { class: "dp-note", "aria-live": "polite" }),
-      list = el("div", { class: "br-list" });
-    const waiting = el(
-      "p",
-      { class: "dp-empty" },
-      "The finished texts are ranked here when the search has ended.",
-    );
-    const body = el(
-      "div",
-      {},
-      el(
-        "div",
-        { class: "dp-row br-slider" },
-        el("label", { class: "dp-row br-slider" }, "Length penalty ", slider),
-        value,
-        back,
-      ),
-      note,
-      list,
-      el(
-        "p",
-        { class: "dp-note" },
-        "The score of a text is the sum of its log-probabilities ÷ its number of new tokens ^ length penalty. The prompt does not count, the end mark does.",
-      ),
-    );
-    root.append(waiting, body);
-    body.hidden = true;
-    let run = null,
-      forest = null;
-    function show() {
-      if (!run) return;
-      const penalty = Number(slider.value),
-        result = rescore(run, penalty),
-        own = run.config.length_penalty,
-        same = Math.abs(penalty - own) < 1e-9,
-        winner = run.steps[run.steps.length - 1].detail.winner_node_id;
-      value.textContent = penalty.toFixed(1).replace("-", "−") + (same ? " (as it ran)" : "");
-      back.toggleAttribute("disabled", same);
-      const first = result.lines[0]?.node.node_id,
-        before = new Map(rescore(run, own).lines.map((line, i) => [line.node.node_id, i]));
-      note.textContent = `${first === winner ? "The winner stays the same." : "Another text would win."} ${result.rerun ? `${result.rerun} Run it again to see that search: it may know other texts.` : "The search would have stopped where it did, so this ranking is exact."}`;
-      note.dataset.first = first;
-      note.dataset.end = String(result.end);
-      const items = result.lines.slice(0, SHOWN).map((line, i) => {
-        const moved = before.get(line.node.node_id) - i,
-          sum = signed(line.node.sum_logprobs, 4),
-          shown = penalty.toFixed(1).replace("-", "−");
-        const item = entry(
-          (line.node.node_id === winner ? "★ " : "") + (i + 1),
-          `${sum} ÷ ${line.length}^${shown} = ${sum} ÷ ${power(line.length, penalty)} = ${signed(line.score, 4)}`,
-          textOf(line.node.node_id),
-          moved
-            ? el("span", { class: "move" }, (moved > 0 ? "▲ up " : "▼ down ") + Math.abs(moved))
-            : null,
-        );
-        if (!i) item.classList.add("first");
-        return item;
-      });
-      list.replaceChildren(
-        el(
-          "ol",
-          {
-            class: "bt-heap",
-            tabindex: 0,
-            "aria-label": "Finished texts with this length penalty, best first",
-          },
-          items,
-        ),
-      );
-      if (result.lines.length > SHOWN)
-        list.append(el("p", { class: "dp-note" }, `and ${result.lines.length - SHOWN} more`));
-    }
-    function textOf(id) {
-      const parts = [];
-      for (let at = id; at !== -1; at = forest.get(at).parent_id)
-        parts.unshift(run.pieces[forest.get(at).token_id] ?? `#${forest.get(at).token_id}`);
-      return visible(parts.join(""));
-    }
-    return {
-      update(now) {
-        const step = now.steps[now.steps.length - 1],
-          ready = Boolean(step?.detail && step.detail.kind === "beam" && step.detail.stopping);
-        waiting.hidden = ready;
-        body.hidden = !ready;
-        if (!ready || run === now) return;
-        run = now;
-        forest = new Map(now.steps.flatMap((s) => s.detail.pool.map((n) => [n.node_id, n])));
-        slider.value = now.config.length_penalty;
-        show();
-      },
-      select() {},
-      clear() {
-        run = null;
-        list.replaceChildren();
-        note.textContent = "";
-        body.hidden = true;
-        waiting.hidden = false;
-      },
-    };
-  },
+  mount: (root) => new Rescoring(root),
 };

@@ -1,5 +1,5 @@
 // Words and numbers of a beam search.
-import { percent, piece, prob, visible } from "../shared/text.mjs";
+import { fixed, percent, piece, prob, textOfIds } from "../shared/text.mjs";
 
 export const SAY = {
   kept: "kept",
@@ -9,14 +9,14 @@ export const SAY = {
   blocked: "ended without counting",
 };
 export const MARK = { finished: "■ ", finished_worse: "□ ", blocked: "⊘ " };
-export const signed = (x, digits = 3) => x.toFixed(digits).replace("-", "−");
+
 const WIDE_GLYPH =
   /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60]|\p{Extended_Pictographic}/u;
 
 // Cut a text to so many places of a monospace line; wide glyphs take two.
 export function short(text, room) {
-  let used = 0,
-    out = "";
+  let used = 0;
+  let out = "";
   for (const glyph of text) {
     used += WIDE_GLYPH.test(glyph) ? 2 : 1;
     if (used > room) return `${out.slice(0, -1)}…`;
@@ -24,51 +24,50 @@ export function short(text, room) {
   }
   return out;
 }
+
 export const scoreOf = (sum, length, penalty, value) =>
-  `${signed(sum)} ÷ ${length}^${penalty} = ${signed(value)}`;
-export const verdict = (data) =>
-  data.fate === "pruned" && data.margin <= 0
-    ? `It missed the cut by ${signed(-data.margin)}.`
-    : data.fate !== "kept"
-      ? ""
-      : data.margin > 0
-        ? `It made the cut by ${signed(data.margin)}.`
-        : "It is the last that made the cut.";
-export const charged = (data) =>
-  data.penalised_by.length
-    ? `−${data.diversity_penalty.toFixed(2)} because group ${data.penalised_by.map((g) => g + 1).join(", ")} took it first`
-    : "";
-export const describe = (run, node) => {
+  `${fixed(sum)} ÷ ${length}^${penalty} = ${fixed(value)}`;
+
+export function verdict({ fate, margin }) {
+  if (fate === "pruned" && margin <= 0) return `It missed the cut by ${fixed(-margin)}.`;
+  if (fate !== "kept") return "";
+  return margin > 0 ? `It made the cut by ${fixed(margin)}.` : "It is the last that made the cut.";
+}
+
+export function charged({ penalised_by: groups, diversity_penalty: charge }) {
+  if (!groups.length) return "";
+  const names = groups.map((g) => g + 1).join(", ");
+  return `−${charge.toFixed(2)} because group ${names} took it first`;
+}
+
+// A node as it is read out.
+export function describe(run, node) {
   const d = node.data;
-  return (
-    "“" +
-    piece(run, d.token_id) +
-    "”, step " +
-    (node.column + 1) +
-    ", " +
-    SAY[d.fate] +
-    ", probability " +
-    percent(prob(d.logprob)) +
-    ", sum " +
-    signed(d.sum_logprobs) +
-    ", score " +
-    signed(d.score) +
-    ", rank " +
-    (d.rank + 1) +
-    [verdict(d), d.reason, charged(d) && `diversity ${charged(d)}`]
-      .filter(Boolean)
-      .map((s) => `, ${s}`)
-      .join("")
-  );
-};
-export const pathTo = (node) => {
+  const diversity = charged(d);
+  return [
+    `“${piece(run, d.token_id)}”`,
+    `step ${node.column + 1}`,
+    SAY[d.fate],
+    `probability ${percent(prob(d.logprob))}`,
+    `sum ${fixed(d.sum_logprobs)}`,
+    `score ${fixed(d.score)}`,
+    `rank ${d.rank + 1}`,
+    verdict(d),
+    d.reason,
+    diversity && `diversity ${diversity}`,
+  ]
+    .filter(Boolean)
+    .join(", ");
+}
+
+export function pathTo(node) {
   const list = [];
   for (let at = node; at; at = at.parent) list.unshift(at);
   return list;
-};
+}
+
 export const textTo = (run, node) =>
-  visible(
-    pathTo(node)
-      .map((n) => run.pieces[n.data.token_id] ?? `#${n.data.token_id}`)
-      .join(""),
+  textOfIds(
+    run,
+    pathTo(node).map((n) => n.data.token_id),
   );

@@ -1,0 +1,171 @@
+// The drawing itself: one layer a step, added once; a node is moved only when a group needs more rows.
+import { svg } from "../shared/dom.mjs";
+import { piece, prob } from "../shared/text.mjs";
+import { COLUMN, GUTTER, HIGH, LEFT, PILL, ROW, TOP, WIDE } from "./geometry.mjs";
+import { describe, MARK, short } from "./words.mjs";
+
+// Below this scale letters cannot be read and are left out.
+const SMALL = 0.5;
+
+const isGhost = (node) => node.data.fate !== "kept" && node.data.fate !== "finished";
+
+export class Canvas {
+  layers = [];
+  #near = [0, -1];
+
+  constructor() {
+    this.back = svg("g", {});
+    this.frame = svg("g", {});
+    this.boxes = svg("g", { class: "bt-boxes" });
+    this.ruler = svg("g", { class: "bt-pin bt-ruler" });
+    this.gutter = svg("g", { class: "bt-pin bt-gutter" });
+    this.now = svg("rect", { class: "bt-now", rx: 6 });
+    const attrs = {
+      class: "bt-svg",
+      role: "group",
+      "aria-label":
+        "Beam tree. Arrow keys go from node to node, f folds the dropped candidates of a node.",
+    };
+    this.node = svg("svg", attrs, this.back, this.frame, this.boxes, this.ruler, this.gutter);
+  }
+
+  clear() {
+    this.layers = [];
+    this.#near = [0, -1];
+    for (const part of [this.back, this.frame, this.boxes, this.ruler, this.gutter])
+      part.replaceChildren();
+    this.node.classList.remove("ended");
+  }
+
+  begin(groups) {
+    this.ruler.append(svg("rect", { class: "bt-cover", x: 0, y: 0, height: TOP - 6 }));
+    for (const group of groups) {
+      group.band = svg("rect", { class: "bt-band", x: GUTTER, rx: 8 });
+      group.pill = svg(
+        "g",
+        { class: "bt-root-node" },
+        svg("rect", { class: "bt-rect", width: PILL, height: HIGH, rx: 11 }),
+        svg("text", { x: PILL / 2, y: 15, "text-anchor": "middle" }, "prompt"),
+      );
+      this.back.append(group.band);
+      this.frame.append(group.pill);
+    }
+    this.back.append(this.now);
+  }
+
+  addLayer() {
+    const layer = { lines: svg("g", {}), nodes: svg("g", {}), group: null };
+    layer.group = svg("g", { class: "bt-layer" }, layer.lines, layer.nodes);
+    this.layers.push(layer);
+    this.boxes.append(layer.group);
+    return layer;
+  }
+
+  number(step) {
+    this.ruler.append(svg("text", { x: LEFT + step * COLUMN + 2, y: 15 }, step + 1));
+  }
+
+  draw(run, node, layer) {
+    const { fate, logprob, diversity_penalty: charge } = node.data;
+    const ghost = isGhost(node) ? " ghost" : "";
+    node.line = svg("path", { class: `bt-line ${fate}${ghost}`, fill: "none" });
+    node.text = svg("text", { x: 9, y: 15 });
+    this.label(run, node);
+    const bar = {
+      class: "bt-prob",
+      x: 5,
+      y: HIGH - 4,
+      height: 2.5,
+      rx: 1,
+      width: Math.max(1, (WIDE - 10) * prob(logprob)),
+    };
+    const attrs = {
+      class: `bt-node new ${fate}${ghost}`,
+      role: "button",
+      tabindex: -1,
+      "aria-label": describe(run, node),
+    };
+    node.box = svg(
+      "g",
+      attrs,
+      svg("rect", { class: "bt-rect", width: WIDE, height: HIGH, rx: 6 }),
+      svg("rect", bar),
+      node.text,
+    );
+    if (charge > 0) {
+      const place = { class: "bt-charge", x: WIDE - 5, y: 10, "text-anchor": "end" };
+      node.box.append(svg("text", place, `−${+charge.toFixed(2)}`));
+    }
+    node.box.dpNode = node;
+    layer.lines.append(node.line);
+    layer.nodes.append(node.box);
+  }
+
+  badge(owner) {
+    if (owner.badge) return;
+    const left = (owner.pill ? PILL : WIDE) - 17;
+    owner.badge = svg(
+      "g",
+      {
+        class: "bt-badge",
+        "aria-hidden": "true",
+        transform: `translate(${left} ${HIGH - 6})`,
+      },
+      svg("rect", { width: 22, height: 13, rx: 6.5 }),
+      svg("text", { x: 11, y: 9.5, "text-anchor": "middle" }),
+    );
+    owner.badge.dpOwner = owner;
+    (owner.pill || owner.box).append(owner.badge);
+  }
+
+  label(run, node, star = "") {
+    const before = star + (MARK[node.data.fate] || "");
+    const room = (node.data.diversity_penalty > 0 ? 8 : 11) - before.length;
+    node.text.textContent = before + short(piece(run, node.data.token_id), room);
+  }
+
+  // Every group's band and prompt, and in the gutter the names of its rows.
+  stack(groups) {
+    const cover = { class: "bt-cover", x: 0, y: 0, width: GUTTER - 6, height: "100%" };
+    this.gutter.replaceChildren(svg("rect", cover));
+    for (const group of groups) {
+      group.band.setAttribute("y", group.top - 5);
+      group.band.setAttribute("height", group.lanes * ROW + 2);
+      group.pill.setAttribute("transform", `translate(${LEFT - COLUMN + 26} ${group.top})`);
+      const name = (row, text, kind) =>
+        this.gutter.append(svg("text", { class: kind, x: 4, y: group.top + row + 15 }, text));
+      const beams = group.lanes > 1 ? "beams" : "beam";
+      name(0, groups.length > 1 ? `group ${group.number + 1}` : beams, "strong");
+      if (group.shelf) name(group.lanes * ROW + 4, "finished");
+      const below = (group.lanes + group.shelf) * ROW + 4 + (group.shelf ? 4 : 0);
+      if (group.dropped) name(below, "dropped");
+    }
+  }
+
+  resize(groups, wide, high, scale) {
+    this.node.setAttribute("viewBox", `0 0 ${wide} ${high}`);
+    this.node.setAttribute("width", wide * scale);
+    this.node.setAttribute("height", high * scale);
+    this.node.classList.toggle("tiny", scale < SMALL);
+    for (const group of groups) group.band.setAttribute("width", wide - GUTTER - 4);
+    this.ruler.firstChild.setAttribute("width", wide);
+    this.now.setAttribute("height", high - 4);
+    this.now.setAttribute("width", WIDE + 12);
+    this.now.setAttribute("y", 2);
+  }
+
+  // Names of rows and steps stay in view.
+  pin(left, top) {
+    this.gutter.setAttribute("transform", `translate(${left} 0)`);
+    this.ruler.setAttribute("transform", `translate(0 ${top})`);
+  }
+
+  // Layers far outside are not rendered.
+  render(first, last) {
+    const [before, after] = this.#near;
+    const end = Math.min(Math.max(last, after), this.layers.length - 1);
+    for (let i = Math.min(first, before); i <= end; i++)
+      this.layers[i].group.classList.toggle("far", i < first || i > last);
+    this.#near = [first, last];
+  }
+}

@@ -1,0 +1,94 @@
+// Greedy search beside the winner: both texts from where they part, and their sums.
+import { el } from "../shared/dom.mjs";
+import { fixed, piece, textOfIds } from "../shared/text.mjs";
+import { pathTo } from "./words.mjs";
+
+const many = (x) =>
+  x >= 1e6
+    ? x.toExponential(1).replace("e+", " · 10^")
+    : x >= 100
+      ? Math.round(x).toLocaleString("en")
+      : x.toPrecision(3);
+
+// A text, what it shares with the other one set apart, and the first word that differs in bold.
+function line(run, ids, at) {
+  const cut = at === null ? ids.length : at;
+  const words = (from, to) => textOfIds(run, ids.slice(from, to));
+  const differing = ids[cut] === undefined ? "(end)" : words(cut, cut + 1);
+  const next = at === null ? "" : differing;
+  const gap = /^ */.exec(next)[0];
+  return el(
+    "span",
+    { class: "bt-words" },
+    el("span", { class: "same" }, words(0, cut).trimStart()),
+    gap,
+    next ? el("b", {}, next.slice(gap.length)) : null,
+    words(cut + 1),
+  );
+}
+
+const side = (kind, label, text, { length, sum, score }) =>
+  el(
+    "div",
+    { class: `bt-side ${kind}` },
+    el("span", { class: "who" }, label),
+    text,
+    el(
+      "span",
+      { class: "sum" },
+      "log-probability ",
+      el("b", {}, fixed(sum)),
+      ` over ${length} tokens, score ${fixed(score)}`,
+    ),
+  );
+
+// What became of the greedy path in the search.
+function lossOf(forest, ids) {
+  const found = forest.follow(ids);
+  const last = found.at(-1);
+  if (!last) return "";
+  const step = last.column + 1;
+  if (last.data.fate === "pruned")
+    return ` Its path was dropped at step ${step}, as number ${last.data.rank + 1} of the pool.`;
+  return found.length === ids.length ? "" : ` Its path left the pool after step ${step}.`;
+}
+
+function partingOf(run, forest, ids, greedy) {
+  const at = greedy.left_at;
+  if (at === null) return "Beam search ends on the greedy path itself.";
+  const name = (list) => (list[at] === undefined ? "(end)" : piece(run, list[at]));
+  return `Beam search leaves the greedy path at token ${at + 1}: “${name(ids)}” instead of “${name(greedy.token_ids)}”.${lossOf(forest, greedy.token_ids)}`;
+}
+
+// Two probabilities can be compared only over texts of one length.
+function gainOf(ids, winner, greedy) {
+  const gain = winner.sum_logprobs - greedy.sum_logprobs;
+  const factor = Math.exp(Math.abs(gain));
+  if (ids.length !== greedy.token_ids.length || factor < 1.005) return "";
+  const [more, less] =
+    gain > 0 ? [" The winner", "the greedy text."] : [" The greedy text", "the winner."];
+  return `${more} is ${many(factor)} times as probable as ${less}`;
+}
+
+export function greedyOf(run, forest, detail) {
+  const { greedy } = detail;
+  const winner = forest.nodes.get(detail.winner_node_id);
+  if (!greedy || !winner) return [];
+  const path = pathTo(winner);
+  const ids = path.map((n) => n.data.token_id);
+  const paid = path.reduce((sum, n) => sum + n.data.diversity_penalty, 0);
+  const charges = paid > 0 ? ` Diversity charges are ${paid.toFixed(2)} of the winner's sum.` : "";
+  const other = greedy.token_ids;
+  const numbers = { length: other.length, sum: greedy.sum_logprobs, score: greedy.score };
+  const { sum_logprobs: sum, score } = winner.data;
+  return [
+    el("h4", {}, "Greedy search beside it"),
+    side("g", "greedy", line(run, other, greedy.left_at), numbers),
+    side("b", "beams", line(run, ids, greedy.left_at), { length: ids.length, sum, score }),
+    el(
+      "p",
+      { class: "dp-note" },
+      partingOf(run, forest, ids, greedy) + gainOf(ids, winner.data, greedy) + charges,
+    ),
+  ];
+}

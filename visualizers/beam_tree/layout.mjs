@@ -1,0 +1,90 @@
+// Gives every node its place: lanes, shelf and dropped rows of each group, and what is folded away.
+import { curve, GAP, HIGH, heightOf, startOf, TOP, WIDE, xOf, yOf } from "./geometry.mjs";
+
+export const droppedOf = (owner) => owner.children.filter((n) => n.slot === "drop");
+
+export class Layout {
+  mapPath = "";
+
+  constructor(forest, folded) {
+    this.forest = forest;
+    this.folded = folded;
+  }
+
+  groupOf = (node) => this.forest.groups[node.data.group];
+
+  // Dropped candidates belong to the text they continue, those of the first step to their group.
+  ownerOf = (node) => node.parent || this.groupOf(node);
+
+  hides = (owner) => (owner.fold === undefined ? this.folded : owner.fold);
+
+  foldAll(folded) {
+    this.folded = folded;
+    for (const node of this.forest.nodes.values()) delete node.fold;
+    for (const group of this.forest.groups) delete group.fold;
+  }
+
+  // Visible dropped candidates of a step are packed under the shelf of their group.
+  // Returns whether a group needs more rows.
+  pack(column) {
+    const used = new Map();
+    let grown = false;
+    for (const node of column) {
+      if (node.slot !== "drop") continue;
+      const group = this.groupOf(node);
+      node.hidden = this.hides(node.parent || group);
+      if (node.hidden) continue;
+      node.index = used.get(group) || 0;
+      used.set(group, node.index + 1);
+      if (node.index + 1 <= group.dropped) continue;
+      group.dropped = node.index + 1;
+      grown = true;
+    }
+    return grown;
+  }
+
+  place(node) {
+    const group = this.groupOf(node);
+    node.y = node.hidden ? 0 : yOf(group, node);
+    node.box.classList.toggle("away", Boolean(node.hidden));
+    node.line.classList.toggle("away", Boolean(node.hidden));
+    if (node.hidden) return;
+    node.box.setAttribute("transform", `translate(${xOf(node)} ${node.y})`);
+    const from = startOf(group, node);
+    const to = [xOf(node), node.y + HIGH / 2];
+    node.line.setAttribute("d", curve(from, to));
+    if (node.slot !== "drop") this.mapPath += `M${from}L${to}l${WIDE} 0`;
+  }
+
+  // Everything once more, after something was folded or a group has become higher.
+  arrange() {
+    for (const group of this.forest.groups) group.dropped = 0;
+    for (const column of this.forest.columns) this.pack(column);
+    this.#stack();
+    this.mapPath = "";
+    for (const column of this.forest.columns)
+      for (const node of column) {
+        this.place(node);
+        this.count(node);
+      }
+    for (const group of this.forest.groups) this.count(group);
+  }
+
+  // Group under group.
+  #stack() {
+    let top = TOP;
+    for (const group of this.forest.groups) {
+      group.top = top;
+      top += heightOf(group);
+    }
+    this.forest.height = top - GAP + 8;
+  }
+
+  // The badge of a node says how many dropped continuations it has, and whether they are shown.
+  count(owner) {
+    if (!owner.badge) return;
+    const hidden = this.hides(owner);
+    owner.badge.lastChild.textContent = (hidden ? "+" : "−") + droppedOf(owner).length;
+    owner.badge.classList.toggle("open", !hidden);
+  }
+}

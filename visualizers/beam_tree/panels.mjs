@@ -1,0 +1,96 @@
+// What stands around a beam tree in words: the best text, the chosen node, its step, greedy search.
+import { button, el } from "../shared/dom.mjs";
+import { greedyOf } from "./greedy.mjs";
+import { factsOf, poolOf, stateOf, tableOfNodes } from "./info.mjs";
+import { droppedOf } from "./layout.mjs";
+import { scoreOf, textTo } from "./words.mjs";
+
+export class Panels {
+  headline = el("p", { class: "bt-head" });
+  #facts = el("div", { class: "bt-facts" });
+  #state = el("div", { class: "bt-state" });
+  #pool = el("div", { class: "bt-pool-box" });
+  #greedy = el("div", { class: "bt-greedy" });
+  #tableBox = el("div", {});
+  #table = null;
+  #shownState = "";
+  // Opened or closed by hand, the pool of a step stays so.
+  #poolOpen = null;
+
+  constructor(grow) {
+    this.more = el(
+      "details",
+      { class: "bt-more", ontoggle: grow },
+      el("summary", {}, "Table of every candidate"),
+      this.#tableBox,
+    );
+    const left = el("div", {}, this.#facts, this.#greedy);
+    this.below = el("div", { class: "bt-below" }, left, this.#state, this.#pool);
+  }
+
+  clear() {
+    this.#shownState = "";
+    for (const part of [this.#facts, this.#state, this.#pool, this.#greedy, this.#tableBox])
+      part.replaceChildren();
+    this.headline.replaceChildren();
+  }
+
+  begin(columns) {
+    this.#table = tableOfNodes(columns);
+    this.#tableBox.replaceChildren(this.#table.box);
+  }
+
+  grow(run) {
+    if (this.more.open && run) this.#table.grow(run);
+  }
+
+  best(run, detail, end) {
+    const sofar =
+      run.status === "running" ? "★ Best so far, may still change: " : "★ Best when it stopped: ";
+    const { sum_logprobs: sum, score } = end.data;
+    this.headline.replaceChildren(
+      el("b", {}, detail.winner_node_id === null ? sofar : "★ Winner: "),
+      el("q", {}, textTo(run, end).trimStart()),
+      el("span", {}, ` ${scoreOf(sum, end.column + 1, run.config.length_penalty, score)}`),
+    );
+  }
+
+  greedy(run, forest, detail) {
+    this.#greedy.replaceChildren(...greedyOf(run, forest, detail));
+  }
+
+  state(run, forest, index) {
+    const wanted = index + (run.steps[index].detail.stopping ? "!" : "");
+    if (this.#shownState === wanted) return;
+    this.#shownState = wanted;
+    this.#state.replaceChildren(...stateOf(run, forest, index));
+  }
+
+  // The chosen node; `act` says what can be done with it: go on from there, fold, choose another.
+  chosen(run, node, members, { fork, hidden, fold, choose, focus, group }) {
+    const again = { class: "dp-btn bt-continue" };
+    const dropped = droppedOf(node).length;
+    const words = `${(hidden ? "Show its " : "Hide its ") + dropped} dropped continuation`;
+    this.#facts.replaceChildren(
+      ...factsOf(run, node, members.length),
+      fork ? button("Continue from here", fork, again) : "",
+      el(
+        "p",
+        { class: "bt-text" },
+        el("span", {}, "Text: "),
+        el("q", {}, textTo(run, node).trimStart()),
+      ),
+      dropped
+        ? button(words + (dropped > 1 ? "s" : ""), fold, { class: "dp-btn bt-fold-one" })
+        : "",
+    );
+    const attrs = {
+      open: this.#poolOpen === null ? focus : this.#poolOpen,
+      ontoggle: (e) => {
+        this.#poolOpen = e.target.open;
+      },
+    };
+    const title = el("summary", {}, `The whole pool of this step${group}`);
+    this.#pool.replaceChildren(el("details", attrs, title, poolOf(run, node, members, choose)));
+  }
+}

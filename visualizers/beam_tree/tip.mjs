@@ -1,0 +1,50 @@
+// What is told about the node under the mouse or the keyboard's focus.
+import { el } from "../shared/dom.mjs";
+
+export class Tip {
+  node = el("div", { class: "bt-tip", role: "tooltip", hidden: true });
+  #mouse = "";
+  #hinted = null;
+
+  hide() {
+    this.node.hidden = true;
+  }
+
+  // Above the node's box where there is no room below.
+  show(box, facts) {
+    this.node.hidden = false;
+    this.node.replaceChildren(...facts);
+    const frame = this.node.parentNode.getBoundingClientRect();
+    const at = box.getBoundingClientRect();
+    const low = at.bottom - frame.top + 8;
+    const high = at.top - frame.top - this.node.offsetHeight - 8;
+    const tooLow = low + this.node.offsetHeight > frame.height + 40 && high > 0;
+    const right = frame.width - this.node.offsetWidth - 4;
+    this.node.style.left = `${Math.max(4, Math.min(right, at.left - frame.left))}px`;
+    this.node.style.top = `${tooLow ? high : low}px`;
+  }
+
+  // Scrolling under a resting mouse tells nothing: only a mouse that moved does.
+  listen(canvas, nodeOf, show) {
+    canvas.addEventListener("mousemove", (e) => {
+      const at = `${e.clientX} ${e.clientY}`;
+      const node = nodeOf(e);
+      if (at !== this.#mouse && (node !== this.#hinted || this.node.hidden)) {
+        this.#hinted = node;
+        if (node) show(node);
+        else this.hide();
+      }
+      this.#mouse = at;
+    });
+    canvas.addEventListener("mouseleave", (e) => {
+      if (`${e.clientX} ${e.clientY}` === this.#mouse) return;
+      this.#hinted = null;
+      this.hide();
+    });
+    canvas.addEventListener("focusin", (e) => {
+      const node = nodeOf(e);
+      if (node?.box.matches(":focus-visible")) show(node);
+    });
+    canvas.addEventListener("focusout", () => this.hide());
+  }
+}

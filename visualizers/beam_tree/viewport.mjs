@@ -1,0 +1,192 @@
+// The window on the tree: scrolling, dragging, zooming, following the latest step, and the map below.
+import { el, svg } from "../shared/dom.mjs";
+import { COLUMN, GUTTER, HIGH, LEFT, TOP, WIDE, xOf } from "./geometry.mjs";
+
+const FAR = 3;
+const LEAST = 0.08;
+const NARROW = 700;
+// Scrolling within this time of a hand's move is the hand's.
+const HAND_MS = 600;
+
+export class Viewport {
+  following = true;
+  dragged = false;
+  scale = innerWidth < NARROW ? 0.9 : 1;
+  #hand = 0;
+  #drag = null;
+  #size = null;
+
+  // Whoever shows the tree is told: resized(), followed(on), dragging().
+  constructor(canvas, told) {
+    this.canvas = canvas;
+    this.told = told;
+    this.scroll = el("div", { class: "bt-scroll" }, canvas.node);
+    this.mapLines = svg("path", { class: "bt-map-kept" });
+    this.mapBest = svg("path", { class: "bt-map-best" });
+    const attrs = { class: "bt-map-svg", preserveAspectRatio: "none" };
+    this.map = svg("svg", attrs, this.mapLines, this.mapBest);
+    this.lens = el("div", { class: "bt-lens" });
+    this.overview = el(
+      "div",
+      { class: "bt-map", "aria-hidden": "true", title: "The whole tree: drag to move" },
+      this.map,
+      this.lens,
+    );
+    this.#listenToPointer();
+    this.#listenToScrolling();
+    this.#listenToMap();
+    new ResizeObserver(() => {
+      if (this.#size) this.told.resized();
+    }).observe(this.scroll);
+  }
+
+  clear() {
+    this.#size = null;
+    this.following = true;
+    this.mapLines.removeAttribute("d");
+    this.mapBest.removeAttribute("d");
+    this.told.followed(true);
+  }
+
+  resize(groups, wide, high) {
+    this.#size = { wide, high };
+    this.canvas.resize(groups, wide, high, this.scale);
+    this.map.setAttribute("viewBox", `0 0 ${wide} ${high}`);
+    if (this.following) this.#toEnd();
+    this.watch();
+  }
+
+  watch() {
+    if (!this.#size) return;
+    const { scroll, scale, lens } = this;
+    const left = scroll.scrollLeft / scale;
+    const seen = scroll.clientWidth / scale;
+    const { wide } = this.#size;
+    this.canvas.pin(left, scroll.scrollTop / scale);
+    lens.style.left = `${100 * Math.min(1, left / wide)}%`;
+    lens.style.width = `${100 * Math.min(1, seen / wide)}%`;
+    this.overview.classList.toggle("idle", seen >= wide);
+    const first = Math.max(0, Math.floor((left - LEFT) / COLUMN) - FAR);
+    this.canvas.render(first, Math.ceil((left + seen - LEFT) / COLUMN) + FAR);
+  }
+
+  #toEnd() {
+    this.scroll.scrollLeft = this.scroll.scrollWidth;
+  }
+
+  follow(on) {
+    this.following = on;
+    this.told.followed(on);
+    if (!on) return;
+    this.#toEnd();
+    this.watch();
+  }
+
+  zoom(factor, at = this.scroll.clientWidth / 2) {
+    if (!this.#size) return;
+    const middle = (this.scroll.scrollLeft + at) / this.scale;
+    this.scale = Math.max(LEAST, Math.min(2.5, this.scale * factor));
+    this.told.resized();
+    if (this.following) return;
+    this.scroll.scrollLeft = middle * this.scale - at;
+    this.watch();
+  }
+
+  fit() {
+    if (!this.#size) return;
+    const { wide, high } = this.#size;
+    this.follow(false);
+    const across = this.scroll.clientWidth / wide;
+    const down = Math.max(260, this.scroll.clientHeight) / high;
+    this.scale = Math.max(LEAST, Math.min(1.5, across, down));
+    this.told.resized();
+  }
+
+  reveal(node) {
+    const { scroll, scale } = this;
+    const left = xOf(node) * scale;
+    const top = node.y * scale;
+    const edge = GUTTER * scale + 8;
+    const right = left + WIDE * scale;
+    const bottom = top + HIGH * scale;
+    if (left < scroll.scrollLeft + edge) scroll.scrollLeft = left - edge;
+    else if (right > scroll.scrollLeft + scroll.clientWidth)
+      scroll.scrollLeft = right + 20 - scroll.clientWidth;
+    if (top < scroll.scrollTop + TOP * scale) scroll.scrollTop = top - TOP * scale;
+    else if (bottom > scroll.scrollTop + scroll.clientHeight)
+      scroll.scrollTop = bottom + 10 - scroll.clientHeight;
+    this.watch();
+  }
+
+  sees(node) {
+    const left = xOf(node) * this.scale;
+    const from = this.scroll.scrollLeft;
+    return left >= from + GUTTER && left + WIDE * this.scale <= from + this.scroll.clientWidth;
+  }
+
+  #touched = () => {
+    this.#hand = performance.now();
+  };
+
+  #listenToPointer() {
+    const { scroll } = this;
+    scroll.addEventListener("pointerdown", (e) => {
+      this.#touched();
+      this.dragged = false;
+      if (e.pointerType === "mouse" && e.button === 0 && e.target !== scroll)
+        this.#drag = { x: e.clientX, y: e.clientY, left: scroll.scrollLeft, top: scroll.scrollTop };
+    });
+    scroll.addEventListener("pointermove", (e) => {
+      const from = this.#drag;
+      if (!from) return;
+      if (!this.dragged && Math.hypot(e.clientX - from.x, e.clientY - from.y) < 5) return;
+      this.dragged = true;
+      this.#touched();
+      this.told.dragging();
+      scroll.scrollLeft = from.left - e.clientX + from.x;
+      scroll.scrollTop = from.top - e.clientY + from.y;
+    });
+    for (const name of ["pointerup", "pointerleave"])
+      scroll.addEventListener(name, () => {
+        this.#drag = null;
+      });
+  }
+
+  #listenToScrolling() {
+    const { scroll } = this;
+    for (const name of ["wheel", "touchmove", "keydown"])
+      scroll.addEventListener(name, this.#touched, { passive: true });
+    const zoomed = (e) => {
+      if (!e.ctrlKey) return;
+      e.preventDefault();
+      this.zoom(Math.exp(-e.deltaY / 300), e.clientX - scroll.getBoundingClientRect().left);
+    };
+    scroll.addEventListener("wheel", zoomed, { passive: false });
+    // Only a hand's own scrolling ends following, and coming back to the end starts it again.
+    const scrolled = () => {
+      if (performance.now() - this.#hand < HAND_MS) {
+        this.following = scroll.scrollLeft + scroll.clientWidth > scroll.scrollWidth - 12;
+        this.told.followed(this.following);
+      }
+      this.watch();
+    };
+    scroll.addEventListener("scroll", scrolled, { passive: true });
+  }
+
+  #listenToMap() {
+    const { overview, scroll } = this;
+    const steer = (e) => {
+      const box = overview.getBoundingClientRect();
+      this.follow(false);
+      const middle = ((e.clientX - box.left) / box.width) * scroll.scrollWidth;
+      scroll.scrollLeft = middle - scroll.clientWidth / 2;
+    };
+    overview.addEventListener("pointerdown", (e) => {
+      overview.setPointerCapture(e.pointerId);
+      steer(e);
+    });
+    overview.addEventListener("pointermove", (e) => {
+      if (e.buttons) steer(e);
+    });
+  }
+}
