@@ -1,0 +1,63 @@
+// One row a candidate: what it gains for its probability and pays for resembling an earlier token.
+import { el } from "../shared/dom.mjs";
+import { fixed, percent, piece } from "../shared/text.mjs";
+import { nameAt } from "./words.mjs";
+
+// One scale for the whole run: left of zero at most α, right of it at most 1 − α.
+function bar(option, alpha) {
+  const at = (x) => 100 * Math.max(0, Math.min(1, x + alpha));
+  const span = (from, to, kind) => {
+    const left = at(Math.min(from, to));
+    const width = at(Math.max(from, to)) - left;
+    return el("i", { class: kind, style: { left: `${left}%`, width: `${width}%` } });
+  };
+  const tick = (kind, x) => el("i", { class: kind, style: { left: `${at(x)}%` } });
+  const { degeneration_penalty: pays, confidence: gains, score } = option;
+  return el(
+    "span",
+    { class: "cs-bar", "aria-hidden": "true" },
+    span(0, gains, "conf"),
+    // Where the earlier token is unlike, the penalty is negative and counts for the candidate.
+    pays >= 0 ? span(-pays, 0, "pen") : span(gains, gains - pays, "bonus"),
+    tick("zero", 0),
+    tick("mark", score),
+  );
+}
+
+function describe(run, option, cause, chosen) {
+  const numbers = `confidence ${fixed(option.confidence)}, penalty ${fixed(option.degeneration_penalty)}, score ${fixed(option.score)}`;
+  const like = `most similar to “${cause}” at position ${option.position}, cosine ${fixed(option.max_cosine)}`;
+  return `“${piece(run, option.token_id)}”${chosen ? ", chosen" : ""}: ${numbers}, ${like}`;
+}
+
+export function rowsOf(run, step, ids, mark) {
+  const { options, chosen } = step.detail;
+  return options.map((option, k) => {
+    const cause = nameAt(run, ids, option.position);
+    const [on, off] = [() => mark(k), () => mark(-1)];
+    return el(
+      "div",
+      {
+        class: `cs-row${k === chosen ? " on" : ""}`,
+        role: "listitem",
+        tabindex: 0,
+        "aria-label": describe(run, option, cause, k === chosen),
+        onmouseenter: on,
+        onmouseleave: off,
+        onfocus: on,
+        onblur: off,
+      },
+      el("span", { class: "t" }, piece(run, option.token_id)),
+      bar(option, run.config.penalty_alpha),
+      el("span", { class: "n" }, fixed(option.score)),
+      el(
+        "span",
+        { class: "why" },
+        `p ${percent(option.probability)} · like `,
+        el("b", {}, cause),
+        ` at ${option.position} · cos ${fixed(option.max_cosine, 2)}`,
+        chosen !== 0 && k === 0 ? el("em", {}, " most probable") : null,
+      ),
+    );
+  });
+}

@@ -1,0 +1,85 @@
+// The text so far, cut down to the tokens that are looked back to, their neighbours and the end; an
+// arc goes from the new token to every one that a candidate resembles.
+import { el, scroller, svg } from "../shared/dom.mjs";
+import { piece } from "../shared/text.mjs";
+import { nameAt } from "./words.mjs";
+
+const HEIGHT = 66;
+const NEAR = 1;
+const LAST = 4;
+
+// The positions that are shown, in their order. Before the first one stands the start of the text,
+// which a model that reads its prompt apart counts as position −1.
+function placesOf(run, detail, ids) {
+  const first = run.model.is_encoder_decoder ? -1 : 0;
+  const wanted = new Set();
+  for (const { position } of detail.options)
+    for (let i = position - NEAR; i <= position + NEAR; i++) wanted.add(i);
+  for (let i = ids.length - LAST; i < ids.length; i++) wanted.add(i);
+  const there = [...wanted].filter((i) => i >= first && i < ids.length);
+  return { first, places: there.sort((a, b) => a - b) };
+}
+
+const middle = (node) => node.offsetLeft + node.offsetWidth / 2;
+
+function arc(from, to, chosen) {
+  const high = Math.min(HEIGHT - 6, 14 + Math.abs(from - to) / 5);
+  const [low, top] = [HEIGHT - 1, HEIGHT - high];
+  const d = `M${from} ${low} C${from} ${top} ${to} ${top} ${to} ${low}`;
+  return svg("path", { d, class: chosen ? "on" : "", fill: "none" });
+}
+
+export class Line {
+  #paths = [];
+  #line = el("div", { class: "cs-line", role: "img" });
+  #arcs = svg("svg", { class: "cs-arcs", height: HEIGHT, "aria-hidden": "true" });
+
+  constructor() {
+    this.node = scroller("Where the candidates look back to", this.#line);
+    this.node.className = "dp-scroll cs-scroll";
+  }
+
+  clear() {
+    this.#paths = [];
+    this.#line.replaceChildren();
+  }
+
+  draw(run, detail, ids) {
+    const { first, places } = placesOf(run, detail, ids);
+    const nodes = new Map();
+    const items = [];
+    let previous = first - 1;
+    for (const i of places) {
+      if (i > previous + 1) items.push(el("span", { class: "gap" }, `⋯${i - previous - 1}`));
+      const linked = detail.options.some((o) => o.position === i) ? " linked" : "";
+      const attrs = { class: `tok${linked}`, title: `position ${i}` };
+      nodes.set(i, el("span", attrs, nameAt(run, ids, i)));
+      items.push(nodes.get(i));
+      previous = i;
+    }
+    const winner = detail.options[detail.chosen];
+    const slot = el("span", { class: "tok slot" }, piece(run, winner.token_id));
+    this.#line.replaceChildren(this.#arcs, ...items, slot);
+    this.#bend(detail, nodes, slot);
+    this.node.scrollLeft = this.node.scrollWidth;
+    const like = nameAt(run, ids, winner.position);
+    const said = `“${piece(run, winner.token_id)}” is most similar to “${like}” at position ${winner.position}`;
+    this.#line.setAttribute("aria-label", said);
+  }
+
+  // Where the words stand is known only when they are on the page. The chosen arc lies on top.
+  #bend({ options, chosen }, nodes, slot) {
+    this.#arcs.setAttribute("width", slot.offsetLeft + slot.offsetWidth);
+    this.#paths = options.map((o, k) =>
+      arc(middle(slot), middle(nodes.get(o.position)), k === chosen),
+    );
+    const others = this.#paths.filter((_, k) => k !== chosen);
+    this.#arcs.replaceChildren(...others, this.#paths[chosen]);
+  }
+
+  mark(chosen) {
+    this.#paths.forEach((path, i) => {
+      path.classList.toggle("hot", i === chosen);
+    });
+  }
+}

@@ -1,0 +1,84 @@
+// Draft lengths round by round, and acceptance by place in the draft.
+import { el, scroller, svg } from "../shared/dom.mjs";
+import { acceptedOf } from "./words.mjs";
+
+const BAR = 16;
+const HIGH = 96;
+const PLACES = 24;
+
+export class Lengths {
+  #bars = svg("g");
+  #line = svg("polyline", { class: "dt-line" });
+  #chart = svg("svg", { height: HIGH + 22, role: "img" }, this.#bars, this.#line);
+
+  node = el(
+    "figure",
+    { class: "dt-fig" },
+    el(
+      "figcaption",
+      {},
+      "Per round: asked (outline), drafted (light), accepted (solid); line: tokens per target pass so far",
+    ),
+    scroller("Draft length over rounds", this.#chart),
+  );
+
+  clear() {
+    this.#bars.replaceChildren();
+    this.#line.setAttribute("points", "");
+  }
+
+  add(step, number, choose) {
+    const { requested_length, tokens, length_reason } = step.detail;
+    const values = [
+      ["asked", requested_length],
+      ["drafted", tokens.length],
+      ["kept", acceptedOf(step)],
+    ];
+    const x = (number - 1) * BAR + 2;
+    const group = svg(
+      "g",
+      { class: "dt-bar", onclick: choose },
+      svg("title", {}, `Round ${number}: ${length_reason}`),
+    );
+    for (const [name, value] of values) {
+      const rect = svg("rect", { class: name, x, width: BAR - 4 });
+      // The height follows from it whenever the scale changes.
+      rect.value = value;
+      group.append(rect);
+    }
+    this.#bars.append(group);
+  }
+
+  scale(sums) {
+    const unit = HIGH / sums.top;
+    for (const rect of this.#bars.querySelectorAll("rect")) {
+      const height = rect.value * unit;
+      rect.setAttribute("y", 8 + HIGH - height);
+      rect.setAttribute("height", height);
+    }
+    const points = sums.pace.map((v, i) => `${i * BAR + BAR / 2},${8 + HIGH - v * unit}`);
+    this.#line.setAttribute("points", points.join(" "));
+    this.#chart.setAttribute("width", Math.max(120, sums.rounds * BAR + 4));
+    const said = `${sums.rounds} rounds, ${sums.perPass.toFixed(2)} tokens per target pass`;
+    this.#chart.setAttribute("aria-label", said);
+  }
+}
+
+function placeOf([accepted, judged], i) {
+  const share = (100 * accepted) / judged;
+  return el(
+    "span",
+    {
+      class: "dt-place",
+      title: `Place ${i + 1}: ${accepted} of ${judged} judged tokens accepted`,
+    },
+    el("span", { class: "v" }, `${Math.round(share)}%`),
+    el("span", { class: "b" }, el("i", { style: { height: `${share}%` } })),
+    el("span", { class: "n" }, String(i + 1)),
+  );
+}
+
+export const placesOf = (sums) => [
+  el("figcaption", {}, "Accepted, by place in the draft"),
+  el("div", { class: "dt-places" }, sums.places.slice(0, PLACES).map(placeOf)),
+];

@@ -1,0 +1,115 @@
+// Whether the text is the target's own, and what drafting cost beside plain decoding.
+import { el, fact } from "../shared/dom.mjs";
+import { percent, piece } from "../shared/text.mjs";
+import { fixed, seconds, weightOf } from "./words.mjs";
+
+const reportOf = (run) => run.steps.at(-1)?.detail?.report || null;
+
+function measured(lead, { distributions }) {
+  const parts = distributions.map((x) => {
+    const what = x.length === 1 ? "First token" : "First two tokens";
+    const test = `χ² = ${x.chi_square.toFixed(1)} on ${x.degrees} degrees of freedom`;
+    return `${what}: ${x.runs} runs, ${test}, p = ${x.p_value.toPrecision(2)}`;
+  });
+  return lead + parts.join(". ") + (parts.length ? "." : "");
+}
+
+// Kind, sign, title and sentence of the badge.
+function verdictOf(run, report) {
+  const weight = weightOf(run);
+  if (weight !== null) {
+    const lead = `Drafts were judged by ${fixed(weight, 2)}·p + ${fixed(1 - weight, 2)}·q, so the text need not be the target's own. `;
+    return ["warn", "≠", "Lossy by design", measured(lead, report)];
+  }
+  if (report.checked && !report.parting) return ["good", "✓", "Lossless", proofOf(report)];
+  if (report.parting) return partingOf(run, report.parting);
+  if (!report.distributions.length)
+    return [
+      "",
+      "ⓘ",
+      "Sampled",
+      "By construction this is the target's distribution; set “Same distribution?” to measure it with many short runs.",
+    ];
+  const same = Math.min(...report.distributions.map((x) => x.p_value)) > 0.001;
+  const title = same ? "Same distribution" : "Distributions differ";
+  return [same ? "good" : "bad", same ? "✓" : "✗", title, measured("", report)];
+}
+
+const proofOf = (report) =>
+  `All ${report.checked} tokens are the target's own greedy choice: checked with one forward pass over the finished text (${seconds(report.check_s)}).${report.plain_identical ? " The plain run made the same tokens." : ""}`;
+
+function partingOf(run, p) {
+  const own = `Token ${p.position + 1} is “${piece(run, p.emitted_id)}” (logit ${fixed(p.emitted_logit, 4)})`;
+  const other = `the target prefers “${piece(run, p.expected_id)}” (${fixed(p.expected_logit, 4)})`;
+  const gap = `a gap of ${p.gap.toPrecision(2)}`;
+  const text = `${own}; ${other}, ${gap}`;
+  return p.near_tie
+    ? ["warn", "≈", "Identical up to a near tie", `${text}: within floating-point rounding.`]
+    : ["bad", "✗", "Not the target's own text", `${text}.`];
+}
+
+export function showBadge(box, run) {
+  const report = reportOf(run);
+  box.className = "dt-badge";
+  box.replaceChildren();
+  if (!report) return;
+  const [kind, mark, title, text] = verdictOf(run, report);
+  box.className = `dt-badge ${kind}`;
+  box.append(el("b", {}, `${mark} ${title}`), el("span", {}, text));
+}
+
+function figuresOf(sums, speed) {
+  const cells = [
+    ["tokens per target pass", sums.perPass.toFixed(2)],
+    ["target passes", sums.rounds],
+    ["draft passes", sums.draftForwards],
+    ["accepted per round", (sums.accepted / sums.rounds).toFixed(2)],
+    ["acceptance rate", sums.judged ? percent(sums.rate) : "–"],
+    ["drafting", seconds(sums.draftS)],
+    ["verifying", seconds(sums.verifyS)],
+    ["tokens per second", speed.toFixed(1)],
+  ];
+  return el(
+    "div",
+    { class: "dp-costs" },
+    cells.map(([name, value]) => fact(name, String(value))),
+  );
+}
+
+export function costOf(run, sums) {
+  const report = reportOf(run);
+  const speed = sums.tokens / Math.max(run.steps.at(-1).elapsed_s, 1e-9);
+  const figures = figuresOf(sums, speed);
+  const expected = sums.expectedGain.toFixed(2);
+  const cost = `a draft costs ${percent(sums.relativeCost)} of a target pass`;
+  if (!report?.plain_tokens) {
+    const text = `The papers' formula expects ${expected} × plain decoding from this acceptance rate and cost ratio (${cost}). Turn on “Measure plain decoding” to compare with the real thing.`;
+    return [figures, el("p", { class: "dp-note" }, text)];
+  }
+  const plain = report.plain_tokens / Math.max(report.plain_s, 1e-9);
+  const gain = speed / plain;
+  const compared = el(
+    "p",
+    { class: "dp-note" },
+    "Plain decoding of the same prompt made ",
+    el("b", {}, `${plain.toFixed(1)} tokens per second`),
+    "; measured speed-up ",
+    el("b", {}, `${gain.toFixed(2)} ×`),
+    `, expected by the papers' formula ${expected} × (acceptance ${percent(sums.rate)}, ${sums.draftLength.toFixed(1)} tokens a draft, ${cost}).`,
+  );
+  return gain < 1 ? [figures, compared, slowOf(report, sums)] : [figures, compared];
+}
+
+function slowOf(report, sums) {
+  const share = percent(sums.draftS / (sums.draftS + sums.verifyS));
+  const passes = `${seconds(sums.verifyS / sums.rounds)} against ${seconds(report.plain_s / report.plain_tokens)}`;
+  const reason =
+    sums.rate < 0.5
+      ? ", because most guesses were wrong."
+      : `, and one target pass over several tokens costs more than one over a single token (${passes}).`;
+  return el(
+    "p",
+    { class: "dp-note dt-slow" },
+    `⚠ Slower than plain decoding on this machine: drafting took ${share} of the time and a target pass gave ${sums.perPass.toFixed(2)} tokens${reason}`,
+  );
+}

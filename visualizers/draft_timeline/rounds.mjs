@@ -1,0 +1,85 @@
+// One row a round: the drafted tokens, what became of each, and the token the target added.
+import { el } from "../shared/dom.mjs";
+import { piece } from "../shared/text.mjs";
+import { acceptedOf, describe, GLYPH, ratioOf } from "./words.mjs";
+
+const bar = (kind, share, mark) =>
+  el("span", { class: kind }, el("i", { style: { width: `${100 * share}%` } }), mark);
+
+// Both probabilities as bars; on the target's the place of the random number that judged.
+function bars(run, token) {
+  if (token.p === undefined) return null;
+  const judged = token.u !== null && ratioOf(run, token) !== null;
+  const at = { class: "u", style: { left: `${100 * Math.min(1, token.u)}%` } };
+  return el(
+    "span",
+    { class: "pq", "aria-hidden": "true" },
+    bar("p", token.p, judged ? el("i", at) : null),
+    token.q === null ? null : bar("q", token.q),
+  );
+}
+
+function tile(run, token, kind, { tell, choose }) {
+  const said = describe(run, token, kind);
+  const show = () => tell(said);
+  return el(
+    "button",
+    {
+      type: "button",
+      class: `dt-tile k-${kind}`,
+      "aria-label": said,
+      title: said,
+      onfocus: show,
+      onmouseenter: show,
+      onclick: choose,
+    },
+    el("span", { class: "t" }, piece(run, token.token_id)),
+    el("span", { class: "g", "aria-hidden": "true" }, GLYPH[kind]),
+    bars(run, token),
+  );
+}
+
+// The target's own token stands behind the last that was judged.
+function tilesOf(run, step, told) {
+  const { tokens, final_source: source, final_token_id: id, residual } = step.detail;
+  const tiles = tokens.map((t) => tile(run, t, t.status, told));
+  if (source === "ended") return tiles;
+  const top = residual.find(([other]) => other === id);
+  const kept = acceptedOf(step);
+  const rejected = tokens.some((t) => t.status === "rejected");
+  const final = { token_id: id, p: top ? top[1] : undefined, q: null, u: null };
+  tiles.splice(rejected ? kept + 1 : kept, 0, tile(run, final, source, told));
+  return tiles;
+}
+
+export function rowOf(run, step, told) {
+  const drafted = step.detail.tokens.length;
+  const number = el(
+    "button",
+    {
+      type: "button",
+      class: "dt-no",
+      "aria-label": `Round ${step.index + 1}, ${step.emit.length} tokens`,
+      onclick: told.choose,
+    },
+    String(step.index + 1),
+  );
+  return el(
+    "div",
+    { class: "dt-row", role: "listitem" },
+    number,
+    el(
+      "div",
+      { class: "dt-lane" },
+      tilesOf(run, step, told),
+      drafted ? null : el("span", { class: "dt-none" }, "no draft"),
+    ),
+    el(
+      "span",
+      { class: "dt-sum" },
+      drafted ? `${acceptedOf(step)} of ${drafted}` : "–",
+      " → ",
+      el("b", {}, `+${step.emit.length}`),
+    ),
+  );
+}

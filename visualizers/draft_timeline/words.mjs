@@ -1,0 +1,68 @@
+// Words and numbers of drafting.
+import { piece } from "../shared/text.mjs";
+
+export const GLYPH = {
+  accepted: "✓",
+  rejected: "✗",
+  unverified: "?",
+  resampled: "↻",
+  bonus: "+",
+  target: "→",
+};
+const WORD = {
+  accepted: "accepted",
+  rejected: "rejected",
+  unverified: "not judged: it follows a rejected token",
+  resampled: "resampled from max(0, p − q)",
+  bonus: "bonus: the whole draft was right, so the same pass gives one more",
+  target: "the target's own token",
+};
+export const DRAFTER = {
+  assistant: "a draft model",
+  prompt_lookup: "copying from the text",
+  early_exit: "the model's own first layers",
+  universal: "a draft model with another tokenizer",
+};
+
+export const fixed = (x, digits = 3) => (x === null || x === undefined ? "–" : x.toFixed(digits));
+
+export const seconds = (s) => (s < 1 ? `${(1000 * s).toFixed(0)} ms` : `${s.toFixed(2)} s`);
+
+// The share of the target in a mixture of both models, null where there is no mixture.
+export const weightOf = (run) => run.config.assistant_ensemble_weight ?? null;
+
+// Of a mixture of both models w·p + (1 − w)·q the ratio to q is 1 − w + w·p/q.
+export function ratioOf(run, { p, q }) {
+  const weight = weightOf(run);
+  if (!(q > 0)) return null;
+  return Math.min(1, weight === null ? p / q : 1 - weight + (weight * p) / q);
+}
+
+function ruleOf(run) {
+  const weight = weightOf(run);
+  return weight === null
+    ? "min(1, p/q)"
+    : `min(1, ${fixed(1 - weight, 2)} + ${fixed(weight, 2)}·p/q)`;
+}
+
+export const acceptedOf = (step) =>
+  step.detail.tokens.filter((t) => t.status === "accepted").length;
+
+// A token with what decided about it.
+export function describe(run, token, kind) {
+  const weight = weightOf(run);
+  const mixed = kind === "target" && weight !== null;
+  const name = `“${piece(run, token.token_id)}”: ${mixed ? "the mixture's own token" : WORD[kind]}`;
+  if (token.p === undefined) return name;
+  const draft = token.q === null ? "" : `, draft q = ${fixed(token.q)}`;
+  return `${name}. Target p = ${fixed(token.p)}${draft}${judgementOf(run, token, weight)}`;
+}
+
+function judgementOf(run, token, weight) {
+  const ratio = ratioOf(run, token);
+  if (token.u !== null && ratio !== null)
+    return `, kept if u ≤ ${ruleOf(run)} = ${fixed(ratio)}; u = ${fixed(token.u)}`;
+  if (weight !== null && token.q !== null)
+    return `, mixture ${fixed(weight * token.p + (1 - weight) * token.q)}`;
+  return "";
+}

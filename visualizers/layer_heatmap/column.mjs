@@ -1,0 +1,129 @@
+// One step in full: every layer's reading, and what the contrast did to the output.
+import { el, header, scroller, table } from "../shared/dom.mjs";
+import { fixed, percent, piece } from "../shared/text.mjs";
+import {
+  drawn,
+  isLayered,
+  keyOf,
+  layerName,
+  PROJECTIONS,
+  roleOf,
+  VALUES,
+  written,
+} from "./values.mjs";
+
+// Bars from the least to the greatest value, zero always among them.
+function widths(numbers) {
+  const finite = numbers.filter((x) => x !== null);
+  const low = Math.min(...finite, 0);
+  const high = Math.max(...finite, 0);
+  return numbers.map((x) => (x === null || high === low ? 0 : (100 * (x - low)) / (high - low)));
+}
+
+const bar = (width) =>
+  el(
+    "span",
+    { class: "lh-bar", "aria-hidden": "true" },
+    el("i", { style: { width: `${width}%` } }),
+  );
+
+function rowsOf(run, step, value, projection) {
+  const { layers, premature_layer: contrasted } = step.detail;
+  const key = keyOf(value, projection);
+  const wide = widths(layers.map((reading) => drawn(value, reading[key])));
+  const top = ([id, p]) =>
+    el(
+      "span",
+      { class: id === step.emit[0] ? "hit" : null },
+      piece(run, id),
+      el("small", {}, percent(p)),
+    );
+  const rows = layers.map((reading, i) =>
+    el(
+      "tr",
+      { class: i === contrasted ? "on" : null },
+      el("th", { scope: "row" }, layerName(i, layers.length)),
+      el("td", { class: "role" }, roleOf(step.detail, i)),
+      el("td", { class: "val" }, bar(wide[i]), el("span", {}, written(value, reading[key]))),
+      el("td", { class: "tops" }, reading[keyOf("top", projection)].map(top)),
+    ),
+  );
+  return rows.reverse();
+}
+
+export function columnOf(run, step, value, projection) {
+  const head = ["layer", "role", VALUES[value], "top tokens (the emitted one framed)"];
+  const title = `Step ${step.index + 1}: “${piece(run, step.emit[0])}” layer by layer, ${PROJECTIONS[projection]}`;
+  const body = el("tbody", {}, rowsOf(run, step, value, projection));
+  const whole = el("table", { class: "dp-table lh-table" }, header(head), body);
+  return [el("h4", {}, title), scroller("The selected step's layers", whole)];
+}
+
+function list(run, step, title, pairs, show) {
+  const item = ([id, x]) =>
+    el(
+      "li",
+      { class: id === step.emit[0] ? "on" : null },
+      el("span", { class: "t" }, piece(run, id)),
+      el("span", { class: "n" }, show(x)),
+    );
+  return el("div", {}, el("h4", {}, title), el("ol", {}, pairs.map(item)));
+}
+
+export function contrastOf(run, step) {
+  const d = step.detail;
+  const signed = (x) => (x > 0 ? "+" : "") + fixed(x, 2);
+  const kept = `${d.kept.toLocaleString("en")} of ${run.model.vocab_size.toLocaleString("en")}`;
+  return [
+    el(
+      "div",
+      { class: "lh-pair" },
+      list(run, step, "Before: the output", d.final_top, percent),
+      list(run, step, `After: minus layer ${d.premature_layer}`, d.contrast_top, signed),
+    ),
+    el(
+      "p",
+      { class: "dp-note" },
+      `Mask: ${kept}${d.kept === 1 ? " token has" : " tokens have"} at least a tenth of the top token's probability; all others are removed. After: log-probability in the output minus that in layer ${d.premature_layer}, in nats, before other processors such as the repetition penalty.`,
+    ),
+  ];
+}
+
+// One cell of the map in words.
+export function cellOf(run, cell, projection) {
+  const step = cell && run?.steps[cell.step];
+  const reading = step && step.detail?.layers?.[cell.layer];
+  if (!reading) return "Click a cell for its top tokens.";
+  const layer = layerName(cell.layer, step.detail.layers.length);
+  const numbers = Object.entries(VALUES).map(
+    ([name, words]) =>
+      `${words.split(" of ")[0]} ${written(name, reading[keyOf(name, projection)])}`,
+  );
+  const tops = reading[keyOf("top", projection)].map(
+    ([id, p]) => `“${piece(run, id)}” ${percent(p)}`,
+  );
+  return `Step ${cell.step + 1}, layer ${layer} ${PROJECTIONS[projection]}: ${numbers.join(", ")}. Top tokens: ${tops.join(", ")}.`;
+}
+
+export function tableOf(run, projection) {
+  const names = Object.keys(VALUES);
+  const rows = run.steps
+    .filter(isLayered)
+    .flatMap((step) =>
+      step.detail.layers.map((reading) => [
+        step.index + 1,
+        piece(run, step.emit[0]),
+        reading.layer,
+        roleOf(step.detail, reading.layer),
+        ...names.map((name) => written(name, reading[keyOf(name, projection)])),
+        reading[keyOf("top", projection)].map(([id]) => piece(run, id)).join("  "),
+      ]),
+    );
+  const numbers = ["divergence", "entropy", "rank", "log-probability"];
+  return el(
+    "div",
+    {},
+    el("p", { class: "dp-note" }, `Read ${PROJECTIONS[projection]}.`),
+    table(["step", "token", "layer", "role", ...numbers, "top tokens"], rows),
+  );
+}

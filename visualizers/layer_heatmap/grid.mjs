@@ -1,0 +1,45 @@
+// The numbers of the map as they grow, step by step: one row a layer, and the frame of each step's
+// contrasted layer.
+import { percent, piece } from "../shared/text.mjs";
+import { drawn, isLayered, keyOf, written } from "./values.mjs";
+
+const ESCAPED = { "&": "&amp;", "<": "&lt;", ">": "&gt;" };
+// Plotly reads what it shows under the mouse as markup.
+const escaped = (text) => text.replace(/[&<>]/g, (c) => ESCAPED[c]);
+
+export class Grid {
+  z = [];
+  text = [];
+  outline = [[], []];
+  shown = 0;
+
+  constructor(value, projection) {
+    this.value = value;
+    this.projection = projection;
+  }
+
+  grow(run) {
+    for (; this.shown < run.steps.length; this.shown++) {
+      const step = run.steps[this.shown];
+      if (isLayered(step)) this.#push(run, step);
+    }
+  }
+
+  #push(run, step) {
+    const { value, projection } = this;
+    step.detail.layers.forEach((reading, i) => {
+      this.z[i] ??= [];
+      this.text[i] ??= [];
+      const number = reading[keyOf(value, projection)];
+      const tops = reading[keyOf("top", projection)].map(
+        ([id, p]) => `${escaped(piece(run, id))} ${percent(p)}`,
+      );
+      this.z[i].push(drawn(value, number));
+      this.text[i].push(`${written(value, number)}<br>${tops.join("<br>")}`);
+    });
+    const x = step.index + 1;
+    const y = step.detail.premature_layer;
+    this.outline[0].push(x - 0.5, x + 0.5, x + 0.5, x - 0.5, x - 0.5, null);
+    this.outline[1].push(y - 0.5, y - 0.5, y + 0.5, y + 0.5, y - 0.5, null);
+  }
+}

@@ -1,0 +1,79 @@
+// The plot itself: redrawn at most four times a second, however fast the steps arrive.
+import { colours } from "../shared/colours.mjs";
+import { el } from "../shared/dom.mjs";
+import { plotly } from "../shared/plotly.mjs";
+import { CONFIG, dataOf, heightOf, layoutOf } from "./figure.mjs";
+
+const PAUSE = 250;
+
+export class Heatmap {
+  #busy = false;
+  #again = false;
+  #timer = 0;
+  #drawnAt = 0;
+  #ready = false;
+
+  // `wanted` returns what to draw, null when there is nothing; `clicked` is told of a step and a layer.
+  constructor(wanted, clicked) {
+    this.wanted = wanted;
+    this.clicked = clicked;
+    this.node = el("div", {
+      class: "lh-plot",
+      role: "img",
+      "aria-label":
+        "Heatmap of layers over steps; the column table below carries the numbers of the selected step",
+    });
+  }
+
+  schedule(pause = PAUSE) {
+    if (this.#busy) {
+      this.#again = true;
+      return;
+    }
+    if (this.#timer) return;
+    const rest = pause - (performance.now() - this.#drawnAt);
+    this.#timer = setTimeout(() => this.#draw(), Math.max(0, rest));
+  }
+
+  async #draw() {
+    this.#timer = 0;
+    this.#busy = true;
+    try {
+      await this.#paint();
+    } finally {
+      this.#busy = false;
+      this.#drawnAt = performance.now();
+      if (this.#again) {
+        this.#again = false;
+        this.schedule();
+      }
+    }
+  }
+
+  async #paint() {
+    const Plotly = await plotly();
+    const { node } = this;
+    const what = node.isConnected ? this.wanted() : null;
+    if (!what) return;
+    const { grid, selected, id } = what;
+    const shades = colours();
+    const data = dataOf(grid, selected, shades, node.clientWidth);
+    node.style.height = `${heightOf(grid.z.length)}px`;
+    await Plotly.react(node, data, layoutOf(grid, shades, id), CONFIG);
+    node.dataset.steps = grid.z[0].length;
+    node.dataset.view = `${grid.value} ${grid.projection}`;
+    if (this.#ready) return;
+    this.#ready = true;
+    node.on("plotly_click", (event) => {
+      const point = event.points.find((p) => p.data.type === "heatmap");
+      if (point) this.clicked(point.x - 1, point.y);
+    });
+  }
+
+  clear() {
+    delete this.node.dataset.steps;
+    if (!this.#ready) return;
+    this.#ready = false;
+    window.Plotly.purge(this.node);
+  }
+}

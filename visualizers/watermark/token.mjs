@@ -1,0 +1,48 @@
+// One token of the text with its colour or its keyed bits.
+import { el } from "../shared/dom.mjs";
+import { piece } from "../shared/text.mjs";
+import { describe, hitsOf } from "./words.mjs";
+
+function kindOf(detail) {
+  if (!detail.scored) return ["skip", "–"];
+  if (detail.g_values.length) return ["bits", String(hitsOf(detail))];
+  return detail.is_green ? ["green", "G"] : ["red", "R"];
+}
+
+export function tokenOf(run, step, choose, tell) {
+  const said = describe(run, step);
+  const [kind, label] = kindOf(step.detail);
+  const show = () => tell(said);
+  const node = el(
+    "span",
+    {
+      class: `wm-tok ${kind}`,
+      role: "button",
+      tabindex: 0,
+      "aria-label": said,
+      onclick: choose,
+      onfocus: show,
+      onmouseenter: show,
+      onkeydown: (event) => {
+        if (event.key !== "Enter" && event.key !== " ") return;
+        event.preventDefault();
+        choose();
+      },
+    },
+    el("span", { class: "t" }, piece(run, step.emit[0]).replace(/^·/, " ")),
+    el("i", { "aria-hidden": "true" }, label),
+  );
+  if (kind === "bits")
+    node.style.setProperty("--share", hitsOf(step.detail) / step.detail.g_values.length);
+  return node;
+}
+
+export function legendOf(run, detail) {
+  const sign = (kind, mark, words) =>
+    el("span", {}, el("b", { class: `wm-tok ${kind}` }, mark), words);
+  const skipped = sign("skip", "–", " not counted");
+  if (detail.scheme !== "synthid")
+    return [sign("green", "G", " green"), sign("red", "R", " red"), skipped];
+  const bits = (run.config.keys || []).length;
+  return [el("span", {}, `number: keyed bits that are ones, of ${bits}`), skipped];
+}

@@ -1,0 +1,34 @@
+// A token as the detector sees it, in words.
+import { piece } from "../shared/text.mjs";
+
+export const isMarked = (step) => step.detail?.kind === "watermark";
+
+export const hitsOf = (detail) => {
+  if (detail.g_values.length) return detail.g_values.reduce((a, b) => a + b, 0);
+  return detail.is_green ? 1 : 0;
+};
+
+export const shareOf = (detail) => `${(100 * detail.green_fraction).toFixed(1)} %`;
+
+export const bitsOf = (detail) => `${hitsOf(detail)} of ${detail.g_values.length}`;
+
+function colourOf(detail) {
+  if (detail.g_values.length) return `${bitsOf(detail)} keyed bits are ones`;
+  if (detail.is_green === null) return "no list was chosen";
+  const among = detail.scheme === "selfhash" ? "tested" : "of the vocabulary";
+  const share =
+    detail.green_fraction === null ? "" : `, as ${shareOf(detail)} of the tokens ${among} were`;
+  const raised = detail.bias
+    ? `; its logit was raised by ${detail.bias}`
+    : "; its logit was left alone";
+  return (detail.is_green ? "green" : "red") + share + raised;
+}
+
+export function describe(run, step) {
+  const d = step.detail;
+  const context = d.context_ids.map((i) => `“${piece(run, i)}”`).join(" ");
+  const because = context ? `; chosen by ${context}` : "";
+  const fresh = d.fresh ? "." : " in z; not in p, as the same draw gave it before.";
+  const counted = d.scored ? `counted${fresh}` : `not counted: ${d.reason}.`;
+  return `“${piece(run, step.emit[0])}”: ${colourOf(d)}${because}; ${counted}`;
+}
