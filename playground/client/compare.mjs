@@ -1,273 +1,244 @@
 // Two to four runs of one prompt side by side: their texts as they grow, and where they first part.
-
 import { ended, parting, partingSide, partingView } from "../../visualizers/compare/parting.mjs";
 import { compareFigures } from "../../visualizers/compare/view.mjs";
-import { el } from "../../visualizers/shared/dom.mjs";
+import { button, el } from "../../visualizers/shared/dom.mjs";
 import { piece, visible } from "../../visualizers/shared/text.mjs";
 import { compareForm } from "./compare_form.mjs";
 import { watchers } from "./compare_watch.mjs";
 import { stages, store } from "./runs.mjs";
 
-export const compare = (root, spec, trigger) => {
-  const prompt = el("textarea", { rows: 2, "aria-label": "Prompt", class: "cmp-prompt" }),
-    seed = el("input", { type: "number", min: 0, step: 1, value: 0, "aria-label": "Seed" });
-  const base = el(
-    "select",
-    { "aria-label": "Base model that judges all texts" },
-    spec.models
-      .filter((m) => m.role === "target")
-      .map((m) => el("option", { value: m.name }, m.title)),
-  );
-  const run = el(
-      "button",
-      { type: "button", class: "dp-btn cmp-run", onclick: () => press() },
-      "Run all",
-    ),
-    stop = el(
-      "button",
-      {
-        type: "button",
-        class: "dp-btn",
-        disabled: true,
-        onclick: () => trigger("stop", { id: session }),
-      },
-      "Stop",
-    );
-  const more = el(
-    "button",
-    {
-      type: "button",
-      class: "dp-btn",
-      onclick: () => {
-        add(columns[columns.length - 1].form.ask());
-        fresh();
-      },
-    },
-    "Add a column",
-  );
-  const note = el("p", { class: "dp-status", role: "status" }),
-    grid = el("div", { class: "cmp-grid" }),
-    part = el("section", { class: "dp-card cmp-part", "aria-label": "Where the texts part" }),
-    results = el("div", { class: "cmp-results" });
-  const tries = el(
-    "div",
-    { class: "dp-row cmp-presets", role: "group", "aria-label": "Comparisons to try" },
-    spec.presets.map((p) =>
-      el(
-        "button",
-        { type: "button", class: "dp-btn", title: p.shows, onclick: () => choose(p) },
-        p.name,
-      ),
-    ),
-  );
-  root.classList.add("dp-stage");
-  root.replaceChildren(
-    el(
-      "div",
-      { class: "dp-card cmp-ask" },
-      tries,
-      el("label", {}, "Prompt", prompt),
-      el(
-        "div",
-        { class: "dp-row cmp-line" },
-        run,
-        stop,
-        el("label", {}, "Seed", seed),
-        el("label", {}, "Judged by", base),
-        more,
-      ),
-      note,
-    ),
-    grid,
-    part,
-    results,
-  );
-  const figures = compareFigures(results);
-  let columns = [],
-    number = Math.floor(Math.random() * 1e9),
-    session = "",
-    dirty = false;
+const VIEWS = ["status", "strip", "compare_watch", "candidates"];
+const TITLE = "Where the texts part";
+const EMPTY =
+  "Run all: the tokens common to every text are set apart, and the first that differs is marked with what each run saw there.";
 
-  function add(start) {
-    if (columns.length >= spec.labels.length) return;
-    const label = spec.labels[columns.length],
-      stage = el("div", { class: "dp-stage cmp-stage" });
-    const remove = el(
-      "button",
-      {
-        type: "button",
-        class: "dp-btn cmp-remove",
-        "aria-label": `Remove column ${label}`,
-        onclick: () => drop(column),
-      },
-      "✕",
+const newStage = () => el("div", { class: "dp-stage cmp-stage" });
+
+// How far the texts are the same, in a sentence.
+function leadOf({ common, at }, over) {
+  if (at === 0) return "The texts part at the very first token.";
+  if (at !== null)
+    return `The first ${common} tokens are the same; at token ${at + 1} the texts part.`;
+  return over
+    ? `All texts are the same, token for token: ${common} tokens.`
+    : `The same so far: ${common} tokens.`;
+}
+
+/**
+ * What one run saw where the texts part.
+ * @param {{ label: string, form: any }} column
+ * @param {Run} run
+ * @param {number} at
+ */
+function sideOf({ label, form }, run, at) {
+  const seen = partingSide(run, at);
+  const word = seen.token && `“${piece(run, seen.token.id)}”`;
+  const wrote = word ? [": wrote ", el("b", { class: "cmp-word" }, word)] : [];
+  return el(
+    "div",
+    {},
+    el("h4", {}, `${label} · ${form.title()}`, ...wrote),
+    partingView(run, seen),
+  );
+}
+
+class Comparison {
+  #columns = [];
+  // Presses have numbers; the server names the session of the latest.
+  #number = Math.floor(Math.random() * 1e9);
+  #session = "";
+  #dirty = false;
+
+  constructor(root, spec, trigger) {
+    this.spec = spec;
+    this.trigger = trigger;
+    this.note = el("p", { class: "dp-status", role: "status" });
+    this.grid = el("div", { class: "cmp-grid" });
+    this.part = el("section", { class: "dp-card cmp-part", "aria-label": TITLE });
+    const results = el("div", { class: "cmp-results" });
+    root.classList.add("dp-stage");
+    root.replaceChildren(this.#ask(), this.grid, this.part, results);
+    this.figures = compareFigures(results);
+    this.#choose(spec.presets[0]);
+  }
+
+  #ask() {
+    const { spec } = this;
+    this.prompt = el("textarea", { rows: 2, "aria-label": "Prompt", class: "cmp-prompt" });
+    const number = { type: "number", min: 0, step: 1, value: 0 };
+    this.seed = el("input", { ...number, "aria-label": "Seed" });
+    this.base = el(
+      "select",
+      { "aria-label": "Base model that judges all texts" },
+      spec.models
+        .filter((m) => m.role === "target")
+        .map((m) => el("option", { value: m.name }, m.title)),
     );
-    const column = { label, stage, remove, form: null, key: "" };
-    column.form = compareForm(spec, `column ${label}`, start, () => {});
+    this.run = button("Run all", () => this.#press(), { class: "dp-btn cmp-run" });
+    const stop = () => this.trigger("stop", { id: this.#session });
+    this.stop = button("Stop", stop, { disabled: true });
+    this.more = button("Add a column", () => {
+      this.#add(this.#columns.at(-1).form.ask());
+      this.#fresh();
+    });
+    const tries = el(
+      "div",
+      { class: "dp-row cmp-presets", role: "group", "aria-label": "Comparisons to try" },
+      spec.presets.map((p) => button(p.name, () => this.#choose(p), { title: p.shows })),
+    );
+    const line = el(
+      "div",
+      { class: "dp-row cmp-line" },
+      this.run,
+      this.stop,
+      el("label", {}, "Seed", this.seed),
+      el("label", {}, "Judged by", this.base),
+      this.more,
+    );
+    const prompt = el("label", {}, "Prompt", this.prompt);
+    return el("div", { class: "dp-card cmp-ask" }, tries, prompt, line, this.note);
+  }
+
+  #add(start) {
+    if (this.#columns.length >= this.spec.labels.length) return;
+    const label = this.spec.labels[this.#columns.length];
+    const column = { label, stage: newStage(), remove: null, form: null, node: null, key: "" };
+    column.remove = button("✕", () => this.#drop(column), {
+      class: "dp-btn cmp-remove",
+      "aria-label": `Remove column ${label}`,
+    });
+    column.form = compareForm(this.spec, `column ${label}`, start, () => {});
     column.node = el(
       "section",
       { class: "cmp-column", "aria-label": `Column ${label}` },
-      el("div", { class: "cmp-head" }, el("b", {}, label), remove),
+      el("div", { class: "cmp-head" }, el("b", {}, label), column.remove),
       column.form.box,
-      stage,
+      column.stage,
     );
-    columns.push(column);
-    grid.append(column.node);
-    limits();
+    this.#columns.push(column);
+    this.grid.append(column.node);
+    this.#limit();
   }
-  function drop(column) {
-    const kept = columns.filter((c) => c !== column).map((c) => c.form.ask());
-    columns = [];
-    grid.replaceChildren();
-    kept.forEach(add);
-    fresh();
+
+  #replace(starts) {
+    this.#columns = [];
+    this.grid.replaceChildren();
+    for (const start of starts) this.#add(start);
+    this.#fresh();
   }
-  function limits() {
-    more.disabled = columns.length >= spec.labels.length;
-    for (const c of columns) c.remove.hidden = columns.length <= 2;
+
+  #drop(column) {
+    this.#replace(this.#columns.filter((c) => c !== column).map((c) => c.form.ask()));
   }
-  function choose(preset) {
-    prompt.value = preset.prompt;
-    columns = [];
-    grid.replaceChildren();
-    preset.columns.forEach(add);
-    fresh();
-    note.textContent = preset.shows;
+
+  #limit() {
+    this.more.disabled = this.#columns.length >= this.spec.labels.length;
+    for (const column of this.#columns) column.remove.hidden = this.#columns.length <= 2;
   }
+
+  #choose(preset) {
+    this.prompt.value = preset.prompt;
+    this.#replace(preset.columns);
+    this.note.textContent = preset.shows;
+  }
+
   // New columns, new keys: what an earlier press still sends finds no place.
-  function fresh() {
-    number = (number + 1) % 2 ** 30;
+  #fresh() {
+    this.#number = (this.#number + 1) % 2 ** 30;
     watchers.clear();
-    figures.clear();
-    columns.forEach((column, i) => {
-      const stage = el("div", { class: "dp-stage cmp-stage" });
+    this.figures.clear();
+    this.#columns.forEach((column, i) => {
+      const stage = newStage();
       column.stage.replaceWith(stage);
       column.stage = stage;
-      column.key = `compare-${number}-${i}`;
-      watchers.set(column.key, moved);
-      stages.mount(
-        column.stage,
-        { strategy: column.key, visuals: ["status", "strip", "compare_watch", "candidates"] },
-        trigger,
-      );
+      column.key = `compare-${this.#number}-${i}`;
+      watchers.set(column.key, () => this.#moved());
+      stages.mount(stage, { strategy: column.key, visuals: VIEWS }, this.trigger);
     });
-    part.replaceChildren(
-      el("h3", {}, "Where the texts part"),
-      el(
-        "p",
-        { class: "dp-empty" },
-        "Run all: the tokens common to every text are set apart, and the first that differs is marked with what each run saw there.",
-      ),
-    );
+    this.part.replaceChildren(el("h3", {}, TITLE), el("p", { class: "dp-empty" }, EMPTY));
   }
-  function press() {
-    fresh();
-    busy(true);
-    note.className = "dp-status";
-    note.textContent = "Decoding one column after the other…";
-    trigger("input", {
-      number,
-      prompt: prompt.value,
-      seed: seed.value === "" ? null : Number(seed.value),
-      base: base.value,
-      columns: columns.map((c) => c.form.ask()),
+
+  #press() {
+    this.#fresh();
+    this.#busy(true);
+    this.#say("Decoding one column after the other…");
+    this.trigger("input", {
+      number: this.#number,
+      prompt: this.prompt.value,
+      seed: this.seed.value === "" ? null : Number(this.seed.value),
+      base: this.base.value,
+      columns: this.#columns.map((c) => c.form.ask()),
     });
   }
-  function busy(on) {
-    run.disabled = on;
-    stop.disabled = !on;
+
+  #busy(on) {
+    this.run.disabled = on;
+    this.stop.disabled = !on;
   }
-  const runs = () => columns.map((c) => store.shown(c.key)).filter((r) => r?.steps.length);
-  function moved() {
-    if (!dirty) {
-      dirty = true;
-      requestAnimationFrame(() => {
-        dirty = false;
-        showParting();
-      });
-    }
+
+  #say(text, bad = false) {
+    this.note.className = `dp-status${bad ? " bad" : ""}`;
+    this.note.textContent = text;
   }
-  function showParting() {
-    const there = columns.filter((c) => {
-        const r = store.shown(c.key);
-        return r?.steps.length;
-      }),
-      list = runs(),
-      found = parting(list);
+
+  // All columns may move in one frame: the parting is looked for once.
+  #moved() {
+    if (this.#dirty) return;
+    this.#dirty = true;
+    requestAnimationFrame(() => {
+      this.#dirty = false;
+      this.#showParting();
+    });
+  }
+
+  #showParting() {
+    const there = this.#columns
+      .map((column) => ({ column, run: store.shown(column.key) }))
+      .filter(({ run }) => run?.steps.length);
+    const runs = there.map(({ run }) => run);
+    const found = parting(runs);
     if (!found) return;
-    there.forEach((c) => mark(c, found));
-    part.dataset.at = found.at === null ? "" : found.at;
-    const first = list[0],
-      same = (first.tokens[0] || [])
-        .slice(0, found.common)
-        .map((t) => first.pieces[t.id] ?? "")
-        .join("");
-    const lead =
-      found.at === null
-        ? list.every(ended) && list.length === columns.length
-          ? `All texts are the same, token for token: ${found.common} tokens.`
-          : `The same so far: ${found.common} tokens.`
-        : found.at === 0
-          ? "The texts part at the very first token."
-          : `The first ${found.common} tokens are the same; at token ${found.at + 1} the texts part.`;
-    part.replaceChildren(
-      ...[
-        el("h3", {}, "Where the texts part"),
-        el("p", { class: "cmp-lead" }, lead),
-        same ? el("p", { class: "cmp-same" }, visible(same)) : null,
-        found.at === null
-          ? null
-          : el(
-              "div",
-              { class: "cmp-sides" },
-              there.map((c, i) => {
-                const seen = partingSide(list[i], found.at);
-                return el(
-                  "div",
-                  {},
-                  el(
-                    "h4",
-                    {},
-                    `${c.label} · ${c.form.title()}`,
-                    seen.token
-                      ? [
-                          ": wrote ",
-                          el("b", { class: "cmp-word" }, `“${piece(list[i], seen.token.id)}”`),
-                        ]
-                      : null,
-                  ),
-                  partingView(list[i], seen),
-                );
-              }),
-            ),
-      ].filter(Boolean),
+    for (const { column } of there) mark(column, found);
+    this.part.dataset.at = found.at === null ? "" : String(found.at);
+    const over = runs.every(ended) && runs.length === this.#columns.length;
+    const [first] = runs;
+    const shared = (first.tokens[0] || []).slice(0, found.common);
+    const same = shared.map((t) => first.pieces[t.id] ?? "").join("");
+    const sides = () => there.map(({ column, run }) => sideOf(column, run, found.at));
+    this.part.replaceChildren(
+      el("h3", {}, TITLE),
+      el("p", { class: "cmp-lead" }, leadOf(found, over)),
+      ...(same ? [el("p", { class: "cmp-same" }, visible(same))] : []),
+      ...(found.at === null ? [] : [el("div", { class: "cmp-sides" }, sides())]),
     );
   }
-  function mark(column, found) {
-    const line = column.stage.querySelector(".dp-strip > div"),
-      nodes = line ? [...line.querySelectorAll(".dp-tok")] : [];
-    nodes.forEach((node, i) => {
-      node.classList.toggle("cmp-common", i < found.common);
-      node.classList.toggle("cmp-parted", i === found.at);
-    });
-  }
-  function receive(text) {
+
+  receive(text) {
     if (!text) return;
     const message = JSON.parse(text);
-    if (message.number !== number) return;
-    if (message.kind === "begin") session = message.id;
-    if (message.kind === "scoring") note.textContent = "The base model reads all texts…";
+    if (message.number !== this.#number) return;
+    if (message.kind === "begin") this.#session = message.id;
+    if (message.kind === "scoring") this.note.textContent = "The base model reads all texts…";
     if (message.kind === "refused") {
-      busy(false);
-      note.className = "dp-status bad";
-      note.textContent = message.error;
+      this.#busy(false);
+      this.#say(message.error, true);
     }
     if (message.kind === "figures") {
-      busy(false);
-      note.textContent = ["Done.", ...message.notes].join(" ");
-      figures.show(message);
+      this.#busy(false);
+      this.note.textContent = ["Done.", ...message.notes].join(" ");
+      this.figures.show(message);
     }
   }
-  choose(spec.presets[0]);
-  return { receive };
-};
+}
+
+// The tokens of a column that all texts have, and the first that they have not.
+function mark({ stage }, { common, at }) {
+  const line = stage.querySelector(".dp-strip > div");
+  const nodes = line ? [...line.querySelectorAll(".dp-tok")] : [];
+  nodes.forEach((node, i) => {
+    node.classList.toggle("cmp-common", i < common);
+    node.classList.toggle("cmp-parted", i === at);
+  });
+}
+
+export const compare = (root, spec, trigger) => new Comparison(root, spec, trigger);

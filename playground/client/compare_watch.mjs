@@ -1,17 +1,15 @@
-// Tells a comparison that the run of one of its columns moved on.
+// Tells a comparison that the run of one of its columns moved on: a view without a picture of its own.
 
+// By the key of a column: whom to tell.
 export const watchers = new Map();
 
-// A view without a picture of its own: it tells the comparison that a column's run moved on.
+/** @type {ViewSpec} */
 export const compareWatch = {
   title: "",
   heading: false,
+  /** @param {Context} ctx */
   mount(root, ctx) {
     root.parentElement.classList.add("cmp-hidden");
-    const tell = () => {
-      const watcher = watchers.get(ctx.strategy);
-      if (watcher) watcher();
-    };
-    return { update: tell, select() {}, clear() {} };
+    return { update: () => watchers.get(ctx.strategy)?.(), select() {}, clear() {} };
   },
 };

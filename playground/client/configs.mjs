@@ -1,230 +1,189 @@
 // Settings of a strategy as generation_config.json: save, load, keep several side by side.
-
-import { el, saveAs } from "../../visualizers/shared/dom.mjs";
+import { button, el, saveAs, scroller } from "../../visualizers/shared/dom.mjs";
 import { expect } from "./ask.mjs";
+import { forget, keep, keptFor } from "./kept_settings.mjs";
 
-const KEY = "dp-configs",
-  LIMIT = 12,
-  FILE_LIMIT = 100000;
-const all = () => {
-  try {
-    return JSON.parse(localStorage.getItem(KEY)) || {};
-  } catch {
-    return {};
-  }
-};
-const store = (strategy, list) => {
-  try {
-    localStorage.setItem(KEY, JSON.stringify({ ...all(), [strategy]: list }));
-    return true;
-  } catch {
-    return false;
-  }
-};
-const valid = (c) =>
-  c &&
-  typeof c.name === "string" &&
-  typeof c.text === "string" &&
-  c.params &&
-  typeof c.params === "object";
-const kept = (strategy) => {
-  const list = all()[strategy];
-  return Array.isArray(list) ? list.filter(valid) : [];
-};
-const show = (value) =>
-  value === null ? "off" : typeof value === "string" ? value : JSON.stringify(value);
+const FILE_LIMIT = 100000;
+const FILE = "generation_config.json";
+const NOTHING = "Nothing kept yet. Keep two or more to see them side by side.";
 
-export function mountConfigs(root, strategy, send) {
-  const ask = (data) => new Promise((done) => send({ id: expect(done), ...data }));
-  const say = el("p", { class: "dp-note ec-say", role: "status" });
-  const name = el("input", {
-    class: "ec-name",
-    type: "text",
-    maxlength: 40,
-    placeholder: "Name",
-    "aria-label": "Name of these settings",
-  });
-  const file = el("input", {
-    type: "file",
-    accept: ".json,application/json",
-    hidden: true,
-    onchange: () => file.files[0] && open(file.files[0]),
-  });
-  const button = (label, act, more) =>
-    el("button", { type: "button", class: "dp-btn", onclick: act, ...more }, label);
-  const table = el("div", { class: "ec-table" }),
-    own = el("p", { class: "dp-note ec-own" });
-  const use_own = button("Use them here", () => use(JSON.stringify(own_defaults)), {
-    hidden: true,
-  });
-  let own_defaults = {};
-  const box = el(
-    "details",
-    {
-      class: "ec-box",
-      ontoggle: () => {
-        if (box.open) defaults();
-      },
-    },
-    el("summary", {}, "Saved settings"),
-    el("div", { class: "dp-row" }, name, button("Keep", keep)),
-    el(
-      "div",
-      { class: "dp-row" },
-      button("Save as file", save, { title: "generation_config.json with every parameter" }),
-      button("Load a file…", () => file.click(), { title: "A generation_config.json" }),
-    ),
-    file,
-    say,
-    table,
-    own,
-    use_own,
-  );
-  root.replaceChildren(box);
-  draw();
+const show = (value) => {
+  if (value === null) return "off";
+  return typeof value === "string" ? value : JSON.stringify(value);
+};
 
-  const tell = (text, bad) => {
-    say.textContent = (bad ? "⚠ " : "") + text;
-    say.classList.toggle("bad", !!bad);
-  };
-  async function written() {
-    const answer = await ask({ action: "write" });
-    if (answer.error) tell(answer.error, true);
-    return answer.error ? null : answer;
-  }
-  async function keep() {
-    const answer = await written();
-    if (!answer) return;
-    const list = kept(strategy),
-      title = name.value.trim() || `Settings ${list.length + 1}`;
-    const others = list.filter((c) => c.name !== title);
-    if (others.length >= LIMIT)
-      return tell(`At most ${LIMIT} settings are kept; remove one first.`, true);
-    const stored = store(strategy, [
-      ...others,
-      { name: title, text: answer.text, params: answer.params },
-    ]);
-    tell(
-      stored
-        ? `Kept as “${title}” in this browser.`
-        : "This browser does not let the page keep anything.",
-      !stored,
+const note = (kind) => el("p", { class: `dp-note ${kind}` });
+
+class Configs {
+  // What the model itself asks for.
+  #given = {};
+
+  constructor(root, strategy, send) {
+    this.strategy = strategy;
+    this.ask = (data) => new Promise((done) => send({ id: expect(done), ...data }));
+    this.say = el("p", { class: "dp-note ec-say", role: "status" });
+    this.table = el("div", { class: "ec-table" });
+    this.own = note("ec-own");
+    this.useOwn = button("Use them here", () => this.#use(JSON.stringify(this.#given)), {
+      hidden: true,
+    });
+    const opened = () => {
+      if (this.box.open) this.#defaults();
+    };
+    this.box = el(
+      "details",
+      { class: "ec-box", ontoggle: opened },
+      el("summary", {}, "Saved settings"),
+      ...this.#controls(),
+      this.say,
+      this.table,
+      this.own,
+      this.useOwn,
     );
-    name.value = "";
-    draw();
+    root.replaceChildren(this.box);
+    this.#draw();
   }
-  async function save() {
-    const answer = await written();
-    if (answer) {
-      saveAs("generation_config.json", "application/json", answer.text);
-      tell(`Saved generation_config.json for ${strategy}.`);
-    }
-  }
-  async function open(chosen) {
-    if (chosen.size > FILE_LIMIT) tell(`The file is larger than ${FILE_LIMIT} bytes.`, true);
-    else await use(await chosen.text());
-    file.value = "";
-  }
-  async function use(text) {
-    const answer = await ask({ action: "read", text });
-    if (answer.error) return tell(answer.error, true);
-    const count = Object.keys(answer.params).length;
-    tell(
-      [
-        `In use: ${count ? `${count} parameter${count > 1 ? "s" : ""} other than the default.` : "the defaults."}`,
-        ...answer.left_out,
-      ].join(" "),
-    );
-  }
-  async function defaults() {
-    const answer = await ask({ action: "defaults" });
-    if (answer.error) {
-      own.textContent = `The model's own defaults: ${answer.error}`;
-      use_own.hidden = true;
-      return;
-    }
-    own_defaults = answer.defaults;
-    const names = Object.keys(own_defaults);
-    own.textContent = names.length
-      ? `The model ${answer.model} asks for ${names.map((n) => `${n} = ${show(own_defaults[n])}`).join(", ")}. Nothing of this is used unless you say so.`
-      : `The model ${answer.model} has no sampling defaults of its own.`;
-    use_own.hidden = !names.length;
-  }
-  function draw() {
-    const list = kept(strategy);
-    if (!list.length) {
-      table.replaceChildren(
-        el(
-          "p",
-          { class: "dp-note" },
-          "Nothing kept yet. Keep two or more to see them side by side.",
-        ),
-      );
-      return;
-    }
-    const names = [...new Set(list.flatMap((c) => Object.keys(c.params)))];
-    const act = (c) =>
-      el(
-        "td",
-        {},
-        el(
-          "div",
-          { class: "ec-acts" },
-          button("Use", () => use(c.text), { "aria-label": `Use ${c.name}` }),
-          button(
-            "×",
-            () => {
-              store(
-                strategy,
-                kept(strategy).filter((k) => k.name !== c.name),
-              );
-              draw();
-            },
-            { "aria-label": `Remove ${c.name}` },
-          ),
-        ),
-      );
-    table.replaceChildren(
+
+  #controls() {
+    this.name = el("input", {
+      class: "ec-name",
+      type: "text",
+      maxlength: 40,
+      placeholder: "Name",
+      "aria-label": "Name of these settings",
+    });
+    this.file = el("input", {
+      type: "file",
+      accept: ".json,application/json",
+      hidden: true,
+      onchange: () => this.file.files[0] && this.#open(this.file.files[0]),
+    });
+    const save = button("Save as file", () => this.#save(), {
+      title: `${FILE} with every parameter`,
+    });
+    const load = button("Load a file…", () => this.file.click(), { title: `A ${FILE}` });
+    return [
       el(
         "div",
-        {
-          class: "dp-scroll",
-          tabindex: 0,
-          role: "region",
-          "aria-label": "Kept settings side by side",
-        },
-        el(
-          "table",
-          { class: "dp-table" },
-          el(
-            "thead",
-            {},
-            el(
-              "tr",
-              {},
-              el("th", { scope: "col" }, "Parameter"),
-              list.map((c) => el("th", { scope: "col" }, c.name)),
-            ),
-          ),
-          el(
-            "tbody",
-            {},
-            names.map((n) =>
-              el(
-                "tr",
-                {},
-                el("th", { scope: "row" }, n),
-                list.map((c) =>
-                  n in c.params
-                    ? el("td", {}, show(c.params[n]))
-                    : el("td", { class: "ec-default" }, "default"),
-                ),
-              ),
-            ),
-            el("tr", {}, el("th", { scope: "row" }, ""), list.map(act)),
-          ),
-        ),
+        { class: "dp-row" },
+        this.name,
+        button("Keep", () => this.#keep()),
+      ),
+      el("div", { class: "dp-row" }, save, load),
+      this.file,
+    ];
+  }
+
+  #tell(text, bad = false) {
+    this.say.textContent = (bad ? "⚠ " : "") + text;
+    this.say.classList.toggle("bad", bad);
+  }
+
+  // The settings as a file's text, null where they are not valid.
+  async #written() {
+    const answer = await this.ask({ action: "write" });
+    if (answer.error) this.#tell(answer.error, true);
+    return answer.error ? null : answer;
+  }
+
+  async #keep() {
+    const answer = await this.#written();
+    if (!answer) return;
+    const name = this.name.value.trim() || `Settings ${keptFor(this.strategy).length + 1}`;
+    const { text, params } = answer;
+    const { said, bad } = keep(this.strategy, { name, text, params });
+    this.#tell(said, bad);
+    this.name.value = "";
+    this.#draw();
+  }
+
+  async #save() {
+    const answer = await this.#written();
+    if (!answer) return;
+    saveAs(FILE, "application/json", answer.text);
+    this.#tell(`Saved ${FILE} for ${this.strategy}.`);
+  }
+
+  async #open(chosen) {
+    if (chosen.size > FILE_LIMIT) this.#tell(`The file is larger than ${FILE_LIMIT} bytes.`, true);
+    else await this.#use(await chosen.text());
+    this.file.value = "";
+  }
+
+  async #use(text) {
+    const answer = await this.ask({ action: "read", text });
+    if (answer.error) return this.#tell(answer.error, true);
+    const count = Object.keys(answer.params).length;
+    const what = count
+      ? `${count} parameter${count > 1 ? "s" : ""} other than the default.`
+      : "the defaults.";
+    this.#tell([`In use: ${what}`, ...answer.left_out].join(" "));
+  }
+
+  async #defaults() {
+    const answer = await this.ask({ action: "defaults" });
+    if (answer.error) {
+      this.own.textContent = `The model's own defaults: ${answer.error}`;
+      this.useOwn.hidden = true;
+      return;
+    }
+    this.#given = answer.defaults;
+    const asked = Object.entries(this.#given).map(([name, value]) => `${name} = ${show(value)}`);
+    this.own.textContent = asked.length
+      ? `The model ${answer.model} asks for ${asked.join(", ")}. Nothing of this is used unless you say so.`
+      : `The model ${answer.model} has no sampling defaults of its own.`;
+    this.useOwn.hidden = !asked.length;
+  }
+
+  #draw() {
+    const list = keptFor(this.strategy);
+    this.table.replaceChildren(
+      list.length ? this.#sideBySide(list) : el("p", { class: "dp-note" }, NOTHING),
+    );
+  }
+
+  #sideBySide(list) {
+    const names = [...new Set(list.flatMap((c) => Object.keys(c.params)))];
+    const column = (name) => el("th", { scope: "col" }, name);
+    const rowHead = (name) => el("th", { scope: "row" }, name);
+    const cell = (params, name) =>
+      name in params
+        ? el("td", {}, show(params[name]))
+        : el("td", { class: "ec-default" }, "default");
+    const row = (name) =>
+      el(
+        "tr",
+        {},
+        rowHead(name),
+        list.map((c) => cell(c.params, name)),
+      );
+    const last = el(
+      "tr",
+      {},
+      rowHead(""),
+      list.map((c) => this.#acts(c)),
+    );
+    const head = el("tr", {}, column("Parameter"), ...list.map((c) => column(c.name)));
+    return scroller(
+      "Kept settings side by side",
+      el(
+        "table",
+        { class: "dp-table" },
+        el("thead", {}, head),
+        el("tbody", {}, ...names.map(row), last),
       ),
     );
   }
+
+  #acts({ name, text }) {
+    const remove = () => {
+      forget(this.strategy, name);
+      this.#draw();
+    };
+    const use = button("Use", () => this.#use(text), { "aria-label": `Use ${name}` });
+    const gone = button("×", remove, { "aria-label": `Remove ${name}` });
+    return el("td", {}, el("div", { class: "ec-acts" }, use, gone));
+  }
 }
+
+export const mountConfigs = (root, strategy, send) => new Configs(root, strategy, send);

@@ -2,5 +2,6 @@
 import { saveAs } from "../../visualizers/shared/dom.mjs";
 import { trace } from "../../visualizers/shared/record.mjs";
 
+/** @param {Run} run */
 export const saveTrace = (run) =>
   saveAs(`${run.strategy}-seed${run.seed}.json`, "application/json", JSON.stringify(trace(run)));

@@ -1,281 +1,245 @@
 // What a run can be taken away as: data, code with its check, figures.
-
-import { el, saveAs } from "../../visualizers/shared/dom.mjs";
+import { button, el, saveAs } from "../../visualizers/shared/dom.mjs";
 import { trace } from "../../visualizers/shared/record.mjs";
 import { ask } from "./ask.mjs";
+import { csv } from "./csv.mjs";
 import { saveTrace } from "./download.mjs";
 import { figurePng, figureSvg, figures, title } from "./figures.mjs";
 import { stages } from "./runs.mjs";
 import { savedPage } from "./saved_page.mjs";
 
-const COLUMNS = [
-  "step",
-  "sequence",
-  "keep",
-  "token_ids",
-  "text",
-  "raw_logprob",
-  "processed_logprob",
-  "rank",
-  "entropy_nats",
-  "logsumexp",
-  "forward_passes",
-  "elapsed_s",
-  "second_token_id",
-  "second_text",
-  "second_raw_logprob",
-];
-// A spreadsheet would run a cell that starts with one of these.
-const plain = (text) => (/^[=+\-@\t\r]/.test(text) ? `'${text}` : text);
-const cell = (value) =>
-  value === null || value === undefined
-    ? ""
-    : /[",\r\n]/.test(value)
-      ? `"${String(value).replace(/"/g, '""')}"`
-      : String(value);
-function csv(run) {
-  const text = (ids) => plain(ids.map((id) => run.pieces[id]).join(""));
-  const rows = run.steps.map((s) => {
-    const last = s.emit.at(-1),
-      own = s.candidates.find((c) => c.token_id === last) || {};
-    const others = s.candidates.filter((c) => c.token_id !== last),
-      value = (c) => c.raw_logprob ?? -Infinity;
-    const second = others.length
-      ? others.reduce((best, c) => (value(c) > value(best) ? c : best))
-      : null;
-    return [
-      s.index,
-      s.sequence,
-      s.keep,
-      s.emit.join(" "),
-      text(s.emit),
-      own.raw_logprob,
-      own.processed_logprob,
-      own.rank,
-      s.entropy,
-      s.logsumexp,
-      s.forward_passes,
-      s.elapsed_s,
-      ...(second ? [second.token_id, text([second.token_id]), second.raw_logprob] : ["", "", ""]),
-    ];
-  });
-  return [COLUMNS, ...rows].map((row) => `${row.map(cell).join(",")}\n`).join("");
-}
-// Code needs no steps: only what was asked for and what came out.
+// A chart is on the page a moment after the run.
+const LIST_MS = 300;
+const NO_PICTURE = "This figure could not be drawn as a picture; another format may work.";
+
+// A reason that is meant for the reader.
+class Refusal extends Error {}
+
+const refuse = (sentence) => {
+  throw new Refusal(sentence);
+};
+
+/**
+ * Code needs no steps: only what was asked for and what came out.
+ * @param {Run} run
+ */
 function slim(run) {
-  const whole = trace(run),
-    ids = new Set([...run.prompt_ids, ...run.outputs.flatMap((o) => o.token_ids)]);
-  return {
-    ...whole,
-    steps: [],
-    pieces: Object.fromEntries([...ids].map((id) => [id, run.pieces[id] ?? ""])),
-  };
+  const ids = new Set([...run.prompt_ids, ...run.outputs.flatMap((o) => o.token_ids)]);
+  const pieces = Object.fromEntries([...ids].map((id) => [id, run.pieces[id] ?? ""]));
+  return { ...trace(run), steps: [], pieces };
 }
 
+const row = (label, ...nodes) =>
+  el(
+    "div",
+    { class: "ex-row" },
+    el("span", { class: "ex-label" }, label),
+    el("div", { class: "dp-row" }, nodes),
+  );
+
+const bytesOf = (base64) => Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
+
+class Exporting {
+  #run = null;
+  #known = null;
+  #files = null;
+  #buttons = [];
+
+  constructor(root) {
+    this.root = root;
+    this.say = el("p", { class: "dp-note ex-say", role: "status" });
+    this.badge = el("span", { class: "ex-badge", role: "status", hidden: true });
+    this.chooser = el("select", { class: "ex-select", "aria-label": "Figure" });
+    this.code = el("pre", { class: "ex-code", tabindex: 0, "aria-label": "Code" });
+    const opened = () => {
+      if (this.shown.open && this.#run) this.#showCode();
+    };
+    this.shown = el(
+      "details",
+      { class: "ex-details", ontoggle: opened },
+      el("summary", {}, "Show the code"),
+      this.code,
+    );
+    root.append(this.#dataRow(), this.#codeRow(), this.#figureRow(), this.say, this.shown);
+    this.chooser.addEventListener("focus", () => this.#list());
+  }
+
+  // A button that says in words why it could not do what it is for.
+  #button(label, act, hint) {
+    const guarded = async () => {
+      this.say.textContent = "";
+      try {
+        await act();
+      } catch (error) {
+        this.say.textContent = `⚠ ${error instanceof Refusal ? error.message : NO_PICTURE}`;
+      }
+    };
+    const made = button(label, guarded, { title: hint });
+    this.#buttons.push(made);
+    return made;
+  }
+
+  #dataRow() {
+    const rows = () => saveAs(this.#name(".csv"), "text/csv", csv(this.#run));
+    const page = async () => {
+      const name = this.#name(".html");
+      saveAs(name, "text/html", await savedPage(this.#run, this.#visuals()));
+    };
+    return row(
+      "Data",
+      this.#button(
+        "Trace (.json)",
+        () => saveTrace(this.#run),
+        "Everything that was recorded; opens again here",
+      ),
+      this.#button("Steps (.csv)", rows, "One row a step, for a spreadsheet"),
+      this.#button(
+        "Page (.html)",
+        page,
+        "All pictures of this run, still alive, in one file without a server",
+      ),
+    );
+  }
+
+  #codeRow() {
+    const save = (ending, type, contentOf) => async () =>
+      saveAs(this.#name(ending), type, contentOf(await this.#codeFiles()));
+    const script = save(".py", "text/x-python", ({ files }) => files["run.py"]);
+    const notebook = save(".ipynb", "application/x-ipynb+json", ({ files }) => files["run.ipynb"]);
+    const archive = save(".zip", "application/zip", ({ zip }) => bytesOf(zip));
+    this.check = this.#button(
+      "Verify",
+      () => this.#verify(),
+      "Run the exported code in a fresh process and compare the tokens",
+    );
+    return row(
+      "Code",
+      this.#button("Script (.py)", script),
+      this.#button("Notebook (.ipynb)", notebook),
+      this.#button(
+        "All files (.zip)",
+        archive,
+        "Script, notebook, and the folder with the loop where one is needed",
+      ),
+      this.check,
+      this.badge,
+    );
+  }
+
+  #figureRow() {
+    const svg = async () => {
+      const card = this.#figure();
+      saveAs(`${this.#slug(card)}.svg`, "image/svg+xml", (await figureSvg(card)).text);
+    };
+    const png = async () => {
+      const card = this.#figure();
+      saveAs(`${this.#slug(card)}.png`, "image/png", await figurePng(card));
+    };
+    return row("Figures", this.chooser, this.#button("SVG", svg), this.#button("PNG", png));
+  }
+
+  #name(ending) {
+    return `${this.#run.strategy}-seed${this.#run.seed}${ending}`;
+  }
+
+  get #stage() {
+    return this.root.closest(".dp-stage");
+  }
+
+  #visuals() {
+    return stages.list.find((s) => s.root === this.#stage).visuals;
+  }
+
+  #figure() {
+    const found = figures(this.#stage)[this.chooser.selectedIndex];
+    return found || refuse("There is no figure to save.");
+  }
+
+  #slug(card) {
+    const words = title(card)
+      .toLowerCase()
+      .replace(/[^a-z0-9]+/g, "-");
+    return this.#name(`-${words}`);
+  }
+
+  async #codeFiles() {
+    const asked = this.#run;
+    if (this.#files?.run === asked.id) return this.#files;
+    const answer = await ask({ action: "files", trace: slim(asked) });
+    if (answer.error) refuse(answer.error);
+    this.#files = { run: asked.id, ...answer };
+    return this.#files;
+  }
+
+  async #showCode() {
+    try {
+      this.code.textContent = (await this.#codeFiles()).files["run.py"];
+    } catch (error) {
+      this.code.textContent =
+        error instanceof Refusal ? error.message : "The code could not be fetched.";
+    }
+  }
+
+  async #verify() {
+    const asked = this.#run;
+    this.check.disabled = true;
+    this.#mark("busy", "Running the code in a fresh process…");
+    const answer = await ask({ action: "verify", trace: slim(asked) });
+    this.check.disabled = false;
+    if (asked !== this.#run) return;
+    if (answer.error) return this.#mark("bad", `Not checked: ${answer.error}`);
+    const verdict = answer.equal ? "✓ Verified. " : "✗ Not the same. ";
+    const took = ` It took ${answer.seconds.toFixed(1)} s in a fresh process.`;
+    this.#mark(answer.equal ? "good" : "bad", verdict + answer.message + took);
+  }
+
+  #mark(kind, text) {
+    this.badge.className = `ex-badge ${kind}`;
+    this.badge.textContent = text;
+    this.badge.hidden = false;
+  }
+
+  #list() {
+    if (!this.#stage) return;
+    const names = figures(this.#stage).map(title);
+    const at = Math.max(0, this.chooser.selectedIndex);
+    if (names.join() === [...this.chooser.options].map((o) => o.text).join()) return;
+    this.chooser.replaceChildren(...names.map((text) => el("option", {}, text)));
+    this.chooser.selectedIndex = Math.min(at, names.length - 1);
+  }
+
+  /** @param {Run} run */
+  update(run) {
+    if (run.id !== this.#known) this.#forget(run);
+    this.#run = run;
+    const idle = run.status === "running" || run.status === "failed";
+    const checking = this.badge.classList.contains("busy") && !this.badge.hidden;
+    for (const b of this.#buttons) b.disabled = idle || (b === this.check && checking);
+    if (!idle) setTimeout(() => this.#list(), LIST_MS);
+  }
+
+  /** @param {Run} run */
+  #forget(run) {
+    this.#known = run.id;
+    this.#files = null;
+    this.badge.hidden = true;
+    this.say.textContent = "";
+    this.code.textContent = "";
+    this.shown.open = false;
+  }
+
+  select() {}
+
+  clear() {
+    this.#run = null;
+  }
+}
+
+/** @type {ViewSpec} */
 export const exporting = {
   title: "Export",
   wide: true,
   empty:
     "After a run: its data, the code that makes it again with transformers alone, and its figures.",
-  mount(root, _ctx) {
-    let run = null,
-      known = null,
-      files = null;
-    const button = (label, act, hint) =>
-      el("button", { type: "button", class: "dp-btn", title: hint, onclick: guard(act) }, label);
-    const say = el("p", { class: "dp-note ex-say", role: "status" });
-    const badge = el("span", { class: "ex-badge", role: "status", hidden: true });
-    const chooser = el("select", { class: "ex-select", "aria-label": "Figure" });
-    const code = el("pre", { class: "ex-code", tabindex: 0, "aria-label": "Code" });
-    const shown = el(
-      "details",
-      {
-        class: "ex-details",
-        ontoggle: async () => {
-          if (shown.open && run) await show();
-        },
-      },
-      el("summary", {}, "Show the code"),
-      code,
-    );
-    const buttons = [];
-    const name = (ending) => `${run.strategy}-seed${run.seed}${ending}`;
-    const stage = () => root.closest(".dp-stage");
-    const row = (label, ...nodes) =>
-      el(
-        "div",
-        { class: "ex-row" },
-        el("span", { class: "ex-label" }, label),
-        el("div", { class: "dp-row" }, nodes),
-      );
-    const keep = (node) => {
-      buttons.push(node);
-      return node;
-    };
-    const check = keep(
-      button("Verify", verify, "Run the exported code in a fresh process and compare the tokens"),
-    );
-
-    function guard(act) {
-      return async () => {
-        say.textContent = "";
-        try {
-          await act();
-        } catch (error) {
-          say.textContent = `⚠ ${error.plain || "This figure could not be drawn as a picture; another format may work."}`;
-        }
-      };
-    }
-    const refuse = (sentence) => {
-      throw Object.assign(new Error(sentence), { plain: sentence });
-    };
-    async function code_files() {
-      const asked = run;
-      if (files && files.run === asked.id) return files;
-      const answer = await ask({ action: "files", trace: slim(asked) });
-      if (answer.error) refuse(answer.error);
-      return (files = { run: asked.id, ...answer });
-    }
-    async function show() {
-      try {
-        code.textContent = (await code_files()).files["run.py"];
-      } catch (error) {
-        code.textContent = error.plain || "The code could not be fetched.";
-      }
-    }
-    async function verify() {
-      const asked = run;
-      check.disabled = true;
-      mark("busy", "Running the code in a fresh process…");
-      const answer = await ask({ action: "verify", trace: slim(asked) });
-      check.disabled = false;
-      if (asked !== run) return;
-      if (answer.error) mark("bad", `Not checked: ${answer.error}`);
-      else
-        mark(
-          answer.equal ? "good" : "bad",
-          `${(answer.equal ? "✓ Verified. " : "✗ Not the same. ") + answer.message} It took ${answer.seconds.toFixed(1)} s in a fresh process.`,
-        );
-    }
-    function mark(kind, text) {
-      badge.className = `ex-badge ${kind}`;
-      badge.textContent = text;
-      badge.hidden = false;
-    }
-    const figure = () =>
-      figures(stage())[chooser.selectedIndex] || refuse("There is no figure to save.");
-    const slug = (card) =>
-      name(
-        `-${title(card)
-          .toLowerCase()
-          .replace(/[^a-z0-9]+/g, "-")}`,
-      );
-    function list() {
-      if (!stage()) return;
-      const names = figures(stage()).map(title),
-        at = Math.max(0, chooser.selectedIndex);
-      if (names.join() === [...chooser.options].map((o) => o.text).join()) return;
-      chooser.replaceChildren(...names.map((text) => el("option", {}, text)));
-      chooser.selectedIndex = Math.min(at, names.length - 1);
-    }
-    const visuals = () => stages.list.find((s) => s.root === stage()).visuals;
-
-    root.append(
-      row(
-        "Data",
-        keep(
-          button(
-            "Trace (.json)",
-            () => saveTrace(run),
-            "Everything that was recorded; opens again here",
-          ),
-        ),
-        keep(
-          button(
-            "Steps (.csv)",
-            () => saveAs(name(".csv"), "text/csv", csv(run)),
-            "One row a step, for a spreadsheet",
-          ),
-        ),
-        keep(
-          button(
-            "Page (.html)",
-            async () => saveAs(name(".html"), "text/html", await savedPage(run, visuals())),
-            "All pictures of this run, still alive, in one file without a server",
-          ),
-        ),
-      ),
-      row(
-        "Code",
-        keep(
-          button("Script (.py)", async () =>
-            saveAs(name(".py"), "text/x-python", (await code_files()).files["run.py"]),
-          ),
-        ),
-        keep(
-          button("Notebook (.ipynb)", async () =>
-            saveAs(
-              name(".ipynb"),
-              "application/x-ipynb+json",
-              (await code_files()).files["run.ipynb"],
-            ),
-          ),
-        ),
-        keep(
-          button(
-            "All files (.zip)",
-            async () =>
-              saveAs(
-                name(".zip"),
-                "application/zip",
-                Uint8Array.from(atob((await code_files()).zip), (c) => c.charCodeAt(0)),
-              ),
-            "Script, notebook, and the folder with the loop where one is needed",
-          ),
-        ),
-        check,
-        badge,
-      ),
-      row(
-        "Figures",
-        chooser,
-        keep(
-          button("SVG", async () => {
-            const card = figure();
-            saveAs(`${slug(card)}.svg`, "image/svg+xml", (await figureSvg(card)).text);
-          }),
-        ),
-        keep(
-          button("PNG", async () => {
-            const card = figure();
-            saveAs(`${slug(card)}.png`, "image/png", await figurePng(card));
-          }),
-        ),
-      ),
-      say,
-      shown,
-    );
-    chooser.addEventListener("focus", list);
-    return {
-      update(now) {
-        if (now.id !== known) {
-          known = now.id;
-          files = null;
-          badge.hidden = true;
-          say.textContent = "";
-          code.textContent = "";
-          shown.open = false;
-        }
-        run = now;
-        const idle = run.status === "running" || run.status === "failed";
-        for (const b of buttons)
-          b.disabled = idle || (b === check && badge.classList.contains("busy") && !badge.hidden);
-        if (!idle) setTimeout(list, 300);
-      },
-      select() {},
-      clear() {
-        run = null;
-      },
-    };
-  },
+  mount: (root) => new Exporting(root),
 };

@@ -6,102 +6,103 @@ import { plotly } from "../../visualizers/shared/plotly.mjs";
 
 const NOT_FIGURES = ["status", "scrub", "family", "export"];
 const SVG = "http://www.w3.org/2000/svg";
+const VIEW = "dp-v-";
 
-export function figures(root) {
-  return [...root.querySelectorAll(":scope > .dp-card, :scope .dp-grid > .dp-card")].filter(
-    (card) => {
-      const name = [...card.classList].find((c) => c.startsWith("dp-v-")) || "";
-      const body = card.lastElementChild;
-      return !NOT_FIGURES.includes(name.slice(5)) && body && !body.hidden && card.offsetParent;
-    },
-  );
-}
+export const figures = (root) =>
+  [...root.querySelectorAll(":scope > .dp-card, :scope .dp-grid > .dp-card")].filter((card) => {
+    const name = [...card.classList].find((c) => c.startsWith(VIEW)) || "";
+    const body = card.lastElementChild;
+    return (
+      !NOT_FIGURES.includes(name.slice(VIEW.length)) && body && !body.hidden && card.offsetParent
+    );
+  });
+
 export const title = (card) => card.getAttribute("aria-label") || "figure";
+
+// The page's own styles: those that know its colours.
 export const styles = () =>
   [...document.querySelectorAll("style")]
-    .filter((s) => s.textContent.includes("--dp-bg"))
     .map((s) => s.textContent)
+    .filter((text) => text.includes("--dp-bg"))
     .join("\n");
 
 export async function figureSvg(card) {
   const whole = pictureIn(card);
   if (whole) return whole;
   const plot = card.querySelector(".js-plotly-plot");
-  if (plot) {
-    const Plotly = await plotly(),
-      box = plot.getBoundingClientRect();
-    const url = await Plotly.toImage(plot, {
-      format: "svg",
-      width: Math.round(box.width),
-      height: Math.round(box.height),
-    });
-    return {
-      text: decodeURIComponent(url.slice(url.indexOf(",") + 1)),
-      width: box.width,
-      height: box.height,
-    };
-  }
-  const box = card.getBoundingClientRect(),
-    dark = !!document.querySelector(".dark");
-  const width = Math.ceil(Math.max(box.width, card.scrollWidth));
-  const copy = card.cloneNode(true);
-  copy.style.width = `${width}px`;
-  copy.style.boxSizing = "border-box";
-  const inner = document.createElement("div"),
-    outer = document.createElement("div");
-  outer.className = dark ? "dark" : "";
-  inner.className = "gradio-container";
-  inner.style.cssText =
-    "font-family: system-ui, sans-serif; line-height: 1.5; color: var(--dp-text); background: var(--dp-bg)";
-  const stage = el("div", { class: "dp-stage" }, copy);
-  inner.append(stage);
-  outer.append(el("style", {}, styles()), inner);
+  return plot ? plotSvg(plot) : cardSvg(card);
+}
+
+async function plotSvg(plot) {
+  const Plotly = await plotly();
+  const { width, height } = plot.getBoundingClientRect();
+  const size = { width: Math.round(width), height: Math.round(height) };
+  const url = await Plotly.toImage(plot, { format: "svg", ...size });
+  return { text: decodeURIComponent(url.slice(url.indexOf(",") + 1)), width, height };
+}
+
+// A card that is no picture of itself: a copy of it with the page's styles inside an SVG.
+function cardSvg(card) {
+  const width = Math.ceil(Math.max(card.getBoundingClientRect().width, card.scrollWidth));
+  const outer = dressed(card, width);
   const height = heightOf(outer, width);
-  const picture = document.createElementNS(SVG, "svg"),
-    holder = document.createElementNS(SVG, "foreignObject");
+  const picture = document.createElementNS(SVG, "svg");
+  const holder = document.createElementNS(SVG, "foreignObject");
   for (const node of [picture, holder]) {
-    node.setAttribute("width", width);
-    node.setAttribute("height", height);
+    node.setAttribute("width", String(width));
+    node.setAttribute("height", String(height));
   }
   picture.setAttribute("viewBox", `0 0 ${width} ${height}`);
   holder.append(outer);
   picture.append(holder);
   return { text: new XMLSerializer().serializeToString(picture), width, height };
 }
+
+function dressed(card, width) {
+  const copy = card.cloneNode(true);
+  copy.style.width = `${width}px`;
+  copy.style.boxSizing = "border-box";
+  const inner = document.createElement("div");
+  const outer = document.createElement("div");
+  outer.className = document.querySelector(".dark") ? "dark" : "";
+  inner.className = "gradio-container";
+  inner.style.cssText =
+    "font-family: system-ui, sans-serif; line-height: 1.5; color: var(--dp-text); background: var(--dp-bg)";
+  inner.append(el("div", { class: "dp-stage" }, copy));
+  outer.append(el("style", {}, styles()), inner);
+  return outer;
+}
+
 // The copy is laid out without the page's other styles, so its height is its own.
 function heightOf(node, width) {
-  const frame = el("iframe", {
-    "aria-hidden": "true",
-    style: {
-      position: "absolute",
-      left: "-9999px",
-      width: `${width}px`,
-      height: "10px",
-      border: 0,
-    },
-  });
+  const away = { position: "absolute", left: "-9999px", border: 0 };
+  const style = { ...away, width: `${width}px`, height: "10px" };
+  const frame = el("iframe", { "aria-hidden": "true", style });
   document.body.append(frame);
-  frame.contentDocument.body.style.margin = 0;
-  frame.contentDocument.body.append(frame.contentDocument.importNode(node, true));
-  const height = Math.ceil(frame.contentDocument.documentElement.scrollHeight);
+  const inside = frame.contentDocument;
+  inside.body.style.margin = "0";
+  inside.body.append(inside.importNode(node, true));
+  const height = Math.ceil(inside.documentElement.scrollHeight);
   frame.remove();
   return height;
 }
+
 export async function figurePng(card) {
-  const { text, width, height } = await figureSvg(card),
-    image = new Image(),
-    scale = 2;
+  const { text, width, height } = await figureSvg(card);
+  const scale = 2;
+  const image = new Image();
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
   await image.decode();
   const canvas = el("canvas", {
-      width: Math.round(width * scale),
-      height: Math.round(height * scale),
-    }),
-    brush = canvas.getContext("2d");
+    width: Math.round(width * scale),
+    height: Math.round(height * scale),
+  });
+  const brush = canvas.getContext("2d");
   brush.fillStyle = colours().bg;
   brush.fillRect(0, 0, canvas.width, canvas.height);
   brush.drawImage(image, 0, 0, canvas.width, canvas.height);
-  return new Promise((done, bad) =>
-    canvas.toBlob((blob) => (blob ? done(blob) : bad(new Error("no picture"))), "image/png"),
-  );
+  return new Promise((done, bad) => {
+    const take = (blob) => (blob ? done(blob) : bad(new Error("no picture")));
+    canvas.toBlob(take, "image/png");
+  });
 }

@@ -1,6 +1,6 @@
 // What the elements of the page call: the one entry into its scripts.
 import { rescore } from "../../visualizers/beam_tree/rescore.mjs";
-import { drawsId, prefixTree } from "../../visualizers/prefix_tree/view.mjs";
+import { prefixTree } from "../../visualizers/prefix_tree/view.mjs";
 import { plotlyFrom } from "../../visualizers/shared/plotly.mjs";
 import { trace } from "../../visualizers/shared/record.mjs";
 import { piece, visible } from "../../visualizers/shared/text.mjs";
@@ -18,6 +18,7 @@ import { VIEWS } from "./views.mjs";
 import { whenThere } from "./waiting.mjs";
 
 let bus = null;
+let draws = null;
 
 stages.register({ ...VIEWS, compare_watch: compareWatch, family, export: exporting });
 store.watch({
@@ -45,8 +46,11 @@ export const page = {
   configs: mountConfigs,
   compare: (root, trigger) => compare(root, declared(), trigger),
   player,
-  prefixTree,
-  drawsId: () => drawsId,
+  prefixTree(root) {
+    draws = prefixTree(root);
+    return draws;
+  },
+  drawsId: () => draws?.id ?? "",
   whenThere,
   // The store as the tests and whoever opens the console see it.
   runs: store.runs,

@@ -1,138 +1,134 @@
 // Plays a recorded trace: every visual of its strategy, step by step, without a model.
-
-import { el } from "../../visualizers/shared/dom.mjs";
+import { button, el } from "../../visualizers/shared/dom.mjs";
 import { stages, store } from "./runs.mjs";
 
 const SPEEDS = [
-    ["0.5×", 0.5],
-    ["1×", 1],
-    ["2×", 2],
-    ["4×", 4],
-    ["16×", 16],
-  ],
-  STEP_MS = 220;
+  ["0.5×", 0.5],
+  ["1×", 1],
+  ["2×", 2],
+  ["4×", 4],
+  ["16×", 16],
+];
+const STEP_MS = 220;
 
-export const player = (root, trigger) => {
-  const title = el("p", { class: "pl-title" }),
-    stage = el("div", { class: "dp-stage" });
-  const range = el("input", {
-    type: "range",
-    min: 0,
-    value: 0,
-    "aria-label": "Steps shown",
-    oninput: () => {
-      pause();
-      go(+range.value);
-    },
-  });
-  const label = el("output", {}),
-    play = el(
-      "button",
-      { type: "button", class: "dp-btn pl-play", onclick: () => toggle() },
-      "▶ Play",
+const named = (text, name, act) => button(text, act, { "aria-label": name, title: name });
+
+class Player {
+  #run = null;
+  #at = 0;
+  #timer = null;
+
+  constructor(root, trigger) {
+    this.trigger = trigger;
+    this.title = el("p", { class: "pl-title" });
+    this.stage = el("div", { class: "dp-stage" });
+    this.shell = el("div", { class: "dp-card pl-shell" }, this.title, this.#buildBar());
+    this.shell.hidden = true;
+    root.replaceChildren(this.shell, this.stage);
+    root.addEventListener("keydown", (event) => this.#press(event));
+  }
+
+  #buildBar() {
+    this.range = el("input", {
+      type: "range",
+      min: 0,
+      value: 0,
+      "aria-label": "Steps shown",
+      oninput: () => this.#jump(+this.range.value),
+    });
+    this.label = el("output", {});
+    this.play = button("▶ Play", () => this.#toggle(), { class: "dp-btn pl-play" });
+    this.speed = el(
+      "select",
+      { "aria-label": "Speed" },
+      SPEEDS.map(([name, value]) => el("option", { value, selected: value === 1 }, name)),
     );
-  const speed = el(
-    "select",
-    { "aria-label": "Speed" },
-    SPEEDS.map(([name, value]) => el("option", { value, selected: value === 1 }, name)),
-  );
-  const button = (text, name, act) =>
-    el(
-      "button",
-      { type: "button", class: "dp-btn", "aria-label": name, title: name, onclick: act },
-      text,
+    this.bar = el(
+      "div",
+      {
+        class: "dp-scrub pl-bar",
+        role: "group",
+        tabindex: 0,
+        "aria-label":
+          "Player: space plays and pauses, arrow keys step, Home and End go to the ends",
+      },
+      named("«", "To the start", () => this.#jump(0)),
+      named("←", "One step back", () => this.#jump(this.#at - 1)),
+      this.play,
+      named("→", "One step on", () => this.#jump(this.#at + 1)),
+      named("»", "To the end", () => this.#jump(this.#total)),
+      this.range,
+      this.label,
+      this.speed,
     );
-  const bar = el(
-    "div",
-    {
-      class: "dp-scrub pl-bar",
-      role: "group",
-      tabindex: 0,
-      "aria-label": "Player: space plays and pauses, arrow keys step, Home and End go to the ends",
-    },
-    button("«", "To the start", () => {
-      pause();
-      go(0);
-    }),
-    button("←", "One step back", () => {
-      pause();
-      go(at - 1);
-    }),
-    play,
-    button("→", "One step on", () => {
-      pause();
-      go(at + 1);
-    }),
-    button("»", "To the end", () => {
-      pause();
-      go(total());
-    }),
-    range,
-    label,
-    speed,
-  );
-  const shell = el("div", { class: "dp-card pl-shell" }, title, bar);
-  shell.hidden = true;
-  root.replaceChildren(shell, stage);
-  let run = null,
-    at = 0,
-    timer = null;
-  const total = () => (run ? run.source.steps.length : 0);
-  function go(count) {
-    if (!run) return;
-    at = Math.max(0, Math.min(total(), count));
-    store.rewind(run, at, "replayed");
-    range.value = at;
-    label.textContent = `${at} of ${total()} steps`;
+    return this.bar;
   }
-  function pause() {
-    clearTimeout(timer);
-    timer = null;
-    play.textContent = "▶ Play";
+
+  get #total() {
+    return this.#run ? this.#run.source.steps.length : 0;
   }
-  function tick() {
-    if (at >= total()) return pause();
-    go(at + 1);
-    timer = setTimeout(tick, STEP_MS / Number(speed.value));
+
+  #go(count) {
+    if (!this.#run) return;
+    this.#at = Math.max(0, Math.min(this.#total, count));
+    store.rewind(this.#run, this.#at, "replayed");
+    this.range.value = String(this.#at);
+    this.label.textContent = `${this.#at} of ${this.#total} steps`;
   }
-  function toggle() {
-    if (timer) return pause();
-    if (at >= total()) go(0);
-    play.textContent = "❚❚ Pause";
-    timer = setTimeout(tick, 0);
+
+  // Whoever goes somewhere by hand has stopped playing.
+  #jump(count) {
+    this.#pause();
+    this.#go(count);
   }
-  root.addEventListener("keydown", (event) => {
-    const field = event.target.closest("select, textarea, input:not([type=range])"),
-      inside = event.target.closest(".dp-stage");
-    if (!run || field || inside) return;
-    if (event.key === " " && event.target.tagName !== "BUTTON") toggle();
-    else if (event.key === "ArrowLeft") {
-      pause();
-      go(at - 1);
-    } else if (event.key === "ArrowRight") {
-      pause();
-      go(at + 1);
-    } else if (event.key === "Home") {
-      pause();
-      go(0);
-    } else if (event.key === "End") {
-      pause();
-      go(total());
-    } else return;
+
+  #pause() {
+    clearTimeout(this.#timer);
+    this.#timer = null;
+    this.play.textContent = "▶ Play";
+  }
+
+  #tick() {
+    if (this.#at >= this.#total) return this.#pause();
+    this.#go(this.#at + 1);
+    this.#timer = setTimeout(() => this.#tick(), STEP_MS / Number(this.speed.value));
+  }
+
+  #toggle() {
+    if (this.#timer) return this.#pause();
+    if (this.#at >= this.#total) this.#go(0);
+    this.play.textContent = "❚❚ Pause";
+    this.#timer = setTimeout(() => this.#tick(), 0);
+  }
+
+  // Keys belong to the player except where they have a meaning of their own.
+  #press(event) {
+    const field = event.target.closest("select, textarea, input:not([type=range])");
+    if (!this.#run || field || event.target.closest(".dp-stage")) return;
+    const places = {
+      ArrowLeft: this.#at - 1,
+      ArrowRight: this.#at + 1,
+      Home: 0,
+      End: this.#total,
+    };
+    if (event.key === " " && event.target.tagName !== "BUTTON") this.#toggle();
+    else if (event.key in places) this.#jump(places[event.key]);
+    else return;
     event.preventDefault();
-  });
-  return {
-    receive(text) {
-      if (!text) return;
-      const { trace, visuals, name } = JSON.parse(text);
-      pause();
-      run = store.showTrace("replay", trace, "replayed");
-      stages.mount(stage, { strategy: "replay", visuals }, trigger);
-      shell.hidden = false;
-      title.textContent = name;
-      range.max = total();
-      go(total());
-      bar.focus({ preventScroll: true });
-    },
-  };
-};
+  }
+
+  receive(text) {
+    if (!text) return;
+    const { trace, visuals, name } = JSON.parse(text);
+    this.#pause();
+    this.#run = store.showTrace("replay", trace, "replayed");
+    stages.mount(this.stage, { strategy: "replay", visuals }, this.trigger);
+    this.shell.hidden = false;
+    this.title.textContent = name;
+    this.range.max = String(this.#total);
+    this.#go(this.#total);
+    this.bar.focus({ preventScroll: true });
+  }
+}
+
+export const player = (root, trigger) => new Player(root, trigger);

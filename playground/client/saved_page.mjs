@@ -40,6 +40,7 @@ async function modules(entry) {
   return { imports, first: names.get(entry) };
 }
 
+/** @param {Run} run */
 export async function savedPage(run, visuals) {
   const { imports, first } = await modules(new URL("./saved.mjs", import.meta.url).href);
   const plotly = await fetched(plotlySource());

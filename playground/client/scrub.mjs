@@ -3,6 +3,7 @@ import { button, el, fact } from "../../visualizers/shared/dom.mjs";
 import { percent } from "../../visualizers/shared/text.mjs";
 import { saveTrace } from "./download.mjs";
 
+/** @param {Run} run */
 function costsOf(run) {
   const tokens = run.tokens.reduce((n, list) => n + list.length, 0);
   const forwards = run.steps.reduce((n, s) => n + s.forward_passes, 0);
@@ -34,11 +35,13 @@ async function copyLink(event) {
   }, 1500);
 }
 
+/** @type {ViewSpec} */
 export const scrub = {
   title: "Step",
   heading: false,
   wide: true,
   empty: "After a run: walk through its steps, save it, share it.",
+  /** @param {Context} ctx */
   mount(root, ctx) {
     let current = null;
     const by = (distance) => () => ctx.select(current.selected + distance);
@@ -68,7 +71,7 @@ export const scrub = {
     return {
       update(run) {
         current = run;
-        range.max = Math.max(0, run.steps.length - 1);
+        range.max = String(Math.max(0, run.steps.length - 1));
         save.toggleAttribute("disabled", run.status === "running");
         copy.toggleAttribute("disabled", !!run.parent);
         copy.title = run.parent
@@ -77,7 +80,7 @@ export const scrub = {
         costs.replaceChildren(...costsOf(run));
       },
       select(run, index) {
-        range.value = index;
+        range.value = String(index);
         label.textContent = `step ${index + 1} of ${run.steps.length}`;
       },
       clear() {},

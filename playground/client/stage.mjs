@@ -39,6 +39,7 @@ export class Stages {
     if (this.#store.runId(options.strategy)) this.#schedule(stage);
   }
 
+  /** @param {Run} run */
   #draw(run) {
     for (const stage of this.list)
       if (this.#store.runId(stage.strategy) === run.id) this.#schedule(stage);

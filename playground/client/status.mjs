@@ -11,12 +11,14 @@ const WORDS = {
   recorded: "A recorded run, every number as it was measured. Press Run to make your own.",
 };
 
+/** @param {Run} run */
 function sentence(run) {
   const endings = [...new Set(run.outputs.map((o) => o.finish_reason))].join(", ");
   const reason = run.status === "finished" && endings ? ` · ended by ${endings}` : "";
   return WORDS[run.status] + reason + (run.notes || []).map((n) => ` · ${n}`).join("");
 }
 
+/** @type {ViewSpec} */
 export const status = {
   title: "Status",
   heading: false,

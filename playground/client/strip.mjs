@@ -20,7 +20,10 @@ const legend = () =>
     LEVELS.map(([shade, words]) => el("span", { class: `dp-tok${shade}` }, words)),
   );
 
-// A branch's prompt is its parent's text and what was put after it.
+/**
+ * A branch's prompt is its parent's text and what was put after it.
+ * @param {Run} run
+ */
 function promptOf(run) {
   const added = run.parent ? run.parent.token_ids.length : 0;
   const cut = run.prompt_ids.length - added;
@@ -34,6 +37,7 @@ function promptOf(run) {
   );
 }
 
+/** @param {Run} run */
 function describe(run, token) {
   const bits = bitsOf(token.p);
   const name = `“${piece(run, token.id)}”`;
@@ -47,6 +51,7 @@ class Strip {
   #selected = null;
   #run = null;
 
+  /** @param {Context} ctx */
   constructor(root, ctx) {
     this.ctx = ctx;
     this.box = el("div", {
@@ -68,6 +73,7 @@ class Strip {
     requestAnimationFrame(() => requestAnimationFrame(() => this.#selected?.focus()));
   }
 
+  /** @param {Run} run */
   #row(run, sequence) {
     if (this.#rows[sequence]) return this.#rows[sequence];
     const several = run.tokens.length > 1 || run.config.num_return_sequences > 1;
@@ -82,6 +88,7 @@ class Strip {
     return this.#rows[sequence];
   }
 
+  /** @param {Run} run */
   #token(run, token) {
     const text = textOfId(run, token.id);
     const special = run.eos_token_ids.includes(token.id) ? " special" : "";
@@ -114,7 +121,10 @@ class Strip {
     return { ...token, node, lead: document.createTextNode(lead) };
   }
 
-  // What stands already and is still true is left alone.
+  /**
+   * What stands already and is still true is left alone.
+   * @param {Run} run
+   */
   update(run) {
     this.#run = run;
     run.tokens.forEach((list, sequence) => {
@@ -139,6 +149,7 @@ class Strip {
     });
   }
 
+  /** @param {Run} _run */
   select(_run, index) {
     if (this.#selected) {
       this.#selected.classList.remove("sel");
@@ -157,6 +168,7 @@ class Strip {
   }
 }
 
+/** @type {ViewSpec} */
 export const strip = {
   title: "Text",
   empty:

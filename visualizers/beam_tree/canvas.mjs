@@ -1,5 +1,5 @@
 // The drawing itself: one layer a step, added once; a node is moved only when a group needs more rows.
-import { svg } from "../shared/dom.mjs";
+import { set, svg } from "../shared/dom.mjs";
 import { piece, prob } from "../shared/text.mjs";
 import { COLUMN, GUTTER, HIGH, LEFT, PILL, ROW, TOP, WIDE } from "./geometry.mjs";
 import { describe, MARK, short } from "./words.mjs";
@@ -61,10 +61,12 @@ export class Canvas {
     return layer;
   }
 
+  /** @param {number} step */
   number(step) {
     this.ruler.append(svg("text", { x: LEFT + step * COLUMN + 2, y: 15 }, step + 1));
   }
 
+  /** @param {Run} run */
   draw(run, node, layer) {
     const { fate, logprob, diversity_penalty: charge } = node.data;
     const ghost = isGhost(node) ? " ghost" : "";
@@ -118,6 +120,7 @@ export class Canvas {
     (owner.pill || owner.box).append(owner.badge);
   }
 
+  /** @param {Run} run */
   label(run, node, star = "") {
     const before = star + (MARK[node.data.fate] || "");
     const room = (node.data.diversity_penalty > 0 ? 8 : 11) - before.length;
@@ -129,8 +132,7 @@ export class Canvas {
     const cover = { class: "bt-cover", x: 0, y: 0, width: GUTTER - 6, height: "100%" };
     this.gutter.replaceChildren(svg("rect", cover));
     for (const group of groups) {
-      group.band.setAttribute("y", group.top - 5);
-      group.band.setAttribute("height", group.lanes * ROW + 2);
+      set(group.band, { y: group.top - 5, height: group.lanes * ROW + 2 });
       group.pill.setAttribute("transform", `translate(${LEFT - COLUMN + 26} ${group.top})`);
       const name = (row, text, kind) =>
         this.gutter.append(svg("text", { class: kind, x: 4, y: group.top + row + 15 }, text));
@@ -143,15 +145,12 @@ export class Canvas {
   }
 
   resize(groups, wide, high, scale) {
-    this.node.setAttribute("viewBox", `0 0 ${wide} ${high}`);
-    this.node.setAttribute("width", wide * scale);
-    this.node.setAttribute("height", high * scale);
+    const viewBox = `0 0 ${wide} ${high}`;
+    set(this.node, { viewBox, width: wide * scale, height: high * scale });
     this.node.classList.toggle("tiny", scale < SMALL);
-    for (const group of groups) group.band.setAttribute("width", wide - GUTTER - 4);
-    this.ruler.firstChild.setAttribute("width", wide);
-    this.now.setAttribute("height", high - 4);
-    this.now.setAttribute("width", WIDE + 12);
-    this.now.setAttribute("y", 2);
+    for (const group of groups) set(group.band, { width: wide - GUTTER - 4 });
+    set(this.ruler.firstElementChild, { width: wide });
+    set(this.now, { height: high - 4, width: WIDE + 12, y: 2 });
   }
 
   // Names of rows and steps stay in view.

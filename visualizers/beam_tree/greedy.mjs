@@ -10,7 +10,10 @@ const many = (x) =>
       ? Math.round(x).toLocaleString("en")
       : x.toPrecision(3);
 
-// A text, what it shares with the other one set apart, and the first word that differs in bold.
+/**
+ * A text, what it shares with the other one set apart, and the first word that differs in bold.
+ * @param {Run} run
+ */
 function line(run, ids, at) {
   const cut = at === null ? ids.length : at;
   const words = (from, to) => textOfIds(run, ids.slice(from, to));
@@ -53,6 +56,7 @@ function lossOf(forest, ids) {
   return found.length === ids.length ? "" : ` Its path left the pool after step ${step}.`;
 }
 
+/** @param {Run} run */
 function partingOf(run, forest, ids, greedy) {
   const at = greedy.left_at;
   if (at === null) return "Beam search ends on the greedy path itself.";
@@ -70,6 +74,7 @@ function gainOf(ids, winner, greedy) {
   return `${more} is ${many(factor)} times as probable as ${less}`;
 }
 
+/** @param {Run} run */
 export function greedyOf(run, forest, detail) {
   const { greedy } = detail;
   const winner = forest.nodes.get(detail.winner_node_id);

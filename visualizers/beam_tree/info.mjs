@@ -36,6 +36,7 @@ const cellsOf = (run, node) => [
   becameOf(node.data),
 ];
 
+/** @param {Run} run */
 export function factsOf(run, node, size) {
   const d = node.data;
   const died = node.dead ? " None of its continuations were kept later." : "";
@@ -64,7 +65,10 @@ export function factsOf(run, node, size) {
   ];
 }
 
-// The pool of the node's group, in the order the search considered it.
+/**
+ * The pool of the node's group, in the order the search considered it.
+ * @param {Run} run
+ */
 export function poolOf(run, node, members, go) {
   const cell = (member) => (text, i) =>
     i === 1
@@ -121,7 +125,10 @@ function outcomeOf(config, detail) {
   return `The search goes on: ${detail.heap.length} of ${size} places for finished texts are taken.`;
 }
 
-// The finished texts after a step and the test that decides whether the search goes on.
+/**
+ * The finished texts after a step and the test that decides whether the search goes on.
+ * @param {Run} run
+ */
 export function stateOf(run, forest, index) {
   const { detail } = run.steps[index];
   const penalty = run.config.length_penalty;

@@ -40,10 +40,12 @@ export class Panels {
     this.#tableBox.replaceChildren(this.#table.box);
   }
 
+  /** @param {Run} run */
   grow(run) {
     if (this.more.open && run) this.#table.grow(run);
   }
 
+  /** @param {Run} run */
   best(run, detail, end) {
     const sofar =
       run.status === "running" ? "★ Best so far, may still change: " : "★ Best when it stopped: ";
@@ -55,10 +57,12 @@ export class Panels {
     );
   }
 
+  /** @param {Run} run */
   greedy(run, forest, detail) {
     this.#greedy.replaceChildren(...greedyOf(run, forest, detail));
   }
 
+  /** @param {Run} run */
   state(run, forest, index) {
     const wanted = index + (run.steps[index].detail.stopping ? "!" : "");
     if (this.#shownState === wanted) return;
@@ -66,7 +70,10 @@ export class Panels {
     this.#state.replaceChildren(...stateOf(run, forest, index));
   }
 
-  // The chosen node; `act` says what can be done with it: go on from there, fold, choose another.
+  /**
+   * The chosen node; `act` says what can be done with it: go on from there, fold, choose another.
+   * @param {Run} run
+   */
   chosen(run, node, members, { fork, hidden, fold, choose, focus, group }) {
     const again = { class: "dp-btn bt-continue" };
     const dropped = droppedOf(node).length;

@@ -48,6 +48,7 @@ function stylesOf(canvas, shades) {
     );
 }
 
+/** @param {Run} run */
 function titleOf(run) {
   const settings = SETTINGS.filter((key) => run.config[key] !== undefined);
   return [
@@ -60,6 +61,7 @@ function titleOf(run) {
     .join(" · ");
 }
 
+/** @param {Run} run */
 function standalone(run, canvas, width, height) {
   const copy = cleaned(canvas);
   const shades = colours();
@@ -86,7 +88,10 @@ function standalone(run, canvas, width, height) {
   return new XMLSerializer().serializeToString(copy);
 }
 
-// Browsers limit a picture's sides and area, so very long trees come out smaller than double size.
+/**
+ * Browsers limit a picture's sides and area, so very long trees come out smaller than double size.
+ * @param {Run} run
+ */
 export async function saveTree(run, canvas, width, height, kind) {
   const name = `${run.strategy}-tree.${kind}`;
   const text = standalone(run, canvas, width, height);
@@ -110,6 +115,7 @@ export async function saveTree(run, canvas, width, height, kind) {
   URL.revokeObjectURL(source);
 }
 
+/** @param {Run} run */
 export const treePicture = (run, canvas, width, height) => ({
   text: standalone(run, canvas, width, height),
   width,

@@ -6,6 +6,7 @@ const ENDED = ["finished", "finished_worse"];
 const isOlder = (config) =>
   (config.num_beam_groups || 1) > 1 || Boolean(config.force_words_ids?.length);
 
+/** @param {Run} run */
 export function rescore(run, penalty) {
   const { config } = run;
   const details = run.steps.map((s) => s.detail);

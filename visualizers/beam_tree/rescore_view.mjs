@@ -108,6 +108,7 @@ class Rescoring {
     return textOfIds(this.#run, ids);
   }
 
+  /** @param {Run} run */
   update(run) {
     const detail = run.steps.at(-1)?.detail;
     const ready = Boolean(detail && detail.kind === "beam" && detail.stopping);
@@ -131,6 +132,7 @@ class Rescoring {
   }
 }
 
+/** @type {ViewSpec} */
 export const rescoreView = {
   title: "Another length penalty",
   empty:

@@ -14,7 +14,7 @@ export class Tip {
   show(box, facts) {
     this.node.hidden = false;
     this.node.replaceChildren(...facts);
-    const frame = this.node.parentNode.getBoundingClientRect();
+    const frame = this.node.parentElement.getBoundingClientRect();
     const at = box.getBoundingClientRect();
     const low = at.bottom - frame.top + 8;
     const high = at.top - frame.top - this.node.offsetHeight - 8;

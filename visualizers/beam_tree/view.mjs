@@ -1,5 +1,5 @@
 // The tree a beam search walked: every candidate of every step, drawn as it was decided and never re-derived.
-import { el, svg } from "../shared/dom.mjs";
+import { el, set, svg } from "../shared/dom.mjs";
 import { offerPicture } from "../shared/pictures.mjs";
 import { Canvas } from "./canvas.mjs";
 import { Forest } from "./forest.mjs";
@@ -19,6 +19,7 @@ const NARROW = 700;
 class BeamTree {
   #folded = innerWidth < NARROW;
 
+  /** @param {Context} ctx */
   constructor(root, ctx) {
     this.ctx = ctx;
     this.canvas = new Canvas();
@@ -75,6 +76,7 @@ class BeamTree {
     this.canvas.begin(this.forest.groups);
   }
 
+  /** @param {Run} run */
   update(run, from) {
     if (from === 0 && this.depth) this.clear();
     this.run = run;
@@ -258,10 +260,11 @@ class BeamTree {
 
   #listen() {
     const canvas = this.canvas.node;
-    const nodeOf = (event) => event.target.closest?.(".bt-node")?.dpNode ?? null;
+    const near = (event, query) => /** @type {any} */ (event.target.closest?.(query));
+    const nodeOf = (event) => near(event, ".bt-node")?.dpNode ?? null;
     canvas.addEventListener("click", (e) => {
       if (this.viewport.dragged) return;
-      const fold = e.target.closest(".bt-badge");
+      const fold = near(e, ".bt-badge");
       const node = nodeOf(e);
       if (fold) this.#toggle(fold.dpOwner);
       else if (node) this.#goTo(node);
@@ -293,9 +296,10 @@ class BeamTree {
     this.#goTo(next);
   }
 
+  /** @param {Run} run */
   select(run, index) {
     if (run !== this.run || !this.canvas.layers[index]) return;
-    this.canvas.now.setAttribute("x", LEFT + index * COLUMN - 6);
+    set(this.canvas.now, { x: LEFT + index * COLUMN - 6 });
     this.panels.state(run, this.forest, index);
     if (this.viewport.following && index !== this.depth - 1) this.viewport.follow(false);
     if (this.seen !== index && !this.viewport.following) {
@@ -306,6 +310,7 @@ class BeamTree {
   }
 }
 
+/** @type {ViewSpec} */
 export const beamTree = {
   title: "Beam tree",
   empty:

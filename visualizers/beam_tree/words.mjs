@@ -40,7 +40,10 @@ export function charged({ penalised_by: groups, diversity_penalty: charge }) {
   return `−${charge.toFixed(2)} because group ${names} took it first`;
 }
 
-// A node as it is read out.
+/**
+ * A node as it is read out.
+ * @param {Run} run
+ */
 export function describe(run, node) {
   const d = node.data;
   const diversity = charged(d);
@@ -66,6 +69,7 @@ export function pathTo(node) {
   return list;
 }
 
+/** @param {Run} run */
 export const textTo = (run, node) =>
   textOfIds(
     run,

@@ -24,12 +24,17 @@ function bar(option, alpha) {
   );
 }
 
+/** @param {Run} run */
 function describe(run, option, cause, chosen) {
   const numbers = `confidence ${fixed(option.confidence)}, penalty ${fixed(option.degeneration_penalty)}, score ${fixed(option.score)}`;
   const like = `most similar to “${cause}” at position ${option.position}, cosine ${fixed(option.max_cosine)}`;
   return `“${piece(run, option.token_id)}”${chosen ? ", chosen" : ""}: ${numbers}, ${like}`;
 }
 
+/**
+ * @param {Run} run
+ * @param {Step} step
+ */
 export function rowsOf(run, step, ids, mark) {
   const { options, chosen } = step.detail;
   return options.map((option, k) => {

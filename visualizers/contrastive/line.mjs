@@ -8,8 +8,11 @@ const HEIGHT = 66;
 const NEAR = 1;
 const LAST = 4;
 
-// The positions that are shown, in their order. Before the first one stands the start of the text,
-// which a model that reads its prompt apart counts as position −1.
+/**
+ * The positions that are shown, in their order. Before the first one stands the start of the text,
+ * which a model that reads its prompt apart counts as position −1.
+ * @param {Run} run
+ */
 function placesOf(run, detail, ids) {
   const first = run.model.is_encoder_decoder ? -1 : 0;
   const wanted = new Set();
@@ -44,6 +47,7 @@ export class Line {
     this.#line.replaceChildren();
   }
 
+  /** @param {Run} run */
   draw(run, detail, ids) {
     const { first, places } = placesOf(run, detail, ids);
     const nodes = new Map();

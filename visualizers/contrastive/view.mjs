@@ -28,6 +28,7 @@ const legend = () =>
     key("mark", " score: the sum; highest wins"),
   );
 
+/** @param {Run} run */
 function tableOf(run) {
   const ids = idsBefore(run, run.steps.length);
   const rows = run.steps.flatMap(({ index, detail }) =>
@@ -43,7 +44,11 @@ function tableOf(run) {
   return table(COLUMNS, rows);
 }
 
-// A step where similarity changed the choice: what would have come, and what came.
+/**
+ * A step where similarity changed the choice: what would have come, and what came.
+ * @param {Run} run
+ * @param {Step} step
+ */
 function chip(run, step, choose) {
   const { options, chosen } = step.detail;
   const [was, is] = [options[0], options[chosen]].map((o) => piece(run, o.token_id));
@@ -67,6 +72,7 @@ class Contrastive {
   #seen = 0;
   #changed = 0;
 
+  /** @param {Context} ctx */
   constructor(root, ctx) {
     this.ctx = ctx;
     this.line = new Line();
@@ -96,6 +102,7 @@ class Contrastive {
     root.append(line.node, legend(), bars, note, total, chips, more);
   }
 
+  /** @param {Run} run */
   update(run) {
     this.#run = run;
     for (; this.#seen < run.steps.length; this.#seen++) {
@@ -112,6 +119,7 @@ class Contrastive {
     this.tableBody.replaceChildren(tableOf(run));
   }
 
+  /** @param {Run} run */
   select(run, index) {
     const step = run.steps[index];
     const wanted = `${run.id}:${index}`;
@@ -134,6 +142,7 @@ class Contrastive {
   }
 }
 
+/** @type {ViewSpec} */
 export const contrastive = {
   title: "Candidates: confidence against similarity",
   empty:

@@ -1,5 +1,5 @@
 // Draft lengths round by round, and acceptance by place in the draft.
-import { el, scroller, svg } from "../shared/dom.mjs";
+import { el, scroller, set, svg } from "../shared/dom.mjs";
 import { acceptedOf } from "./words.mjs";
 
 const BAR = 16;
@@ -8,6 +8,8 @@ const PLACES = 24;
 
 export class Lengths {
   #bars = svg("g");
+  // The number that each bar stands for: its height follows whenever the scale changes.
+  #values = new Map();
   #line = svg("polyline", { class: "dt-line" });
   #chart = svg("svg", { height: HIGH + 22, role: "img" }, this.#bars, this.#line);
 
@@ -24,9 +26,11 @@ export class Lengths {
 
   clear() {
     this.#bars.replaceChildren();
+    this.#values.clear();
     this.#line.setAttribute("points", "");
   }
 
+  /** @param {Step} step */
   add(step, number, choose) {
     const { requested_length, tokens, length_reason } = step.detail;
     const values = [
@@ -42,8 +46,7 @@ export class Lengths {
     );
     for (const [name, value] of values) {
       const rect = svg("rect", { class: name, x, width: BAR - 4 });
-      // The height follows from it whenever the scale changes.
-      rect.value = value;
+      this.#values.set(rect, value);
       group.append(rect);
     }
     this.#bars.append(group);
@@ -51,16 +54,15 @@ export class Lengths {
 
   scale(sums) {
     const unit = HIGH / sums.top;
-    for (const rect of this.#bars.querySelectorAll("rect")) {
-      const height = rect.value * unit;
-      rect.setAttribute("y", 8 + HIGH - height);
-      rect.setAttribute("height", height);
+    for (const [rect, value] of this.#values) {
+      const height = value * unit;
+      set(rect, { y: 8 + HIGH - height, height });
     }
     const points = sums.pace.map((v, i) => `${i * BAR + BAR / 2},${8 + HIGH - v * unit}`);
     this.#line.setAttribute("points", points.join(" "));
-    this.#chart.setAttribute("width", Math.max(120, sums.rounds * BAR + 4));
+    const width = Math.max(120, sums.rounds * BAR + 4);
     const said = `${sums.rounds} rounds, ${sums.perPass.toFixed(2)} tokens per target pass`;
-    this.#chart.setAttribute("aria-label", said);
+    set(this.#chart, { width, "aria-label": said });
   }
 }
 

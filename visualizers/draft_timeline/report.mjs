@@ -14,7 +14,10 @@ function measured(lead, { distributions }) {
   return lead + parts.join(". ") + (parts.length ? "." : "");
 }
 
-// Kind, sign, title and sentence of the badge.
+/**
+ * Kind, sign, title and sentence of the badge.
+ * @param {Run} run
+ */
 function verdictOf(run, report) {
   const weight = weightOf(run);
   if (weight !== null) {
@@ -38,6 +41,7 @@ function verdictOf(run, report) {
 const proofOf = (report) =>
   `All ${report.checked} tokens are the target's own greedy choice: checked with one forward pass over the finished text (${seconds(report.check_s)}).${report.plain_identical ? " The plain run made the same tokens." : ""}`;
 
+/** @param {Run} run */
 function partingOf(run, p) {
   const own = `Token ${p.position + 1} is “${piece(run, p.emitted_id)}” (logit ${fixed(p.emitted_logit, 4)})`;
   const other = `the target prefers “${piece(run, p.expected_id)}” (${fixed(p.expected_logit, 4)})`;
@@ -48,6 +52,7 @@ function partingOf(run, p) {
     : ["bad", "✗", "Not the target's own text", `${text}.`];
 }
 
+/** @param {Run} run */
 export function showBadge(box, run) {
   const report = reportOf(run);
   box.className = "dt-badge";
@@ -76,6 +81,7 @@ function figuresOf(sums, speed) {
   );
 }
 
+/** @param {Run} run */
 export function costOf(run, sums) {
   const report = reportOf(run);
   const speed = sums.tokens / Math.max(run.steps.at(-1).elapsed_s, 1e-9);

@@ -5,6 +5,10 @@ import { DRAFTER, seconds } from "./words.mjs";
 
 const note = (...text) => el("p", { class: "dp-note" }, text);
 
+/**
+ * @param {Run} run
+ * @param {Step} step
+ */
 function headline(run, step) {
   const d = step.detail;
   const layer = d.exit_layer ? ` (${d.exit_layer} of ${run.model.layers})` : "";
@@ -15,6 +19,7 @@ function headline(run, step) {
   );
 }
 
+/** @param {Run} run */
 function residual(run, detail) {
   const lead =
     detail.final_source === "resampled"
@@ -28,6 +33,10 @@ function residual(run, detail) {
   return note(lead + names.join(",  "));
 }
 
+/**
+ * @param {Run} run
+ * @param {Step} step
+ */
 export function roundOf(run, step) {
   const d = step.detail;
   return [
@@ -38,7 +47,11 @@ export function roundOf(run, step) {
   ].filter(Boolean);
 }
 
-// Prompt lookup: the n-gram it found and the place it was looked up for, joined by an arc.
+/**
+ * Prompt lookup: the n-gram it found and the place it was looked up for, joined by an arc.
+ * @param {Run} run
+ * @param {Step} step
+ */
 function arcOf(run, step) {
   const [size, start, copied] = step.detail.match;
   const written = run.outputs[0] ? run.outputs[0].token_ids : run.tokens[0].map((t) => t.id);
@@ -97,7 +110,10 @@ export function bend(box) {
   path.setAttribute("d", `M${x2},${y2} C${x2},${high} ${x1},${high} ${x1},${y1}`);
 }
 
-// Universal: the draft's own tokens above, what they became for the target below, character under character.
+/**
+ * Universal: the draft's own tokens above, what they became for the target below, character under character.
+ * @param {Run} run
+ */
 function railsOf(run, detail) {
   const rail = (name, pieces, kind) =>
     el(

@@ -6,7 +6,10 @@ import { acceptedOf, describe, GLYPH, ratioOf } from "./words.mjs";
 const bar = (kind, share, mark) =>
   el("span", { class: kind }, el("i", { style: { width: `${100 * share}%` } }), mark);
 
-// Both probabilities as bars; on the target's the place of the random number that judged.
+/**
+ * Both probabilities as bars; on the target's the place of the random number that judged.
+ * @param {Run} run
+ */
 function bars(run, token) {
   if (token.p === undefined) return null;
   const judged = token.u !== null && ratioOf(run, token) !== null;
@@ -19,6 +22,7 @@ function bars(run, token) {
   );
 }
 
+/** @param {Run} run */
 function tile(run, token, kind, { tell, choose }) {
   const said = describe(run, token, kind);
   const show = () => tell(said);
@@ -39,7 +43,11 @@ function tile(run, token, kind, { tell, choose }) {
   );
 }
 
-// The target's own token stands behind the last that was judged.
+/**
+ * The target's own token stands behind the last that was judged.
+ * @param {Run} run
+ * @param {Step} step
+ */
 function tilesOf(run, step, told) {
   const { tokens, final_source: source, final_token_id: id, residual } = step.detail;
   const tiles = tokens.map((t) => tile(run, t, t.status, told));
@@ -52,6 +60,10 @@ function tilesOf(run, step, told) {
   return tiles;
 }
 
+/**
+ * @param {Run} run
+ * @param {Step} step
+ */
 export function rowOf(run, step, told) {
   const drafted = step.detail.tokens.length;
   const number = el(

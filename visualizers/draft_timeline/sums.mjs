@@ -16,6 +16,7 @@ export class Sums {
   pace = [];
   top = 1;
 
+  /** @param {Step} step */
   add(step) {
     const { tokens, draft_forwards, draft_s, verify_s, requested_length } = step.detail;
     this.rounds += 1;
@@ -25,7 +26,7 @@ export class Sums {
     this.draftForwards += draft_forwards;
     this.draftS += draft_s;
     this.verifyS += verify_s;
-    tokens.forEach((token, i) => this.#judge(token, i));
+    for (const [i, token] of tokens.entries()) this.#judge(token, i);
     this.pace.push(this.perPass);
     this.top = Math.max(this.top, requested_length, tokens.length, this.perPass);
   }

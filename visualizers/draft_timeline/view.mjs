@@ -31,6 +31,7 @@ const legend = () =>
 
 const isDraft = (step) => step.detail?.kind === "draft";
 
+/** @param {Run} run */
 function tableOf(run) {
   const rows = [];
   for (const step of run.steps.filter(isDraft)) {
@@ -51,6 +52,7 @@ class DraftTimeline {
   #shown = null;
   #marked = -1;
 
+  /** @param {Context} ctx */
   constructor(root, ctx) {
     this.ctx = ctx;
     this.badge = el("div", { class: "dt-badge", role: "status" });
@@ -88,6 +90,10 @@ class DraftTimeline {
     badge.className = "dt-badge";
   }
 
+  /**
+   * @param {Run} run
+   * @param {Step} step
+   */
   #add(run, step) {
     const choose = () => this.ctx.select(step.index);
     const tell = (words) => {
@@ -100,6 +106,7 @@ class DraftTimeline {
     this.lengths.add(step, this.#sums.rounds, choose);
   }
 
+  /** @param {Run} run */
   update(run, from) {
     this.#shown = run;
     const fresh = run.steps.slice(from).filter(isDraft);
@@ -116,6 +123,7 @@ class DraftTimeline {
     if (this.more.open && fresh.length) this.tableBody.replaceChildren(tableOf(run));
   }
 
+  /** @param {Run} run */
   select(run, index) {
     if (index === this.#marked || !this.#nodes[index]) return;
     this.#marked = index;
@@ -136,6 +144,7 @@ class DraftTimeline {
   }
 }
 
+/** @type {ViewSpec} */
 export const draftTimeline = {
   title: "Accepted and rejected, round by round",
   empty:

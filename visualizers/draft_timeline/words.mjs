@@ -28,16 +28,23 @@ export const fixed = (x, digits = 3) => (x === null || x === undefined ? "–" :
 
 export const seconds = (s) => (s < 1 ? `${(1000 * s).toFixed(0)} ms` : `${s.toFixed(2)} s`);
 
-// The share of the target in a mixture of both models, null where there is no mixture.
+/**
+ * The share of the target in a mixture of both models, null where there is no mixture.
+ * @param {Run} run
+ */
 export const weightOf = (run) => run.config.assistant_ensemble_weight ?? null;
 
-// Of a mixture of both models w·p + (1 − w)·q the ratio to q is 1 − w + w·p/q.
+/**
+ * Of a mixture of both models w·p + (1 − w)·q the ratio to q is 1 − w + w·p/q.
+ * @param {Run} run
+ */
 export function ratioOf(run, { p, q }) {
   const weight = weightOf(run);
   if (!(q > 0)) return null;
   return Math.min(1, weight === null ? p / q : 1 - weight + (weight * p) / q);
 }
 
+/** @param {Run} run */
 function ruleOf(run) {
   const weight = weightOf(run);
   return weight === null
@@ -45,10 +52,14 @@ function ruleOf(run) {
     : `min(1, ${fixed(1 - weight, 2)} + ${fixed(weight, 2)}·p/q)`;
 }
 
+/** @param {Step} step */
 export const acceptedOf = (step) =>
   step.detail.tokens.filter((t) => t.status === "accepted").length;
 
-// A token with what decided about it.
+/**
+ * A token with what decided about it.
+ * @param {Run} run
+ */
 export function describe(run, token, kind) {
   const weight = weightOf(run);
   const mixed = kind === "target" && weight !== null;
@@ -58,6 +69,7 @@ export function describe(run, token, kind) {
   return `${name}. Target p = ${fixed(token.p)}${draft}${judgementOf(run, token, weight)}`;
 }
 
+/** @param {Run} run */
 function judgementOf(run, token, weight) {
   const ratio = ratioOf(run, token);
   if (token.u !== null && ratio !== null)

@@ -27,6 +27,10 @@ const bar = (width) =>
     el("i", { style: { width: `${width}%` } }),
   );
 
+/**
+ * @param {Run} run
+ * @param {Step} step
+ */
 function rowsOf(run, step, value, projection) {
   const { layers, premature_layer: contrasted } = step.detail;
   const key = keyOf(value, projection);
@@ -51,6 +55,10 @@ function rowsOf(run, step, value, projection) {
   return rows.reverse();
 }
 
+/**
+ * @param {Run} run
+ * @param {Step} step
+ */
 export function columnOf(run, step, value, projection) {
   const head = ["layer", "role", VALUES[value], "top tokens (the emitted one framed)"];
   const title = `Step ${step.index + 1}: “${piece(run, step.emit[0])}” layer by layer, ${PROJECTIONS[projection]}`;
@@ -59,6 +67,10 @@ export function columnOf(run, step, value, projection) {
   return [el("h4", {}, title), scroller("The selected step's layers", whole)];
 }
 
+/**
+ * @param {Run} run
+ * @param {Step} step
+ */
 function list(run, step, title, pairs, show) {
   const item = ([id, x]) =>
     el(
@@ -70,6 +82,10 @@ function list(run, step, title, pairs, show) {
   return el("div", {}, el("h4", {}, title), el("ol", {}, pairs.map(item)));
 }
 
+/**
+ * @param {Run} run
+ * @param {Step} step
+ */
 export function contrastOf(run, step) {
   const d = step.detail;
   const signed = (x) => (x > 0 ? "+" : "") + fixed(x, 2);
@@ -89,10 +105,13 @@ export function contrastOf(run, step) {
   ];
 }
 
-// One cell of the map in words.
+/**
+ * One cell of the map in words.
+ * @param {Run} run
+ */
 export function cellOf(run, cell, projection) {
   const step = cell && run?.steps[cell.step];
-  const reading = step && step.detail?.layers?.[cell.layer];
+  const reading = step?.detail?.layers?.[cell.layer];
   if (!reading) return "Click a cell for its top tokens.";
   const layer = layerName(cell.layer, step.detail.layers.length);
   const numbers = Object.entries(VALUES).map(
@@ -105,6 +124,7 @@ export function cellOf(run, cell, projection) {
   return `Step ${cell.step + 1}, layer ${layer} ${PROJECTIONS[projection]}: ${numbers.join(", ")}. Top tokens: ${tops.join(", ")}.`;
 }
 
+/** @param {Run} run */
 export function tableOf(run, projection) {
   const names = Object.keys(VALUES);
   const rows = run.steps

@@ -60,7 +60,10 @@ const lines = (name, [x, y], color, width) => ({
   showlegend: false,
 });
 
-// A frame round the column of a step.
+/**
+ * A frame round the column of a step.
+ * @returns {[number[], number[]]}
+ */
 function column(step, count) {
   const [left, right, top] = [step + 0.5, step + 1.5, count - 0.5];
   return [

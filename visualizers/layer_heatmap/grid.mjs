@@ -18,6 +18,7 @@ export class Grid {
     this.projection = projection;
   }
 
+  /** @param {Run} run */
   grow(run) {
     for (; this.shown < run.steps.length; this.shown++) {
       const step = run.steps[this.shown];
@@ -25,6 +26,10 @@ export class Grid {
     }
   }
 
+  /**
+   * @param {Run} run
+   * @param {Step} step
+   */
   #push(run, step) {
     const { value, projection } = this;
     step.detail.layers.forEach((reading, i) => {

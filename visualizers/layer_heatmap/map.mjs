@@ -1,7 +1,7 @@
 // The plot itself: redrawn at most four times a second, however fast the steps arrive.
 import { colours } from "../shared/colours.mjs";
 import { el } from "../shared/dom.mjs";
-import { plotly } from "../shared/plotly.mjs";
+import { forget, onClick, plotly } from "../shared/plotly.mjs";
 import { CONFIG, dataOf, heightOf, layoutOf } from "./figure.mjs";
 
 const PAUSE = 250;
@@ -64,7 +64,7 @@ export class Heatmap {
     node.dataset.view = `${grid.value} ${grid.projection}`;
     if (this.#ready) return;
     this.#ready = true;
-    node.on("plotly_click", (event) => {
+    onClick(node, (event) => {
       const point = event.points.find((p) => p.data.type === "heatmap");
       if (point) this.clicked(point.x - 1, point.y);
     });
@@ -74,6 +74,6 @@ export class Heatmap {
     delete this.node.dataset.steps;
     if (!this.#ready) return;
     this.#ready = false;
-    window.Plotly.purge(this.node);
+    forget(this.node);
   }
 }

@@ -37,4 +37,5 @@ export function roleOf(detail, layer) {
   return detail.candidate_layers.includes(layer) ? "○ candidate" : "";
 }
 
+/** @param {Step} step */
 export const isLayered = (step) => step.detail?.kind === "layer";

@@ -31,7 +31,10 @@ function describe({ value, projection }) {
   return `Drawn: ${VALUES[value]}, every layer read ${PROJECTIONS[projection]}${head} The framed cell of a step is the layer it was contrasted with.${scale ?? ""}`;
 }
 
-// Layers that were asked for and that the model does not have.
+/**
+ * Layers that were asked for and that the model does not have.
+ * @param {Run} run
+ */
 function leftOut(run) {
   const { dola_layers: wanted } = run.config;
   const missing = Array.isArray(wanted) ? wanted.filter((l) => l >= run.model.layers) : [];
@@ -48,6 +51,7 @@ class LayerHeatmap {
   // Another value or projection is drawn even when no step is new.
   #changed = false;
 
+  /** @param {Context} ctx */
   constructor(root, ctx) {
     this.ctx = ctx;
     const note = () => el("p", { class: "dp-note" });
@@ -117,6 +121,7 @@ class LayerHeatmap {
     return { grid: this.#grid, selected, id: run.id };
   }
 
+  /** @param {number} step */
   #click(step, layer) {
     this.#cell = { step, layer };
     this.ctx.select(step);
@@ -140,6 +145,7 @@ class LayerHeatmap {
     this.missing.textContent = leftOut(this.#run);
   }
 
+  /** @param {Run} run */
   update(run) {
     const fresh = this.#run !== run;
     this.#run = run;
@@ -151,6 +157,7 @@ class LayerHeatmap {
     this.map.schedule();
   }
 
+  /** @param {Run} run */
   select(run, index) {
     if (this.#selected === index && this.#run === run && this.column.firstChild) return;
     this.#selected = index;
@@ -171,6 +178,7 @@ class LayerHeatmap {
   }
 }
 
+/** @type {ViewSpec} */
 export const layerHeatmap = {
   title: "Layer map: what every layer would have said",
   empty:

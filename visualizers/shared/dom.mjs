@@ -1,15 +1,41 @@
 // Elements in one call. What a child says becomes text of the page and is never parsed as HTML.
 
+/**
+ * @template {keyof HTMLElementTagNameMap} T
+ * @param {T} tag
+ * @param {Attributes} [attrs]
+ * @param {...any} children
+ * @returns {HTMLElementTagNameMap[T]}
+ */
 export const el = (tag, attrs, ...children) => fill(document.createElement(tag), attrs, children);
 
+/**
+ * @template {keyof SVGElementTagNameMap} T
+ * @param {T} tag
+ * @param {Attributes} [attrs]
+ * @param {...any} children
+ * @returns {SVGElementTagNameMap[T]}
+ */
 export const svg = (tag, attrs, ...children) =>
   fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attrs, children);
 
+/**
+ * Attributes by name; what begins with "on" listens, what is false or nothing is left out.
+ * @typedef {Record<string, any>} Attributes
+ */
+
+/**
+ * @template {Element} T
+ * @param {T} node
+ * @param {Attributes | undefined} attrs
+ * @param {any[]} children
+ * @returns {T}
+ */
 function fill(node, attrs, children) {
   for (const [key, value] of Object.entries(attrs || {})) {
     if (value === null || value === undefined || value === false) continue;
     if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
-    else if (key === "style" && typeof value === "object") Object.assign(node.style, value);
+    else if (key === "style" && node instanceof HTMLElement) Object.assign(node.style, value);
     else node.setAttribute(key, value === true ? "" : value);
   }
   for (const child of children.flat()) {
@@ -17,6 +43,15 @@ function fill(node, attrs, children) {
     node.append(child instanceof Node ? child : document.createTextNode(String(child)));
   }
   return node;
+}
+
+/**
+ * Set attributes; numbers are written as they are.
+ * @param {Element} node
+ * @param {Record<string, string | number>} attrs
+ */
+export function set(node, attrs) {
+  for (const [key, value] of Object.entries(attrs)) node.setAttribute(key, String(value));
 }
 
 // A part that scrolls by itself can be reached with the keyboard and has a name.

@@ -1,6 +1,9 @@
 // Plotly comes when the first chart wants it, and from the server that the page comes from.
 import { el } from "./dom.mjs";
 
+/** @returns {any} */
+const there = () => /** @type {any} */ (window).Plotly;
+
 let source = "";
 let coming = null;
 
@@ -18,7 +21,16 @@ export function plotly() {
 const fetched = () =>
   new Promise((ok, bad) => {
     const script = el("script", { src: source });
-    script.onload = () => ok(window.Plotly);
+    script.onload = () => ok(there());
     script.onerror = bad;
     document.head.append(script);
   });
+
+// Plotly gives a plot its own way to listen.
+export function onClick(plot, act) {
+  /** @type {any} */ (plot).on("plotly_click", act);
+}
+
+export function forget(plot) {
+  there().purge(plot);
+}

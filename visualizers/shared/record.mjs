@@ -2,6 +2,10 @@
 
 export const emptyRecord = () => ({ steps: [], tokens: [], texts: [] });
 
+/**
+ * @param {Run} run
+ * @param {Step} step
+ */
 export function addStep(run, step) {
   run.steps.push(step);
   if (!run.tokens[step.sequence]) run.tokens[step.sequence] = [];
@@ -14,8 +18,12 @@ export function addStep(run, step) {
   if (run.follow) run.selected = step.index;
 }
 
-// How probable a token was where it stands. The candidates of a step are those of the last token it
-// wrote; the tokens before that one have their probability from the draft's or the beams' record.
+/**
+ * How probable a token was where it stands. The candidates of a step are those of the last token it
+ * wrote; the tokens before that one have their probability from the draft's or the beams' record.
+ * @param {Run} run
+ * @param {Step} step
+ */
 export function chance(run, step, list, offset) {
   const detail = step.detail || {};
   if (detail.kind === "beam") return { p: null, ...onBeam(run, list, step.keep + offset) };
@@ -26,6 +34,7 @@ export function chance(run, step, list, offset) {
   return { p: own && own.raw_logprob !== null ? Math.exp(own.raw_logprob) : null };
 }
 
+/** @param {Run} run */
 function onBeam(run, list, at) {
   for (const node of run.steps[list.length - 1].detail.pool) {
     const path = pathOf(run, node, list.length - 1);
@@ -35,7 +44,10 @@ function onBeam(run, list, at) {
   return {};
 }
 
-// The nodes from the first step of a search down to one of them.
+/**
+ * The nodes from the first step of a search down to one of them.
+ * @param {Run} run
+ */
 export function pathOf(run, node, depth) {
   const path = [];
   for (let at = node; at; ) {
@@ -47,7 +59,10 @@ export function pathOf(run, node, depth) {
   return path;
 }
 
-// What a file of the run holds.
+/**
+ * What a file of the run holds.
+ * @param {Run} run
+ */
 export function trace(run) {
   const whole = { schema: "decoding-trace/1" };
   for (const key of run.fields) whole[key] = run[key];

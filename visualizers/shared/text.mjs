@@ -1,6 +1,8 @@
 // Tokens and probabilities in words that a person can read.
 
 const MARKS = { "\n": "⏎", "\t": "⇥", "\r": "␍", "\u0000": "␀", "\u00a0": "⍽" };
+// Control characters, spaces without width or that do not break, and marks of writing direction.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
 const INVISIBLE = /[\u0000-\u001f\u00a0\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]/g;
 
 // Text of a token with invisible characters made visible; a space inside words stays a space.
@@ -10,11 +12,16 @@ export const visible = (text) =>
     (c) => MARKS[c] || `⟨U+${c.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`,
   );
 
-// The text of a token as it was recorded; one that no record names is shown as its number.
+/**
+ * The text of a token as it was recorded; one that no record names is shown as its number.
+ * @param {Run} run
+ */
 export const textOfId = (run, id) => run.pieces[id] ?? `#${id}`;
 
+/** @param {Run} run */
 export const textOfIds = (run, ids) => visible(ids.map((id) => textOfId(run, id)).join(""));
 
+/** @param {Run} run */
 export const piece = (run, id) =>
   visible(textOfId(run, id)).replace(/^ +| +$/g, (s) => "·".repeat(s.length));
 

@@ -9,6 +9,10 @@ function kindOf(detail) {
   return detail.is_green ? ["green", "G"] : ["red", "R"];
 }
 
+/**
+ * @param {Run} run
+ * @param {Step} step
+ */
 export function tokenOf(run, step, choose, tell) {
   const said = describe(run, step);
   const [kind, label] = kindOf(step.detail);
@@ -33,10 +37,11 @@ export function tokenOf(run, step, choose, tell) {
     el("i", { "aria-hidden": "true" }, label),
   );
   if (kind === "bits")
-    node.style.setProperty("--share", hitsOf(step.detail) / step.detail.g_values.length);
+    node.style.setProperty("--share", String(hitsOf(step.detail) / step.detail.g_values.length));
   return node;
 }
 
+/** @param {Run} run */
 export function legendOf(run, detail) {
   const sign = (kind, mark, words) =>
     el("span", {}, el("b", { class: `wm-tok ${kind}` }, mark), words);

@@ -56,6 +56,10 @@ function numbersOf({ scored, hits, trials, once }, detail, { z, distinct, p }) {
   ].filter(Boolean);
 }
 
+/**
+ * @param {Run} run
+ * @param {Step} step
+ */
 function rowOf(run, step, z) {
   const d = step.detail;
   const colour = d.is_green === null ? "" : d.is_green ? "green" : "red";
@@ -78,6 +82,7 @@ class Watermark {
   #count = new Count();
   #tokens = new Map();
 
+  /** @param {Context} ctx */
   constructor(root, ctx) {
     this.ctx = ctx;
     this.which = el("select", {
@@ -135,6 +140,7 @@ class Watermark {
     if (this.#run.selected !== null) this.#mark(this.#run.selected);
   }
 
+  /** @param {Run} run */
   update(run) {
     this.#run = run;
     for (; this.#seen < run.steps.length; this.#seen++) this.#take(run.steps[this.#seen]);
@@ -147,6 +153,7 @@ class Watermark {
     if (this.more.open && run.status !== "running") this.tableBody.replaceChildren(this.#table());
   }
 
+  /** @param {Step} step */
   #take(step) {
     if (!isMarked(step) || step.sequence !== this.#chosen) return;
     this.#count.add(step.detail);
@@ -199,11 +206,13 @@ class Watermark {
     this.facts.textContent = node.getAttribute("aria-label");
   }
 
+  /** @param {Run} _run */
   select(_run, index) {
     this.#mark(index);
   }
 }
 
+/** @type {ViewSpec} */
 export const watermark = {
   title: "The mark in the text",
   empty:

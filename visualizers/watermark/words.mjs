@@ -1,6 +1,7 @@
 // A token as the detector sees it, in words.
 import { piece } from "../shared/text.mjs";
 
+/** @param {Step} step */
 export const isMarked = (step) => step.detail?.kind === "watermark";
 
 export const hitsOf = (detail) => {
@@ -24,6 +25,10 @@ function colourOf(detail) {
   return (detail.is_green ? "green" : "red") + share + raised;
 }
 
+/**
+ * @param {Run} run
+ * @param {Step} step
+ */
 export function describe(run, step) {
   const d = step.detail;
   const context = d.context_ids.map((i) => `“${piece(run, i)}”`).join(" ");

@@ -1,0 +1,73 @@
+// What a branch keeps of the run it continues, and what can be put in the place of a step's token.
+import { pathOf } from "../../visualizers/shared/record.mjs";
+import { percent, piece, prob } from "../../visualizers/shared/text.mjs";
+
+/** @param {Step} step */
+export const isBeam = (step) => step?.detail?.kind === "beam";
+
+/**
+ * The new tokens before the one a step decided: exactly what a branch keeps.
+ * @param {Run} run
+ * @param {Step} step
+ */
+export function keptBy(run, step, node) {
+  if (node)
+    return pathOf(run, node, step.index)
+      .slice(0, -1)
+      .map((n) => n.token_id);
+  const before = [];
+  for (const earlier of run.steps.slice(0, step.index))
+    if (earlier.sequence === step.sequence)
+      before.splice(earlier.keep, Number.POSITIVE_INFINITY, ...earlier.emit);
+  return [...before.slice(0, step.keep), ...step.emit.slice(0, -1)];
+}
+
+/**
+ * A node of the search is chosen where there is one, else a candidate of the step.
+ * @param {Run} run
+ * @param {Step} step
+ */
+export function choicesOf(run, step) {
+  const usable = (id) => !run.eos_token_ids.includes(id);
+  if (!isBeam(step))
+    return step.candidates.map(({ token_id, raw_logprob }) => ({
+      token_id,
+      p: prob(raw_logprob),
+      node: null,
+      usable: usable(token_id),
+    }));
+  const pool = [...step.detail.pool].sort((a, b) => a.group - b.group || a.rank - b.rank);
+  return pool.map((node) => ({
+    token_id: node.token_id,
+    p: prob(node.logprob),
+    node,
+    usable: usable(node.token_id),
+  }));
+}
+
+/**
+ * @param {Run} run
+ * @param {Step} step
+ */
+export function nameOfChoice(run, step, { token_id, p, node }) {
+  const before = node ? keptBy(run, step, node).slice(-1) : [];
+  const parent = before.map((id) => piece(run, id)).join("") || "prompt";
+  return `${node ? `${parent} → ` : ""}${piece(run, token_id)}   ${percent(p)}`;
+}
+
+/**
+ * The choice that was asked for, else the best that was not taken.
+ * @param {Step} step
+ */
+export function suggested(step, choices, wanted) {
+  const written = step.emit.at(-1);
+  if (wanted?.step === step.index) {
+    const at = choices.findIndex(
+      ({ token_id, node }) =>
+        token_id === wanted.token_id &&
+        (wanted.node_id === undefined || node?.node_id === wanted.node_id),
+    );
+    if (at >= 0) return at;
+  }
+  return choices.findIndex((c) => c.usable && c.token_id !== written);
+}

@@ -1,0 +1,65 @@
+// The steps of a run as a table for a spreadsheet.
+
+const COLUMNS = [
+  "step",
+  "sequence",
+  "keep",
+  "token_ids",
+  "text",
+  "raw_logprob",
+  "processed_logprob",
+  "rank",
+  "entropy_nats",
+  "logsumexp",
+  "forward_passes",
+  "elapsed_s",
+  "second_token_id",
+  "second_text",
+  "second_raw_logprob",
+];
+
+// A spreadsheet would run a cell that starts with one of these.
+const plain = (text) => (/^[=+\-@\t\r]/.test(text) ? `'${text}` : text);
+
+function cell(value) {
+  if (value === null || value === undefined) return "";
+  return /[",\r\n]/.test(value) ? `"${String(value).replace(/"/g, '""')}"` : String(value);
+}
+
+/**
+ * The most probable candidate that was not taken.
+ * @param {Step} step
+ */
+function secondOf(step, last) {
+  const others = step.candidates.filter((c) => c.token_id !== last);
+  const value = (c) => c.raw_logprob ?? Number.NEGATIVE_INFINITY;
+  if (!others.length) return null;
+  return others.reduce((best, c) => (value(c) > value(best) ? c : best));
+}
+
+/** @param {Run} run */
+export function csv(run) {
+  const text = (ids) => plain(ids.map((id) => run.pieces[id]).join(""));
+  const rows = run.steps.map((s) => {
+    const last = s.emit.at(-1);
+    /** @type {Partial<Candidate>} */
+    const own = s.candidates.find((c) => c.token_id === last) || {};
+    const second = secondOf(s, last);
+    return [
+      s.index,
+      s.sequence,
+      s.keep,
+      s.emit.join(" "),
+      text(s.emit),
+      own.raw_logprob,
+      own.processed_logprob,
+      own.rank,
+      s.entropy,
+      s.logsumexp,
+      s.forward_passes,
+      s.elapsed_s,
+      ...(second ? [second.token_id, text([second.token_id]), second.raw_logprob] : ["", "", ""]),
+    ];
+  });
+  return [COLUMNS, ...rows].map((row) => `${row.map(cell).join(",")}\n`).join("");
+}

@@ -1,0 +1,49 @@
+// Settings that this browser keeps, strategy by strategy.
+
+const KEY = "dp-configs";
+const LIMIT = 12;
+
+// A browser may forbid a page to keep anything, and what is kept may be anybody's.
+function all() {
+  try {
+    return JSON.parse(localStorage.getItem(KEY)) || {};
+  } catch {
+    return {};
+  }
+}
+
+const isValid = (c) =>
+  c &&
+  typeof c.name === "string" &&
+  typeof c.text === "string" &&
+  c.params &&
+  typeof c.params === "object";
+
+export function keptFor(strategy) {
+  const list = all()[strategy];
+  return Array.isArray(list) ? list.filter(isValid) : [];
+}
+
+function store(strategy, list) {
+  try {
+    localStorage.setItem(KEY, JSON.stringify({ ...all(), [strategy]: list }));
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+export function keep(strategy, settings) {
+  const others = keptFor(strategy).filter((c) => c.name !== settings.name);
+  if (others.length >= LIMIT)
+    return { bad: true, said: `At most ${LIMIT} settings are kept; remove one first.` };
+  if (store(strategy, [...others, settings]))
+    return { bad: false, said: `Kept as “${settings.name}” in this browser.` };
+  return { bad: true, said: "This browser does not let the page keep anything." };
+}
+
+export const forget = (strategy, name) =>
+  store(
+    strategy,
+    keptFor(strategy).filter((c) => c.name !== name),
+  );

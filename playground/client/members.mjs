@@ -1,0 +1,69 @@
+// Runs that belong together: each with the branches that continue it. They stay here when the store
+// has let go of them.
+import { fixed, textOfIds } from "../../visualizers/shared/text.mjs";
+import { declared } from "./spec.mjs";
+
+const KEPT = 60;
+const FIRST_WORDS = 14;
+
+export const members = new Map();
+
+/** @param {Run} run */
+export function adopt(run) {
+  if (members.has(run.id)) return;
+  members.set(run.id, run);
+  while (members.size > KEPT) members.delete(members.keys().next().value);
+}
+
+/** @param {Run} run */
+export const parentOf = (run) => (run.parent ? members.get(run.parent.run_id) : undefined);
+
+/** @param {Run} run */
+export function rootOf(run) {
+  const up = parentOf(run);
+  return up ? rootOf(up) : run;
+}
+
+/**
+ * A run, then each of its branches with theirs, every one with its depth.
+ * @param {Run} run
+ */
+export function lineage(run, depth = 0) {
+  const children = [...members.values()].filter((m) => m.parent?.run_id === run.id);
+  return [[run, depth], ...children.flatMap((child) => lineage(child, depth + 1))];
+}
+
+export const titleOf = (name) => declared().strategies.find((s) => s.name === name)?.title ?? name;
+
+/**
+ * What was put in, and where.
+ * @param {Run} run
+ */
+export function told(run) {
+  if (!run.parent) return "the first run";
+  const { token_ids: ids, text, step } = run.parent;
+  return `‘${textOfIds(run, ids)}’${text === null ? "" : ", typed,"} at step ${step + 1}`;
+}
+
+/** @param {Run} run */
+export const nameOf = (run) => `${titleOf(run.strategy)}, ${told(run)}`;
+
+/** @param {Run} run */
+export function firstWords(run) {
+  const tokens = run.tokens[0] || [];
+  const ids = tokens.slice(0, FIRST_WORDS).map((t) => t.id);
+  const known = ids.filter((id) => run.pieces[id] !== undefined);
+  return textOfIds(run, known) + (tokens.length > FIRST_WORDS ? "…" : "");
+}
+
+/**
+ * How a run is doing, or how good it was.
+ * @param {Run} run
+ */
+export function figureOf(run) {
+  if (run.status === "running" || run.status === "failed") return run.status;
+  const mean = run.metrics?.mean_logprob;
+  if (mean !== undefined) return `log p ${fixed(mean, 2)} a token`;
+  const score = run.outputs[0]?.score ?? null;
+  return score === null ? "" : `score ${fixed(score, 2)}`;
+}

@@ -1,0 +1,105 @@
+// Two runs of a family beside each other: where their texts part, and what was seen there.
+import {
+  candidatesOf,
+  leadersOf,
+  partingSide,
+  partingView,
+} from "../../visualizers/compare/parting.mjs";
+import { el } from "../../visualizers/shared/dom.mjs";
+import { textOfIds } from "../../visualizers/shared/text.mjs";
+import { isBeam } from "./branch.mjs";
+import { figureOf, nameOf, parentOf, rootOf } from "./members.mjs";
+
+const CONTINUED = "The best of all beams at this depth; ▸ is the text that was continued.";
+
+// The nodes of a search that a branch's prompt went through, as far as one of its places.
+function pathThrough(up, ids, place) {
+  const path = new Set();
+  for (let i = 0, above = -1; i <= place; i++) {
+    const { pool } = up.steps[i].detail;
+    const parent = above;
+    const node = pool.find((n) => n.parent_id === parent && n.token_id === ids[i]);
+    if (!node) break;
+    path.add(node.node_id);
+    above = node.node_id;
+  }
+  return path;
+}
+
+/**
+ * What was seen where a text's token stands: by the run that wrote it, or by the one it continues.
+ * @param {Run} run
+ */
+function seen(run, at) {
+  const own = at - run.prompt_ids.length;
+  if (own >= 0) return [run, partingSide(run, own)];
+  const up = parentOf(run);
+  const token = { id: run.prompt_ids[at] };
+  if (!up) return [run, { token, words: "What was seen there is not on this page." }];
+  const place = at - up.prompt_ids.length;
+  const { step: index, kept, text } = run.parent;
+  const step = up.steps[index];
+  if (place > kept) return [run, { token, words: "Typed." }];
+  if (isBeam(step) && place >= 0) {
+    const deep = up.steps[place];
+    const path = pathThrough(up, run.prompt_ids.slice(up.prompt_ids.length), place);
+    return [up, { token, step: deep, pool: leadersOf(deep), path, note: CONTINUED }];
+  }
+  if (place === kept) {
+    // A typed text may hold tokens that the run it continues never saw.
+    const owner = text === null ? up : { ...up, pieces: { ...up.pieces, ...run.pieces } };
+    return [owner, { token, step, list: candidatesOf(step), chosen: token.id }];
+  }
+  if (place >= 0 && step.sequence) {
+    const words = `Written by output ${step.sequence + 1} of the run it continues.`;
+    return [up, { token, words }];
+  }
+  return seen(up, at);
+}
+
+const wholeOf = (run) => [...run.prompt_ids, ...(run.tokens[0] || []).map((t) => t.id)];
+
+function leadOf(same, common) {
+  if (same) return "Both texts are the same, token for token.";
+  return common <= 0
+    ? "The texts part at the very first token."
+    : `The first ${common} tokens are the same; at token ${common + 1} the texts part.`;
+}
+
+/** @param {Run} run */
+function sideOf(run, ids, from, at, same) {
+  const text = (a, b) => textOfIds(run, ids.slice(a, b));
+  const over = run.status === "running" ? "Not there yet." : "The text had ended.";
+  const [owner, found] = at < ids.length ? seen(run, at) : [run, { words: over }];
+  return el(
+    "div",
+    {},
+    el("h4", {}, nameOf(run)),
+    el(
+      "p",
+      { class: "fm-text" },
+      el("span", { class: "same" }, text(from, at)),
+      el("b", {}, text(at, at + 1)),
+      text(at + 1),
+    ),
+    el("p", { class: "dp-note" }, figureOf(run)),
+    same ? null : partingView(owner, found),
+  );
+}
+
+export function together(pair) {
+  const ids = pair.map(wholeOf);
+  const longest = Math.max(...ids.map((list) => list.length));
+  const from = Math.min(...pair.map((run) => rootOf(run).prompt_ids.length));
+  let at = 0;
+  while (at < longest && ids[0][at] === ids[1][at]) at++;
+  const same = at >= longest;
+  return [
+    el("p", { class: "cmp-lead" }, leadOf(same, at - from)),
+    el(
+      "div",
+      { class: "cmp-sides" },
+      pair.map((run, i) => sideOf(run, ids[i], from, at, same)),
+    ),
+  ];
+}

@@ -1,0 +1,39 @@
+// How chance picked the token: a race in which likely tokens run faster.
+import { el, table } from "../shared/dom.mjs";
+import { percent, piece } from "../shared/text.mjs";
+import { Once } from "./once.mjs";
+
+const COLUMNS = ["token", "probability", "noise e", "arrival e ÷ p"];
+const ABOUT =
+  "Every token draws exponential noise e from the run's seed; the smallest e ÷ p wins. Over many draws a token wins exactly in proportion to p.";
+
+// A watermarked step keeps its draw beside its marks.
+const racersOf = (/** @type {Step} */ { detail }) =>
+  (detail?.kind === "watermark" ? detail.draw : detail)?.racers || [];
+
+/**
+ * @param {Run} run
+ * @param {Step} step
+ */
+function shownOf(run, step) {
+  const racers = racersOf(step);
+  if (!racers.length) return [el("p", { class: "dp-empty" }, "Nothing was drawn at this step.")];
+  const rows = racers.map((r, i) => [
+    (i ? "" : "▸ ") + piece(run, r.token_id),
+    percent(r.probability),
+    r.noise.toFixed(3),
+    r.arrival.toPrecision(3),
+  ]);
+  return [table(COLUMNS, rows), el("p", { class: "dp-note" }, ABOUT)];
+}
+
+/** @type {ViewSpec} */
+export const draw = {
+  title: "The draw",
+  empty: "How chance picked the token: a race in which likely tokens run faster.",
+  mount(root) {
+    const body = el("div", {});
+    root.append(body);
+    return new Once((run, step) => body.replaceChildren(...shownOf(run, step)));
+  },
+};

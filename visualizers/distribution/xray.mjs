@@ -1,0 +1,43 @@
+// What every processor removed, in the order they ran.
+import { el, table } from "../shared/dom.mjs";
+import { percent, piece } from "../shared/text.mjs";
+import { Once } from "./once.mjs";
+
+const NAMED = 4;
+const COLUMNS = ["processor", "tokens left", "probability kept", "entropy, bits", "removed here"];
+
+/**
+ * @param {Run} run
+ * @param {Step} step
+ */
+function rowOf(run, step, stage) {
+  const gone = step.candidates.filter((c) => c.removed_by === stage.name).slice(0, NAMED);
+  return [
+    stage.name,
+    stage.kept.toLocaleString("en"),
+    percent(stage.kept_mass),
+    (stage.entropy / Math.LN2).toFixed(2),
+    gone.map((c) => piece(run, c.token_id)).join("  ") || "–",
+  ];
+}
+
+const NONE = "No processor was active at this step: the model's own distribution decided.";
+
+const shownOf = (run, step) =>
+  step.stages.length
+    ? table(
+        COLUMNS,
+        step.stages.map((stage) => rowOf(run, step, stage)),
+      )
+    : el("p", { class: "dp-empty" }, NONE);
+
+/** @type {ViewSpec} */
+export const xray = {
+  title: "Processor X-ray",
+  empty: "What every processor removed, in the order they ran.",
+  mount(root) {
+    const body = el("div", {});
+    root.append(body);
+    return new Once((run, step) => body.replaceChildren(shownOf(run, step)));
+  },
+};

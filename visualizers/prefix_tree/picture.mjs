@@ -1,0 +1,113 @@
+// The tree of the draws: a branch is as wide as it was frequent, beside the probability it had.
+import { svg } from "../shared/dom.mjs";
+import { percent, visible } from "../shared/text.mjs";
+
+const FIRST = 100;
+const WIDEST = 176;
+const NARROWEST = 148;
+const ROW = 38;
+const HIGH = 240;
+const BAR = 7;
+const TOP = 30;
+const CHARS = 18;
+
+function short(text) {
+  const shown = visible(text).replace(/^ +/, (s) => "·".repeat(s.length));
+  return shown.length > CHARS ? `${shown.slice(0, CHARS - 1)}…` : shown;
+}
+
+// Every leaf gets a row high enough for its label; a parent stands in the middle of its children.
+function place(node, depth, at, total, into) {
+  const own = Math.max(ROW, HIGH * Math.max(node.count / total, node.probability) + 6);
+  const children = [];
+  let end = at;
+  for (const child of node.children) {
+    const placed = place(child, depth + 1, end, total, into);
+    children.push(placed);
+    end = placed.end;
+  }
+  const here = { node, depth, children, x: 0, y: 0, end: Math.max(end, at + own) };
+  const middle = children.length ? (children[0].y + children.at(-1).y) / 2 : (at + here.end) / 2;
+  here.y = Math.max(middle, at + own / 2);
+  into.push(here);
+  return here;
+}
+
+function ribbon(parent, child, offset, total) {
+  const wide = Math.max(1, (HIGH * child.node.count) / total);
+  const x0 = parent.x + 2 * BAR + 4;
+  const x1 = child.x;
+  const middle = (x0 + x1) / 2;
+  const a = parent.y - (HIGH * parent.node.count) / total / 2 + offset;
+  const b = child.y - wide / 2;
+  const there = `M${x0} ${a}C${middle} ${a} ${middle} ${b} ${x1} ${b}v${wide}`;
+  const back = `C${middle} ${b + wide} ${middle} ${a + wide} ${x0} ${a + wide}Z`;
+  return svg("path", { class: `pt-ribbon ${child.node.kind}`, d: there + back });
+}
+
+function say(node, total) {
+  const name = node.kind === "tokens" ? `“${visible(node.text)}”` : node.text;
+  const share = percent(node.count / total);
+  return `${name}: drawn ${node.count} of ${total} times (${share}), exact probability ${percent(node.probability)}`;
+}
+
+function mark({ node, x, y }, total) {
+  const real = (HIGH * node.count) / total;
+  const exact = HIGH * node.probability;
+  const share = node.count ? percent(node.count / total) : "0 %";
+  const label =
+    node.kind === "root" ? `${total} draws` : `${share} · exact ${percent(node.probability)}`;
+  const bar = (kind, left, high, least) =>
+    svg("rect", {
+      class: kind,
+      x: left,
+      y: y - high / 2,
+      width: BAR,
+      height: Math.max(least, high),
+    });
+  const text = (kind, top, words) =>
+    svg("text", { class: kind, x: x + 2 * BAR + 8, y: top }, words);
+  return svg(
+    "g",
+    { class: `pt-node ${node.kind}` },
+    svg("title", {}, say(node, total)),
+    bar("pt-real", x, real, node.count ? 1.5 : 0),
+    bar("pt-exact", x + BAR + 2, exact, 1),
+    text("pt-word", y - 3, node.kind === "tokens" ? short(node.text) : node.text),
+    text("pt-share", y + 12, label),
+  );
+}
+
+// Columns are as wide as the card allows.
+function columns(all, room) {
+  const deepest = Math.max(...all.map((n) => n.depth));
+  const wide = Math.max(NARROWEST, Math.min(WIDEST, (room - FIRST) / deepest));
+  const left = (depth) => (depth ? FIRST + (depth - 1) * wide : 0);
+  for (const placed of all) placed.x = left(placed.depth);
+  return left(deepest + 1);
+}
+
+export function picture(message, room) {
+  const total = message.draws;
+  const all = [];
+  const top = place({ ...message.tree, text: "prompt", kind: "root" }, 0, TOP, total, all);
+  const width = columns(all, room);
+  const height = top.end + 8;
+  const node = svg("svg", {
+    class: "pt-tree",
+    width,
+    height,
+    viewBox: `0 0 ${width} ${height}`,
+    role: "img",
+    "aria-label": `${total} draws, ${message.distinct} different texts; the table below says the same`,
+  });
+  for (const parent of all) {
+    let offset = 0;
+    for (const child of parent.children) {
+      if (child.node.count) node.append(ribbon(parent, child, offset, total));
+      offset += (HIGH * child.node.count) / total;
+    }
+  }
+  for (const placed of all) node.append(mark(placed, total));
+  return node;
+}

@@ -1,0 +1,76 @@
+// What the views speak of, known to every module by these names.
+import type * as trace from "./trace.d.ts";
+
+declare global {
+  /** A token of a text as it stands there now. */
+  interface Token {
+    id: number;
+    /** The step that wrote it. */
+    step: number;
+    /** How probable it was there, null where nothing tells. */
+    p?: number | null;
+    /** Whether that is the probability after the processors. */
+    processed?: boolean;
+  }
+
+  type Candidate = trace.Candidate;
+  type BeamNode = trace.BeamNode;
+
+  /** A step; what its detail holds follows from its kind. */
+  interface Step extends Omit<trace.Step, "detail"> {
+    detail?: any;
+  }
+
+  type Status = "running" | "finished" | "stopped" | "failed" | "paused" | "replayed" | "recorded";
+
+  /** The record of a run as far as it is known, and what is looked at in it. */
+  interface Run extends Omit<trace.DecodingTrace, "schema" | "steps" | "config"> {
+    id: string;
+    /** The number of the message that comes next. */
+    next: number;
+    status: Status;
+    config: Record<string, any>;
+    steps: Step[];
+    /** By output. */
+    tokens: Token[][];
+    texts: string[];
+    selected: number | null;
+    /** Whether the newest step is selected whenever one comes. */
+    follow: boolean;
+    error: string;
+    link?: string;
+    fields: string[];
+    /** Of a recorded run: the whole of it. */
+    source?: trace.DecodingTrace;
+  }
+
+  /** Where a run is to be continued. */
+  interface Fork {
+    step: number;
+    token_id: number;
+    node_id?: number;
+  }
+
+  /** What a view may do on its stage. */
+  interface Context {
+    trigger: (name: string, data?: unknown) => void;
+    strategy: string;
+    select: (index: number) => void;
+    fork: ((choice: Fork) => void) | null;
+  }
+
+  interface View {
+    /** Draw what has come since step `from`. */
+    update(run: Run, from: number): void;
+    select(run: Run, index: number): void;
+    clear(): void;
+  }
+
+  interface ViewSpec {
+    title: string;
+    heading?: boolean;
+    wide?: boolean;
+    empty?: string;
+    mount(root: HTMLElement, ctx: Context): View;
+  }
+}
