@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
+NPM := $(PY) -m tests.npm
 export GRADIO_ANALYTICS_ENABLED := False
 export HF_HUB_DISABLE_TELEMETRY := 1
 
@@ -10,7 +11,8 @@ export HF_HUB_DISABLE_TELEMETRY := 1
 run: $(VENV)/.run
 	$(PY) app.py
 
-test: $(VENV)/.dev
+test: $(VENV)/.dev node_modules/.ready
+	$(NPM) test --silent
 	$(PY) -m tests.browser_setup
 	@# One process for each core, one thread in each. A file stays whole, as its tests share pages;
 	@# the browser's files come first, as one of them at the end would run alone.
@@ -24,17 +26,18 @@ bench: $(VENV)/.dev
 	$(PY) -m tests.browser_setup
 	$(PY) -m benchmarks.page
 
-lint: $(VENV)/.dev
+lint: $(VENV)/.dev node_modules/.ready
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/basedpyright
+	$(NPM) run --silent lint
 
 # Names the versions that are installed, once all tests have passed with them.
 lock: $(VENV)/.dev
 	$(PY) -m tests.helpers.lock
 
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache
+	rm -rf $(VENV) node_modules .pytest_cache .ruff_cache
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -46,3 +49,8 @@ $(VENV)/.run: requirements.txt | $(VENV)/bin/python
 $(VENV)/.dev: requirements.txt requirements-dev.txt | $(VENV)/bin/python
 	$(PY) -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	touch $@ $(VENV)/.run
+
+# The page's scripts need no build; node only checks them.
+node_modules/.ready: package.json package-lock.json | $(VENV)/.dev
+	$(NPM) ci --silent --no-audit --no-fund
+	touch $@

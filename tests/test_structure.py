@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,12 @@ FORBIDDEN = {
     "benchmarks": ("gradio", "plotly", "playground", "visualizers"),
 }
 SHARED = ("tests.helpers", "tests.browser_setup")
+SCRIPTS = [
+    path
+    for folder in ("visualizers", "playground/client", "tests/js")
+    for path in sorted((ROOT / folder).rglob("*.mjs"))
+]
+IMPORTED = re.compile(r'(?:\bfrom|\bimport) ?\(?"([^"]+)"')
 FOLDERS = (*FORBIDDEN, "playground", "tests")
 EVERYTHING = [ROOT / "app.py"] + [
     path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))
@@ -65,6 +72,21 @@ def test_a_class_has_a_name_of_its_own():
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 homes.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
     assert not {name: found for name, found in homes.items() if len(found) > 1}
+
+
+@parametrized(SCRIPTS)
+def test_a_script_fits_in_400_lines(path):
+    # The linter counts the lines of its functions.
+    assert len(path.read_text().splitlines()) <= 400
+
+
+@parametrized([p for p in SCRIPTS if p.is_relative_to(ROOT / "visualizers")])
+def test_a_picture_imports_from_its_own_folder_and_from_shared_only(path):
+    """A picture must be of use where there is no playground."""
+    for name in IMPORTED.findall(path.read_text()):
+        target = (path.parent / name).resolve()
+        assert target.exists(), name
+        assert target.parent in {path.parent, ROOT / "visualizers" / "shared"}, name
 
 
 @parametrized([p for p in EVERYTHING if p.relative_to(ROOT).parts[0] in FORBIDDEN])
