@@ -1,0 +1,180 @@
+// What is found in the records of runs: where they part, what a branch keeps, what rounds add up to.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { choicesOf, keptBy, suggested } from "../../playground/client/branch.mjs";
+import {
+  adopt,
+  figureOf,
+  firstWords,
+  lineage,
+  members,
+  rootOf,
+  told,
+} from "../../playground/client/members.mjs";
+import { Store } from "../../playground/client/store.mjs";
+import { parting, partingSide } from "../../visualizers/compare/parting.mjs";
+import { idsBefore } from "../../visualizers/contrastive/words.mjs";
+import { Sums } from "../../visualizers/draft_timeline/sums.mjs";
+import { ratioOf } from "../../visualizers/draft_timeline/words.mjs";
+import { Grid } from "../../visualizers/layer_heatmap/grid.mjs";
+import { names, open } from "./traces.mjs";
+
+const shown = async (name) => new Store().showTrace("replay", await open(name), "replayed");
+
+const run = (ids, more = {}) => ({
+  model: { vocab_size: 10 },
+  prompt_ids: [1],
+  status: "finished",
+  pieces: {},
+  tokens: [ids.map((id) => ({ id }))],
+  ...more,
+});
+
+test("texts part at the first token that differs, or where one of them has ended", () => {
+  const [a, b] = [run([3, 4, 5]), run([3, 4, 6])];
+  assert.deepEqual(parting([a, b]), { common: 2, at: 2 });
+  assert.deepEqual(parting([a, run([3, 4])]), { common: 2, at: 2 });
+  assert.deepEqual(parting([a, run([3, 4], { status: "running" })]), { common: 2, at: null });
+  assert.deepEqual(parting([a, run([3, 4, 5])]), { common: 3, at: null });
+  assert.equal(parting([a]), null);
+});
+
+test("across vocabularies pieces of text are compared, not ids", () => {
+  const [a, b] = [run([3], { pieces: { 3: " pond" } }), run([7], { pieces: { 7: " pond" } })];
+  b.model = { vocab_size: 20 };
+  assert.deepEqual(parting([a, b]), { common: 1, at: null });
+});
+
+test("every token has a probability where its record has one", async () => {
+  for (const name of names) {
+    const { tokens, outputs } = await shown(name);
+    assert.deepEqual(
+      tokens[0].map((t) => t.id),
+      outputs[0].token_ids,
+      name,
+    );
+    assert.ok(
+      tokens[0].every(({ p }) => p === null || (p > 0 && p <= 1)),
+      name,
+    );
+    assert.ok(
+      tokens[0].some(({ p }) => p !== null),
+      name,
+    );
+  }
+});
+
+test("what a run saw at a place", async () => {
+  const greedy = await shown("greedy-1");
+  const seen = partingSide(greedy, 3);
+  assert.equal(seen.chosen, greedy.outputs[0].token_ids[3]);
+  assert.ok(seen.list.some((c) => c.token_id === seen.chosen));
+  assert.deepEqual(partingSide(greedy, 1e6), { words: "The text had ended." });
+  const beams = partingSide(await shown("beam_search-1"), 2);
+  const sums = beams.pool.map((n) => n.sum_logprobs);
+  assert.deepEqual(
+    sums,
+    [...sums].sort((a, b) => b - a),
+  );
+  assert.ok(beams.path.size > 2);
+});
+
+test("a branch keeps the tokens before its step, on a beam those of its own path", async () => {
+  for (const name of names) {
+    const record = await shown(name);
+    const ids = record.outputs[0].token_ids;
+    const own = record.steps.filter((s) => !s.sequence && s.detail?.kind !== "beam");
+    for (const step of own)
+      assert.deepEqual(keptBy(record, step, null), ids.slice(0, step.keep + step.emit.length - 1));
+  }
+  const search = await shown("beam_search-1");
+  const last = search.steps.at(-1);
+  const { winner_node_id: winner } = last.detail;
+  const index = search.steps.findIndex((s) => s.detail.pool.some((n) => n.node_id === winner));
+  const step = search.steps[index];
+  const node = step.detail.pool.find((n) => n.node_id === winner);
+  assert.deepEqual(keptBy(search, step, node), search.outputs[0].token_ids.slice(0, index));
+});
+
+test("the suggestion is what was asked for, else the best that was not taken", async () => {
+  const record = await shown("greedy-1");
+  const step = record.steps[4];
+  const all = choicesOf(record, step);
+  const [taken, other] = [all[suggested(step, all, null)], all[3]];
+  assert.notEqual(taken.token_id, step.emit.at(-1));
+  assert.ok(taken.usable);
+  const wanted = { step: step.index, token_id: other.token_id };
+  assert.equal(suggested(step, all, wanted), 3);
+  assert.equal(all[suggested(step, all, { ...wanted, step: 9 })], taken);
+});
+
+test("a family is a run with its branches, and theirs", () => {
+  const parent = (run_id) => ({ run_id, token_ids: [5], text: null, step: 2 });
+  const root = run([1], { id: "root", pieces: { 1: " a", 5: " pond" } });
+  const child = run([1], { id: "child", parent: parent("root"), pieces: { 5: " pond" } });
+  const grandchild = run([1], { id: "grandchild", parent: parent("child") });
+  for (const member of [root, child, grandchild, child]) adopt(member);
+  assert.equal(rootOf(grandchild), root);
+  assert.deepEqual(
+    lineage(root).map(([m, depth]) => [m.id, depth]),
+    [
+      ["root", 0],
+      ["child", 1],
+      ["grandchild", 2],
+    ],
+  );
+  assert.deepEqual([told(root), told(child)], ["the first run", "‘ pond’ at step 3"]);
+  assert.equal(firstWords(root), " a");
+  assert.equal(
+    figureOf({ status: "finished", metrics: { mean_logprob: -0.5 }, outputs: [] }),
+    "log p −0.50 a token",
+  );
+  assert.equal(figureOf({ status: "finished", outputs: [{ score: null }] }), "");
+  members.clear();
+});
+
+test("rounds of drafting add up to the text", async () => {
+  for (const name of names) {
+    const record = await open(name);
+    const rounds = record.steps.filter((s) => s.detail?.kind === "draft");
+    if (!rounds.length) continue;
+    const sums = new Sums();
+    for (const step of rounds) sums.add(step);
+    assert.equal(sums.tokens, record.outputs[0].token_ids.length, name);
+    assert.ok(sums.accepted <= sums.judged && sums.judged <= sums.drafted, name);
+    assert.equal(
+      sums.places.reduce((n, [accepted]) => n + accepted, 0),
+      sums.accepted,
+    );
+    assert.equal(sums.pace.at(-1), sums.perPass);
+    assert.ok(sums.expectedGain > 0);
+  }
+});
+
+test("the ratio that a draft is judged by", () => {
+  const plain = { config: {} };
+  assert.equal(ratioOf(plain, { p: 0.2, q: 0.4 }), 0.5);
+  assert.equal(ratioOf(plain, { p: 0.8, q: 0.4 }), 1);
+  assert.equal(ratioOf(plain, { p: 0.8, q: null }), null);
+  const mixture = { config: { assistant_ensemble_weight: 0.5 } };
+  assert.equal(ratioOf(mixture, { p: 0.2, q: 0.4 }), 0.75);
+});
+
+test("the layer map has a number for every layer and step, and no markup of a model's", async () => {
+  const record = await open("dola-1");
+  record.pieces[record.steps[0].emit[0]] = "<img>";
+  const grid = new Grid("rank", "raw");
+  grid.grow(record);
+  assert.equal(grid.z.length, record.steps[0].detail.layers.length);
+  assert.ok(grid.z.every((row) => row.length === record.steps.length));
+  assert.ok(!grid.text.flat().some((text) => text.includes("<img")));
+  assert.equal(grid.outline[0].length, 6 * record.steps.length);
+  grid.grow(record);
+  assert.equal(grid.z[0].length, record.steps.length, "nothing is counted twice");
+});
+
+test("a candidate's position counts the prompt and the tokens before its step", async () => {
+  const record = await open("contrastive_search-1");
+  const ids = idsBefore(record, 3);
+  assert.deepEqual(ids, [...record.prompt_ids, ...record.outputs[0].token_ids.slice(0, 3)]);
+});

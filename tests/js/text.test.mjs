@@ -1,0 +1,86 @@
+// Tokens and numbers as the page writes them.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { csv } from "../../playground/client/csv.mjs";
+import { describe as describeNode, short } from "../../visualizers/beam_tree/words.mjs";
+import { fixed, percent, piece, prob, textOfIds, visible } from "../../visualizers/shared/text.mjs";
+import { binomialTail, power, zOf } from "../../visualizers/watermark/statistics.mjs";
+import { open } from "./traces.mjs";
+
+test("what cannot be seen is shown, and a space inside words stays one", () => {
+  assert.equal(visible("a b\n\t\u00a0"), "a b⏎⇥⍽");
+  assert.equal(visible("\u200b\u202e\u0007"), "⟨U+200B⟩⟨U+202E⟩⟨U+0007⟩");
+  assert.equal(visible("<b>&amp;"), "<b>&amp;");
+});
+
+test("a token shows the spaces at its ends, or its number where no text is known", () => {
+  const run = { pieces: { 1: "  pond ", 2: "a b", 3: "" } };
+  assert.deepEqual(
+    [1, 2, 3, 4].map((id) => piece(run, id)),
+    ["··pond·", "a b", "", "#4"],
+  );
+  assert.equal(textOfIds(run, [2, 1, 4]), "a b  pond #4");
+});
+
+test("percentages are as exact as they are large", () => {
+  const cases = [
+    [1, "100 %"],
+    [0.9996, "100 %"],
+    [0.5, "50.0 %"],
+    [0.0512, "5.12 %"],
+    [0.00001, "<0.01 %"],
+    [0, "0"],
+  ];
+  for (const [p, words] of cases) assert.equal(percent(p), words);
+  assert.equal(prob(null), 0);
+  assert.equal(prob(0), 1);
+  assert.equal(fixed(-1.23456), "−1.235");
+  assert.equal(fixed(2, 1), "2.0");
+});
+
+test("a name is cut to its room, wide letters taking two places", () => {
+  assert.equal(short("pond", 4), "pond");
+  assert.equal(short("ponds", 4), "pon…");
+  assert.equal(short("日本語", 4), "日…");
+});
+
+test("the exact tail of a binomial", () => {
+  assert.equal(binomialTail(0, 10, 0.25), 1);
+  assert.ok(Math.abs(binomialTail(10, 10, 0.5) - 0.5 ** 10) < 1e-12);
+  assert.ok(Math.abs(binomialTail(6, 10, 0.5) - 386 / 1024) < 1e-12);
+  assert.equal(zOf(75, 100, 0.5), 5);
+  assert.equal(power(0.0123456), "0.0123");
+  assert.equal(power(2.34e-12), "2.3 · 10⁻¹²");
+  assert.equal(power(0), "below 10⁻³⁰⁰");
+});
+
+test("a spreadsheet gets one row a step, and nothing that it would run", async () => {
+  const trace = await open("greedy-1");
+  const first = trace.steps[0].emit[0];
+  const run = { ...trace, pieces: { ...trace.pieces, [first]: '=1+1,"x"' } };
+  const text = csv(run);
+  const lines = text.split("\n");
+  // A line break in a token stays within its cell.
+  assert.equal(text.match(/^\d+,0,\d+,/gm).length, trace.steps.length);
+  assert.match(lines[0], /^step,sequence,keep,token_ids,text,raw_logprob/);
+  assert.ok(lines[1].includes(`,"'=1+1,""x""",`), lines[1]);
+});
+
+test("a node is read out with what decided about it", () => {
+  const data = {
+    token_id: 1,
+    fate: "pruned",
+    logprob: Math.log(0.25),
+    sum_logprobs: -3,
+    score: -1.5,
+    rank: 4,
+    margin: -0.5,
+    reason: "",
+    penalised_by: [0],
+    diversity_penalty: 0.5,
+  };
+  assert.equal(
+    describeNode({ pieces: { 1: " pond" } }, { data, column: 1 }),
+    "“·pond”, step 2, dropped, probability 25.0 %, sum −3.000, score −1.500, rank 5, It missed the cut by 0.500., diversity −0.50 because group 1 took it first",
+  );
+});
