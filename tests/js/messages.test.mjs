@@ -1,0 +1,64 @@
+// What the store is given here and what it reads are what the schema of the messages says.
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { test } from "node:test";
+import Ajv from "ajv/dist/2020.js";
+import { Store } from "../../playground/client/store.mjs";
+import { messagesOf, names, open } from "./traces.mjs";
+import { ROOT, readJson, TYPES, typesOf } from "./types.mjs";
+
+const ajv = new Ajv({ strict: false, validateFormats: false });
+const TRACE = "../docs/trace.schema.json";
+const schema = JSON.parse(
+  // The validator knows the other schema by a name, not by a path.
+  JSON.stringify(await readJson("playground/messages.schema.json")).replaceAll(TRACE, "trace.json"),
+);
+ajv.addSchema(await readJson("docs/trace.schema.json"), "trace.json");
+const isMessage = ajv.compile(schema);
+
+for (const [from, to] of Object.entries(TYPES))
+  test(`the types in ${to} are those of ${from}`, async () => {
+    const written = await readFile(new URL(to, ROOT), "utf8");
+    assert.equal(written, await typesOf(from), "run `npm run types`");
+  });
+
+for (const name of names)
+  test(`the messages of ${name} are of the schema and give the trace back`, async () => {
+    const trace = await open(name);
+    const store = new Store();
+    for (const message of messagesOf(trace)) {
+      assert.ok(isMessage(message), ajv.errorsText(isMessage.errors));
+      store.receive(JSON.stringify(message));
+    }
+    const run = store.shown(trace.strategy);
+    assert.equal(run.status, "finished");
+    for (const field of run.fields) assert.deepEqual(run[field], trace[field], field);
+  });
+
+test("a message that the schema does not know is none", async () => {
+  const [start] = messagesOf(await open("greedy-1"));
+  assert.ok(!isMessage({ ...start, kind: "begin" }));
+  assert.ok(!isMessage({ ...start, more: 1 }));
+  assert.ok(!isMessage({ ...start, seq: -1 }));
+});
+
+test("every kind of message changes what the store holds", async () => {
+  const kinds = Object.values(schema.$defs)
+    .map((definition) => definition.properties?.kind?.const)
+    .filter(Boolean);
+  const [start, delta] = messagesOf(await open("greedy-1"));
+  const finish = messagesOf(await open("greedy-1")).at(-1);
+  const fail = { kind: "fail", run: "a", seq: 1, error: "Out of memory." };
+  const state = { kind: "state", run: "a", messages: [start, delta] };
+  const after = { start: [], delta: [start], finish: [start], fail: [start], state: [start] };
+  const given = { start, delta, finish: { ...finish, seq: 1 }, fail, state };
+  assert.deepEqual(Object.keys(given).sort(), kinds.sort());
+  for (const kind of kinds) {
+    const store = new Store();
+    for (const earlier of after[kind]) store.receive(JSON.stringify(earlier));
+    const before = JSON.stringify([...store.runs]);
+    assert.ok(isMessage(given[kind]), ajv.errorsText(isMessage.errors));
+    store.receive(JSON.stringify(given[kind]));
+    assert.notEqual(JSON.stringify([...store.runs]), before, kind);
+  }
+});

@@ -1,0 +1,86 @@
+"""Every message of a run is one that the schema describes: the page reads the same schema."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+from referencing import Registry, Resource
+
+from engine import DecodeRequest
+from engine.strategies import STRATEGIES
+from playground.stream import stream, whole_state
+from tests.helpers.models import golden_model
+from tests.helpers.strategies import make
+
+ROOT = Path(__file__).parents[2]
+TRACE = Resource.from_contents(json.loads((ROOT / "docs" / "trace.schema.json").read_text()))
+REGISTRY = Registry().with_resource("../docs/trace.schema.json", TRACE)
+SCHEMA = json.loads((ROOT / "playground" / "messages.schema.json").read_text())
+MESSAGE = jsonschema.Draft202012Validator(SCHEMA, registry=REGISTRY)
+KINDS = {
+    name: definition["properties"]["kind"]["const"]
+    for name, definition in SCHEMA["$defs"].items()
+    if name.endswith("Message") and "properties" in definition
+}
+
+
+def sent(request, **options):
+    return [json.loads(text) for text in stream(request, **options)]
+
+
+def check(message):
+    """Check a message against the whole, then against its kind alone: that names the place."""
+    (name,) = [name for name, kind in KINDS.items() if kind == message["kind"]]
+    only = {"$ref": f"#/$defs/{name}", "$defs": SCHEMA["$defs"]}
+    jsonschema.Draft202012Validator(only, registry=REGISTRY).validate(message)
+    MESSAGE.validate(message)
+
+
+def test_the_schema_is_one_and_every_kind_has_one_description():
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    assert sorted(KINDS.values()) == ["delta", "fail", "finish", "start", "state"]
+
+
+@pytest.mark.parametrize("name", list(STRATEGIES))
+def test_a_run_sends_only_messages_of_the_schema(name):
+    messages = sent(make(name))
+    for message in messages:
+        check(message)
+    kinds = [message["kind"] for message in messages]
+    assert (kinds[0], kinds[-1]) == ("start", "finish")
+    assert set(kinds[1:-1]) == {"delta"}
+    assert [message["seq"] for message in messages] == list(range(len(messages)))
+    state = json.loads(whole_state(messages[0]["run"]))
+    check(state)
+    assert state["messages"] == messages
+
+
+def test_a_column_of_a_comparison_and_an_unknown_run():
+    messages = sent(make("greedy"), key="compare-1-0")
+    for message in messages:
+        check(message)
+    assert (messages[0]["strategy"], messages[0]["link"]) == ("compare-1-0", "")
+    check(json.loads(whole_state("nobody's")))
+
+
+@pytest.mark.parametrize("params", [{"max_new_tokens": -1}, {"no_such": 1}])
+def test_a_refusal(params):
+    request = DecodeRequest("greedy", golden_model("llama"), input_ids=[5, 9], params=params)
+    (message,) = sent(request)
+    check(message)
+    assert message["kind"] == "fail"
+
+
+def test_what_the_schema_does_not_name_is_refused():
+    start = sent(make("greedy"))[0]
+    for wrong in (
+        {**start, "more": 1},
+        {**start, "header": {**start["header"], "more": 1}},
+        {**start, "kind": "begin"},
+        {key: value for key, value in start.items() if key != "link"},
+    ):
+        with pytest.raises(jsonschema.ValidationError):
+            MESSAGE.validate(wrong)
