@@ -76,10 +76,10 @@ export interface Pieces {
   [k: string]: string;
 }
 export interface Timing {
-  total_s?: number | null;
-  first_token_s?: (number | null) | null;
-  load_s?: number | null;
-  queue_s?: number | null;
+  total_s?: number;
+  first_token_s?: number | null;
+  load_s?: number;
+  queue_s?: number;
 }
 export interface Metrics {
   [k: string]: number | null;
@@ -109,10 +109,10 @@ export interface Step {
   candidates?: Candidate[];
   stages?: Stage[];
   detail?: DrawDetail | BeamDetail | DraftDetail | LayerDetail | ContrastiveDetail | WatermarkDetail | null;
-  logsumexp?: number | null;
-  entropy?: number | null;
+  logsumexp?: number;
+  entropy?: number;
   forward_passes?: number;
-  elapsed_s?: number | null;
+  elapsed_s?: number;
   sequence?: number;
 }
 export interface Candidate {
@@ -125,8 +125,8 @@ export interface Candidate {
 export interface Stage {
   name: string;
   kept: number;
-  kept_mass: number | null;
-  entropy: number | null;
+  kept_mass: number;
+  entropy: number;
 }
 export interface DrawDetail {
   kind?: "draw";
@@ -134,16 +134,16 @@ export interface DrawDetail {
 }
 export interface Racer {
   token_id: number;
-  probability: number | null;
-  noise: number | null;
-  arrival: number | null;
+  probability: number;
+  noise: number;
+  arrival: number;
 }
 export interface BeamDetail {
   kind?: "beam";
   pool: BeamNode[];
   heap: Hypothesis[];
-  best_running: (number | null) | null;
-  worst_finished: (number | null) | null;
+  best_running: number | null;
+  worst_finished: number | null;
   stopping: boolean;
   winner_node_id?: number | null;
   stop_reason?: string;
@@ -154,28 +154,28 @@ export interface BeamNode {
   parent_id: number;
   token_id: number;
   logprob: number | null;
-  sum_logprobs: number | null;
-  score: number | null;
+  sum_logprobs: number;
+  score: number;
   rank: number;
-  margin: number | null;
+  margin: number;
   group: number;
-  diversity_penalty: number | null;
+  diversity_penalty: number;
   fate: string;
   penalised_by?: number[];
   reason?: string;
-  arrival?: (number | null) | null;
+  arrival?: number | null;
 }
 export interface Hypothesis {
   node_id: number;
-  sum_logprobs: number | null;
+  sum_logprobs: number;
   length: number;
-  score: number | null;
+  score: number;
   group?: number;
 }
 export interface GreedyPath {
   token_ids: number[];
-  sum_logprobs: number | null;
-  score: number | null;
+  sum_logprobs: number;
+  score: number;
   left_at: number | null;
 }
 export interface DraftDetail {
@@ -188,8 +188,8 @@ export interface DraftDetail {
   final_source: string;
   residual: [unknown, unknown][];
   draft_forwards: number;
-  draft_s: number | null;
-  verify_s: number | null;
+  draft_s: number;
+  verify_s: number;
   match?: [unknown, unknown, unknown] | null;
   draft_own?: string[];
   reencoded?: number[];
@@ -200,17 +200,17 @@ export interface DraftDetail {
 }
 export interface DraftToken {
   token_id: number;
-  p: number | null;
-  q: (number | null) | null;
-  u: (number | null) | null;
+  p: number;
+  q: number | null;
+  u: number | null;
   status: string;
 }
 export interface DraftReport {
   checked: number;
   parting: Parting | null;
-  check_s: number | null;
+  check_s: number;
   plain_tokens: number;
-  plain_s: number | null;
+  plain_s: number;
   plain_identical: boolean | null;
   distributions?: DistributionCheck[];
 }
@@ -218,17 +218,17 @@ export interface Parting {
   position: number;
   emitted_id: number;
   expected_id: number;
-  emitted_logit: number | null;
-  expected_logit: number | null;
-  gap: number | null;
+  emitted_logit: number;
+  expected_logit: number;
+  gap: number;
   near_tie: boolean;
 }
 export interface DistributionCheck {
   length: number;
   runs: number;
-  chi_square: number | null;
+  chi_square: number;
   degrees: number;
-  p_value: number | null;
+  p_value: number;
   bins: [unknown, unknown, unknown][];
 }
 export interface LayerDetail {
@@ -242,16 +242,16 @@ export interface LayerDetail {
 }
 export interface LayerReading {
   layer: number;
-  divergence: (number | null) | null;
-  entropy: number | null;
+  divergence: number | null;
+  entropy: number;
   rank: number;
   logprob: number | null;
   top: [unknown, unknown][];
-  normed_entropy: number | null;
+  normed_entropy: number;
   normed_rank: number;
   normed_logprob: number | null;
   normed_top: [unknown, unknown][];
-  normed_divergence?: (number | null) | null;
+  normed_divergence?: number | null;
 }
 export interface ContrastiveDetail {
   kind?: "contrastive";
@@ -260,19 +260,19 @@ export interface ContrastiveDetail {
 }
 export interface ContrastiveOption {
   token_id: number;
-  probability: number | null;
-  confidence: number | null;
-  max_cosine: number | null;
-  degeneration_penalty: number | null;
+  probability: number;
+  confidence: number;
+  max_cosine: number;
+  degeneration_penalty: number;
   position: number;
-  score: number | null;
+  score: number;
 }
 export interface WatermarkDetail {
   kind?: "watermark";
   scheme: string;
   is_green: boolean | null;
-  green_fraction: (number | null) | null;
-  bias: number | null;
+  green_fraction: number | null;
+  bias: number;
   context_ids: number[];
   scored: boolean;
   reason?: string;
@@ -281,8 +281,8 @@ export interface WatermarkDetail {
   green_candidates?: number[];
   draw?: DrawDetail | null;
   marked?: boolean;
-  expected?: number | null;
-  chance?: number | null;
+  expected?: number;
+  chance?: number;
 }
 /**
  * A run has come to its end, or was stopped: the rest of its trace.
@@ -304,7 +304,7 @@ export interface Output {
   token_ids: number[];
   text: string;
   finish_reason: "eos" | "length" | "stop" | "cancelled" | "error";
-  score?: (number | null) | null;
+  score?: number | null;
 }
 /**
  * A run has failed, or was refused before it began.
