@@ -88,7 +88,8 @@ STEPS = """async () => {
     update(...given);
     times.push(performance.now() - start);
   };
-  for (const step of old.steps) await send({ kind: "delta", steps: [step] });
+  for (const [i, step] of old.steps.entries())
+    await send({ kind: "delta", steps: [step], shown: [old.shown[i]] });
   view.update = update;
   return times;
 }"""

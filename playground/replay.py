@@ -17,6 +17,7 @@ from engine.trace.records import Trace
 from playground.guard import guarded, sentence
 from playground.scripts import receiving
 from playground.tab import visuals_of
+from visualizers import summaries
 
 _NO_STRATEGY = ("candidates", "xray")
 WELCOME = "greedy"
@@ -81,21 +82,28 @@ def open_file(path: Any) -> tuple[Any, str]:
 
 
 def message(trace: Trace, name: str) -> str:
-    """Return the player's message: the trace and the visuals of its strategy, as JSON."""
+    """Return the player's message: the run and the visuals of its strategy, as JSON."""
+    sent = {**recorded(trace), "visuals": visuals_of(_visuals(trace)), "name": name}
+    return json.dumps(sent, allow_nan=False, separators=(",", ":"))
+
+
+def recorded(trace: Trace) -> dict[str, Any]:
+    """Return a recorded run as JSON values: its trace, and what its pictures show of every step."""
+    begun = summaries(trace, _visuals(trace))
+    shown = [begun.add(step) for step in trace.steps]
+    return {"trace": json_io.trace_to_dict(trace), "shown": shown}
+
+
+def _visuals(trace: Trace) -> tuple[str, ...]:
     strategy = STRATEGIES.get(trace.strategy)
-    visuals = visuals_of(strategy.visuals if strategy else _NO_STRATEGY)
-    return json.dumps(
-        {"trace": json_io.trace_to_dict(trace), "visuals": visuals, "name": name},
-        allow_nan=False,
-        separators=(",", ":"),
-    )
+    return strategy.visuals if strategy else _NO_STRATEGY
 
 
 def welcome() -> dict[str, Any] | None:
     """Return the recorded run of the first tab as JSON values, None when there is no gallery."""
     for entry in gallery.entries():
         if entry.strategy == WELCOME:
-            return json_io.trace_to_dict(gallery.open_entry(entry.file))
+            return recorded(gallery.open_entry(entry.file))
     return None
 
 

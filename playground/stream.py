@@ -16,10 +16,13 @@ from typing import Any, Protocol
 from engine import DecodeRequest, decode
 from engine.run.decoding import DecodeRun
 from engine.settings import SETTINGS
+from engine.strategies import STRATEGIES
 from engine.trace.events import Failed, Finished, Started, StepRecorded, TextDelta
 from engine.trace.json_io import step_to_dict, trace_header, trace_to_dict
+from engine.trace.records import Trace
 from playground.guard import sentence
 from playground.links import link_of
+from visualizers import Summaries, summaries
 
 _KEPT_RUNS = 32
 _LOG = logging.getLogger("playground")
@@ -84,11 +87,12 @@ def stream(
     if follow is not None:
         follow.begin(run)
     elsewhere = {} if key is None else {"strategy": key, "link": ""}
+    writer = _Writer(request)
     try:
         for events in run.batches(1 / SETTINGS.updates_per_s):
             if follow is not None:
                 follow.see(events)
-            for message in _messages(request, events):
+            for message in writer.messages(events):
                 message |= {"run": run.run_id, "seq": len(messages)}
                 message |= {k: v for k, v in elsewhere.items() if k in message}
                 messages.append(message)
@@ -107,37 +111,59 @@ def stream(
         run.close()
 
 
-def _messages(request: DecodeRequest, events: list[Any]) -> Iterator[dict[str, Any]]:
-    """Turn a batch of events into messages; steps and texts of a batch travel together."""
-    delta: dict[str, Any] = {"kind": "delta", "steps": [], "pieces": {}, "texts": []}
-    for event in events:
-        match event:
-            case Started(header):
-                yield {
-                    "kind": "start",
-                    "strategy": header.strategy,
-                    "link": link_of(request),
-                    "header": _header(header),
-                }
-            case StepRecorded(step, pieces):
-                delta["steps"].append(step_to_dict(step))
-                delta["pieces"] |= {str(key): piece for key, piece in pieces.items()}
-            case TextDelta(sequence, keep, text):
-                delta["texts"].append([sequence, keep, text])
-            case Finished(trace):
-                whole = trace_to_dict(trace)
-                rest = {k: whole[k] for k in ("outputs", "metrics", "timing", "notes", "pieces")}
-                yield from _unless_empty(delta)
-                delta = {"kind": "finish", "rest": rest}
-            case Failed(error):
-                yield from _unless_empty(delta)
-                delta = {"kind": "fail", "error": str(error), "strategy": request.strategy}
-    yield from _unless_empty(delta)
+class _Writer:
+    """Turns the events of one run into messages, with what its pictures show of every step."""
+
+    def __init__(self, request: DecodeRequest) -> None:
+        self.request = request
+        self.summaries: Summaries | None = None
+
+    def messages(self, events: list[Any]) -> Iterator[dict[str, Any]]:
+        """Turn a batch of events into messages; steps and texts of a batch travel together."""
+        delta: dict[str, Any] = {
+            "kind": "delta",
+            "steps": [],
+            "shown": [],
+            "pieces": {},
+            "texts": [],
+        }
+        for event in events:
+            match event:
+                case Started(header):
+                    yield self._start(header)
+                case StepRecorded(step, pieces):
+                    delta["steps"].append(step_to_dict(step))
+                    delta["shown"].append(self.summaries.add(step) if self.summaries else {})
+                    delta["pieces"] |= {str(key): piece for key, piece in pieces.items()}
+                case TextDelta(sequence, keep, text):
+                    delta["texts"].append([sequence, keep, text])
+                case Finished(trace):
+                    yield from _unless_empty(delta)
+                    delta = {"kind": "finish", "rest": _rest(trace)}
+                case Failed(error):
+                    yield from _unless_empty(delta)
+                    strategy = self.request.strategy
+                    delta = {"kind": "fail", "error": str(error), "strategy": strategy}
+        yield from _unless_empty(delta)
+
+    def _start(self, header: Trace) -> dict[str, Any]:
+        self.summaries = summaries(header, STRATEGIES[header.strategy].visuals)
+        return {
+            "kind": "start",
+            "strategy": header.strategy,
+            "link": link_of(self.request),
+            "header": _header(header),
+        }
 
 
 def _unless_empty(delta: dict[str, Any]) -> Iterator[dict[str, Any]]:
     if delta["kind"] != "delta" or delta["steps"] or delta["texts"]:
         yield delta
+
+
+def _rest(trace: Trace) -> dict[str, Any]:
+    whole = trace_to_dict(trace)
+    return {k: whole[k] for k in ("outputs", "metrics", "timing", "notes", "pieces")}
 
 
 def _header(header: Any) -> dict[str, Any]:

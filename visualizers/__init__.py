@@ -7,7 +7,10 @@ views have in common; none of them imports anything from outside this package.
 
 from __future__ import annotations
 
-from visualizers.base import Visual
+from collections.abc import Iterable
+
+from engine.trace.records import Trace
+from visualizers.base import Summaries, Visual
 from visualizers.beam_tree import summary as beams
 from visualizers.contrastive import summary as contrast
 from visualizers.distribution import summary as step
@@ -26,7 +29,17 @@ VISUALS: dict[str, Visual] = {
         Visual("beam_rescore", "Another length penalty", beams.rescored),
         Visual("contrastive", "Candidates: confidence against similarity", contrast.view),
         Visual("layer_heatmap", "Layer map: what every layer would have said", layers.view),
-        Visual("watermark", "The mark in the text", marks.view),
-        Visual("draft_timeline", "Accepted and rejected, round by round", drafts.view),
+        Visual("watermark", "The mark in the text", marks.view, marks.Marks),
+        Visual(
+            "draft_timeline",
+            "Accepted and rejected, round by round",
+            drafts.view,
+            drafts.Rounds,
+        ),
     )
 }
+
+
+def summaries(run: Trace, names: Iterable[str]) -> Summaries:
+    """Begin the numbers of a run's pictures; see ``Summaries``."""
+    return Summaries(run, names, VISUALS)

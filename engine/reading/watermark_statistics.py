@@ -18,6 +18,10 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+Z_THRESHOLD = 3.0
+"""z above which a text is said to be marked, when nobody says otherwise."""
+_NOTHING = 1e-18
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -74,16 +78,87 @@ def binomial_tail(hits: int, trials: int, probability: float) -> float:
     """
     if hits <= 0:
         return 1.0
-    log_p, log_q = math.log(probability), math.log1p(-probability)
-    whole = math.lgamma(trials + 1)
-    logs = [
-        whole - math.lgamma(k + 1) - math.lgamma(trials - k + 1) + k * log_p + (trials - k) * log_q
-        for k in range(hits, trials + 1)
-    ]
-    if not logs:
+    if hits > trials:
         return 0.0
-    top = max(logs)
-    return min(1.0, math.exp(top) * math.fsum(math.exp(value - top) for value in logs))
+    odds = probability / (1 - probability)
+    # Away from the mean every term is smaller than the one before, so few of them count.
+    if hits > trials * probability:
+        ratios = (odds * (trials - k) / (k + 1) for k in range(hits, trials))
+        return min(1.0, _mass(hits, trials, probability) * _series(ratios))
+    ratios = (k / (odds * (trials - k + 1)) for k in range(hits - 1, 0, -1))
+    return max(0.0, 1.0 - _mass(hits - 1, trials, probability) * _series(ratios))
+
+
+def _mass(hits: int, trials: int, probability: float) -> float:
+    """Return P(X = hits)."""
+    ways = math.lgamma(trials + 1) - math.lgamma(hits + 1) - math.lgamma(trials - hits + 1)
+    return math.exp(
+        ways + hits * math.log(probability) + (trials - hits) * math.log1p(-probability)
+    )
+
+
+def _series(ratios: Iterable[float]) -> float:
+    """Return 1 + r1 + r1 r2 + r1 r2 r3 + …, as far as it makes a difference."""
+    terms = [1.0]
+    for ratio in ratios:
+        terms.append(terms[-1] * ratio)
+        if terms[-1] < _NOTHING:
+            break
+    return math.fsum(terms)
+
+
+class Count:
+    """What has been counted of a text, token by token: every draw, and each draw once.
+
+    Args:
+        depth: coin flips a token: 1, or the number of SynthID's keys.
+        expected: mean fraction for z; the ratio as configured, as transformers' detector has it.
+        chance: exact probability of a hit in unmarked text (the list's real share).
+    """
+
+    def __init__(self, depth: int, expected: float, chance: float) -> None:
+        self.depth, self.expected, self.chance = depth, expected, chance
+        self.tokens = self.hits = self.distinct_tokens = self.distinct_hits = 0
+
+    def add(self, *, scored: bool, fresh: bool, hits: int) -> None:
+        """Take a token: whether it is scored, whether its draw is fresh, and its hits."""
+        self.tokens += scored
+        self.hits += hits * scored
+        self.distinct_tokens += scored and fresh
+        self.distinct_hits += hits * (scored and fresh)
+
+    @property
+    def z_score(self) -> float | None:
+        """Z of what was scored so far, None when nothing was."""
+        return z_score(self.hits, self.tokens * self.depth, self.expected)
+
+    def verdict(self, threshold: float) -> Verdict | None:
+        """Return the verdict on the text so far, None when nothing was scored.
+
+        Args:
+            threshold: z above which a text is said to be marked.
+        """
+        trials, distinct_trials = self.tokens * self.depth, self.distinct_tokens * self.depth
+        z = self.z_score
+        distinct_z = z_score(self.distinct_hits, distinct_trials, self.expected)
+        if z is None or distinct_z is None:
+            return None
+        return Verdict(
+            self.tokens,
+            trials,
+            self.hits,
+            self.expected,
+            self.hits / trials,
+            z,
+            distinct_trials,
+            self.distinct_hits,
+            distinct_z,
+            binomial_tail(self.distinct_hits, distinct_trials, self.chance),
+            normal_tail(z),
+            threshold,
+            z > threshold,
+            z > threshold >= distinct_z,
+        )
 
 
 def verdict(
@@ -102,30 +177,10 @@ def verdict(
         chance: exact probability of a hit in unmarked text (the list's real share).
         threshold: z above which a text is said to be marked.
     """
-    tokens = [(fresh, new) for scored, fresh, new in counts if scored]
-    distinct = [new for fresh, new in tokens if fresh]
-    trials, hits = len(tokens) * depth, sum(new for _, new in tokens)
-    distinct_trials, distinct_hits = len(distinct) * depth, sum(distinct)
-    z = z_score(hits, trials, expected)
-    distinct_z = z_score(distinct_hits, distinct_trials, expected)
-    if z is None or distinct_z is None:
-        return None
-    return Verdict(
-        len(tokens),
-        trials,
-        hits,
-        expected,
-        hits / trials,
-        z,
-        distinct_trials,
-        distinct_hits,
-        distinct_z,
-        binomial_tail(distinct_hits, distinct_trials, chance),
-        normal_tail(z),
-        threshold,
-        z > threshold,
-        z > threshold >= distinct_z,
-    )
+    count = Count(depth, expected, chance)
+    for scored, fresh, hits in counts:
+        count.add(scored=scored, fresh=fresh, hits=hits)
+    return count.verdict(threshold)
 
 
 def running_z(
@@ -138,10 +193,9 @@ def running_z(
         depth: coin flips a scored token.
         expected: mean fraction of hits.
     """
-    trials = hits = 0
+    count = Count(depth, expected, expected)
     curve = []
-    for scored, new in counts:
-        trials += depth * scored
-        hits += new * scored
-        curve.append(z_score(hits, trials, expected))
+    for scored, hits in counts:
+        count.add(scored=scored, fresh=True, hits=hits)
+        curve.append(count.z_score)
     return curve

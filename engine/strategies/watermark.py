@@ -10,6 +10,7 @@ from engine.declare.config import NextTokenParams, SamplingParams, as_dict
 from engine.declare.params import Choice, Flag, Integer, Number, TokenIds, param
 from engine.errors import ParameterError
 from engine.loops.watermark import watermark_loop
+from engine.reading.watermark_statistics import Z_THRESHOLD
 from engine.strategies.base import Context, Preset, Strategy
 from engine.watermark.processors import generation_value
 from engine.watermark.schemes import GreenList, SynthId, scheme_of
@@ -198,7 +199,7 @@ class WatermarkConfig(
             step=0.1,
             help="A text counts as marked when its z-score is above this.",
         ),
-        3.0,
+        Z_THRESHOLD,
     )
 
     def check(self) -> None:

@@ -4,7 +4,6 @@ import { prefixTree } from "../../visualizers/prefix_tree/view.mjs";
 import { plotlyFrom } from "../../visualizers/shared/plotly.mjs";
 import { trace } from "../../visualizers/shared/record.mjs";
 import { piece, visible } from "../../visualizers/shared/text.mjs";
-import { binomialTail } from "../../visualizers/watermark/statistics.mjs";
 import { connectAsk } from "./ask.mjs";
 import { compare } from "./compare.mjs";
 import { compareWatch } from "./compare_watch.mjs";
@@ -67,5 +66,4 @@ export const page = {
   piece,
   visible,
   rescore,
-  binomialTail,
 };

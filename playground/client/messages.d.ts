@@ -99,6 +99,10 @@ export interface DeltaMessage {
   run: string;
   seq: number;
   steps: Step[];
+  /**
+   * By step: what its pictures show of it and of the run up to it, by picture.
+   */
+  shown: Shown[];
   pieces: Pieces;
   texts: TextChange[];
 }
@@ -283,6 +287,14 @@ export interface WatermarkDetail {
   marked?: boolean;
   expected?: number;
   chance?: number;
+}
+/**
+ * Picture -> its numbers, as its summary.py makes them.
+ */
+export interface Shown {
+  [k: string]: {
+    [k: string]: unknown;
+  };
 }
 /**
  * A run has come to its end, or was stopped: the rest of its trace.

@@ -65,7 +65,7 @@ class Player {
   }
 
   get #total() {
-    return this.#run ? this.#run.source.steps.length : 0;
+    return this.#run ? this.#run.source.trace.steps.length : 0;
   }
 
   #go(count) {
@@ -119,9 +119,9 @@ class Player {
 
   receive(text) {
     if (!text) return;
-    const { trace, visuals, name } = JSON.parse(text);
+    const { trace, shown, visuals, name } = JSON.parse(text);
     this.#pause();
-    this.#run = store.showTrace("replay", trace, "replayed");
+    this.#run = store.showTrace("replay", { trace, shown }, "replayed");
     stages.mount(this.stage, { strategy: "replay", visuals }, this.trigger);
     this.shell.hidden = false;
     this.title.textContent = name;

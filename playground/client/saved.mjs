@@ -3,7 +3,7 @@ import { plotlyFrom } from "../../visualizers/shared/plotly.mjs";
 import { stages, store } from "./runs.mjs";
 import { VIEWS } from "./views.mjs";
 
-export function open({ trace, fields, texts, visuals }) {
+export function open({ trace, shown, fields, texts, visuals }) {
   const { steps, outputs, metrics, timing, notes, pieces, ...header } = trace;
   // Plotly stands in the page already: what is loaded in its place may be empty.
   plotlyFrom("data:text/javascript,");
@@ -15,6 +15,6 @@ export function open({ trace, fields, texts, visuals }) {
     store.receive(JSON.stringify({ run: "saved", seq, strategy, ...message }));
   const known = { ...header, notes, metrics, timing, pieces, fields };
   say(0, { kind: "start", link: location.href, header: known });
-  say(1, { kind: "delta", steps, pieces, texts: texts.map((text, i) => [i, 0, text]) });
+  say(1, { kind: "delta", steps, shown, pieces, texts: texts.map((text, i) => [i, 0, text]) });
   say(2, { kind: "finish", rest: { outputs, metrics, timing, notes, pieces } });
 }

@@ -48,6 +48,7 @@ export async function savedPage(run, visuals) {
   const name = `${run.strategy}, seed ${run.seed}`;
   const data = {
     trace: trace(run),
+    shown: run.shown,
     fields: run.fields,
     texts: run.texts,
     visuals: visuals.filter((v) => !NOT_SAVED.includes(v)),

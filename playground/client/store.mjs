@@ -10,7 +10,6 @@ import { addStep, emptyRecord } from "../../visualizers/shared/record.mjs";
  * @typedef {import("./messages.d.ts").FinishMessage} FinishMessage
  * @typedef {import("./messages.d.ts").FailMessage} FailMessage
  * @typedef {import("./messages.d.ts").StateMessage} StateMessage
- * @typedef {import("../../visualizers/shared/trace.d.ts").DecodingTrace} DecodingTrace
  */
 
 /**
@@ -152,16 +151,17 @@ export class Store {
   /**
    * A recorded run: shown whole, or as far as a player has come; nothing is asked of a model.
    * @param {string} key
-   * @param {DecodingTrace} trace
+   * @param {Recorded} recorded
    * @param {Status} status
    */
-  showTrace(key, trace, status) {
+  showTrace(key, recorded, status) {
+    const { trace } = recorded;
     /** @type {Run} */
     const run = {
       ...trace,
       ...newRun(`recorded-${++this.#recorded}`, 0, status),
       pieces: { ...trace.pieces },
-      source: trace,
+      source: recorded,
       link: "",
       fields: Object.keys(trace).filter((k) => k !== "schema"),
     };
@@ -179,8 +179,8 @@ export class Store {
   rewind(run, count, status) {
     if (count < run.steps.length) Object.assign(run, emptyRecord(), { selected: null });
     run.follow = true;
-    const { source } = run;
-    for (const step of source.steps.slice(run.steps.length, count)) addStep(run, step);
+    const { trace: source, shown } = run.source;
+    for (let i = run.steps.length; i < count; i++) addStep(run, source.steps[i], shown[i]);
     const ended = count === source.steps.length;
     Object.assign(run, {
       status: ended ? status : "paused",
@@ -207,9 +207,9 @@ export class Store {
  * @param {Run} run
  * @param {DeltaMessage} message
  */
-function takeDelta(run, { steps = [], pieces = {}, texts = [] }) {
+function takeDelta(run, { steps = [], shown = [], pieces = {}, texts = [] }) {
   Object.assign(run.pieces, pieces);
-  for (const step of steps) addStep(run, step);
+  for (const [i, step] of steps.entries()) addStep(run, step, shown[i]);
   for (const [sequence, keep, text] of texts)
     run.texts[sequence] = (run.texts[sequence] || "").slice(0, keep) + text;
 }

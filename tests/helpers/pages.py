@@ -42,8 +42,8 @@ _FEED = """async ([key, look]) => {
     do await frame(); while (stage().dirty);
   };
   await send({ kind: "start", strategy: key, header, link: location.href });
-  for (const step of old.steps) {
-    await send({ kind: "delta", steps: [step] });
+  for (const [i, step] of old.steps.entries()) {
+    await send({ kind: "delta", steps: [step], shown: [old.shown[i]] });
     seen.push(find());
   }
   return seen;

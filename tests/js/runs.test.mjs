@@ -1,4 +1,4 @@
-// What is found in the records of runs: where they part, what a branch keeps, what rounds add up to.
+// What is found in the records of runs: where they part, what a branch keeps.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { choicesOf, keptBy, suggested } from "../../playground/client/branch.mjs";
@@ -14,12 +14,11 @@ import {
 import { Store } from "../../playground/client/store.mjs";
 import { parting, partingSide } from "../../visualizers/compare/parting.mjs";
 import { idsBefore } from "../../visualizers/contrastive/words.mjs";
-import { Sums } from "../../visualizers/draft_timeline/sums.mjs";
-import { ratioOf } from "../../visualizers/draft_timeline/words.mjs";
 import { Grid } from "../../visualizers/layer_heatmap/grid.mjs";
-import { names, open } from "./traces.mjs";
+import { names, open, recorded } from "./traces.mjs";
 
-const shown = async (name) => new Store().showTrace("replay", await open(name), "replayed");
+const shown = async (name) =>
+  new Store().showTrace("replay", recorded(await open(name)), "replayed");
 
 const run = (ids, more = {}) => ({
   model: { vocab_size: 10 },
@@ -131,33 +130,6 @@ test("a family is a run with its branches, and theirs", () => {
   );
   assert.equal(figureOf({ status: "finished", outputs: [{ score: null }] }), "");
   members.clear();
-});
-
-test("rounds of drafting add up to the text", async () => {
-  for (const name of names) {
-    const record = await open(name);
-    const rounds = record.steps.filter((s) => s.detail?.kind === "draft");
-    if (!rounds.length) continue;
-    const sums = new Sums();
-    for (const step of rounds) sums.add(step);
-    assert.equal(sums.tokens, record.outputs[0].token_ids.length, name);
-    assert.ok(sums.accepted <= sums.judged && sums.judged <= sums.drafted, name);
-    assert.equal(
-      sums.places.reduce((n, [accepted]) => n + accepted, 0),
-      sums.accepted,
-    );
-    assert.equal(sums.pace.at(-1), sums.perPass);
-    assert.ok(sums.expectedGain > 0);
-  }
-});
-
-test("the ratio that a draft is judged by", () => {
-  const plain = { config: {} };
-  assert.equal(ratioOf(plain, { p: 0.2, q: 0.4 }), 0.5);
-  assert.equal(ratioOf(plain, { p: 0.8, q: 0.4 }), 1);
-  assert.equal(ratioOf(plain, { p: 0.8, q: null }), null);
-  const mixture = { config: { assistant_ensemble_weight: 0.5 } };
-  assert.equal(ratioOf(mixture, { p: 0.2, q: 0.4 }), 0.75);
 });
 
 test("the layer map has a number for every layer and step, and no markup of a model's", async () => {

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
 import { Store } from "../../playground/client/store.mjs";
 import { trace as traceOf } from "../../visualizers/shared/record.mjs";
-import { messagesOf, open } from "./traces.mjs";
+import { messagesOf, open, recorded } from "./traces.mjs";
 
 const TRACE = await open("greedy-1");
 const KEY = TRACE.strategy;
@@ -31,6 +31,11 @@ test("takes messages in their order, follows the newest step and keeps the link"
   const run = store.shown(KEY);
   assert.deepEqual(told.changed, [0, 1, 2, 3]);
   assert.deepEqual([run.status, run.selected, run.next], ["running", 2, 4]);
+  assert.deepEqual(run.shown, [
+    { test: { number: 0 } },
+    { test: { number: 1 } },
+    { test: { number: 2 } },
+  ]);
   assert.deepEqual(told.linked, ["/?strategy=x"]);
   send(...messages.slice(4));
   assert.equal(run.status, "finished");
@@ -113,6 +118,7 @@ test("changes texts where they part from what was there", () => {
     run: "a",
     seq,
     steps: [],
+    shown: [],
     pieces: {},
     texts,
   });
@@ -139,11 +145,12 @@ test("forgets the oldest runs", () => {
 });
 
 test("shows a recorded run as far as a player has come", () => {
-  const run = store.showTrace("replay", TRACE, "replayed");
+  const run = store.showTrace("replay", recorded(TRACE), "replayed");
   assert.deepEqual([run.status, run.steps.length], ["replayed", TRACE.steps.length]);
   assert.deepEqual(traceOf(run), TRACE);
   store.rewind(run, 5, "replayed");
   assert.deepEqual([run.status, run.steps.length, run.selected], ["paused", 5, 4]);
+  assert.deepEqual(run.shown.at(-1), { test: { number: 4 } });
   assert.deepEqual([run.outputs, run.timing], [[], undefined]);
   store.rewind(run, TRACE.steps.length, "replayed");
   assert.deepEqual(traceOf(run), TRACE);

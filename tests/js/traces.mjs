@@ -16,6 +16,12 @@ export async function open(name) {
 
 const ENDING = ["outputs", "metrics", "timing", "notes", "pieces"];
 
+// What the server sends of a recorded run; here its pictures show the steps' numbers alone.
+export const recorded = (trace) => ({
+  trace,
+  shown: trace.steps.map((_, number) => ({ test: { number } })),
+});
+
 // Start, one message a step, finish.
 export function messagesOf(trace, run = "a") {
   const { steps, outputs: _, ...known } = trace;
@@ -27,7 +33,13 @@ export function messagesOf(trace, run = "a") {
     link: "/?strategy=x",
     header: { ...known, fields },
   };
-  const deltas = steps.map((step) => ({ kind: "delta", steps: [step], pieces: {}, texts: [] }));
+  const deltas = steps.map((step, i) => ({
+    kind: "delta",
+    steps: [step],
+    shown: [{ test: { number: i } }],
+    pieces: {},
+    texts: [],
+  }));
   return [start, ...deltas, { kind: "finish", rest }].map((message, seq) => ({
     run,
     seq,

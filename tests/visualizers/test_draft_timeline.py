@@ -6,6 +6,7 @@ import pytest
 
 from engine import LoadedModel
 from engine.trace import json_io
+from engine.trace.details import DraftToken
 from tests.helpers.drafting import drafter, finish
 from tests.helpers.models import golden_model
 from visualizers.draft_timeline import summary as draft_timeline
@@ -69,49 +70,75 @@ def test_a_token_is_kept_exactly_when_u_is_at_most_the_ratio(weight):
         assert (row[6] <= row[5] + 1e-5) if row[7] == "accepted" else (row[6] > row[5] - 1e-5)
 
 
-def test_the_summary_adds_up(sampled):
-    numbers = draft_timeline.summary(sampled)
-    steps = sampled.steps
+def shown(trace):
+    rounds = draft_timeline.Rounds(trace)
+    return [rounds.add(step) for step in trace.steps]
+
+
+def test_the_figures_add_up(sampled):
+    steps, last = sampled.steps, shown(sampled)[-1]
+    numbers = last["figures"]
     assert numbers["rounds"] == len(steps)
-    assert numbers["tokens_per_target_pass"] == pytest.approx(30 / len(steps), abs=1e-5)
+    assert numbers["tokens_per_target_pass"] == pytest.approx(30 / len(steps))
     assert numbers["draft_passes"] == sum(step.detail.draft_length for step in steps)
     # The draft is the target itself, so whatever it proposed was right.
     assert numbers["acceptance_rate"] == 1
-    report = steps[-1].detail.report
-    plain = report.plain_s / report.plain_tokens
-    assert numbers["measured_speed_up"] == pytest.approx(
-        plain / (steps[-1].elapsed_s / 30), rel=1e-4
+    assert numbers["tokens_per_s"] == pytest.approx(30 / steps[-1].elapsed_s)
+    draft_s, verify_s = numbers["draft_s"], numbers["verify_s"]
+    assert numbers["draft_share"] == pytest.approx(draft_s / (draft_s + verify_s))
+    assert numbers["target_pass_s"] == pytest.approx(verify_s / len(steps))
+    report, plain = steps[-1].detail.report, last["plain"]
+    assert plain["token_s"] == pytest.approx(report.plain_s / report.plain_tokens)
+    speed_up = numbers["tokens_per_s"] / plain["tokens_per_s"]
+    assert plain["speed_up"] == pytest.approx(speed_up)
+    assert sum(kept for kept, _ in last["places"]) == sum(s["accepted"] for s in shown(sampled))
+
+
+def test_only_the_last_round_knows_of_a_plain_run(sampled):
+    assert [values["plain"] is None for values in shown(sampled)[:-1]] == [True] * (
+        len(sampled.steps) - 1
     )
-    kept = [kept for kept, _ in draft_timeline.by_place(sampled)]
-    assert sum(kept) == sum(draft_timeline.accepted(step.detail) for step in steps)
 
 
 def test_what_was_never_judged_counts_neither_way(rejected):
     details = [step.detail for step in rejected.steps]
     statuses = [token.status for detail in details for token in detail.tokens]
     assert set(statuses) == {"accepted", "rejected", "unverified"}
-    places = draft_timeline.by_place(rejected)
-    accepted, judged = (sum(numbers) for numbers in zip(*places, strict=True))
+    last = shown(rejected)[-1]
+    accepted, judged = (sum(numbers) for numbers in zip(*last["places"], strict=True))
     assert accepted == statuses.count("accepted")
     assert judged == accepted + statuses.count("rejected")
-    numbers = draft_timeline.summary(rejected)
-    assert numbers["acceptance_rate"] == pytest.approx(accepted / judged, abs=1e-6)
-    assert numbers["accepted_per_round"] == pytest.approx(accepted / len(details), abs=1e-6)
+    numbers = last["figures"]
+    assert numbers["acceptance_rate"] == pytest.approx(accepted / judged)
+    assert numbers["accepted_per_round"] == pytest.approx(accepted / len(details))
     asked = sum(detail.requested_length for detail in details)
     assert numbers["draft_passes"] == sum(d.draft_forwards for d in details) < asked
+    assert last["plain"] is None
 
 
-def test_the_figure_has_one_point_a_round(rejected):
-    figure = draft_timeline.view(rejected)["figure"]
-    steps = rejected.steps
-    assert all(trace["x"] == [step.index + 1 for step in steps] for trace in figure["data"])
-    asked, drafted, accepted, running = (trace["y"] for trace in figure["data"])
-    assert asked == [step.detail.requested_length for step in steps]
-    assert drafted == [len(step.detail.tokens) for step in steps]
-    kept = [[t.status for t in step.detail.tokens].count("accepted") for step in steps]
-    assert accepted == kept != drafted
-    written = len(rejected.outputs[0].token_ids)
-    assert running[-1] == pytest.approx(written / len(steps), abs=1e-4)
+def test_every_round_shows_what_had_come_until_then(rejected):
+    for count, values in enumerate(shown(rejected), start=1):
+        steps = rejected.steps[:count]
+        tokens = [token for step in steps for token in step.detail.tokens]
+        written = sum(len(step.emit) for step in steps)
+        assert values["figures"]["rounds"] == count
+        assert values["pace"] == pytest.approx(written / count)
+        assert values["top"] >= max(step.detail.requested_length for step in steps)
+        kept = [token.status for token in steps[-1].detail.tokens].count("accepted")
+        assert values["accepted"] == kept
+        assert sum(judged for _, judged in values["places"]) == sum(
+            token.status != "unverified" for token in tokens
+        )
+
+
+def test_a_mixture_is_shown_with_its_own_ratio():
+    token = DraftToken(3, 0.2, 0.4, 0.6, "accepted")
+    assert draft_timeline.mixed(token, 0.5) == pytest.approx(0.3)
+    assert draft_timeline.acceptance_ratio(token, 0.5) == pytest.approx(0.75)
+    assert draft_timeline.mixed(token, None) is None
+    certain = DraftToken(3, 0.8, 0.4, 0.6, "accepted")
+    assert draft_timeline.acceptance_ratio(certain) == 1
+    assert draft_timeline.acceptance_ratio(DraftToken(3, 0.8, None, None, "accepted")) is None
 
 
 @pytest.mark.parametrize(
@@ -123,5 +150,6 @@ def test_the_papers_formula(rate, length, cost, expected):
 
 
 def test_a_trace_without_drafts_is_an_empty_table():
-    view = draft_timeline.view(finish("greedy", {"max_new_tokens": 3}))
-    assert (view["rows"], view["summary"]) == ([], {})
+    plain = finish("greedy", {"max_new_tokens": 3})
+    assert draft_timeline.view(plain)["rows"] == []
+    assert shown(plain) == [None] * 3

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from engine import DecodeRequest
 from engine.after.detect import detect_trace
+from engine.reading.watermark_statistics import verdict as judged
 from tests.helpers.models import golden_model
 from tests.helpers.runs import finished, reread
 from visualizers.watermark import summary as watermark
@@ -24,7 +27,8 @@ def test_rows_and_verdict_equal_the_detector(mark):
     params = {"max_new_tokens": 40, "top_k": 0, **mark}
     request = DecodeRequest("watermark", golden_model("llama"), input_ids=PROMPT, params=params)
     trace = reread(request)
-    view = watermark.view(trace)
+    view, marks = watermark.view(trace), watermark.Marks(trace)
+    shown = [marks.add(step) for step in trace.steps]
     rows = [dict(zip(view["columns"], row, strict=True)) for row in view["rows"]]
     for sequence in range(len(trace.outputs)):
         found = detect_trace(trace, sequence=sequence)
@@ -39,12 +43,21 @@ def test_rows_and_verdict_equal_the_detector(mark):
             step.detail.is_green for step in trace.steps_of(sequence)
         ]
         assert own[-1]["z"] == pytest.approx(found.verdict.z_score, abs=1e-4)
-        verdict = view["summary"][sequence]
-        assert verdict["hits"] == found.verdict.hits
-        assert verdict["trials"] == found.verdict.trials
-        assert verdict["distinct_hits"] == found.verdict.distinct_hits
-        assert verdict["doubtful"] == found.verdict.doubtful
-        assert verdict["p_value"] == pytest.approx(found.verdict.p_value, rel=1e-3)
+        own = [s for s, step in zip(shown, trace.steps, strict=True) if step.sequence == sequence]
+        verdict = own[-1]["verdict"]
+        for name, value in dataclasses.asdict(found.verdict).items():
+            assert verdict[name] == (pytest.approx(value, rel=1e-3) if value else value), name
+        assert own[-1]["threshold"] == found.verdict.z_threshold
+        # Every step shows what a detector would say of the text up to it.
+        for count, values in enumerate(own, start=1):
+            part = [(m.scored, m.fresh, m.hits) for m in found.marks[:count]]
+            chance = trace.steps_of(sequence)[0].detail.chance
+            before = judged(part, own[0]["flips"], found.verdict.expected_fraction, chance, 3.0)
+            assert (values["verdict"] is None) == (before is None)
+            if before is not None:
+                assert values["verdict"]["p_value"] == pytest.approx(before.p_value, rel=1e-3)
+                assert values["z"] == pytest.approx(before.z_score, abs=1e-4)
+            assert values["share"] == values["hits"] / values["flips"]
 
 
 def test_other_strategies_have_no_mark():

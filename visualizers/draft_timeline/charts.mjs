@@ -1,6 +1,5 @@
 // Draft lengths round by round, and acceptance by place in the draft.
 import { el, scroller, set, svg } from "../shared/dom.mjs";
-import { acceptedOf } from "./words.mjs";
 
 const BAR = 16;
 const HIGH = 96;
@@ -10,6 +9,8 @@ export class Lengths {
   #bars = svg("g");
   // The number that each bar stands for: its height follows whenever the scale changes.
   #values = new Map();
+  // Tokens per target pass after every round.
+  #pace = [];
   #line = svg("polyline", { class: "dt-line" });
   #chart = svg("svg", { height: HIGH + 22, role: "img" }, this.#bars, this.#line);
 
@@ -27,17 +28,23 @@ export class Lengths {
   clear() {
     this.#bars.replaceChildren();
     this.#values.clear();
+    this.#pace = [];
     this.#line.setAttribute("points", "");
   }
 
-  /** @param {Step} step */
-  add(step, number, choose) {
+  /**
+   * @param {Step} step
+   * @param {any} shown what the summary shows of it
+   * @param {() => void} choose
+   */
+  add(step, shown, choose) {
     const { requested_length, tokens, length_reason } = step.detail;
     const values = [
       ["asked", requested_length],
       ["drafted", tokens.length],
-      ["kept", acceptedOf(step)],
+      ["kept", shown.accepted],
     ];
+    const number = this.#pace.push(shown.pace);
     const x = (number - 1) * BAR + 2;
     const group = svg(
       "g",
@@ -52,16 +59,16 @@ export class Lengths {
     this.#bars.append(group);
   }
 
-  scale(sums) {
-    const unit = HIGH / sums.top;
+  scale({ top, figures }) {
+    const unit = HIGH / top;
     for (const [rect, value] of this.#values) {
       const height = value * unit;
       set(rect, { y: 8 + HIGH - height, height });
     }
-    const points = sums.pace.map((v, i) => `${i * BAR + BAR / 2},${8 + HIGH - v * unit}`);
+    const points = this.#pace.map((v, i) => `${i * BAR + BAR / 2},${8 + HIGH - v * unit}`);
     this.#line.setAttribute("points", points.join(" "));
-    const width = Math.max(120, sums.rounds * BAR + 4);
-    const said = `${sums.rounds} rounds, ${sums.perPass.toFixed(2)} tokens per target pass`;
+    const width = Math.max(120, figures.rounds * BAR + 4);
+    const said = `${figures.rounds} rounds, ${figures.tokens_per_target_pass.toFixed(2)} tokens per target pass`;
     set(this.#chart, { width, "aria-label": said });
   }
 }
@@ -80,7 +87,7 @@ function placeOf([accepted, judged], i) {
   );
 }
 
-export const placesOf = (sums) => [
+export const placesOf = ({ places }) => [
   el("figcaption", {}, "Accepted, by place in the draft"),
-  el("div", { class: "dt-places" }, sums.places.slice(0, PLACES).map(placeOf)),
+  el("div", { class: "dt-places" }, places.slice(0, PLACES).map(placeOf)),
 ];

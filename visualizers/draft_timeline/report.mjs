@@ -63,16 +63,16 @@ export function showBadge(box, run) {
   box.append(el("b", {}, `${mark} ${title}`), el("span", {}, text));
 }
 
-function figuresOf(sums, speed) {
+function figuresOf(f) {
   const cells = [
-    ["tokens per target pass", sums.perPass.toFixed(2)],
-    ["target passes", sums.rounds],
-    ["draft passes", sums.draftForwards],
-    ["accepted per round", (sums.accepted / sums.rounds).toFixed(2)],
-    ["acceptance rate", sums.judged ? percent(sums.rate) : "–"],
-    ["drafting", seconds(sums.draftS)],
-    ["verifying", seconds(sums.verifyS)],
-    ["tokens per second", speed.toFixed(1)],
+    ["tokens per target pass", f.tokens_per_target_pass.toFixed(2)],
+    ["target passes", f.rounds],
+    ["draft passes", f.draft_passes],
+    ["accepted per round", f.accepted_per_round.toFixed(2)],
+    ["acceptance rate", f.acceptance_rate === null ? "–" : percent(f.acceptance_rate)],
+    ["drafting", seconds(f.draft_s)],
+    ["verifying", seconds(f.verify_s)],
+    ["tokens per second", fixed(f.tokens_per_s, 1)],
   ];
   return el(
     "div",
@@ -81,41 +81,36 @@ function figuresOf(sums, speed) {
   );
 }
 
-/** @param {Run} run */
-export function costOf(run, sums) {
-  const report = reportOf(run);
-  const speed = sums.tokens / Math.max(run.steps.at(-1).elapsed_s, 1e-9);
-  const figures = figuresOf(sums, speed);
-  const expected = sums.expectedGain.toFixed(2);
-  const cost = `a draft costs ${percent(sums.relativeCost)} of a target pass`;
-  if (!report?.plain_tokens) {
+/** @param {any} shown what the summary shows of the last round */
+export function costOf({ figures, plain }) {
+  const costs = figuresOf(figures);
+  const expected = figures.expected_speed_up.toFixed(2);
+  const cost = `a draft costs ${percent(figures.cost_ratio)} of a target pass`;
+  if (!plain) {
     const text = `The papers' formula expects ${expected} × plain decoding from this acceptance rate and cost ratio (${cost}). Turn on “Measure plain decoding” to compare with the real thing.`;
-    return [figures, el("p", { class: "dp-note" }, text)];
+    return [costs, el("p", { class: "dp-note" }, text)];
   }
-  const plain = report.plain_tokens / Math.max(report.plain_s, 1e-9);
-  const gain = speed / plain;
   const compared = el(
     "p",
     { class: "dp-note" },
     "Plain decoding of the same prompt made ",
-    el("b", {}, `${plain.toFixed(1)} tokens per second`),
+    el("b", {}, `${plain.tokens_per_s.toFixed(1)} tokens per second`),
     "; measured speed-up ",
-    el("b", {}, `${gain.toFixed(2)} ×`),
-    `, expected by the papers' formula ${expected} × (acceptance ${percent(sums.rate)}, ${sums.draftLength.toFixed(1)} tokens a draft, ${cost}).`,
+    el("b", {}, `${plain.speed_up.toFixed(2)} ×`),
+    `, expected by the papers' formula ${expected} × (acceptance ${percent(figures.acceptance_rate ?? 0)}, ${figures.draft_length.toFixed(1)} tokens a draft, ${cost}).`,
   );
-  return gain < 1 ? [figures, compared, slowOf(report, sums)] : [figures, compared];
+  return plain.speed_up < 1 ? [costs, compared, slowOf(figures, plain)] : [costs, compared];
 }
 
-function slowOf(report, sums) {
-  const share = percent(sums.draftS / (sums.draftS + sums.verifyS));
-  const passes = `${seconds(sums.verifyS / sums.rounds)} against ${seconds(report.plain_s / report.plain_tokens)}`;
+function slowOf(figures, plain) {
+  const passes = `${seconds(figures.target_pass_s)} against ${seconds(plain.token_s)}`;
   const reason =
-    sums.rate < 0.5
+    (figures.acceptance_rate ?? 0) < 0.5
       ? ", because most guesses were wrong."
       : `, and one target pass over several tokens costs more than one over a single token (${passes}).`;
   return el(
     "p",
     { class: "dp-note dt-slow" },
-    `⚠ Slower than plain decoding on this machine: drafting took ${share} of the time and a target pass gave ${sums.perPass.toFixed(2)} tokens${reason}`,
+    `⚠ Slower than plain decoding on this machine: drafting took ${percent(figures.draft_share)} of the time and a target pass gave ${figures.tokens_per_target_pass.toFixed(2)} tokens${reason}`,
   );
 }

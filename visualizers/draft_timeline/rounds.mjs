@@ -1,18 +1,15 @@
 // One row a round: the drafted tokens, what became of each, and the token the target added.
 import { el } from "../shared/dom.mjs";
 import { piece } from "../shared/text.mjs";
-import { acceptedOf, describe, GLYPH, ratioOf } from "./words.mjs";
+import { describe, GLYPH, shownOf } from "./words.mjs";
 
 const bar = (kind, share, mark) =>
   el("span", { class: kind }, el("i", { style: { width: `${100 * share}%` } }), mark);
 
-/**
- * Both probabilities as bars; on the target's the place of the random number that judged.
- * @param {Run} run
- */
-function bars(run, token) {
+// Both probabilities as bars; on the target's the place of the random number that judged.
+function bars(token) {
   if (token.p === undefined) return null;
-  const judged = token.u !== null && ratioOf(run, token) !== null;
+  const judged = token.u !== null && token.ratio !== null;
   const at = { class: "u", style: { left: `${100 * Math.min(1, token.u)}%` } };
   return el(
     "span",
@@ -39,7 +36,7 @@ function tile(run, token, kind, { tell, choose }) {
     },
     el("span", { class: "t" }, piece(run, token.token_id)),
     el("span", { class: "g", "aria-hidden": "true" }, GLYPH[kind]),
-    bars(run, token),
+    bars(token),
   );
 }
 
@@ -50,13 +47,22 @@ function tile(run, token, kind, { tell, choose }) {
  */
 function tilesOf(run, step, told) {
   const { tokens, final_source: source, final_token_id: id, residual } = step.detail;
-  const tiles = tokens.map((t) => tile(run, t, t.status, told));
+  const { accepted, ratio, mixture } = shownOf(run, step);
+  const tiles = tokens.map((t, i) =>
+    tile(run, { ...t, ratio: ratio[i], mixture: mixture[i] }, t.status, told),
+  );
   if (source === "ended") return tiles;
   const top = residual.find(([other]) => other === id);
-  const kept = acceptedOf(step);
   const rejected = tokens.some((t) => t.status === "rejected");
-  const final = { token_id: id, p: top ? top[1] : undefined, q: null, u: null };
-  tiles.splice(rejected ? kept + 1 : kept, 0, tile(run, final, source, told));
+  const final = {
+    token_id: id,
+    p: top ? top[1] : undefined,
+    q: null,
+    u: null,
+    ratio: null,
+    mixture: null,
+  };
+  tiles.splice(rejected ? accepted + 1 : accepted, 0, tile(run, final, source, told));
   return tiles;
 }
 
@@ -89,7 +95,7 @@ export function rowOf(run, step, told) {
     el(
       "span",
       { class: "dt-sum" },
-      drafted ? `${acceptedOf(step)} of ${drafted}` : "–",
+      drafted ? `${shownOf(run, step).accepted} of ${drafted}` : "–",
       " → ",
       el("b", {}, `+${step.emit.length}`),
     ),

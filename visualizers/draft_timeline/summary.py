@@ -6,15 +6,112 @@ from typing import Any
 
 from engine.trace.details import DraftDetail, DraftToken
 from engine.trace.records import Step, Trace
+from visualizers.base import Shown, rows_of
 
 COLUMNS = ["round", "place", "token", "p", "q", "kept if u ≤", "u", "status"]
 
 
+class Rounds:
+    """Adds up the rounds of a run.
+
+    Shows of a step: ``accepted`` tokens of its draft; per drafted token its ``ratio``, the chance
+    that it is kept, and its probability in the ``mixture`` of both models, None where there is
+    none; ``pace``, tokens per target pass so far, and ``top``, the highest number a chart of the
+    rounds needs; ``places``, (accepted, judged) for every place of a draft; ``figures`` of the run
+    so far; ``plain``, what a plain run was beside it, None when none was made; ``rows`` of COLUMNS.
+    """
+
+    def __init__(self, run: Trace) -> None:
+        self.weight: float | None = run.config.get("assistant_ensemble_weight")
+        self.rounds = self.tokens = self.drafted = self.accepted = self.forwards = 0
+        self.draft_s = self.verify_s = 0.0
+        self.places: list[list[int]] = []
+        self.top = 1.0
+
+    def add(self, step: Step) -> Shown | None:
+        """Take a round."""
+        detail = step.detail
+        if not isinstance(detail, DraftDetail):
+            return None
+        self._count(step, detail)
+        return {
+            "accepted": accepted(detail),
+            "ratio": [acceptance_ratio(token, self.weight) for token in detail.tokens],
+            "mixture": [mixed(token, self.weight) for token in detail.tokens],
+            "pace": self.tokens / self.rounds,
+            "top": self.top,
+            "places": [list(place) for place in self.places],
+            "figures": self._figures(step),
+            "plain": self._beside_plain(step, detail),
+            "rows": self._rows(step, detail),
+        }
+
+    def _count(self, step: Step, detail: DraftDetail) -> None:
+        self.rounds += 1
+        self.tokens += len(step.emit)
+        self.drafted += detail.draft_length
+        self.accepted += accepted(detail)
+        self.forwards += detail.draft_forwards
+        self.draft_s += detail.draft_s
+        self.verify_s += detail.verify_s
+        for place, token in enumerate(detail.tokens):
+            if token.status == "unverified":
+                continue  # what was never judged counts neither way
+            while len(self.places) <= place:
+                self.places.append([0, 0])
+            self.places[place][0] += token.status == "accepted"
+            self.places[place][1] += 1
+        pace = self.tokens / self.rounds
+        self.top = max(self.top, detail.requested_length, detail.draft_length, pace)
+
+    def _figures(self, step: Step) -> dict[str, float | None]:
+        judged = sum(count for _, count in self.places)
+        rate = self.accepted / judged if judged else None
+        cost = self.draft_s / self.verify_s if self.verify_s else 0.0
+        length = self.drafted / self.rounds
+        return {
+            "rounds": self.rounds,
+            "tokens_per_target_pass": self.tokens / self.rounds,
+            "draft_passes": self.forwards,
+            "draft_length": length,
+            "accepted_per_round": self.accepted / self.rounds,
+            "acceptance_rate": rate,
+            "draft_s": self.draft_s,
+            "verify_s": self.verify_s,
+            "draft_share": _share(self.draft_s, self.verify_s),
+            "target_pass_s": self.verify_s / self.rounds,
+            "tokens_per_s": self.tokens / step.elapsed_s if step.elapsed_s else None,
+            "cost_ratio": cost,
+            "expected_speed_up": expected_speed_up(rate or 0.0, length, cost),
+        }
+
+    def _beside_plain(self, step: Step, detail: DraftDetail) -> dict[str, float] | None:
+        """Return what the plain run's speed was, and how many times as fast this one is."""
+        report = detail.report
+        if report is None or not (report.plain_tokens and report.plain_s and step.elapsed_s):
+            return None
+        speed = report.plain_tokens / report.plain_s
+        return {
+            "tokens_per_s": speed,
+            "token_s": report.plain_s / report.plain_tokens,
+            "speed_up": self.tokens / step.elapsed_s / speed,
+        }
+
+    def _rows(self, step: Step, detail: DraftDetail) -> list[list[Any]]:
+        number = step.index + 1
+        rows: list[list[Any]] = []
+        for place, t in enumerate(detail.tokens, start=1):
+            ratio = acceptance_ratio(t, self.weight)
+            rows.append([number, place, t.token_id, t.p, t.q, ratio, t.u, t.status])
+        if detail.final_source != "ended":
+            source = detail.final_source
+            rows.append([number, None, detail.final_token_id, None, None, None, None, source])
+        return rows
+
+
 def view(trace: Trace) -> dict[str, Any]:
-    """Return one row per drafted and per final token, and draft lengths as a Plotly figure."""
-    rounds = trace.details(DraftDetail)
-    rows = [row for step, detail in rounds for row in _rows(step, detail, trace)]
-    return {"columns": COLUMNS, "rows": rows, "figure": figure(rounds), "summary": summary(trace)}
+    """Return one row per drafted and per final token."""
+    return {"columns": COLUMNS, "rows": rows_of(trace, Rounds, token=2)}
 
 
 def acceptance_ratio(token: DraftToken, weight: float | None = None) -> float | None:
@@ -29,17 +126,11 @@ def acceptance_ratio(token: DraftToken, weight: float | None = None) -> float | 
     return None if not token.q else round(min(1.0, 1 - w + w * token.p / token.q), 6)
 
 
-def _rows(step: Step, detail: DraftDetail, trace: Trace) -> list[list[Any]]:
-    number = step.index + 1
-    weight = trace.config.get("assistant_ensemble_weight")
-    rows: list[list[Any]] = []
-    for place, t in enumerate(detail.tokens, start=1):
-        ratio = acceptance_ratio(t, weight)
-        rows.append([number, place, trace.pieces[t.token_id], t.p, t.q, ratio, t.u, t.status])
-    if detail.final_source != "ended":
-        final = trace.pieces[detail.final_token_id]
-        rows.append([number, None, final, None, None, None, None, detail.final_source])
-    return rows
+def mixed(token: DraftToken, weight: float | None) -> float | None:
+    """Return a token's probability in the mixture w * p + (1 - w) * q, None without one."""
+    if weight is None or token.q is None:
+        return None
+    return weight * token.p + (1 - weight) * token.q
 
 
 def accepted(detail: DraftDetail) -> int:
@@ -47,83 +138,8 @@ def accepted(detail: DraftDetail) -> int:
     return sum(token.status == "accepted" for token in detail.tokens)
 
 
-def figure(rounds: list[tuple[Step, DraftDetail]]) -> dict[str, Any]:
-    """Return asked, drafted and accepted tokens per round, and tokens per target pass so far."""
-    x = [step.index + 1 for step, _ in rounds]
-    emitted, running = 0, []
-    for count, (step, _) in enumerate(rounds, start=1):
-        emitted += len(step.emit)
-        running.append(round(emitted / count, 4))
-    bars = {
-        "asked": [detail.requested_length for _, detail in rounds],
-        "drafted": [detail.draft_length for _, detail in rounds],
-        "accepted": [accepted(detail) for _, detail in rounds],
-    }
-    data: list[dict[str, Any]] = [
-        {"type": "bar", "x": x, "y": y, "name": name} for name, y in bars.items()
-    ]
-    data.append({"type": "scatter", "x": x, "y": running, "name": "tokens per target pass"})
-    layout = {
-        "barmode": "overlay",
-        "xaxis": {"title": {"text": "round"}},
-        "yaxis": {"title": {"text": "tokens"}},
-    }
-    return {"data": data, "layout": layout}
-
-
-def by_place(trace: Trace) -> list[tuple[int, int]]:
-    """Return (accepted, judged) for every place of a draft; unjudged tokens do not count."""
-    counts: list[list[int]] = []
-    for _, detail in trace.details(DraftDetail):
-        for place, token in enumerate(detail.tokens):
-            if token.status == "unverified":
-                continue
-            while len(counts) <= place:
-                counts.append([0, 0])
-            counts[place][0] += token.status == "accepted"
-            counts[place][1] += 1
-    return [(kept, judged) for kept, judged in counts]
-
-
-def summary(trace: Trace) -> dict[str, float]:
-    """Return what the run cost and what the papers expect of it.
-
-    Keys: rounds, tokens_per_target_pass, draft_passes, accepted_per_round, acceptance_rate (of the
-    judged tokens), draft_s, verify_s, cost_ratio (a draft's time over a target pass's),
-    expected_speed_up (2211.17192, theorem 3.8); measured_speed_up when a plain run was measured.
-    """
-    rounds = trace.details(DraftDetail)
-    if not rounds:
-        return {}
-    tokens = sum(len(step.emit) for step, _ in rounds)
-    kept = sum(accepted(detail) for _, detail in rounds)
-    judged = sum(count for _, count in by_place(trace))
-    draft_s = sum(detail.draft_s for _, detail in rounds)
-    verify_s = sum(detail.verify_s for _, detail in rounds)
-    rate = kept / judged if judged else 0.0
-    ratio = draft_s / verify_s if verify_s else 0.0
-    length = sum(detail.draft_length for _, detail in rounds) / len(rounds)
-    numbers = {
-        "rounds": len(rounds),
-        "tokens_per_target_pass": tokens / len(rounds),
-        "draft_passes": sum(detail.draft_forwards for _, detail in rounds),
-        "accepted_per_round": kept / len(rounds),
-        "acceptance_rate": rate,
-        "draft_s": draft_s,
-        "verify_s": verify_s,
-        "cost_ratio": ratio,
-        "expected_speed_up": expected_speed_up(rate, length, ratio),
-    }
-    last, detail = rounds[-1]
-    report = detail.report
-    if report is not None and report.plain_tokens and report.plain_s and last.elapsed_s:
-        plain = report.plain_tokens / report.plain_s
-        numbers["measured_speed_up"] = tokens / last.elapsed_s / plain
-    return {name: round(value, 6) for name, value in numbers.items()}
-
-
 def expected_speed_up(rate: float, length: float, cost: float) -> float:
-    """Return the speed-up that Leviathan et al. (2211.17192) expect.
+    """Return the speed-up that Leviathan et al. (2211.17192, theorem 3.8) expect.
 
     Args:
         rate: acceptance rate of a drafted token, in [0, 1].
@@ -132,3 +148,7 @@ def expected_speed_up(rate: float, length: float, cost: float) -> float:
     """
     tokens = length + 1 if rate > 0.9999 else (1 - rate ** (length + 1)) / (1 - rate)
     return tokens / (1 + cost)
+
+
+def _share(part: float, rest: float) -> float:
+    return part / (part + rest) if part + rest else 0.0

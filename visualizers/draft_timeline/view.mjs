@@ -5,8 +5,7 @@ import { Lengths, placesOf } from "./charts.mjs";
 import { costOf, showBadge } from "./report.mjs";
 import { bend, roundOf } from "./round.mjs";
 import { rowOf } from "./rounds.mjs";
-import { Sums } from "./sums.mjs";
-import { fixed, GLYPH, ratioOf } from "./words.mjs";
+import { fixed, GLYPH, shownOf } from "./words.mjs";
 
 const LEGEND = {
   accepted: "accepted",
@@ -33,21 +32,16 @@ const isDraft = (step) => step.detail?.kind === "draft";
 
 /** @param {Run} run */
 function tableOf(run) {
-  const rows = [];
-  for (const step of run.steps.filter(isDraft)) {
-    const { tokens, final_source: source, final_token_id: id } = step.detail;
-    const round = step.index + 1;
-    tokens.forEach((t, i) => {
-      const numbers = [fixed(t.p), fixed(t.q), fixed(ratioOf(run, t)), fixed(t.u)];
-      rows.push([round, i + 1, piece(run, t.token_id), ...numbers, t.status]);
-    });
-    if (source !== "ended") rows.push([round, "", piece(run, id), "", "", "", "", source]);
-  }
+  const rounds = run.steps.filter(isDraft).flatMap((step) => shownOf(run, step).rows);
+  const rows = rounds.map(([round, place, id, ...rest]) => {
+    const status = rest.pop();
+    const numbers = rest.map((x) => (place === null ? "" : fixed(x)));
+    return [round, place ?? "", piece(run, id), ...numbers, status];
+  });
   return table(["round", "place", "token", "p", "q", "kept if u ≤", "u", "status"], rows);
 }
 
 class DraftTimeline {
-  #sums = new Sums();
   #nodes = [];
   #shown = null;
   #marked = -1;
@@ -79,7 +73,6 @@ class DraftTimeline {
   }
 
   clear() {
-    this.#sums = new Sums();
     this.#nodes = [];
     this.#shown = null;
     this.#marked = -1;
@@ -102,8 +95,7 @@ class DraftTimeline {
     const row = rowOf(run, step, { choose, tell });
     this.#nodes.push(row);
     this.rows.append(row);
-    this.#sums.add(step);
-    this.lengths.add(step, this.#sums.rounds, choose);
+    this.lengths.add(step, shownOf(run, step), choose);
   }
 
   /** @param {Run} run */
@@ -112,14 +104,14 @@ class DraftTimeline {
     const fresh = run.steps.slice(from).filter(isDraft);
     for (const step of fresh) this.#add(run, step);
     if (fresh.length) {
-      this.lengths.scale(this.#sums);
-      this.places.replaceChildren(...placesOf(this.#sums));
+      const shown = shownOf(run, fresh.at(-1));
+      this.lengths.scale(shown);
+      this.places.replaceChildren(...placesOf(shown));
+      this.cost.replaceChildren(...costOf(shown));
       if (run.follow) this.rows.scrollTop = this.rows.scrollHeight;
     }
     const ended = run.status !== "running";
     if (fresh.length || ended) showBadge(this.badge, run);
-    if (fresh.length || (ended && this.#sums.rounds))
-      this.cost.replaceChildren(...costOf(run, this.#sums));
     if (this.more.open && fresh.length) this.tableBody.replaceChildren(tableOf(run));
   }
 

@@ -35,14 +35,11 @@ export const seconds = (s) => (s < 1 ? `${(1000 * s).toFixed(0)} ms` : `${s.toFi
 export const weightOf = (run) => run.config.assistant_ensemble_weight ?? null;
 
 /**
- * Of a mixture of both models w·p + (1 − w)·q the ratio to q is 1 − w + w·p/q.
+ * What the summary shows of a round.
  * @param {Run} run
+ * @param {Step} step
  */
-export function ratioOf(run, { p, q }) {
-  const weight = weightOf(run);
-  if (!(q > 0)) return null;
-  return Math.min(1, weight === null ? p / q : 1 - weight + (weight * p) / q);
-}
+export const shownOf = (run, step) => run.shown[step.index].draft_timeline;
 
 /** @param {Run} run */
 function ruleOf(run) {
@@ -52,13 +49,10 @@ function ruleOf(run) {
     : `min(1, ${fixed(1 - weight, 2)} + ${fixed(weight, 2)}·p/q)`;
 }
 
-/** @param {Step} step */
-export const acceptedOf = (step) =>
-  step.detail.tokens.filter((t) => t.status === "accepted").length;
-
 /**
  * A token with what decided about it.
  * @param {Run} run
+ * @param {any} token with its ratio, and its probability in the mixture
  */
 export function describe(run, token, kind) {
   const weight = weightOf(run);
@@ -66,15 +60,12 @@ export function describe(run, token, kind) {
   const name = `“${piece(run, token.token_id)}”: ${mixed ? "the mixture's own token" : WORD[kind]}`;
   if (token.p === undefined) return name;
   const draft = token.q === null ? "" : `, draft q = ${fixed(token.q)}`;
-  return `${name}. Target p = ${fixed(token.p)}${draft}${judgementOf(run, token, weight)}`;
+  return `${name}. Target p = ${fixed(token.p)}${draft}${judgementOf(run, token)}`;
 }
 
 /** @param {Run} run */
-function judgementOf(run, token, weight) {
-  const ratio = ratioOf(run, token);
-  if (token.u !== null && ratio !== null)
-    return `, kept if u ≤ ${ruleOf(run)} = ${fixed(ratio)}; u = ${fixed(token.u)}`;
-  if (weight !== null && token.q !== null)
-    return `, mixture ${fixed(weight * token.p + (1 - weight) * token.q)}`;
-  return "";
+function judgementOf(run, { u, ratio, mixture }) {
+  if (u !== null && ratio !== null)
+    return `, kept if u ≤ ${ruleOf(run)} = ${fixed(ratio)}; u = ${fixed(u)}`;
+  return mixture === null ? "" : `, mixture ${fixed(mixture)}`;
 }

@@ -1,13 +1,15 @@
 // The record of a run as it grows: its steps, and the tokens of every text with what was seen of them.
 
-export const emptyRecord = () => ({ steps: [], tokens: [], texts: [] });
+export const emptyRecord = () => ({ steps: [], shown: [], tokens: [], texts: [] });
 
 /**
  * @param {Run} run
  * @param {Step} step
+ * @param {Shown} shown what its pictures show of it
  */
-export function addStep(run, step) {
+export function addStep(run, step, shown) {
   run.steps.push(step);
+  run.shown.push(shown);
   if (!run.tokens[step.sequence]) run.tokens[step.sequence] = [];
   const list = run.tokens[step.sequence];
   list.length = step.keep;

@@ -21,6 +21,15 @@ declare global {
     detail?: any;
   }
 
+  /** Picture -> what it shows of a step and of the run up to it: numbers of its summary.py. */
+  type Shown = Record<string, any>;
+
+  /** A whole run with what its pictures show. */
+  interface Recorded {
+    trace: trace.DecodingTrace;
+    shown: Shown[];
+  }
+
   type Status = "running" | "finished" | "stopped" | "failed" | "paused" | "replayed" | "recorded";
 
   /** The record of a run as far as it is known, and what is looked at in it. */
@@ -31,6 +40,8 @@ declare global {
     status: Status;
     config: Record<string, any>;
     steps: Step[];
+    /** By step. */
+    shown: Shown[];
     /** By output. */
     tokens: Token[][];
     texts: string[];
@@ -41,7 +52,7 @@ declare global {
     link?: string;
     fields: string[];
     /** Of a recorded run: the whole of it. */
-    source?: trace.DecodingTrace;
+    source?: Recorded;
   }
 
   /** Where a run is to be continued. */

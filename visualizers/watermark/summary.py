@@ -1,13 +1,14 @@
-"""The watermark as a table: every token's colour, whether it counts, and how z grows."""
+"""The watermark: every token's colour, whether it counts, how z grows, and the verdict so far."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import Any
 
-from engine.reading.watermark_statistics import Verdict, running_z, verdict
+from engine.reading.watermark_statistics import Z_THRESHOLD, Count
 from engine.trace.details import WatermarkDetail
-from engine.trace.records import Step, Trace, details
+from engine.trace.records import Step, Trace
+from visualizers.base import Shown, rows_of
 
 COLUMNS = [
     "step",
@@ -25,56 +26,65 @@ COLUMNS = [
 ]
 
 
-def view(trace: Trace) -> dict[str, Any]:
-    """Return one row per token of every sequence and, per sequence, the verdict."""
-    rows, verdicts = [], []
-    for sequence in sorted({step.sequence for step in trace.steps}):
-        steps = details(trace.steps_of(sequence), WatermarkDetail)
-        marks = [detail for _, detail in steps]
-        for (step, detail), z in zip(steps, curve(marks), strict=True):
-            rows.append(_row(step, detail, z, trace))
-        found = judged(marks, trace.config.get("z_threshold", 3.0))
-        verdicts.append(dataclasses.asdict(found) if found else None)
-    return {"columns": COLUMNS, "rows": rows, "summary": verdicts}
+class Marks:
+    """Counts every sequence of a run as a detector would.
+
+    Shows of a step: ``hits`` of its token and ``flips`` it is one of, ``share`` of both; ``z`` of
+    its sequence so far and the ``verdict`` on it, None while nothing counts; its ``threshold``;
+    ``rows`` of COLUMNS.
+    """
+
+    def __init__(self, run: Trace) -> None:
+        self.threshold = run.config.get("z_threshold", Z_THRESHOLD)
+        self.counts: dict[int, Count] = {}
+
+    def add(self, step: Step) -> Shown | None:
+        """Take a step."""
+        detail = step.detail
+        if not isinstance(detail, WatermarkDetail):
+            return None
+        hits, flips = hits_of(detail), max(1, len(detail.g_values))
+        count = self.counts.setdefault(
+            step.sequence, Count(flips, detail.expected, detail.chance)
+        )
+        count.add(scored=detail.scored, fresh=detail.fresh, hits=hits)
+        z, found = count.z_score, count.verdict(self.threshold)
+        verdict = None
+        if found is not None:
+            verdict = {**dataclasses.asdict(found), "chance": detail.chance}
+        return {
+            "hits": hits,
+            "flips": flips,
+            "share": hits / flips,
+            "z": z,
+            "verdict": verdict,
+            "threshold": self.threshold,
+            "rows": [_row(step, detail, z)],
+        }
 
 
-def _row(step: Step, d: WatermarkDetail, z: float | None, trace: Trace) -> list[Any]:
-    colour = {True: "green", False: "red", None: ""}[d.is_green]
+def _row(step: Step, detail: WatermarkDetail, z: float | None) -> list[Any]:
     return [
         step.index,
         step.sequence,
-        trace.pieces[step.emit[0]],
-        colour,
-        sum(d.g_values),
-        len(d.g_values),
-        d.green_fraction,
-        d.bias,
-        d.scored,
-        d.fresh,
-        d.reason,
+        step.emit[0],
+        {True: "green", False: "red", None: ""}[detail.is_green],
+        sum(detail.g_values),
+        len(detail.g_values),
+        detail.green_fraction,
+        detail.bias,
+        detail.scored,
+        detail.fresh,
+        detail.reason,
         z,
     ]
 
 
-def hits(detail: WatermarkDetail) -> int:
+def hits_of(detail: WatermarkDetail) -> int:
     """Return what a token adds when it counts: 1 for green, its ones for SynthID."""
     return sum(detail.g_values) if detail.g_values else int(bool(detail.is_green))
 
 
-def curve(marks: list[WatermarkDetail]) -> list[float | None]:
-    """Return z after every token."""
-    if not marks:
-        return []
-    depth = max(1, len(marks[0].g_values))
-    counts = ((mark.scored, hits(mark)) for mark in marks)
-    return running_z(counts, depth, marks[0].expected)
-
-
-def judged(marks: list[WatermarkDetail], threshold: float) -> Verdict | None:
-    """Return the verdict on a sequence, None while nothing counts."""
-    if not marks:
-        return None
-    first = marks[0]
-    depth = max(1, len(first.g_values))
-    counts = ((mark.scored, mark.fresh, hits(mark)) for mark in marks)
-    return verdict(counts, depth, first.expected, first.chance, threshold)
+def view(trace: Trace) -> dict[str, Any]:
+    """Return one row per token of every sequence."""
+    return {"columns": COLUMNS, "rows": rows_of(trace, Marks, token=2)}

@@ -1,11 +1,11 @@
 // One token of the text with its colour or its keyed bits.
 import { el } from "../shared/dom.mjs";
 import { piece } from "../shared/text.mjs";
-import { describe, hitsOf } from "./words.mjs";
+import { describe, shownOf } from "./words.mjs";
 
-function kindOf(detail) {
+function kindOf(detail, { hits }) {
   if (!detail.scored) return ["skip", "–"];
-  if (detail.g_values.length) return ["bits", String(hitsOf(detail))];
+  if (detail.g_values.length) return ["bits", String(hits)];
   return detail.is_green ? ["green", "G"] : ["red", "R"];
 }
 
@@ -15,7 +15,8 @@ function kindOf(detail) {
  */
 export function tokenOf(run, step, choose, tell) {
   const said = describe(run, step);
-  const [kind, label] = kindOf(step.detail);
+  const shown = shownOf(run, step);
+  const [kind, label] = kindOf(step.detail, shown);
   const show = () => tell(said);
   const node = el(
     "span",
@@ -36,8 +37,7 @@ export function tokenOf(run, step, choose, tell) {
     el("span", { class: "t" }, piece(run, step.emit[0]).replace(/^·/, " ")),
     el("i", { "aria-hidden": "true" }, label),
   );
-  if (kind === "bits")
-    node.style.setProperty("--share", String(hitsOf(step.detail) / step.detail.g_values.length));
+  if (kind === "bits") node.style.setProperty("--share", String(shown.share));
   return node;
 }
 

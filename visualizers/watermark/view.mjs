@@ -2,57 +2,34 @@
 import { el, fact, table } from "../shared/dom.mjs";
 import { fixed, piece } from "../shared/text.mjs";
 import { Plot } from "./plot.mjs";
-import { binomialTail, power, zOf } from "./statistics.mjs";
+import { power } from "./power.mjs";
 import { legendOf, tokenOf } from "./token.mjs";
-import { bitsOf, hitsOf, isMarked, shareOf } from "./words.mjs";
+import { bitsOf, isMarked, shareOf, shownOf } from "./words.mjs";
 
-const thresholdOf = (run) => run.config.z_threshold ?? 3;
-
-// What has been counted: every draw for z, each draw once for p.
-class Count {
-  trials = 0;
-  hits = 0;
-  scored = 0;
-  once = { trials: 0, hits: 0 };
-  // z after every token, null before the first that counts.
-  curve = [];
-
-  add(detail) {
-    const flips = Math.max(1, detail.g_values.length);
-    if (detail.scored) {
-      this.trials += flips;
-      this.hits += hitsOf(detail);
-      this.scored++;
-    }
-    if (detail.scored && detail.fresh) {
-      this.once.trials += flips;
-      this.once.hits += hitsOf(detail);
-    }
-    this.curve.push(this.trials ? zOf(this.hits, this.trials, detail.expected) : null);
-  }
-}
-
-function verdictOf(z, distinct, threshold) {
-  if (z <= threshold) return ["no", `✗ Not shown to be marked: z is not above ${threshold}.`];
-  if (distinct > threshold) return ["yes", `✓ Marked: z is above ${threshold}.`];
+function sentenceOf({ prediction, doubtful, z_threshold, distinct_z_score }) {
+  if (!prediction) return ["no", `✗ Not shown to be marked: z is not above ${z_threshold}.`];
+  if (!doubtful) return ["yes", `✓ Marked: z is above ${z_threshold}.`];
   return [
     "doubt",
-    `? Doubtful: z is above ${threshold} only because repeats are counted; every draw counted once gives ${fixed(distinct, 2)}.`,
+    `? Doubtful: z is above ${z_threshold} only because repeats are counted; every draw counted once gives ${fixed(distinct_z_score, 2)}.`,
   ];
 }
 
-function numbersOf({ scored, hits, trials, once }, detail, { z, distinct, p }) {
-  const share = (100 * hits) / trials;
-  const { chance } = detail;
+function numbersOf(verdict, bits) {
+  const { hits, trials, distinct_hits, distinct_trials, distinct_z_score } = verdict;
+  const [share, chance] = [verdict.fraction, verdict.chance].map((x) => (100 * x).toFixed(1));
   return [
-    fact("T (tokens that count)", scored),
-    fact(detail.g_values.length ? "ones" : "green", `${hits} of ${trials}`),
-    fact("share", `${share.toFixed(1)} %, by chance ${(100 * chance).toFixed(1)} %`),
-    fact("z", fixed(z, 2)),
-    once.trials < trials
-      ? fact("without repeats", `${once.hits} of ${once.trials}, z ${fixed(distinct, 2)}`)
+    fact("T (tokens that count)", verdict.num_tokens_scored),
+    fact(bits ? "ones" : "green", `${hits} of ${trials}`),
+    fact("share", `${share} %, by chance ${chance} %`),
+    fact("z", fixed(verdict.z_score, 2)),
+    distinct_trials < trials
+      ? fact(
+          "without repeats",
+          `${distinct_hits} of ${distinct_trials}, z ${fixed(distinct_z_score, 2)}`,
+        )
       : "",
-    fact("p, exact one-sided", power(p)),
+    fact("p, exact one-sided", power(verdict.p_value)),
   ].filter(Boolean);
 }
 
@@ -60,14 +37,15 @@ function numbersOf({ scored, hits, trials, once }, detail, { z, distinct, p }) {
  * @param {Run} run
  * @param {Step} step
  */
-function rowOf(run, step, z) {
+function rowOf(run, step) {
   const d = step.detail;
+  const { z, hits, flips } = shownOf(run, step);
   const colour = d.is_green === null ? "" : d.is_green ? "green" : "red";
   const fresh = d.fresh ? "yes" : "in z, not in p: repeat";
   return [
     step.index + 1,
     piece(run, step.emit[0]),
-    d.g_values.length ? bitsOf(d) : colour,
+    d.g_values.length ? bitsOf({ hits, flips }) : colour,
     d.green_fraction === null ? "" : shareOf(d),
     d.bias,
     d.scored ? fresh : `no: ${d.reason}`,
@@ -79,7 +57,9 @@ class Watermark {
   #run = null;
   #chosen = 0;
   #seen = 0;
-  #count = new Count();
+  // Of the chosen sequence: its steps, and z after every one.
+  #steps = [];
+  #curve = [];
   #tokens = new Map();
 
   /** @param {Context} ctx */
@@ -124,7 +104,8 @@ class Watermark {
 
   #wipe() {
     this.#seen = 0;
-    this.#count = new Count();
+    this.#steps = [];
+    this.#curve = [];
     this.#tokens = new Map();
     const { text, numbers, tableBody, legend } = this;
     for (const box of [text, numbers, tableBody, legend]) box.replaceChildren();
@@ -144,11 +125,12 @@ class Watermark {
   update(run) {
     this.#run = run;
     for (; this.#seen < run.steps.length; this.#seen++) this.#take(run.steps[this.#seen]);
-    const first = run.steps.find((s) => s.sequence === this.#chosen);
-    if (!first) return;
-    if (!this.legend.childElementCount) this.legend.replaceChildren(...legendOf(run, first.detail));
-    this.#judge(first.detail);
-    this.plot.draw(this.#count.curve, thresholdOf(run), this.text.clientWidth);
+    const last = this.#steps.at(-1);
+    if (!last) return;
+    if (!this.legend.childElementCount) this.legend.replaceChildren(...legendOf(run, last.detail));
+    const shown = shownOf(run, last);
+    this.#judge(shown.verdict, last.detail.g_values.length > 0);
+    this.plot.draw(this.#curve, shown.threshold, this.text.clientWidth);
     this.#offerSequences();
     if (this.more.open && run.status !== "running") this.tableBody.replaceChildren(this.#table());
   }
@@ -156,7 +138,8 @@ class Watermark {
   /** @param {Step} step */
   #take(step) {
     if (!isMarked(step) || step.sequence !== this.#chosen) return;
-    this.#count.add(step.detail);
+    this.#steps.push(step);
+    this.#curve.push(shownOf(this.#run, step).z);
     const choose = () => this.ctx.select(step.index);
     const tell = (words) => {
       this.facts.textContent = words;
@@ -166,21 +149,17 @@ class Watermark {
     this.text.append(node);
   }
 
-  #judge(detail) {
-    const z = this.#count.curve.at(-1) ?? null;
-    if (z === null) {
+  #judge(verdict, bits) {
+    if (!verdict) {
       this.verdict.textContent = "Nothing counts yet.";
       this.numbers.replaceChildren();
       return;
     }
-    const { hits, trials } = this.#count.once;
-    const p = binomialTail(hits, trials, detail.chance);
-    const distinct = zOf(hits, trials, detail.expected);
-    const [kind, words] = verdictOf(z, distinct, thresholdOf(this.#run));
+    const [kind, words] = sentenceOf(verdict);
     this.verdict.className = `wm-verdict ${kind}`;
     this.verdict.textContent = words;
-    this.verdict.dataset.p = String(p);
-    this.numbers.replaceChildren(...numbersOf(this.#count, detail, { z, distinct, p }));
+    this.verdict.dataset.p = String(verdict.p_value);
+    this.numbers.replaceChildren(...numbersOf(verdict, bits));
   }
 
   #offerSequences() {
@@ -193,8 +172,7 @@ class Watermark {
   }
 
   #table() {
-    const steps = this.#run.steps.filter((s) => s.sequence === this.#chosen && s.detail);
-    const rows = steps.map((step, i) => rowOf(this.#run, step, this.#count.curve[i]));
+    const rows = this.#steps.map((step) => rowOf(this.#run, step));
     return table(["step", "token", "colour", "green share", "bias", "counted", "z"], rows);
   }
 

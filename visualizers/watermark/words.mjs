@@ -4,17 +4,19 @@ import { piece } from "../shared/text.mjs";
 /** @param {Step} step */
 export const isMarked = (step) => step.detail?.kind === "watermark";
 
-export const hitsOf = (detail) => {
-  if (detail.g_values.length) return detail.g_values.reduce((a, b) => a + b, 0);
-  return detail.is_green ? 1 : 0;
-};
+/**
+ * What the summary shows of a step.
+ * @param {Run} run
+ * @param {Step} step
+ */
+export const shownOf = (run, step) => run.shown[step.index].watermark;
 
 export const shareOf = (detail) => `${(100 * detail.green_fraction).toFixed(1)} %`;
 
-export const bitsOf = (detail) => `${hitsOf(detail)} of ${detail.g_values.length}`;
+export const bitsOf = ({ hits, flips }) => `${hits} of ${flips}`;
 
-function colourOf(detail) {
-  if (detail.g_values.length) return `${bitsOf(detail)} keyed bits are ones`;
+function colourOf(detail, shown) {
+  if (detail.g_values.length) return `${bitsOf(shown)} keyed bits are ones`;
   if (detail.is_green === null) return "no list was chosen";
   const among = detail.scheme === "selfhash" ? "tested" : "of the vocabulary";
   const share =
@@ -35,5 +37,5 @@ export function describe(run, step) {
   const because = context ? `; chosen by ${context}` : "";
   const fresh = d.fresh ? "." : " in z; not in p, as the same draw gave it before.";
   const counted = d.scored ? `counted${fresh}` : `not counted: ${d.reason}.`;
-  return `“${piece(run, step.emit[0])}”: ${colourOf(d)}${because}; ${counted}`;
+  return `“${piece(run, step.emit[0])}”: ${colourOf(d, shownOf(run, step))}${because}; ${counted}`;
 }

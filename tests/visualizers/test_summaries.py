@@ -1,0 +1,40 @@
+"""What pictures show of a run comes with its steps, the same live and of a recording, and is JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from engine.strategies import STRATEGIES
+from playground.replay import recorded
+from playground.stream import stream
+from tests.helpers.strategies import make, trace_of
+from visualizers import VISUALS, summaries
+
+FOLDED = frozenset(name for name, visual in VISUALS.items() if visual.fold is not None)
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_every_step_comes_with_what_its_pictures_show(name):
+    messages = [json.loads(text) for text in stream(make(name))]
+    deltas = [message for message in messages if message["kind"] == "delta"]
+    shown = [values for delta in deltas for values in delta["shown"]]
+    steps = [step for delta in deltas for step in delta["steps"]]
+    assert len(shown) == len(steps) > 0
+    assert {frozenset(values) for values in shown} == {FOLDED & frozenset(STRATEGIES[name].visuals)}
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_a_recording_shows_what_the_run_showed(name):
+    trace = trace_of(name)
+    header = dataclasses.replace(trace, steps=(), outputs=(), metrics={})
+    live = summaries(header, STRATEGIES[name].visuals)
+    shown = json.loads(json.dumps([live.add(step) for step in trace.steps], allow_nan=False))
+    assert json.loads(json.dumps(recorded(trace)["shown"])) == shown
+
+
+def test_a_picture_nobody_knows_has_no_numbers():
+    trace = trace_of("greedy")
+    assert summaries(trace, ["no such picture"]).add(trace.steps[0]) == {}
