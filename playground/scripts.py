@@ -1,7 +1,7 @@
 """The page's own scripts and styles: where the browser gets them, and how elements reach them.
 
-The scripts are ES modules, served as they are. Their address holds a digest of all of them, so a
-browser may keep a module for ever and still never mixes two versions. The one global of the page,
+The scripts are ES modules, joined into one file when the page is built. Its address holds a digest
+of it, so a browser may keep it for ever and still never has an old one. The one global of the page,
 ``playground``, is the promise of their entry: an element that Gradio makes earlier waits for it.
 """
 
@@ -11,7 +11,6 @@ import hashlib
 import json
 from collections.abc import Mapping
 from functools import cache
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -19,27 +18,31 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from playground.join import join
+
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("visualizers", "playground/client")
-ENTRY = "playground/client/index.mjs"
+# What is served, and the module that it is made of: the page's own scripts, those of a saved page.
+ENTRIES = {
+    "index.mjs": "playground/client/index.mjs",
+    "saved.mjs": "playground/client/saved.mjs",
+}
 _PATH = "scripts"
 _KEEP = "public, max-age=31536000, immutable"
 
 
 @cache
-def modules() -> dict[str, bytes]:
-    """Return every module by its path below the project; nothing else is ever served."""
+def served() -> dict[str, bytes]:
+    """Return the joined scripts by name; nothing else is ever served."""
     found = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.mjs"))
-    return {path.relative_to(ROOT).as_posix(): path.read_bytes() for path in found}
+    modules = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in found}
+    return {name: join(modules, entry).encode() for name, entry in ENTRIES.items()}
 
 
 @cache
 def version() -> str:
-    """Return a digest of all modules: another one whenever any of them is."""
-    digest = hashlib.sha256()
-    for name, content in modules().items():
-        digest.update(f"{name}\0{len(content)}\0".encode() + content)
-    return digest.hexdigest()[:16]
+    """Return a digest of all that is served: another one whenever any of it is."""
+    return hashlib.sha256(b"\0".join(served().values())).hexdigest()[:16]
 
 
 def styles() -> str:
@@ -50,12 +53,12 @@ def styles() -> str:
 
 
 def routes() -> list[Route]:
-    """Return the route of the modules."""
-    return [Route(f"/{_PATH}/{{version}}/{{name:path}}", _answer)]
+    """Return the route of the scripts."""
+    return [Route(f"/{_PATH}/{{version}}/{{name}}", _answer)]
 
 
 async def _answer(request: Request) -> Response:
-    content = modules().get(request.path_params["name"])
+    content = served().get(request.path_params["name"])
     if content is None or request.path_params["version"] != version():
         return PlainTextResponse("Not found", 404)
     headers = {"Cache-Control": _KEEP, "X-Content-Type-Options": "nosniff"}
@@ -69,17 +72,15 @@ def head(given: Mapping[str, Any]) -> str:
         given: what the entry's ``open`` is called with, as JSON values.
     """
     # Relative to the page, so that it may be served below any path.
-    base = f"./{_PATH}/{version()}/"
-    links = "".join(
-        f'<link rel="modulepreload" href="{escape(base + name)}">' for name in modules()
-    )
+    address = f"./{_PATH}/{version()}/index.mjs"
+    link = f'<link rel="modulepreload" href="{address}">'
     # "<" is escaped: no text of a recorded run or a declaration can end the script.
     data = json.dumps(given, separators=(",", ":")).replace("<", "\\u003c")
     script = (
-        f"window.playground = import(new URL({base + ENTRY!r}, document.baseURI))"
+        f"window.playground = import(new URL({address!r}, document.baseURI))"
         f".then(({{ page }}) => (window.playground.page = page.open({data})));"
     )
-    return f"<style>{styles()}</style>{links}<script>{script}</script>"
+    return f"<style>{styles()}</style>{link}<script>{script}</script>"
 
 
 def on_load(make: str) -> str:

@@ -7,42 +7,15 @@ const NOT_SAVED = ["family", "export"];
 const LOOKS =
   "body { margin: 0 auto; max-width: 960px; padding: 16px; background: var(--dp-bg); font-family: system-ui, sans-serif; }";
 const CLOSE = "</script>";
-const IMPORTED = /(\bfrom ")([^"]+)(")/g;
 
 // Text inside a script element: nothing in it may close the element.
 const safe = (text) => text.replace(/<\/(script)/gi, "<\\/$1").replace(/<!-{2}/g, "<\\!--");
 const json = (value) => JSON.stringify(value).replace(/</g, "\\u003c");
 const fetched = async (url) => (await fetch(url)).text();
 
-// A module and all that it imports, by address.
-async function closure(url, found = new Map()) {
-  if (found.has(url)) return found;
-  found.set(url, "");
-  const text = await fetched(url);
-  found.set(url, text);
-  const wanted = [...text.matchAll(IMPORTED)].map(([, , path]) => new URL(path, url).href);
-  await Promise.all(wanted.map((one) => closure(one, found)));
-  return found;
-}
-
-// Modules in a file of its own: each is an address with its text in it, and the map says which.
-async function modules(entry) {
-  const found = await closure(entry);
-  const names = new Map([...found.keys()].map((url, i) => [url, `module-${i}`]));
-  const imports = {};
-  for (const [url, text] of found) {
-    const own = text.replace(
-      IMPORTED,
-      (_, before, path, after) => before + names.get(new URL(path, url).href) + after,
-    );
-    imports[names.get(url)] = `data:text/javascript;charset=utf-8,${encodeURIComponent(own)}`;
-  }
-  return { imports, first: names.get(entry) };
-}
-
 /** @param {Run} run */
 export async function savedPage(run, visuals) {
-  const { imports, first } = await modules(new URL("./saved.mjs", import.meta.url).href);
+  const scripts = await fetched(new URL("./saved.mjs", import.meta.url).href);
   const plotly = await fetched(plotlySource());
   const dark = document.querySelector(".dark") ? ' class="dark"' : "";
   const name = `${run.strategy}, seed ${run.seed}`;
@@ -55,11 +28,10 @@ export async function savedPage(run, visuals) {
   };
   return [
     `<!doctype html><html lang="en"${dark}><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>${name}</title>`,
-    `<style>${styles()}\n${LOOKS}</style>`,
-    `<script type="importmap">${json({ imports })}${CLOSE}</head>`,
+    `<style>${styles()}\n${LOOKS}</style></head>`,
     `<body class="gradio-container"><div class="dp-head"><h1>${name}</h1><p>A recorded run; every picture is drawn from the record in this file.</p></div><div class="dp-stage"></div>`,
     `<script>${safe(plotly)}\n${CLOSE}`,
     `<script type="application/json" id="run">${json(data)}${CLOSE}`,
-    `<script type="module">import { open } from "${first}"; open(JSON.parse(document.getElementById("run").textContent));${CLOSE}</body></html>`,
+    `<script type="module">${safe(scripts)}\nopen(JSON.parse(document.getElementById("run").textContent));${CLOSE}</body></html>`,
   ].join("\n");
 }
