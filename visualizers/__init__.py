@@ -1,8 +1,8 @@
 """Pictures of a trace: pure functions of plain data, no model and no web framework.
 
-Every visual has a folder: ``view.mjs`` and ``view.css`` draw steps as they arrive, ``summary.py``
-states the same facts as a table (and a Plotly figure where one is drawn). ``shared`` holds what the
-views have in common; none of them imports anything from outside this package.
+Every visual has a folder: ``summary.py`` makes its numbers, step by step as a run goes on, and the
+same facts as a table; ``view.mjs`` and ``view.css`` draw them. ``shared`` holds what the views have
+in common; none of them imports anything from outside this package.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from visualizers.watermark import summary as marks
 VISUALS: dict[str, Visual] = {
     visual.name: visual
     for visual in (
-        Visual("candidates", "Candidates of this step", step.candidates),
-        Visual("xray", "Processor X-ray", step.xray),
+        Visual("candidates", "Candidates of this step", step.candidates, step.Candidates),
+        Visual("xray", "Processor X-ray", step.xray, step.Stages),
         Visual("draw", "The draw", step.draw),
-        Visual("chart", "Surprise and entropy over the text", step.chart),
+        Visual("chart", "Surprise and entropy over the text", step.chart, step.Chart),
         Visual("beam_tree", "Beam tree", beams.view),
         Visual("beam_rescore", "Another length penalty", beams.rescored),
-        Visual("contrastive", "Candidates: confidence against similarity", contrast.view),
+        Visual("contrastive", "Candidates: confidence against similarity", contrast.view, contrast.Looks),
         Visual("layer_heatmap", "Layer map: what every layer would have said", layers.view),
         Visual("watermark", "The mark in the text", marks.view, marks.Marks),
         Visual(

@@ -51,17 +51,20 @@ class Summaries:
         return {name: values for name, values in shown.items() if values is not None}
 
 
-def rows_of(trace: Trace, fold: Callable[[Trace], Fold], *, token: int) -> list[list[Any]]:
+def rows_of(
+    trace: Trace, fold: Callable[[Trace], Fold], *, token: int | None = None
+) -> list[list[Any]]:
     """Return the rows of a picture's table over a whole run.
 
     Args:
         trace: the run.
         fold: of the picture; what it shows of a step holds ``rows``.
-        token: the column that holds a token's id, for which its piece is put.
+        token: the column that holds a token's id, for which its piece is put, None for none.
     """
     begun = fold(trace)
     shown = [values for step in trace.steps if (values := begun.add(step)) is not None]
     rows = [list(row) for values in shown for row in values["rows"]]
-    for row in rows:
-        row[token] = trace.pieces[row[token]]
+    if token is not None:
+        for row in rows:
+            row[token] = trace.pieces[row[token]]
     return rows

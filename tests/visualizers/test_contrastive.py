@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from engine import DecodeRequest
@@ -35,12 +37,26 @@ def test_rows_add_up_and_name_the_earlier_token(name):
     assert chosen == [trace.pieces[i] for i in trace.outputs[0].token_ids]
 
 
-def test_the_figure_and_the_summary():
-    trace = traced("llama")
-    view = contrastive.view(trace)
-    gains, pays, score = view["figure"]["data"]
-    sums = [a + b for a, b in zip(gains["y"], pays["y"], strict=True)]
-    assert sums == pytest.approx(score["y"], abs=3e-6)
-    changed = [s.index for s in trace.steps if s.emit[0] != s.detail.options[0].token_id]
-    assert view["summary"]["changed"] == changed
-    assert view["summary"]["repeated_3_grams"] == trace.metrics["rep_3"]
+@pytest.mark.parametrize("name", ["llama", "t5"])
+def test_what_a_step_shows_of_the_choice(name):
+    trace = traced(name)
+    looks = contrastive.Looks(trace)
+    shown = [looks.add(step) for step in trace.steps]
+    changed = 0
+    for count, (step, values) in enumerate(zip(trace.steps, shown, strict=True), start=1):
+        options = step.detail.options
+        changed += step.emit[0] != options[0].token_id
+        assert (values["steps"], values["changed"]) == (count, changed)
+        assert values["gain"] == max(o.score for o in options) - options[0].score
+        assert (values["gain"] > 0) == (step.emit[0] != options[0].token_id)
+    assert changed
+
+
+def test_every_sequence_looks_back_to_its_own_text():
+    once = traced("llama")
+    count = len(once.steps)
+    again = [dataclasses.replace(s, index=s.index + count, sequence=1) for s in once.steps]
+    twice = dataclasses.replace(once, steps=(*once.steps, *again), outputs=once.outputs * 2)
+    rows = contrastive.view(twice)["rows"]
+    half = len(rows) // 2
+    assert [row[1:] for row in rows[half:]] == [row[1:] for row in rows[:half]]

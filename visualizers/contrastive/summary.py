@@ -6,6 +6,7 @@ from typing import Any
 
 from engine.trace.details import ContrastiveDetail
 from engine.trace.records import Step, Trace
+from visualizers.base import Shown, rows_of
 
 COLUMNS = [
     "step",
@@ -19,83 +20,57 @@ COLUMNS = [
     "position",
     "chosen",
 ]
+START = "start"
+"""What stands at position -1, the start token of an encoder-decoder model."""
 
 
-def view(trace: Trace) -> dict[str, Any]:
-    """Return one row per candidate of every step, confidence and penalty as a figure, a summary.
+class Looks:
+    """Follows what the candidates look back to.
 
-    ``position`` counts prompt and output from 0; for encoder-decoder models the output alone,
-    where -1 is the start token.
+    Shows of a step: ``rows`` of COLUMNS, where ``similar to`` is an id, None at the start of the
+    text; ``gain``, by how much the chosen candidate's score is above that of the most probable;
+    and of the run so far ``steps`` and ``changed``, how many of them chose another than that.
+
+    Positions count prompt and output from 0; for encoder-decoder models the output alone, where -1
+    is the start token.
     """
-    steps = trace.details(ContrastiveDetail)
-    ids = context_ids(trace)
-    rows = [row for step, detail in steps for row in _rows(step, detail, ids, trace)]
-    return {
-        "columns": COLUMNS,
-        "rows": rows,
-        "figure": figure(steps, trace),
-        "summary": summary(trace),
-    }
 
+    def __init__(self, run: Trace) -> None:
+        self.before = [] if run.model.is_encoder_decoder else list(run.prompt_ids)
+        self.texts: dict[int, list[int]] = {}
+        self.steps = self.changed = 0
 
-def context_ids(trace: Trace) -> list[int]:
-    """Return the ids that ``position`` counts: prompt and output, or the output alone."""
-    prompt = [] if trace.model.is_encoder_decoder else list(trace.prompt_ids)
-    return prompt + [token for step in trace.steps_of(0) for token in step.emit]
-
-
-def _rows(
-    step: Step, detail: ContrastiveDetail, ids: list[int], trace: Trace
-) -> list[list[Any]]:
-    rows: list[list[Any]] = []
-    for place, o in enumerate(detail.options):
-        earlier = trace.pieces.get(ids[o.position], "") if o.position >= 0 else "start"
-        rows.append(
+    def add(self, step: Step) -> Shown | None:
+        """Take a step."""
+        detail = step.detail
+        if not isinstance(detail, ContrastiveDetail):
+            return None
+        ids = self.texts.setdefault(step.sequence, list(self.before))
+        rows = [
             [
                 step.index,
-                trace.pieces[o.token_id],
+                o.token_id,
                 o.probability,
                 o.confidence,
                 o.max_cosine,
                 o.degeneration_penalty,
                 o.score,
-                earlier,
+                None if o.position < 0 else ids[o.position],
                 o.position,
                 place == detail.chosen,
             ]
-        )
-    return rows
+            for place, o in enumerate(detail.options)
+        ]
+        ids += step.emit
+        self.steps += 1
+        self.changed += detail.chosen != 0
+        gain = detail.options[detail.chosen].score - detail.options[0].score
+        return {"rows": rows, "gain": gain, "steps": self.steps, "changed": self.changed}
 
 
-def figure(steps: list[tuple[Step, ContrastiveDetail]], trace: Trace) -> dict[str, Any]:
-    """Return confidence, penalty and score of every chosen token as Plotly JSON."""
-    chosen = [detail.options[detail.chosen] for _, detail in steps]
-    x = [step.index for step, _ in steps]
-    text = [trace.pieces[o.token_id] for o in chosen]
-    data: list[dict[str, Any]] = [
-        {
-            "type": "bar",
-            "x": x,
-            "y": [o.confidence for o in chosen],
-            "text": text,
-            "name": "confidence",
-        },
-        {"type": "bar", "x": x, "y": [-o.degeneration_penalty for o in chosen], "name": "penalty"},
-        {"type": "scatter", "x": x, "y": [o.score for o in chosen], "name": "score"},
-    ]
-    layout = {
-        "barmode": "relative",
-        "xaxis": {"title": {"text": "step"}},
-        "yaxis": {"title": {"text": "score"}},
-    }
-    return {"data": data, "layout": layout}
-
-
-def summary(trace: Trace) -> dict[str, Any]:
-    """Return the steps where similarity changed the choice, and how much the text repeats."""
-    steps = trace.details(ContrastiveDetail)
-    return {
-        "steps": len(steps),
-        "changed": [step.index for step, detail in steps if detail.chosen != 0],
-        "repeated_3_grams": trace.metrics.get("rep_3"),
-    }
+def view(trace: Trace) -> dict[str, Any]:
+    """Return one row per candidate of every step."""
+    rows = rows_of(trace, Looks, token=1)
+    for row in rows:
+        row[7] = START if row[7] is None else trace.pieces[row[7]]
+    return {"columns": COLUMNS, "rows": rows}

@@ -3,7 +3,7 @@ import { el, table } from "../shared/dom.mjs";
 import { fixed, percent, piece } from "../shared/text.mjs";
 import { rowsOf } from "./bars.mjs";
 import { Line } from "./line.mjs";
-import { idsBefore, isContrastive, nameAt, reasonOf, totalOf } from "./words.mjs";
+import { idsBefore, isContrastive, reasonOf, START, shownOf, totalOf } from "./words.mjs";
 
 const COLUMNS = [
   "step",
@@ -30,17 +30,17 @@ const legend = () =>
 
 /** @param {Run} run */
 function tableOf(run) {
-  const ids = idsBefore(run, run.steps.length);
-  const rows = run.steps.flatMap(({ index, detail }) =>
-    detail.options.map((o, k) => [
+  const rows = run.steps
+    .filter(isContrastive)
+    .flatMap((step) => shownOf(run, step).rows)
+    .map(([index, id, p, confidence, cosine, penalty, score, like, position, chosen]) => [
       index + 1,
-      (k === detail.chosen ? "▸ " : "") + piece(run, o.token_id),
-      percent(o.probability),
-      ...[o.confidence, o.max_cosine, o.degeneration_penalty, o.score].map((x) => fixed(x)),
-      nameAt(run, ids, o.position),
-      o.position,
-    ]),
-  );
+      (chosen ? "▸ " : "") + piece(run, id),
+      percent(p),
+      ...[confidence, cosine, penalty, score].map((x) => fixed(x)),
+      like === null ? START : piece(run, like),
+      position,
+    ]);
   return table(COLUMNS, rows);
 }
 
@@ -70,7 +70,6 @@ class Contrastive {
   #run = null;
   #last = "";
   #seen = 0;
-  #changed = 0;
 
   /** @param {Context} ctx */
   constructor(root, ctx) {
@@ -108,10 +107,9 @@ class Contrastive {
     for (; this.#seen < run.steps.length; this.#seen++) {
       const step = run.steps[this.#seen];
       if (!isContrastive(step) || !step.detail.chosen) continue;
-      this.#changed++;
       this.chips.append(chip(run, step, () => this.ctx.select(step.index)));
     }
-    const text = totalOf(run, this.#seen, this.#changed);
+    const text = totalOf(run);
     if (this.total.textContent !== text) this.total.textContent = text;
     const { dataset } = this.tableBody;
     if (!this.more.open || run.status === "running" || dataset.rows === String(this.#seen)) return;
@@ -128,13 +126,12 @@ class Contrastive {
     const ids = idsBefore(run, step.index);
     this.bars.replaceChildren(...rowsOf(run, step, ids, (k) => this.line.mark(k)));
     this.line.draw(run, step.detail, ids);
-    this.note.textContent = reasonOf(run, step.detail);
+    this.note.textContent = reasonOf(run, step);
   }
 
   clear() {
     this.#last = "";
     this.#seen = 0;
-    this.#changed = 0;
     this.line.clear();
     for (const box of [this.bars, this.chips, this.tableBody]) box.replaceChildren();
     this.note.textContent = "";

@@ -1,42 +1,56 @@
 // Words and numbers of contrastive search.
 import { fixed, percent, piece } from "../shared/text.mjs";
 
+export const START = "start";
+
 /**
- * Ids that a candidate's position counts, up to (not including) one step.
+ * Ids that the positions of a step's candidates count: the text before it.
  * @param {Run} run
  */
 export function idsBefore(run, index) {
-  const ids = run.model.is_encoder_decoder ? [] : run.prompt_ids.slice();
-  for (const step of run.steps.slice(0, index)) ids.push(step.emit[0]);
-  return ids;
+  const { sequence } = run.steps[index];
+  const before = run.steps.slice(0, index).filter((step) => step.sequence === sequence);
+  const prompt = run.model.is_encoder_decoder ? [] : run.prompt_ids;
+  return [...prompt, ...before.map((step) => step.emit[0])];
 }
 
 /** @param {Run} run */
-export const nameAt = (run, ids, position) => (position < 0 ? "start" : piece(run, ids[position]));
+export const nameAt = (run, ids, position) => (position < 0 ? START : piece(run, ids[position]));
 
 /** @param {Step} step */
 export const isContrastive = (step) => step?.detail?.kind === "contrastive";
 
 /**
+ * What the summary shows of a step.
+ * @param {Run} run
+ * @param {Step} step
+ */
+export const shownOf = (run, step) => run.shown[step.index].contrastive;
+
+/**
  * Why the step took this token and not the most probable one.
  * @param {Run} run
+ * @param {Step} step
  */
-export function reasonOf(run, { options, chosen }) {
+export function reasonOf(run, step) {
+  const { options, chosen } = step.detail;
   if (!chosen)
     return "The most probable token also has the best score: greedy search would take it too.";
   const [first] = options;
   const winner = options[chosen];
-  return `The most probable token, “${piece(run, first.token_id)}”, resembles what was already said and loses ${fixed(first.degeneration_penalty)}; “${piece(run, winner.token_id)}” scores higher by ${fixed(winner.score - first.score)}.`;
+  return `The most probable token, “${piece(run, first.token_id)}”, resembles what was already said and loses ${fixed(first.degeneration_penalty)}; “${piece(run, winner.token_id)}” scores higher by ${fixed(shownOf(run, step).gain)}.`;
 }
 
 /**
  * How often similarity decided.
  * @param {Run} run
  */
-export function totalOf(run, seen, changed) {
+export function totalOf(run) {
+  const last = run.steps.at(-1);
+  const { steps, changed } = (last && shownOf(run, last)) || { steps: 0, changed: 0 };
   const repeated = run.metrics?.rep_3;
   const share = repeated ? percent(repeated) : "None";
   const repeats =
     repeated === undefined ? "" : `${share} of the output's 3-grams repeat an earlier one. `;
-  return `${repeats}Similarity changed the choice in ${changed} of ${seen} steps${changed ? ":" : "."}`;
+  return `${repeats}Similarity changed the choice in ${changed} of ${steps} steps${changed ? ":" : "."}`;
 }

@@ -1,6 +1,6 @@
 // The candidates of one step: probabilities raw against processed.
 import { el } from "../shared/dom.mjs";
-import { percent, piece, prob } from "../shared/text.mjs";
+import { percent, piece } from "../shared/text.mjs";
 import { Once } from "./once.mjs";
 
 // The name of a candidate; where a run can be continued it is the button that does so.
@@ -28,30 +28,26 @@ function cellsOf({ name, raw, processed, removed, on, go }) {
 }
 
 // What the candidates leave of the probability.
-function restOf(list) {
-  const rest = (key) => Math.max(0, 1 - list.reduce((sum, c) => sum + prob(c[key]), 0));
-  return {
-    name: "everything else",
-    raw: rest("raw_logprob"),
-    processed: rest("processed_logprob"),
-    removed: null,
-    on: false,
-    go: null,
-  };
-}
+const restOf = ({ rest_raw, rest_processed }) => ({
+  name: "everything else",
+  raw: rest_raw,
+  processed: rest_processed,
+  removed: "",
+  on: false,
+  go: null,
+});
 
 /**
  * @param {Run} run
  * @param {Step} step
  */
-function noteOf(run, step) {
+function noteOf(run, step, { entropy }) {
   const several =
     step.emit.length > 1
       ? `This step wrote ${step.emit.length} tokens; these are the candidates of the last. `
       : "";
-  const entropy = (step.entropy / Math.LN2).toFixed(2);
   const size = run.model.vocab_size.toLocaleString("en");
-  return `${several}Filled: probability after the processors. Outline: the model's own. Entropy ${entropy} bits over the whole vocabulary of ${size}.`;
+  return `${several}Filled: probability after the processors. Outline: the model's own. Entropy ${entropy.toFixed(2)} bits over the whole vocabulary of ${size}.`;
 }
 
 /**
@@ -61,19 +57,20 @@ function noteOf(run, step) {
  */
 function paint(run, step, ctx, bars, note) {
   const forks = ctx.fork && !run.model.is_encoder_decoder && step.detail?.kind !== "beam";
-  const rows = step.candidates.map(({ token_id: id, ...c }) => ({
+  const shown = run.shown[step.index].candidates;
+  const rows = shown.rows.map(([, , id, raw, processed, removed, on]) => ({
     name: piece(run, id),
-    raw: prob(c.raw_logprob),
-    processed: prob(c.processed_logprob),
-    removed: c.removed_by,
-    on: id === step.emit.at(-1),
+    raw,
+    processed,
+    removed,
+    on,
     go:
       forks && !run.eos_token_ids.includes(id)
         ? () => ctx.fork({ step: step.index, token_id: id })
         : null,
   }));
-  bars.replaceChildren(...[...rows, restOf(step.candidates)].flatMap(cellsOf));
-  note.textContent = noteOf(run, step);
+  bars.replaceChildren(...[...rows, restOf(shown)].flatMap(cellsOf));
+  note.textContent = noteOf(run, step, shown);
 }
 
 /** @type {ViewSpec} */

@@ -4,23 +4,15 @@ import { el } from "../shared/dom.mjs";
 import { onClick, plotly } from "../shared/plotly.mjs";
 import { piece } from "../shared/text.mjs";
 
-/**
- * Surprise is that of the model's own distribution, whatever the processors made of it.
- * @param {Step} step
- */
-function surpriseOf(step) {
-  const own = step.candidates.find((c) => c.token_id === step.emit.at(-1));
-  return own && own.raw_logprob !== null ? -own.raw_logprob / Math.LN2 : null;
-}
-
 /** @param {Run} run */
 function dataOf(run, shades) {
   const steps = run.steps.filter((s) => s.sequence === 0);
   const x = steps.map((s) => s.index);
+  const shown = steps.map((s) => run.shown[s.index].chart);
   return [
     {
       x,
-      y: steps.map((s) => s.entropy / Math.LN2),
+      y: shown.map((values) => values.entropy),
       name: "entropy",
       mode: "lines",
       line: { color: shades.violet, dash: "dot", width: 2 },
@@ -28,7 +20,7 @@ function dataOf(run, shades) {
     },
     {
       x,
-      y: steps.map(surpriseOf),
+      y: shown.map((values) => values.surprise),
       text: steps.map((s) => s.emit.map((id) => piece(run, id)).join("")),
       name: "surprise",
       mode: "lines+markers",

@@ -10,13 +10,13 @@ const COLUMNS = ["processor", "tokens left", "probability kept", "entropy, bits"
  * @param {Run} run
  * @param {Step} step
  */
-function rowOf(run, step, stage) {
-  const gone = step.candidates.filter((c) => c.removed_by === stage.name).slice(0, NAMED);
+function rowOf(run, step, [, name, kept, mass, , bits]) {
+  const gone = step.candidates.filter((c) => c.removed_by === name).slice(0, NAMED);
   return [
-    stage.name,
-    stage.kept.toLocaleString("en"),
-    percent(stage.kept_mass),
-    (stage.entropy / Math.LN2).toFixed(2),
+    name,
+    kept.toLocaleString("en"),
+    percent(mass),
+    bits.toFixed(2),
     gone.map((c) => piece(run, c.token_id)).join("  ") || "–",
   ];
 }
@@ -27,7 +27,7 @@ const shownOf = (run, step) =>
   step.stages.length
     ? table(
         COLUMNS,
-        step.stages.map((stage) => rowOf(run, step, stage)),
+        run.shown[step.index].xray.rows.map((row) => rowOf(run, step, row)),
       )
     : el("p", { class: "dp-empty" }, NONE);
 
