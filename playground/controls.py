@@ -25,9 +25,10 @@ from playground import raw
 _LISTS = (AllowedTokens, Biases, Decay, Strings, TokenIds, TokenLists)
 
 
-def widget(name: str, param: Param, default: Any) -> Any:
-    """Return the control of one parameter; ``elem_id`` is set by the caller's tab."""
-    about: dict[str, Any] = {"label": param.label, "info": f"{param.help} ({name})"}
+def widget(name: str, param: Param, default: Any, elem_id: str | None = None) -> Any:
+    """Return the control of one parameter, set to a value, as the element of this name."""
+    info = f"{param.help} ({name})"
+    about: dict[str, Any] = {"label": param.label, "info": info, "elem_id": elem_id}
     if isinstance(param, Flag):
         return raw.Checkbox(value=default, **about)
     if isinstance(param, Choice):

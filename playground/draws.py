@@ -114,9 +114,7 @@ def _control(name: str) -> Any:
     default = defaults_of(STRATEGY.config)[name]
     if name == "max_new_tokens":
         declared, default = dataclasses.replace(declared, **_SHORT), _TOKENS
-    control = controls.widget(name, declared, default)
-    control.elem_id = _OFFERED[name]
-    return control
+    return controls.widget(name, declared, default, _OFFERED[name])
 
 
 def cancel(run_id: Any) -> None:

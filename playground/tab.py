@@ -159,20 +159,20 @@ def _widgets(strategy: Strategy) -> dict[str, Any]:
     kinds, defaults = params_of(strategy.config), defaults_of(strategy.config)
     first = {**defaults, **_first(strategy).params}
     made = {}
+
+    def add(names: list[str]) -> None:
+        for name in names:
+            element = f"{strategy.name}-{name}"
+            made[name] = controls.widget(name, kinds[name], first[name], element)
+
     for group in GROUPS:
         names = [name for name, kind in kinds.items() if kind.group == group]
         if group == MAIN:
-            made |= {n: _widget(strategy, n, kinds[n], first[n]) for n in names}
+            add(names)
         elif names:
             with gr.Accordion(FOLDED[group], open=False):
-                made |= {n: _widget(strategy, n, kinds[n], first[n]) for n in names}
+                add(names)
     return {name: made[name] for name in kinds}
-
-
-def _widget(strategy: Strategy, name: str, kind: Any, value: Any) -> Any:
-    control = controls.widget(name, kind, value)
-    control.elem_id = f"{strategy.name}-{name}"
-    return control
 
 
 def visuals_of(names: tuple[str, ...]) -> list[str]:

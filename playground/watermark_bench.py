@@ -109,9 +109,7 @@ def _settings() -> dict[str, Any]:
 def _control(name: str, elem_id: str) -> Any:
     """Return the declared control of a parameter, set as the first preset has it."""
     default = _FIRST.params.get(name, defaults_of(STRATEGY.config)[name])
-    control = controls.widget(name, params_of(STRATEGY.config)[name], default)
-    control.elem_id = elem_id
-    return control
+    return controls.widget(name, params_of(STRATEGY.config)[name], default, elem_id)
 
 
 def _wire(

@@ -20,6 +20,7 @@ _MAX_DEPTH = 40
 _LARGEST = 2**64
 _MAX_RUN_ID = 64
 _NUMBERS = {"length_penalty": 10, "num_beams": 1000, "max_new_tokens": 100_000, "z_threshold": 100}
+_OPTIONAL_NUMBERS = {"assistant_ensemble_weight": 1}
 _SLACK = 1e-3
 
 
@@ -154,8 +155,10 @@ def _check_parent(trace: Trace) -> None:
 
 def _check_config(config: dict[str, Any]) -> None:
     """Check the settings that something computes with; numbers may not be absurd anywhere."""
-    for name, largest in _NUMBERS.items():
+    for name, largest in (_NUMBERS | _OPTIONAL_NUMBERS).items():
         value = config.get(name, 0)
+        if value is None and name in _OPTIONAL_NUMBERS:
+            continue
         if isinstance(value, bool) or not isinstance(value, (int, float)) or abs(value) > largest:
             raise TraceError(f"trace.config.{name} is no number from {-largest} to {largest}.")
     if any(not math.isfinite(n) or abs(n) > _LARGEST for n in _numbers(config)):

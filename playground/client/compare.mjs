@@ -1,5 +1,11 @@
 // Two to four runs of one prompt side by side: their texts as they grow, and where they first part.
-import { ended, parting, partingSide, partingView } from "../../visualizers/compare/parting.mjs";
+import {
+  ended,
+  parting,
+  partingSide,
+  partingView,
+  partsAfter,
+} from "../../visualizers/compare/parting.mjs";
 import { compareFigures } from "../../visualizers/compare/view.mjs";
 import { button, el } from "../../visualizers/shared/dom.mjs";
 import { piece, visible } from "../../visualizers/shared/text.mjs";
@@ -16,9 +22,7 @@ const newStage = () => el("div", { class: "dp-stage cmp-stage" });
 
 // How far the texts are the same, in a sentence.
 function leadOf({ common, at }, over) {
-  if (at === 0) return "The texts part at the very first token.";
-  if (at !== null)
-    return `The first ${common} tokens are the same; at token ${at + 1} the texts part.`;
+  if (at !== null) return partsAfter(common);
   return over
     ? `All texts are the same, token for token: ${common} tokens.`
     : `The same so far: ${common} tokens.`;

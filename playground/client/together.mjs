@@ -4,6 +4,7 @@ import {
   leadersOf,
   partingSide,
   partingView,
+  partsAfter,
 } from "../../visualizers/compare/parting.mjs";
 import { el } from "../../visualizers/shared/dom.mjs";
 import { textOfIds } from "../../visualizers/shared/text.mjs";
@@ -59,12 +60,8 @@ function seen(run, at) {
 
 const wholeOf = (run) => [...run.prompt_ids, ...(run.tokens[0] || []).map((t) => t.id)];
 
-function leadOf(same, common) {
-  if (same) return "Both texts are the same, token for token.";
-  return common <= 0
-    ? "The texts part at the very first token."
-    : `The first ${common} tokens are the same; at token ${common + 1} the texts part.`;
-}
+const leadOf = (same, common) =>
+  same ? "Both texts are the same, token for token." : partsAfter(common);
 
 /** @param {Run} run */
 function sideOf(run, ids, from, at, same) {

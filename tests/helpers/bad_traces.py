@@ -149,6 +149,11 @@ OTHER_CHANGES = [
     ("watermark", put("steps", 1, "detail", "is_green", "yes"), "must be true or false"),
     ("watermark", put("steps", 1, "detail", "bias", None), "bias must be a number"),
     ("watermark", put("config", "z_threshold", "3"), "config.z_threshold is no number"),
+    (
+        "speculative",
+        put("config", "assistant_ensemble_weight", "0.5"),
+        "config.assistant_ensemble_weight is no number",
+    ),
     ("watermark", put("config", "top_k", 1e300), "too large"),
     ("watermark", put("steps", 1, "detail", "kind", {"kind": "draw"}), "unknown kind"),
     ("watermark", put("steps", 1, "detail", "kind", "beam"), "unknown field"),

@@ -147,6 +147,7 @@ def test_a_stopped_comparison_judges_what_there_is():
         ({"columns": [GREEDY]}, "compare 2 to 4 columns"),
         ({"columns": [GREEDY] * 5}, "compare 2 to 4 columns"),
         ({"columns": None}, "columns"),
+        ({"columns": [GREEDY, {"strategy": ["greedy"]}]}, "must be one of greedy"),
         ({"columns": [GREEDY, 5]}, "each must be an object"),
         ({"columns": [GREEDY, {"strategy": "magic"}]}, "strategy = 'magic'"),
         ({"columns": [GREEDY, {**HOT, "params": {"temperature": -1}}]}, "temperature = -1"),

@@ -39,6 +39,12 @@ export function parting(runs) {
   return { common: longest, at: null };
 }
 
+// How far texts that part are the same, in a sentence.
+export const partsAfter = (common) =>
+  common > 0
+    ? `The first ${common} tokens are the same; at token ${common + 1} the texts part.`
+    : "The texts part at the very first token.";
+
 /**
  * The nodes of the text that won; empty while the search goes on.
  * @param {Run} run
