@@ -27,6 +27,12 @@ ENTRIES = {
     "index.mjs": "playground/client/index.mjs",
     "saved.mjs": "playground/client/saved.mjs",
 }
+# A page without its scripts would stay silent whatever is pressed.
+_SAY_MISSING = (
+    "const said = Object.assign(document.createElement('p'), { role: 'alert', "
+    "className: 'dp-status bad', textContent: 'The scripts of this page could not be loaded, so it "
+    "can draw nothing. Reload it.' }); (document.body ?? document.documentElement).prepend(said);"
+)
 _PATH = "scripts"
 _KEEP = "public, max-age=31536000, immutable"
 
@@ -79,6 +85,7 @@ def head(given: Mapping[str, Any]) -> str:
     script = (
         f"window.playground = import(new URL({address!r}, document.baseURI))"
         f".then(({{ page }}) => (window.playground.page = page.open({data})));"
+        f"window.playground.catch(() => {{ {_SAY_MISSING} }});"
     )
     return f"<style>{styles()}</style>{link}<script>{script}</script>"
 

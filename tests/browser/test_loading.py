@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from playwright.sync_api import expect
 
-from tests.helpers.pages import finish, link, run_of
+from tests.helpers.pages import finish, link, run_of, shot
 from tests.helpers.patience import PATIENCE_MS
 
 
@@ -54,3 +54,14 @@ def test_the_scripts_are_fetched_once(open_page):
         ".filter((path) => path.startsWith('/scripts/'))"
     )
     assert [name.rsplit("/", 1)[1] for name in names] == ["index.mjs"]
+
+
+def test_a_page_that_never_gets_its_scripts_says_so(browser, server):
+    page = browser.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    page.route("**/index.mjs", lambda route: route.abort())
+    page.goto(server)
+    expect(page.get_by_role("alert")).to_contain_text("could not be loaded")
+    expect(page.locator("#greedy-run")).to_be_visible()
+    shot(page, "no_scripts")
+    page.close()
