@@ -30,8 +30,9 @@ ENTRIES = {
 # A page without its scripts would stay silent whatever is pressed.
 _SAY_MISSING = (
     "const said = Object.assign(document.createElement('p'), { role: 'alert', "
-    "className: 'dp-status bad', style: 'padding: 12px', textContent: 'The scripts of this page could not be loaded, so it "
-    "can draw nothing. Reload it.' }); (document.body ?? document.documentElement).prepend(said);"
+    "className: 'dp-status bad', style: 'padding: 12px', "
+    "textContent: 'The scripts of this page could not be loaded, so it can draw nothing. Reload it.' "
+    "}); (document.body ?? document.documentElement).prepend(said);"
 )
 _PATH = "scripts"
 _KEEP = "public, max-age=31536000, immutable"
