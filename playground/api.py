@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import gradio as gr
 
 from engine import DecodeRequest, decode
+from engine.strategies import STRATEGIES
 from engine.trace.events import Failed, Finished
 from engine.trace.json_io import trace_to_dict
 from playground.guard import guarded
@@ -32,19 +34,16 @@ def run_once(strategy: str, prompt: Any, model: Any, params: Any, seed: Any) -> 
     return {"outputs": whole["outputs"], "metrics": whole["metrics"], "notes": whole["notes"]}
 
 
-def add_endpoint(strategy: str, queue: str) -> None:
-    """Register ``/<strategy>`` with prompt, model, params (an object) and seed."""
+def add_endpoints(queue: str) -> None:
+    """Register ``/<strategy>`` of every strategy, with prompt, model, params (an object) and seed."""
     fields = [gr.JSON(visible=False) for _ in range(4)]
     button, answer = gr.Button(visible=False), gr.JSON(visible=False)
-
-    def endpoint(prompt: Any, model: Any, params: Any, seed: Any) -> dict[str, Any]:
-        return run_once(strategy, prompt, model, params, seed)
-
-    button.click(
-        guarded(endpoint),
-        fields,
-        answer,
-        api_name=strategy,
-        concurrency_id=queue,
-        concurrency_limit=2,
-    )
+    for name in STRATEGIES:
+        button.click(
+            guarded(partial(run_once, name)),
+            fields,
+            answer,
+            api_name=name,
+            concurrency_id=queue,
+            concurrency_limit=2,
+        )

@@ -5,10 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
-from urllib.parse import parse_qsl
 
 import gradio as gr
 import plotly
@@ -19,27 +16,17 @@ from engine.errors import EngineError
 from engine.models.loading import load
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
-from playground import scripts
-from playground.api import add_endpoint
+from playground import draws, scripts, watermark_bench
+from playground.api import add_endpoints
 from playground.compare import build_compare
-from playground.compare_spec import spec
-from playground.configs import wire_panel
-from playground.draws import build_draws
-from playground.export import build_replies
 from playground.fork import build_fork
-from playground.guard import guarded
-from playground.links import request_of
+from playground.questions import build_replies
 from playground.replay import WELCOME, build_replay, welcome
+from playground.spec import spec
 from playground.stream import JOURNAL, whole_state
-from playground.tab import QUEUE, Tab, build_tab
-from playground.watermark_bench import build_watermark_bench
+from playground.tab import QUEUE, build_tab
 from playground.web import middleware
 
-# A tab that was never open is drawn when it is selected; its button comes later.
-_PRESS_RUN = """() => playground.then((p) => p.whenThere(
-  () => [document.getElementById('{name}-run')].find((run) => run && run.offsetParent),
-  (run) => run.click(),
-))"""
 PLOTLY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 
 
@@ -65,26 +52,20 @@ def build_app() -> gr.Blocks:
             api_visibility="private",
             show_progress="hidden",
         )
-        replies = build_replies()
+        build_replies()
         build_fork(bus, QUEUE)
-        built: list[Tab] = []
-        inner: dict[str, Any] = {}
-        with gr.Tabs() as outer:
+        with gr.Tabs():
             for family, title in FAMILIES.items():
-                with gr.Tab(title, id=family, elem_id=f"family-{family}"), gr.Tabs() as tabs:
-                    inner[family] = tabs
-                    members = [s for s in STRATEGIES.values() if s.family == family]
-                    built += [build_tab(strategy, bus) for strategy in members]
+                with gr.Tab(title, id=family, elem_id=f"family-{family}"), gr.Tabs():
+                    for strategy in STRATEGIES.values():
+                        if strategy.family == family:
+                            build_tab(strategy, bus)
                     if family == "watermark":
-                        build_watermark_bench(QUEUE)
+                        watermark_bench.build_watermark_bench(QUEUE)
             build_compare(bus, QUEUE)
-            build_draws(QUEUE)
+            draws.build_draws(QUEUE)
             build_replay()
-        for tab in built:
-            wire_panel(tab.panel, replies, tab)
-        for name in STRATEGIES:
-            add_endpoint(name, QUEUE)
-        _restore_from_link(outer, inner, built)
+        add_endpoints(QUEUE)
     return demo.queue(max_size=SETTINGS.max_waiting_runs, api_open=False)
 
 
@@ -92,48 +73,16 @@ def _resync(event: gr.EventData) -> str:
     return whole_state(str(event._data.get("run", ""))[:64])
 
 
-def _restore_from_link(outer: Any, inner: dict[str, Any], built: list[Tab]) -> None:
-    """A copied link fills the controls of its strategy and runs it again.
-
-    Only the strategy that the address names asks: one event for all of them would have every
-    control of the page as its output, and every visit would wait while Gradio walks them.
-    """
-    for tab in built:
-        name = tab.strategy.name
-        asking = gr.HTML(
-            "",
-            visible="hidden",
-            html_template="<span></span>",
-            js_on_load="const { search } = location;"
-            f"if (new URLSearchParams(search).get('strategy') === '{name}') trigger('input', {{ search }});",
-        )
-        asking.input(
-            guarded(_restorer(tab)),
-            None,
-            [outer, inner[tab.strategy.family], *tab.inputs],
-            concurrency_limit=None,
-            api_visibility="private",
-            show_progress="hidden",
-        ).success(None, None, None, api_visibility="private", js=_PRESS_RUN.format(name=name))
-
-
-def _restorer(tab: Tab) -> Callable[..., list[Any]]:
-    def restore(event: gr.EventData) -> list[Any]:
-        wanted = request_of(dict(parse_qsl(str(event._data.get("search", ""))[1:])))
-        if wanted is None or wanted.strategy != tab.strategy.name:
-            raise EngineError("The link names no strategy of this tab.")
-        selected = [gr.Tabs(selected=tab.strategy.family), gr.Tabs(selected=tab.strategy.name)]
-        return [*selected, *tab.updates(wanted)]
-
-    return restore
-
-
 def page_head() -> str:
     """Return the page's head: its styles, its scripts, and what they are given to begin with."""
     given = {
         "recorded": welcome(),
         "key": WELCOME,
-        "spec": spec(),
+        "spec": {
+            **spec(),
+            "draws": draws.declaration(),
+            "watermark_bench": watermark_bench.declaration(),
+        },
         "plotly": f"./gradio_api/file={PLOTLY}",
     }
     return scripts.head(given)
@@ -172,9 +121,7 @@ def launch(host: str, port: int) -> None:
 
 def _theme() -> themes.Base:
     """Return the theme; white on Base's own primary colour has a contrast of 3.7 only."""
-    theme = themes.Base(
-        font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"]
-    )
+    theme = themes.Base(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"])
     return theme.set(
         button_primary_background_fill="*primary_600",
         button_primary_background_fill_hover="*primary_700",

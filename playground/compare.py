@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -13,18 +13,16 @@ import gradio as gr
 
 from engine.after.likelihood import Scores, score_trace
 from engine.aside import aside
-from engine.declare.params import defaults_of, params_of
 from engine.errors import EngineError, ParameterError
 from engine.models.loading import LoadedModel, load
 from engine.reading.divergence import difference, first_divergence, same_ids, tokens_of
 from engine.run.decoding import DecodeRun
 from engine.run.request import DecodeRequest, check
 from engine.strategies import STRATEGIES
-from engine.strategies.base import Strategy
 from engine.trace.events import Finished
 from engine.trace.records import Trace
-from playground import controls
-from playground.compare_spec import LABELS
+from playground.compare_presets import LABELS
+from playground.form import form_request
 from playground.guard import sentence
 from playground.scripts import receiving
 from playground.stream import JOURNAL, stream
@@ -164,50 +162,15 @@ def requests_of(asked: Any) -> list[DecodeRequest]:
     if not isinstance(columns, list) or not 2 <= len(columns) <= len(LABELS):
         count = len(columns) if isinstance(columns, list) else columns
         raise ParameterError("columns", count, f"compare 2 to {len(LABELS)} columns")
-    seed = controls.whole(asked.get("seed"))
-    return [_request(column, asked.get("prompt"), seed) for column in columns]
+    return [_request(column, asked.get("prompt"), asked.get("seed")) for column in columns]
 
 
 def _request(column: Any, prompt: Any, seed: Any) -> DecodeRequest:
     if not isinstance(column, dict):
         raise ParameterError("columns", column, "each must be an object")
-    name = column.get("strategy")
-    strategy = STRATEGIES.get(name) if isinstance(name, str) else None
-    if strategy is None:
-        raise ParameterError("strategy", name, f"it must be one of {', '.join(STRATEGIES)}")
-    params = form_params(strategy, column.get("params") or {})
-    model = column.get("model") or strategy.default_model
-    assistant = column.get("assistant") or None
-    request = DecodeRequest(
-        strategy.name,
-        model,
-        prompt,
-        params=params,
-        seed=seed,
-        assistant=assistant if strategy.assistant != "none" else None,
-    )
+    request = form_request({**column, "prompt": prompt, "seed": seed})
     check(request)
     return request
-
-
-def form_params(strategy: Strategy, given: Any) -> dict[str, Any]:
-    """Return what the controls of the page's compareForm say, defaults left out.
-
-    Raises:
-        ParameterError: one sentence naming the parameter.
-    """
-    if not isinstance(given, Mapping):
-        raise ParameterError("params", given, "it must be an object of names and values")
-    kinds, defaults = params_of(strategy.config), defaults_of(strategy.config)
-    params = {
-        name: controls.read(name, kinds[name], value) if name in kinds else value
-        for name, value in given.items()
-    }
-    return {n: v for n, v in params.items() if n not in defaults or not _same(v, defaults[n])}
-
-
-def _same(value: Any, default: Any) -> bool:
-    return (tuple(value) if isinstance(value, list) else value) == default
 
 
 def judged(comparison: Comparison, base: LoadedModel) -> dict[str, Any]:

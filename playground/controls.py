@@ -1,4 +1,4 @@
-"""From Params to widgets and back: the only place that knows both."""
+"""From parameters to what a control of the page holds, and back: the only place that knows both."""
 
 from __future__ import annotations
 
@@ -20,40 +20,14 @@ from engine.declare.params import (
     TokenLists,
 )
 from engine.errors import ParameterError
-from playground import raw
 
 _LISTS = (AllowedTokens, Biases, Decay, Strings, TokenIds, TokenLists)
-
-
-def widget(name: str, param: Param, default: Any, elem_id: str | None = None) -> Any:
-    """Return the control of one parameter, set to a value, as the element of this name."""
-    info = f"{param.help} ({name})"
-    about: dict[str, Any] = {"label": param.label, "info": info, "elem_id": elem_id}
-    if isinstance(param, Flag):
-        return raw.Checkbox(value=default, **about)
-    if isinstance(param, Choice):
-        choices = [_spelled(choice) for choice in param.choices]
-        return raw.Dropdown(choices, value=_spelled(default), **about)
-    if isinstance(param, (Number, Integer)):
-        return _number(param, default, about)
-    placeholder = "off" if param.optional else ""
-    return raw.Textbox(value=show(param, default), placeholder=placeholder, max_lines=3, **about)
-
-
-def _number(param: Number | Integer, default: Any, about: dict[str, Any]) -> Any:
-    if param.optional:
-        return raw.Number(value=default, placeholder="off", step=param.step, **about)
-    maximum = param.slider_maximum or param.maximum
-    step = param.step
-    # A slider's lowest stop must be legal, also where the minimum itself is not.
-    minimum = param.minimum + step if getattr(param, "above_minimum", False) else param.minimum
-    if isinstance(param, Number) and param.minimum < step and param.minimum > 0:
-        minimum = step
-    return raw.Slider(minimum, maximum, value=default, step=step, **about)
+_DIGITS = 20
+"""As many as a seed may have, and more."""
 
 
 def read(name: str, param: Param, value: Any) -> Any:
-    """Turn a widget's value into a parameter's raw value; the engine validates it.
+    """Turn a control's value into a parameter's raw value; the engine validates it.
 
     Raises:
         ParameterError: a list that cannot be read.
@@ -70,12 +44,14 @@ def read(name: str, param: Param, value: Any) -> Any:
 
 
 def whole(value: Any) -> Any:
-    """Return a whole number that the page sent as 3.0 as 3, anything else as it is."""
+    """Return a whole number that the page sent as 3.0 or, a large one, as text; else the value."""
+    if isinstance(value, str) and len(value) <= _DIGITS and value.isascii() and value.isdigit():
+        return int(value)
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def show(param: Param, value: Any) -> Any:
-    """Return a parameter's value as its widget shows it."""
+    """Return a parameter's value as its control shows it."""
     if isinstance(param, Choice):
         return _spelled(value)
     if isinstance(value, (list, tuple)):

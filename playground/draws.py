@@ -12,109 +12,67 @@ from typing import Any
 import gradio as gr
 
 from engine.after.many_draws import MAX_DRAWS, MAX_TOKENS, draw_many
-from engine.declare.params import defaults_of, params_of
-from engine.models.catalogue import CATALOGUE
+from engine.declare.params import Integer, defaults_of, params_of
 from engine.reading.prefix_tree import Draw
-from engine.run.request import DecodeRequest
 from engine.strategies.base import STORY
 from engine.strategies.sampling import STRATEGY
-from playground import controls, raw
+from playground import controls
+from playground.form import form_request
 from playground.guard import guarded, sentence
-from playground.scripts import receiving
+from playground.scripts import TAB, receiving
+from playground.spec import param_spec
 from playground.zerogpu import on_gpu
 from visualizers.prefix_tree.summary import view
 
 _KEPT = 64
-_OFFERED = {
-    "max_new_tokens": "draws-new",
-    "temperature": "draws-temperature",
-    "top_k": "draws-k",
-    "top_p": "draws-p",
-}
-"""The parameters of sampling that the tab offers, each with its element."""
+_OFFERED = ("max_new_tokens", "temperature", "top_k", "top_p")
+"""The parameters of sampling that the tab offers."""
 _SHORT = {"maximum": MAX_TOKENS, "slider_maximum": None}
 _TOKENS = 6
 """New tokens to begin with: the tree of a longer text has as many branches as draws."""
+_COUNT = Integer(
+    label="Draws", help="More draws come closer to the probabilities.", minimum=2, maximum=MAX_DRAWS
+)
+_FIRST_COUNT = 128
 _RUNNING: dict[str, threading.Event] = {}
 
 
 def build_draws(queue: str) -> None:
     """Build the tab; ``queue`` is the one that runs share."""
     with gr.Tab("Many draws", id="draws", elem_id="tab-draws"):
-        gr.HTML(
-            "<h2 class='dp-sr'>Many draws</h2>"
-            "<p>Sample the same prompt with many seeds. The width of a branch is how often it was "
-            "drawn; beside it stands the probability the model gave it, computed exactly. With "
-            "more draws the two come closer.</p>",
-            elem_classes="dp-about",
+        page = gr.HTML(
+            "",
+            html_template=TAB,
+            elem_id="page-draws",
+            js_on_load=receiving("p.draws(element.querySelector('.dp-tab'), trigger)"),
+            apply_default_css=False,
         )
-        with gr.Row(equal_height=False, elem_classes="dp-columns"):
-            with gr.Column(min_width=0, elem_classes="dp-ask"):
-                prompt = raw.Textbox(STORY, label="Prompt", lines=3, elem_id="draws-prompt")
-                with gr.Row():
-                    run = gr.Button("Draw", variant="primary", elem_id="draws-run")
-                    stop = gr.Button("Stop", elem_id="draws-stop")
-                slot = gr.Textbox(visible=False)
-            with gr.Column(min_width=0, elem_classes="dp-right"):
-                tree = gr.HTML(
-                    "",
-                    html_template='<div class="dp-stage dp-draws"></div>',
-                    elem_id="draws-tree",
-                    js_on_load=receiving(
-                        "p.prefixTree(element.querySelector('.dp-draws'))", at_once=True
-                    ),
-                    apply_default_css=False,
-                )
-            with gr.Column(min_width=0, elem_classes="dp-settings"):
-                settings = _settings()
     options: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
-    run.click(
-        on_gpu(draw),
-        [prompt, *settings],
-        tree,
-        concurrency_id=queue,
-        concurrency_limit=2,
-        **options,
-    )
-    stop.click(
-        guarded(cancel),
-        slot,
-        None,
-        concurrency_limit=None,
-        js="() => playground.then((p) => p.drawsId())",
-        **options,
-    )
+    page.input(on_gpu(_start), None, page, concurrency_id=queue, concurrency_limit=2, **options)
+    page.stop(guarded(_stop), None, None, concurrency_limit=None, **options)
 
 
-def _settings() -> list[Any]:
-    entries = [e for e in CATALOGUE.values() if e.role in ("target", "seq2seq") and e.available]
-    return [
-        raw.Dropdown(
-            [(f"{e.title} · {e.parameters}", e.name) for e in entries],
-            value="storyteller",
-            label="Model",
-            allow_custom_value=True,
-            elem_id="draws-model",
-        ),
-        raw.Slider(2, MAX_DRAWS, value=128, step=1, label="Draws", elem_id="draws-count"),
-        *(_control(name) for name in _OFFERED),
-        raw.Number(
-            0,
-            label="First seed",
-            info="The next draws take the seeds after it.",
-            precision=0,
-            elem_id="draws-seed",
-        ),
-    ]
+def declaration() -> dict[str, Any]:
+    """Return the tab's form as JSON values: its prompt and its controls."""
+    kinds, defaults = params_of(STRATEGY.config), defaults_of(STRATEGY.config)
+    kinds["max_new_tokens"] = dataclasses.replace(kinds["max_new_tokens"], **_SHORT)
+    defaults["max_new_tokens"] = _TOKENS
+    return {
+        "prompt": STORY,
+        "params": [
+            param_spec("draws", _COUNT, _FIRST_COUNT),
+            *(param_spec(name, kinds[name], defaults[name]) for name in _OFFERED),
+        ],
+    }
 
 
-def _control(name: str) -> Any:
-    """Return the declared control of a parameter of sampling."""
-    declared = params_of(STRATEGY.config)[name]
-    default = defaults_of(STRATEGY.config)[name]
-    if name == "max_new_tokens":
-        declared, default = dataclasses.replace(declared, **_SHORT), _TOKENS
-    return controls.widget(name, declared, default, _OFFERED[name])
+def _start(event: gr.EventData) -> Iterator[str]:
+    yield from draw(event._data)
+
+
+def _stop(event: gr.EventData) -> None:
+    asked = event._data if isinstance(event._data, dict) else {}
+    cancel(asked.get("id"))
 
 
 def cancel(run_id: Any) -> None:
@@ -124,27 +82,24 @@ def cancel(run_id: Any) -> None:
         event.set()
 
 
-def draw(
-    prompt: Any, model: Any, count: Any, tokens: Any, temperature: Any, k: Any, p: Any, seed: Any
-) -> Iterator[str]:
-    """Draw and yield messages for the page as JSON; never raises, the last says how it ended."""
+def draw(asked: Any) -> Iterator[str]:
+    """Draw and yield messages for the page as JSON; never raises, the last says how it ended.
+
+    Args:
+        asked: what the page sent: prompt, model, draws, seed, and params of sampling.
+    """
     run_id, cancelled = uuid.uuid4().hex, threading.Event()
     _RUNNING[run_id] = cancelled
     while len(_RUNNING) > _KEPT:
         _RUNNING.pop(next(iter(_RUNNING)))
-    params = {
-        "max_new_tokens": controls.whole(tokens),
-        "temperature": temperature,
-        "top_k": controls.whole(k),
-        "top_p": p,
-    }
-    count = controls.whole(count)
     draws: list[Draw] = []
     pieces: dict[int, str] = {}
-    state: dict[str, Any] = {"id": run_id, "wanted": count, "prompt": prompt}
     try:
+        asked = asked if isinstance(asked, dict) else {}
+        request = form_request({**asked, "strategy": STRATEGY.name})
+        count = controls.whole(asked.get("draws"))
+        state: dict[str, Any] = {"id": run_id, "wanted": count}
         yield _message("running", state, view(draws, pieces))
-        request = DecodeRequest("sampling", model, prompt, params=params, seed=controls.whole(seed))
         for batch in draw_many(request, count, cancelled):
             draws += batch.draws
             pieces |= batch.pieces

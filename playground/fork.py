@@ -17,10 +17,9 @@ from engine.errors import ParameterError
 from engine.models.loading import LoadedModel, load
 from engine.run.decoding import DecodeRun
 from engine.run.request import DecodeRequest, check
-from engine.strategies import STRATEGIES
 from engine.trace.events import Failed, Started
 from playground import controls
-from playground.compare import form_params
+from playground.form import assistant_of, form_params, strategy_of
 from playground.guard import sentence
 from playground.scripts import receiving
 from playground.stream import stream
@@ -123,10 +122,7 @@ def request_of(asked: Mapping[str, Any]) -> DecodeRequest:
     Raises:
         EngineError: one sentence naming what is wrong.
     """
-    strategy = STRATEGIES.get(str(asked.get("strategy")))
-    if strategy is None:
-        allowed = f"it must be one of {', '.join(STRATEGIES)}"
-        raise ParameterError("strategy", asked.get("strategy"), allowed)
+    strategy = strategy_of(asked)
     place = _place(asked)
     text = asked.get("text")
     if text is None and asked.get("token_id") is None:
@@ -135,7 +131,7 @@ def request_of(asked: Mapping[str, Any]) -> DecodeRequest:
     common = {
         "params": params,
         "seed": controls.whole(asked.get("seed")),
-        "assistant": (asked.get("assistant") or None) if strategy.assistant != "none" else None,
+        "assistant": assistant_of(strategy, asked),
     }
     # Ids alone can be judged before a model is loaded.
     check(DecodeRequest(strategy.name, input_ids=[*place.prompt_ids, *place.kept_ids], **common))

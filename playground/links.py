@@ -12,6 +12,7 @@ from engine.errors import ParameterError
 from engine.run.request import MAX_SEED, DecodeRequest
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
+from playground.form import strategy_of
 
 _MAX_PARAMS_CHARS = 8000
 
@@ -29,15 +30,13 @@ def link_of(request: DecodeRequest) -> str:
     return "?" + urlencode({name: value for name, value in fields.items() if value != ""})
 
 
-def request_of(query: Mapping[str, str]) -> DecodeRequest | None:
-    """Read a link back; None when it names no strategy of ours.
+def request_of(query: Mapping[str, str]) -> DecodeRequest:
+    """Read a link back.
 
     Raises:
-        ParameterError: the link names a strategy but cannot be read.
+        ParameterError: it names no strategy of ours, or something in it cannot be read.
     """
-    strategy = query.get("strategy")
-    if strategy not in STRATEGIES:
-        return None
+    strategy = strategy_of(query).name
     return DecodeRequest(
         strategy=strategy,
         model=query.get("model") or None,

@@ -16,7 +16,7 @@ from engine.trace import json_io
 from engine.trace.records import Trace
 from playground.guard import guarded, sentence
 from playground.scripts import receiving
-from playground.tab import visuals_of
+from playground.spec import visuals_of
 from visualizers import summaries
 
 _NO_STRATEGY = ("candidates", "xray")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from html import escape
 from typing import Any
@@ -10,174 +11,127 @@ from typing import Any
 import gradio as gr
 
 from engine.after.detect import detect_text, watermark_config
-from engine.declare.params import defaults_of, params_of
+from engine.declare.groups import MAIN
+from engine.declare.params import Choice, defaults_of, params_of
 from engine.errors import EngineError
-from engine.models.catalogue import CATALOGUE
 from engine.models.loading import load
 from engine.run.decoding import decode
 from engine.run.request import DecodeRequest
 from engine.strategies.watermark import MAX_KEY, STRATEGY
 from engine.trace.events import Failed, Finished, TextDelta
 from engine.trace.records import Trace
-from playground import controls, raw
-from playground.guard import guarded, sentence
+from playground.form import form_params, form_request
+from playground.guard import sentence
+from playground.scripts import TAB, receiving
+from playground.spec import param_spec
 from playground.watermark_view import detection_html, pair_html
 from playground.zerogpu import on_gpu
 
 _INTERVAL_S = 0.3
 _FIRST = STRATEGY.presets[0]
-_MARK = {
-    "scheme": "wb-scheme",
-    "greenlist_ratio": "wb-ratio",
-    "bias": "wb-bias",
-    "seeding_scheme": "wb-seeding",
-    "context_width": "wb-context",
-    "hashing_key": "wb-key",
-    "ngram_len": "wb-ngram",
-    "ignore_repeated_ngrams": "wb-once",
-    "z_threshold": "wb-threshold",
-}
-"""The mark's parameters that the bench offers, each with its element."""
+_MARK = (
+    "scheme",
+    "greenlist_ratio",
+    "bias",
+    "seeding_scheme",
+    "context_width",
+    "hashing_key",
+    "ngram_len",
+    "ignore_repeated_ngrams",
+    "z_threshold",
+)
+"""The mark's parameters that the bench offers."""
+_DEVICE = Choice(
+    label="Pasted text was marked on",
+    help="Every kind of device draws other lists.",
+    choices=("the model's own device", "cpu", "cuda", "mps"),
+)
 _TITLES = ("With the mark", "Without it, same seed")
 
 
 def build_watermark_bench(queue: str) -> None:
     """Build the bench's tab; ``queue`` is the one that runs share."""
     with gr.Tab("Watermark bench", id="watermark_bench", elem_id="tab-watermark_bench"):
-        gr.HTML(
-            "<h2 class='dp-sr'>Watermark bench</h2>"
-            "<p>Write a marked and an unmarked text from one seed, or paste any text, and watch "
-            "the verdict move as you replace words. The prompt is never counted.</p>",
-            elem_classes="dp-about",
+        page = gr.HTML(
+            "",
+            html_template=TAB,
+            elem_id="page-watermark_bench",
+            js_on_load=receiving("p.bench(element.querySelector('.dp-tab'), trigger)"),
+            apply_default_css=False,
         )
-        with gr.Row(equal_height=False, elem_classes="dp-columns"):
-            with gr.Column(min_width=0, elem_classes="dp-ask"):
-                prompt = raw.Textbox(_FIRST.prompt, label="Prompt", lines=2, elem_id="wb-prompt")
-                with gr.Row():
-                    write = gr.Button("Write both", variant="primary", elem_id="wb-write")
-                    stop = gr.Button("Stop", elem_id="wb-stop")
-            with gr.Column(min_width=0, elem_classes="dp-right"):
-                text = raw.Textbox(
-                    label="Text to judge: written below, pasted or edited",
-                    placeholder="Paste a text; it is judged as you type.",
-                    lines=5,
-                    elem_id="wb-text",
-                )
-                judged = gr.HTML(_NOTHING, elem_id="wb-judged", apply_default_css=False)
-                pair = gr.HTML(_NO_PAIR, elem_id="wb-pair", apply_default_css=False)
-            with gr.Column(min_width=0, elem_classes="dp-settings"):
-                settings = _settings()
-    _wire(queue, settings, prompt, write, stop, text, judged, pair)
+        judge = gr.HTML(
+            "",
+            visible="hidden",
+            html_template="<span></span>",
+            js_on_load=receiving("p.judge(trigger)"),
+        )
+    options: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+    writing = page.input(
+        on_gpu(_write), None, page, concurrency_id=queue, concurrency_limit=2, **options
+    )
+    page.stop(None, None, None, cancels=[writing], api_visibility="private")
+    judge.input(_judge, None, judge, concurrency_limit=None, trigger_mode="always_last", **options)
 
 
-_NOTHING = (
-    "<p class='dp-note'>The verdict appears here: every token's colour, T, the green count, z, the "
-    "exact p-value, and z over the text.</p>"
-)
-_SAY_STOPPED = """() => { const says = document.querySelector("#wb-pair .wm-writing");
-  if (says) says.textContent = "Stopped."; }"""
-_NO_PAIR = (
-    "<p class='dp-note'>Write both texts to see them side by side, with what the mark costs in "
-    "perplexity.</p>"
-)
-
-
-def _settings() -> dict[str, Any]:
-    """Return the controls by name; the first three do not belong to the watermark itself."""
-    entries = [e for e in CATALOGUE.values() if e.role == "target" and e.available]
+def declaration() -> dict[str, Any]:
+    """Return the bench's form as JSON values: its prompt and its controls, as the first preset has them."""
+    kinds = params_of(STRATEGY.config)
+    first = {**defaults_of(STRATEGY.config), **_FIRST.params}
+    names = ("max_new_tokens", *_MARK)
     return {
-        "model": raw.Dropdown(
-            [(e.title, e.name) for e in entries],
-            value="storyteller",
-            label="Model and tokenizer",
-            allow_custom_value=True,
-            elem_id="wb-model",
-        ),
-        "seed": raw.Number(0, label="Seed", precision=0, elem_id="wb-seed"),
-        "max_new_tokens": _control("max_new_tokens", "wb-tokens"),
-        "device": raw.Dropdown(
-            [("the model's own device", ""), "cpu", "cuda", "mps"],
-            value="",
-            label="Pasted text was marked on",
-            info="Every kind of device draws other lists.",
-            elem_id="wb-device",
-        ),
-        **{name: _control(name, elem_id) for name, elem_id in _MARK.items()},
+        "prompt": _FIRST.prompt,
+        "params": [
+            param_spec("device", _DEVICE, _DEVICE.choices[0]),
+            *({**param_spec(n, kinds[n], first[n]), "group": MAIN} for n in names),
+        ],
     }
 
 
-def _control(name: str, elem_id: str) -> Any:
-    """Return the declared control of a parameter, set as the first preset has it."""
-    default = _FIRST.params.get(name, defaults_of(STRATEGY.config)[name])
-    return controls.widget(name, params_of(STRATEGY.config)[name], default, elem_id)
+def _write(event: gr.EventData) -> Iterator[str]:
+    asked = event._data if isinstance(event._data, dict) else {}
+    try:
+        for message in write_both(asked):
+            yield json.dumps(message)
+    except BaseException as error:
+        yield json.dumps({"failed": sentence(error)})
 
 
-def _wire(
-    queue: str,
-    settings: dict[str, Any],
-    prompt: Any,
-    write: Any,
-    stop: Any,
-    text: Any,
-    judged: Any,
-    pair: Any,
-) -> None:
-    model, seed, tokens, device, *others = settings.values()
-    names = list(settings)[4:]
-
-    def compare(*values: Any) -> Iterator[tuple[Any, Any, Any, Any]]:
-        yield from write_both(names, *values)
-
-    def again(body: Any, before: Any, model_name: Any, where: Any, *values: Any) -> str:
-        mark = dict(zip(names, values, strict=True))
-        return judge_text(body, model_name, mark, prompt=before, device=where)
-
-    running = write.click(
-        on_gpu(compare),
-        [prompt, model, seed, tokens, *others],
-        [pair, text, judged, device],
-        concurrency_id=queue,
-        api_visibility="private",
-        show_progress="hidden",
-    )
-    stop.click(None, None, None, cancels=[running], api_visibility="private", js=_SAY_STOPPED)
-    for control in (text, prompt, model, device, *others):
-        # Not input, which Gradio's text field does not send for a paste.
-        control.change(
-            guarded(again),
-            [text, prompt, model, device, *others],
-            judged,
-            concurrency_limit=None,
-            api_visibility="private",
-            show_progress="hidden",
-            trigger_mode="always_last",
-        )
+def _judge(event: gr.EventData) -> str:
+    asked = event._data if isinstance(event._data, dict) else {}
+    try:
+        return json.dumps({"judged": judge_text(asked)})
+    except BaseException as error:
+        return json.dumps({"failed": sentence(error)})
 
 
-def write_both(
-    names: list[str], prompt: Any, model: Any, seed: Any, tokens: Any, *values: Any
-) -> Iterator[tuple[Any, Any, Any, Any]]:
+def write_both(asked: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Decode with the mark and without it from one seed.
 
+    Args:
+        asked: what the page sent: prompt, model, seed and params.
+
     Yields:
-        (pair, text, verdict, device): while writing only the pair moves.
+        What is shown from now on: ``pair``, and at the end the marked ``text`` and what is
+        ``judged`` of it.
 
     Raises:
-        gr.Error: one sentence.
+        EngineError: one sentence.
     """
-    mark = _whole(dict(zip(names, values, strict=True)))
-    length = {"max_new_tokens": controls.whole(tokens)}
+    params = form_params(STRATEGY, asked.get("params") or {})
+    length = {n: v for n, v in params.items() if n == "max_new_tokens"}
+    mark = {n: v for n, v in params.items() if n in _MARK}
     traces: list[Trace] = []
-    for strategy, params in (("watermark", {**mark, **length}), ("sampling", length)):
-        request = DecodeRequest(strategy, model, prompt, params=params, seed=controls.whole(seed))
+    for strategy, given in ((STRATEGY.name, {**mark, **length}), ("sampling", length)):
+        request = form_request({**asked, "strategy": strategy, "params": given})
         for trace, text in _written(request):
             if trace is None:
-                yield _writing(prompt, traces, text), gr.skip(), gr.skip(), gr.skip()
+                yield {"pair": _writing(str(request.prompt), traces, text)}
             else:
                 traces.append(trace)
     marked, plain = traces
     body = marked.outputs[0].text
-    yield pair_html(marked, plain, mark), body, judge_text(body, model, mark), ""
+    judged = judge_text({**asked, "prompt": None, "text": body, "params": mark})
+    yield {"pair": pair_html(marked, plain, mark), "text": body, "judged": judged}
 
 
 def _written(request: DecodeRequest) -> Iterator[tuple[Trace | None, str]]:
@@ -190,7 +144,7 @@ def _written(request: DecodeRequest) -> Iterator[tuple[Trace | None, str]]:
                     case TextDelta(_, keep, new):
                         text = text[:keep] + new
                     case Failed(error):
-                        raise gr.Error(sentence(error), print_exception=False)
+                        raise error
                     case Finished(trace):
                         yield trace, text
                         return
@@ -211,32 +165,26 @@ def _writing(prompt: str, traces: list[Trace], text: str) -> str:
     )
 
 
-def _whole(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the values with counts as whole numbers: sliders send 3.0 for 3."""
-    counts = ("context_width", "hashing_key", "ngram_len")
-    return {
-        name: controls.whole(value) if name in counts else value for name, value in values.items()
-    }
-
-
-def judge_text(
-    body: Any, model: Any, mark: dict[str, Any], *, prompt: Any = None, device: Any = None
-) -> str:
+def judge_text(asked: Mapping[str, Any]) -> str:
     """Return the verdict on a text as HTML; what cannot be judged is said in its place.
 
     Args:
-        body: the text.
-        model: whose tokenizer reads it.
-        mark: the watermark looked for, as the controls hold it.
-        prompt: left out when the text starts with it.
-        device: kind of device the text was marked on; empty is the model's own.
+        asked: the ``text``; the ``model`` whose tokenizer reads it; ``params``, the watermark looked
+            for and the kind of ``device`` that the text was marked on; the ``prompt``, left out when
+            the text starts with it.
     """
+    body, prompt = asked.get("text"), asked.get("prompt")
     if body is None or (isinstance(body, str) and not body.strip()):
-        return _NOTHING
-    mark = _whole(mark)
-    where = {"prompt": prompt if isinstance(prompt, str) else None, "device": device or None}
+        return ""
     try:
-        loaded = load(model)
+        params = form_params(STRATEGY, asked.get("params") or {})
+        device = params.pop("device", None)
+        where = {
+            "prompt": prompt if isinstance(prompt, str) else None,
+            "device": device if device != _DEVICE.choices[0] else None,
+        }
+        mark = {n: v for n, v in params.items() if n in _MARK}
+        loaded = load(asked.get("model") or STRATEGY.default_model)
         found = detect_text(body, loaded, watermark_config(mark), **where)
         wrong = detect_text(body, loaded, watermark_config(_wrong_key(mark)), **where)
     except EngineError as error:

@@ -34,7 +34,11 @@ NAME = Path(DECLARED).stem
 GENERATED = {"docs/strategies.md", "docs/papers.md", "docs/glossary.md"}
 LEFT_OUT = shutil.ignore_patterns(".*", "__pycache__", "node_modules", "screenshots", "runs")
 # What is asked of every strategy, and of the pages and files that a new one changes.
-ASKED = ("test_contract.py", "playground/test_page_of_registry.py", "playground/test_units.py")
+ASKED = (
+    "test_contract.py",
+    "playground/test_page_of_registry.py",
+    "playground/test_declared_controls.py",
+)
 WHOLE = ("engine/test_declarations.py", "test_docs.py")
 
 
@@ -174,12 +178,11 @@ def test_the_page_of_the_playground_has_all_of_it(followed):
     page = followed.facts["page"]
     assert page["strategies"].index(NAME) == page["strategies"].index("sampling") + 1
     assert "Mirostat" in page["tabs"]
-    assert {f"{NAME}-prompt", f"{NAME}-run", f"{NAME}-stage", f"{NAME}-mirostat_tau"} <= set(
-        page["controls"]
-    )
+    assert f"page-{NAME}" in page["elements"]
     assert page["endpoint"] == 4
-    assert page["compare"]["title"] == "Mirostat"
-    assert {"mirostat_tau", "mirostat_eta"} <= {p["name"] for p in page["compare"]["params"]}
+    assert page["form"]["title"] == "Mirostat"
+    offered = {page["params"][place] for place in page["form"]["params"]}
+    assert {"mirostat_tau", "mirostat_eta"} <= offered
 
 
 def test_what_is_asked_of_every_strategy_is_asked_of_this_one(followed):

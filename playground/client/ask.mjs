@@ -3,21 +3,24 @@ const waiting = new Map();
 let send = null;
 let number = 0;
 
+let isConnected = null;
+
+// Kept when the element is there, over which questions go.
+export const connectedAsk = new Promise((done) => {
+  isConnected = done;
+});
+
 export function connectAsk(f) {
   send = f;
+  isConnected();
   return { receive };
-}
-
-// Register a question asked over another element; its answer comes back here under this number.
-export function expect(done) {
-  waiting.set(++number, done);
-  return number;
 }
 
 export const ask = (data) =>
   new Promise((done) => {
-    if (send) send({ id: expect(done), ...data });
-    else done({ error: "The page is not connected yet; try again in a moment." });
+    if (!send) return done({ error: "The page is not connected yet; try again in a moment." });
+    waiting.set(++number, done);
+    send({ id: number, ...data });
   });
 
 function receive(text) {

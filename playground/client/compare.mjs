@@ -63,7 +63,7 @@ class Comparison {
     root.classList.add("dp-stage");
     root.replaceChildren(this.#ask(), this.grid, this.part, results);
     this.figures = compareFigures(results);
-    this.#choose(spec.presets[0]);
+    this.#choose(spec.compare.presets[0]);
   }
 
   #ask() {
@@ -88,7 +88,7 @@ class Comparison {
     const tries = el(
       "div",
       { class: "dp-row cmp-presets", role: "group", "aria-label": "Comparisons to try" },
-      spec.presets.map((p) => button(p.name, () => this.#choose(p), { title: p.shows })),
+      spec.compare.presets.map((p) => button(p.name, () => this.#choose(p), { title: p.shows })),
     );
     const line = el(
       "div",
@@ -104,14 +104,14 @@ class Comparison {
   }
 
   #add(start) {
-    if (this.#columns.length >= this.spec.labels.length) return;
-    const label = this.spec.labels[this.#columns.length];
+    if (this.#columns.length >= this.spec.compare.labels.length) return;
+    const label = this.spec.compare.labels[this.#columns.length];
     const column = { label, stage: newStage(), remove: null, form: null, node: null, key: "" };
     column.remove = button("✕", () => this.#drop(column), {
       class: "dp-btn cmp-remove",
       "aria-label": `Remove column ${label}`,
     });
-    column.form = compareForm(this.spec, `column ${label}`, start, () => {});
+    column.form = compareForm(`column ${label}`, start, () => {});
     column.node = el(
       "section",
       { class: "cmp-column", "aria-label": `Column ${label}` },
@@ -136,7 +136,7 @@ class Comparison {
   }
 
   #limit() {
-    this.more.disabled = this.#columns.length >= this.spec.labels.length;
+    this.more.disabled = this.#columns.length >= this.spec.compare.labels.length;
     for (const column of this.#columns) column.remove.hidden = this.#columns.length <= 2;
   }
 

@@ -1,143 +1,70 @@
-// The controls of one column of a comparison, made from the declarations of all strategies.
+// A strategy of one's choice with its models and settings: a column of a comparison, or a branch.
 import { el } from "../../visualizers/shared/dom.mjs";
+import { Form } from "./form.mjs";
+import { Models } from "./models.mjs";
+import { declared, strategyOf } from "./spec.mjs";
 
 let serial = 0;
-
-function field(param, value, id) {
-  const about = { id, title: param.help, "data-param": param.name };
-  if (param.kind === "flag")
-    return el("input", { ...about, type: "checkbox", checked: value === true });
-  if (param.kind === "choice")
-    return el(
-      "select",
-      about,
-      param.choices.map((c) => el("option", { value: c, selected: c === value }, c)),
-    );
-  const shown = { value: value ?? "", placeholder: param.optional ? "off" : "" };
-  if (param.kind !== "number") return el("input", { ...about, type: "text", ...shown });
-  const { minimum: min, maximum: max } = param;
-  return el("input", { ...about, type: "number", min, max, step: "any", ...shown });
-}
-
-function read(param, node) {
-  if (param.kind === "flag") return node.checked;
-  return param.kind === "number" && node.value !== "" ? Number(node.value) : node.value;
-}
 
 class CompareForm {
   // Settings that were changed, by name: what two strategies share keeps its value when one is
   // chosen instead of the other.
-  #values = {};
-  #fields = [];
-  #draft = null;
+  #kept = {};
 
-  constructor(spec, label, start, changed) {
-    this.spec = spec;
+  constructor(label, start, changed) {
     this.label = label;
     this.changed = changed;
-    this.byName = new Map(spec.strategies.map((s) => [s.name, s]));
-    this.box = el("div", { class: "cmp-form" });
-    this.#draw(start.strategy, start.params || {}, start.model, start.assistant);
+    this.box = el("div", { class: "cmp-form f-compact" });
+    this.#draw(start.strategy, start.params || {});
+    if (start.model) this.models.show(start.model, start.assistant);
   }
 
   title() {
     return this.strategy.title;
   }
 
-  // What the controls say, defaults left out.
+  // What the controls say.
   ask() {
-    const params = {};
-    for (const [param, node] of this.#fields) {
-      const value = read(param, node);
-      if (value !== (param.value ?? "")) params[param.name] = value;
-    }
     return {
       strategy: this.strategy.name,
-      model: this.model.value,
-      assistant: this.#draft ? this.#draft.value : "",
-      params,
+      ...this.models.values(),
+      params: this.form.values(),
     };
   }
 
-  #draw(name, given, modelName, draftName) {
-    this.strategy = this.byName.get(name) || this.spec.strategies[0];
-    this.#fields = [];
-    const settings = this.#settings(given);
-    this.model = this.#models(modelName);
-    this.#draft = null;
-    const slot = el("div", { class: "cmp-draft" });
-    this.#offerDrafts(slot, draftName);
-    this.model.addEventListener("change", () => this.#offerDrafts(slot));
-    const strategies = this.spec.strategies.map((s) => [s.name, s.title]);
-    const choice = this.#select("Strategy", strategies, this.strategy.name);
+  #draw(name, given) {
+    this.strategy = strategyOf(name) || declared().strategies[0];
+    const id = `form-${++serial}`;
+    this.models = new Models(this.strategy, id);
+    this.form = new Form(this.strategy.params, id, given, true);
+    const summary = el("summary", {}, "Parameters");
+    const settings = el("details", { class: "cmp-settings", open: true }, summary, this.form.box);
+    const choice = this.#strategies();
     choice.addEventListener("change", () => {
       this.#keep();
-      this.#draw(choice.value, this.#values);
+      this.#draw(choice.value, this.#kept);
       this.changed();
     });
-    this.box.replaceChildren(choice, this.model, slot, settings);
+    this.box.replaceChildren(choice, ...this.models.boxes.filter(Boolean), settings);
   }
 
-  #select(name, options, value) {
-    const attrs = { "aria-label": `${name} of ${this.label}`, "data-field": name.toLowerCase() };
+  #strategies() {
+    const { name } = this.strategy;
+    const options = declared().strategies.map((s) =>
+      el("option", { value: s.name, selected: s.name === name }, s.title),
+    );
     return el(
       "select",
-      attrs,
-      options.map(([v, title]) => el("option", { value: v, selected: v === value }, title)),
+      { "aria-label": `Strategy of ${this.label}`, "data-field": "strategy" },
+      options,
     );
   }
 
-  #models(wanted) {
-    const roles = this.strategy.draft === "none" ? ["target", "seq2seq"] : ["target"];
-    const models = this.spec.models.filter((m) => roles.includes(m.role));
-    const options = models.map((m) => [m.name, m.title]);
-    return this.#select("Model", options, wanted || this.strategy.model);
-  }
-
-  // Only some drafts fit a model.
-  #offerDrafts(slot, wanted) {
-    const { draft, assistant } = this.strategy;
-    if (draft === "none") return;
-    const names = this.spec.drafts[draft]?.[this.model.value] || [];
-    const titleOf = (name) => this.spec.models.find((m) => m.name === name)?.title ?? name;
-    const options = names.map((name) => [name, `draft: ${titleOf(name)}`]);
-    this.#draft = this.#select("Draft", options, wanted || assistant);
-    const none = el("p", { class: "dp-note" }, "No draft here fits this model.");
-    slot.replaceChildren(names.length ? this.#draft : none);
-  }
-
-  // The main parameters, and the others group by group.
-  #settings(given) {
-    const main = el("div", { class: "cmp-params" });
-    const more = el("details", { class: "cmp-more" }, el("summary", {}, "More parameters"));
-    this.#params("main", given, main);
-    for (const [group, title] of Object.entries(this.spec.groups)) {
-      const into = el("div", { class: "cmp-params" });
-      if (this.#params(group, given, into)) more.append(el("h5", {}, title), into);
-    }
-    const summary = el("summary", {}, "Parameters");
-    return el("details", { class: "cmp-settings", open: true }, summary, main, more);
-  }
-
-  #params(group, given, into) {
-    const members = this.strategy.params.filter((p) => p.group === group);
-    for (const param of members) {
-      const id = `cmp-${++serial}`;
-      const value = param.name in given ? given[param.name] : param.value;
-      const node = field(param, value, id);
-      this.#fields.push([param, node]);
-      into.append(el("label", { for: id, title: param.help }, param.label), node);
-    }
-    return members.length;
-  }
-
   #keep() {
-    for (const [param, node] of this.#fields) {
-      const value = read(param, node);
-      if (value !== param.value) this.#values[param.name] = value;
-    }
+    const values = this.form.values();
+    for (const { name, value } of this.strategy.params)
+      if (values[name] !== (value ?? "")) this.#kept[name] = values[name];
   }
 }
 
-export const compareForm = (spec, label, start, changed) =>
-  new CompareForm(spec, label, start, changed);
+export const compareForm = (label, start, changed) => new CompareForm(label, start, changed);

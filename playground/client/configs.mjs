@@ -1,6 +1,6 @@
 // Settings of a strategy as generation_config.json: save, load, keep several side by side.
 import { button, el, saveAs, scroller } from "../../visualizers/shared/dom.mjs";
-import { expect } from "./ask.mjs";
+import { ask } from "./ask.mjs";
 import { forget, keep, keptFor } from "./kept_settings.mjs";
 
 const FILE_LIMIT = 100000;
@@ -18,9 +18,10 @@ class Configs {
   // What the model itself asks for.
   #given = {};
 
-  constructor(root, strategy, send) {
-    this.strategy = strategy;
-    this.ask = (data) => new Promise((done) => send({ id: expect(done), ...data }));
+  constructor(root, tab) {
+    this.tab = tab;
+    this.strategy = tab.strategy.name;
+    this.ask = (data) => ask({ ...tab.ask(), ...data });
     this.say = el("p", { class: "dp-note ec-say", role: "status" });
     this.table = el("div", { class: "ec-table" });
     this.own = note("ec-own");
@@ -113,6 +114,7 @@ class Configs {
   async #use(text) {
     const answer = await this.ask({ action: "read", text });
     if (answer.error) return this.#tell(answer.error, true);
+    this.tab.form.show(answer.values);
     const count = Object.keys(answer.params).length;
     const what = count
       ? `${count} parameter${count > 1 ? "s" : ""} other than the default.`
@@ -186,4 +188,4 @@ class Configs {
   }
 }
 
-export const mountConfigs = (root, strategy, send) => new Configs(root, strategy, send);
+export const mountConfigs = (root, tab) => new Configs(root, tab);

@@ -5,9 +5,8 @@ import { choicesOf, isBeam, keptBy, nameOfChoice, suggested } from "./branch.mjs
 import { compareForm } from "./compare_form.mjs";
 import { FamilyTree } from "./family_tree.mjs";
 import { adopt, members, titleOf } from "./members.mjs";
+import { openTab } from "./open_tab.mjs";
 import { store } from "./runs.mjs";
-import { declared } from "./spec.mjs";
-import { whenThere } from "./waiting.mjs";
 
 const SHOWN_BEFORE = 12;
 const APART =
@@ -39,25 +38,11 @@ function refresh() {
   }
 }
 
-/**
- * Tabs belong to Gradio: pressing their buttons is the one way in.
- * @param {Run} run
- */
-function openTab(run) {
-  const strategy = declared().strategies.find((s) => s.name === run.strategy);
-  if (!strategy) return;
-  const press = (tab) => {
-    if (tab.getAttribute("aria-selected") !== "true") tab.click();
-  };
-  for (const id of [`family-${strategy.family}`, `tab-${strategy.name}`])
-    whenThere(() => document.getElementById(`${id}-button`), press);
-}
-
 /** @param {Run} run */
 function open(run) {
   adopt(run);
   store.show(run.strategy, run);
-  openTab(run);
+  openTab(run.strategy);
 }
 
 /**
@@ -76,13 +61,6 @@ function settingsOf(run) {
     model: run.model.id,
     assistant: run.assistant ? run.assistant.id : "",
   };
-}
-
-// The models on offer, and the run's own where it is none of them.
-function specFor(model) {
-  const spec = declared();
-  if (spec.models.some((m) => m.name === model)) return spec;
-  return { ...spec, models: [...spec.models, { name: model, title: model, role: "target" }] };
 }
 
 class Family {
@@ -226,7 +204,7 @@ class Family {
     const changed = () => {
       this.name.textContent = this.#form.title();
     };
-    this.#form = compareForm(specFor(run.model.id), "branch", settingsOf(run), changed);
+    this.#form = compareForm("branch", settingsOf(run), changed);
     this.seed.value = run.seed;
     this.slot.replaceChildren(
       this.#form.box,
@@ -274,7 +252,7 @@ class Family {
     if (answer.error) return this.#problem(answer.error);
     this.typed.value = "";
     this.#wanted = null;
-    if (question.strategy !== this.ctx.strategy) openTab(question);
+    if (question.strategy !== this.ctx.strategy) openTab(question.strategy);
     refresh();
   }
 

@@ -1,23 +1,23 @@
 // What the elements of the page call: the one entry into its scripts.
 import { rescore } from "../../visualizers/beam_tree/rescore.mjs";
-import { prefixTree } from "../../visualizers/prefix_tree/view.mjs";
 import { plotlyFrom } from "../../visualizers/shared/plotly.mjs";
 import { trace } from "../../visualizers/shared/record.mjs";
 import { piece, visible } from "../../visualizers/shared/text.mjs";
 import { connectAsk } from "./ask.mjs";
+import { connectJudge, mountBench } from "./bench.mjs";
 import { compare } from "./compare.mjs";
 import { compareWatch } from "./compare_watch.mjs";
-import { mountConfigs } from "./configs.mjs";
+import { mountDraws } from "./draws.mjs";
 import { exporting } from "./export.mjs";
 import { connectFamily, family } from "./family.mjs";
+import { restore } from "./link.mjs";
 import { player } from "./player.mjs";
 import { stages, store } from "./runs.mjs";
 import { declare, declared } from "./spec.mjs";
+import { mountTab, tabOf } from "./tab.mjs";
 import { VIEWS } from "./views.mjs";
-import { whenThere } from "./waiting.mjs";
 
 let bus = null;
-let draws = null;
 
 stages.register({ ...VIEWS, compare_watch: compareWatch, family, export: exporting });
 store.watch({
@@ -31,6 +31,7 @@ export const page = {
     plotlyFrom(new URL(plotly, document.baseURI).href);
     declare(spec);
     if (recorded) store.showTrace(key, recorded, "recorded");
+    restore(location.search);
     return page;
   },
   connect(trigger) {
@@ -39,19 +40,16 @@ export const page = {
   },
   connected: () => bus !== null,
   receive: (text) => store.receive(text),
-  mount: (root, options, trigger) => stages.mount(root, options, trigger),
+  tab: mountTab,
+  draws: mountDraws,
+  bench: mountBench,
+  judge: connectJudge,
   ask: connectAsk,
   family: connectFamily,
-  configs: mountConfigs,
   compare: (root, trigger) => compare(root, declared(), trigger),
   player,
-  prefixTree(root) {
-    draws = prefixTree(root);
-    return draws;
-  },
-  drawsId: () => draws?.id ?? "",
-  whenThere,
   // The store as the tests and whoever opens the console see it.
+  tabOf,
   runs: store.runs,
   get stages() {
     return stages.list;

@@ -95,6 +95,7 @@ def test_stop_keeps_what_is_there_and_fits_a_telephone(open_page):
     column = page.get_by_label("Column A", exact=True)
     column.locator("[data-field=strategy]").select_option("greedy")
     column.get_by_text("More parameters").click()
+    column.get_by_text("Length and stopping").click()
     for name in ("max_new_tokens", "min_new_tokens"):
         column.locator(f"[data-param={name}]").fill(str(LONG))
     page.evaluate(STOP_SOON)
@@ -112,7 +113,7 @@ def test_stop_keeps_what_is_there_and_fits_a_telephone(open_page):
 def test_many_draws_grow_into_a_tree(open_page):
     page = open_page()
     page.get_by_role("tab", name="Many draws", exact=True).click()
-    fill(page, "draws-count", 64)
+    fill(page, "draws-draws", 64)
     page.locator("#draws-run").click()
     tree = page.locator("#draws-tree")
     expect(tree.locator(".dp-status")).to_contain_text("Done: 64 of 64")

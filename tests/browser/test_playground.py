@@ -7,7 +7,10 @@ import json
 import pytest
 from playwright.sync_api import expect
 
+from engine.declare.params import defaults_of, params_of
+from engine.strategies import STRATEGIES
 from engine.trace import json_io
+from playground.form import form_request
 from tests.helpers.pages import (
     feed,
     fill,
@@ -69,6 +72,79 @@ def test_opened_settings_change_nothing(open_page):
         unfold(page, "greedy", group, name)
     run(page, "greedy")
     assert run_of(page, "greedy", "config") == before
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_an_untouched_form_asks_for_its_first_preset(same_page, strategy):
+    page = same_page()
+    show(page, strategy)
+    # Also with every group of settings open.
+    page.evaluate(
+        "name => { for (const box of document.querySelectorAll(`#page-${name} .f-group`)) box.open = true; }",
+        strategy,
+    )
+    declared = STRATEGIES[strategy]
+    kinds = params_of(declared.config)
+    expect(page.locator(f"#page-{strategy} .f-field[id] .f-help")).to_have_count(len(kinds) + 1)
+    asked = page.evaluate("name => playground.page.tabOf(name).ask()", strategy)
+    preset = declared.presets[0]
+    request = form_request(asked)
+    assert {n: kinds[n].check(n, v) for n, v in request.params.items()} == {
+        n: kinds[n].check(n, v)
+        for n, v in preset.params.items()
+        if kinds[n].check(n, v) != defaults_of(declared.config)[n]
+    }
+    assert (request.prompt, request.seed) == (preset.prompt, preset.seed)
+    assert request.model == (preset.model or declared.default_model)
+    assert request.assistant == declared.default_assistant
+
+
+def test_a_slider_and_its_number_are_one(open_page):
+    page = open_page()
+    show(page, "sampling")
+    box = page.locator("#sampling-temperature")
+    box.get_by_role("spinbutton", name="Temperature").fill("0.5")
+    slider = box.get_by_role("slider")
+    expect(slider).to_have_value("0.5")
+    slider.focus()
+    slider.press("ArrowRight")
+    value = page.evaluate("playground.page.tabOf('sampling').ask().params.temperature")
+    assert value > 0.5
+    expect(box.get_by_role("spinbutton")).to_have_value(str(value))
+    # A value beyond the slider's end is still a value.
+    fill(page, "sampling-max_new_tokens", 400)
+    assert page.evaluate("playground.page.tabOf('sampling').ask().params.max_new_tokens") == 400
+
+
+def test_a_preset_fills_the_form_and_another_model_can_be_named(open_page):
+    page = open_page()
+    show(page, "sampling")
+    preset = STRATEGIES["sampling"].presets[1]
+    page.get_by_role("button", name=preset.name, exact=True).click()
+    asked = page.evaluate("playground.page.tabOf('sampling').ask()")
+    assert asked["prompt"] == preset.prompt
+    assert asked["params"]["temperature"] == preset.params["temperature"]
+    box = page.locator("#sampling-model")
+    box.get_by_label("Model", exact=True).select_option(label="Another…")
+    box.get_by_role("textbox", name="Model: hub id or folder").fill("/no/such/model")
+    page.locator("#sampling-run").click()
+    expect(status(page, "sampling")).to_contain_text("/no/such/model")
+    expect(tokens(page, "sampling")).to_have_count(0)
+
+
+def test_a_link_that_cannot_be_read_is_answered(open_page):
+    page = open_page("/?strategy=sampling&seed=x&prompt=a")
+    expect(status(page, "sampling")).to_contain_text("seed = 'x' is not allowed")
+    other = open_page("/?strategy=nope")
+    expect(status(other, "greedy")).to_contain_text("strategy = 'nope' is not allowed")
+
+
+def test_a_large_seed_stays_exact(open_page):
+    address = link("sampling", "Once upon a time", "&seed=9223372036854775807", max_new_tokens=2)
+    page = open_page(address)
+    finish(page, "sampling")
+    expect(page.locator("#sampling-seed input")).to_have_value("9223372036854775807")
+    assert "seed=9223372036854775807" in page.url
 
 
 def test_scrubbing_by_slider_buttons_keys_and_clicks(open_page):
@@ -169,7 +245,7 @@ def test_a_copied_link_gives_the_same_tokens(open_page, server):
     page = open_page()
     show(page, "sampling")
     page.locator("#sampling-prompt textarea").fill('The little fox said "hello" & <b>ran</b>')
-    page.locator("#sampling-seed input").fill("42")
+    fill(page, "sampling-seed", 42)
     run(page, "sampling")
     first, address = run_of(page, "sampling", "outputs"), page.url
     assert "seed=42" in address

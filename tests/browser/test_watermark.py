@@ -77,8 +77,8 @@ def test_the_bench_judges_as_words_are_replaced(open_page):
     page.get_by_role("tab", name="Watermark", exact=True).first.click()
     page.get_by_role("tab", name="Watermark bench", exact=True).click()
     fill(page, "wb-bias", 5)
-    fill(page, "wb-tokens", 50)
-    page.locator("#wb-write").click()
+    fill(page, "wb-max_new_tokens", 50)
+    page.locator("#wb-run").click()
     # Both texts grow in their cards first; the price comes when both are done.
     expect(page.locator("#wb-pair")).to_contain_text("perplexity ×")
     expect(page.locator("#wb-pair .wm-pair .dp-card")).to_have_count(2)
@@ -91,13 +91,12 @@ def test_the_bench_judges_as_words_are_replaced(open_page):
     )
     expect(verdict).to_contain_text("✗ Not shown")
     assert float(verdict.get_attribute("data-z")) < before
-    page.locator("#wb-device input").click()
-    page.get_by_role("option", name="cuda").click()
+    device = page.get_by_label("Pasted text was marked on")
+    device.select_option("cuda")
     refused = page.locator("#wb-judged .dp-status.bad")
     if not torch.cuda.is_available():
         expect(refused).to_contain_text("another device draws other lists")
-    page.locator("#wb-device input").click()
-    page.get_by_role("option", name="the model's own device").click()
+    device.select_option("the model's own device")
     expect(verdict).to_contain_text("✗ Not shown")
     page.locator("#wb-text textarea").fill("a")
     expect(refused).to_contain_text("at least")

@@ -29,7 +29,7 @@ def page_of(name: str) -> dict[str, Any]:
 
     from engine.strategies import STRATEGIES
     from playground.app import build_app
-    from playground.compare_spec import spec
+    from playground.spec import spec
 
     async def build() -> Any:
         return build_app()
@@ -39,9 +39,10 @@ def page_of(name: str) -> dict[str, Any]:
     return {
         "strategies": list(STRATEGIES),
         "tabs": [b.label for b in blocks.blocks.values() if isinstance(b, gr.Tab)],
-        "controls": [b.elem_id for b in blocks.blocks.values() if b.elem_id],
+        "elements": [b.elem_id for b in blocks.blocks.values() if b.elem_id],
         "endpoint": len(endpoints.get(f"/{name}", {}).get("parameters", [])),
-        "compare": next((s for s in spec()["strategies"] if s["name"] == name), None),
+        "form": next((s for s in spec()["strategies"] if s["name"] == name), None),
+        "params": [control["name"] for control in spec()["params"]],
     }
 
 

@@ -63,25 +63,12 @@ def show(page: Page, strategy: str) -> None:
     # A family and a strategy may share their name; the strategy's tab comes later.
     page.get_by_role("tab", name=declared.title, exact=True).last.click()
     expect(page.locator(f"#{strategy}-run")).to_be_visible()
-    _mounted(page)
 
 
 def unfold(page: Page, strategy: str, group: str, name: str) -> None:
     """Open a group of settings and wait for one of its controls."""
-    page.locator(f"#tab-{strategy}").get_by_role("button", name=group).first.click()
+    page.locator(f"#page-{strategy} summary", has_text=group).click()
     expect(page.locator(f"#{strategy}-{name}")).to_be_visible()
-    _mounted(page)
-
-
-def _mounted(page: Page) -> None:
-    """Wait until Gradio has shown the controls of a part of the page that was closed.
-
-    One frame after they appear it writes their first values into them once more, over anything
-    that was typed between.
-    """
-    page.evaluate(
-        "async () => { for (let i = 0; i < 4; i++) await new Promise(requestAnimationFrame); }"
-    )
 
 
 def fill(page: Page, name: str, value: Any) -> None:

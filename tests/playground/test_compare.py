@@ -12,8 +12,7 @@ from engine.errors import ParameterError
 from engine.models.loading import load
 from engine.reading.divergence import first_divergence
 from engine.run.request import check
-from engine.strategies import STRATEGIES
-from playground import compare, compare_spec
+from playground import compare, compare_presets
 from tests.helpers.gates import gate
 from tests.helpers.runs import finished
 
@@ -27,7 +26,7 @@ def asked(*columns, **changes):
 
 
 def test_every_preset_is_legal_and_needs_what_is_there():
-    offered = compare_spec.presets()
+    offered = compare_presets.presets()
     assert "Greedy and three temperatures" in [p.name for p in offered]
     for preset in offered:
         columns = [{"strategy": n, "params": dict(v)} for n, v in preset.columns]
@@ -39,7 +38,7 @@ def test_every_preset_is_legal_and_needs_what_is_there():
 
 def outcomes(name):
     """Return the trace of every column of a preset."""
-    chosen = next(p for p in compare_spec.presets() if p.name == name)
+    chosen = next(p for p in compare_presets.presets() if p.name == name)
     return [
         finished(DecodeRequest(strategy, prompt=chosen.prompt, params=params))
         for strategy, params in chosen.columns
@@ -67,17 +66,6 @@ def test_the_other_presets_show_what_they_say():
     speculative, alone = outcomes("Speculative and plain")
     assert speculative.outputs[0].token_ids == alone.outputs[0].token_ids
     assert speculative.metrics["forward_passes"] < alone.metrics["forward_passes"] / 2
-
-
-def test_the_page_gets_every_strategy_and_parameter():
-    spec = json.loads(json.dumps(compare_spec.spec(), allow_nan=False))
-    assert [s["name"] for s in spec["strategies"]] == list(STRATEGIES)
-    # What the page sends back untouched is the default, so nothing is named.
-    for strategy in spec["strategies"]:
-        values = {p["name"]: "" if p["value"] is None else p["value"] for p in strategy["params"]}
-        sent = {"strategy": strategy["name"], "params": values}
-        request = compare.requests_of(asked(sent, sent))[0]
-        assert dict(request.params) == {}
 
 
 @pytest.fixture(scope="module")

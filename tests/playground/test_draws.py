@@ -8,11 +8,17 @@ import pytest
 
 from playground import draws
 
-GOOD = ["Once upon a time", "storyteller", 70, 3, 1.0, 50, 1.0, 0]
+GOOD = {
+    "prompt": "Once upon a time",
+    "model": "storyteller",
+    "draws": 70,
+    "seed": 0,
+    "params": {"max_new_tokens": 3, "temperature": 1.0, "top_k": 50, "top_p": 1.0},
+}
 
 
 def test_progress_grows_and_ends_with_all_draws():
-    messages = [json.loads(text) for text in draws.draw(*GOOD)]
+    messages = [json.loads(text) for text in draws.draw(GOOD)]
     assert [m["draws"] for m in messages] == [0, 32, 64, 70, 70]
     assert [m["kind"] for m in messages] == [*["running"] * 4, "done"]
     assert sum(row[1] for row in messages[-1]["rows"]) <= 70
@@ -22,7 +28,7 @@ def test_progress_grows_and_ends_with_all_draws():
 
 def test_a_cancel_keeps_what_was_drawn():
     messages = []
-    for text in draws.draw(*GOOD[:2], 500, *GOOD[3:]):
+    for text in draws.draw({**GOOD, "draws": 500}):
         messages.append(json.loads(text))
         if messages[-1]["draws"]:
             draws.cancel(messages[-1]["id"])
@@ -34,25 +40,34 @@ def test_a_cancel_keeps_what_was_drawn():
 
 
 @pytest.mark.parametrize(
-    ("at", "value", "says"),
+    ("name", "value", "says"),
     [
-        (0, "", "prompt"),
-        (1, "no-such-model", "no-such-model"),
-        (2, 1, "draws = 1"),
-        (2, None, "draws"),
-        (3, 65, "max_new_tokens = 65"),
-        (4, 0, "temperature = 0"),
-        (4, float("nan"), "temperature = nan"),
-        (5, -1, "top_k = -1"),
-        (6, 7, "top_p = 7"),
-        (7, -1, "seed = -1"),
-        (7, "", "seed"),
+        ("prompt", "", "prompt"),
+        ("model", "no-such-model", "no-such-model"),
+        ("draws", 1, "draws = 1"),
+        ("draws", None, "draws"),
+        ("max_new_tokens", 65, "max_new_tokens = 65"),
+        ("temperature", 0, "temperature = 0"),
+        ("temperature", float("nan"), "temperature = nan"),
+        ("top_k", -1, "top_k = -1"),
+        ("top_p", 7, "top_p = 7"),
+        ("seed", -1, "seed = -1"),
+        ("seed", "", "seed"),
+        ("params", 5, "params = 5"),
     ],
     ids=str,
 )
-def test_what_is_wrong_gets_one_sentence(at, value, says):
-    values = [*GOOD[:at], value, *GOOD[at + 1 :]]
-    last = json.loads(list(draws.draw(*values))[-1])
+def test_what_is_wrong_gets_one_sentence(name, value, says):
+    own = name in GOOD
+    asked = {**GOOD, name: value} if own else {**GOOD, "params": {**GOOD["params"], name: value}}
+    last = json.loads(list(draws.draw(asked))[-1])
     assert last["kind"] == "failed"
     assert says in last["error"]
+    assert "Something went wrong" not in last["error"]
+
+
+@pytest.mark.parametrize("asked", [None, [], "x", {}], ids=str)
+def test_what_is_no_form_gets_one_sentence(asked):
+    *_, last = (json.loads(text) for text in draws.draw(asked))
+    assert last["kind"] == "failed"
     assert "Something went wrong" not in last["error"]

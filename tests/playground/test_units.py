@@ -8,7 +8,7 @@ import gradio as gr
 import pytest
 
 from engine import DecodeRequest
-from engine.declare.params import defaults_of, params_of
+from engine.declare.params import params_of
 from engine.errors import ParameterError
 from engine.models.catalogue import CATALOGUE, drafts_for
 from engine.strategies import STRATEGIES
@@ -17,15 +17,6 @@ from playground.guard import guarded, sentence
 from playground.links import link_of, request_of
 from playground.stream import JOURNAL, stream, whole_state
 from tests.helpers.models import golden_model
-
-
-@pytest.mark.parametrize("name", STRATEGIES)
-def test_every_parameter_survives_its_widget(name):
-    config = STRATEGIES[name].config
-    for parameter, kind in params_of(config).items():
-        value = defaults_of(config)[parameter]
-        shown = controls.read(parameter, kind, controls.widget(parameter, kind, value).value)
-        assert (tuple(shown) if isinstance(shown, list) else shown) == value
 
 
 def test_lists_are_read_as_json_or_words():
@@ -67,7 +58,8 @@ def test_a_link_holds_the_whole_request():
 def test_bad_links_name_the_field(query, said):
     with pytest.raises(ParameterError, match=said):
         request_of({"strategy": "sampling", "prompt": "a", **query})
-    assert request_of({"strategy": "nope"}) is None
+    with pytest.raises(ParameterError, match="strategy"):
+        request_of({"strategy": "nope"})
 
 
 def test_messages_are_numbered_and_complete():

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 from html import escape
 from itertools import pairwise
+from types import SimpleNamespace
 
-import gradio as gr
 import pytest
 import torch
 
 from engine import decode
+from engine.errors import EngineError
 from playground import watermark_bench as bench
 from playground import watermark_view as view
 
@@ -27,19 +29,32 @@ MARK = {
 PROMPT = "Once upon a time, there was a little girl named Lily. She"
 
 
+def asked(text=None, mark=MARK, **other):
+    """Return what the page sends."""
+    own = {"prompt": None, "model": "storyteller", "seed": 1, "text": text}
+    return {**own, **other, "params": {**mark, **other.get("params", {})}}
+
+
+def judge(text, mark=MARK, **other):
+    return bench.judge_text(asked(text, mark, **other))
+
+
+def write(tokens, mark=MARK):
+    form = asked(mark=mark, prompt=PROMPT, params={"max_new_tokens": tokens})
+    return list(bench.write_both(form))
+
+
 def z_of(html):
     return float(re.search(r"data-z='(-?[\d.]+)'", html)[1])
 
 
 @pytest.fixture(scope="module")
 def written():
-    values = list(MARK.values())
-    return list(bench.write_both(list(MARK), PROMPT, "storyteller", 1, 80, *values))
+    return write(80)
 
 
 def test_the_marked_text_is_found_and_the_plain_one_is_not(written):
-    pair, text, verdict, device = written[-1]
-    assert device == ""
+    pair, text, verdict = (written[-1][name] for name in ("pair", "text", "judged"))
     assert "perplexity ×" in pair
     assert "Prompt, never counted" in pair
     assert PROMPT not in text
@@ -72,11 +87,12 @@ def test_both_texts_are_seen_growing(monkeypatch):
         return Replayed(runs[-1])
 
     monkeypatch.setattr(bench, "decode", replayed)
-    *early, last = bench.write_both(list(MARK), PROMPT, "storyteller", 1, 20, *MARK.values())
+    *early, last = write(20)
     # The last batch of a run has its end, and with it the next text or the verdict.
     assert len(early) == sum((len(events) - 1) // 9 for events in runs)
-    texts = [re.findall(r"<p class='wm-draft'>(.*?)</p>", pair) for pair, *_ in early]
-    numbers = [int(re.search(r"Writing text (\d) of 2", pair)[1]) for pair, *_ in early]
+    pairs = [message["pair"] for message in early]
+    texts = [re.findall(r"<p class='wm-draft'>(.*?)</p>", pair) for pair in pairs]
+    numbers = [int(re.search(r"Writing text (\d) of 2", pair)[1]) for pair in pairs]
     assert numbers == sorted(numbers)
     assert set(numbers) == {1, 2}
     for number in (1, 2):
@@ -84,7 +100,7 @@ def test_both_texts_are_seen_growing(monkeypatch):
         assert len(set(own)) == len(own) > 1
         assert all(later.startswith(sooner) for sooner, later in pairwise(own))
     assert escape(runs[0][-1].trace.outputs[0].text) == texts[-1][0]
-    assert "Writing text" not in last[0]
+    assert "Writing text" not in last["pair"]
 
 
 def test_a_text_in_the_writing_is_only_text():
@@ -96,16 +112,16 @@ def test_a_text_in_the_writing_is_only_text():
 
 
 def test_replacing_words_moves_the_verdict_down(written):
-    text = written[-1][1]
+    text = written[-1]["text"]
     words = text.split()
     changed = " ".join("tree" if i % 2 else word for i, word in enumerate(words))
-    assert z_of(bench.judge_text(changed, "storyteller", MARK)) < z_of(written[-1][2])
+    assert z_of(judge(changed)) < z_of(written[-1]["judged"])
 
 
 def test_a_z_that_repeats_alone_lift_is_called_doubtful():
     text = " the cat sat on the mat and" * 6
     for key in range(1, 40):
-        html = bench.judge_text(text, "storyteller", {**MARK, "hashing_key": key})
+        html = judge(text, {**MARK, "hashing_key": key})
         once = re.search(r"without repeats <b>\d+ of \d+, z (−?[\d.]+)", html)
         distinct = float(once[1].replace("−", "-"))
         kind = "no" if z_of(html) <= 3 else "yes" if distinct > 3 else "doubt"
@@ -119,15 +135,14 @@ def test_a_z_that_repeats_alone_lift_is_called_doubtful():
 @pytest.mark.parametrize("scheme", ["greenlist", "synthid"])
 def test_a_wrong_key_is_the_control(scheme):
     mark = {**MARK, "scheme": scheme}
-    *_, last = bench.write_both(list(mark), PROMPT, "storyteller", 1, 80, *mark.values())
-    html = bench.judge_text(last[1], "storyteller", mark)
+    html = judge(write(80, mark)[-1]["text"], mark)
     assert z_of(html) > 3
     control = float(re.search(r"wrong key: z = (−?[\d.]+)", html)[1].replace("−", "-"))
     assert control < 3
 
 
 def test_markup_in_a_text_is_only_text():
-    html = bench.judge_text("<script>alert(1)</script> & more words", "storyteller", MARK)
+    html = judge("<script>alert(1)</script> & more words")
     assert "<script" not in html
     assert "&lt;" in html
 
@@ -146,28 +161,28 @@ def test_markup_in_a_text_is_only_text():
     ids=str,
 )
 def test_bad_settings_get_a_sentence_in_place(changes, says):
-    html = bench.judge_text("some words of a story", "storyteller", {**MARK, **changes})
+    html = judge("some words of a story", {**MARK, **changes})
     assert says in html
     assert "class='dp-status bad'" in html
 
 
 def test_the_prompt_is_left_out_of_a_text_that_starts_with_it(written):
-    text = written[-1][1]
-    alone = bench.judge_text(text, "storyteller", MARK)
-    assert bench.judge_text(PROMPT + text, "storyteller", MARK, prompt=PROMPT) == alone
-    assert z_of(bench.judge_text(PROMPT + text, "storyteller", MARK)) != z_of(alone)
+    text = written[-1]["text"]
+    alone = judge(text)
+    assert judge(PROMPT + text, prompt=PROMPT) == alone
+    assert z_of(judge(PROMPT + text)) != z_of(alone)
 
 
 @pytest.mark.skipif(torch.backends.mps.is_available(), reason="needs a device that is not there")
 def test_a_device_that_is_not_there_is_refused(written):
-    html = bench.judge_text(written[-1][1], "storyteller", MARK, device="mps")
+    html = judge(written[-1]["text"], params={"device": "mps"})
     assert "random numbers of &#x27;mps&#x27;" in html
     assert "class='dp-status bad'" in html
 
 
 @pytest.mark.parametrize("key", [2**32 - 1, 1])
 def test_every_key_has_a_wrong_neighbour(key):
-    html = bench.judge_text("some words of a story", "storyteller", {**MARK, "hashing_key": key})
+    html = judge("some words of a story", {**MARK, "hashing_key": key})
     assert "Control with a wrong key" in html
 
 
@@ -194,12 +209,16 @@ def test_small_probabilities_are_powers_of_ten():
 
 
 def test_a_text_too_short_and_no_text():
-    assert "at least" in bench.judge_text("a", "storyteller", {**MARK, "context_width": 4})
-    assert "verdict appears here" in bench.judge_text("  ", "storyteller", MARK)
-    assert "text = 5" in bench.judge_text(5, "storyteller", MARK)
+    assert "at least" in judge("a", {**MARK, "context_width": 4})
+    assert judge("  ") == judge(None) == ""
+    assert "text = 5" in judge(5)
 
 
 def test_a_bad_run_is_one_sentence():
-    values = [*list(MARK.values())[:2], float("inf"), *list(MARK.values())[3:]]
-    with pytest.raises(gr.Error, match="bias"):
-        list(bench.write_both(list(MARK), PROMPT, "storyteller", 1, 20, *values))
+    with pytest.raises(EngineError, match="bias"):
+        write(20, {**MARK, "bias": float("inf")})
+    event = SimpleNamespace(_data=asked(mark={**MARK, "bias": "x"}, prompt=PROMPT))
+    (answer,) = bench._write(event)
+    assert "bias" in json.loads(answer)["failed"]
+    (answer,) = bench._write(SimpleNamespace(_data=None))
+    assert "prompt" in json.loads(answer)["failed"]

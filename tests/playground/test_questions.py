@@ -6,18 +6,19 @@ import copy
 import json
 from types import SimpleNamespace
 
-import gradio as gr
 import pytest
 
 from engine import DecodeRequest, load
+from engine.declare.params import defaults_of, params_of
 from engine.errors import EngineError
 from engine.strategies import STRATEGIES
 from engine.trace import json_io
-from playground import configs, export
-from playground.tab import build_tab
+from playground import configs, questions
+from playground.form import form_request
+from playground.links import link_of
+from playground.spec import shown_values
 from tests.helpers.bad_configs import REFUSED
 from tests.helpers.bad_traces import CHANGES
-from tests.helpers.blocks import built
 from tests.helpers.models import golden_model
 from tests.helpers.runs import finished
 from tests.helpers.sentences import clean
@@ -41,13 +42,13 @@ def closed(monkeypatch):
 
     for name in VISUALS:
         monkeypatch.setitem(VISUALS, name, SimpleNamespace(view=forbidden))
-    monkeypatch.setattr(export, "export_files", forbidden)
-    monkeypatch.setattr(export, "verify", forbidden)
+    monkeypatch.setattr(questions, "export_files", forbidden)
+    monkeypatch.setattr(questions, "verify", forbidden)
 
 
 def sentence_of(action, trace):
     event = SimpleNamespace(_data={"id": 4, "action": action, "trace": trace})
-    answer = json.loads(export._answer(event))
+    answer = json.loads(questions._answer(event))
     assert answer["id"] == 4
     assert set(answer) == {"id", "error"}, answer
     return clean(answer["error"])
@@ -67,9 +68,9 @@ def test_a_malformed_trace_is_refused_before_anything_is_drawn(closed, data, num
 def test_questions_that_make_no_sense(data):
     for trace in (None, [], "x", 5, {"a": float("nan")}):
         sentence_of("files", trace)
-    assert "no such export" in sentence_of("eval", data)
+    assert "no such question" in sentence_of("eval", data)
     event = SimpleNamespace(_data="x")
-    assert json.loads(export._answer(event))["id"] == 0
+    assert json.loads(questions._answer(event))["id"] == 0
     # The model was given as an object: there is nowhere to load it from.
     assert "no place to load" in sentence_of("files", data)
     changed = {**data, "strategy": "evil"}
@@ -80,45 +81,81 @@ def test_questions_that_make_no_sense(data):
     assert "top_k" in sentence_of("files", changed)
 
 
-@pytest.fixture(scope="module")
-def tab():
-    return built(lambda: build_tab(STRATEGIES["sampling"], gr.HTML("")))
+def form(**params):
+    return {
+        "strategy": "sampling",
+        "model": "storyteller",
+        "params": shown_values(STRATEGIES["sampling"], params),
+    }
 
 
-def values_of(tab, **params):
-    return tab.updates(DecodeRequest("sampling", "storyteller", "Hello", params=params, seed=3))
-
-
-def test_settings_are_written_read_and_shown(tab):
-    answer, updates = configs.act(tab, {"action": "write"}, values_of(tab, temperature=0.5))
-    assert updates is None
+def test_settings_are_written_read_and_shown():
+    answer = configs.act({**form(temperature=0.5), "action": "write"})
     assert answer["params"] == {"temperature": 0.5}
     assert json.loads(answer["text"])["do_sample"] is True
-    asked = {"action": "read", "text": answer["text"]}
-    answer, updates = configs.act(tab, asked, values_of(tab, top_p=0.2))
-    assert updates == values_of(tab, temperature=0.5)
-    assert answer == {"left_out": [], "params": {"temperature": 0.5}}
+    answer = configs.act({**form(top_p=0.2), "action": "read", "text": answer["text"]})
+    assert answer == {
+        "left_out": [],
+        "params": {"temperature": 0.5},
+        "values": form(temperature=0.5)["params"],
+    }
     load("storyteller")
-    answer, _ = configs.act(tab, {"action": "defaults"}, values_of(tab))
+    answer = configs.act({**form(), "action": "defaults"})
     assert answer == {"model": "storyteller", "defaults": {}}
 
 
-@pytest.mark.parametrize("asked", [{"action": "read", "text": 5}, {"action": "evil"}, {}], ids=str)
-def test_questions_about_settings_that_make_no_sense(tab, asked):
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"action": "read", "text": 5},
+        {"action": "evil"},
+        {},
+        {"action": "write", "params": 5},
+        {"action": "write", "params": {"temperature": "hot"}},
+        {"action": "write", "strategy": []},
+    ],
+    ids=str,
+)
+def test_questions_about_settings_that_make_no_sense(asked):
     with pytest.raises(EngineError) as caught:
-        configs.act(tab, asked, values_of(tab))
+        configs.act({**form(), **asked})
     clean(str(caught.value))
 
 
 @pytest.mark.parametrize("number", range(len(REFUSED)))
-def test_malformed_settings_change_no_control(tab, monkeypatch, number):
+def test_malformed_settings_change_no_control(monkeypatch, number):
     given, said = REFUSED[number]
     data = given if isinstance(given, bytes) else json.dumps({"do_sample": True, **given}).encode()
     text = data.decode("utf-8", "replace")
-    values = values_of(tab)
-    monkeypatch.setattr(type(tab), "updates", lambda *_: pytest.fail("a control was changed"))
+    monkeypatch.setattr(configs, "shown_values", lambda *_: pytest.fail("a control was changed"))
     with pytest.raises(EngineError) as caught:
-        configs.act(tab, {"action": "read", "text": text}, values)
+        configs.act({**form(), "action": "read", "text": text})
     sentence = clean(str(caught.value), most=400)
     # A page sends text: bytes that are none say something else.
     assert said in sentence or text.encode() != data
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_a_link_fills_the_form_that_made_it(name):
+    strategy = STRATEGIES[name]
+    preset = strategy.presets[0]
+    made = DecodeRequest(name, None, preset.prompt, params=preset.params, seed=2**63 - 1)
+    found = questions.answer({"action": "link", "search": link_of(made)})
+    assert found["values"] == shown_values(strategy, preset.params)
+    assert found["seed"] == str(2**63 - 1)
+    again = form_request({**found, "params": found["values"]})
+    assert again.seed == made.seed
+    assert again.model == strategy.default_model
+    assert again.prompt == preset.prompt
+    kinds = params_of(strategy.config)
+    assert {n: kinds[n].check(n, v) for n, v in again.params.items()} == {
+        n: kinds[n].check(n, v)
+        for n, v in preset.params.items()
+        if kinds[n].check(n, v) != defaults_of(strategy.config)[n]
+    }
+
+
+@pytest.mark.parametrize("search", ["?strategy=nope", "", "?strategy=greedy&seed=x"])
+def test_a_link_that_cannot_be_read_says_so(search):
+    event = SimpleNamespace(_data={"id": 1, "action": "link", "search": search})
+    clean(json.loads(questions._answer(event))["error"])

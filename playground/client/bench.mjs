@@ -1,0 +1,129 @@
+// The watermark bench: a marked and an unmarked text from one seed, and a judge for any text.
+import { el } from "../../visualizers/shared/dom.mjs";
+import { Field } from "./field.mjs";
+import { Form } from "./form.mjs";
+import { Models } from "./models.mjs";
+import { declared, strategyOf } from "./spec.mjs";
+import { goAndStop, layout, promptField } from "./tab.mjs";
+
+const ABOUT =
+  "Write a marked and an unmarked text from one seed, or paste any text, and watch the verdict move as you replace words. The prompt is never counted.";
+const NOTHING =
+  "The verdict appears here: every token's colour, T, the green count, z, the exact p-value, and z over the text.";
+const NO_PAIR =
+  "Write both texts to see them side by side, with what the mark costs in perplexity.";
+const TEXT_ROWS = 5;
+
+// Verdicts come over an element of their own: what is judged and what is written may come at once.
+let askJudge = null;
+let bench = null;
+
+const note = (words) => el("p", { class: "dp-note" }, words);
+
+class Bench {
+  #writing = false;
+
+  constructor(root, trigger) {
+    this.trigger = trigger;
+    const { watermark_bench: bench, seed } = declared();
+    this.models = new Models(strategyOf("watermark"), "wb");
+    this.seed = new Field(seed, "wb-seed");
+    this.seed.value = 0;
+    this.form = new Form(bench.params, "wb");
+    this.prompt = promptField("wb-prompt", bench.prompt, () => this.#write());
+    this.say = el("p", { class: "dp-status", role: "status" });
+    this.judged = el("div", { id: "wb-judged", class: "wb-part" }, note(NOTHING));
+    this.pair = el("div", { id: "wb-pair", class: "wb-part" }, note(NO_PAIR));
+    layout(root, "Watermark bench", ABOUT, {
+      ask: [
+        this.prompt.box,
+        goAndStop(
+          "wb",
+          "Write both",
+          () => this.#write(),
+          () => this.#stop(),
+        ),
+        this.say,
+      ],
+      right: [this.#textField(), this.judged, this.pair],
+      settings: [...this.models.boxes, this.seed.box, this.form.box],
+    });
+    const settings = root.querySelector(".dp-settings");
+    for (const part of [this.prompt.area, this.text, settings])
+      part.addEventListener("input", () => this.#judge());
+  }
+
+  #textField() {
+    this.text = el("textarea", {
+      id: "wb-text-input",
+      rows: TEXT_ROWS,
+      placeholder: "Paste a text; it is judged as you type.",
+    });
+    const name = "Text to judge: written below, pasted or edited";
+    const label = el("label", { for: "wb-text-input" }, name);
+    return el("div", { class: "f-field", id: "wb-text" }, label, this.text);
+  }
+
+  #ask() {
+    return {
+      prompt: this.prompt.area.value,
+      ...this.models.values(),
+      seed: this.seed.value,
+      text: this.text.value,
+      params: this.form.values(),
+    };
+  }
+
+  #write() {
+    this.#tell("");
+    this.#writing = true;
+    this.trigger("input", this.#ask());
+  }
+
+  #stop() {
+    this.#writing = false;
+    this.trigger("stop", {});
+    const says = this.pair.querySelector(".wm-writing");
+    if (says) says.textContent = "Stopped.";
+  }
+
+  #judge() {
+    askJudge?.("input", this.#ask());
+  }
+
+  #tell(sentence) {
+    this.say.className = `dp-status${sentence ? " bad" : ""}`;
+    this.say.textContent = sentence;
+  }
+
+  // What the server sends of texts is escaped there.
+  receive(text) {
+    if (!text) return;
+    const message = JSON.parse(text);
+    if (message.failed) this.#tell(message.failed);
+    if (message.pair && this.#writing) this.pair.innerHTML = message.pair;
+    if (message.text !== undefined) this.#written(message.text);
+    if (message.judged !== undefined) this.judgedAs(message.judged);
+  }
+
+  judgedAs(verdict) {
+    if (verdict) this.judged.innerHTML = verdict;
+    else this.judged.replaceChildren(note(NOTHING));
+  }
+
+  #written(text) {
+    this.text.value = text;
+    this.#writing = false;
+    this.form.show({ ...this.form.values(), device: declared().watermark_bench.params[0].value });
+  }
+}
+
+export function mountBench(root, trigger) {
+  bench = new Bench(root, trigger);
+  return bench;
+}
+
+export function connectJudge(trigger) {
+  askJudge = trigger;
+  return { receive: (text) => text && bench?.receive(text) };
+}

@@ -1,0 +1,84 @@
+// One control with its name and what it does: made from a declaration, its value in and out.
+import { el } from "../../visualizers/shared/dom.mjs";
+
+/** @typedef {import("./spec.mjs").Param} Param */
+
+const NOT_A_NUMBER = "not a number";
+
+/**
+ * @param {Param} param
+ * @param {Record<string, any>} attrs
+ */
+function inputOf(param, attrs) {
+  if (param.kind === "flag") return el("input", { ...attrs, type: "checkbox" });
+  if (param.kind === "choice")
+    return el(
+      "select",
+      attrs,
+      param.choices.map((c) => el("option", { value: c }, c)),
+    );
+  const placeholder = param.optional ? "off" : null;
+  if (param.kind === "text") return el("textarea", { ...attrs, rows: 1, placeholder });
+  const { minimum: min, maximum: max } = param;
+  return el("input", { ...attrs, type: "number", min, max, step: "any", placeholder });
+}
+
+export class Field {
+  /**
+   * @param {Param} param
+   * @param {string} id
+   */
+  constructor(param, id) {
+    this.param = param;
+    const input = `${id}-input`;
+    const about = `${id}-help`;
+    this.input = inputOf(param, {
+      id: input,
+      "data-param": param.name,
+      "aria-describedby": about,
+    });
+    this.slider = param.slider ? this.#sliderOf(param) : null;
+    const label = el("label", { for: input }, param.label);
+    const help = el("p", { class: "f-help", id: about }, `${param.help} (${param.name})`);
+    const parts = param.kind === "flag" ? [this.input, label] : [label, this.input];
+    this.box = el("div", { class: `f-field f-${param.kind}`, id }, parts, this.slider, help);
+    // Where there is no room for the sentence, it is at least there to be pointed at.
+    this.box.title = param.help;
+  }
+
+  /** @param {Param} param */
+  #sliderOf({ label, slider: [min, max], step }) {
+    const name = `${label}, slider`;
+    const range = el("input", { type: "range", min, max, step, "aria-label": name });
+    range.addEventListener("input", () => {
+      this.#number.value = range.value;
+      this.input.dispatchEvent(new Event("input", { bubbles: true }));
+    });
+    this.input.addEventListener("input", () => {
+      range.value = this.#number.value;
+    });
+    return range;
+  }
+
+  get #number() {
+    return /** @type {HTMLInputElement} */ (this.input);
+  }
+
+  // A number as a number, an empty field as "": the server reads it as off. One that is too large
+  // to be exact here goes as it was typed.
+  get value() {
+    const { kind } = this.param;
+    if (kind === "flag") return this.#number.checked;
+    if (kind !== "number") return this.input.value;
+    if (this.#number.validity.badInput) return NOT_A_NUMBER;
+    const number = Number(this.input.value);
+    const exact = Number.isSafeInteger(number) || !Number.isInteger(number);
+    return this.input.value === "" || !exact ? this.input.value : number;
+  }
+
+  set value(value) {
+    if (this.param.kind === "flag") this.#number.checked = value === true;
+    else this.input.value = String(value ?? "");
+    if (this.slider) this.slider.value = this.input.value;
+  }
+}

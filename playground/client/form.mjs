@@ -1,0 +1,74 @@
+// The controls of some parameters: the main ones in sight, each other group folded under its title.
+import { el } from "../../visualizers/shared/dom.mjs";
+import { Field } from "./field.mjs";
+import { declared } from "./spec.mjs";
+
+/** @typedef {import("./spec.mjs").Param} Param */
+
+export class Form {
+  // What every control holds; one that was never in sight has no element yet.
+  #values = new Map();
+  #fields = new Map();
+  #id;
+
+  /**
+   * @param {Param[]} params
+   * @param {string} id what the elements' ids begin with
+   * @param {Record<string, any>} [given] values other than those declared
+   * @param {boolean} [close] fold all groups away together: the form stands beside others
+   */
+  constructor(params, id, given = {}, close = false) {
+    this.params = params;
+    this.#id = id;
+    for (const param of params) this.#values.set(param.name, given[param.name] ?? param.value);
+    this.box = el("div", { class: "f-form" }, this.#parts(close));
+  }
+
+  #parts(close) {
+    const { main, groups } = declared();
+    const folded = Object.entries(groups).map(([group, title]) => this.#folded(group, title));
+    if (!close) return [...this.#drawn(main), ...folded];
+    const more = el("summary", {}, "More parameters");
+    return [...this.#drawn(main), el("details", { class: "f-group f-more" }, more, folded)];
+  }
+
+  #drawn(group) {
+    const members = this.params.filter((p) => p.group === group);
+    return members.map((param) => this.#fieldOf(param).box);
+  }
+
+  /** @param {Param} param */
+  #fieldOf(param) {
+    const field = new Field(param, `${this.#id}-${param.name}`);
+    field.value = this.#values.get(param.name);
+    this.#fields.set(param.name, field);
+    return field;
+  }
+
+  #folded(group, title) {
+    if (!this.params.some((p) => p.group === group)) return null;
+    const inside = el("div", { class: "f-form" });
+    const box = el("details", { class: "f-group" }, el("summary", {}, title), inside);
+    const draw = () => inside.append(...this.#drawn(group));
+    box.addEventListener("toggle", draw, { once: true });
+    return box;
+  }
+
+  // What every control says.
+  values() {
+    for (const [name, field] of this.#fields) this.#values.set(name, field.value);
+    return Object.fromEntries(this.#values);
+  }
+
+  /**
+   * Show these values; what is not among them shows what it began with.
+   * @param {Record<string, any>} values
+   */
+  show(values) {
+    for (const { name, value } of this.params) {
+      const shown = name in values ? values[name] : value;
+      this.#values.set(name, shown);
+      if (this.#fields.has(name)) this.#fields.get(name).value = shown;
+    }
+  }
+}

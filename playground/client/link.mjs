@@ -1,0 +1,29 @@
+// A copied link fills the controls of its strategy and runs it again.
+import { ask, connectedAsk } from "./ask.mjs";
+import { openTab } from "./open_tab.mjs";
+import { store } from "./runs.mjs";
+import { declared, strategyOf } from "./spec.mjs";
+import { tabOf } from "./tab.mjs";
+import { whenThere } from "./waiting.mjs";
+
+/** @param {string} search the address's part behind "?" */
+export async function restore(search) {
+  const wanted = new URLSearchParams(search).get("strategy");
+  if (!wanted) return;
+  const strategy = (strategyOf(wanted) || declared().strategies[0]).name;
+  openTab(strategy);
+  await connectedAsk;
+  const found = await ask({ action: "link", search });
+  if (found.error) refuse(strategy, found.error);
+  else
+    whenThere(
+      () => tabOf(strategy),
+      (tab) => {
+        tab.show(found);
+        tab.run();
+      },
+    );
+}
+
+const refuse = (strategy, error) =>
+  store.receive(JSON.stringify({ run: "link", seq: 0, kind: "fail", strategy, error }));

@@ -1,0 +1,83 @@
+// Which model, and which draft beside it: those on offer, or any other by its name.
+import { el } from "../../visualizers/shared/dom.mjs";
+import { declared } from "./spec.mjs";
+
+const OTHER = "\u0000other";
+const ROLES = { none: ["target", "seq2seq"] };
+
+const titleOf = (name) => declared().models.find((m) => m.name === name)?.title ?? name;
+
+// A choice among names that can be left for a typed one.
+class Choice {
+  constructor(id, label, typed) {
+    this.select = el("select", { id: `${id}-input`, onchange: () => this.#opened() });
+    this.own = el("input", {
+      type: "text",
+      "aria-label": `${label}: ${typed}`,
+      placeholder: typed,
+    });
+    this.own.hidden = true;
+    const name = el("label", { for: `${id}-input` }, label);
+    this.box = el("div", { class: "f-field f-choice f-model", id }, name, this.select, this.own);
+  }
+
+  #opened() {
+    this.own.hidden = this.select.value !== OTHER;
+    if (!this.own.hidden) this.own.focus();
+  }
+
+  offer(names) {
+    const options = names.map((name) => el("option", { value: name }, titleOf(name)));
+    this.select.replaceChildren(...options, el("option", { value: OTHER }, "Another…"));
+  }
+
+  get value() {
+    return this.select.value === OTHER ? this.own.value.trim() : this.select.value;
+  }
+
+  set value(name) {
+    const known = [...this.select.options].some((option) => option.value === name);
+    this.select.value = known ? name : OTHER;
+    this.own.value = known ? "" : name;
+    this.own.hidden = known;
+  }
+}
+
+export class Models {
+  /**
+   * @param {{ draft: string, model: string, assistant: string }} strategy
+   * @param {string} id what the elements' ids begin with
+   */
+  constructor(strategy, id) {
+    this.kind = strategy.draft;
+    this.model = new Choice(`${id}-model`, "Model", "hub id or folder");
+    const roles = ROLES[this.kind] ?? ["target"];
+    const fitting = declared().models.filter((m) => roles.includes(m.role));
+    this.model.offer(fitting.map((m) => m.name));
+    this.draft = null;
+    if (this.kind !== "none") {
+      this.draft = new Choice(`${id}-assistant`, "Draft model", "hub id or folder");
+      this.model.select.addEventListener("change", () => this.#offerDrafts());
+    }
+    this.boxes = [this.model.box, this.draft?.box];
+    this.show(strategy.model, strategy.assistant);
+  }
+
+  // Only some drafts fit a model.
+  #offerDrafts(wanted) {
+    if (!this.draft) return;
+    const { [this.kind]: drafts } = declared().drafts;
+    const names = drafts[this.model.value] ?? drafts[""];
+    this.draft.offer(names);
+    this.draft.value = wanted || names[0] || "";
+  }
+
+  show(model, assistant) {
+    this.model.value = model;
+    this.#offerDrafts(assistant);
+  }
+
+  values() {
+    return { model: this.model.value, assistant: this.draft ? this.draft.value : "" };
+  }
+}

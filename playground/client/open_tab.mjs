@@ -1,0 +1,15 @@
+// Tabs belong to Gradio: pressing their buttons is the one way in.
+import { strategyOf } from "./spec.mjs";
+import { whenThere } from "./waiting.mjs";
+
+const press = (tab) => {
+  if (tab.getAttribute("aria-selected") !== "true") tab.click();
+};
+
+/** @param {string} name of a strategy */
+export function openTab(name) {
+  const strategy = strategyOf(name);
+  if (!strategy) return;
+  for (const id of [`family-${strategy.family}`, `tab-${name}`])
+    whenThere(() => document.getElementById(`${id}-button`), press);
+}

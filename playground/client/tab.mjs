@@ -1,0 +1,138 @@
+// A strategy's tab: what is asked on the left, what came out beside it.
+import { button, el } from "../../visualizers/shared/dom.mjs";
+import { mountConfigs } from "./configs.mjs";
+import { Field } from "./field.mjs";
+import { Form } from "./form.mjs";
+import { Models } from "./models.mjs";
+import { stages, store } from "./runs.mjs";
+import { declared, strategyOf } from "./spec.mjs";
+
+const FIRST = { name: "", prompt: "Once upon a time,", seed: 0, params: {} };
+const PROMPT_ROWS = 3;
+
+// Tabs that are open, by the name of their strategy.
+const tabs = new Map();
+
+export const tabOf = (name) => tabs.get(name);
+
+// The parts of every tab: where it says what it is, what is asked, what is set, and what is drawn.
+export function layout(root, title, words, { ask, right, settings }) {
+  const about = el(
+    "div",
+    { class: "dp-about" },
+    el("h2", { class: "dp-sr" }, title),
+    el("p", {}, words),
+  );
+  const columns = el(
+    "div",
+    { class: "dp-columns" },
+    el("div", { class: "dp-ask" }, ask),
+    el("div", { class: "dp-right" }, right),
+    el("div", { class: "dp-settings" }, settings),
+  );
+  root.replaceChildren(about, columns);
+}
+
+/**
+ * A prompt; with Ctrl or Shift, the Enter key does what the button beside it does.
+ * @param {string} id
+ * @param {string} value
+ * @param {() => void} go
+ */
+export function promptField(id, value, go) {
+  const area = el("textarea", { id: `${id}-input`, rows: PROMPT_ROWS });
+  area.value = value;
+  area.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || !(event.shiftKey || event.ctrlKey || event.metaKey)) return;
+    event.preventDefault();
+    go();
+  });
+  const label = el("label", { for: `${id}-input` }, "Prompt");
+  return { area, box: el("div", { class: "f-field", id }, label, area) };
+}
+
+export const goAndStop = (id, go, onGo, onStop) =>
+  el(
+    "div",
+    { class: "f-acts" },
+    button(go, onGo, { id: `${id}-run`, class: "dp-btn f-go" }),
+    button("Stop", onStop, { id: `${id}-stop` }),
+  );
+
+class StrategyTab {
+  constructor(root, strategy, trigger) {
+    this.strategy = strategy;
+    this.trigger = trigger;
+    const { name } = strategy;
+    const stage = el("div", { class: "dp-stage" });
+    const first = strategy.presets[0] || FIRST;
+    this.prompt = promptField(`${name}-prompt`, "", () => this.run());
+    this.models = new Models(strategy, name);
+    this.seed = new Field(declared().seed, `${name}-seed`);
+    this.form = new Form(strategy.params, name);
+    const stop = () => trigger("stop", { run: store.runId(name) });
+    const configs = el("div", { id: `${name}-configs`, class: "dp-configs" });
+    layout(root, strategy.title, this.#about(), {
+      ask: [this.prompt.box, goAndStop(name, "Run", () => this.run(), stop)],
+      right: el("div", { id: `${name}-stage` }, stage),
+      settings: [this.#presets(), this.models.boxes, this.seed.box, this.form.box, configs].flat(),
+    });
+    this.#choose(first);
+    stages.mount(stage, { strategy: name, visuals: strategy.visuals }, trigger);
+    mountConfigs(configs, this);
+  }
+
+  #about() {
+    const { summary, paper } = this.strategy;
+    return [summary, " ", el("cite", {}, `Source: ${paper}.`)];
+  }
+
+  #presets() {
+    const list = this.strategy.presets.map((preset) =>
+      button(preset.name, () => this.#choose(preset), {
+        class: "dp-btn dp-preset",
+        title: preset.shows,
+      }),
+    );
+    const title = el("h3", { class: "dp-label" }, "Try");
+    return list.length ? [el("div", { class: "dp-presets" }, title, list)] : [];
+  }
+
+  #choose({ prompt, model, seed, params }) {
+    this.show({
+      prompt,
+      model: model || this.strategy.model,
+      assistant: this.strategy.assistant,
+      seed,
+      values: params,
+    });
+  }
+
+  show({ prompt, model, assistant, seed, values }) {
+    this.prompt.area.value = prompt;
+    this.models.show(model, assistant);
+    this.seed.value = seed;
+    this.form.show(values);
+  }
+
+  // What the controls say.
+  ask() {
+    return {
+      strategy: this.strategy.name,
+      prompt: this.prompt.area.value,
+      ...this.models.values(),
+      seed: this.seed.value,
+      params: this.form.values(),
+    };
+  }
+
+  run() {
+    this.trigger("input", this.ask());
+  }
+}
+
+export function mountTab(root, name, trigger) {
+  const tab = new StrategyTab(root, strategyOf(name), trigger);
+  tabs.set(name, tab);
+  return tab;
+}

@@ -1,0 +1,122 @@
+"""Questions of the page with one answer each: code of a run and its check, settings, a link."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qsl
+
+import gradio as gr
+
+from engine.errors import EngineError, ExportError, ParameterError
+from engine.export.files import archive, export_files
+from engine.export.verify import verify
+from engine.strategies import STRATEGIES
+from engine.trace.json_io import trace_from_dict
+from engine.trace.records import Trace
+from playground import configs
+from playground.guard import sentence
+from playground.links import request_of
+from playground.scripts import receiving
+from playground.spec import shown_values
+
+_MAX_ID = 2**31
+
+
+def build_replies() -> None:
+    """Build the hidden element through which the page asks and is answered."""
+    replies = gr.HTML(
+        "",
+        visible="hidden",
+        elem_id="dp-ask-bus",
+        html_template="<span></span>",
+        js_on_load=receiving("p.ask((data) => trigger('input', data))"),
+    )
+    replies.input(
+        _answer,
+        None,
+        replies,
+        concurrency_limit=4,
+        trigger_mode="multiple",
+        api_visibility="private",
+        show_progress="hidden",
+    )
+
+
+def reply(number: Any, **values: Any) -> str:
+    """Return one message for the page; ``number`` is that of its question."""
+    known = isinstance(number, int) and not isinstance(number, bool) and 0 <= number < _MAX_ID
+    return json.dumps({"id": number if known else 0, **values}, allow_nan=False)
+
+
+def _answer(event: gr.EventData) -> str:
+    asked = event._data if isinstance(event._data, dict) else {}
+    number = asked.get("id")
+    try:
+        return reply(number, **answer(asked))
+    except BaseException as error:
+        return reply(number, error=sentence(error))
+
+
+def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the page asked for.
+
+    Args:
+        asked: ``action`` is ``files`` (texts and a zip archive) or ``verify`` of a ``trace`` as JSON
+            values whose steps may be left out, ``link`` (what the address ``search`` asks for), or
+            one of ``configs.ACTIONS``.
+
+    Raises:
+        EngineError: one sentence naming what is not valid.
+    """
+    action = asked.get("action")
+    if action == "files":
+        files = export_files(trace_of(asked.get("trace")))
+        packed = base64.b64encode(archive(files)).decode()
+        return {"files": {n: t for n, t in files.items() if "/" not in n}, "zip": packed}
+    if action == "verify":
+        found = verify(trace_of(asked.get("trace")))
+        return {"equal": found.equal, "seconds": found.seconds, "message": found.message}
+    if action == "link":
+        return linked(str(asked.get("search", "")))
+    if action in configs.ACTIONS:
+        return configs.act(asked)
+    raise ParameterError("action", action, "there is no such question")
+
+
+def linked(search: str) -> dict[str, Any]:
+    """Return the form that a link fills: its values as the controls show them.
+
+    Raises:
+        ParameterError: the link cannot be read.
+    """
+    request = request_of(dict(parse_qsl(search.removeprefix("?"))))
+    strategy = STRATEGIES[request.strategy]
+    return {
+        "strategy": request.strategy,
+        "prompt": request.prompt,
+        "model": request.model or strategy.default_model,
+        "assistant": request.assistant or strategy.default_assistant or "",
+        # As text: the page's numbers are exact to 2**53 only.
+        "seed": str(request.seed),
+        "values": shown_values(strategy, request.params),
+    }
+
+
+def trace_of(data: Any) -> Trace:
+    """Return the checked trace of what a page sent.
+
+    Raises:
+        EngineError: one sentence naming the place.
+    """
+    try:
+        # What a page sends is held to the rules of a file: no odd numbers, no odd keys.
+        json.dumps(data, allow_nan=False)
+    except (ValueError, TypeError, RecursionError):
+        raise ExportError("The run is not valid JSON.") from None
+    try:
+        return trace_from_dict(data)
+    except RecursionError:
+        raise EngineError("The run nests too deep.") from None

@@ -1,0 +1,151 @@
+"""What the page may offer, as plain JSON values: the page's scripts draw every form from it.
+
+One declaration serves tabs, columns of a comparison, branches, many draws and the watermark bench:
+a control knows its bounds from the strategy's file and from nowhere else.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from engine.declare.groups import FOLDED, MAIN
+from engine.declare.params import Choice, Flag, Integer, Number, Param, defaults_of, params_of
+from engine.models.catalogue import CATALOGUE, drafts_for
+from engine.run.request import MAX_SEED
+from engine.strategies import STRATEGIES
+from engine.strategies.base import Preset, Strategy
+from playground import controls
+from playground.compare_presets import LABELS, presets
+
+CORE_VIEWS = ("status", "strip", "scrub")
+SEED = Integer(
+    label="Seed", help="The same seed gives the same draws.", minimum=0, maximum=MAX_SEED
+)
+_MAX_STOPS = 100_000
+"""A slider with more stops than this cannot be set by hand."""
+
+
+@cache
+def spec() -> dict[str, Any]:
+    """Return the whole declaration; every parameter stands in it once, however many take it."""
+    kinds: list[dict[str, Any]] = []
+    return {
+        "main": MAIN,
+        "groups": FOLDED,
+        "seed": param_spec("seed", SEED, 0),
+        "strategies": [_strategy(s, kinds) for s in STRATEGIES.values()],
+        "params": kinds,
+        "models": [
+            {
+                "name": e.name,
+                "title": f"{e.title} · {e.parameters} · {e.licence}",
+                "role": e.role,
+            }
+            for e in CATALOGUE.values()
+            if e.available
+        ],
+        "drafts": _drafts(),
+        "compare": {"labels": LABELS, "presets": [_comparison(p) for p in presets()]},
+    }
+
+
+def visuals_of(names: tuple[str, ...]) -> list[str]:
+    """Return the views of a stage in their order: the common ones, the strategy's, the chart."""
+    return [*CORE_VIEWS, *sorted(names, key=lambda name: name == "chart"), "family", "export"]
+
+
+def param_spec(name: str, kind: Param, default: Any) -> dict[str, Any]:
+    """Return one control: its words, its bounds and the value it begins with."""
+    about: dict[str, Any] = {
+        "name": name,
+        "label": kind.label,
+        "help": kind.help,
+        "group": kind.group,
+        "optional": kind.optional,
+        "value": controls.show(kind, default),
+    }
+    if isinstance(kind, Flag):
+        return about | {"kind": "flag"}
+    if isinstance(kind, Choice):
+        return about | {"kind": "choice", "choices": [controls.show(kind, c) for c in kind.choices]}
+    if isinstance(kind, (Number, Integer)):
+        bounds = {"minimum": kind.minimum, "maximum": kind.maximum, "step": kind.step}
+        return about | {"kind": "number", **bounds, "slider": _slider(kind)}
+    return about | {"kind": "text"}
+
+
+def _slider(kind: Number | Integer) -> tuple[float, float] | None:
+    """Return the ends of a parameter's slider, None where it has none; both are legal values."""
+    low, high = kind.minimum, kind.slider_maximum or kind.maximum
+    if kind.optional or (high - low) / kind.step > _MAX_STOPS:
+        return None
+    if isinstance(kind, Number):
+        if kind.above_minimum:
+            low += kind.step
+        elif 0 < low < kind.step:
+            low = kind.step
+        if kind.below_maximum and high == kind.maximum:
+            high -= kind.step
+    return low, high
+
+
+def shown_values(strategy: Strategy, params: Any) -> dict[str, Any]:
+    """Return a strategy's parameters, changed by ``params``, as its controls show them."""
+    values = {**defaults_of(strategy.config), **params}
+    kinds = params_of(strategy.config)
+    return {name: controls.show(kind, values[name]) for name, kind in kinds.items()}
+
+
+def _strategy(strategy: Strategy, known: list[dict[str, Any]]) -> dict[str, Any]:
+    kinds, defaults = params_of(strategy.config), defaults_of(strategy.config)
+    return {
+        "name": strategy.name,
+        "title": strategy.title,
+        "family": strategy.family,
+        "summary": strategy.summary,
+        "paper": strategy.paper,
+        "model": strategy.default_model,
+        "assistant": strategy.default_assistant or "",
+        "draft": strategy.assistant,
+        "visuals": visuals_of(strategy.visuals),
+        "presets": [_preset(strategy, p) for p in strategy.presets],
+        "params": [_place(param_spec(n, k, defaults[n]), known) for n, k in kinds.items()],
+    }
+
+
+def _place(declared: dict[str, Any], known: list[dict[str, Any]]) -> int:
+    """Return where a control stands in the list of all, added to it when it is new."""
+    if declared not in known:
+        known.append(declared)
+    return known.index(declared)
+
+
+def _preset(strategy: Strategy, preset: Preset) -> dict[str, Any]:
+    kinds = params_of(strategy.config)
+    return {
+        "name": preset.name,
+        "prompt": preset.prompt,
+        "seed": preset.seed,
+        "model": preset.model or strategy.default_model,
+        "shows": preset.shows,
+        "params": {n: controls.show(kinds[n], v) for n, v in preset.params.items()},
+    }
+
+
+def _drafts() -> dict[str, dict[str, list[str]]]:
+    """Return tokenizer kind -> target -> names of fitting drafts; "" is a target nobody knows."""
+    targets = ["", *(e.name for e in CATALOGUE.values() if e.available)]
+    return {
+        kind: {target: [e.name for e in drafts_for(target, kind)] for target in targets}
+        for kind in ("same_tokenizer", "any_tokenizer")
+    }
+
+
+def _comparison(preset: Any) -> dict[str, Any]:
+    return {
+        "name": preset.name,
+        "prompt": preset.prompt,
+        "shows": preset.shows,
+        "columns": [{"strategy": n, "params": v} for n, v in preset.columns],
+    }
