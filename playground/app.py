@@ -16,12 +16,11 @@ from engine.errors import EngineError
 from engine.models.loading import load
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
-from playground import draws, scripts, watermark_bench
+from playground import draws, replay, scripts, watermark_bench
 from playground.api import add_endpoints
 from playground.compare import build_compare
 from playground.fork import build_fork
 from playground.questions import build_replies
-from playground.replay import WELCOME, build_replay, welcome
 from playground.spec import spec
 from playground.stream import JOURNAL, whole_state
 from playground.tab import QUEUE, build_tab
@@ -64,7 +63,7 @@ def build_app() -> gr.Blocks:
                         watermark_bench.build_watermark_bench(QUEUE)
             build_compare(bus, QUEUE)
             draws.build_draws(QUEUE)
-            build_replay()
+            replay.build_replay()
         add_endpoints(QUEUE)
     return demo.queue(max_size=SETTINGS.max_waiting_runs, api_open=False)
 
@@ -76,12 +75,13 @@ def _resync(event: gr.EventData) -> str:
 def page_head() -> str:
     """Return the page's head: its styles, its scripts, and what they are given to begin with."""
     given = {
-        "recorded": welcome(),
-        "key": WELCOME,
+        "recorded": replay.welcome(),
+        "key": replay.WELCOME,
         "spec": {
             **spec(),
             "draws": draws.declaration(),
             "watermark_bench": watermark_bench.declaration(),
+            "gallery": replay.declaration(),
         },
         "plotly": f"./gradio_api/file={PLOTLY}",
     }

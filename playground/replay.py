@@ -15,7 +15,7 @@ from engine.strategies import STRATEGIES
 from engine.trace import json_io
 from engine.trace.records import Trace
 from playground.guard import guarded, sentence
-from playground.scripts import receiving
+from playground.scripts import on_load, receiving
 from playground.spec import visuals_of
 from visualizers import summaries
 
@@ -53,20 +53,30 @@ def build_replay() -> None:
                     ),
                     apply_default_css=False,
                 )
-            with gr.Column(min_width=0, elem_classes="dp-settings dp-gallery"):
-                gr.HTML("<h3 class='dp-label'>Recorded runs</h3>")
-                options: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
-                for entry in gallery.entries():
-                    button = gr.Button(entry.title, size="sm", elem_classes="dp-preset")
-                    button.click(guarded(_opener(entry)), None, [player, note], **options)
+            with gr.Column(min_width=0, elem_classes="dp-settings"):
+                shelf = gr.HTML(
+                    "",
+                    html_template='<div class="dp-tab"></div>',
+                    elem_id="replay-gallery",
+                    js_on_load=on_load("p.gallery(element.querySelector('.dp-tab'), trigger)"),
+                    apply_default_css=False,
+                )
+        options: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+        shelf.input(guarded(_open_recorded), None, [player, note], **options)
         file.upload(guarded(open_file), file, [player, note], **options)
 
 
-def _opener(entry: gallery.GalleryEntry) -> Any:
-    def opened() -> tuple[str, str]:
-        return message(gallery.open_entry(entry.file), entry.title), _told(entry.shows)
+def declaration() -> list[dict[str, str]]:
+    """Return what the gallery holds, as JSON values."""
+    return [{"file": e.file, "title": e.title} for e in gallery.entries()]
 
-    return opened
+
+def _open_recorded(event: gr.EventData) -> tuple[str, str]:
+    asked = event._data if isinstance(event._data, dict) else {}
+    file = str(asked.get("file"))
+    trace = gallery.open_entry(file)
+    (entry,) = (e for e in gallery.entries() if e.file == file)
+    return message(trace, entry.title), _told(entry.shows)
 
 
 def open_file(path: Any) -> tuple[Any, str]:

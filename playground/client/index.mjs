@@ -10,6 +10,7 @@ import { compareWatch } from "./compare_watch.mjs";
 import { mountDraws } from "./draws.mjs";
 import { exporting } from "./export.mjs";
 import { connectFamily, family } from "./family.mjs";
+import { mountGallery } from "./gallery.mjs";
 import { restore } from "./link.mjs";
 import { player } from "./player.mjs";
 import { stages, store } from "./runs.mjs";
@@ -43,6 +44,7 @@ export const page = {
   tab: mountTab,
   draws: mountDraws,
   bench: mountBench,
+  gallery: mountGallery,
   judge: connectJudge,
   ask: connectAsk,
   family: connectFamily,

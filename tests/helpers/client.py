@@ -54,16 +54,26 @@ class Client:
         assert event == "complete", data
         return data[0]["outputs"][0]
 
-    def join(self, event_id: int, data: list[Any]) -> str:
-        """Send an event of the page itself and return what its completion says."""
+    def join(self, event_id: int, asked: Any, data: Any = ()) -> str:
+        """Send an event of the page itself and return all that it is answered with.
+
+        Args:
+            event_id: Gradio's number of it.
+            asked: what the page's script sends along.
+            data: the values of the components it reads; the page's forms have none.
+        """
         session = f"s{next(self.sessions)}"
-        body = json.dumps({"fn_index": event_id, "data": data, "session_hash": session})
+        sent = {"fn_index": event_id, "data": list(data), "event_data": asked}
+        body = json.dumps({**sent, "session_hash": session})
         joined = self.post("/gradio_api/queue/join", content=body, headers=_JSON)
         assert joined.status_code == 200, joined.text
         url = f"/gradio_api/queue/data?session_hash={session}"
+        said = []
         with self.http.stream("GET", url) as stream:
             for line in stream.iter_lines():
                 sent = json.loads(line.removeprefix("data: ")) if line.startswith("data: ") else {}
+                if sent.get("msg") in ("process_generating", "process_completed"):
+                    said.append(json.dumps(sent["output"]))
                 if sent.get("msg") == "process_completed":
-                    return json.dumps(sent["output"])
-        return ""
+                    break
+        return "\n".join(said)

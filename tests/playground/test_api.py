@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from engine.strategies import STRATEGIES
+from playground.spec import shown_values
 from tests.helpers.bad_inputs import MODELS, NAMES, PARAMS, PROMPTS, SEEDS, label
 from tests.helpers.bad_strategy_inputs import STRATEGY_ROWS
 from tests.helpers.sentences import clean
@@ -179,19 +181,24 @@ def test_garbage_to_the_queue(server):
 
 
 @pytest.fixture(scope="module")
-def controls(server):
-    """Return {strategy: (event id, names of its controls, their values)} of the page's Run."""
+def events(server):
+    """Return {name of a page: id of the event that its Run sends}."""
     config = server.get("/config").json()
     parts = {part["id"]: part["props"] for part in config["components"]}
-    found = {}
-    for event in config["dependencies"]:
-        for number, kind in event["targets"]:
-            strategy, dash, run = parts.get(number, {}).get("elem_id", "").rpartition("-")
-            if kind == "click" and dash and run == "run" and strategy in ("greedy", "watermark"):
-                names = [parts[i]["elem_id"].removeprefix(f"{strategy}-") for i in event["inputs"]]
-                values = [parts[i].get("value") for i in event["inputs"]]
-                found[strategy] = (event["id"], names, values)
-    return found
+    return {
+        str(parts.get(number, {}).get("elem_id")).removeprefix("page-"): event["id"]
+        for event in config["dependencies"]
+        for number, kind in event["targets"]
+        if kind == "input"
+    }
+
+
+def form_of(strategy):
+    """Return what the untouched form of a strategy sends."""
+    declared = STRATEGIES[strategy]
+    values = shown_values(declared, declared.presets[0].params)
+    about = {"prompt": "Once", "model": "storyteller", "assistant": "", "seed": 0}
+    return {**about, "params": values}
 
 
 @pytest.mark.parametrize(
@@ -212,7 +219,7 @@ def controls(server):
         ("greedy", "seed", -1),
         ("greedy", "seed", 1.5),
         ("greedy", "seed", None),
-        ("greedy", "stop_strings", {"path": "/etc/passwd"}),
+        ("greedy", "stop_strings", {"a": 1}),
         ("greedy", "bad_words_ids", "[[1,"),
         ("greedy", "bad_words_ids", "[" * 20_000),
         ("watermark", "temperature", float("nan")),
@@ -228,25 +235,42 @@ def controls(server):
     ids=label,
 )
 def test_the_pages_own_event_refuses_what_its_controls_would_not_send(
-    server, controls, strategy, name, value
+    server, events, strategy, name, value
 ):
-    event, names, values = controls[strategy]
-    data = [value if n == name else v for n, v in zip(names, values, strict=True)]
-    text = server.join(event, data)
+    asked = form_of(strategy)
+    (asked if name in asked else asked["params"])[name] = value
+    text = server.join(events[strategy], asked)
     assert f"{name} = " in text, text
     assert " not allowed" in text
 
 
+def test_the_pages_own_event_with_a_file_is_refused(server, events):
+    asked = form_of("greedy") | {
+        "prompt": {"path": "/etc/passwd", "meta": {"_type": "gradio.FileData"}}
+    }
+    assert "cannot be accessed" in server.join(events["greedy"], asked)
+    server.works()
+
+
+@pytest.mark.parametrize("asked", [None, [], [1], "x", 5, {}], ids=label)
+@pytest.mark.parametrize("name", ["greedy", "draws", "watermark_bench", "replay-gallery"])
+def test_the_pages_own_events_with_what_is_no_form(server, events, name, asked):
+    text = server.join(events[name], asked)
+    assert "not allowed" in text or "no run named" in text, text
+    assert "Something went wrong" not in text
+    server.works()
+
+
 @pytest.mark.parametrize("data", [[], [1]], ids=label)
-def test_the_pages_own_event_with_another_number_of_values(server, controls, data):
-    assert json.loads(server.join(controls["greedy"][0], data)) == {"error": None}
+def test_the_pages_own_event_with_another_number_of_values(server, events, data):
+    text = server.join(events["greedy"], form_of("greedy") | {"seed": "x"}, data)
+    assert "seed = " in text or json.loads(text) == {"error": None}
     server.works()
 
 
 @pytest.mark.parametrize("data", ["x", {}], ids=label)
-def test_the_pages_own_event_with_values_that_are_no_list(server, controls, data):
-    event = controls["greedy"][0]
-    body = json.dumps({"fn_index": event, "data": data, "session_hash": "none"})
+def test_the_pages_own_event_with_values_that_are_no_list(server, events, data):
+    body = json.dumps({"fn_index": events["greedy"], "data": data, "session_hash": "none"})
     answer = server.post("/gradio_api/queue/join", content=body, headers=JSON)
     assert answer.status_code == 422
     assert "Traceback" not in answer.text
