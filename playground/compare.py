@@ -15,11 +15,11 @@ from engine.after.likelihood import Scores, score_trace
 from engine.aside import aside
 from engine.errors import EngineError, ParameterError
 from engine.models.loading import LoadedModel, load
-from engine.reading.divergence import difference, first_divergence, same_ids, tokens_of
+from engine.reading.divergence import difference, same_ids, tokens_of
 from engine.run.decoding import DecodeRun
 from engine.run.request import DecodeRequest, check
 from engine.strategies import STRATEGIES
-from engine.trace.events import Finished
+from engine.trace.events import Failed, Finished, Started, StepRecorded
 from engine.trace.records import Trace
 from playground.compare_presets import LABELS
 from playground.form import form_request
@@ -27,7 +27,7 @@ from playground.guard import sentence
 from playground.scripts import receiving
 from playground.stream import JOURNAL, stream
 from playground.zerogpu import on_gpu
-from visualizers.compare.summary import Column, view
+from visualizers.compare.summary import Column, Texts, view
 
 _MAX_NUMBER = 2**31
 _KEPT = 64
@@ -41,6 +41,7 @@ class Comparison:
         self.stopped = threading.Event()
         self.run: DecodeRun | None = None
         self.traces: list[Trace | None] = []
+        self.texts = Texts()
 
     def begin(self, run: DecodeRun) -> None:
         """A column's run has started."""
@@ -49,11 +50,20 @@ class Comparison:
         if self.stopped.is_set():
             run.cancel()
 
-    def see(self, events: list[Any]) -> None:
-        """Keep the trace of a run that ended."""
+    def see(self, events: list[Any]) -> dict[str, Any]:
+        """Keep the trace of a run that ended; return where the texts part until then."""
         for event in events:
-            if isinstance(event, Finished):
-                self.traces[-1] = event.trace
+            match event:
+                case Started(header):
+                    self.texts.begin(header)
+                case StepRecorded(step, pieces):
+                    self.texts.add(step, pieces)
+                case Finished(trace):
+                    self.traces[-1] = trace
+                    self.texts.end()
+                case Failed():
+                    self.texts.end()
+        return {"parting": self.texts.parting()}
 
     def stop(self) -> None:
         """Stop the run at work within one step; no other column starts."""
@@ -174,7 +184,7 @@ def _request(column: Any, prompt: Any, seed: Any) -> DecodeRequest:
 
 
 def judged(comparison: Comparison, base: LoadedModel) -> dict[str, Any]:
-    """Return the figures of what was decoded: table, chart, parting and differences."""
+    """Return the figures of what was decoded: table, curves and differences."""
     columns, notes = [], []
     for label, trace in zip(LABELS, comparison.traces, strict=False):
         if trace is None or not trace.outputs:
@@ -183,12 +193,9 @@ def judged(comparison: Comparison, base: LoadedModel) -> dict[str, Any]:
         column, note = _column(label, trace, base)
         columns.append(column)
         notes += note
-    traces = [column.trace for column in columns]
-    parting = first_divergence(traces) if len(traces) > 1 else None
     return {
         "base": base.name,
         "notes": notes,
-        "parting": None if parting is None else parting.position,
         "diff": [_edits(columns[0], other) for other in columns[1:]],
         **view(columns),
     }

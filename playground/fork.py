@@ -41,12 +41,13 @@ class _Start:
         """The worker has the request."""
         self.run_id = run.run_id
 
-    def see(self, events: list[Any]) -> None:
-        """Look for the beginning or a refusal."""
+    def see(self, events: list[Any]) -> dict[str, Any]:
+        """Look for the beginning or a refusal; the messages say nothing more."""
         for event in events:
             self.begun = self.begun or isinstance(event, Started)
             if isinstance(event, Failed) and not self.begun:
                 self.error = str(event.error)
+        return {}
 
 
 def build_fork(bus: Any, queue: str) -> None:

@@ -17,7 +17,7 @@ from engine.trace.records import Trace
 from playground.guard import guarded, sentence
 from playground.scripts import on_load, receiving
 from playground.spec import visuals_of
-from visualizers import summaries
+from visualizers import shown_of
 
 _NO_STRATEGY = ("candidates", "xray")
 WELCOME = "greedy"
@@ -99,9 +99,7 @@ def message(trace: Trace, name: str) -> str:
 
 def recorded(trace: Trace) -> dict[str, Any]:
     """Return a recorded run as JSON values: its trace, and what its pictures show of every step."""
-    begun = summaries(trace, _visuals(trace))
-    shown = [begun.add(step) for step in trace.steps]
-    return {"trace": json_io.trace_to_dict(trace), "shown": shown}
+    return {"trace": json_io.trace_to_dict(trace), "shown": shown_of(trace, _visuals(trace))}
 
 
 def _visuals(trace: Trace) -> tuple[str, ...]:

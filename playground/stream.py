@@ -68,8 +68,9 @@ class Follower(Protocol):
     def begin(self, run: DecodeRun) -> None:
         """The run has started."""
 
-    def see(self, events: list[Any]) -> None:
-        """A batch of its events."""
+    def see(self, events: list[Any]) -> dict[str, Any]:
+        """Take a batch of its events; return what their messages say besides."""
+        ...
 
 
 def stream(
@@ -90,10 +91,10 @@ def stream(
     writer = _Writer(request)
     try:
         for events in run.batches(1 / SETTINGS.updates_per_s):
-            if follow is not None:
-                follow.see(events)
+            more = {} if follow is None else follow.see(events)
             for message in writer.messages(events):
-                message |= {"run": run.run_id, "seq": len(messages)}
+                besides = {} if message["kind"] == "start" else more
+                message |= {"run": run.run_id, "seq": len(messages), **besides}
                 message |= {k: v for k, v in elsewhere.items() if k in message}
                 messages.append(message)
                 yield json.dumps(message, allow_nan=False, separators=(",", ":"))

@@ -17,10 +17,13 @@ NPM = HOME / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
 
 
 def npm(*args: str) -> int:
-    """Run npm in the project and return its exit status; what it starts finds this node first."""
+    """Run npm in the project and return its exit status.
+
+    What it starts finds this node first, and this Python where it needs one.
+    """
     path = os.pathsep.join([str(NODE.parent), os.environ.get("PATH", "")])
     return subprocess.run(
-        [NODE, NPM, *args], cwd=ROOT, env={**os.environ, "PATH": path}, check=False
+        [NODE, NPM, *args], cwd=ROOT, env={**os.environ, "PATH": path, "PYTHON": sys.executable}, check=False
     ).returncode
 
 

@@ -1,45 +1,75 @@
 """Pictures of a trace: pure functions of plain data, no model and no web framework.
 
-Every visual has a folder: ``summary.py`` makes its numbers, step by step as a run goes on, and the
-same facts as a table; ``view.mjs`` and ``view.css`` draw them. ``shared`` holds what the views have
-in common; none of them imports anything from outside this package.
+Every visual has a folder: ``summary.py`` makes its numbers, step by step as a run goes on;
+``view.mjs`` and ``view.css`` draw them. ``shared`` holds what the views have in common, ``stage``
+what they stand on; none of them imports anything from outside this package but records and what
+is read off them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from engine.trace.records import Trace
-from visualizers.base import Summaries, Visual
+from engine.trace.details import (
+    BeamDetail,
+    ContrastiveDetail,
+    Detail,
+    DraftDetail,
+    LayerDetail,
+    WatermarkDetail,
+)
+from engine.trace.records import Step, Trace
+from visualizers.base import Shown, Summaries, Visual
 from visualizers.beam_tree import summary as beams
 from visualizers.contrastive import summary as contrast
 from visualizers.distribution import summary as step
 from visualizers.draft_timeline import summary as drafts
-from visualizers.layer_heatmap import summary as layers
+from visualizers.text import summary as text
 from visualizers.watermark import summary as marks
 
+
+class _Of:
+    """Whether a step was decided in one way."""
+
+    def __init__(self, kind: type[Detail]) -> None:
+        self.kind = kind
+
+    def __call__(self, step: Step) -> bool:
+        return isinstance(step.detail, self.kind)
+
+
+COMMON = ("text",)
+"""What every run shows, whatever its strategy."""
 VISUALS: dict[str, Visual] = {
     visual.name: visual
     for visual in (
-        Visual("candidates", "Candidates of this step", step.candidates, step.Candidates),
-        Visual("xray", "Processor X-ray", step.xray, step.Stages),
-        Visual("draw", "The draw", step.draw),
-        Visual("chart", "Surprise and entropy over the text", step.chart, step.Chart),
-        Visual("beam_tree", "Beam tree", beams.view),
-        Visual("beam_rescore", "Another length penalty", beams.rescored),
-        Visual("contrastive", "Candidates: confidence against similarity", contrast.view, contrast.Looks),
-        Visual("layer_heatmap", "Layer map: what every layer would have said", layers.view),
-        Visual("watermark", "The mark in the text", marks.view, marks.Marks),
-        Visual(
-            "draft_timeline",
-            "Accepted and rejected, round by round",
-            drafts.view,
-            drafts.Rounds,
-        ),
+        Visual("text", text.Written),
+        Visual("beam_tree", beams.Search, _Of(BeamDetail)),
+        Visual("beam_rescore", None, _Of(BeamDetail)),
+        Visual("contrastive", contrast.Looks, _Of(ContrastiveDetail)),
+        Visual("layer_heatmap", None, _Of(LayerDetail), plotly=True),
+        Visual("watermark", marks.Marks, _Of(WatermarkDetail)),
+        Visual("draft_timeline", drafts.Rounds, _Of(DraftDetail)),
+        Visual("candidates", step.Candidates),
+        Visual("xray", step.Stages),
+        Visual("draw", None, step.is_drawn),
+        Visual("chart", step.Chart, step.is_one_by_one, plotly=True),
     )
 }
 
 
 def summaries(run: Trace, names: Iterable[str]) -> Summaries:
     """Begin the numbers of a run's pictures; see ``Summaries``."""
-    return Summaries(run, names, VISUALS)
+    return Summaries(run, (*COMMON, *names), VISUALS)
+
+
+def shown_of(trace: Trace, names: Iterable[str]) -> list[dict[str, Shown]]:
+    """Return what the pictures of a whole run show, by step."""
+    begun = summaries(trace, names)
+    return [begun.add(step) for step in trace.steps]
+
+
+def pictures_of(trace: Trace) -> tuple[str, ...]:
+    """Return the pictures for which a run has something, in the order they stand."""
+    own = [v for v in VISUALS.values() if any(v.draws(step) for step in trace.steps)]
+    return tuple(visual.name for visual in own if visual.name not in COMMON)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -16,20 +17,30 @@ class Fold(Protocol):
     """The numbers of one picture; the steps of a run go in one by one, in their order."""
 
     def add(self, step: Step) -> Shown | None:
-        """Return what the picture shows of this step and of the run up to it, None for nothing."""
+        """Return what the picture shows of this step and of the run up to it, None for nothing.
+
+        What the step itself says is not said again: a view has both.
+        """
+
+
+def every(step: Step) -> bool:
+    """Every step has something for the picture."""
+    del step
+    return True
 
 
 @dataclass(frozen=True)
 class Visual:
-    """One picture of a run and the table that carries the same facts."""
+    """One picture of a run."""
 
     name: str
     """Name of the component and of the strategy's entry in ``visuals``."""
-    title: str
-    view: Callable[[Trace], dict[str, Any]]
-    """Trace -> {"columns": [...], "rows": [...], "figure": Plotly JSON or absent}."""
     fold: Callable[[Trace], Fold] | None = None
     """Begins the numbers of a run, of which the trace has all but steps and outputs."""
+    draws: Callable[[Step], bool] = every
+    """Whether a step has something for the picture."""
+    plotly: bool = False
+    """Whether it is drawn with Plotly."""
 
 
 class Summaries:
@@ -51,20 +62,11 @@ class Summaries:
         return {name: values for name, values in shown.items() if values is not None}
 
 
-def rows_of(
-    trace: Trace, fold: Callable[[Trace], Fold], *, token: int | None = None
-) -> list[list[Any]]:
-    """Return the rows of a picture's table over a whole run.
+def bits(nats: float) -> float:
+    """Return nats in bits."""
+    return round(nats / math.log(2), 4)
 
-    Args:
-        trace: the run.
-        fold: of the picture; what it shows of a step holds ``rows``.
-        token: the column that holds a token's id, for which its piece is put, None for none.
-    """
-    begun = fold(trace)
-    shown = [values for step in trace.steps if (values := begun.add(step)) is not None]
-    rows = [list(row) for values in shown for row in values["rows"]]
-    if token is not None:
-        for row in rows:
-            row[token] = trace.pieces[row[token]]
-    return rows
+
+def probability(logprob: float) -> float:
+    """Return a probability from its logarithm."""
+    return float(f"{math.exp(logprob):.8g}")

@@ -72,11 +72,29 @@ def first_divergence(traces: Sequence[Trace]) -> Divergence | None:
     """
     by_id = same_ids(traces)
     outputs = [tokens_of(trace, by_id=by_id) for trace in traces]
-    for position in range(max(map(len, outputs))):
-        here = {output[position] if position < len(output) else None for output in outputs}
+    common, part = shared(outputs, [True] * len(outputs))
+    return Divergence(common, tuple(side_of(trace, common) for trace in traces)) if part else None
+
+
+def shared(texts: Sequence[Sequence[Token]], ended: Sequence[bool]) -> tuple[int, bool]:
+    """Return how many tokens all texts begin with alike, and whether they part there.
+
+    Args:
+        texts: two or more.
+        ended: whether each is whole; one that goes on may still agree with the others.
+    """
+    for position in range(max(map(len, texts))):
+        there = [position < len(text) for text in texts]
+        here = {
+            text[position] if known else None
+            for text, known, whole in zip(texts, there, ended, strict=True)
+            if known or whole
+        }
         if len(here) > 1:
-            return Divergence(position, tuple(side_of(trace, position) for trace in traces))
-    return None
+            return position, True
+        if not all(known or whole for known, whole in zip(there, ended, strict=True)):
+            return position, False
+    return max(map(len, texts)), False
 
 
 def side_of(trace: Trace, position: int) -> Side:

@@ -1,6 +1,6 @@
 // What a branch keeps of the run it continues, and what can be put in the place of a step's token.
 import { pathOf } from "../../visualizers/shared/record.mjs";
-import { percent, piece, prob } from "../../visualizers/shared/text.mjs";
+import { percent, piece } from "../../visualizers/shared/text.mjs";
 
 /** @param {Step} step */
 export const isBeam = (step) => step?.detail?.kind === "beam";
@@ -29,20 +29,21 @@ export function keptBy(run, step, node) {
  */
 export function choicesOf(run, step) {
   const usable = (id) => !run.eos_token_ids.includes(id);
+  const shown = run.shown[step.index];
   if (!isBeam(step))
-    return step.candidates.map(({ token_id, raw_logprob }) => ({
+    return step.candidates.map(({ token_id }, i) => ({
       token_id,
-      p: prob(raw_logprob),
+      p: shown.candidates.raw[i],
       node: null,
       usable: usable(token_id),
     }));
-  const pool = [...step.detail.pool].sort((a, b) => a.group - b.group || a.rank - b.rank);
-  return pool.map((node) => ({
+  const pool = step.detail.pool.map((node, i) => ({
     token_id: node.token_id,
-    p: prob(node.logprob),
+    p: shown.beam_tree.p[i],
     node,
     usable: usable(node.token_id),
   }));
+  return pool.sort((a, b) => a.node.group - b.node.group || a.node.rank - b.node.rank);
 }
 
 /**

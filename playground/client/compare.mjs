@@ -1,11 +1,5 @@
 // Two to four runs of one prompt side by side: their texts as they grow, and where they first part.
-import {
-  ended,
-  parting,
-  partingSide,
-  partingView,
-  partsAfter,
-} from "../../visualizers/compare/parting.mjs";
+import { ended, partingSide, partingView, partsAfter } from "../../visualizers/compare/parting.mjs";
 import { compareFigures } from "../../visualizers/compare/view.mjs";
 import { button, el } from "../../visualizers/shared/dom.mjs";
 import { piece, visible } from "../../visualizers/shared/text.mjs";
@@ -200,7 +194,8 @@ class Comparison {
       .map((column) => ({ column, run: store.shown(column.key) }))
       .filter(({ run }) => run?.steps.length);
     const runs = there.map(({ run }) => run);
-    const found = parting(runs);
+    // The columns run one after another: the latest knows of all.
+    const found = runs.at(-1)?.parting;
     if (!found) return;
     for (const { column } of there) mark(column, found);
     this.part.dataset.at = found.at === null ? "" : String(found.at);

@@ -14,6 +14,13 @@ export type NumberedMessage = StartMessage | DeltaMessage | FinishMessage | Fail
  * @minItems 3
  */
 export type TextChange = [number, number, string];
+/**
+ * Of a comparison: how many tokens all texts so far begin with alike, and at which they part, null while they do not; null for a single text.
+ */
+export type Parting1 = {
+  common: number;
+  at: number | null;
+} | null;
 
 /**
  * A run begins: all of its trace that is known beforehand.
@@ -105,6 +112,7 @@ export interface DeltaMessage {
   shown: Shown[];
   pieces: Pieces;
   texts: TextChange[];
+  parting?: Parting1;
 }
 export interface Step {
   index: number;
@@ -304,6 +312,7 @@ export interface FinishMessage {
   run: string;
   seq: number;
   rest: Rest;
+  parting?: Parting1;
 }
 export interface Rest {
   outputs: Output[];
@@ -330,6 +339,7 @@ export interface FailMessage {
    * One sentence for the reader.
    */
   error: string;
+  parting?: Parting1;
 }
 /**
  * Everything sent of a run so far, for a page that missed something; empty for an unknown run.

@@ -3,18 +3,22 @@ import { button, el, fact } from "../../visualizers/shared/dom.mjs";
 import { percent } from "../../visualizers/shared/text.mjs";
 import { saveTrace } from "./download.mjs";
 
-/** @param {Run} run */
+/**
+ * The costs of a run that has ended are its metrics, before that those of its last step.
+ * @param {Run} run
+ */
 function costsOf(run) {
-  const tokens = run.tokens.reduce((n, list) => n + list.length, 0);
-  const forwards = run.steps.reduce((n, s) => n + s.forward_passes, 0);
   const { timing, metrics } = run;
-  const sofar = run.steps.length ? run.steps.at(-1).elapsed_s : 0;
-  const seconds = timing && run.status !== "running" ? timing.total_s : sofar;
+  const ended = metrics?.new_tokens !== undefined;
+  const costs = ended
+    ? { tokens: metrics.new_tokens, ...metrics }
+    : (run.shown.at(-1)?.text ?? { tokens: 0, forward_passes: 0 });
+  const seconds = ended ? timing.total_s : (run.steps.at(-1)?.elapsed_s ?? 0);
   const facts = [
-    fact("tokens", tokens),
-    fact("forward passes", forwards),
+    fact("tokens", costs.tokens),
+    fact("forward passes", costs.forward_passes),
     fact("seconds", seconds.toFixed(2)),
-    fact("tokens/s", seconds ? (tokens / seconds).toFixed(1) : "–"),
+    fact("tokens/s", costs.tokens_per_s?.toFixed(1) ?? "–"),
   ];
   if (timing?.first_token_s)
     facts.push(fact("time to first token", `${(1000 * timing.first_token_s).toFixed(0)} ms`));

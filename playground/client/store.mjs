@@ -119,6 +119,7 @@ export class Store {
    */
   #take(run, message) {
     run.next = message.seq + 1;
+    if ("parting" in message) run.parting = message.parting;
     if (message.kind === "start") this.#takeStart(run, message);
     else if (message.kind === "delta") takeDelta(run, message);
     else if (message.kind === "finish") takeFinish(run, message);

@@ -8,7 +8,6 @@ const LEVELS = [
   [" s2", "3–6 bits"],
   [" s3", "over 6 bits"],
 ];
-const bitsOf = (p) => (p === null ? null : -Math.log2(Math.max(p, 1e-30)));
 const level = (bits) =>
   bits === null || bits < 1 ? "" : bits < 3 ? " s1" : bits < 6 ? " s2" : " s3";
 
@@ -39,11 +38,10 @@ function promptOf(run) {
 
 /** @param {Run} run */
 function describe(run, token) {
-  const bits = bitsOf(token.p);
   const name = `“${piece(run, token.id)}”`;
-  if (bits === null) return name;
+  if (token.bits === null) return name;
   const when = token.processed ? " after the processors" : "";
-  return `${name}, probability ${percent(token.p)}${when}, surprise ${bits.toFixed(1)} bits`;
+  return `${name}, probability ${percent(token.p)}${when}, surprise ${token.bits.toFixed(1)} bits`;
 }
 
 class Strip {
@@ -96,7 +94,7 @@ class Strip {
     const choose = () => this.ctx.select(token.step);
     const node = el("span", {
       role: "button",
-      class: `dp-tok new${level(bitsOf(token.p))}${special}`,
+      class: `dp-tok new${level(token.bits)}${special}`,
       tabindex: -1,
       title: said,
       "aria-label": said,

@@ -2,6 +2,7 @@
 import {
   candidatesOf,
   leadersOf,
+  partingOf,
   partingSide,
   partingView,
   partsAfter,
@@ -49,7 +50,7 @@ function seen(run, at) {
   if (place === kept) {
     // A typed text may hold tokens that the run it continues never saw.
     const owner = text === null ? up : { ...up, pieces: { ...up.pieces, ...run.pieces } };
-    return [owner, { token, step, list: candidatesOf(step), chosen: token.id }];
+    return [owner, { token, step, list: candidatesOf(up, step), chosen: token.id }];
   }
   if (place >= 0 && step.sequence) {
     const words = `Written by output ${step.sequence + 1} of the run it continues.`;
@@ -86,11 +87,10 @@ function sideOf(run, ids, from, at, same) {
 
 export function together(pair) {
   const ids = pair.map(wholeOf);
-  const longest = Math.max(...ids.map((list) => list.length));
   const from = Math.min(...pair.map((run) => rootOf(run).prompt_ids.length));
-  let at = 0;
-  while (at < longest && ids[0][at] === ids[1][at]) at++;
-  const same = at >= longest;
+  const parting = partingOf(ids[0], ids[1]);
+  const same = parting === null;
+  const at = parting ?? ids[0].length;
   return [
     el("p", { class: "cmp-lead" }, leadOf(same, at - from)),
     el(

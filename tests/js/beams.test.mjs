@@ -6,13 +6,16 @@ import { heightOf, TOP, yOf } from "../../visualizers/beam_tree/geometry.mjs";
 import { neighbour } from "../../visualizers/beam_tree/moves.mjs";
 import { rescore } from "../../visualizers/beam_tree/rescore.mjs";
 import { pathTo } from "../../visualizers/beam_tree/words.mjs";
-import { names, open } from "./traces.mjs";
+import { names, open, recorded } from "./traces.mjs";
 
 const SEARCHES = names.filter((name) => name.includes("beam"));
 
 function grown(trace) {
   const forest = new Forest(trace.config);
-  for (const step of trace.steps) forest.add(step.detail.pool);
+  const { shown } = recorded(trace);
+  trace.steps.forEach((step, i) => {
+    forest.add(step.detail.pool, shown[i].beam_tree);
+  });
   return forest;
 }
 
@@ -38,7 +41,7 @@ for (const name of SEARCHES) {
   test(`${name}: the winner's path is the text, and keys walk along it`, async () => {
     const trace = await open(name);
     const forest = grown(trace);
-    const best = pathTo(forest.best(trace.steps.at(-1).detail));
+    const best = pathTo(forest.nodes.get(recorded(trace).shown.at(-1).beam_tree.best));
     const [output] = trace.outputs;
     assert.deepEqual(
       best.map((n) => n.data.token_id),
@@ -79,15 +82,11 @@ test("hidden nodes are passed over, and up and down go by height", () => {
   assert.equal(go(b, "PageUp"), a);
 });
 
-test("texts that died out fade with their ancestors", () => {
-  const node = (node_id, parent_id, fate) => ({ node_id, parent_id, fate, group: 0, token_id: 1 });
-  const forest = new Forest({ num_beams: 2 });
-  forest.add([node(0, -1, "kept"), node(1, -1, "kept")]);
-  const second = forest.add([node(2, 0, "kept"), node(3, 1, "kept")]);
-  assert.deepEqual(second.dead, []);
-  const third = forest.add([node(4, 2, "kept"), node(5, 2, "kept"), node(6, 3, "pruned")]);
-  assert.deepEqual(
-    third.dead.map((n) => n.data.node_id),
-    [3, 1],
-  );
+test("texts that died out are those that the summary names", async () => {
+  const trace = await open("beam_search-1");
+  const forest = grown(trace);
+  const named = recorded(trace).shown.flatMap(({ beam_tree }) => beam_tree.died);
+  const dead = [...forest.nodes.values()].filter((node) => node.dead);
+  assert.ok(named.length > 0);
+  assert.deepEqual(new Set(dead.map((node) => node.data.node_id)), new Set(named));
 });

@@ -12,7 +12,7 @@ import {
   told,
 } from "../../playground/client/members.mjs";
 import { Store } from "../../playground/client/store.mjs";
-import { parting, partingSide } from "../../visualizers/compare/parting.mjs";
+import { partingSide } from "../../visualizers/compare/parting.mjs";
 import { idsBefore } from "../../visualizers/contrastive/words.mjs";
 import { Grid } from "../../visualizers/layer_heatmap/grid.mjs";
 import { names, open, recorded } from "./traces.mjs";
@@ -29,24 +29,13 @@ const run = (ids, more = {}) => ({
   ...more,
 });
 
-test("texts part at the first token that differs, or where one of them has ended", () => {
-  const [a, b] = [run([3, 4, 5]), run([3, 4, 6])];
-  assert.deepEqual(parting([a, b]), { common: 2, at: 2 });
-  assert.deepEqual(parting([a, run([3, 4])]), { common: 2, at: 2 });
-  assert.deepEqual(parting([a, run([3, 4], { status: "running" })]), { common: 2, at: null });
-  assert.deepEqual(parting([a, run([3, 4, 5])]), { common: 3, at: null });
-  assert.equal(parting([a]), null);
-});
-
-test("across vocabularies pieces of text are compared, not ids", () => {
-  const [a, b] = [run([3], { pieces: { 3: " pond" } }), run([7], { pieces: { 7: " pond" } })];
-  b.model = { vocab_size: 20 };
-  assert.deepEqual(parting([a, b]), { common: 1, at: null });
-});
-
-test("every token has a probability where its record has one", async () => {
+test("every token has what its summary says of it, also where a step changed the text", async () => {
   for (const name of names) {
-    const { tokens, outputs } = await shown(name);
+    const { tokens, outputs, ...record } = await shown(name);
+    for (const { step, p, bits } of tokens[0]) {
+      const { text } = record.shown[step];
+      assert.ok(text.p.includes(p) && text.bits.includes(bits), name);
+    }
     assert.deepEqual(
       tokens[0].map((t) => t.id),
       outputs[0].token_ids,

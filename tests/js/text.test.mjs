@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { csv } from "../../playground/client/csv.mjs";
 import { describe as describeNode, short } from "../../visualizers/beam_tree/words.mjs";
-import { fixed, percent, piece, prob, textOfIds, visible } from "../../visualizers/shared/text.mjs";
+import { fixed, percent, piece, textOfIds, visible } from "../../visualizers/shared/text.mjs";
 import { power } from "../../visualizers/watermark/power.mjs";
 import { open } from "./traces.mjs";
 
@@ -32,8 +32,6 @@ test("percentages are as exact as they are large", () => {
     [0, "0"],
   ];
   for (const [p, words] of cases) assert.equal(percent(p), words);
-  assert.equal(prob(null), 0);
-  assert.equal(prob(0), 1);
   assert.equal(fixed(-1.23456), "−1.235");
   assert.equal(fixed(2, 1), "2.0");
 });
@@ -66,7 +64,6 @@ test("a node is read out with what decided about it", () => {
   const data = {
     token_id: 1,
     fate: "pruned",
-    logprob: Math.log(0.25),
     sum_logprobs: -3,
     score: -1.5,
     rank: 4,
@@ -76,7 +73,7 @@ test("a node is read out with what decided about it", () => {
     diversity_penalty: 0.5,
   };
   assert.equal(
-    describeNode({ pieces: { 1: " pond" } }, { data, column: 1 }),
+    describeNode({ pieces: { 1: " pond" } }, { data, p: 0.25, column: 1 }),
     "“·pond”, step 2, dropped, probability 25.0 %, sum −3.000, score −1.500, rank 5, It missed the cut by 0.500., diversity −0.50 because group 1 took it first",
   );
 });

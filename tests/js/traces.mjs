@@ -1,4 +1,5 @@
-// Recorded runs, and the messages that the server would have sent of them.
+// Recorded runs with what Python computes of them, and the messages that the server would have sent.
+import { execFileSync } from "node:child_process";
 import { readdir, readFile } from "node:fs/promises";
 import { gunzipSync } from "node:zlib";
 import { ROOT } from "./types.mjs";
@@ -9,18 +10,28 @@ export const names = (await readdir(FOLDER))
   .filter((name) => name.endsWith(".json.gz"))
   .map((name) => name.slice(0, -".json.gz".length));
 
+// By name: what every picture shows of every step, and the twins of what the page computes.
+export const numbers = JSON.parse(
+  execFileSync(process.env.PYTHON ?? "python3", ["-m", "tests.helpers.numbers", ...names], {
+    cwd: ROOT,
+    maxBuffer: 2 ** 28,
+    encoding: "utf8",
+  }),
+);
+
+const shownOf = new WeakMap();
+
 export async function open(name) {
   const packed = await readFile(new URL(`${name}.json.gz`, FOLDER));
-  return JSON.parse(gunzipSync(packed).toString());
+  const trace = JSON.parse(gunzipSync(packed).toString());
+  shownOf.set(trace, numbers[name].shown);
+  return trace;
 }
 
 const ENDING = ["outputs", "metrics", "timing", "notes", "pieces"];
 
-// What the server sends of a recorded run; here its pictures show the steps' numbers alone.
-export const recorded = (trace) => ({
-  trace,
-  shown: trace.steps.map((_, number) => ({ test: { number } })),
-});
+// What the server sends of a recorded run.
+export const recorded = (trace) => ({ trace, shown: shownOf.get(trace) });
 
 // Start, one message a step, finish.
 export function messagesOf(trace, run = "a") {
@@ -36,7 +47,7 @@ export function messagesOf(trace, run = "a") {
   const deltas = steps.map((step, i) => ({
     kind: "delta",
     steps: [step],
-    shown: [{ test: { number: i } }],
+    shown: [shownOf.get(trace)[i]],
     pieces: {},
     texts: [],
   }));

@@ -96,9 +96,12 @@ def test_the_figures_are_those_of_a_forward_of_the_base_model(ran):
         assert named["perplexity"] == scores.perplexity
         assert named["tokens"] == named["forward passes"] == len(ids)
     parted = next(i for i, (a, b) in enumerate(zip(*outputs[:2], strict=True)) if a != b)
-    assert figures["parting"] == parted
+    last = [m["parting"] for m in texts if m["kind"] == "finish"]
+    # One text cannot part; the second does where the outputs say, the third may do so earlier.
+    assert last[:2] == [None, {"common": parted, "at": parted}]
+    assert last[2]["at"] <= parted
     assert [part[0] for part in figures["diff"][1]["parts"]] == ["equal"]
-    assert len(figures["figure"]["data"]) == 6
+    assert [len(curve["surprise"]) for curve in figures["curves"]] == [len(ids) for ids in outputs]
 
 
 def test_a_text_of_another_tokenizer_is_judged_and_said():

@@ -41,7 +41,7 @@ def closed(monkeypatch):
         pytest.fail("a refused trace was drawn or exported")
 
     for name in VISUALS:
-        monkeypatch.setitem(VISUALS, name, SimpleNamespace(view=forbidden))
+        monkeypatch.setitem(VISUALS, name, SimpleNamespace(fold=forbidden))
     monkeypatch.setattr(questions, "export_files", forbidden)
     monkeypatch.setattr(questions, "verify", forbidden)
 

@@ -1,4 +1,4 @@
-"""The table of the beam tree carries what the trace recorded."""
+"""The numbers of the beam tree are those of the pools that the trace recorded."""
 
 from __future__ import annotations
 
@@ -9,48 +9,108 @@ import pytest
 from engine import DecodeRequest
 from tests.helpers.models import golden_model
 from tests.helpers.runs import finished, reread
-from visualizers.beam_tree import summary as beam_tree
+from visualizers.beam_tree.summary import Search
 
 PROMPT = [1, 5, 6, 7, 8, 9]
+STRATEGIES = ["beam_search", "beam_sampling", "diverse_beam_search"]
 
 
-@pytest.mark.parametrize("strategy", ["beam_search", "beam_sampling", "diverse_beam_search"])
-def test_every_candidate_is_a_row_and_paths_add_up(strategy):
-    request = DecodeRequest(
-        strategy, golden_model("llama"), input_ids=PROMPT, params={"max_new_tokens": 8}
+def searched(strategy, **params):
+    params = {"max_new_tokens": 10, "num_beams": 4, **params}
+    return reread(DecodeRequest(strategy, golden_model("llama"), input_ids=PROMPT, params=params))
+
+
+def shown(trace):
+    tree = Search(trace)
+    return [tree.add(step) for step in trace.steps]
+
+
+def path_of(trace, node_id):
+    nodes = {node.node_id: node for step in trace.steps for node in step.detail.pool}
+    path = []
+    while node_id != -1:
+        path.insert(0, nodes[node_id])
+        node_id = nodes[node_id].parent_id
+    return path
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_probabilities_and_who_leads(strategy):
+    trace = searched(strategy)
+    for step, values in zip(trace.steps, shown(trace), strict=True):
+        expected = [math.exp(node.logprob) for node in step.detail.pool]
+        assert values["p"] == pytest.approx(expected, rel=1e-5)
+    for step, values in zip(trace.steps[:-1], shown(trace)[:-1], strict=True):
+        kept = [node for node in step.detail.pool if node.fate == "kept"]
+        leader = max(kept, key=lambda node: node.sum_logprobs)
+        heap = step.detail.heap
+        ahead = heap and heap[0].score >= leader.score
+        assert values["best"] == (heap[0].node_id if ahead else leader.node_id)
+        assert values["greedy"] is None
+    winner = shown(trace)[-1]["best"]
+    assert winner == trace.steps[-1].detail.winner_node_id
+    path = path_of(trace, winner)
+    assert [node.token_id for node in path] == list(trace.outputs[0].token_ids)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_text_dies_with_the_last_of_its_continuations(strategy):
+    trace = searched(strategy)
+    nodes = [node for step in trace.steps for node in step.detail.pool]
+    alive = set()
+    last = {node.node_id for node in trace.steps[-1].detail.pool}
+    for node in nodes:
+        if node.fate == "finished" or (node.fate == "kept" and node.node_id in last):
+            alive |= {above.node_id for above in path_of(trace, node.node_id)}
+    dead = {node.node_id for node in nodes if node.fate == "kept"} - alive
+    died = [node for values in shown(trace) for node in values["died"]]
+    assert set(died) == dead
+    assert len(died) == len(dead) > 0
+
+
+@pytest.mark.parametrize("strategy", ["beam_search", "diverse_beam_search"])
+def test_greedy_search_beside_the_winner(strategy):
+    trace = searched(strategy)
+    detail, beside = trace.steps[-1].detail, shown(trace)[-1]["greedy"]
+    winner = path_of(trace, detail.winner_node_id)
+    ids = list(detail.greedy.token_ids)
+    nodes = {node.node_id: node for step in trace.steps for node in step.detail.pool}
+    assert [nodes[i].token_id for i in beside["path"]] == ids[: len(beside["path"])]
+    children = {node.token_id for node in nodes.values() if node.parent_id == beside["path"][-1]}
+    assert len(beside["path"]) == len(ids) or ids[len(beside["path"])] not in children
+    if len(ids) == len(winner):
+        gain = winner[-1].sum_logprobs - detail.greedy.sum_logprobs
+        assert beside["gain"] == gain
+        assert beside["times"] == pytest.approx(math.exp(abs(gain)))
+    else:
+        assert (beside["gain"], beside["times"]) == (None, None)
+    assert beside["paid"] == pytest.approx(sum(node.diversity_penalty for node in winner))
+
+
+def test_texts_of_different_lengths_are_not_compared():
+    trace = finished(
+        DecodeRequest(
+            "beam_search",
+            golden_model("gpt2"),
+            input_ids=PROMPT,
+            params={"max_new_tokens": 6, "num_beams": 3},
+        )
     )
-    trace = reread(request)
-    view = beam_tree.view(trace)
-    rows = {row[1]: dict(zip(view["columns"], row, strict=True)) for row in view["rows"]}
-    assert len(rows) == sum(len(s.detail.pool) for s in trace.steps)
-    for row in rows.values():
-        parent = rows.get(row["parent"])
-        assert (parent is None) == (row["step"] == 0)
-        assert row["p"] == pytest.approx(math.exp(row["log p"]))
-        before = parent["sum"] if parent else 0.0
-        assert row["sum"] == pytest.approx(before + row["log p"], abs=1e-4)
-    winner, path = view["summary"]["winner"], []
-    while winner != -1:
-        path.append(rows[winner]["token"])
-        winner = rows[winner]["parent"]
-    assert path[::-1] == [trace.pieces[i] for i in trace.outputs[0].token_ids]
-    assert beam_tree.rescored(trace)["rows"][0][0] == view["summary"]["winner"]
-
-
-def test_the_greedy_path_is_named_and_the_stopping_test_has_no_placeholders():
-    params = {"max_new_tokens": 6, "num_beams": 3}
-    request = DecodeRequest("beam_search", golden_model("gpt2"), input_ids=PROMPT, params=params)
-    trace = finished(request)
     last = trace.steps[-1].detail
     assert set(last.greedy.token_ids) <= set(trace.pieces)
-    assert beam_tree.view(trace)["summary"]["greedy_sum"] == last.greedy.sum_logprobs
+    beside = shown(trace)[-1]["greedy"]
+    same = len(last.greedy.token_ids) == len(path_of(trace, last.winner_node_id))
+    assert (beside["gain"] is not None) == same
     # At the longest length every beam has ended: nothing is open, so nothing can be reached.
     assert last.best_running is None
     for step in trace.steps[:-1]:
         assert step.detail.best_running > -1000
 
 
+def test_a_search_that_draws_has_no_greedy_search_beside_it():
+    assert shown(searched("beam_sampling"))[-1]["greedy"] is None
+
+
 def test_other_strategies_have_no_tree():
     trace = finished(DecodeRequest("greedy", golden_model("llama"), input_ids=PROMPT))
-    assert beam_tree.view(trace)["rows"] == []
-    assert beam_tree.rescored(trace)["rows"] == []
+    assert all(values is None for values in shown(trace))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import pytest
 
-from engine.trace.records import ModelInfo, Output, Timing, Trace
-from visualizers.compare.summary import COLUMNS, Column, view
+from engine.trace.records import ModelInfo, Output, Step, Timing, Trace
+from visualizers.compare.summary import COLUMNS, Column, Texts, view
 
 
 def column(label, logprobs):
@@ -41,11 +42,45 @@ def test_rows_name_what_was_measured():
 
 
 def test_curves_are_in_bits():
-    data = view([column("A", (-math.log(2), -2 * math.log(2)))])["figure"]["data"]
-    assert data[0]["y"] == pytest.approx([1.0, 2.0])
-    assert data[1]["y"] == pytest.approx([0.5 / math.log(2), 0.25 / math.log(2)], abs=1e-3)
-    assert data[1]["yaxis"] == "y2"
+    (curve,) = view([column("A", (-math.log(2), -2 * math.log(2)))])["curves"]
+    assert curve["surprise"] == pytest.approx([1.0, 2.0])
+    assert curve["entropy"] == pytest.approx([0.5 / math.log(2), 0.25 / math.log(2)], abs=1e-3)
+    assert (curve["name"], curve["pieces"]) == ("A · Greedy", ["a", "b"])
 
 
 def test_a_run_that_was_not_judged_has_no_curve():
-    assert view([column("A", ())])["figure"]["data"][0]["y"] == []
+    assert view([column("A", ())])["curves"][0]["surprise"] == []
+
+
+def begun(*runs, vocab=(97, 97, 97)):
+    """Return texts that have come to these ids; the last of them goes on."""
+    texts = Texts()
+    for number, ids in enumerate(runs):
+        if number:
+            texts.end()
+        run = column("A", ()).trace
+        run = dataclasses.replace(run, model=ModelInfo("m", vocab_size=vocab[number]), outputs=())
+        texts.begin(run)
+        for place, token in enumerate(ids):
+            texts.add(Step(place, place, (token,)), {3: " a", 4: " b", 90: " a"})
+    return texts
+
+
+def test_texts_part_at_the_first_token_that_differs_or_where_one_has_ended():
+    assert begun((3, 4)).parting() is None
+    assert begun((3, 4), ()).parting() is None
+    assert begun((3, 4, 5), (3, 4, 6)).parting() == {"common": 2, "at": 2}
+    assert begun((3, 4, 5), (3, 4)).parting() == {"common": 2, "at": None}
+    assert begun((3, 4), (3, 4, 5)).parting() == {"common": 2, "at": 2}
+    assert begun((3, 4), (3, 4), (3, 5)).parting() == {"common": 1, "at": 1}
+    ended = begun((3, 4, 5), (3, 4))
+    ended.end()
+    assert ended.parting() == {"common": 2, "at": 2}
+
+
+def test_across_vocabularies_pieces_are_compared_and_what_is_rewritten_counts():
+    assert begun((3,), (90,)).parting() == {"common": 0, "at": 0}
+    texts = begun((3, 4), (90,), vocab=(97, 120))
+    assert texts.parting() == {"common": 1, "at": None}
+    texts.add(Step(1, 0, (4, 4)), {})
+    assert texts.parting() == {"common": 0, "at": 0}

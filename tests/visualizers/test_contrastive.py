@@ -1,4 +1,4 @@
-"""The table of contrastive search carries what the trace recorded."""
+"""What contrastive search looked back to, and how often that decided."""
 
 from __future__ import annotations
 
@@ -22,28 +22,25 @@ def traced(name):
     return reread(request)
 
 
+def shown(trace):
+    looks = contrastive.Looks(trace)
+    return [looks.add(step) for step in trace.steps]
+
+
 @pytest.mark.parametrize("name", ["llama", "t5"])
-def test_rows_add_up_and_name_the_earlier_token(name):
+def test_every_candidate_has_the_token_it_resembles(name):
     trace = traced(name)
-    view = contrastive.view(trace)
-    rows = [dict(zip(view["columns"], row, strict=True)) for row in view["rows"]]
-    assert len(rows) == 4 * len(trace.steps)
     ids = [*([] if name == "t5" else PROMPT), *trace.outputs[0].token_ids]
-    for row in rows:
-        assert row["score"] == pytest.approx(row["confidence"] - row["penalty"], abs=3e-6)
-        expected = trace.pieces[ids[row["position"]]] if row["position"] >= 0 else "start"
-        assert row["similar to"] == expected
-    chosen = [row["token"] for row in rows if row["chosen"]]
-    assert chosen == [trace.pieces[i] for i in trace.outputs[0].token_ids]
+    for step, values in zip(trace.steps, shown(trace), strict=True):
+        for option, like in zip(step.detail.options, values["like"], strict=True):
+            assert like == (ids[option.position] if option.position >= 0 else None)
 
 
 @pytest.mark.parametrize("name", ["llama", "t5"])
 def test_what_a_step_shows_of_the_choice(name):
     trace = traced(name)
-    looks = contrastive.Looks(trace)
-    shown = [looks.add(step) for step in trace.steps]
     changed = 0
-    for count, (step, values) in enumerate(zip(trace.steps, shown, strict=True), start=1):
+    for count, (step, values) in enumerate(zip(trace.steps, shown(trace), strict=True), start=1):
         options = step.detail.options
         changed += step.emit[0] != options[0].token_id
         assert (values["steps"], values["changed"]) == (count, changed)
@@ -57,6 +54,5 @@ def test_every_sequence_looks_back_to_its_own_text():
     count = len(once.steps)
     again = [dataclasses.replace(s, index=s.index + count, sequence=1) for s in once.steps]
     twice = dataclasses.replace(once, steps=(*once.steps, *again), outputs=once.outputs * 2)
-    rows = contrastive.view(twice)["rows"]
-    half = len(rows) // 2
-    assert [row[1:] for row in rows[half:]] == [row[1:] for row in rows[:half]]
+    likes = [values["like"] for values in shown(twice)]
+    assert likes[count:] == likes[:count]

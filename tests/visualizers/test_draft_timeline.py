@@ -1,12 +1,14 @@
-"""The table and the numbers of the draft timeline carry what the trace recorded."""
+"""The numbers of the draft timeline are those of the rounds that the trace recorded."""
 
 from __future__ import annotations
+
+import dataclasses
 
 import pytest
 
 from engine import LoadedModel
 from engine.trace import json_io
-from engine.trace.details import DraftToken
+from engine.trace.details import DistributionCheck, DraftToken
 from tests.helpers.drafting import drafter, finish
 from tests.helpers.models import golden_model
 from visualizers.draft_timeline import summary as draft_timeline
@@ -27,16 +29,10 @@ def sampled():
     return json_io.loads(json_io.dumps(trace))
 
 
-def test_the_table_replays_to_the_output(sampled):
-    view = draft_timeline.view(sampled)
-    pieces = [
-        row[2] for row in view["rows"] if row[7] in {"accepted", "resampled", "bonus", "target"}
-    ]
-    ids = sampled.outputs[0].token_ids
-    assert pieces == [sampled.pieces[i] for i in ids]
-    drafted = [row for row in view["rows"] if row[1] is not None]
-    assert drafted
-    assert all(row[5] == pytest.approx(min(1, row[3] / row[4]), abs=1e-4) for row in drafted)
+def test_every_ratio_is_that_of_its_token(sampled):
+    for step, values in zip(sampled.steps, shown(sampled), strict=True):
+        expected = [min(1, token.p / token.q) for token in step.detail.tokens]
+        assert values["ratio"] == pytest.approx(expected, abs=1e-4)
 
 
 @pytest.fixture(scope="module")
@@ -63,11 +59,15 @@ def test_a_token_is_kept_exactly_when_u_is_at_most_the_ratio(weight):
     }
     trace = finish("speculative", params, assistant=golden_model("llama_draft"), seed=2)
     judged = [
-        row for row in draft_timeline.view(trace)["rows"] if row[7] in {"accepted", "rejected"}
+        (token, ratio)
+        for step, values in zip(trace.steps, shown(trace), strict=True)
+        for token, ratio in zip(step.detail.tokens, values["ratio"], strict=True)
+        if token.status != "unverified"
     ]
-    assert {row[7] for row in judged} == {"accepted", "rejected"}
-    for row in judged:
-        assert (row[6] <= row[5] + 1e-5) if row[7] == "accepted" else (row[6] > row[5] - 1e-5)
+    assert {token.status for token, _ in judged} == {"accepted", "rejected"}
+    for token, ratio in judged:
+        kept = token.status == "accepted"
+        assert (token.u <= ratio + 1e-5) if kept else (token.u > ratio - 1e-5)
 
 
 def shown(trace):
@@ -91,7 +91,7 @@ def test_the_figures_add_up(sampled):
     assert plain["token_s"] == pytest.approx(report.plain_s / report.plain_tokens)
     speed_up = numbers["tokens_per_s"] / plain["tokens_per_s"]
     assert plain["speed_up"] == pytest.approx(speed_up)
-    assert sum(kept for kept, _ in last["places"]) == sum(s["accepted"] for s in shown(sampled))
+    assert sum(kept for kept, *_ in last["places"]) == sum(s["accepted"] for s in shown(sampled))
 
 
 def test_only_the_last_round_knows_of_a_plain_run(sampled):
@@ -105,7 +105,9 @@ def test_what_was_never_judged_counts_neither_way(rejected):
     statuses = [token.status for detail in details for token in detail.tokens]
     assert set(statuses) == {"accepted", "rejected", "unverified"}
     last = shown(rejected)[-1]
-    accepted, judged = (sum(numbers) for numbers in zip(*last["places"], strict=True))
+    accepted, judged = (sum(place[i] for place in last["places"]) for i in range(2))
+    for kept, count, share in last["places"]:
+        assert share == pytest.approx(kept / count)
     assert accepted == statuses.count("accepted")
     assert judged == accepted + statuses.count("rejected")
     numbers = last["figures"]
@@ -126,7 +128,7 @@ def test_every_round_shows_what_had_come_until_then(rejected):
         assert values["top"] >= max(step.detail.requested_length for step in steps)
         kept = [token.status for token in steps[-1].detail.tokens].count("accepted")
         assert values["accepted"] == kept
-        assert sum(judged for _, judged in values["places"]) == sum(
+        assert sum(judged for _, judged, _ in values["places"]) == sum(
             token.status != "unverified" for token in tokens
         )
 
@@ -149,7 +151,16 @@ def test_the_papers_formula(rate, length, cost, expected):
     assert draft_timeline.expected_speed_up(rate, length, cost) == pytest.approx(expected, abs=1e-4)
 
 
-def test_a_trace_without_drafts_is_an_empty_table():
+def test_a_trace_without_drafts_has_no_rounds():
     plain = finish("greedy", {"max_new_tokens": 3})
-    assert draft_timeline.view(plain)["rows"] == []
     assert shown(plain) == [None] * 3
+
+
+@pytest.mark.parametrize(("values", "same"), [((), None), ((0.4, 0.02), True), ((0.4, 1e-4), False)])
+def test_the_least_p_value_decides_whether_distributions_are_the_same(sampled, values, same):
+    step = sampled.steps[-1]
+    checks = tuple(DistributionCheck(1, 10, 1.0, 3, value, ()) for value in values)
+    report = dataclasses.replace(step.detail.report, distributions=checks)
+    changed = dataclasses.replace(step, detail=dataclasses.replace(step.detail, report=report))
+    rounds = draft_timeline.Rounds(sampled)
+    assert [rounds.add(step) for step in (*sampled.steps[:-1], changed)][-1]["same"] is same

@@ -11,7 +11,7 @@ from engine.strategies import STRATEGIES
 from playground.replay import recorded
 from playground.stream import stream
 from tests.helpers.strategies import make, trace_of
-from visualizers import VISUALS, summaries
+from visualizers import COMMON, VISUALS, summaries
 
 FOLDED = frozenset(name for name, visual in VISUALS.items() if visual.fold is not None)
 
@@ -23,7 +23,7 @@ def test_every_step_comes_with_what_its_pictures_show(name):
     shown = [values for delta in deltas for values in delta["shown"]]
     steps = [step for delta in deltas for step in delta["steps"]]
     assert len(shown) == len(steps) > 0
-    assert {frozenset(values) for values in shown} == {FOLDED & frozenset(STRATEGIES[name].visuals)}
+    assert {frozenset(values) for values in shown} == {FOLDED & {*COMMON, *STRATEGIES[name].visuals}}
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
@@ -37,4 +37,4 @@ def test_a_recording_shows_what_the_run_showed(name):
 
 def test_a_picture_nobody_knows_has_no_numbers():
     trace = trace_of("greedy")
-    assert summaries(trace, ["no such picture"]).add(trace.steps[0]) == {}
+    assert set(summaries(trace, ["no such picture"]).add(trace.steps[0])) == set(COMMON)

@@ -1,6 +1,6 @@
 // The drawing itself: one layer a step, added once; a node is moved only when a group needs more rows.
 import { set, svg } from "../shared/dom.mjs";
-import { piece, prob } from "../shared/text.mjs";
+import { piece } from "../shared/text.mjs";
 import { COLUMN, GUTTER, HIGH, LEFT, PILL, ROW, TOP, WIDE } from "./geometry.mjs";
 import { describe, MARK, short } from "./words.mjs";
 
@@ -68,7 +68,7 @@ export class Canvas {
 
   /** @param {Run} run */
   draw(run, node, layer) {
-    const { fate, logprob, diversity_penalty: charge } = node.data;
+    const { fate, diversity_penalty: charge } = node.data;
     const ghost = isGhost(node) ? " ghost" : "";
     node.line = svg("path", { class: `bt-line ${fate}${ghost}`, fill: "none" });
     node.text = svg("text", { x: 9, y: 15 });
@@ -79,7 +79,7 @@ export class Canvas {
       y: HIGH - 4,
       height: 2.5,
       rx: 1,
-      width: Math.max(1, (WIDE - 10) * prob(logprob)),
+      width: Math.max(1, (WIDE - 10) * node.p),
     };
     const attrs = {
       class: `bt-node new ${fate}${ghost}`,

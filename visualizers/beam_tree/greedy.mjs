@@ -1,7 +1,7 @@
 // Greedy search beside the winner: both texts from where they part, and their sums.
 import { el } from "../shared/dom.mjs";
 import { fixed, piece, textOfIds } from "../shared/text.mjs";
-import { pathTo } from "./words.mjs";
+import { pathTo, shownOf } from "./words.mjs";
 
 const many = (x) =>
   x >= 1e6
@@ -46,9 +46,8 @@ const side = (kind, label, text, { length, sum, score }) =>
   );
 
 // What became of the greedy path in the search.
-function lossOf(forest, ids) {
-  const found = forest.follow(ids);
-  const last = found.at(-1);
+function lossOf(forest, ids, found) {
+  const last = forest.nodes.get(found.at(-1));
   if (!last) return "";
   const step = last.column + 1;
   if (last.data.fate === "pruned")
@@ -57,21 +56,19 @@ function lossOf(forest, ids) {
 }
 
 /** @param {Run} run */
-function partingOf(run, forest, ids, greedy) {
+function partingOf(run, forest, ids, greedy, found) {
   const at = greedy.left_at;
   if (at === null) return "Beam search ends on the greedy path itself.";
   const name = (list) => (list[at] === undefined ? "(end)" : piece(run, list[at]));
-  return `Beam search leaves the greedy path at token ${at + 1}: “${name(ids)}” instead of “${name(greedy.token_ids)}”.${lossOf(forest, greedy.token_ids)}`;
+  return `Beam search leaves the greedy path at token ${at + 1}: “${name(ids)}” instead of “${name(greedy.token_ids)}”.${lossOf(forest, greedy.token_ids, found)}`;
 }
 
 // Two probabilities can be compared only over texts of one length.
-function gainOf(ids, winner, greedy) {
-  const gain = winner.sum_logprobs - greedy.sum_logprobs;
-  const factor = Math.exp(Math.abs(gain));
-  if (ids.length !== greedy.token_ids.length || factor < 1.005) return "";
+function gainOf({ gain, times }) {
+  if (gain === null || times < 1.005) return "";
   const [more, less] =
     gain > 0 ? [" The winner", "the greedy text."] : [" The greedy text", "the winner."];
-  return `${more} is ${many(factor)} times as probable as ${less}`;
+  return `${more} is ${many(times)} times as probable as ${less}`;
 }
 
 /** @param {Run} run */
@@ -79,9 +76,9 @@ export function greedyOf(run, forest, detail) {
   const { greedy } = detail;
   const winner = forest.nodes.get(detail.winner_node_id);
   if (!greedy || !winner) return [];
-  const path = pathTo(winner);
-  const ids = path.map((n) => n.data.token_id);
-  const paid = path.reduce((sum, n) => sum + n.data.diversity_penalty, 0);
+  const ids = pathTo(winner).map((n) => n.data.token_id);
+  const beside = shownOf(run, run.steps.length - 1).greedy;
+  const { paid } = beside;
   const charges = paid > 0 ? ` Diversity charges are ${paid.toFixed(2)} of the winner's sum.` : "";
   const other = greedy.token_ids;
   const numbers = { length: other.length, sum: greedy.sum_logprobs, score: greedy.score };
@@ -93,7 +90,7 @@ export function greedyOf(run, forest, detail) {
     el(
       "p",
       { class: "dp-note" },
-      partingOf(run, forest, ids, greedy) + gainOf(ids, winner.data, greedy) + charges,
+      partingOf(run, forest, ids, greedy, beside.path) + gainOf(beside) + charges,
     ),
   ];
 }

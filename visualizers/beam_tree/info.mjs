@@ -1,6 +1,6 @@
 // What is told about a beam search beside its tree: a node, its pool, the stopping test, the table.
 import { el, fact, scroller } from "../shared/dom.mjs";
-import { fixed, percent, piece, prob } from "../shared/text.mjs";
+import { fixed, percent, piece } from "../shared/text.mjs";
 import { charged, SAY, scoreOf, textTo, verdict } from "./words.mjs";
 
 const FATE = "what became of it";
@@ -28,7 +28,7 @@ const cellsOf = (run, node) => [
   node.data.rank + 1,
   piece(run, node.data.token_id),
   node.parent ? piece(run, node.parent.data.token_id) : "prompt",
-  percent(prob(node.data.logprob)),
+  percent(node.p),
   fixed(node.data.logprob),
   fixed(node.data.sum_logprobs),
   fixed(node.data.score),
@@ -53,7 +53,7 @@ export function factsOf(run, node, size) {
     el(
       "div",
       { class: "dp-costs" },
-      known("p", percent(prob(d.logprob))),
+      known("p", percent(node.p)),
       known("log p", fixed(d.logprob)),
       known("sum", fixed(d.sum_logprobs)),
       known("score", score),

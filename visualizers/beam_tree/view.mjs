@@ -12,7 +12,7 @@ import { saveTree, treePicture } from "./picture.mjs";
 import { Tip } from "./tip.mjs";
 import { legend, press, toolbar } from "./toolbar.mjs";
 import { Viewport } from "./viewport.mjs";
-import { describe, pathTo } from "./words.mjs";
+import { describe, pathTo, shownOf } from "./words.mjs";
 
 const NARROW = 700;
 
@@ -84,7 +84,7 @@ class BeamTree {
     if (!this.forest) this.#begin();
     let changed = false;
     while (this.depth < run.steps.length)
-      changed = this.#grow(run.steps[this.depth].detail, changed);
+      changed = this.#grow(run.steps[this.depth].detail, shownOf(run, this.depth), changed);
     const last = run.steps[this.depth - 1].detail;
     if (changed) this.#arrange();
     else this.#drawMap();
@@ -95,9 +95,9 @@ class BeamTree {
   }
 
   // Returns whether everything must be placed again because a group needs more rows.
-  #grow(detail, stale) {
+  #grow(detail, shown, stale) {
     const layer = this.canvas.addLayer();
-    const { fresh, moved, dead } = this.forest.add(detail.pool);
+    const { fresh, moved, dead } = this.forest.add(detail.pool, shown);
     for (const node of fresh) {
       this.canvas.draw(this.run, node, layer);
       if (node.slot === "drop") this.canvas.badge(this.layout.ownerOf(node));
@@ -156,7 +156,7 @@ class BeamTree {
   }
 
   #showBest(detail) {
-    const end = this.forest.best(detail);
+    const end = this.forest.nodes.get(shownOf(this.run, this.depth - 1).best);
     const old = this.best.at(-1);
     this.#markBest(pathTo(end));
     if (old && old !== end) {
@@ -198,8 +198,8 @@ class BeamTree {
     }
     this.seen = this.depth - 1;
     this.panels.greedy(this.run, this.forest, detail);
-    if (!detail.greedy) return;
-    for (const node of this.forest.follow(detail.greedy.token_ids)) {
+    for (const id of shownOf(this.run, this.depth - 1).greedy?.path ?? []) {
+      const node = this.forest.nodes.get(id);
       const y = node.data.diversity_penalty > 0 ? 18 : 10;
       node.box.classList.add("greedy");
       node.box.append(svg("text", { class: "bt-g", x: WIDE - 5, y, "text-anchor": "end" }, "G"));

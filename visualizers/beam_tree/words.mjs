@@ -1,5 +1,5 @@
 // Words and numbers of a beam search.
-import { fixed, percent, piece, prob, textOfIds } from "../shared/text.mjs";
+import { fixed, percent, piece, textOfIds } from "../shared/text.mjs";
 
 export const SAY = {
   kept: "kept",
@@ -51,7 +51,7 @@ export function describe(run, node) {
     `“${piece(run, d.token_id)}”`,
     `step ${node.column + 1}`,
     SAY[d.fate],
-    `probability ${percent(prob(d.logprob))}`,
+    `probability ${percent(node.p)}`,
     `sum ${fixed(d.sum_logprobs)}`,
     `score ${fixed(d.score)}`,
     `rank ${d.rank + 1}`,
@@ -68,6 +68,12 @@ export function pathTo(node) {
   for (let at = node; at; at = at.parent) list.unshift(at);
   return list;
 }
+
+/**
+ * What the summary shows of a step.
+ * @param {Run} run
+ */
+export const shownOf = (run, index) => run.shown[index].beam_tree;
 
 /** @param {Run} run */
 export const textTo = (run, node) =>

@@ -1,42 +1,24 @@
 // Where the texts of several runs part, and what each run saw there.
 import { el, table } from "../shared/dom.mjs";
-import { fixed, percent, piece, prob } from "../shared/text.mjs";
+import { fixed, percent, piece } from "../shared/text.mjs";
 
 // As many candidates or beams as fit beside another run's.
 const SHOWN = 6;
-
-const isAlike = (runs) =>
-  runs.every(
-    (r) =>
-      r.model.vocab_size === runs[0].model.vocab_size &&
-      String(r.prompt_ids) === String(runs[0].prompt_ids),
-  );
 
 /** @param {Run} run */
 export const ended = (run) => run.status !== "running";
 
 /**
- * What stands at a place of a text: "end" after its end, undefined where it has not come yet.
- * @param {Run} run
+ * Where two texts part, null where they are the same. Which two of a family are laid beside each
+ * other is chosen in the page, and any of them may be older than what the server remembers.
+ * @computed engine.reading.divergence.shared
+ * @param {number[]} a
+ * @param {number[]} b
  */
-function standsAt(run, at, byId) {
-  const token = (run.tokens[0] || [])[at];
-  if (!token) return ended(run) ? "end" : undefined;
-  return byId ? token.id : (run.pieces[token.id] ?? token.id);
-}
-
-// Ids of one vocabulary are compared as ids, else the pieces of text they stand for.
-export function parting(runs) {
-  if (runs.length < 2) return null;
-  const byId = isAlike(runs);
-  const longest = Math.max(...runs.map((r) => (r.tokens[0] || []).length));
-  for (let at = 0; at < longest; at++) {
-    const known = runs.map((run) => standsAt(run, at, byId));
-    const seen = new Set(known.filter((k) => k !== undefined));
-    if (seen.size > 1) return { common: at, at };
-    if (known.includes(undefined)) return { common: at, at: null };
-  }
-  return { common: longest, at: null };
+export function partingOf(a, b) {
+  const longest = Math.max(a.length, b.length);
+  for (let at = 0; at < longest; at++) if (a[at] !== b[at]) return at;
+  return null;
 }
 
 // How far texts that part are the same, in a sentence.
@@ -63,8 +45,16 @@ function winner(run) {
 export const leadersOf = (step) =>
   [...step.detail.pool].sort((a, b) => b.sum_logprobs - a.sum_logprobs).slice(0, SHOWN);
 
-/** @param {Step} step */
-export const candidatesOf = (step) => step.candidates.slice(0, SHOWN);
+/**
+ * The first candidates of a step with what its summary shows of them.
+ * @param {Run} run
+ * @param {Step} step
+ */
+export function candidatesOf(run, step) {
+  const { raw, processed } = run.shown[step.index].candidates;
+  const all = step.candidates.slice(0, SHOWN);
+  return all.map((c, i) => ({ ...c, raw: raw[i], processed: processed[i] }));
+}
 
 /**
  * What a run recorded of the place: the candidates of a step belong to the last token it wrote.
@@ -79,7 +69,7 @@ export function partingSide(run, at) {
   const step = run.steps[token.step];
   const offset = at - step.keep;
   if (offset === step.emit.length - 1)
-    return { token, step, list: candidatesOf(step), chosen: token.id };
+    return { token, step, list: candidatesOf(run, step), chosen: token.id };
   const drafted = step.detail?.kind === "draft" && step.detail.tokens[offset];
   const number = step.index + 1;
   return { token, step, words: drafted ? draftedIn(drafted, number) : rewrittenBy(number) };
@@ -127,18 +117,16 @@ function beams(run, { pool, path, note }) {
 
 /** @param {Run} run */
 function cells(run, candidate, chosen) {
-  const { removed_by: removed } = candidate;
-  const p = prob(candidate.processed_logprob);
-  const own = prob(candidate.raw_logprob);
+  const { removed_by: removed, raw, processed } = candidate;
   return [
     el("span", { class: `t${chosen ? " on" : ""}` }, piece(run, candidate.token_id)),
     el(
       "span",
       { class: `b${removed ? " gone" : ""}` },
-      el("i", { style: { width: `${100 * p}%` } }),
-      el("u", { style: { width: `${100 * own}%` } }),
+      el("i", { style: { width: `${100 * processed}%` } }),
+      el("u", { style: { width: `${100 * raw}%` } }),
     ),
-    el("span", { class: "n" }, percent(p)),
+    el("span", { class: "n" }, percent(processed)),
     el("span", { class: "r" }, removed ? `✕ ${removed}` : ""),
   ];
 }

@@ -1,13 +1,14 @@
-"""Several runs side by side: the table of honest figures and the curves under one base model."""
+"""Several runs side by side: where they part, the table of honest figures, the curves in bits."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from engine.trace.records import Trace
+from engine.reading.divergence import same_ids, shared
+from engine.trace.records import Step, Trace
+from visualizers.base import Shown, bits
 
 COLUMNS = [
     "run",
@@ -25,8 +26,58 @@ COLUMNS = [
     "seconds",
     "ended by",
 ]
-_DASHES = ("solid", "dash", "dot", "dashdot")
-_COLOURS = ("#0b62c4", "#b3361b", "#00694f", "#6b3fa0")
+
+
+@dataclass
+class _Text:
+    """The first output of a run as far as it has come."""
+
+    run: Trace
+    pieces: dict[int, str]
+    ids: list[int] = field(default_factory=list)
+    ended: bool = False
+
+    def tokens(self, *, by_id: bool) -> list[int | str]:
+        return list(self.ids) if by_id else [self.pieces.get(i, f"#{i}") for i in self.ids]
+
+
+class Texts:
+    """Follows runs of one prompt that come one after another, and where their texts part.
+
+    Ids of one vocabulary are compared as ids, else the pieces of text they stand for.
+    """
+
+    def __init__(self) -> None:
+        self.texts: list[_Text] = []
+
+    def begin(self, run: Trace) -> None:
+        """Take the beginning of the next run, of which the steps are missing."""
+        self.texts.append(_Text(run, dict(run.pieces)))
+
+    def add(self, step: Step, pieces: Mapping[int, str]) -> None:
+        """Take a step of the latest run and the pieces that came with it."""
+        text = self.texts[-1]
+        text.pieces |= pieces
+        if step.sequence == 0:
+            text.ids[step.keep :] = step.emit
+
+    def end(self) -> None:
+        """The latest run has ended."""
+        if self.texts:
+            self.texts[-1].ended = True
+
+    def parting(self) -> Shown | None:
+        """Return how many tokens are ``common`` to all texts so far and ``at`` which they part.
+
+        The latter is None while they do not; both are nothing for less than two texts.
+        """
+        there = [text for text in self.texts if text.ids]
+        if len(there) < 2:
+            return None
+        by_id = same_ids([text.run for text in there])
+        texts = [text.tokens(by_id=by_id) for text in there]
+        common, part = shared(texts, [text.ended for text in there])
+        return {"common": common, "at": common if part else None}
 
 
 @dataclass(frozen=True)
@@ -46,8 +97,22 @@ class Column:
 
 
 def view(columns: Sequence[Column]) -> dict[str, Any]:
-    """Return the table and the figure of a comparison."""
-    return {"columns": COLUMNS, "rows": [_row(c) for c in columns], "figure": figure(columns)}
+    """Return the table and the curves of a comparison.
+
+    Surprise and entropy are the base model's, in bits, so that curves of different strategies
+    mean the same.
+    """
+    curves = [
+        {
+            "name": f"{column.label} · {column.title}",
+            "label": column.label,
+            "pieces": list(column.pieces),
+            "surprise": [max(0.0, bits(-v)) for v in column.logprobs],
+            "entropy": [bits(v) for v in column.entropies],
+        }
+        for column in columns
+    ]
+    return {"columns": COLUMNS, "rows": [_row(c) for c in columns], "curves": curves}
 
 
 def _row(column: Column) -> list[Any]:
@@ -66,39 +131,3 @@ def _row(column: Column) -> list[Any]:
         trace.timing.total_s,
         trace.outputs[0].finish_reason if trace.outputs else "error",
     ]
-
-
-def figure(columns: Sequence[Column]) -> dict[str, Any]:
-    """Return surprise (upper part) and entropy (lower part) over the new tokens, in bits.
-
-    Both are the base model's, so that curves of different strategies mean the same.
-    """
-    data = []
-    for i, column in enumerate(columns):
-        line = {"color": _COLOURS[i % 4], "dash": _DASHES[i % 4], "width": 2}
-        places = list(range(1, len(column.logprobs) + 1))
-        common = {
-            "type": "scatter",
-            "mode": "lines",
-            "x": places,
-            "line": line,
-            "legendgroup": column.label,
-        }
-        name = f"{column.label} · {column.title}"
-        surprise = [round(max(0.0, -v) / math.log(2), 4) for v in column.logprobs]
-        entropy = [round(v / math.log(2), 4) for v in column.entropies]
-        hover = f"{column.label} %{{text}} %{{y:.2f}} bits<extra></extra>"
-        upper = {"y": surprise, "name": name, "text": list(column.pieces), "hovertemplate": hover}
-        lower = {"y": entropy, "name": name, "showlegend": False, "yaxis": "y2"}
-        lower["hovertemplate"] = f"{column.label} %{{y:.2f}} bits<extra></extra>"
-        data += [common | upper, common | lower]
-    layout = {
-        "xaxis": {"title": {"text": "new token"}, "anchor": "y2"},
-        "yaxis": {"title": {"text": "surprise, bits"}, "domain": [0.54, 1], "rangemode": "tozero"},
-        "yaxis2": {
-            "title": {"text": "entropy, bits"},
-            "domain": [0, 0.46],
-            "rangemode": "tozero",
-        },
-    }
-    return {"data": data, "layout": layout}

@@ -49,7 +49,33 @@ function difference({ a, b, parts }) {
   );
 }
 
-function layoutOf({ xaxis, yaxis, yaxis2 }, shades) {
+const DASHES = ["solid", "dash", "dot", "dashdot"];
+
+// Two curves a run, surprise above and entropy below, have one colour and one place in the legend.
+function curvesOf({ name, label, pieces, surprise, entropy }, i, shades) {
+  const colour = [shades.accent, shades.bad, shades.good, shades.violet][i % 4];
+  const common = {
+    type: "scatter",
+    mode: "lines",
+    x: surprise.map((_, place) => place + 1),
+    line: { color: colour, dash: DASHES[i % 4], width: 2 },
+    legendgroup: label,
+    name,
+  };
+  const value = "%{y:.2f} bits<extra></extra>";
+  return [
+    { ...common, y: surprise, text: pieces, hovertemplate: `${label} %{text} ${value}` },
+    {
+      ...common,
+      y: entropy,
+      showlegend: false,
+      yaxis: "y2",
+      hovertemplate: `${label} ${value}`,
+    },
+  ];
+}
+
+function layoutOf(shades) {
   const axis = { gridcolor: shades.line, zeroline: false };
   return {
     margin: { l: 48, r: 8, t: 8, b: 40 },
@@ -60,23 +86,28 @@ function layoutOf({ xaxis, yaxis, yaxis2 }, shades) {
     legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 },
     hovermode: "x",
     hoverlabel: { bgcolor: shades.bg, font: { color: shades.text } },
-    xaxis: { ...xaxis, ...axis },
-    yaxis: { ...yaxis, ...axis },
-    yaxis2: { ...yaxis2, ...axis },
+    xaxis: { title: { text: "new token" }, anchor: "y2", ...axis },
+    yaxis: {
+      title: { text: "surprise, bits" },
+      domain: [0.54, 1],
+      rangemode: "tozero",
+      ...axis,
+    },
+    yaxis2: {
+      title: { text: "entropy, bits" },
+      domain: [0, 0.46],
+      rangemode: "tozero",
+      ...axis,
+    },
   };
 }
 
-async function draw(plot, { data, layout }) {
+async function draw(plot, curves) {
   const Plotly = await plotly();
   const shades = colours();
-  const lines = [shades.accent, shades.bad, shades.good, shades.violet];
-  // Two curves a run, surprise and entropy, have one colour.
-  const coloured = data.map((curve, i) => ({
-    ...curve,
-    line: { ...curve.line, color: lines[Math.floor(i / 2) % 4] },
-  }));
+  const data = curves.flatMap((curve, i) => curvesOf(curve, i, shades));
   const config = { displayModeBar: false, responsive: true };
-  await Plotly.react(plot, coloured, layoutOf(layout, shades), config);
+  await Plotly.react(plot, data, layoutOf(shades), config);
 }
 
 const card = (title, ...inside) =>
@@ -104,7 +135,7 @@ const differences = (diff) =>
 export const compareFigures = (root) => ({
   clear: () => root.replaceChildren(),
   show(message) {
-    const { base, diff, figure } = message;
+    const { base, diff, curves } = message;
     const plot = el("div", {
       class: "dp-plot cmp-plot",
       role: "img",
@@ -114,8 +145,8 @@ export const compareFigures = (root) => ({
     root.replaceChildren(
       card("Figures", tableOf(message), about(base)),
       diff.length ? differences(diff) : "",
-      figure.data.length ? card(`Surprise and entropy under ${base}`, plot) : "",
+      curves.length ? card(`Surprise and entropy under ${base}`, plot) : "",
     );
-    if (figure.data.length) draw(plot, figure);
+    if (curves.length) draw(plot, curves);
   },
 });

@@ -28,19 +28,28 @@ const legend = () =>
     key("mark", " score: the sum; highest wins"),
   );
 
+/**
+ * @param {Run} run
+ * @param {Step} step
+ */
+function rowOf(run, step, option, k) {
+  const { confidence, max_cosine, degeneration_penalty, score } = option;
+  const like = shownOf(run, step).like[k];
+  return [
+    step.index + 1,
+    (k === step.detail.chosen ? "▸ " : "") + piece(run, option.token_id),
+    percent(option.probability),
+    ...[confidence, max_cosine, degeneration_penalty, score].map((x) => fixed(x)),
+    like === null ? START : piece(run, like),
+    option.position,
+  ];
+}
+
 /** @param {Run} run */
 function tableOf(run) {
   const rows = run.steps
     .filter(isContrastive)
-    .flatMap((step) => shownOf(run, step).rows)
-    .map(([index, id, p, confidence, cosine, penalty, score, like, position, chosen]) => [
-      index + 1,
-      (chosen ? "▸ " : "") + piece(run, id),
-      percent(p),
-      ...[confidence, cosine, penalty, score].map((x) => fixed(x)),
-      like === null ? START : piece(run, like),
-      position,
-    ]);
+    .flatMap((step) => step.detail.options.map((option, k) => rowOf(run, step, option, k)));
   return table(COLUMNS, rows);
 }
 

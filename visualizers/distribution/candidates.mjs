@@ -32,7 +32,7 @@ const restOf = ({ rest_raw, rest_processed }) => ({
   name: "everything else",
   raw: rest_raw,
   processed: rest_processed,
-  removed: "",
+  removed: null,
   on: false,
   go: null,
 });
@@ -58,12 +58,12 @@ function noteOf(run, step, { entropy }) {
 function paint(run, step, ctx, bars, note) {
   const forks = ctx.fork && !run.model.is_encoder_decoder && step.detail?.kind !== "beam";
   const shown = run.shown[step.index].candidates;
-  const rows = shown.rows.map(([, , id, raw, processed, removed, on]) => ({
+  const rows = step.candidates.map(({ token_id: id, removed_by: removed }, i) => ({
     name: piece(run, id),
-    raw,
-    processed,
+    raw: shown.raw[i],
+    processed: shown.processed[i],
     removed,
-    on,
+    on: id === step.emit.at(-1),
     go:
       forks && !run.eos_token_ids.includes(id)
         ? () => ctx.fork({ step: step.index, token_id: id })

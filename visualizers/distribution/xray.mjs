@@ -10,13 +10,13 @@ const COLUMNS = ["processor", "tokens left", "probability kept", "entropy, bits"
  * @param {Run} run
  * @param {Step} step
  */
-function rowOf(run, step, [, name, kept, mass, , bits]) {
+function rowOf(run, step, { name, kept, kept_mass: mass }, entropy) {
   const gone = step.candidates.filter((c) => c.removed_by === name).slice(0, NAMED);
   return [
     name,
     kept.toLocaleString("en"),
     percent(mass),
-    bits.toFixed(2),
+    entropy.toFixed(2),
     gone.map((c) => piece(run, c.token_id)).join("  ") || "–",
   ];
 }
@@ -27,7 +27,9 @@ const shownOf = (run, step) =>
   step.stages.length
     ? table(
         COLUMNS,
-        run.shown[step.index].xray.rows.map((row) => rowOf(run, step, row)),
+        step.stages.map((stage, i) =>
+          rowOf(run, step, stage, run.shown[step.index].xray.entropy[i]),
+        ),
       )
     : el("p", { class: "dp-empty" }, NONE);
 

@@ -73,8 +73,8 @@ export class Lengths {
   }
 }
 
-function placeOf([accepted, judged], i) {
-  const share = (100 * accepted) / judged;
+function placeOf([accepted, judged, part], i) {
+  const share = 100 * part;
   return el(
     "span",
     {

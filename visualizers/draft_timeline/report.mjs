@@ -1,7 +1,7 @@
 // Whether the text is the target's own, and what drafting cost beside plain decoding.
 import { el, fact } from "../shared/dom.mjs";
 import { percent, piece } from "../shared/text.mjs";
-import { fixed, seconds, weightOf } from "./words.mjs";
+import { fixed, seconds, shownOf, weightOf } from "./words.mjs";
 
 const reportOf = (run) => run.steps.at(-1)?.detail?.report || null;
 
@@ -33,7 +33,7 @@ function verdictOf(run, report) {
       "Sampled",
       "By construction this is the target's distribution; set “Same distribution?” to measure it with many short runs.",
     ];
-  const same = Math.min(...report.distributions.map((x) => x.p_value)) > 0.001;
+  const { same } = shownOf(run, run.steps.at(-1));
   const title = same ? "Same distribution" : "Distributions differ";
   return [same ? "good" : "bad", same ? "✓" : "✗", title, measured("", report)];
 }

@@ -1,14 +1,13 @@
-"""Drafting round by round: every drafted token with p, q, u and its fate, and what the run cost."""
+"""Drafting round by round: what became of every drafted token and why, and what the run cost."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from engine.trace.details import DraftDetail, DraftToken
 from engine.trace.records import Step, Trace
-from visualizers.base import Shown, rows_of
+from visualizers.base import Shown
 
-COLUMNS = ["round", "place", "token", "p", "q", "kept if u ≤", "u", "status"]
+UNLIKELY = 0.001
+"""Below this p-value the distributions that were measured are held to differ."""
 
 
 class Rounds:
@@ -17,8 +16,10 @@ class Rounds:
     Shows of a step: ``accepted`` tokens of its draft; per drafted token its ``ratio``, the chance
     that it is kept, and its probability in the ``mixture`` of both models, None where there is
     none; ``pace``, tokens per target pass so far, and ``top``, the highest number a chart of the
-    rounds needs; ``places``, (accepted, judged) for every place of a draft; ``figures`` of the run
-    so far; ``plain``, what a plain run was beside it, None when none was made; ``rows`` of COLUMNS.
+    rounds needs; ``places``, (accepted, judged, share of both) for every place of a draft;
+    ``figures`` of the run so far; ``plain``, what a plain run was beside it, None when none was
+    made; ``same``, whether the distributions that were measured are the target's own, None when
+    none were.
     """
 
     def __init__(self, run: Trace) -> None:
@@ -40,10 +41,10 @@ class Rounds:
             "mixture": [mixed(token, self.weight) for token in detail.tokens],
             "pace": self.tokens / self.rounds,
             "top": self.top,
-            "places": [list(place) for place in self.places],
+            "places": [[k, n, _share(k, n - k)] for k, n in self.places],
             "figures": self._figures(step),
             "plain": self._beside_plain(step, detail),
-            "rows": self._rows(step, detail),
+            "same": _is_same(detail),
         }
 
     def _count(self, step: Step, detail: DraftDetail) -> None:
@@ -97,22 +98,6 @@ class Rounds:
             "speed_up": self.tokens / step.elapsed_s / speed,
         }
 
-    def _rows(self, step: Step, detail: DraftDetail) -> list[list[Any]]:
-        number = step.index + 1
-        rows: list[list[Any]] = []
-        for place, t in enumerate(detail.tokens, start=1):
-            ratio = acceptance_ratio(t, self.weight)
-            rows.append([number, place, t.token_id, t.p, t.q, ratio, t.u, t.status])
-        if detail.final_source != "ended":
-            source = detail.final_source
-            rows.append([number, None, detail.final_token_id, None, None, None, None, source])
-        return rows
-
-
-def view(trace: Trace) -> dict[str, Any]:
-    """Return one row per drafted and per final token."""
-    return {"columns": COLUMNS, "rows": rows_of(trace, Rounds, token=2)}
-
 
 def acceptance_ratio(token: DraftToken, weight: float | None = None) -> float | None:
     """Return the chance that a drafted token is kept; None without q.
@@ -136,6 +121,11 @@ def mixed(token: DraftToken, weight: float | None) -> float | None:
 def accepted(detail: DraftDetail) -> int:
     """Return how many drafted tokens of a round were kept."""
     return sum(token.status == "accepted" for token in detail.tokens)
+
+
+def _is_same(detail: DraftDetail) -> bool | None:
+    measured = detail.report.distributions if detail.report else ()
+    return min(check.p_value for check in measured) > UNLIKELY if measured else None
 
 
 def expected_speed_up(rate: float, length: float, cost: float) -> float:

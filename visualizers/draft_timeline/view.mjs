@@ -30,14 +30,26 @@ const legend = () =>
 
 const isDraft = (step) => step.detail?.kind === "draft";
 
+/**
+ * @param {Run} run
+ * @param {Step} step
+ */
+function rowsOf(run, step) {
+  const { tokens, final_source: source, final_token_id: id } = step.detail;
+  const { ratio } = shownOf(run, step);
+  const number = step.index + 1;
+  const rows = tokens.map((t, i) => {
+    const numbers = [t.p, t.q, ratio[i], t.u].map((x) => fixed(x));
+    return [number, i + 1, piece(run, t.token_id), ...numbers, t.status];
+  });
+  return source === "ended"
+    ? rows
+    : [...rows, [number, "", piece(run, id), "", "", "", "", source]];
+}
+
 /** @param {Run} run */
 function tableOf(run) {
-  const rounds = run.steps.filter(isDraft).flatMap((step) => shownOf(run, step).rows);
-  const rows = rounds.map(([round, place, id, ...rest]) => {
-    const status = rest.pop();
-    const numbers = rest.map((x) => (place === null ? "" : fixed(x)));
-    return [round, place ?? "", piece(run, id), ...numbers, status];
-  });
+  const rows = run.steps.filter(isDraft).flatMap((step) => rowsOf(run, step));
   return table(["round", "place", "token", "p", "q", "kept if u ≤", "u", "status"], rows);
 }
 

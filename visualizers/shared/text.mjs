@@ -36,8 +36,5 @@ export const percent = (p) =>
           ? "<0.01 %"
           : "0";
 
-export const prob = (logprob) =>
-  logprob === null || logprob === undefined ? 0 : Math.exp(logprob);
-
 // Numbers with a true minus sign, as wide as a plus.
 export const fixed = (x, digits = 3) => x.toFixed(digits).replace("-", "−");

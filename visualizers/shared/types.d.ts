@@ -8,9 +8,11 @@ declare global {
     /** The step that wrote it. */
     step: number;
     /** How probable it was there, null where nothing tells. */
-    p?: number | null;
+    p: number | null;
     /** Whether that is the probability after the processors. */
-    processed?: boolean;
+    processed: boolean;
+    /** How surprising it was there. */
+    bits: number | null;
   }
 
   type Candidate = trace.Candidate;
@@ -49,6 +51,8 @@ declare global {
     /** Whether the newest step is selected whenever one comes. */
     follow: boolean;
     error: string;
+    /** Of a comparison's column: where the texts part, as far as its messages know. */
+    parting?: { common: number; at: number | null } | null;
     link?: string;
     fields: string[];
     /** Of a recorded run: the whole of it. */

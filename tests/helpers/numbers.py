@@ -1,0 +1,70 @@
+"""Writes what Python computes of recorded runs, as JSON: ``python -m tests.helpers.numbers RUN …``.
+
+The tests of the page's scripts draw from these numbers, as the page does, and compare those few that
+the page computes itself.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from engine.after.gallery import FOLDER
+from engine.export.steps_csv import steps_csv
+from engine.reading.divergence import shared
+from engine.reading.rescoring import rescore
+from engine.trace import json_io
+from engine.trace.details import BeamDetail
+from engine.trace.records import Trace
+from visualizers import pictures_of, shown_of
+
+PENALTIES = (-2.0, -0.3, 0.0, 0.7, 1.0, 2.5, 5.0)
+
+
+def numbers_of(trace: Trace, others: dict[str, Trace]) -> dict[str, Any]:
+    """Return the numbers of one run; texts part from those of the other runs."""
+    return {
+        "shown": shown_of(trace, pictures_of(trace)),
+        "csv": steps_csv(trace),
+        "rescored": rescored(trace),
+        "shared": {name: together(trace, other) for name, other in others.items()},
+    }
+
+
+def rescored(trace: Trace) -> list[dict[str, Any]]:
+    """Return the ranking of a search under several length penalties, nothing for other runs."""
+    if not trace.details(BeamDetail):
+        return []
+    own = trace.config["length_penalty"]
+    found = [rescore(trace, penalty) for penalty in (own, *PENALTIES)]
+    return [
+        {
+            "penalty": result.length_penalty,
+            "ranking": [
+                [line.node_id, line.length, line.sum_logprobs, line.score]
+                for line in result.ranking
+            ],
+            "end": result.ends_at,
+            "rerun": result.rerun,
+        }
+        for result in found
+    ]
+
+
+def together(a: Trace, b: Trace) -> int | None:
+    """Return where two texts part, prompt and all, None where they are the same."""
+    texts = [[*trace.prompt_ids, *trace.outputs[0].token_ids] for trace in (a, b)]
+    common, part = shared(texts, [True, True])
+    return common if part else None
+
+
+def main(names: list[str]) -> None:
+    """Write the numbers of recorded runs."""
+    traces = {name: json_io.load(FOLDER / f"{name}.json.gz") for name in names}
+    found = {name: numbers_of(trace, traces) for name, trace in traces.items()}
+    sys.stdout.write(json.dumps(found, allow_nan=False))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

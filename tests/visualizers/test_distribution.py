@@ -1,0 +1,45 @@
+"""What a step's pictures show of its candidates, its processors and its surprise."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from tests.helpers.strategies import trace_of
+from visualizers.distribution.summary import Candidates, Chart, Stages
+
+
+@pytest.fixture(scope="module")
+def trace():
+    return trace_of("sampling", temperature=0.7, top_k=5)
+
+
+def shown(fold, trace):
+    begun = fold(trace)
+    return [begun.add(step) for step in trace.steps]
+
+
+def test_probabilities_and_what_the_candidates_leave(trace):
+    for step, values in zip(trace.steps, shown(Candidates, trace), strict=True):
+        raw = [math.exp(c.raw_logprob) for c in step.candidates]
+        processed = [math.exp(c.processed_logprob) for c in step.candidates]
+        assert values["raw"] == pytest.approx(raw, rel=1e-5)
+        assert values["processed"] == pytest.approx(processed, rel=1e-5)
+        assert values["rest_raw"] == pytest.approx(1 - sum(raw), abs=1e-4)
+        # Five tokens were left, and they are among the candidates.
+        assert values["rest_processed"] == pytest.approx(0, abs=1e-4)
+        assert values["entropy"] == pytest.approx(step.entropy / math.log(2), abs=1e-4)
+
+
+def test_entropies_after_every_processor_are_in_bits(trace):
+    for step, values in zip(trace.steps, shown(Stages, trace), strict=True):
+        assert len(step.stages) == 2
+        expected = [stage.entropy / math.log(2) for stage in step.stages]
+        assert values["entropy"] == pytest.approx(expected, abs=1e-4)
+
+
+def test_surprise_is_the_models_own(trace):
+    for step, values in zip(trace.steps, shown(Chart, trace), strict=True):
+        own = next(c for c in step.candidates if c.token_id == step.emit[-1])
+        assert values["surprise"] == pytest.approx(-own.raw_logprob / math.log(2), abs=1e-4)

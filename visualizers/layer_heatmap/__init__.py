@@ -1,1 +1,0 @@
-"""The layer map: its picture in the page and its table."""
