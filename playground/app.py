@@ -5,10 +5,8 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from pathlib import Path
 
 import gradio as gr
-import plotly
 from gradio import themes
 
 from engine.declare.groups import FAMILIES
@@ -25,8 +23,9 @@ from playground.spec import spec
 from playground.stream import JOURNAL, whole_state
 from playground.tab import QUEUE, build_tab
 from playground.web import middleware
+from visualizers.page import plotly_file
 
-PLOTLY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
+PLOTLY = plotly_file()
 
 
 def build_app() -> gr.Blocks:

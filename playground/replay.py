@@ -17,7 +17,7 @@ from engine.trace.records import Trace
 from playground.guard import guarded, sentence
 from playground.scripts import on_load, receiving
 from playground.spec import visuals_of
-from visualizers import shown_of
+from visualizers import page
 
 _NO_STRATEGY = ("candidates", "xray")
 WELCOME = "greedy"
@@ -98,8 +98,8 @@ def message(trace: Trace, name: str) -> str:
 
 
 def recorded(trace: Trace) -> dict[str, Any]:
-    """Return a recorded run as JSON values: its trace, and what its pictures show of every step."""
-    return {"trace": json_io.trace_to_dict(trace), "shown": shown_of(trace, _visuals(trace))}
+    """Return a recorded run as JSON values, with what its strategy's pictures show."""
+    return page.recorded(trace, _visuals(trace))
 
 
 def _visuals(trace: Trace) -> tuple[str, ...]:

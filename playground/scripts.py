@@ -18,15 +18,11 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from playground.join import join
+from visualizers import page
+from visualizers.join import join, modules_in
 
-ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = ("visualizers", "playground/client")
-# What is served, and the module that it is made of: the page's own scripts, those of a saved page.
-ENTRIES = {
-    "index.mjs": "playground/client/index.mjs",
-    "saved.mjs": "playground/client/saved.mjs",
-}
+CLIENT = Path(__file__).resolve().parent / "client"
+_ENTRY = "playground/client/index.mjs"
 # A page without its scripts would stay silent whatever is pressed.
 _SAY_MISSING = (
     "const said = Object.assign(document.createElement('p'), { role: 'alert', "
@@ -41,37 +37,44 @@ _KEEP = "public, max-age=31536000, immutable"
 
 
 @cache
-def served() -> dict[str, bytes]:
-    """Return the joined scripts by name; nothing else is ever served."""
-    found = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.mjs"))
-    modules = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in found}
-    return {name: join(modules, entry).encode() for name, entry in ENTRIES.items()}
+def scripts() -> bytes:
+    """Return the page's scripts, joined."""
+    return join(modules_in(page.FOLDER, CLIENT), _ENTRY).encode()
 
 
 @cache
 def version() -> str:
     """Return a digest of all that is served: another one whenever any of it is."""
-    return hashlib.sha256(b"\0".join(served().values())).hexdigest()[:16]
+    return hashlib.sha256(scripts() + page.skeleton([]).encode()).hexdigest()[:16]
 
 
 def styles() -> str:
     """Return the styles of the whole page in one piece: those of a picture stand with its view."""
-    sheets = {path.stem: path for path in (ROOT / "playground" / "client").glob("*.css")}
-    sheets |= {path.parent.name: path for path in (ROOT / "visualizers").glob("*/view.css")}
-    return "\n".join(sheets[name].read_text() for name in sorted(sheets))
+    own = sorted(CLIENT.glob("*.css"))
+    return "\n".join([page.styles(), *(path.read_text("utf-8") for path in own)])
 
 
 def routes() -> list[Route]:
-    """Return the route of the scripts."""
-    return [Route(f"/{_PATH}/{{version}}/{{name}}", _answer)]
+    """Return the routes of the scripts and of a saved page's skeleton; nothing else is served."""
+    place = f"/{_PATH}/{{version}}"
+    return [Route(f"{place}/index.mjs", _scripts), Route(f"{place}/page.html", _skeleton)]
 
 
-async def _answer(request: Request) -> Response:
-    content = served().get(request.path_params["name"])
-    if content is None or request.path_params["version"] != version():
+async def _scripts(request: Request) -> Response:
+    return _kept(request, scripts(), "text/javascript")
+
+
+async def _skeleton(request: Request) -> Response:
+    pictures = request.query_params.get("pictures", "").split(",")
+    # Not to be shown as it is: a run is missing from it.
+    return _kept(request, page.skeleton(pictures).encode(), "text/plain; charset=utf-8")
+
+
+def _kept(request: Request, content: bytes, kind: str) -> Response:
+    if request.path_params["version"] != version():
         return PlainTextResponse("Not found", 404)
     headers = {"Cache-Control": _KEEP, "X-Content-Type-Options": "nosniff"}
-    return Response(content, media_type="text/javascript", headers=headers)
+    return Response(content, media_type=kind, headers=headers)
 
 
 def head(given: Mapping[str, Any]) -> str:

@@ -17,8 +17,8 @@ from engine.strategies import STRATEGIES
 from engine.strategies.base import Preset, Strategy
 from playground import controls
 from playground.compare_presets import LABELS, presets
+from visualizers.page import arranged
 
-CORE_VIEWS = ("status", "strip", "scrub")
 SEED = Integer(
     label="Seed", help="The same seed gives the same draws.", minimum=0, maximum=MAX_SEED
 )
@@ -51,8 +51,8 @@ def spec() -> dict[str, Any]:
 
 
 def visuals_of(names: tuple[str, ...]) -> list[str]:
-    """Return the views of a stage in their order: the common ones, the strategy's, the chart."""
-    return [*CORE_VIEWS, *sorted(names, key=lambda name: name == "chart"), "family", "export"]
+    """Return the views of a stage in their order; a run of the playground can be continued and saved."""
+    return [*arranged(names), "family", "export"]
 
 
 def param_spec(name: str, kind: Param, default: Any) -> dict[str, Any]:

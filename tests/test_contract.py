@@ -23,7 +23,7 @@ from tests.helpers.strategies import make, trace_of
 from visualizers import VISUALS, shown_of
 
 NAMES = list(STRATEGIES)
-VIEWS = Path(__file__).parents[1] / "playground" / "client" / "views.mjs"
+VIEWS = Path(__file__).parents[1] / "visualizers" / "stage" / "views.mjs"
 
 
 def without_time(trace):

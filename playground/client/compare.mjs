@@ -12,6 +12,8 @@ const TITLE = "Where the texts part";
 const EMPTY =
   "Run all: the tokens common to every text are set apart, and the first that differs is marked with what each run saw there.";
 
+const NUMBERS = 1_073_741_824;
+
 const newStage = () => el("div", { class: "dp-stage cmp-stage" });
 
 // How far the texts are the same, in a sentence.
@@ -142,7 +144,7 @@ class Comparison {
 
   // New columns, new keys: what an earlier press still sends finds no place.
   #fresh() {
-    this.#number = (this.#number + 1) % 2 ** 30;
+    this.#number = (this.#number + 1) % NUMBERS;
     watchers.clear();
     this.figures.clear();
     this.#columns.forEach((column, i) => {

@@ -31,13 +31,19 @@ function cell(value) {
  * @param {Step} step
  */
 function secondOf(step, last) {
-  const others = step.candidates.filter((c) => c.token_id !== last);
   const value = (c) => c.raw_logprob ?? Number.NEGATIVE_INFINITY;
-  if (!others.length) return null;
-  return others.reduce((best, c) => (value(c) > value(best) ? c : best));
+  let best = null;
+  for (const c of step.candidates)
+    if (c.token_id !== last && (best === null || value(c) > value(best))) best = c;
+  return best;
 }
 
-/** @param {Run} run */
+/**
+ * The same table that the command line writes. It is made here because a trace may be larger than what
+ * the server takes.
+ * @computed engine.export.steps_csv.steps_csv
+ * @param {Run} run
+ */
 export function csv(run) {
   const text = (ids) => plain(ids.map((id) => run.pieces[id]).join(""));
   const rows = run.steps.map((s) => {

@@ -1,9 +1,9 @@
 // What a run can be taken away as: data, code with its check, figures.
 import { button, el, saveAs } from "../../visualizers/shared/dom.mjs";
 import { trace } from "../../visualizers/shared/record.mjs";
+import { saveTrace } from "../../visualizers/stage/download.mjs";
 import { ask } from "./ask.mjs";
 import { csv } from "./csv.mjs";
-import { saveTrace } from "./download.mjs";
 import { figurePng, figureSvg, figures, title } from "./figures.mjs";
 import { stages } from "./runs.mjs";
 import { savedPage } from "./saved_page.mjs";

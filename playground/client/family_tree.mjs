@@ -1,6 +1,6 @@
 // The family of a run as a list: open a member, save its trace, tick two to compare them.
 import { button, el } from "../../visualizers/shared/dom.mjs";
-import { saveTrace } from "./download.mjs";
+import { saveTrace } from "../../visualizers/stage/download.mjs";
 import {
   figureOf,
   firstWords,

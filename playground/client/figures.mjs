@@ -20,7 +20,7 @@ export const figures = (root) =>
 export const title = (card) => card.getAttribute("aria-label") || "figure";
 
 // The page's own styles: those that know its colours.
-export const styles = () =>
+const styles = () =>
   [...document.querySelectorAll("style")]
     .map((s) => s.textContent)
     .filter((text) => text.includes("--dp-bg"))
@@ -65,7 +65,6 @@ function dressed(card, width) {
   const inner = document.createElement("div");
   const outer = document.createElement("div");
   outer.className = document.querySelector(".dark") ? "dark" : "";
-  inner.className = "gradio-container";
   inner.style.cssText =
     "font-family: system-ui, sans-serif; line-height: 1.5; color: var(--dp-text); background: var(--dp-bg)";
   inner.append(el("div", { class: "dp-stage" }, copy));

@@ -3,6 +3,8 @@ import { rescore } from "../../visualizers/beam_tree/rescore.mjs";
 import { plotlyFrom } from "../../visualizers/shared/plotly.mjs";
 import { trace } from "../../visualizers/shared/record.mjs";
 import { piece, visible } from "../../visualizers/shared/text.mjs";
+import { scrubWith } from "../../visualizers/stage/scrub.mjs";
+import { VIEWS } from "../../visualizers/stage/views.mjs";
 import { connectAsk } from "./ask.mjs";
 import { connectJudge, mountBench } from "./bench.mjs";
 import { compare } from "./compare.mjs";
@@ -11,16 +13,21 @@ import { mountDraws } from "./draws.mjs";
 import { exporting } from "./export.mjs";
 import { connectFamily, family } from "./family.mjs";
 import { mountGallery } from "./gallery.mjs";
-import { restore } from "./link.mjs";
+import { copying, restore } from "./link.mjs";
 import { player } from "./player.mjs";
 import { stages, store } from "./runs.mjs";
 import { declare, declared } from "./spec.mjs";
 import { mountTab, tabOf } from "./tab.mjs";
-import { VIEWS } from "./views.mjs";
 
 let bus = null;
 
-stages.register({ ...VIEWS, compare_watch: compareWatch, family, export: exporting });
+stages.register({
+  ...VIEWS,
+  scrub: scrubWith(() => [copying()]),
+  compare_watch: compareWatch,
+  family,
+  export: exporting,
+});
 store.watch({
   missed: (run) => bus?.("input", { run }),
   linked: (link) => history.replaceState(null, "", link),

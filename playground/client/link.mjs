@@ -1,4 +1,5 @@
-// A copied link fills the controls of its strategy and runs it again.
+// The address that makes a run again: copied by whoever shares it, restored by whoever opens it.
+import { button } from "../../visualizers/shared/dom.mjs";
 import { ask, connectedAsk } from "./ask.mjs";
 import { openTab } from "./open_tab.mjs";
 import { store } from "./runs.mjs";
@@ -27,3 +28,26 @@ export async function restore(search) {
 
 const refuse = (strategy, error) =>
   store.receive(JSON.stringify({ run: "link", seq: 0, kind: "fail", strategy, error }));
+
+async function copyLink(event) {
+  const copy = event.currentTarget;
+  await navigator.clipboard.writeText(location.href);
+  copy.textContent = "Link copied";
+  setTimeout(() => {
+    copy.textContent = "Copy link";
+  }, 1500);
+}
+
+/** @returns {import("../../visualizers/stage/scrub.mjs").Offer} */
+export function copying() {
+  const node = button("Copy link", copyLink);
+  return {
+    node,
+    update(run) {
+      node.toggleAttribute("disabled", !!run.parent);
+      node.title = run.parent
+        ? "A link holds a prompt, not a branch: download its trace instead"
+        : "";
+    },
+  };
+}

@@ -1,5 +1,5 @@
 // The page's own store and stages.
-import { Stages } from "./stage.mjs";
+import { Stages } from "../../visualizers/stage/stage.mjs";
 import { Store } from "./store.mjs";
 
 export const store = new Store();

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 
 import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from playground import scripts
-from playground.join import JoinError, join
+from visualizers import page
+from visualizers.page import skeleton
 
 
 @pytest.fixture(scope="module")
@@ -22,13 +22,23 @@ def address(name):
     return f"/scripts/{scripts.version()}/{name}"
 
 
-def test_the_scripts_are_served_as_modules_and_may_be_kept(client):
-    assert list(scripts.served()) == ["index.mjs", "saved.mjs"]
-    for name, content in scripts.served().items():
-        answer = client.get(address(name))
-        assert answer.content == content
-        assert answer.headers["content-type"].startswith("text/javascript")
-        assert "immutable" in answer.headers["cache-control"]
+def test_the_scripts_are_served_as_a_module_and_may_be_kept(client):
+    answer = client.get(address("index.mjs"))
+    assert answer.content == scripts.scripts()
+    assert answer.headers["content-type"].startswith("text/javascript")
+    assert "immutable" in answer.headers["cache-control"]
+
+
+@pytest.mark.parametrize(
+    ("pictures", "plotly"),
+    [("", False), ("candidates,beam_tree", False), ("strip,xray,chart", True), ("<b>,chart", True)],
+)
+def test_a_saved_page_has_the_skeleton_that_its_pictures_need(client, pictures, plotly):
+    answer = client.get(address("page.html"), params={"pictures": pictures})
+    assert answer.text == skeleton(pictures.split(","))
+    assert (len(answer.text) > 2_000_000) == plotly
+    assert answer.headers["content-type"].startswith("text/plain")
+    assert "immutable" in answer.headers["cache-control"]
 
 
 @pytest.mark.parametrize(
@@ -48,14 +58,17 @@ def test_nothing_else_is_served(client, name):
     assert client.get(address(name)).status_code == 404
 
 
-def test_a_module_of_another_version_is_not_served(client):
-    assert client.get(f"/scripts/{'0' * 16}/index.mjs").status_code == 404
+@pytest.mark.parametrize("name", ["index.mjs", "page.html"])
+def test_nothing_of_another_version_is_served(client, name):
+    assert client.get(f"/scripts/{'0' * 16}/{name}").status_code == 404
 
 
 def test_another_content_has_another_address(monkeypatch):
     first = scripts.version()
-    changed = {**scripts.served(), "saved.mjs": b"export const open = 1;"}
-    monkeypatch.setattr(scripts, "served", lambda: changed)
+    with monkeypatch.context() as patch:
+        patch.setattr(scripts, "scripts", lambda: b"export const page = 1;")
+        assert scripts.version.__wrapped__() != first
+    monkeypatch.setattr(page, "skeleton", lambda pictures: "another")
     assert scripts.version.__wrapped__() != first
 
 
@@ -63,39 +76,6 @@ def test_the_head_asks_relative_to_the_page():
     head = scripts.head({"recorded": None})
     assert f'<link rel="modulepreload" href=".{address("index.mjs")}">' in head
     assert f"import(new URL('.{address('index.mjs')}', document.baseURI))" in head
-
-
-def test_modules_are_joined_behind_those_they_import_and_keep_their_scope():
-    modules = {
-        "a/index.mjs": 'import { b as other, c } from "../b.mjs";\nexport const page = other + c();\n',
-        "b.mjs": 'export { c } from "./c.mjs";\nconst page = 1;\nexport const b = page;\n',
-        "c.mjs": "export function c() {\n  return 2;\n}\n",
-        "d.mjs": "not joined",
-    }
-    joined = join(modules, "a/index.mjs")
-    assert "not joined" not in joined
-    assert [joined.index(f"// {name}") for name in ("c.mjs", "b.mjs", "a/index.mjs")] == sorted(
-        joined.index(f"// {name}") for name in list(modules)[:3]
-    )
-    assert re.findall(r"^export .*", joined, re.MULTILINE) == ["export const { page } = module2;"]
-    assert "const { b: other, c } = module1;" in joined
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        'import * as b from "./b.mjs";',
-        'import b from "./b.mjs";',
-        'import { c } from "./c.mjs";',
-        'import { a } from "./a.mjs";',
-        "export default 1;",
-        "export let b = 1;",
-        "export { b };",
-    ],
-)
-def test_other_forms_are_refused(text):
-    with pytest.raises(JoinError, match=r"^a\.mjs "):
-        join({"a.mjs": f"{text}\n", "b.mjs": "export const b = 1;\n"}, "a.mjs")
 
 
 def test_no_text_of_a_run_can_end_the_script():

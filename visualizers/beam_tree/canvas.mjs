@@ -9,6 +9,12 @@ const SMALL = 0.5;
 
 const isGhost = (node) => node.data.fate !== "kept" && node.data.fate !== "finished";
 
+/**
+ * How long the bar of a probability is; the least can still be seen.
+ * @drawing
+ */
+const barOf = (p) => Math.max(1, (WIDE - 10) * p);
+
 export class Canvas {
   layers = [];
   #near = [0, -1];
@@ -79,7 +85,7 @@ export class Canvas {
       y: HIGH - 4,
       height: 2.5,
       rx: 1,
-      width: Math.max(1, (WIDE - 10) * node.p),
+      width: barOf(node.p),
     };
     const attrs = {
       class: `bt-node new ${fate}${ghost}`,

@@ -90,8 +90,14 @@ function standalone(run, canvas, width, height) {
 
 /**
  * Browsers limit a picture's sides and area, so very long trees come out smaller than double size.
- * @param {Run} run
+ * @drawing
  */
+function factorOf(width, tall) {
+  const area = Math.sqrt(MOST_PIXELS / (width * tall));
+  return Math.min(2, area, LONGEST / Math.max(width, tall));
+}
+
+/** @param {Run} run */
 export async function saveTree(run, canvas, width, height, kind) {
   const name = `${run.strategy}-tree.${kind}`;
   const text = standalone(run, canvas, width, height);
@@ -104,8 +110,7 @@ export async function saveTree(run, canvas, width, height, kind) {
     image.src = source;
   });
   const tall = height + HEAD;
-  const area = Math.sqrt(MOST_PIXELS / (width * tall));
-  const factor = Math.min(2, area, LONGEST / Math.max(width, tall));
+  const factor = factorOf(width, tall);
   const sheet = el("canvas", {
     width: Math.floor(width * factor),
     height: Math.floor(tall * factor),

@@ -1,12 +1,16 @@
 // Rescoring a finished search: the recorded hypotheses under another length penalty.
-// The same arithmetic as the engine's; a test compares the two.
 
 const ENDED = ["finished", "finished_worse"];
 
 const isOlder = (config) =>
   (config.num_beam_groups || 1) > 1 || Boolean(config.force_words_ids?.length);
 
-/** @param {Run} run */
+/**
+ * The ranking follows the slider while it is dragged.
+ * @computed engine.reading.rescoring.rescore
+ * @param {Run} run
+ * @param {number} penalty
+ */
 export function rescore(run, penalty) {
   const { config } = run;
   const details = run.steps.map((s) => s.detail);
@@ -25,8 +29,13 @@ function linesOf(details, penalty) {
   return details.flatMap((detail, i) =>
     detail.pool
       .filter((n) => ENDED.includes(n.fate) || held.has(n.node_id))
-      .map((node) => ({ node, length: i + 1, score: node.sum_logprobs / (i + 1) ** penalty })),
+      .map((node) => lineOf(node, i + 1, penalty)),
   );
+}
+
+function lineOf(node, length, penalty) {
+  const divisor = length ** penalty;
+  return { node, length, divisor, score: node.sum_logprobs / divisor };
 }
 
 function sentence(end, last) {

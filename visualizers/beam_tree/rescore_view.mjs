@@ -8,10 +8,8 @@ const SHOWN = 12;
 const FORMULA =
   "The score of a text is the sum of its log-probabilities ÷ its number of new tokens ^ length penalty. The prompt does not count, the end mark does.";
 
-function power(length, penalty) {
-  const p = length ** penalty;
-  return p >= 0.001 && p < 1e6 ? String(+p.toPrecision(6)) : p.toExponential(3).replace("e+", "e");
-}
+const short = (x) =>
+  x >= 0.001 && x < 1e6 ? String(+x.toPrecision(6)) : x.toExponential(3).replace("e+", "e");
 
 const moveOf = (places) =>
   places
@@ -93,10 +91,9 @@ class Rescoring {
     this.note.dataset.end = String(end);
   }
 
-  #item({ node, length, score }, i, moved, penalty, winner) {
+  #item({ node, length, divisor, score }, i, moved, penalty, winner) {
     const sum = fixed(node.sum_logprobs, 4);
-    const divisor = power(length, penalty);
-    const written = `${sum} ÷ ${length}^${fixed(penalty, 1)} = ${sum} ÷ ${divisor} = ${fixed(score, 4)}`;
+    const written = `${sum} ÷ ${length}^${fixed(penalty, 1)} = ${sum} ÷ ${short(divisor)} = ${fixed(score, 4)}`;
     const place = (node.node_id === winner ? "★ " : "") + (i + 1);
     return entry(place, written, this.#textOf(node.node_id), moveOf(moved));
   }

@@ -8,6 +8,12 @@ const NARROW = 700;
 // Scrolling within this time of a hand's move is the hand's.
 const HAND_MS = 600;
 
+/**
+ * How much larger a turn of the wheel makes the tree.
+ * @drawing
+ */
+const factorOf = (turn) => Math.exp(-turn / 300);
+
 export class Viewport {
   following = true;
   dragged = false;
@@ -159,7 +165,7 @@ export class Viewport {
     const zoomed = (e) => {
       if (!e.ctrlKey) return;
       e.preventDefault();
-      this.zoom(Math.exp(-e.deltaY / 300), e.clientX - scroll.getBoundingClientRect().left);
+      this.zoom(factorOf(e.deltaY), e.clientX - scroll.getBoundingClientRect().left);
     };
     scroll.addEventListener("wheel", zoomed, { passive: false });
     // Only a hand's own scrolling ends following, and coming back to the end starts it again.

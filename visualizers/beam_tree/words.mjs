@@ -29,7 +29,7 @@ export const scoreOf = (sum, length, penalty, value) =>
   `${fixed(sum)} ÷ ${length}^${penalty} = ${fixed(value)}`;
 
 export function verdict({ fate, margin }) {
-  if (fate === "pruned" && margin <= 0) return `It missed the cut by ${fixed(-margin)}.`;
+  if (fate === "pruned" && margin <= 0) return `It missed the cut by ${fixed(Math.abs(margin))}.`;
   if (fate !== "kept") return "";
   return margin > 0 ? `It made the cut by ${fixed(margin)}.` : "It is the last that made the cut.";
 }

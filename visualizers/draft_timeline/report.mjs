@@ -1,7 +1,7 @@
 // Whether the text is the target's own, and what drafting cost beside plain decoding.
 import { el, fact } from "../shared/dom.mjs";
 import { percent, piece } from "../shared/text.mjs";
-import { fixed, seconds, shownOf, weightOf } from "./words.mjs";
+import { fixed, seconds, shownOf, weightsOf } from "./words.mjs";
 
 const reportOf = (run) => run.steps.at(-1)?.detail?.report || null;
 
@@ -19,9 +19,10 @@ function measured(lead, { distributions }) {
  * @param {Run} run
  */
 function verdictOf(run, report) {
-  const weight = weightOf(run);
-  if (weight !== null) {
-    const lead = `Drafts were judged by ${fixed(weight, 2)}·p + ${fixed(1 - weight, 2)}·q, so the text need not be the target's own. `;
+  const weights = weightsOf(run);
+  if (weights !== null) {
+    const [target, draft] = weights.map((x) => fixed(x, 2));
+    const lead = `Drafts were judged by ${target}·p + ${draft}·q, so the text need not be the target's own. `;
     return ["warn", "≠", "Lossy by design", measured(lead, report)];
   }
   if (report.checked && !report.parting) return ["good", "✓", "Lossless", proofOf(report)];

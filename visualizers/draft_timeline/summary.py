@@ -19,7 +19,7 @@ class Rounds:
     rounds needs; ``places``, (accepted, judged, share of both) for every place of a draft;
     ``figures`` of the run so far; ``plain``, what a plain run was beside it, None when none was
     made; ``same``, whether the distributions that were measured are the target's own, None when
-    none were.
+    none were; ``weights``, the shares of target and draft in a mixture, None without one.
     """
 
     def __init__(self, run: Trace) -> None:
@@ -45,6 +45,7 @@ class Rounds:
             "figures": self._figures(step),
             "plain": self._beside_plain(step, detail),
             "same": _is_same(detail),
+            "weights": None if self.weight is None else [self.weight, 1 - self.weight],
         }
 
     def _count(self, step: Step, detail: DraftDetail) -> None:

@@ -1,5 +1,5 @@
 // Words and numbers of drafting.
-import { piece } from "../shared/text.mjs";
+import { milliseconds, piece } from "../shared/text.mjs";
 
 export const GLYPH = {
   accepted: "✓",
@@ -26,13 +26,7 @@ export const DRAFTER = {
 
 export const fixed = (x, digits = 3) => (x === null || x === undefined ? "–" : x.toFixed(digits));
 
-export const seconds = (s) => (s < 1 ? `${(1000 * s).toFixed(0)} ms` : `${s.toFixed(2)} s`);
-
-/**
- * The share of the target in a mixture of both models, null where there is no mixture.
- * @param {Run} run
- */
-export const weightOf = (run) => run.config.assistant_ensemble_weight ?? null;
+export const seconds = (s) => (s < 1 ? milliseconds(s) : `${s.toFixed(2)} s`);
 
 /**
  * What the summary shows of a round.
@@ -41,12 +35,18 @@ export const weightOf = (run) => run.config.assistant_ensemble_weight ?? null;
  */
 export const shownOf = (run, step) => run.shown[step.index].draft_timeline;
 
+/**
+ * The shares of target and draft in a mixture of both, null where there is no mixture.
+ * @param {Run} run
+ */
+export const weightsOf = (run) => shownOf(run, run.steps[0]).weights;
+
 /** @param {Run} run */
 function ruleOf(run) {
-  const weight = weightOf(run);
-  return weight === null
-    ? "min(1, p/q)"
-    : `min(1, ${fixed(1 - weight, 2)} + ${fixed(weight, 2)}·p/q)`;
+  const weights = weightsOf(run);
+  if (weights === null) return "min(1, p/q)";
+  const [target, draft] = weights.map((x) => fixed(x, 2));
+  return `min(1, ${draft} + ${target}·p/q)`;
 }
 
 /**
@@ -55,8 +55,7 @@ function ruleOf(run) {
  * @param {any} token with its ratio, and its probability in the mixture
  */
 export function describe(run, token, kind) {
-  const weight = weightOf(run);
-  const mixed = kind === "target" && weight !== null;
+  const mixed = kind === "target" && weightsOf(run) !== null;
   const name = `“${piece(run, token.token_id)}”: ${mixed ? "the mixture's own token" : WORD[kind]}`;
   if (token.p === undefined) return name;
   const draft = token.q === null ? "" : `, draft q = ${fixed(token.q)}`;

@@ -15,7 +15,10 @@ const FLOOR = -20;
 
 export const keyOf = (name, projection) => (projection === "raw" ? name : `normed_${name}`);
 
-// Ranks are drawn by their logarithm, very small probabilities all alike.
+/**
+ * The number that a colour stands for: ranks by their logarithm, very small probabilities all alike.
+ * @drawing
+ */
 export function drawn(name, x) {
   if (x === null) return null;
   if (name === "rank") return Math.log10(x + 1);

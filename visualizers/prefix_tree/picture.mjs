@@ -16,7 +16,10 @@ function short(text) {
   return shown.length > CHARS ? `${shown.slice(0, CHARS - 1)}…` : shown;
 }
 
-// Every leaf gets a row high enough for its label; a parent stands in the middle of its children.
+/**
+ * Every leaf gets a row high enough for its label; a parent stands in the middle of its children.
+ * @drawing
+ */
 function place(node, depth, at, total, into) {
   const own = Math.max(ROW, HIGH * Math.max(node.count / total, node.probability) + 6);
   const children = [];
@@ -33,6 +36,10 @@ function place(node, depth, at, total, into) {
   return here;
 }
 
+/**
+ * A band from a branch to one of its children, as high as the child was frequent.
+ * @drawing
+ */
 function ribbon(parent, child, offset, total) {
   const wide = Math.max(1, (HIGH * child.node.count) / total);
   const x0 = parent.x + 2 * BAR + 4;
@@ -47,14 +54,17 @@ function ribbon(parent, child, offset, total) {
 
 function say(node, total) {
   const name = node.kind === "tokens" ? `“${visible(node.text)}”` : node.text;
-  const share = percent(node.count / total);
-  return `${name}: drawn ${node.count} of ${total} times (${share}), exact probability ${percent(node.probability)}`;
+  return `${name}: drawn ${node.count} of ${total} times (${percent(node.share)}), exact probability ${percent(node.probability)}`;
 }
 
+/**
+ * A branch's two bars, as high as it was frequent and as it was probable.
+ * @drawing
+ */
 function mark({ node, x, y }, total) {
   const real = (HIGH * node.count) / total;
   const exact = HIGH * node.probability;
-  const share = node.count ? percent(node.count / total) : "0 %";
+  const share = node.count ? percent(node.share) : "0 %";
   const label =
     node.kind === "root" ? `${total} draws` : `${share} · exact ${percent(node.probability)}`;
   const bar = (kind, left, high, least) =>

@@ -32,7 +32,7 @@ def view(
         "draws": total,
         "distinct": len(found),
         "covered": min(1.0, sum(draw.probability for draw, _ in found)),
-        "tree": _node(root, _threshold(root, leaves), pieces),
+        "tree": _node(root, _threshold(root, leaves), pieces, total),
     }
 
 
@@ -73,10 +73,12 @@ def _leaves(root: PrefixNode, threshold: int) -> int:
     return number
 
 
-def _node(branch: PrefixNode, threshold: int, pieces: Mapping[int, str]) -> dict[str, Any]:
+def _node(
+    branch: PrefixNode, threshold: int, pieces: Mapping[int, str], total: int
+) -> dict[str, Any]:
     shown = [child for child in branch.children if child.count >= threshold]
     pooled = branch.children[len(shown) :]
-    children = [_node(child, threshold, pieces) for child in shown]
+    children = [_node(child, threshold, pieces, total) for child in shown]
     if pooled:
         children.append(
             _leaf(
@@ -84,21 +86,24 @@ def _node(branch: PrefixNode, threshold: int, pieces: Mapping[int, str]) -> dict
                 f"{len(pooled)} rarer branches" if len(pooled) > 1 else "1 rarer branch",
                 sum(child.count for child in pooled),
                 sum(child.head for child in pooled),
+                total,
             )
         )
     # By first tokens: a stretch's own probability is that of all its tokens.
     missed = branch.probability - sum(child.head for child in branch.children)
     if branch.children and missed >= _SHOWN_PROBABILITY:
-        children.append(_leaf("missed", "never drawn", 0, missed))
-    node = _leaf("tokens", _text(branch.token_ids, pieces), branch.count, branch.probability)
+        children.append(_leaf("missed", "never drawn", 0, missed, total))
+    text = _text(branch.token_ids, pieces)
+    node = _leaf("tokens", text, branch.count, branch.probability, total)
     return {**node, "children": children}
 
 
-def _leaf(kind: str, text: str, count: int, probability: float) -> dict[str, Any]:
+def _leaf(kind: str, text: str, count: int, probability: float, total: int) -> dict[str, Any]:
     return {
         "kind": kind,
         "text": text,
         "count": count,
+        "share": count / total if total else 0.0,
         "probability": round(min(1.0, max(0.0, probability)), 9),
         "children": [],
     }

@@ -2,6 +2,6 @@
 const NAMES = ["bg", "text", "muted", "line", "accent", "good", "bad", "warn", "violet"];
 
 export function colours() {
-  const style = getComputedStyle(document.querySelector(".gradio-container"));
+  const style = getComputedStyle(document.querySelector(".dp-stage"));
   return Object.fromEntries(NAMES.map((n) => [n, style.getPropertyValue(`--dp-${n}`).trim()]));
 }

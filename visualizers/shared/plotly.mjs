@@ -1,4 +1,5 @@
-// Plotly comes when the first chart wants it, and from the server that the page comes from.
+// Plotly comes when the first chart wants it, from the server that the page comes from, unless the page
+// holds it already.
 import { el } from "./dom.mjs";
 
 /** @returns {any} */
@@ -11,10 +12,8 @@ export function plotlyFrom(url) {
   source = url;
 }
 
-export const plotlySource = () => source;
-
 export function plotly() {
-  if (!coming) coming = fetched();
+  if (!coming) coming = there() ? Promise.resolve(there()) : fetched();
   return coming;
 }
 

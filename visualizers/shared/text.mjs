@@ -25,6 +25,10 @@ export const textOfIds = (run, ids) => visible(ids.map((id) => textOfId(run, id)
 export const piece = (run, id) =>
   visible(textOfId(run, id)).replace(/^ +| +$/g, (s) => "·".repeat(s.length));
 
+/**
+ * A probability in words, as exact as it is large.
+ * @drawing
+ */
 export const percent = (p) =>
   p >= 0.9995
     ? "100 %"
@@ -38,3 +42,6 @@ export const percent = (p) =>
 
 // Numbers with a true minus sign, as wide as a plus.
 export const fixed = (x, digits = 3) => x.toFixed(digits).replace("-", "−");
+
+/** @drawing */
+export const milliseconds = (s) => `${(1000 * s).toFixed(0)} ms`;

@@ -1,5 +1,5 @@
 // One stage per strategy tab: mounts the views and redraws what changed, once per animation frame.
-import { el } from "../../visualizers/shared/dom.mjs";
+import { el } from "../shared/dom.mjs";
 
 export class Stages {
   list = [];

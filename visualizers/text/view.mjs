@@ -1,6 +1,6 @@
 // The text token by token: how surprising each was, and which one the details below speak of.
-import { el } from "../../visualizers/shared/dom.mjs";
-import { percent, piece, textOfId, textOfIds, visible } from "../../visualizers/shared/text.mjs";
+import { el } from "../shared/dom.mjs";
+import { percent, piece, textOfId, textOfIds, visible } from "../shared/text.mjs";
 
 const LEVELS = [
   ["", "under 1 bit"],

@@ -1,5 +1,5 @@
 // One line that says how a run is doing.
-import { el } from "../../visualizers/shared/dom.mjs";
+import { el } from "../shared/dom.mjs";
 
 const WORDS = {
   running: "Decoding…",

@@ -10,7 +10,9 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
+ROOT = Path(__file__).resolve().parents[1]
 _FROM = re.compile(r'^(import|export) \{([^}]*)\} from "([^"]+)";$', re.MULTILINE)
 _DECLARED = re.compile(r"^export (?=(?:async )?(?:const|function|class) (\w+))", re.MULTILINE)
 _LEFT = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
@@ -34,6 +36,15 @@ def join(modules: Mapping[str, str], entry: str) -> str:
     joined = _Joined(modules)
     name = joined.visit(entry, ())
     return "\n".join([*joined.parts, f"export const {{ {joined.exports[entry]} }} = {name};", ""])
+
+
+def modules_in(*folders: Path) -> dict[str, str]:
+    """Return the texts of all modules below some folders, by path from the project's root."""
+    return {
+        path.relative_to(ROOT).as_posix(): path.read_text("utf-8")
+        for folder in folders
+        for path in sorted(folder.rglob("*.mjs"))
+    }
 
 
 class _Joined:

@@ -1,6 +1,6 @@
 // Walking through the steps of a run, and what it cost.
-import { button, el, fact } from "../../visualizers/shared/dom.mjs";
-import { percent } from "../../visualizers/shared/text.mjs";
+import { button, el, fact } from "../shared/dom.mjs";
+import { milliseconds, percent } from "../shared/text.mjs";
 import { saveTrace } from "./download.mjs";
 
 /**
@@ -21,7 +21,7 @@ function costsOf(run) {
     fact("tokens/s", costs.tokens_per_s?.toFixed(1) ?? "–"),
   ];
   if (timing?.first_token_s)
-    facts.push(fact("time to first token", `${(1000 * timing.first_token_s).toFixed(0)} ms`));
+    facts.push(fact("time to first token", milliseconds(timing.first_token_s)));
   if (metrics?.perplexity)
     facts.push(
       fact("perplexity", metrics.perplexity.toFixed(2)),
@@ -30,17 +30,18 @@ function costsOf(run) {
   return facts;
 }
 
-async function copyLink(event) {
-  const copy = event.currentTarget;
-  await navigator.clipboard.writeText(location.href);
-  copy.textContent = "Link copied";
-  setTimeout(() => {
-    copy.textContent = "Copy link";
-  }, 1500);
-}
+/**
+ * Something that a page offers besides saving the trace.
+ * @typedef {object} Offer
+ * @property {HTMLElement} node
+ * @property {(run: Run) => void} update
+ */
 
-/** @type {ViewSpec} */
-export const scrub = {
+/**
+ * @param {() => Offer[]} [offers]
+ * @returns {ViewSpec}
+ */
+export const scrubWith = (offers = () => []) => ({
   title: "Step",
   heading: false,
   wide: true,
@@ -58,7 +59,7 @@ export const scrub = {
     });
     const label = el("output", {});
     const save = button("Download trace", () => saveTrace(current));
-    const copy = button("Copy link", copyLink);
+    const more = offers();
     const costs = el("div", { class: "dp-costs", style: { marginTop: "10px" } });
     root.append(
       el(
@@ -70,17 +71,19 @@ export const scrub = {
         label,
       ),
       costs,
-      el("div", { class: "dp-row", style: { marginTop: "10px" } }, save, copy),
+      el(
+        "div",
+        { class: "dp-row", style: { marginTop: "10px" } },
+        save,
+        more.map((offer) => offer.node),
+      ),
     );
     return {
       update(run) {
         current = run;
         range.max = String(Math.max(0, run.steps.length - 1));
         save.toggleAttribute("disabled", run.status === "running");
-        copy.toggleAttribute("disabled", !!run.parent);
-        copy.title = run.parent
-          ? "A link holds a prompt, not a branch: download its trace instead"
-          : "";
+        for (const offer of more) offer.update(run);
         costs.replaceChildren(...costsOf(run));
       },
       select(run, index) {
@@ -90,4 +93,4 @@ export const scrub = {
       clear() {},
     };
   },
-};
+});

@@ -1,6 +1,6 @@
 // The trace of a run as a file.
-import { saveAs } from "../../visualizers/shared/dom.mjs";
-import { trace } from "../../visualizers/shared/record.mjs";
+import { saveAs } from "../shared/dom.mjs";
+import { trace } from "../shared/record.mjs";
 
 /** @param {Run} run */
 export const saveTrace = (run) =>

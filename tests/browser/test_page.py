@@ -1,0 +1,77 @@
+"""A page of its own opens from a file and in a notebook's frame: every picture, no error, no request."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+import pytest
+from playwright.sync_api import expect
+
+from engine.after import gallery
+from tests.helpers.pages import shot
+from visualizers import pictures_of
+from visualizers.page import arranged, page
+
+FIRST = {entry.strategy: entry.file for entry in reversed(gallery.entries())}
+
+
+@contextmanager
+def watched(browser):
+    """Open a page that nobody serves; what it complains of or asks for fails the test."""
+    problems = []
+    alone = browser.new_page(viewport={"width": 1000, "height": 900})
+    alone.on("pageerror", lambda error: problems.append(str(error)))
+    alone.on("console", lambda m: problems.append(m.text) if m.type == "error" else None)
+    alone.on("request", lambda r: problems.append(r.url) if r.url.startswith("http") else None)
+    yield alone
+    alone.close()
+    assert not problems
+
+
+def look(place, trace):
+    """Look at a page or a frame that shows a run: every picture has something in it."""
+    pictures = arranged(pictures_of(trace))
+    expect(place.locator("h1")).to_have_text(f"{trace.strategy}, seed {trace.seed}")
+    expect(place.locator(".dp-card")).to_have_count(len(pictures))
+    for name in pictures:
+        card = place.locator(f".dp-v-{name}")
+        expect(card.locator(".dp-empty").first).to_be_hidden()
+        expect(card.locator("> div")).not_to_be_empty()
+    plots = place.locator(".dp-plot, .lh-plot")
+    for number in range(plots.count()):
+        expect(plots.nth(number).locator(".main-svg").first).to_be_visible()
+    place.locator(".dp-tok[data-step]").first.click()
+    said = place.locator(".dp-scrub output")
+    expect(said).to_have_text(f"step 1 of {len(trace.steps)}")
+    place.get_by_role("button", name="Next step").click()
+    expect(said).to_have_text(f"step 2 of {len(trace.steps)}")
+
+
+@pytest.mark.parametrize("strategy", FIRST)
+def test_a_page_opens_from_a_file(browser, tmp_path, strategy):
+    trace = gallery.open_entry(FIRST[strategy])
+    with watched(browser) as alone:
+        alone.goto(page(trace).save(tmp_path / "run.html").as_uri())
+        look(alone, trace)
+        with alone.expect_download() as download:
+            alone.get_by_role("button", name="Download trace").click()
+        assert download.value.suggested_filename == f"{strategy}-seed{trace.seed}.json"
+        shot(alone, f"page_{strategy}")
+
+
+@pytest.mark.parametrize("strategy", ["beam_search", "dola"])
+def test_a_notebook_shows_the_page(browser, strategy):
+    trace = gallery.open_entry(FIRST[strategy])
+    with watched(browser) as notebook:
+        notebook.set_content(f"<!doctype html><body>{page(trace)._repr_html_()}</body>")
+        look(notebook.frame_locator("iframe"), trace)
+
+
+def test_a_dark_page_is_dark(browser, tmp_path):
+    trace = gallery.open_entry(FIRST["greedy"])
+    with watched(browser) as alone:
+        alone.goto(page(trace, dark=True).save(tmp_path / "run.html").as_uri())
+        look(alone, trace)
+        ground = alone.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert max(int(part) for part in ground[4:-1].split(",")) < 60
+        shot(alone, "page_dark")

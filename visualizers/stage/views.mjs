@@ -1,0 +1,27 @@
+// The views that every page has: they draw from the record of a run alone.
+import { rescoreView } from "../beam_tree/rescore_view.mjs";
+import { beamTree } from "../beam_tree/view.mjs";
+import { contrastive } from "../contrastive/view.mjs";
+import { candidates, chart, draw, xray } from "../distribution/view.mjs";
+import { draftTimeline } from "../draft_timeline/view.mjs";
+import { layerHeatmap } from "../layer_heatmap/view.mjs";
+import { strip } from "../text/view.mjs";
+import { watermark } from "../watermark/view.mjs";
+import { scrubWith } from "./scrub.mjs";
+import { status } from "./status.mjs";
+
+export const VIEWS = {
+  status,
+  strip,
+  scrub: scrubWith(),
+  candidates,
+  xray,
+  draw,
+  chart,
+  beam_tree: beamTree,
+  beam_rescore: rescoreView,
+  contrastive,
+  layer_heatmap: layerHeatmap,
+  watermark,
+  draft_timeline: draftTimeline,
+};
