@@ -125,7 +125,7 @@ def test_every_round_shows_what_had_come_until_then(rejected):
         written = sum(len(step.emit) for step in steps)
         assert values["figures"]["rounds"] == count
         assert values["pace"] == pytest.approx(written / count)
-        assert values["top"] >= max(step.detail.requested_length for step in steps)
+        assert values["most"] >= max(step.detail.requested_length for step in steps)
         kept = [token.status for token in steps[-1].detail.tokens].count("accepted")
         assert values["accepted"] == kept
         assert sum(judged for _, judged, _ in values["places"]) == sum(

@@ -1,6 +1,6 @@
 // Where the texts of several runs part, and what each run saw there.
 import { el, table } from "../shared/dom.mjs";
-import { fixed, percent, piece } from "../shared/text.mjs";
+import { fixed, lengthOf, percent, piece } from "../shared/text.mjs";
 
 // As many candidates or beams as fit beside another run's.
 const SHOWN = 6;
@@ -123,8 +123,8 @@ function cells(run, candidate, chosen) {
     el(
       "span",
       { class: `b${removed ? " gone" : ""}` },
-      el("i", { style: { width: `${100 * processed}%` } }),
-      el("u", { style: { width: `${100 * raw}%` } }),
+      el("i", { style: { width: lengthOf(processed) } }),
+      el("u", { style: { width: lengthOf(raw) } }),
     ),
     el("span", { class: "n" }, percent(processed)),
     el("span", { class: "r" }, removed ? `✕ ${removed}` : ""),

@@ -1,6 +1,6 @@
 // The candidates of one step: probabilities raw against processed.
 import { el } from "../shared/dom.mjs";
-import { percent, piece } from "../shared/text.mjs";
+import { lengthOf, percent, piece } from "../shared/text.mjs";
 import { Once } from "./once.mjs";
 
 // The name of a candidate; where a run can be continued it is the button that does so.
@@ -13,14 +13,14 @@ function labelOf(name, on, go) {
 }
 
 function cellsOf({ name, raw, processed, removed, on, go }) {
-  const filled = { width: `${100 * (removed ? raw : processed)}%` };
+  const filled = { width: lengthOf(removed ? raw : processed) };
   return [
     labelOf(name, on, go),
     el(
       "span",
       { class: `b${removed ? " gone" : ""}` },
       el("i", { style: filled }),
-      el("u", { style: { width: `${100 * raw}%` } }),
+      el("u", { style: { width: lengthOf(raw) } }),
     ),
     el("span", { class: "n" }, percent(removed ? 0 : processed)),
     el("span", { class: "r" }, removed ? `removed by ${removed}` : ""),

@@ -1,9 +1,16 @@
 // Draft lengths round by round, and acceptance by place in the draft.
 import { el, scroller, set, svg } from "../shared/dom.mjs";
+import { lengthOf } from "../shared/text.mjs";
 
 const BAR = 16;
 const HIGH = 96;
 const PLACES = 24;
+
+/**
+ * How high one token is drawn.
+ * @drawing
+ */
+const unitOf = (most) => HIGH / most;
 
 export class Lengths {
   #bars = svg("g");
@@ -59,8 +66,8 @@ export class Lengths {
     this.#bars.append(group);
   }
 
-  scale({ top, figures }) {
-    const unit = HIGH / top;
+  scale({ most, figures }) {
+    const unit = unitOf(most);
     for (const [rect, value] of this.#values) {
       const height = value * unit;
       set(rect, { y: 8 + HIGH - height, height });
@@ -74,15 +81,14 @@ export class Lengths {
 }
 
 function placeOf([accepted, judged, part], i) {
-  const share = 100 * part;
   return el(
     "span",
     {
       class: "dt-place",
       title: `Place ${i + 1}: ${accepted} of ${judged} judged tokens accepted`,
     },
-    el("span", { class: "v" }, `${Math.round(share)}%`),
-    el("span", { class: "b" }, el("i", { style: { height: `${share}%` } })),
+    el("span", { class: "v" }, `${Math.round(100 * part)}%`),
+    el("span", { class: "b" }, el("i", { style: { height: lengthOf(part) } })),
     el("span", { class: "n" }, String(i + 1)),
   );
 }

@@ -1,16 +1,16 @@
 // One row a round: the drafted tokens, what became of each, and the token the target added.
 import { el } from "../shared/dom.mjs";
-import { piece } from "../shared/text.mjs";
+import { lengthOf, piece } from "../shared/text.mjs";
 import { describe, GLYPH, shownOf } from "./words.mjs";
 
 const bar = (kind, share, mark) =>
-  el("span", { class: kind }, el("i", { style: { width: `${100 * share}%` } }), mark);
+  el("span", { class: kind }, el("i", { style: { width: lengthOf(share) } }), mark);
 
 // Both probabilities as bars; on the target's the place of the random number that judged.
 function bars(token) {
   if (token.p === undefined) return null;
   const judged = token.u !== null && token.ratio !== null;
-  const at = { class: "u", style: { left: `${100 * Math.min(1, token.u)}%` } };
+  const at = { class: "u", style: { left: lengthOf(Math.min(1, token.u)) } };
   return el(
     "span",
     { class: "pq", "aria-hidden": "true" },

@@ -15,7 +15,7 @@ class Rounds:
 
     Shows of a step: ``accepted`` tokens of its draft; per drafted token its ``ratio``, the chance
     that it is kept, and its probability in the ``mixture`` of both models, None where there is
-    none; ``pace``, tokens per target pass so far, and ``top``, the highest number a chart of the
+    none; ``pace``, tokens per target pass so far, and ``most``, the highest number a chart of the
     rounds needs; ``places``, (accepted, judged, share of both) for every place of a draft;
     ``figures`` of the run so far; ``plain``, what a plain run was beside it, None when none was
     made; ``same``, whether the distributions that were measured are the target's own, None when
@@ -27,7 +27,7 @@ class Rounds:
         self.rounds = self.tokens = self.drafted = self.accepted = self.forwards = 0
         self.draft_s = self.verify_s = 0.0
         self.places: list[list[int]] = []
-        self.top = 1.0
+        self.most = 1.0
 
     def add(self, step: Step) -> Shown | None:
         """Take a round."""
@@ -40,7 +40,7 @@ class Rounds:
             "ratio": [acceptance_ratio(token, self.weight) for token in detail.tokens],
             "mixture": [mixed(token, self.weight) for token in detail.tokens],
             "pace": self.tokens / self.rounds,
-            "top": self.top,
+            "most": self.most,
             "places": [[k, n, _share(k, n - k)] for k, n in self.places],
             "figures": self._figures(step),
             "plain": self._beside_plain(step, detail),
@@ -64,7 +64,7 @@ class Rounds:
             self.places[place][0] += token.status == "accepted"
             self.places[place][1] += 1
         pace = self.tokens / self.rounds
-        self.top = max(self.top, detail.requested_length, detail.draft_length, pace)
+        self.most = max(self.most, detail.requested_length, detail.draft_length, pace)
 
     def _figures(self, step: Step) -> dict[str, float | None]:
         judged = sum(count for _, count in self.places)

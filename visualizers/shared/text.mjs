@@ -43,5 +43,14 @@ export const percent = (p) =>
 // Numbers with a true minus sign, as wide as a plus.
 export const fixed = (x, digits = 3) => x.toFixed(digits).replace("-", "−");
 
-/** @drawing */
+/**
+ * A share as a length in a style.
+ * @drawing
+ */
+export const lengthOf = (share) => `${100 * share}%`;
+
+/**
+ * Seconds, where they are few.
+ * @drawing
+ */
 export const milliseconds = (s) => `${(1000 * s).toFixed(0)} ms`;

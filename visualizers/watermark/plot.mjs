@@ -17,7 +17,7 @@ export class Plot {
     const low = Math.min(-1, ...values);
     const end = Math.max(10, curve.length);
     const x = (n) => LEFT + (n / end) * (wide - LEFT - 12);
-    const y = (z) => 8 + ((high - z) / (high - low)) * (HIGH - FOOT - 8);
+    const y = heightOf(low, high);
     const last = values.at(-1);
     const said =
       last === undefined
@@ -43,6 +43,16 @@ export class Plot {
 
 const atEnd = (wide, y, text) => svg("text", { x: wide - 14, y, "text-anchor": "end" }, text);
 
+/**
+ * How high a z stands.
+ * @drawing
+ */
+const heightOf = (low, high) => (z) => 8 + ((high - z) / (high - low)) * (HIGH - FOOT - 8);
+
+/**
+ * Zero and the threshold, with their names.
+ * @drawing
+ */
 function axes(wide, threshold, y) {
   const across = (kind, z) =>
     svg("line", { class: kind, x1: LEFT, x2: wide - 12, y1: y(z), y2: y(z) });

@@ -11,7 +11,10 @@ export const isMarked = (step) => step.detail?.kind === "watermark";
  */
 export const shownOf = (run, step) => run.shown[step.index].watermark;
 
-/** @drawing */
+/**
+ * A share in words.
+ * @drawing
+ */
 export const shareOf = (detail) => `${(100 * detail.green_fraction).toFixed(1)} %`;
 
 export const bitsOf = ({ hits, flips }) => `${hits} of ${flips}`;
