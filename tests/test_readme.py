@@ -13,6 +13,7 @@ import pytest
 
 from engine.cli.main import main
 from engine.settings import Settings
+from visualizers.__main__ import main as visualizers
 
 ROOT = Path(__file__).parents[1]
 CODE = ("engine", "playground", "visualizers", "training", "benchmarks")
@@ -21,7 +22,8 @@ TRAINING = (ROOT / "training" / "README.md").read_text()
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 BLOCKS = FENCE.findall(README)
 SHELL = [line for kind, text in BLOCKS if kind in ("", "sh", "bash") for line in text.splitlines()]
-ENGINE = [line for line in SHELL if line.startswith("python -m engine ")]
+COMMANDS = {"engine": main, "visualizers": visualizers}
+RUN = [line for line in SHELL if line.startswith("python -m ")]
 TARGETS = sorted(set(re.findall(r"(?:^|`)make ([a-z]+)", README, re.MULTILINE)))
 VARIABLE = re.compile(r"PLAYGROUND_[A-Z_]*[A-Z]")
 LIMITS = {f"PLAYGROUND_{field.name.upper()}" for field in fields(Settings)}
@@ -36,15 +38,15 @@ READ = {
 def test_every_block_is_checked_here():
     assert {kind for kind, _ in BLOCKS} <= {"", "sh", "bash", "python"}
     for line in SHELL:
-        assert not line or line.startswith(("make ", "python -m engine ")), line
-    assert len(ENGINE) >= 5
+        assert not line or line.startswith(("make ", "python -m ")), line
+    assert len(RUN) >= 5
 
 
-def test_the_engines_commands_run_one_after_the_other(tmp_path, monkeypatch, capsys):
+def test_the_commands_run_one_after_the_other(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    for line in ENGINE:
-        arguments = shlex.split(line, comments=True)[3:]
-        assert main(arguments) == 0, (line, capsys.readouterr().err)
+    for line in RUN:
+        module, *arguments = shlex.split(line, comments=True)[2:]
+        assert COMMANDS[module](arguments) == 0, (line, capsys.readouterr().err)
         assert capsys.readouterr().out.strip(), f"{line} says nothing"
 
 
