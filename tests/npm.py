@@ -23,7 +23,10 @@ def npm(*args: str) -> int:
     """
     path = os.pathsep.join([str(NODE.parent), os.environ.get("PATH", "")])
     return subprocess.run(
-        [NODE, NPM, *args], cwd=ROOT, env={**os.environ, "PATH": path, "PYTHON": sys.executable}, check=False
+        [NODE, NPM, *args],
+        cwd=ROOT,
+        env={**os.environ, "PATH": path, "PYTHON": sys.executable},
+        check=False,
     ).returncode
 
 

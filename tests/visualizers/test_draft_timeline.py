@@ -156,7 +156,9 @@ def test_a_trace_without_drafts_has_no_rounds():
     assert shown(plain) == [None] * 3
 
 
-@pytest.mark.parametrize(("values", "same"), [((), None), ((0.4, 0.02), True), ((0.4, 1e-4), False)])
+@pytest.mark.parametrize(
+    ("values", "same"), [((), None), ((0.4, 0.02), True), ((0.4, 1e-4), False)]
+)
 def test_the_least_p_value_decides_whether_distributions_are_the_same(sampled, values, same):
     step = sampled.steps[-1]
     checks = tuple(DistributionCheck(1, 10, 1.0, 3, value, ()) for value in values)

@@ -31,9 +31,7 @@ def test_the_run_is_in_the_page_with_what_its_pictures_show(name):
     trace = trace_of(name)
     made = page(trace)
     data = given(made.html)
-    assert json_io.trace_from_dict(data["recorded"]["trace"]) == json_io.loads(
-        json_io.dumps(trace)
-    )
+    assert json_io.trace_from_dict(data["recorded"]["trace"]) == json_io.loads(json_io.dumps(trace))
     shown = json.loads(json.dumps(shown_of(trace, pictures_of(trace))))
     assert data["recorded"]["shown"] == shown
     assert data["visuals"] == pages.arranged(STRATEGIES[name].visuals)

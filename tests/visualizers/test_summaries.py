@@ -23,7 +23,9 @@ def test_every_step_comes_with_what_its_pictures_show(name):
     shown = [values for delta in deltas for values in delta["shown"]]
     steps = [step for delta in deltas for step in delta["steps"]]
     assert len(shown) == len(steps) > 0
-    assert {frozenset(values) for values in shown} == {FOLDED & {*COMMON, *STRATEGIES[name].visuals}}
+    assert {frozenset(values) for values in shown} == {
+        FOLDED & {*COMMON, *STRATEGIES[name].visuals}
+    }
 
 
 @pytest.mark.parametrize("name", STRATEGIES)

@@ -27,9 +27,7 @@ class Marks:
         if not isinstance(detail, WatermarkDetail):
             return None
         hits, flips = hits_of(detail), max(1, len(detail.g_values))
-        count = self.counts.setdefault(
-            step.sequence, Count(flips, detail.expected, detail.chance)
-        )
+        count = self.counts.setdefault(step.sequence, Count(flips, detail.expected, detail.chance))
         count.add(scored=detail.scored, fresh=detail.fresh, hits=hits)
         found = count.verdict(self.threshold)
         verdict = None
