@@ -157,7 +157,9 @@ def detail_of(candidates: tuple[int, ...], layers: int, row: Row, sequence: int)
     before, after = (
         tuple(
             (int(token_id), short(value))
-            for token_id, value in zip(numbers[f"{name}_ids"], numbers[f"{name}_values"], strict=True)
+            for token_id, value in zip(
+                numbers[f"{name}_ids"], numbers[f"{name}_values"], strict=True
+            )
             if value > -math.inf
         )
         for name in ("final", "contrast")

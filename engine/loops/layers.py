@@ -169,7 +169,8 @@ def _reading(
 ) -> tuple[float, float, int, float, tuple[tuple[int, float], ...]]:
     """Return divergence, entropy, rank, log-probability and top of a layer."""
     apart, entropy, rank, logprob = (
-        numbers[f"{name}_{column}"][layer] for column in ("divergence", "entropy", "rank", "logprob")
+        numbers[f"{name}_{column}"][layer]
+        for column in ("divergence", "entropy", "rank", "logprob")
     )
     ids, probs = numbers[f"{name}_top_ids"], numbers[f"{name}_top_probs"]
     group = slice(layer * TOP, (layer + 1) * TOP)

@@ -84,7 +84,10 @@ class Recorder:
         return rounded(time.perf_counter() - self.started)
 
     def observe(
-        self, logits: torch.Tensor, input_ids: torch.Tensor, processors: Sequence[Callable[..., torch.Tensor]]
+        self,
+        logits: torch.Tensor,
+        input_ids: torch.Tensor,
+        processors: Sequence[Callable[..., torch.Tensor]],
     ) -> Observation:
         """Run the processors one by one, keeping what each returned.
 
@@ -153,9 +156,7 @@ def _columns(seen: Observation, chosen: torch.Tensor, top: int) -> dict[str, tor
     }
 
 
-def _stages(
-    seen: Observation, probs: torch.Tensor
-) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+def _stages(seen: Observation, probs: torch.Tensor) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
     """Return (batch, stages) kept, kept mass and entropy, and the final (batch, vocab) log-probs."""
     kept, mass, entropy, final = [], [], [], seen.logprobs
     for _, scores in seen.stages:
@@ -228,9 +229,7 @@ def _candidates(numbers: Numbers, names: list[str], top: int) -> tuple[Candidate
         )
         for i in _selection(ids, processed, ranked, top)
     )
-    return tuple(
-        sorted(candidates, key=lambda c: (-c.processed_logprob, -c.raw_logprob, c.rank))
-    )
+    return tuple(sorted(candidates, key=lambda c: (-c.processed_logprob, -c.raw_logprob, c.rank)))
 
 
 def _selection(ids: list[int], processed: Sequence[float], raw_count: int, top: int) -> list[int]:

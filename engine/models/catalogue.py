@@ -93,7 +93,9 @@ _ENTRIES = (
         "360 M",
         "Apache-2.0",
     ),
-    CatalogueEntry("Qwen/Qwen2.5-0.5B", "Qwen2.5 0.5B", "general, multilingual", "494 M", "Apache-2.0"),
+    CatalogueEntry(
+        "Qwen/Qwen2.5-0.5B", "Qwen2.5 0.5B", "general, multilingual", "494 M", "Apache-2.0"
+    ),
     CatalogueEntry(
         "distilbert/distilgpt2",
         "DistilGPT-2",

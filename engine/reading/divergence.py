@@ -1,4 +1,4 @@
-"""Where several runs of one prompt part, and what each saw there. Plain traces, no torch."""
+"""Where several runs of one prompt part. Plain traces, no torch."""
 
 from __future__ import annotations
 
@@ -6,35 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from engine.trace.details import BeamDetail, BeamNode, DraftDetail
-from engine.trace.records import Candidate, Step, Trace
+from engine.trace.records import Trace
 
 Token = int | str
-
-
-@dataclass(frozen=True)
-class Side:
-    """What one run did at the place of parting."""
-
-    token_id: int | None
-    """The token it wrote there, None when its text had ended."""
-    step: int | None
-    """Index of the step that decided it."""
-    candidates: tuple[Candidate, ...] = ()
-    """Recorded candidates of that place; empty when the step recorded another place."""
-    drafted: tuple[float, float | None, str] | None = None
-    """For a drafted token: the target's probability, the draft's, and what became of it."""
-    pool: tuple[BeamNode, ...] = ()
-    """For a search with beams: all candidates of all beams at this depth, the best first."""
-
-
-@dataclass(frozen=True)
-class Divergence:
-    """The first position at which not all runs wrote the same token."""
-
-    position: int
-    """0 is the first new token; everything before it is common to all."""
-    sides: tuple[Side, ...]
 
 
 @dataclass(frozen=True)
@@ -64,18 +38,6 @@ def same_ids(traces: Sequence[Trace]) -> bool:
     )
 
 
-def first_divergence(traces: Sequence[Trace]) -> Divergence | None:
-    """Return the first place where the runs' first outputs differ, None when they are equal.
-
-    Args:
-        traces: two or more runs of one prompt.
-    """
-    by_id = same_ids(traces)
-    outputs = [tokens_of(trace, by_id=by_id) for trace in traces]
-    common, part = shared(outputs, [True] * len(outputs))
-    return Divergence(common, tuple(side_of(trace, common) for trace in traces)) if part else None
-
-
 def shared(texts: Sequence[Sequence[Token]], ended: Sequence[bool]) -> tuple[int, bool]:
     """Return how many tokens all texts begin with alike, and whether they part there.
 
@@ -95,37 +57,6 @@ def shared(texts: Sequence[Sequence[Token]], ended: Sequence[bool]) -> tuple[int
         if not all(known or whole for known, whole in zip(there, ended, strict=True)):
             return position, False
     return max(map(len, texts)), False
-
-
-def side_of(trace: Trace, position: int) -> Side:
-    """Return what a run did at a position of its first output."""
-    ids = trace.outputs[0].token_ids if trace.outputs else ()
-    if position >= len(ids):
-        return Side(None, None)
-    depth = trace.steps_of(0)[position : position + 1]
-    if depth and isinstance(depth[0].detail, BeamDetail):
-        pool = sorted(depth[0].detail.pool, key=lambda node: -node.sum_logprobs)
-        return Side(ids[position], depth[0].index, pool=tuple(pool))
-    step = step_that_wrote(trace, position)
-    if step is None:
-        return Side(ids[position], None)
-    offset = position - step.keep
-    # The candidates of a step belong to the last token it wrote.
-    if offset == len(step.emit) - 1:
-        return Side(ids[position], step.index, step.candidates)
-    if isinstance(step.detail, DraftDetail) and offset < len(step.detail.tokens):
-        token = step.detail.tokens[offset]
-        return Side(ids[position], step.index, drafted=(token.p, token.q, token.status))
-    return Side(ids[position], step.index)
-
-
-def step_that_wrote(trace: Trace, position: int) -> Step | None:
-    """Return the last step that wrote a position of the first output: beams may rewrite it."""
-    found = None
-    for step in trace.steps_of(0):
-        if step.keep <= position < step.keep + len(step.emit):
-            found = step
-    return found
 
 
 def difference(a: Sequence[Token], b: Sequence[Token]) -> tuple[Edit, ...]:

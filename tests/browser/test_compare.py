@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from playwright.sync_api import expect
 
-from engine.reading.divergence import first_divergence
 from engine.settings import SETTINGS
 from engine.trace import json_io
 from tests.helpers.pages import fill, fits, shot
+from tests.helpers.runs import parts_at
 
 LONG = SETTINGS.max_new_tokens
 RUNS = (
@@ -52,16 +52,16 @@ def test_three_columns_stream_and_the_parting_is_marked(open_page):
     traces = [json_io.loads(text) for text in texts]
     assert [t.strategy for t in traces] == ["beam_search", "greedy", "sampling"]
     assert traces[2].config["temperature"] == 1.4
-    parting = first_divergence(traces)
+    at = parts_at(traces)
     part = page.locator(".cmp-part")
-    expect(part).to_have_attribute("data-at", str(parting.position))
+    expect(part).to_have_attribute("data-at", str(at))
     marks = page.locator(".cmp-parted")
     expect(marks).to_have_count(3)
-    for i, side in enumerate(parting.sides):
-        wrote = traces[i].pieces[side.token_id].strip()
+    for i, trace in enumerate(traces):
+        wrote = trace.pieces[trace.outputs[0].token_ids[at]].strip()
         expect(marks.nth(i)).to_contain_text(wrote)
         expect(part.locator(".cmp-sides > div").nth(i)).to_contain_text(wrote)
-    expect(page.locator(".cmp-common")).to_have_count(3 * parting.position)
+    expect(page.locator(".cmp-common")).to_have_count(3 * at)
     expect(page.locator(".cmp-table tbody tr")).to_have_count(12)
     expect(page.locator(".cmp-diff")).to_have_count(2)
     expect(page.locator(".cmp-plot .scatterlayer .trace")).to_have_count(6)

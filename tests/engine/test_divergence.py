@@ -7,11 +7,10 @@ import dataclasses
 import pytest
 
 from engine import DecodeRequest
-from engine.reading.divergence import difference, first_divergence, side_of, step_that_wrote
+from engine.reading.divergence import difference, shared
 from engine.trace.records import Candidate, ModelInfo, Output, Step, Trace
-from tests.helpers.drafting import finish
 from tests.helpers.models import golden_model
-from tests.helpers.runs import finished
+from tests.helpers.runs import finished, parts_at
 
 PROMPT = [1, 5, 6, 7, 8, 9]
 
@@ -35,47 +34,35 @@ def trace(*ids, steps=None, vocab=97):
     )
 
 
-def test_the_first_difference_and_both_candidates():
-    found = first_divergence([trace(3, 4, 5), trace(3, 5, 5), trace(3, 4)])
-    assert found.position == 1
-    assert [side.token_id for side in found.sides] == [4, 5, 4]
-    assert [side.candidates[0].token_id for side in found.sides] == [4, 5, 4]
-
-
-def test_an_output_that_ends_earlier_parts_there():
-    found = first_divergence([trace(3, 4), trace(3, 4, 5)])
-    assert (found.position, found.sides[0].token_id, found.sides[1].token_id) == (2, None, 5)
+def test_the_first_difference_is_found_and_an_output_that_ends_earlier_parts_there():
+    assert parts_at([trace(3, 4, 5), trace(3, 5, 5), trace(3, 4)]) == 1
+    assert parts_at([trace(3, 4), trace(3, 4, 5)]) == 2
 
 
 def test_equal_outputs_do_not_part():
-    assert first_divergence([trace(3, 4), trace(3, 4)]) is None
-    assert first_divergence([trace(), trace()]) is None
+    assert parts_at([trace(3, 4), trace(3, 4)]) is None
+    assert parts_at([trace(), trace()]) is None
 
 
 def test_other_vocabularies_are_compared_by_their_pieces():
-    assert first_divergence([trace(3), trace(90, vocab=120)]) is None
-    assert first_divergence([trace(3), trace(90)]).position == 0
+    assert parts_at([trace(3), trace(90, vocab=120)]) is None
+    assert parts_at([trace(3), trace(90)]) == 0
 
 
-def test_the_step_that_wrote_last_counts():
-    steps = [Step(0, 0, (3,)), Step(1, 1, (4,)), Step(2, 0, (5, 4))]
-    rewritten = trace(5, 4, steps=steps)
-    assert step_that_wrote(rewritten, 0).index == 2
-    assert first_divergence([rewritten, trace(3, 4)]).sides[0].candidates == ()
-
-
-def test_a_drafted_token_shows_what_both_models_made_of_it():
-    draft = golden_model("llama")  # the target itself, so that drafts are accepted
-    params = {"max_new_tokens": 12, "num_assistant_tokens": 3}
-    params["assistant_confidence_threshold"] = 0.0
-    drafted = finish("speculative", params, assistant=draft)
-    step = next(step for step in drafted.steps if len(step.emit) > 1)
-    token = step.detail.tokens[0]
-    side = side_of(drafted, step.keep)
-    assert side.drafted == (token.p, token.q, "accepted")
-    assert (side.token_id, side.step, side.candidates) == (token.token_id, step.index, ())
-    last = side_of(drafted, step.keep + len(step.emit) - 1)
-    assert (last.drafted, last.candidates) == (None, step.candidates)
+@pytest.mark.parametrize(
+    ("texts", "ended", "found"),
+    [
+        (["ab", "ac"], [True, True], (1, True)),
+        (["ab", "a"], [True, False], (1, False)),
+        (["ab", "a"], [False, True], (1, True)),
+        (["ab", "ab"], [False, True], (2, False)),
+        (["", "x", ""], [False, False, False], (0, False)),
+        (["abc", "abd", "ab"], [False, False, False], (2, True)),
+    ],
+    ids=str,
+)
+def test_a_text_that_goes_on_may_still_agree(texts, ended, found):
+    assert shared(texts, ended) == found
 
 
 @pytest.mark.parametrize(
@@ -100,26 +87,11 @@ def test_recorded_runs_part_where_their_tokens_do():
     greedy = DecodeRequest("greedy", loaded, input_ids=PROMPT, params=params)
     drawn = dataclasses.replace(greedy, strategy="sampling", seed=3)
     traces = [finished(request) for request in (greedy, drawn)]
-    found = first_divergence(traces)
+    at = parts_at(traces)
     ids = [t.outputs[0].token_ids for t in traces]
-    assert ids[0][: found.position] == ids[1][: found.position]
-    assert ids[0][found.position] != ids[1][found.position]
-    top = found.sides[0].candidates[0]
-    assert top.token_id == ids[0][found.position]
+    assert ids[0][:at] == ids[1][:at]
+    assert ids[0][at] != ids[1][at]
     # The prefix is common, so both saw the model's same distribution.
-    same = {c.token_id: c.raw_logprob for c in found.sides[1].candidates}
-    assert same[top.token_id] == pytest.approx(top.raw_logprob, abs=1e-4)
-
-
-def test_a_search_with_beams_shows_the_pool_of_that_depth():
-    loaded = golden_model("llama")
-    greedy = DecodeRequest("greedy", loaded, input_ids=PROMPT, params={"max_new_tokens": 12})
-    params = {"max_new_tokens": 12, "num_beams": 4}
-    beams = dataclasses.replace(greedy, strategy="beam_search", params=params)
-    traces = [finished(request) for request in (greedy, beams)]
-    found = first_divergence(traces)
-    side = found.sides[1]
-    assert side.step == found.position
-    assert side.token_id in {node.token_id for node in side.pool if node.fate != "pruned"}
-    sums = [node.sum_logprobs for node in side.pool]
-    assert sums == sorted(sums, reverse=True)
+    seen = [{c.token_id: c.raw_logprob for c in t.steps[at].candidates} for t in traces]
+    top = ids[0][at]
+    assert seen[1][top] == pytest.approx(seen[0][top], abs=1e-4)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from engine import DecodeRequest, decode
 from engine.errors import EngineError
+from engine.reading.divergence import same_ids, shared, tokens_of
 from engine.trace import json_io
 from engine.trace.events import Failed, Finished
 from engine.trace.records import Trace
@@ -28,3 +31,11 @@ def failed(request: DecodeRequest) -> EngineError:
 def reread(request: DecodeRequest) -> Trace:
     """Return the trace of a request as a file would hold it."""
     return json_io.loads(json_io.dumps(finished(request)))
+
+
+def parts_at(traces: Sequence[Trace]) -> int | None:
+    """Return the first place where the outputs of whole runs differ, None when they are the same."""
+    by_id = same_ids(traces)
+    texts = [tokens_of(trace, by_id=by_id) for trace in traces]
+    common, part = shared(texts, [True] * len(texts))
+    return common if part else None

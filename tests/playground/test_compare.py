@@ -10,11 +10,10 @@ from engine import DecodeRequest
 from engine.after.likelihood import score_ids, score_trace
 from engine.errors import ParameterError
 from engine.models.loading import load
-from engine.reading.divergence import first_divergence
 from engine.run.request import check
 from playground import compare, compare_presets
 from tests.helpers.gates import gate
-from tests.helpers.runs import finished
+from tests.helpers.runs import finished, parts_at
 
 PROMPT = "Once upon a time, there was a little girl"
 GREEDY = {"strategy": "greedy", "params": {"max_new_tokens": 6}}
@@ -48,7 +47,7 @@ def outcomes(name):
 def test_the_hotter_the_sooner_the_texts_part_and_the_less_likely_they_are():
     traces = outcomes("Greedy and three temperatures")
     greedy, *sampled = traces
-    parted = [first_divergence([greedy, trace]).position for trace in sampled]
+    parted = [parts_at([greedy, trace]) for trace in sampled]
     assert parted == sorted(parted, reverse=True)
     assert len(set(parted)) == 3
     likely = [trace.metrics["perplexity"] for trace in traces]
