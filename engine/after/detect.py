@@ -14,6 +14,7 @@ from engine.aside import aside
 from engine.declare.config import as_dict
 from engine.declare.params import build, params_of
 from engine.errors import EngineError, ParameterError
+from engine.models.text import encode_after, encode_both, encode_inside
 from engine.reading.watermark_statistics import Verdict
 from engine.settings import SETTINGS
 from engine.strategies.watermark import WatermarkConfig, check_vocabulary
@@ -240,15 +241,22 @@ def detect_text(
         text.encode("utf-8")
     except UnicodeEncodeError:
         raise ParameterError("text", text, "it holds half a surrogate pair") from None
-    if prompt and text.startswith(prompt):
-        text = text[len(prompt) :]
-    ids = loaded.tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
+    ids = _ids_of(text, loaded.tokenizer, prompt)
     return detect_ids(
         ids,
         config,
         loaded.vocab_size,
         device=device or loaded.device.type,
         eos_token_ids=loaded.eos_token_ids,
+    )
+
+
+def _ids_of(text: str, tokenizer: Any, prompt: str | None) -> list[int]:
+    if prompt and text.startswith(prompt):
+        return encode_after(tokenizer, prompt, text[len(prompt) :])
+    # A text that begins with a space was taken out of another one.
+    return (
+        encode_inside(tokenizer, text) if text[0].isspace() else encode_both(tokenizer, "", text)[1]
     )
 
 

@@ -2,7 +2,7 @@
 
 A branch is an ordinary run whose prompt is given as ids: the prompt of its parent, the tokens kept
 of the parent's text, and what was put after them. Nothing is cut into tokens a second time, so a
-branch begins exactly like a fresh run on these ids.
+branch begins exactly like a fresh run on these ids; a typed text is cut as it would be after them.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 from engine.declare.params import defaults_of, params_of
 from engine.errors import EngineError, ParameterError
+from engine.models.text import decode_ids, encode_after
 from engine.run.request import DecodeRequest
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
@@ -107,7 +108,7 @@ def branch(
     Args:
         place: where; see ``place_of``.
         token_id: a token of the model's vocabulary; exactly one of this and text.
-        text: 1 to PLAYGROUND_MAX_PROMPT_CHARS characters, encoded alone; the ids before stay.
+        text: 1 to PLAYGROUND_MAX_PROMPT_CHARS characters, cut where it stands; the ids before stay.
         tokenizer: needed for text.
 
     Raises:
@@ -115,9 +116,11 @@ def branch(
     """
     if (token_id is None) == (text is None):
         raise ParameterError("token_id", token_id, "give exactly one of token_id and text")
-    added = _encoded(text, tokenizer) if text is not None else (_checked(token_id, place),)
-    ids = (*place.prompt_ids, *place.kept_ids, *added)
-    return Branch(ids, Parent(place.run_id, place.step, len(place.kept_ids), added, text))
+    before = (*place.prompt_ids, *place.kept_ids)
+    added = (_checked(token_id, place),) if text is None else _encoded(text, tokenizer, before)
+    return Branch(
+        (*before, *added), Parent(place.run_id, place.step, len(place.kept_ids), added, text)
+    )
 
 
 def _checked(token_id: Any, place: Place) -> int:
@@ -132,7 +135,7 @@ def _checked(token_id: Any, place: Place) -> int:
     return token_id
 
 
-def _encoded(text: Any, tokenizer: Any) -> tuple[int, ...]:
+def _encoded(text: Any, tokenizer: Any, before: Sequence[int]) -> tuple[int, ...]:
     limit = SETTINGS.max_prompt_chars
     if not isinstance(text, str) or not 1 <= len(text) <= limit:
         raise ParameterError("text", text, f"write 1 to {limit} characters")
@@ -142,7 +145,7 @@ def _encoded(text: Any, tokenizer: Any) -> tuple[int, ...]:
         raise ParameterError("text", "", "it holds half a surrogate pair") from None
     if tokenizer is None:
         raise ParameterError("text", text, "the model has no tokenizer: give a token_id")
-    ids = tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
+    ids = encode_after(tokenizer, decode_ids(tokenizer, before), text)
     if not ids:
         raise ParameterError("text", text, "it has no tokens; write something")
     return tuple(ids)

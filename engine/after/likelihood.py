@@ -12,6 +12,7 @@ import torch
 from engine.errors import ModelError
 from engine.loops.recorder import rounded
 from engine.models.loading import LoadedModel, pinned
+from engine.models.text import decode_ids, encode_both
 from engine.run.permits import running
 from engine.trace.records import Trace
 
@@ -64,13 +65,24 @@ def score_trace(
     new = list(trace.outputs[0].token_ids) if trace.outputs else []
     if writer is None or same_vocabulary(writer, base):
         return score_ids(base, list(trace.prompt_ids), new, cancelled)
-    if base.tokenizer is None or trace.prompt is None:
-        raise ModelError(f"{base.name} cannot read a text of {trace.model.id}: no tokenizer.")
-    prompt = base.tokenizer(trace.prompt, split_special_tokens=True)["input_ids"]
-    text = trace.outputs[0].text if trace.outputs else ""
-    new = base.tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
+    prompt, new = _recut(trace, base, writer)
     scores = score_ids(base, prompt, new, cancelled)
     return Scores(base.name, scores.token_ids, scores.logprobs, scores.entropies, recut=True)
+
+
+def _recut(trace: Trace, base: LoadedModel, writer: LoadedModel) -> tuple[list[int], list[int]]:
+    """Return prompt and text in the ids of the model that judges."""
+    if base.tokenizer is None or writer.tokenizer is None:
+        raise ModelError(f"{base.name} cannot read a text of {trace.model.id}: no tokenizer.")
+    prompt = trace.prompt
+    if prompt is None:
+        prompt = decode_ids(writer.tokenizer, trace.prompt_ids)
+    text = trace.outputs[0].text if trace.outputs else ""
+    if base.is_encoder_decoder or writer.is_encoder_decoder:
+        # Where an encoder reads the prompt or has read it, the text does not go on in its line.
+        ids = base.tokenizer(prompt, split_special_tokens=True)["input_ids"]
+        return ids, encode_both(base.tokenizer, "", text)[1]
+    return encode_both(base.tokenizer, prompt, text)
 
 
 def score_ids(
@@ -114,7 +126,7 @@ def same_vocabulary(a: LoadedModel, b: LoadedModel) -> bool:
         return True
     if a.tokenizer is None or b.tokenizer is None:
         return False
-    return a.vocab_size == b.vocab_size and a.tokenizer.get_vocab() == b.tokenizer.get_vocab()
+    return a.tokenizer.get_vocab() == b.tokenizer.get_vocab()
 
 
 def _logits(base: LoadedModel, prompt_ids: list[int], new_ids: list[int]) -> Any:

@@ -202,8 +202,20 @@ def _run(plan: Plan) -> str:
         f'    print("{MARK.strip()}", new)',
     ]
     if _has_tokenizer(plan):
-        lines.append("    print(tokenizer.decode(new))")
+        lines += _printed(plan)
     return "\n".join(lines)
+
+
+def _printed(plan: Plan) -> list[str]:
+    """Return the lines that print what a sequence's text adds to the prompt's."""
+    read = "tokenizer.decode({}, skip_special_tokens=True, clean_up_tokenization_spaces=False)"
+    if plan.model.info.is_encoder_decoder:
+        return [f"    print({read.format('new')})"]
+    return [
+        f"    before = {read.format('PROMPT_IDS')}",
+        f"    text = {read.format('PROMPT_IDS + new')}",
+        "    print(text[len(before) :])  # decoded alone it could lose its first space",
+    ]
 
 
 def _arguments(plan: Plan) -> tuple[list[str], list[str]]:

@@ -1,10 +1,21 @@
-"""Token ids to text: one display piece per id, and the running text of a growing output."""
+"""Token ids to text and back: one display piece per id, and texts that continue another.
+
+A decoder of sentencepiece's kind drops the space that a text begins with, and its encoder puts one
+there. So what continues a text is never read or cut alone: read, it is what both together have more
+than the first; cut, it is what comes after the first one's tokens.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 REPLACEMENT = "\ufffd"
+_BYTE = re.compile(r"<0x([0-9A-F]{2})>")
+_ANCHORS = ("\n", ".", ")", "0", "a", ">")
+"""What a text may be cut after where its context is unknown or grows together with it."""
 
 
 def _byte_table() -> dict[str, int]:
@@ -29,8 +40,7 @@ class Pieces:
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
         self._known: dict[int, str] = {}
-        backend = getattr(tokenizer, "backend_tokenizer", None)
-        self._byte_level = "ByteLevel" in repr(getattr(backend, "decoder", ""))
+        self._byte_level = _is_byte_level(tokenizer)
         self._special = set(getattr(tokenizer, "all_special_ids", ()))
 
     def __getitem__(self, token_id: int) -> str:
@@ -54,10 +64,28 @@ class Pieces:
             return _show_bytes(bytes(_BYTES[character] for character in token))
         if "▁" in token:
             return token.replace("▁", " ")
-        if token.startswith("<0x") and token.endswith(">"):
-            return token
-        text = self.tokenizer.decode([token_id], clean_up_tokenization_spaces=False)
+        if _BYTE.fullmatch(token):
+            return self._byte_piece(token)
+        text = self._inside.text([token_id])
         return text if text and REPLACEMENT not in text else token
+
+    def _byte_piece(self, token: str) -> str:
+        """Return the character of a byte that is one and that no other token writes."""
+        shown = _show_bytes(bytes([int(token[3:5], 16)]))
+        return token if shown in self.tokenizer.get_vocab() else shown
+
+    @cached_property
+    def _inside(self) -> Reader:
+        """Reads a token as it stands inside a text: some decoders treat the first one otherwise."""
+        for token_id in sorted(self.tokenizer.get_vocab().values()):
+            if token_id not in self._special and _decode(self.tokenizer, [token_id]).isalnum():
+                return Reader(self.tokenizer, [token_id])
+        return Reader(self.tokenizer)
+
+
+def _is_byte_level(tokenizer: Any) -> bool:
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    return "ByteLevel" in repr(getattr(backend, "decoder", ""))
 
 
 def _show_bytes(raw: bytes) -> str:
@@ -67,18 +95,83 @@ def _show_bytes(raw: bytes) -> str:
         return "".join(f"<0x{byte:02X}>" for byte in raw)
 
 
-def decode_ids(tokenizer: Any, ids: Any) -> str:
-    """Return the text of ids without special tokens; ids joined by spaces when no tokenizer."""
-    if tokenizer is None:
-        return " ".join(str(token_id) for token_id in ids)
+def _decode(tokenizer: Any, ids: Sequence[int]) -> str:
     return tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
 
 
-class Detokenizer:
-    """The running text of one output: whole characters only until the end, revisions allowed."""
+def decode_ids(tokenizer: Any, ids: Any) -> str:
+    """Return the text of ids that continue nothing; see ``Reader``."""
+    return Reader(tokenizer).text(list(ids))
 
-    def __init__(self, tokenizer: Any) -> None:
-        self.tokenizer = tokenizer
+
+class Reader:
+    """Reads outputs that continue one prompt: ``prompt + text`` is what the model wrote.
+
+    Special tokens have no text.
+
+    Args:
+        tokenizer: a transformers tokenizer, or None: then a text is its ids, joined by spaces.
+        before: ids that the outputs continue; none where an encoder read the prompt.
+        prompt: their text as it was typed, None when they were not typed.
+    """
+
+    def __init__(
+        self, tokenizer: Any, before: Sequence[int] = (), prompt: str | None = None
+    ) -> None:
+        self.tokenizer, self.before = tokenizer, list(before)
+        self._byte_level = _is_byte_level(tokenizer)
+        known = self._read(self.before) if tokenizer is not None else ""
+        self._starts = [known] if prompt is None or not before else [prompt, known]
+
+    def text(self, ids: Sequence[int]) -> str:
+        """Return what prompt and output have more than the prompt."""
+        if self.tokenizer is None:
+            return " ".join(str(token_id) for token_id in ids)
+        whole = self._read([*self.before, *ids])
+        for start in self._starts:
+            if whole.startswith(start):
+                return whole[len(start) :]
+        # The prompt ends within a character that the output completes.
+        return whole[_common_prefix(whole, self._starts[-1]) :]
+
+    def _read(self, ids: list[int]) -> str:
+        """Decode; bytes at the end that are no character yet are one sign and spoil no other."""
+        cut = 0 if self._byte_level else self._unfinished(ids)
+        text = _decode(self.tokenizer, ids[: len(ids) - cut])
+        return text + REPLACEMENT if cut else text
+
+    def _unfinished(self, ids: list[int]) -> int:
+        """Return how many tokens at the end are the first bytes of a character (byte fallback)."""
+        tail: list[int] = []
+        for token in self._tokens_backwards(ids):
+            found = _BYTE.fullmatch(token or "")
+            if found is None:
+                break
+            tail.insert(0, int(found[1], 16))
+            length = next((n for low, n in _LENGTHS if tail[0] >= low), 0)
+            if length:
+                return len(tail) if len(tail) < length else 0
+        return 0
+
+    def _tokens_backwards(self, ids: list[int]) -> Iterator[str | None]:
+        """Yield the last tokens, as many as may belong to one character."""
+        return (self.tokenizer.convert_ids_to_tokens(token_id) for token_id in ids[:-_WIDEST:-1])
+
+
+_LENGTHS = ((0xF0, 4), (0xE0, 3), (0xC0, 2))
+"""First byte of a character of several, and how many they are (UTF-8)."""
+_WIDEST = 4
+
+
+class Detokenizer:
+    """The running text of one output: whole characters only until the end, revisions allowed.
+
+    Args:
+        reader: knows what the output continues.
+    """
+
+    def __init__(self, reader: Reader) -> None:
+        self.reader = reader
         self.text = ""
 
     def update(self, ids: list[int], *, final: bool = False) -> tuple[int, str] | None:
@@ -88,7 +181,7 @@ class Detokenizer:
             ids: the whole output so far.
             final: also show bytes that will not become a whole character any more.
         """
-        text = decode_ids(self.tokenizer, ids)
+        text = self.reader.text(ids)
         if not final:
             text = text.rstrip(REPLACEMENT)
         if text == self.text:
@@ -98,7 +191,59 @@ class Detokenizer:
         return keep, text[keep:]
 
 
-def _common_prefix(a: str, b: str) -> int:
-    if b.startswith(a):
-        return len(a)
-    return next(i for i in range(len(a) + 1) if i >= min(len(a), len(b)) or a[i] != b[i])
+def _common_prefix(a: Sequence[Any], b: Sequence[Any]) -> int:
+    shorter = min(len(a), len(b))
+    return next((i for i in range(shorter) if a[i] != b[i]), shorter)
+
+
+def _cut(tokenizer: Any, text: str) -> list[int]:
+    """Return a text's ids, nothing added; text that spells a special token stays text."""
+    return tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
+
+
+def encode_after(tokenizer: Any, before: str, text: str) -> list[int]:
+    """Return the ids of a text that follows another whose ids stay.
+
+    Args:
+        tokenizer: a transformers tokenizer.
+        before: the text it follows.
+        text: cut as it would be there; alone, or after another sign, where its first token would
+            grow together with the last one before.
+    """
+    return _fitting(tokenizer, before, text, (before, "", *_ANCHORS))
+
+
+def encode_inside(tokenizer: Any, text: str) -> list[int]:
+    """Return the ids of a text that stands somewhere inside another."""
+    return _fitting(tokenizer, _ANCHORS[1], text, ("", *_ANCHORS))
+
+
+def _fitting(tokenizer: Any, before: str, text: str, contexts: Sequence[str]) -> list[int]:
+    """Return the first cut of a text that reads as it is written when it stands after another."""
+    known = _cut(tokenizer, before)
+    wanted, first = _decode(tokenizer, known) + text, None
+    for context in contexts:
+        start = _cut(tokenizer, context) if context else []
+        whole = _cut(tokenizer, context + text)
+        if whole[: len(start)] != start:
+            continue
+        ids = whole[len(start) :]
+        if ids and _decode(tokenizer, [*known, *ids]) == wanted:
+            return ids
+        first = first or ids
+    return first or []
+
+
+def encode_both(tokenizer: Any, before: str, text: str) -> tuple[list[int], list[int]]:
+    """Cut a text and what follows it in one piece.
+
+    Returns:
+        The ids of the first, with what the tokenizer puts in front of a text, and those of the
+        second; a token that holds the end of one and the start of the other is of the second.
+    """
+    bare, whole = _cut(tokenizer, before), _cut(tokenizer, before + text)
+    shared = _common_prefix(bare, whole)
+    full = tokenizer(before, split_special_tokens=True)["input_ids"]
+    places = range(len(full) - len(bare) + 1)
+    lead = next((full[:i] for i in places if full[i : i + len(bare)] == bare), [])
+    return [*lead, *whole[:shared]], whole[shared:]

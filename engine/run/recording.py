@@ -12,7 +12,7 @@ import torch
 from engine.declare.config import as_dict
 from engine.errors import DecodeError
 from engine.loops.recorder import rounded
-from engine.models.text import Detokenizer, decode_ids
+from engine.models.text import Detokenizer, Reader
 from engine.reading import metrics
 from engine.run.prepare import Prepared
 from engine.trace.events import Event, Finished, Started, StepRecorded, TextDelta
@@ -35,6 +35,9 @@ class Recording:
     ) -> None:
         self.target, self.send, self.created = run.target, send, created
         self.pieces = run.target.pieces.of(run.prompt_ids)
+        read_apart = run.target.is_encoder_decoder
+        before = () if read_apart else run.prompt_ids
+        self.reader = Reader(run.target.tokenizer, before, run.request.prompt)
         self.header = _header(run, self.pieces)
         self.steps: list[Step] = []
         self.outputs: dict[int, list[int]] = {}
@@ -100,13 +103,13 @@ class Recording:
         return new
 
     def _send_text(self, sequence: int, ids: list[int], *, final: bool = False) -> None:
-        text = self.texts.setdefault(sequence, Detokenizer(self.target.tokenizer))
+        text = self.texts.setdefault(sequence, Detokenizer(self.reader))
         delta = text.update(ids, final=final)
         if delta is not None:
             self.send(TextDelta(sequence, *delta))
 
     def _output(self, ids: list[int], reason: str) -> Output:
-        return Output(tuple(ids), decode_ids(self.target.tokenizer, ids), reason)
+        return Output(tuple(ids), self.reader.text(ids), reason)
 
     def _trace(self, outputs: Iterable[Output], notes: tuple[str, ...] = ()) -> Trace:
         outputs = tuple(outputs)

@@ -14,6 +14,7 @@ from typing import Any
 from engine.declare.config import SamplingParams
 from engine.declare.params import build, params_of
 from engine.errors import ParameterError
+from engine.models.text import decode_ids, encode_after, encode_inside
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
@@ -154,14 +155,15 @@ def fit_to_model(checked: CheckedRequest, loaded: Any) -> CheckedRequest:
     for name in ("bad_words_ids", "force_words_ids", "prefix_allowed_tokens_fn"):
         value = getattr(config, name, None)
         if value is not None and not callable(value):
-            changes[name] = tuple(_ids(name, entry, loaded) for entry in value)
+            start = _before(checked.request, loaded) if name == "prefix_allowed_tokens_fn" else None
+            changes[name] = tuple(_ids(name, entry, loaded, start) for entry in value)
     if getattr(config, "sequence_bias", None):
         changes["sequence_bias"] = tuple(
             (_ids("sequence_bias", ids, loaded), bias) for ids, bias in config.sequence_bias
         )
     if getattr(config, "negative_prompt", None) is not None:
         changes["negative_prompt_ids"] = tuple(
-            _encode(config.negative_prompt, loaded, "negative_prompt")
+            _encode(config.negative_prompt, loaded, "negative_prompt", "")
         )
     config = dataclasses.replace(config, **changes)
     for name in _ID_FIELDS:
@@ -189,18 +191,30 @@ _ID_FIELDS = (
 )
 
 
-def _ids(name: str, entry: Any, loaded: Any) -> Any:
+def _ids(name: str, entry: Any, loaded: Any, before: str | None = None) -> Any:
+    """Return an entry with its texts as ids; ``before`` is what they follow, None when unknown."""
     if isinstance(entry, str):
-        return tuple(_encode(entry, loaded, name))
+        return tuple(_encode(entry, loaded, name, before))
     if entry and isinstance(entry[0], (tuple, str)):
-        return tuple(_ids(name, item, loaded) for item in entry)
+        return tuple(_ids(name, item, loaded, before) for item in entry)
     return entry
 
 
-def _encode(text: str, loaded: Any, name: str) -> list[int]:
+def _encode(text: str, loaded: Any, name: str, before: str | None) -> list[int]:
     if loaded.tokenizer is None:
         raise ParameterError(name, text, "the model has no tokenizer, so it must be token ids")
-    return loaded.tokenizer(text, add_special_tokens=False)["input_ids"]
+    if before is None:
+        return encode_inside(loaded.tokenizer, text)
+    return encode_after(loaded.tokenizer, before, text)
+
+
+def _before(request: DecodeRequest, loaded: Any) -> str:
+    """Return the text that an output continues, "" where an encoder reads it."""
+    if loaded.is_encoder_decoder:
+        return ""
+    if request.prompt is not None or loaded.tokenizer is None:
+        return request.prompt or ""
+    return decode_ids(loaded.tokenizer, request.input_ids)
 
 
 def _check_vocabulary(name: str, value: Any, vocab_size: int) -> None:

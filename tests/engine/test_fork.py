@@ -39,11 +39,17 @@ def parent_of(strategy="greedy", params=None, seed=0, name="llama", assistant=No
 
 
 class Letters:
-    """A tokenizer of one token a letter, told apart from the special ids."""
+    """A tokenizer of one token a letter, told apart from the special ids; it drops spaces."""
 
     def __call__(self, text, **options):
         assert options == {"add_special_tokens": False, "split_special_tokens": True}
-        return {"input_ids": [10 + ord(c) % 60 for c in text if not c.isspace()]}
+        return {"input_ids": [ord(c) - 60 for c in text if not c.isspace()]}
+
+    def convert_ids_to_tokens(self, token_id):
+        return chr(token_id + 60)
+
+    def decode(self, ids, **options):
+        return "".join(map(self.convert_ids_to_tokens, ids))
 
 
 @pytest.mark.parametrize(
@@ -132,7 +138,7 @@ def test_each_of_two_outputs_is_continued_by_itself():
         assert list(place_of(trace, step.index).kept_ids) == list(text[:2])
 
 
-def test_typed_text_is_encoded_alone():
+def test_typed_text_is_cut_apart_from_the_ids_before():
     trace = parent_of()
     made = branch(place_of(trace, 2), text="ab c", tokenizer=Letters())
     added = tuple(

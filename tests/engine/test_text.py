@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine import load
-from engine.models.text import Detokenizer, Pieces, decode_ids
+from engine.models.text import Detokenizer, Pieces, Reader, decode_ids
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +16,7 @@ def tokenizer():
 @pytest.mark.parametrize("text", ["a 👩‍👩‍👧 b", "naïve café", "日本語", "x\n\ty", " two  spaces"])
 def test_running_text_never_shows_half_a_character_and_ends_right(tokenizer, text):
     ids = tokenizer(text)["input_ids"]
-    running, shown = Detokenizer(tokenizer), ""
+    running, shown = Detokenizer(Reader(tokenizer)), ""
     for n in range(1, len(ids) + 1):
         delta = running.update(ids[:n])
         if delta:
@@ -28,7 +28,7 @@ def test_running_text_never_shows_half_a_character_and_ends_right(tokenizer, tex
 
 
 def test_a_revision_keeps_the_common_start(tokenizer):
-    running = Detokenizer(tokenizer)
+    running = Detokenizer(Reader(tokenizer))
     running.update(tokenizer("the cat")["input_ids"])
     keep, text = running.update(tokenizer("the dog ran")["input_ids"])
     assert (keep, text) == (4, "dog ran")
