@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import torch
+from transformers import PrefixConstrainedLogitsProcessor
 
 from engine.loops.recorder import Recorder, Row
 from engine.trace.records import Step
+
+
+def for_rows(processors: Sequence[Any], rows: int) -> list[Any]:
+    """Return processors for a batch of another size than generate() made them for.
+
+    Args:
+        processors: transformers' own, for one prompt.
+        rows: of the batch they will see; the one that keeps to allowed tokens counts them.
+    """
+
+    def fitted(processor: Any) -> Any:
+        if not isinstance(processor, PrefixConstrainedLogitsProcessor):
+            return processor
+        other = copy.copy(processor)
+        other._num_beams = rows
+        return other
+
+    return [fitted(processor) for processor in processors]
 
 
 def grown(

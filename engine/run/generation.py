@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from engine.declare.config import as_dict
+from engine.errors import ParameterError
 
 NOT_IN_CONFIG = (
     "prefix_allowed_tokens_fn",
@@ -77,7 +79,7 @@ def generate_inputs(config: Any, loaded: Any, rows: int, prompt_length: int) -> 
         start = 1 if loaded.is_encoder_decoder else prompt_length
         eos = config.eos_token_id or loaded.eos_token_ids
         kwargs["prefix_allowed_tokens_fn"] = (
-            allowed
+            answered(allowed, loaded.vocab_size)
             if callable(allowed)
             else allowed_continuations(allowed, start, eos, loaded.vocab_size)
         )
@@ -97,6 +99,9 @@ def allowed_continuations(
 ) -> Any:
     """Return a prefix_allowed_tokens_fn: the output must be one of ``sequences``, then end.
 
+    A search and a draft also ask about texts that have left the list and count for nothing any
+    more; no answer to that would end the whole run, so such a text is told to end.
+
     Args:
         sequences: allowed outputs as ids.
         prompt_length: ids before the output (1 for encoder-decoder models).
@@ -110,8 +115,29 @@ def allowed_continuations(
         n = len(so_far)
         following = {s[n] for s in sequences if len(s) > n and s[:n] == so_far}
         done = any(s == so_far[: len(s)] for s in sequences)
-        if done and not (following or eos):
-            return list(range(vocab_size))
-        return sorted(following | set(eos)) if done else sorted(following)
+        following |= set(eos) if done or not following else set()
+        return sorted(following) or list(range(vocab_size))
 
     return allowed
+
+
+def answered(allowed: Callable[..., Any], vocab_size: int) -> Callable[..., Any]:
+    """Return a user's prefix_allowed_tokens_fn whose answers are looked at.
+
+    Raises:
+        ParameterError: when it is called, an answer that is not one or more ids of the vocabulary.
+    """
+
+    def checked(batch_id: int, ids: torch.Tensor) -> list[int]:
+        answer = allowed(batch_id, ids)
+        told = answer.tolist() if hasattr(answer, "tolist") else answer
+        listed: list[Any] = list(told) if isinstance(told, (list, tuple, set, range)) else []
+        if not listed or not all(isinstance(i, int) and 0 <= i < vocab_size for i in listed):
+            raise ParameterError(
+                "prefix_allowed_tokens_fn",
+                answer,
+                f"for every text it is asked about it must give 1 or more ids from 0 to {vocab_size - 1}",
+            )
+        return listed
+
+    return checked

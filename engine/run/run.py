@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -97,7 +98,7 @@ class Run:
             results += rows
             scores += new_scores
         late = f"The run reached the limit of {SETTINGS.max_runtime_s:g} seconds."
-        notes = (late,) if stop.expired else ()
+        notes = (*_filled(scores), *((late,) if stop.expired else ()))
         recording.end(results, scores, lambda ids: self._reason(ids, recording.header), notes)
 
     def _reason(self, ids: list[int], header: Trace) -> str:
@@ -161,7 +162,19 @@ def _returned(
         else [row[:length] for row, length in zip(rows, lengths, strict=True)]
     )
     scores = getattr(returned, "sequences_scores", None)
-    return rows, [None] * len(rows) if scores is None else [rounded(s) for s in scores.tolist()]
+    if scores is None:
+        return rows, [None] * len(rows)
+    return rows, [rounded(s) if math.isfinite(s) else None for s in scores.tolist()]
+
+
+def _filled(scores: list[float | None]) -> tuple[str, ...]:
+    """Say when a search found fewer texts than it was asked for; loops that rank nothing never do."""
+    ranked = sum(score is not None for score in scores)
+    if ranked in (0, len(scores)):
+        return ()
+    return (
+        f"Only {ranked} of the {len(scores)} sequences were found; the rest fill the number up.",
+    )
 
 
 def _until_eos(ids: list[int], eos: set[int]) -> list[int]:

@@ -36,7 +36,8 @@ def check_beams(trace: Trace) -> None:
 
     Every node grows from one that the step before kept, sums are the sums of their paths, scores
     are sums over length ** length_penalty, no more than num_beams are kept, and every output is
-    the path of a finished hypothesis or of one that was open at the end.
+    the path of a finished hypothesis or of one that was open at the end, but for those without a
+    score behind the first: they fill up the number where fewer texts were possible.
 
     Raises:
         TraceError: naming the step.
@@ -104,7 +105,8 @@ def _check_outputs(
     ends = {hypothesis.node_id for hypothesis in last.heap} | (kept - {PROMPT})
     paths = {places[node].path() for node in ends}
     for number, output in enumerate(trace.outputs):
-        if output.token_ids not in paths:
+        # What only fills up the number of sequences has no score, and need not be in the tree.
+        if output.token_ids not in paths and (output.score is not None or not number):
             raise TraceError(f"outputs[{number}] is no path of the search's tree.")
     if last.winner_node_id is None or not trace.outputs:
         return

@@ -7,6 +7,7 @@ words that stand in the prompt already count.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -191,6 +192,8 @@ class ConstrainedGroup(Group):
                     continue
                 known.add((*row, token))
                 total, logprob = float(totals[beam, token]), float(seen.scores[beam, token])
+                if total == -math.inf:
+                    continue  # forbidden: it would take the place of a beam that may go on
                 later = progress.after(token)
                 added.append(Continuation(beam, token, total, logprob, later, after + len(added)))
         return added
@@ -276,7 +279,7 @@ class ConstrainedGroup(Group):
         self.sums = torch.tensor([choice.total for choice in kept], device=device)
         self.nodes = [self.numbers.get(choice.rank, PROMPT - 1) for choice in kept]
         self.reachable = self.heap.reachable(best, self.length)
-        self.done = self.heap.is_done(best, self.length)
+        self.done = self.heap.is_done(best, self.length) or self.exhausted
 
 
 def constrained_beam_loop(

@@ -11,6 +11,7 @@ from transformers import SequenceBiasLogitsProcessor
 from engine.loops.beams.groups import Group, GroupSearch, search_groups
 from engine.loops.beams.record import BeamOutput, Tree, pad_of
 from engine.loops.recorder import Recorder
+from engine.loops.rows import for_rows
 from engine.trace.records import Step
 
 
@@ -72,6 +73,7 @@ def group_beam_loop(
     """
     del generator
     tree, size = Tree(), input_ids.shape[0] // num_beam_groups
+    of_a_group = for_rows(logits_processor, size)
     groups = [
         Group(g, input_ids[:1], size, generation_config, tree, diversity_penalty)
         for g in range(num_beam_groups)
@@ -80,7 +82,7 @@ def group_beam_loop(
     def processors(group: Group, taken: torch.Tensor) -> Sequence[Any]:
         del group
         hamming = HammingDiversityLogitsProcessor(diversity_penalty, taken)
-        return with_diversity(logits_processor, hamming)
+        return with_diversity(of_a_group, hamming)
 
     search = GroupSearch(groups, processors, recorder, pad_of(generation_config))
     rules = logits_processor, stopping_criteria, generation_config

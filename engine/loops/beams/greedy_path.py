@@ -15,6 +15,7 @@ from transformers import (
 
 from engine.loops.forward import Forward
 from engine.loops.recorder import rounded
+from engine.loops.rows import for_rows
 from engine.trace.details import GreedyPath
 
 _OF_THE_TEXT = (EosTokenCriteria, MaxLengthCriteria, StopStringCriteria)
@@ -85,10 +86,11 @@ def greedy_path(
     start, logprobs = (trail.ids, list(trail.logprobs)) if trail else ([], [])
     ids = torch.cat([prompt, prompt.new_tensor([start])], dim=-1)
     forward = Forward(model, generation_config, _single(model, model_kwargs, len(start)))
+    processors = for_rows(logits_processor, 1)
     while not (logprobs and bool(stopping_criteria(ids, None).all())):
         logits = forward.last_logits(forward(ids), ids.device)
         scores = torch.log_softmax(logits, dim=-1)
-        for processor in logits_processor:
+        for processor in processors:
             scores = processor(ids, scores)
         token = scores.argmax(-1)
         logprobs.append(float(scores[0, token]))

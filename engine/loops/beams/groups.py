@@ -18,6 +18,7 @@ from engine.loops.beams.record import (
     Tree,
     best_kept,
     check_finite,
+    check_found,
     output,
     pad_of,
 )
@@ -125,8 +126,13 @@ class Group:
             )
         self._grow(top, chosen, numbers, vocab)
         self.reachable = self.heap.reachable(sums[0], self.length)
-        self.done = self.heap.is_done(sums[0], self.length)
+        self.done = self.heap.is_done(sums[0], self.length) or self.exhausted
         return nodes
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether no open beam is possible any more: nothing that follows could count."""
+        return bool((self.sums <= IMPOSSIBLE).all())
 
     def close(self) -> None:
         """Add the open beams to the heap: the search has ended before they did."""
@@ -228,6 +234,8 @@ class GroupSearch:
     def record(self, pool: list[BeamNode], elapsed_s: float, stop_reason: str, greedy: Any) -> Step:
         """Return the step of a pool; a reason means that it was the last."""
         leader, best = best_kept(pool), self.best()
+        if stop_reason:
+            check_found(best)
         group = self.groups[leader.group]
         row = self.writer.row(
             self.views[leader.group], group.origin[leader.node_id], leader.token_id
@@ -254,6 +262,12 @@ class GroupSearch:
         return self.writer.step(row, text, detail, elapsed_s)
 
 
+def _why_done(search: GroupSearch) -> str:
+    if any(group.exhausted for group in search.groups):
+        return "No open beam may go on: every token that could follow is forbidden."
+    return "No open beam can beat the worst of the finished hypotheses any more."
+
+
 def search_groups(
     model: Any,
     input_ids: torch.Tensor,
@@ -274,11 +288,11 @@ def search_groups(
     reason = ""
     while not reason:
         logits = forward.last_logits(forward(search.ids), prompt.device)
-        check_finite(logits, search.writer.index)
+        check_finite(logits.logsumexp(-1), search.writer.index)
         pool = search.advance(logits)
         forward.model_kwargs["past_key_values"].reorder_cache(search.parents)
         if search.done:
-            reason = "No open beam can beat the worst of the finished hypotheses any more."
+            reason = _why_done(search)
         elif bool(stopping_criteria(search.ids, None).all()):
             reason = "Every open beam has met a stopping rule, such as the longest length."
         elapsed_s = search.recorder.elapsed_s()

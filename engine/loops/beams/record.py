@@ -61,7 +61,8 @@ class BeamOutput:
     sequences: torch.Tensor
     """(num_return_sequences, prompt + longest), padded."""
     sequences_scores: torch.Tensor
-    """(num_return_sequences,) sum of log-probabilities / length ** length_penalty."""
+    """(num_return_sequences,) sum of log-probabilities / length ** length_penalty; -inf for what
+    only fills the number up."""
     lengths: tuple[int, ...]
     """New tokens of each sequence, padding not counted."""
 
@@ -130,14 +131,24 @@ class StepWriter:
         )
 
 
-def check_finite(logits: torch.Tensor, step: int) -> None:
-    """Refuse (beams, vocab) raw logits with NaN or infinite sums: ranking would hide them.
+def check_finite(logsumexp: torch.Tensor, step: int) -> None:
+    """Refuse raw logits whose (beams,) sums are NaN or infinite: ranking would hide them.
 
     Raises:
         DecodeError: naming the step.
     """
-    if not bool(torch.isfinite(logits.logsumexp(-1)).all()):
+    if not bool(torch.isfinite(logsumexp).all()):
         raise DecodeError(f"The model's raw logits are not finite at step {step}.")
+
+
+def check_found(best: Sequence[FinishedBeam]) -> None:
+    """Refuse to end a search without a text.
+
+    Raises:
+        DecodeError: no hypothesis has finished.
+    """
+    if not best:
+        raise DecodeError("No text meets all that is asked of it; allow more tokens.")
 
 
 def best_kept(pool: Sequence[BeamNode]) -> BeamNode:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from dataclasses import replace
+import math
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from engine.loops.beams.record import (
     Tree,
     best_kept,
     check_finite,
+    check_found,
     output,
     pad_of,
 )
@@ -29,10 +31,17 @@ from engine.trace.records import Step
 
 
 class BeamRecord:
-    """The plain side of a search: node numbers, the heap's members, fates and reasons."""
+    """The plain side of a search: node numbers, the heap's members, fates and reasons.
+
+    Where fewer texts are possible than there are beams, transformers fills the rest with
+    placeholders and returns them in the end. They are no candidates and no nodes of the tree; they
+    are followed under numbers below PROMPT.
+    """
 
     def __init__(self, search: BeamSearch) -> None:
         self.tree = Tree()
+        self.placeholders: list[tuple[int, ...]] = []
+        self.full = False
         self.search = search
         self.running = [PROMPT] * search.beams
         self.heap: list[FinishedBeam | None] = [None] * search.beams
@@ -41,7 +50,7 @@ class BeamRecord:
         self, pool: Pool, ending: Ending, seen: Observation, vocab: int
     ) -> tuple[BeamNode, ...]:
         """Take over a decision; returns the pool's nodes. Called before the state grows."""
-        search, heap_was_full = self.search, all(self.heap)
+        search, heap_was_full = self.search, self.full
         flat, sums = pool.flat.tolist(), pool.scores.double().tolist()
         logprobs = seen.scores.flatten()[pool.flat].tolist()
         hits, kept = ending.hits.tolist(), set(ending.running.tolist())
@@ -54,7 +63,7 @@ class BeamRecord:
         for i, place in enumerate(flat):
             parent, token = self.running[place // vocab], place % vocab
             if sums[i] <= IMPOSSIBLE or parent < PROMPT:
-                numbers.append(PROMPT - 1)
+                numbers.append(self._placeholder((*self._path(parent), token)))
                 continue
             numbers.append(self.tree.add(parent, token))
             fate, reason = self._fate(i, hits[i], i in kept, i in entered, heap_was_full)
@@ -77,6 +86,7 @@ class BeamRecord:
             )
         self._merge(merged, hits, numbers, sums, scores, length)
         self.running = [numbers[i] for i in ending.running.tolist()]
+        self.full = bool(search.finished.all())
         return tuple(nodes)
 
     def _fate(self, i: int, hit: bool, kept: bool, entered: bool, full: bool) -> tuple[str, str]:
@@ -106,22 +116,37 @@ class BeamRecord:
                 members.append(self.heap[i])
                 continue
             at = i - self.search.beams
-            if not (at < self.search.beams and hits[at] and numbers[at] >= 0):
-                members.append(None)
-                continue
-            path = tuple(self.tree.path(numbers[at]))
-            members.append(FinishedBeam(scores[at], sums[at], length, numbers[at], path))
+            path = tuple(self._path(numbers[at]))
+            ended = at < self.search.beams and hits[at]
+            number = numbers[at] if ended else self._placeholder(path)
+            members.append(FinishedBeam(scores[at], sums[at], length, number, path))
         self.heap = members
+
+    def _placeholder(self, path: tuple[int, ...]) -> int:
+        """Return the number of a new placeholder with these new tokens."""
+        self.placeholders.append(path)
+        return PROMPT - len(self.placeholders)
+
+    def _path(self, number: int) -> Sequence[int]:
+        """Return the new tokens of a node or of a placeholder."""
+        if number >= PROMPT:
+            return self.tree.path(number)
+        return self.placeholders[PROMPT - 1 - number]
+
+    @property
+    def found(self) -> list[FinishedBeam]:
+        """The finished hypotheses that are nodes of the tree, best first."""
+        return [h for h in self.heap if h is not None and h.node >= 0]
 
     def detail(
         self, nodes: tuple[BeamNode, ...], best: float, worst: float, *, goes_on: bool
     ) -> BeamDetail:
         """Return the step's record."""
-        full = all(self.heap)
+        found = self.found
+        full = len(found) == self.search.beams
         heap = tuple(
             Hypothesis(h.node, rounded(h.sum_logprobs), h.length, rounded(h.score), h.group)
-            for h in self.heap
-            if h is not None
+            for h in found
         )
         return BeamDetail(
             pool=nodes,
@@ -129,17 +154,17 @@ class BeamRecord:
             best_running=rounded(best) if float(self.search.sums[0]) > IMPOSSIBLE else None,
             worst_finished=rounded(worst) if full else None,
             stopping=not goes_on,
-            winner_node_id=None if goes_on or self.heap[0] is None else self.heap[0].node,
+            winner_node_id=None if goes_on or not found else found[0].node,
         )
 
     def best(self, nodes: tuple[BeamNode, ...], *, goes_on: bool) -> list[int]:
         """Return the new tokens of the best hypothesis: the winner when the search has ended."""
-        top = self.heap[0]
-        if not goes_on and top is not None:
-            return list(top.ids)
-        leader = best_kept(nodes)
-        if top is not None and top.score >= leader.score:
-            return list(top.ids)
+        found, leader = self.found, best_kept(nodes)
+        if not goes_on:
+            check_found(found)
+            return list(found[0].ids)
+        if found and found[0].score >= leader.score:
+            return list(found[0].ids)
         return self.tree.path(leader.node_id)
 
 
@@ -176,33 +201,67 @@ def beam_loop(
     forward, search = Forward(model, config, model_kwargs), BeamSearch(input_ids, config)
     record, writer = BeamRecord(search), StepWriter(recorder)
     trail, goes_on = GreedyTrail(), True
+    rules = logits_processor, stopping_criteria
     while goes_on:
-        # 1. Processed log-probabilities of every beam.
-        logits = forward.last_logits(forward(search.ids), input_ids.device)
-        check_finite(logits, writer.index)
-        seen, vocab = _observed(recorder, logits, search.ids, logits_processor), logits.shape[-1]
-        # 2. The pool, who of it has ended, who goes on.
-        pool = search.choose(seen.scores, generator)
-        candidates = search.extended(pool, vocab)
-        ending = search.decide(pool, stopping_criteria(candidates, None))
-        nodes = record.update(pool, ending, seen, vocab)
+        before = forward.passes
+        made = last = _decided(forward, search, record, recorder, generator, rules)
+        check_finite(made.seen.logsumexp, writer.index)
+        goes_on = bool(search.goes_on(made.ending.hits))
         if not config.do_sample:
-            trail.follow(seen.scores, pool.flat, ending.running, ending.hits)
-        search.ids = candidates[ending.running]
-        forward.model_kwargs["past_key_values"].reorder_cache(pool.flat[ending.running] // vocab)
-        # 3. The stopping test, then the record.
-        best, worst = search.test()
-        goes_on = bool(search.goes_on(ending.hits))
+            trail.follow(made.seen.scores, made.pool.flat, made.ending.running, made.ending.hits)
         elapsed_s = recorder.elapsed_s()
-        detail = record.detail(nodes, float(best), float(worst), goes_on=goes_on)
-        text = record.best(nodes, goes_on=goes_on)
-        row = writer.row(seen, *_leader(nodes, pool, vocab))
+        while goes_on and search.exhausted:
+            # transformers follows its placeholders to their end; there is nothing more to tell.
+            last = _decided(forward, search, record, recorder, generator, rules)
+            goes_on = bool(search.goes_on(last.ending.hits))
+        best, worst = last.test
+        detail = record.detail(made.nodes, float(best), float(worst), goes_on=goes_on)
+        text = record.best(made.nodes, goes_on=goes_on)
+        row = writer.row(made.seen, *_leader(made))
         if not goes_on:
             path = (model, prompt, logits_processor, stopping_criteria, config, at_start)
             greedy = None if config.do_sample else greedy_path(*path, tuple(text), trail)
-            detail = replace(detail, stop_reason=_stop_reason(search, ending), greedy=greedy)
-        yield writer.step(row, text, detail, elapsed_s)
+            reason = _stop_reason(search, last.ending)
+            detail = replace(detail, stop_reason=reason, greedy=greedy)
+        step = writer.step(row, text, detail, elapsed_s)
+        yield replace(step, forward_passes=forward.passes - before)
     return _returned(prompt, record, config)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What one step of the search saw and decided."""
+
+    seen: Observation
+    pool: Pool
+    ending: Ending
+    nodes: tuple[BeamNode, ...]
+    test: tuple[torch.Tensor, torch.Tensor]
+    """Best reachable score and worst finished one."""
+
+
+def _decided(
+    forward: Forward,
+    search: BeamSearch,
+    record: BeamRecord,
+    recorder: Recorder,
+    generator: torch.Generator,
+    rules: tuple[Any, Any],
+) -> Decision:
+    """Make one step of the search; ``rules`` are the processors and the stopping criteria."""
+    processors, stopping_criteria = rules
+    # 1. Processed log-probabilities of every beam.
+    logits = forward.last_logits(forward(search.ids), search.ids.device)
+    seen, vocab = _observed(recorder, logits, search.ids, processors), logits.shape[-1]
+    # 2. The pool, who of it has ended, who goes on.
+    pool = search.choose(seen.scores, generator)
+    candidates = search.extended(pool, vocab)
+    ending = search.decide(pool, stopping_criteria(candidates, None))
+    nodes = record.update(pool, ending, seen, vocab)
+    search.ids = candidates[ending.running]
+    forward.model_kwargs["past_key_values"].reorder_cache(pool.flat[ending.running] // vocab)
+    # 3. The stopping test.
+    return Decision(seen, pool, ending, nodes, search.test())
 
 
 def _observed(
@@ -214,19 +273,38 @@ def _observed(
 
 
 def _returned(prompt: torch.Tensor, record: BeamRecord, config: Any) -> BeamOutput:
-    finished = [h for h in record.heap if h is not None][: config.num_return_sequences]
-    # transformers takes padding of id 0 for none, and fills with the end mark instead.
     pad, eos = pad_of(config), config._eos_token_tensor
-    return output(prompt, finished, pad if pad or eos is None else int(eos[0]))
+    # transformers takes padding of id 0 for none, and fills with the end mark instead.
+    fill, ends = pad if pad or eos is None else int(eos[0]), () if eos is None else eos.tolist()
+    heap = record.heap[: config.num_return_sequences]
+    longest = max(len(h.ids) for h in heap if h is not None)
+    best = [h if h and h.node >= 0 else _filling(h, longest, fill, ends) for h in heap]
+    return output(prompt, best, fill)
 
 
-def _leader(nodes: tuple[BeamNode, ...], pool: Pool, vocab: int) -> tuple[int, int]:
+def _filling(
+    placeholder: FinishedBeam | None, longest: int, fill: int, ends: Sequence[int]
+) -> FinishedBeam:
+    """Return what fills the number of sequences up: a placeholder, or nothing but padding.
+
+    It is padded before it is read, and what follows its first end mark is left out, as a reader of
+    generate()'s rows does who cannot know where a sequence ends.
+    """
+    ids = () if placeholder is None else placeholder.ids
+    ids = (*ids, *[fill] * (longest - len(ids)))
+    end = next((n for n, token in enumerate(ids, 1) if token in ends), longest)
+    return FinishedBeam(-math.inf, -math.inf, end, PROMPT - 1, ids[:end])
+
+
+def _leader(made: Decision) -> tuple[int, int]:
     """Return the beam and the token of the best node that goes on."""
-    leader = best_kept(nodes)
-    return int(pool.flat[leader.rank]) // vocab, leader.token_id
+    leader, vocab = best_kept(made.nodes), made.seen.scores.shape[-1]
+    return int(made.pool.flat[leader.rank]) // vocab, leader.token_id
 
 
 def _stop_reason(search: BeamSearch, ending: Ending) -> str:
+    if search.exhausted:
+        return "No open beam may go on: every token that could follow is forbidden."
     if bool(ending.hits.all()):
         return "Every candidate has ended, by its length or another stopping rule."
     if search.early_stopping is True and bool(search.finished.all()):

@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from engine.loops.beams.record import IMPOSSIBLE
+
 _NEVER = -1e9
 
 
@@ -60,6 +62,11 @@ class BeamSearch:
         self.heap_scores = torch.full((self.beams,), _NEVER, device=device)
         self.finished = torch.zeros(self.beams, dtype=torch.bool, device=device)
         self.improvable = torch.ones((), dtype=torch.bool, device=device)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether no running beam is possible any more, placeholders apart."""
+        return bool((self.sums <= IMPOSSIBLE).all())
 
     def choose(self, scores: torch.Tensor, generator: torch.Generator) -> Pool:
         """Pick the pool from (beams, vocab) processed log-probabilities."""
