@@ -17,6 +17,8 @@ class Settings:
     max_beams: int = 16
     max_return_sequences: int = 8
     max_concurrent_runs: int = 1
+    max_banned_sequences: int = 2048
+    """Most entries of bad_words_ids once its texts are spelled as ids."""
     max_waiting_runs: int = 32
     max_runtime_s: float = 300.0
     max_loaded_models: int = 6

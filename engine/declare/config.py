@@ -154,9 +154,11 @@ class PenaltyParams:
     bad_words_ids: tuple[Any, ...] | None = param(
         TokenLists(
             label="Banned words",
-            help="Texts or id sequences that may not be generated.",
+            help="Texts or id sequences that may not be generated. A text is banned however it is "
+            "cut, with a space before it and without; (?i) before it means any case.",
             group="tokens",
             optional=True,
+            maximum_items=SETTINGS.max_banned_sequences,
         ),
         None,
     )

@@ -159,6 +159,11 @@ def _config(plan: Plan) -> str:
             f"pad = {own}",
             "if pad is None and END:",
             "    pad = END[0]",
+            *(
+                f"# {_comment(note)}"
+                for note in plan.trace.notes
+                if note.startswith("bad_words_ids:")
+            ),
             "config = GenerationConfig(",
             *fields,
             "    eos_token_id=END,",

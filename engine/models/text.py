@@ -52,6 +52,15 @@ class Pieces:
         """Return the pieces of several ids."""
         return {int(token_id): self[int(token_id)] for token_id in ids}
 
+    @cached_property
+    def by_text(self) -> dict[str, list[int]]:
+        """Piece -> the ids that are shown so, special tokens apart."""
+        found: dict[str, list[int]] = {}
+        for token_id in sorted(self.tokenizer.get_vocab().values()):
+            if token_id not in self._special:
+                found.setdefault(self[token_id], []).append(token_id)
+        return found
+
     def _piece(self, token_id: int) -> str:
         if self.tokenizer is None:
             return str(token_id)

@@ -14,6 +14,7 @@ from typing import Any
 from engine.declare.config import SamplingParams
 from engine.declare.params import build, params_of
 from engine.errors import ParameterError
+from engine.models.spellings import spellings, told
 from engine.models.text import decode_ids, encode_after, encode_inside
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
@@ -152,7 +153,10 @@ def fit_to_model(checked: CheckedRequest, loaded: Any) -> CheckedRequest:
     """
     config, notes = checked.config, list(checked.notes)
     changes: dict[str, Any] = {}
-    for name in ("bad_words_ids", "force_words_ids", "prefix_allowed_tokens_fn"):
+    if config.bad_words_ids:
+        changes["bad_words_ids"], banned = _banned(config.bad_words_ids, loaded)
+        notes += banned
+    for name in ("force_words_ids", "prefix_allowed_tokens_fn"):
         value = getattr(config, name, None)
         if value is not None and not callable(value):
             start = _before(checked.request, loaded) if name == "prefix_allowed_tokens_fn" else None
@@ -189,6 +193,29 @@ _ID_FIELDS = (
     "force_words_ids",
     "prefix_allowed_tokens_fn",
 )
+
+
+def _banned(entries: tuple[Any, ...], loaded: Any) -> tuple[tuple[Any, ...], list[str]]:
+    """Return entries with every spelling of their texts, and a sentence for each text."""
+    ids, notes = [], []
+    for entry in entries:
+        if not isinstance(entry, str):
+            ids.append(entry)
+            continue
+        if loaded.tokenizer is None:
+            _encode(entry, loaded, "bad_words_ids", None)
+        ways = spellings(entry, loaded.tokenizer, loaded.pieces)
+        notes.append(told(entry, ways, loaded.pieces))
+        ids += ways
+    most = SETTINGS.max_banned_sequences
+    if len(set(ids)) > most:
+        raise ParameterError(
+            "bad_words_ids",
+            list(entries),
+            f"its texts have {len(set(ids))} spellings, and at most {most} can be banned",
+            "give fewer or shorter texts",
+        )
+    return tuple(dict.fromkeys(ids)), notes
 
 
 def _ids(name: str, entry: Any, loaded: Any, before: str | None = None) -> Any:

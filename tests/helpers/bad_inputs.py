@@ -94,7 +94,7 @@ LENGTH: list[tuple[str, Any, str]] = [
 ]
 
 TOKENS: list[tuple[str, Any, str]] = [
-    ("bad_words_ids", [], "1 to 64 entries"),
+    ("bad_words_ids", [], "1 to 2048 entries"),
     ("bad_words_ids", "abc", "a list"),
     ("bad_words_ids", [[-1]], "token ids"),
     ("bad_words_ids", [[]], "1 to 64 token ids"),

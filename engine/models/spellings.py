@@ -1,0 +1,81 @@
+"""Every way in which a tokenizer can write a text: what a ban must forbid, or it forbids nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from engine.models.text import Pieces, encode_inside
+
+ANY_CASE = "(?i)"
+"""Stands before a text that is meant in any case."""
+MOST = 64
+"""Most ways to cut one form of a text, those of fewest tokens first; the rest is improbable."""
+_SHOWN = 6
+
+
+def spellings(text: str, tokenizer: Any, pieces: Pieces) -> list[tuple[int, ...]]:
+    """Return the id sequences that write a text, as a word of its own and inside another.
+
+    Args:
+        text: with or without its leading space; after ``(?i)`` it is meant in small letters, in
+            capitals and capitalised, too.
+        tokenizer: a transformers tokenizer.
+        pieces: its display pieces.
+    """
+    found: dict[tuple[int, ...], None] = {}
+    for form in forms_of(text):
+        own = tuple(encode_inside(tokenizer, form))
+        ways = islice(_ways(form, pieces.by_text), MOST)
+        found |= dict.fromkeys([*([own] if own else []), *ways])
+    return list(found)
+
+
+def forms_of(text: str) -> list[str]:
+    """Return what is banned with a text: with a space before it and without, in any case if asked."""
+    any_case = text.startswith(ANY_CASE) and text != ANY_CASE
+    text = text.removeprefix(ANY_CASE) if any_case else text
+    word = text.lstrip(" ")
+    if not word:
+        return [text]
+    cases = [word]
+    if any_case:
+        cases += [word.lower(), word.upper(), word.capitalize(), word.title()]
+    return list(dict.fromkeys(form for case in cases for form in (f" {case}", case)))
+
+
+def told(text: str, ways: Sequence[Sequence[int]], pieces: Pieces) -> str:
+    """Return the sentence that says which ids a banned text became."""
+    shown = [f"{list(ids)} {'|'.join(pieces[i] for i in ids)!r}" for ids in ways[:_SHOWN]]
+    more = f" and {len(ways) - _SHOWN} more" if len(ways) > _SHOWN else ""
+    count = f"{len(ways)} spellings" if len(ways) != 1 else "1 spelling"
+    return f"bad_words_ids: {text!r} is banned in {count}: {', '.join(shown)}{more}."
+
+
+def _ways(text: str, ids: Mapping[str, Sequence[int]]) -> Iterator[tuple[int, ...]]:
+    """Yield every sequence of tokens whose pieces join to a text, those of fewest tokens first."""
+    longest = max(map(len, ids), default=0)
+    after = [
+        [
+            (end, i)
+            for end in range(n + 1, min(len(text), n + longest) + 1)
+            for i in ids.get(text[n:end], ())
+        ]
+        for n in range(len(text))
+    ]
+    far = len(text) + 1
+    fewest = [far] * len(text) + [0]
+    for n in reversed(range(len(text))):
+        fewest[n] = 1 + min((fewest[end] for end, _ in after[n]), default=far)
+
+    def continued(start: int, count: int) -> Iterator[tuple[int, ...]]:
+        if start == len(text):
+            yield ()
+            return
+        for end, token_id in after[start]:
+            if fewest[end] <= count - 1 and (end < len(text) or count == 1):
+                yield from ((token_id, *rest) for rest in continued(end, count - 1))
+
+    for count in range(1, len(text) + 1):
+        yield from continued(0, count)
