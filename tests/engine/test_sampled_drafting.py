@@ -1,0 +1,113 @@
+"""Every drafter leaves the target's distribution as it is: the whole loop, drawn from many times."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from transformers import TemperatureLogitsWarper, TopKLogitsWarper
+
+from engine.loops.drafting import assisted, lossless
+from engine.loops.drafting.assistant import AssistantDrafter, EarlyExitDrafter
+from engine.loops.drafting.by_name import Speaker
+from engine.loops.drafting.drafter import RunContext
+from engine.loops.drafting.prompt_lookup import PromptLookupDrafter
+from engine.loops.drafting.universal import IntersectionDrafter
+from tests.helpers.chains import Alphabet, Chain, LayeredChain, Quick, p_of_steps
+
+VOCAB = 8
+FEW, MANY = 3_000, 20_000
+LENGTH = 50
+"""Draws of one run; every run begins anew."""
+SCALE = 0.7
+DRAFTERS = ("speculative", "universal_assisted", "early_exit", "prompt_lookup")
+SETTINGS = {
+    "plain": {"assistant_confidence_threshold": 0.0},
+    "unsure": {"assistant_confidence_threshold": 0.3, "num_assistant_tokens_schedule": "heuristic"},
+    "warped": {"assistant_confidence_threshold": 0.0},
+}
+WARPERS = {"warped": [TemperatureLogitsWarper(0.8), TopKLogitsWarper(6)]}
+
+
+def context_of(drafter: str, settings: str) -> tuple[RunContext, Any]:
+    """Return the run of a target with fixed tables, and what makes its drafter."""
+    generator = torch.Generator().manual_seed(3)
+    first, second, third = SCALE * torch.randn((3, VOCAB, VOCAB), generator=generator)
+    values = {"num_assistant_tokens": 3, "num_assistant_tokens_schedule": "constant"}
+    config = transformers.GenerationConfig(
+        do_sample=True,
+        max_length=LENGTH + 8,
+        assistant_early_exit=1,
+        prompt_lookup_num_tokens=3,
+        **values | SETTINGS[settings],
+    )
+    config._eos_token_tensor = None
+    layered = drafter == "early_exit"
+    target = LayeredChain([first, second]) if layered else Chain(first + second)
+    prompt = torch.tensor([[4, 1, 4]])
+    context = RunContext(target, prompt, WARPERS.get(settings, []), config, torch.Generator())
+    speaker = Speaker(target, Alphabet("abcdefgh"))
+    other = Speaker(Chain(third), Alphabet("hgfexyzw"))
+    make = {
+        "speculative": lambda run: AssistantDrafter(run, Chain(first + third)),
+        "universal_assisted": lambda run: IntersectionDrafter(run, speaker, other),
+        "early_exit": EarlyExitDrafter,
+        "prompt_lookup": PromptLookupDrafter,
+    }
+    return context, make[drafter]
+
+
+def p_of(drafter: str, settings: str, draws: int) -> float:
+    """Return the chance of what was drawn, or of something further off, if nothing is wrong."""
+    context, make = context_of(drafter, settings)
+    generator = torch.Generator().manual_seed(11)
+    start = context.input_ids[0, -1:].tolist()
+    texts = [
+        [*start, *lossless.sample_tokens(context, {}, make, generator, LENGTH)]
+        for _ in range(draws // LENGTH)
+    ]
+    assert sum(map(len, texts)) - len(texts) == draws
+    last = torch.arange(VOCAB)[:, None]
+    table = context.model(last, None).logits[:, 0]
+    for processor in context.processors:
+        table = processor(last, table)
+    return p_of_steps(texts, table.softmax(-1))
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    monkeypatch.setattr(lossless, "Recorder", lambda top: Quick())
+
+
+@pytest.mark.parametrize("settings", list(SETTINGS))
+@pytest.mark.parametrize("drafter", DRAFTERS)
+def test_drawn_texts_have_the_targets_distribution(drafter, settings):
+    assert p_of(drafter, settings, FEW) > 0.001
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("settings", list(SETTINGS))
+@pytest.mark.parametrize("drafter", DRAFTERS)
+def test_many_drawn_texts_have_the_targets_distribution(drafter, settings):
+    assert p_of(drafter, settings, MANY) > 0.001
+
+
+@pytest.mark.parametrize("drafter", ["speculative", "universal_assisted", "early_exit"])
+def test_a_residual_that_is_left_out_is_caught_by_the_few(drafter, monkeypatch):
+    monkeypatch.setattr(assisted, "residual", lambda p, q: p)
+    assert p_of(drafter, "plain", FEW) < 1e-6
+
+
+def test_drafts_that_are_always_believed_are_caught_by_the_few(monkeypatch):
+    right = assisted.draw
+
+    def believing(scores, generator):
+        tokens, extra = right(scores, generator)
+        if len(scores) > 1:
+            tokens[0] = 4
+        return tokens, extra
+
+    monkeypatch.setattr(assisted, "draw", believing)
+    assert p_of("prompt_lookup", "plain", FEW) < 1e-6
