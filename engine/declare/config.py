@@ -374,6 +374,13 @@ class NextTokenParams(PenaltyParams, LengthParams):
         1,
     )
 
+    def check(self) -> None:
+        super().check()
+        for name in ("forced_bos_token_id", "forced_eos_token_id"):
+            forced = getattr(self, name)
+            if forced is not None and forced in (self.suppress_tokens or ()):
+                raise ParameterError(name, forced, "it must not be one of suppress_tokens")
+
 
 def as_dict(config: Any) -> dict[str, Any]:
     """Return a config as JSON values: tuples become lists, callables their name."""

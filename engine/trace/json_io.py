@@ -187,7 +187,7 @@ def _read_mapping(value: Any, args: tuple[Any, ...], where: str) -> dict[Any, An
 
 
 def _read_scalar(value: Any, kind: type, where: str) -> Any:
-    if kind in (int, float) and isinstance(value, (int, float)) and abs(value) > _LARGEST:
+    if kind in _LARGEST and isinstance(value, (int, float)) and abs(value) > _LARGEST[kind]:
         raise TraceError(f"{where} is a number that is too large.")
     if kind is float and isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
@@ -196,5 +196,6 @@ def _read_scalar(value: Any, kind: type, where: str) -> Any:
     raise TraceError(f"{where} must be {_ENGLISH.get(kind, kind.__name__)}.")
 
 
-_LARGEST = 2**63
+_LARGEST = {int: 2**63, float: 1e60}
+"""An arrival e / p is as large as the smallest float32 is small; a removed score may be the lowest."""
 _ENGLISH = {float: "a number", int: "a whole number", str: "text", bool: "true or false"}

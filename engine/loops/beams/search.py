@@ -81,13 +81,19 @@ class BeamRecord:
                     diversity_penalty=0.0,
                     fate=fate,
                     reason=reason,
-                    arrival=significant(float(pool.arrivals[i])) if search.do_sample else None,
+                    arrival=self._arrival(pool, i),
                 )
             )
         self._merge(merged, hits, numbers, sums, scores, length)
         self.running = [numbers[i] for i in ending.running.tolist()]
         self.full = bool(search.finished.all())
         return tuple(nodes)
+
+    def _arrival(self, pool: Pool, i: int) -> float | None:
+        """Return when a candidate arrived in the race, None without one or where it never did."""
+        arrival = float(pool.arrivals[i])
+        drawn = self.search.do_sample and math.isfinite(arrival)
+        return significant(arrival) if drawn else None
 
     def _fate(self, i: int, hit: bool, kept: bool, entered: bool, full: bool) -> tuple[str, str]:
         search = self.search

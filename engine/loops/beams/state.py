@@ -21,7 +21,7 @@ class Pool:
     flat: torch.Tensor
     """beam * vocabulary + token."""
     arrivals: torch.Tensor
-    """e / p of the race, zeros without one."""
+    """e / p of the race, zeros without one; infinite where p is too small for a number."""
 
 
 @dataclass
@@ -78,7 +78,7 @@ class BeamSearch:
         probs = total.softmax(-1)
         noise = torch.empty_like(probs).exponential_(1, generator=generator)
         flat = (probs / noise).topk(self.pool_size).indices
-        return Pool(total[flat], flat, (noise / probs)[flat])
+        return Pool(total[flat], flat, noise[flat].double() / probs[flat].double())
 
     def extended(self, pool: Pool, vocab: int) -> torch.Tensor:
         """Return (n, length + 1) the candidates' sequences."""

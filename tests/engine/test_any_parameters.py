@@ -1,0 +1,171 @@
+"""Any legal parameters: generate()'s own tokens, or one sentence, and never an internal error."""
+
+from __future__ import annotations
+
+import contextlib
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from engine import DecodeRequest, decode
+from engine.declare.params import build, params_of
+from engine.export.plan import own_loop_of
+from engine.models.loading import LoadedModel
+from engine.run.generation import generate_inputs, generation_config
+from engine.run.request import check, fit_to_model
+from engine.strategies import STRATEGIES
+from engine.strategies.drafting_params import DraftingParams, DraftModelParams
+from engine.trace.events import Failed
+from engine.trace.json_io import dumps, loads
+from tests.helpers.models import new_tokens, tiny_llama
+from tests.helpers.random_params import params_for
+from tests.helpers.tokenizers import speaker_of, tokenizer_of
+
+PROMPT = "the little bear saw the little"
+FEW, MANY = 10, 1000
+ALWAYS = {
+    "deadline": None,
+    "database": None,
+    "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large],
+}
+
+
+@cache
+def target() -> LoadedModel:
+    """A tiny model with a tokenizer, deep enough to be left early."""
+    tokenizer = tokenizer_of("sentencepiece")
+    ids = {"bos_token_id": 1, "eos_token_id": tokenizer.eos_token_id, "pad_token_id": 0}
+    model = tiny_llama(6, vocab_size=len(tokenizer), seed=4, **ids)
+    return LoadedModel(model, tokenizer, "tiny")
+
+
+@cache
+def assistant(name: str) -> LoadedModel | None:
+    """A draft model that is right now and then, or one that cuts text otherwise."""
+    kind = STRATEGIES[name].assistant
+    if kind == "none":
+        return None
+    return speaker_of("sentencepiece", 9) if kind == "same_tokenizer" else speaker_of("byte_level")
+
+
+def expected(name: str, params: dict[str, Any], seed: int) -> list[list[int]] | None:
+    """Return generate()'s new tokens, None where it has no such mode or refuses."""
+    strategy, loaded = STRATEGIES[name], target()
+    request = DecodeRequest(name, loaded, PROMPT, params=params, seed=seed)
+    config = fit_to_model(check(request), loaded).config
+    if own_loop_of(strategy, config) is not None:
+        return None
+    ids = loaded.tokenizer(PROMPT, split_special_tokens=True)["input_ids"]
+    select = strategy.generate_kwargs(config)
+    rows = max(select.get("num_beams", 1) or 1, config.num_return_sequences)
+    inputs = generate_inputs(config, loaded, rows, len(ids))
+    if config.stop_strings:
+        inputs |= {"stop_strings": list(config.stop_strings), "tokenizer": loaded.tokenizer}
+    draft = assistant(name)
+    if draft is not None:
+        inputs["assistant_model"] = draft.model
+    if strategy.assistant == "any_tokenizer":
+        inputs |= {"tokenizer": loaded.tokenizer, "assistant_tokenizer": draft.tokenizer}
+    made = generation_config(config, select, loaded)
+    prompt = torch.tensor([ids])
+    torch.manual_seed(seed)
+    with drafting_as(config, draft or loaded), contextlib.suppress(ValueError, RuntimeError):
+        out = loaded.model.generate(
+            prompt, attention_mask=torch.ones_like(prompt), generation_config=made, **inputs
+        )
+        rows = getattr(out, "sequences", out)[:, len(ids) :].tolist()
+        return [new_tokens(row, made.eos_token_id) for row in rows]
+    return None
+
+
+@contextlib.contextmanager
+def drafting_as(config: Any, drafting: LoadedModel):
+    """Say how to draft where transformers reads it: in the drafting model's own configuration."""
+    own = drafting.model.generation_config
+    before = dict(own.__dict__)
+    if isinstance(config, DraftModelParams):
+        shared = params_of(DraftingParams)
+        names = [n for n in params_of(DraftModelParams) if n not in shared]
+        own.__dict__.update({n: getattr(config, n) for n in names})
+    try:
+        yield
+    finally:
+        own.__dict__.clear()
+        own.__dict__.update(before)
+
+
+def check_any(name: str, params: dict[str, Any], seed: int) -> None:
+    """Run a request and compare it with generate()."""
+    request = DecodeRequest(
+        name, target(), PROMPT, params=params, seed=seed, assistant=assistant(name)
+    )
+    *_, last = decode(request)
+    if isinstance(last, Failed):
+        said = str(last.error)
+        assert "internal error" not in said, said
+        assert said.endswith((".", "…."))
+        assert "\n" not in said
+        return
+    trace = last.trace
+    if not any(isinstance(v, str) and v.startswith("<callable") for v in trace.config.values()):
+        assert loads(dumps(trace)) == trace
+        assert build(STRATEGIES[name].config, _kept(trace.config), name)
+    theirs = expected(name, params, seed)
+    if theirs is not None:
+        assert [list(output.token_ids) for output in trace.outputs] == theirs
+
+
+def _kept(config: dict[str, Any]) -> dict[str, Any]:
+    return {n: v for n, v in config.items() if v is not None}
+
+
+def property_of(name: str, examples: int, **more: Any) -> None:
+    """Try a strategy with so many examples; what fails is shrunk."""
+
+    @settings(max_examples=examples, **ALWAYS, **more)
+    @given(params=params_for(name, target().vocab_size), seed=st.integers(0, 3))
+    def holds(params: dict[str, Any], seed: int) -> None:
+        check_any(name, params, seed)
+
+    holds()
+
+
+@pytest.mark.parametrize("name", list(STRATEGIES))
+def test_any_parameters_give_generates_tokens_or_a_sentence(name):
+    property_of(name, FEW, derandomize=True)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("name", list(STRATEGIES))
+def test_many_more_parameters_do(name):
+    property_of(name, MANY, print_blob=True)
+
+
+@pytest.mark.parametrize("name", ["forced_bos_token_id", "forced_eos_token_id"])
+def test_an_id_that_is_forced_and_suppressed_is_named(name):
+    for strategy in STRATEGIES:
+        params = {name: 7, "suppress_tokens": [5, 7]}
+        *_, last = decode(
+            DecodeRequest(strategy, target(), PROMPT, params=params, assistant=assistant(strategy))
+        )
+        said = f"{name} = 7 is not allowed: it must not be one of suppress_tokens."
+        assert str(last.error) == said
+
+
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [
+        ("beam_sampling", {"temperature": 0.001, "top_k": 0}),
+        ("sampling", {"temperature": 0.02, "top_k": 0}),
+        ("dola", {"remove_invalid_values": True}),
+        ("watermark", {"guidance_scale": -9.0}),
+    ],
+)
+def test_a_trace_with_extreme_numbers_is_read_again(name, params):
+    for seed in range(4):
+        check_any(name, {"max_new_tokens": 4, **params}, seed)

@@ -1,0 +1,94 @@
+"""Random values for every parameter of a strategy, read off its declaration."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from hypothesis import strategies as st
+
+from engine.declare import params as kinds
+from engine.declare.params import Param, params_of
+from engine.strategies import STRATEGIES
+from engine.strategies.dola import LayerChoice
+from engine.strategies.watermark import Keys
+
+SMALL = 8
+"""Most tokens, beams, n-grams and the like: more of them only take longer."""
+MOST_CHANGED = 4
+CLOCK = ("max_time",)
+"""What makes a run depend on how fast the machine is."""
+CHECKS = ("plain_run", "distribution_runs")
+"""What only measures after a run."""
+
+
+def params_for(name: str, vocab: int) -> st.SearchStrategy[dict[str, Any]]:
+    """Return random parameters of a strategy: a few of them, each in its range.
+
+    Args:
+        name: of STRATEGIES.
+        vocab: token ids are below it.
+    """
+    own = params_of(STRATEGIES[name].config)
+    open_ones = [n for n in own if n not in (*CLOCK, *CHECKS, "max_new_tokens")]
+
+    def filled(names: list[str]) -> st.SearchStrategy[dict[str, Any]]:
+        values = {n: value_of(n, own[n], vocab) for n in names}
+        return st.fixed_dictionaries({"max_new_tokens": st.integers(1, SMALL), **values})
+
+    chosen = st.lists(st.sampled_from(open_ones), max_size=MOST_CHANGED, unique=True)
+    return chosen.flatmap(filled)
+
+
+def value_of(name: str, kind: Param, vocab: int) -> st.SearchStrategy[Any]:
+    """Return random values of one parameter."""
+    value = _MAKERS[type(kind)](kind, vocab)
+    if name == "prefix_allowed_tokens_fn":
+        value = value | st.lists(_ids(vocab), min_size=1, max_size=4).map(_always)
+    return value | st.none() if kind.optional else value
+
+
+def _always(ids: list[int]) -> Any:
+    return lambda batch_id, so_far: ids
+
+
+def _ids(vocab: int) -> st.SearchStrategy[int]:
+    return st.integers(0, vocab - 1)
+
+
+def _sequence(vocab: int) -> st.SearchStrategy[Any]:
+    return st.lists(_ids(vocab), min_size=1, max_size=3) | _texts()
+
+
+def _texts() -> st.SearchStrategy[str]:
+    return st.sampled_from([" the", "bear", " saw a", ".", "e", "日"])
+
+
+def _number(kind: Any, vocab: int) -> st.SearchStrategy[float]:
+    del vocab
+    low, high = kind.minimum, min(kind.maximum, kind.slider_maximum or math.inf)
+    return st.floats(low, high, exclude_min=kind.above_minimum, exclude_max=kind.below_maximum)
+
+
+def _integer(kind: Any, vocab: int) -> st.SearchStrategy[int]:
+    most = min(kind.maximum, kind.minimum + SMALL)
+    return st.integers(kind.minimum, min(most, vocab - 1))
+
+
+_MAKERS: dict[type, Any] = {
+    kinds.Number: _number,
+    kinds.Integer: _integer,
+    kinds.Flag: lambda kind, vocab: st.booleans(),
+    kinds.Choice: lambda kind, vocab: st.sampled_from(kind.choices),
+    kinds.Text: lambda kind, vocab: _texts(),
+    kinds.Strings: lambda kind, vocab: st.lists(_texts(), min_size=1, max_size=2),
+    kinds.TokenIds: lambda kind, vocab: st.lists(_ids(vocab), min_size=1, max_size=5),
+    kinds.TokenLists: lambda kind, vocab: st.lists(_sequence(vocab), min_size=1, max_size=3),
+    kinds.Biases: lambda kind, vocab: st.lists(
+        st.tuples(_sequence(vocab), st.floats(-10, 10)), min_size=1, max_size=3
+    ),
+    kinds.Decay: lambda kind, vocab: st.tuples(st.integers(0, SMALL), st.floats(0.5, 3)),
+    kinds.AllowedTokens: lambda kind, vocab: st.lists(_sequence(vocab), min_size=1, max_size=3),
+    Keys: lambda kind, vocab: st.lists(st.integers(0, 1000), min_size=1, max_size=4, unique=True),
+    LayerChoice: lambda kind, vocab: st.sampled_from(["low", "high", [1], [1, 3]]),
+}
