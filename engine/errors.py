@@ -64,6 +64,10 @@ class BusyError(EngineError):
     code = "busy"
 
 
+class Cancelled(Exception):
+    """Raised in a producer when its reader has left; no error that anybody is shown."""
+
+
 def shown(value: Any) -> str:
     """Return a value as it may stand in a message: one line, at most 80 characters."""
     text = repr(value).encode("ascii", "backslashreplace").decode()

@@ -12,18 +12,18 @@ from typing import Any
 import torch
 
 from engine.aside import aside
-from engine.errors import DecodeError, ParameterError
+from engine.errors import Cancelled, DecodeError, ParameterError
 from engine.loops.forward import Forward
 from engine.loops.recorder import rounded
 from engine.loops.rows import grown
+from engine.models.bare import bare
 from engine.models.loading import LoadedModel, pinned
 from engine.reading.prefix_tree import Draw
 from engine.run.generation import generate_inputs, generation_config, stop_criteria
 from engine.run.permits import running
-from engine.run.prepare import model_of
-from engine.run.request import CheckedRequest, DecodeRequest, check, fit_to_model, prompt_ids_of
+from engine.run.prepare import fitted, model_of
+from engine.run.request import CheckedRequest, DecodeRequest, check, prompt_ids_of
 from engine.run.run import StopWhen
-from engine.run.streamer import Cancelled
 from engine.settings import SETTINGS
 
 MAX_DRAWS = 512
@@ -59,7 +59,7 @@ def draw_many(
     cancelled = cancelled or threading.Event()
     checked = _checked(request, count)
     loaded = model_of(request.model, checked.strategy.default_model)
-    checked = fit_to_model(checked, loaded)
+    checked = fitted(checked, loaded)
     ids = prompt_ids_of(checked, loaded)
     context = loaded.context_length
     if context is not None and len(ids) + checked.config.max_new_tokens > context:
@@ -114,7 +114,7 @@ def _batch(
         return _draw_rows(*args, seeds=seeds, kept=kept, **kwargs)
 
     returned = type(loaded.model).generate(
-        loaded.model,
+        bare(loaded.model),
         prompt,
         attention_mask=torch.ones_like(prompt),
         generation_config=generation_config(config, strategy.generate_kwargs(config), loaded),

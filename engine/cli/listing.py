@@ -11,6 +11,12 @@ def add(commands: Any) -> None:
     """Add ``list``."""
     listing = commands.add_parser("list", help="strategies, their parameters, and models")
     listing.add_argument("--json", action="store_true")
+    listing.add_argument(
+        "--model",
+        action="append",
+        default=[],
+        help="also say what this model cannot serve: a hub id or a folder that is on this machine",
+    )
     listing.set_defaults(handler=_run)
 
 
@@ -39,8 +45,13 @@ def _run(arguments: argparse.Namespace) -> None:
             "parameters": e.parameters,
             "good_for": e.good_for,
             "available_offline": e.embedded and e.available,
+            "cannot_serve": _refusals(e.name),
         }
         for e in CATALOGUE.values()
+    ]
+    models += [
+        {"name": name, "parameters": "", "good_for": "", "cannot_serve": _refusals(name)}
+        for name in arguments.model
     ]
     if arguments.json:
         print(json.dumps({"strategies": strategies, "models": models}))
@@ -48,4 +59,15 @@ def _run(arguments: argparse.Namespace) -> None:
     for strategy in strategies:
         print(f"{strategy['name']:22}{strategy['title']}: {', '.join(strategy['params'])}")
     for model in models:
-        print(f"{model['name']:32}{model['parameters']:>7}  {model['good_for']}")
+        print(f"{model['name']:32}{model['parameters']:>7}  {model['good_for']}".rstrip())
+        for sentence in dict.fromkeys(model["cannot_serve"].values()):
+            print(f"    {sentence}")
+
+
+def _refusals(name: str) -> dict[str, str]:
+    """Return strategy -> why a model cannot serve it; nothing is known of one that is elsewhere."""
+    from engine.strategies import STRATEGIES
+    from engine.strategies.refusal import refusal
+
+    found = {strategy.name: refusal(strategy, name) for strategy in STRATEGIES.values()}
+    return {strategy: sentence for strategy, sentence in found.items() if sentence}

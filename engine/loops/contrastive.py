@@ -58,7 +58,7 @@ def contrastive_loop(
     Rows never look at each other; a row's tokens are those it has alone.
 
     Args:
-        model: a generation model with a cache whose rows can be repeated and selected.
+        model: a generation model whose cache can be reordered, or one that keeps nothing.
         input_ids: (batch, length) ids, left-padded where the attention mask says so.
         logits_processor: applied one by one and recorded.
         stopping_criteria: asked after every step.
@@ -122,17 +122,19 @@ def look_ahead(forward: Forward, input_ids: torch.Tensor, ids: torch.Tensor) -> 
         The model's outputs for (batch * k, 1) tokens.
     """
     model, k = forward.model, ids.shape[1]
+    # Layers with a running state cannot be repeated as such, but reordered every cache can be.
+    forward.reorder(torch.arange(len(ids), device=ids.device).repeat_interleave(k))
     kwargs = dict(forward.model_kwargs)
     encoder_decoder = model.config.is_encoder_decoder
     if encoder_decoder:
         # The helper below writes into the encoder's outputs.
         kwargs["encoder_outputs"] = copy.copy(kwargs["encoder_outputs"])
-    kwargs["past_key_values"].batch_repeat_interleave(k)
     rows, kwargs = model._expand_inputs_for_generation(
         expand_size=k, is_encoder_decoder=encoder_decoder, input_ids=input_ids, **kwargs
     )
     candidates = torch.cat([rows, ids.reshape(-1, 1)], dim=-1)
-    inputs = model.prepare_inputs_for_generation(candidates, next_sequence_length=1, **kwargs)
+    new = 1 if forward.caches else None
+    inputs = model.prepare_inputs_for_generation(candidates, next_sequence_length=new, **kwargs)
     outputs = model(**inputs, output_hidden_states=True, return_dict=True)
     forward.passes += 1
     forward.model_kwargs = model._update_model_kwargs_for_generation(
@@ -158,7 +160,7 @@ def win(
         chosen: (batch,) which candidate won.
     """
     rows = chosen + torch.arange(len(chosen), device=chosen.device) * hidden.shape[1]
-    forward.model_kwargs["past_key_values"].batch_select_indices(rows)
+    forward.reorder(rows)
     context = torch.cat([context, hidden.flatten(0, 1)[rows][:, None]], dim=1)
     return context, forward.last_logits(outputs, chosen.device)[rows]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from engine.errors import DecodeError
+from engine.errors import DecodeError, ModelError
 from engine.loops import layers as layer_tools
 from engine.loops.columns import Columns
 from engine.loops.forward import Forward
@@ -72,6 +72,7 @@ def dola_loop(
 
     Raises:
         DecodeError: ``dola_layers`` leaves no layer to contrast with.
+        ModelError: the model does not show the hidden states of its layers.
     """
     candidates = layers_of(model, generation_config.dola_layers)
     if not candidates:
@@ -83,7 +84,10 @@ def dola_loop(
         # 1. What the last layer says, and every layer before it.
         outputs = forward(input_ids, output_hidden_states=True)
         logits = forward.last_logits(outputs, input_ids.device)
-        layers = layer_tools.project(model, outputs.hidden_states, logits)
+        states = outputs.hidden_states
+        if len(states) <= max(candidates):
+            raise ModelError(f"{type(model).__name__} shows {len(states)} states instead of its layers.")
+        layers = layer_tools.project(model, states, logits)
         # 2. The layer that differs most, and what the last one added to it.
         premature = select_layer(layers.divergence, candidates)
         contrast = contrast_of(layers, premature)
@@ -131,7 +135,8 @@ def contrast_of(layers: Layers, premature: torch.Tensor) -> torch.Tensor:
 def _columns(
     layers: Layers, premature: torch.Tensor, contrast: torch.Tensor, tokens: torch.Tensor
 ) -> Columns:
-    before, after = layers.final.topk(TOP, dim=-1), contrast.topk(TOP, dim=-1)
+    top = min(TOP, contrast.shape[-1])
+    before, after = layers.final.topk(top, dim=-1), contrast.topk(top, dim=-1)
     return {
         "premature": premature,
         "kept": (contrast > -torch.inf).sum(-1),

@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 
+from engine.models.capabilities import CACHES, OWN_CACHES
+
 
 class Forward:
     """Prefill first, then one position at a time, with the caches generate() prepared.
@@ -33,7 +35,7 @@ class Forward:
                 is_first_iteration=True,
             )
         else:
-            new = 1 if self.model_kwargs["use_cache"] else None
+            new = 1 if self.caches else None
             inputs = model.prepare_inputs_for_generation(
                 input_ids, next_sequence_length=new, **self.model_kwargs
             )
@@ -44,6 +46,55 @@ class Forward:
         )
         return outputs
 
+    @property
+    def caches(self) -> bool:
+        """Whether anything is kept from step to step."""
+        return bool(self.model_kwargs["use_cache"])
+
+    def reorder(self, rows: torch.Tensor) -> None:
+        """Let row i of the cache be what row ``rows[i]`` was; a row may be named often or never.
+
+        Args:
+            rows: (n,) rows of the cache; afterwards it has n of them.
+        """
+        found = cache_of(self.model_kwargs) if self.caches else None
+        if found is None:
+            return
+        name, cache = found
+        if hasattr(self.model, "_reorder_cache"):
+            self.model_kwargs[name] = self.model._reorder_cache(cache, rows)
+        else:
+            cache.reorder_cache(rows)
+
     def last_logits(self, outputs: Any, device: torch.device) -> torch.Tensor:
         """Return (batch, vocab) float32 logits of the last position, copied."""
         return outputs.logits[:, -1].to(copy=True, dtype=torch.float32, device=device)
+
+
+def cache_of(model_kwargs: dict[str, Any]) -> tuple[str, Any] | None:
+    """Return the name and the cache among a model's keyword arguments, None where there is none."""
+    for name in (*CACHES, *OWN_CACHES):
+        if model_kwargs.get(name) is not None:
+            return name, model_kwargs[name]
+    return None
+
+
+def emptied(model: Any, model_kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return the keyword arguments with a new cache, none where the model makes its own.
+
+    Args:
+        model: a generation model.
+        model_kwargs: as generate() prepared them, before the first pass or after any.
+    """
+    from transformers import DynamicCache, EncoderDecoderCache
+
+    found = cache_of(model_kwargs)
+    if found is None:
+        return dict(model_kwargs)
+    if found[0] in OWN_CACHES:
+        return {name: value for name, value in model_kwargs.items() if name != found[0]}
+    cache = DynamicCache(config=model.config.get_text_config(decoder=True))
+    if model.config.is_encoder_decoder:
+        # Not sized by the configuration, which may mean the encoder's depth.
+        cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
+    return model_kwargs | {found[0]: cache}

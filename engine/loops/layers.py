@@ -129,7 +129,7 @@ def columns_of(layers: Layers, tokens: torch.Tensor) -> Columns:
         ("normed", torch.cat([layers.normed, final], 1), layers.normed_divergence),
     ):
         own = logprobs.gather(-1, tokens[:, None, None].expand(-1, logprobs.shape[1], 1))
-        top = logprobs.topk(TOP, dim=-1)
+        top = logprobs.topk(min(TOP, logprobs.shape[-1]), dim=-1)
         columns |= {
             f"{name}_divergence": torch.cat([apart, torch.zeros_like(apart[:, :1])], 1),
             f"{name}_entropy": torch.special.entr(logprobs.exp()).sum(-1),
@@ -150,7 +150,8 @@ def readings(numbers: Numbers, layers: int) -> tuple[LayerReading, ...]:
     """
     result = []
     for layer in range(layers + 1):
-        raw, normed = _reading(numbers, "raw", layer), _reading(numbers, "normed", layer)
+        raw = _reading(numbers, "raw", layer, layers + 1)
+        normed = _reading(numbers, "normed", layer, layers + 1)
         last = layer == layers
         result.append(
             LayerReading(
@@ -165,15 +166,16 @@ def readings(numbers: Numbers, layers: int) -> tuple[LayerReading, ...]:
 
 
 def _reading(
-    numbers: Numbers, name: str, layer: int
+    numbers: Numbers, name: str, layer: int, count: int
 ) -> tuple[float, float, int, float, tuple[tuple[int, float], ...]]:
-    """Return divergence, entropy, rank, log-probability and top of a layer."""
+    """Return divergence, entropy, rank, log-probability and top of one of ``count`` layers."""
     apart, entropy, rank, logprob = (
         numbers[f"{name}_{column}"][layer]
         for column in ("divergence", "entropy", "rank", "logprob")
     )
     ids, probs = numbers[f"{name}_top_ids"], numbers[f"{name}_top_probs"]
-    group = slice(layer * TOP, (layer + 1) * TOP)
+    width = len(ids) // count
+    group = slice(layer * width, (layer + 1) * width)
     top = tuple((int(i), short(p)) for i, p in zip(ids[group], probs[group], strict=True))
     return short(apart), short(entropy), int(rank), short(logprob), top
 

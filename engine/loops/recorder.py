@@ -14,12 +14,15 @@ from dataclasses import dataclass
 import torch
 
 from engine.errors import DecodeError
+from engine.loops.additions import Additions
 from engine.loops.columns import Columns, Numbers, to_host
 from engine.trace.records import Candidate, Stage
 
 DIGITS = 6
 
 
+NEVER = torch.finfo(torch.float32).min / 2
+"""Scores below this say that a token is impossible: some processors write the smallest number for it."""
 _EXTRA = "extra."
 """Marks the columns of the loop among those of the recorder."""
 
@@ -73,10 +76,14 @@ class Recorder:
 
     Args:
         top_candidates: tokens kept per step, at least 1.
+
+    Attributes:
+        additions: makes what the run measures beside its text.
     """
 
     def __init__(self, top_candidates: int = 20) -> None:
         self.top_candidates = top_candidates
+        self.additions = Additions()
         self.started = time.perf_counter()
 
     def elapsed_s(self) -> float:
@@ -160,8 +167,9 @@ def _stages(seen: Observation, probs: torch.Tensor) -> tuple[dict[str, torch.Ten
     """Return (batch, stages) kept, kept mass and entropy, and the final (batch, vocab) log-probs."""
     kept, mass, entropy, final = [], [], [], seen.logprobs
     for _, scores in seen.stages:
-        left = scores > -torch.inf
+        left = scores > NEVER
         final = scores - torch.logsumexp(scores, dim=-1, keepdim=True)
+        final = final.masked_fill(~left, -torch.inf)
         kept.append(left.sum(-1))
         mass.append(torch.where(left, probs, 0.0).sum(-1))
         probs = final.exp()
@@ -176,7 +184,7 @@ def _first_removal(seen: Observation, ids: torch.Tensor) -> torch.Tensor:
     """Return, per candidate, the index of the first stage that removed it, or -1."""
     removed = torch.full_like(ids, -1)
     for index, (_, scores) in reversed(list(enumerate(seen.stages))):
-        removed = torch.where(scores.gather(-1, ids) == -torch.inf, index, removed)
+        removed = torch.where(scores.gather(-1, ids) <= NEVER, index, removed)
     return removed
 
 

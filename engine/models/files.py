@@ -58,6 +58,21 @@ def resolve(name: str) -> tuple[str, str | None]:
     )
 
 
+def local_folder(name: str) -> str | None:
+    """Return the folder of a model that is on this machine, None for any other; nothing is fetched."""
+    if name in CATALOGUE and CATALOGUE[name].embedded:
+        return str((MODEL_DIR / name).resolve()) if CATALOGUE[name].available else None
+    if _HUB_ID.match(name) and ".." not in name:
+        from huggingface_hub import snapshot_download
+
+        try:
+            return snapshot_download(name, allow_patterns=_PATTERNS, local_files_only=True)
+        except (OSError, ValueError):
+            return None
+    there = not SETTINGS.public and Path(name).is_absolute() and (Path(name) / "config.json").is_file()
+    return str(Path(name).resolve()) if there else None
+
+
 def _fetch(name: str) -> tuple[str, str]:
     """Download a hub model's weights and tokenizer, never code; return the snapshot and its hash."""
     from huggingface_hub import HfApi, snapshot_download

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import torch
@@ -21,7 +21,10 @@ import torch
 from engine.aside import aside
 from engine.errors import ModelError
 from engine.models import files
+from engine.models.bare import special_ids_of
+from engine.models.capabilities import Capabilities, capabilities_of
 from engine.models.catalogue import CATALOGUE as CATALOGUE
+from engine.models.described import auto_class
 from engine.models.text import Pieces
 from engine.settings import SETTINGS
 from engine.trace.records import ModelInfo
@@ -81,8 +84,10 @@ class LoadedModel:
         """Positions the model was made for, None when its positions are relative (T5)."""
         config = self._text_config()
         for name in ("max_position_embeddings", "n_positions"):
-            if isinstance(getattr(config, name, None), int) and not self.is_encoder_decoder:
-                return int(getattr(config, name))
+            length = getattr(config, name, None)
+            # XLNet says -1: its positions are relative.
+            if isinstance(length, int) and length > 0 and not self.is_encoder_decoder:
+                return length
         return None
 
     @property
@@ -90,10 +95,22 @@ class LoadedModel:
         """End-of-sequence ids of the model."""
         eos = self.model.generation_config.eos_token_id
         if eos is None:
-            eos = self.model.config.eos_token_id
+            eos = getattr(self.model.config, "eos_token_id", None)
         if eos is None:
             return ()
         return tuple(eos) if isinstance(eos, (list, tuple)) else (int(eos),)
+
+    @cached_property
+    def capabilities(self) -> Capabilities:
+        """What a strategy may ask of the model.
+
+        Raises:
+            ModelError: it is no generation model.
+        """
+        kind = type(self.model)
+        if not hasattr(kind, "generate"):
+            raise ModelError(f"{self.name} is a {kind.__name__}, which cannot generate text.")
+        return capabilities_of(self.model)
 
     def info(self) -> ModelInfo:
         """Return what a trace says about the model."""
@@ -206,26 +223,20 @@ def _evict(keep: tuple[str, str, str, str | None]) -> None:
 
 
 def _load(name: str, device: str, dtype: str, quantization: str | None) -> LoadedModel:
-    from transformers import (
-        AutoModelForCausalLM,
-        AutoModelForSeq2SeqLM,
-        AutoTokenizer,
-        BitsAndBytesConfig,
-        logging,
-    )
+    from transformers import AutoTokenizer, BitsAndBytesConfig, logging
 
     logging.disable_progress_bar()
 
     started = time.perf_counter()
     folder, revision = files.resolve(name)
-    config = files.check_folder(folder)
-    auto: Any = AutoModelForSeq2SeqLM if config.get("is_encoder_decoder") else AutoModelForCausalLM
+    files.check_folder(folder)
     options: dict[str, Any] = {}
     if quantization:
         options["quantization_config"] = BitsAndBytesConfig(
             load_in_4bit=quantization == "4bit", load_in_8bit=quantization == "8bit"
         )
     try:
+        auto, _ = auto_class(name, folder)
         model, report = auto.from_pretrained(
             folder,
             dtype=DTYPES[dtype],
@@ -239,6 +250,8 @@ def _load(name: str, device: str, dtype: str, quantization: str | None) -> Loade
         tokenizer = AutoTokenizer.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False
         )
+    except ModelError:
+        raise
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, ImportError) as error:
         raise ModelError(f"{name} could not be loaded: {_first_line(error, folder)}") from None
     except Exception as error:  # SafetensorError derives from Exception alone
@@ -246,7 +259,8 @@ def _load(name: str, device: str, dtype: str, quantization: str | None) -> Loade
             f"{name} has a damaged weights file: {_first_line(error, folder)}"
         ) from None
     _check_loaded(name, model, report, tokenizer)
-    _clean_generation_config(model)
+    # A repository's sampling defaults are never inherited in silence.
+    model.generation_config = special_ids_of(model)
     if not quantization:
         model.to(device)
     return LoadedModel(
@@ -264,15 +278,6 @@ def _check_loaded(name: str, model: Any, report: dict[str, Any], tokenizer: Any)
     rows = model.get_input_embeddings().weight.shape[0]
     if len(tokenizer) > rows:
         raise ModelError(f"{name}: its tokenizer has {len(tokenizer)} entries, its model {rows}.")
-
-
-def _clean_generation_config(model: Any) -> None:
-    """Keep only special token ids: a repository's sampling defaults are never inherited in silence."""
-    from transformers import GenerationConfig
-
-    old = model.generation_config
-    names = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
-    model.generation_config = GenerationConfig(**{n: getattr(old, n, None) for n in names})
 
 
 def _first_line(error: Exception, folder: str) -> str:

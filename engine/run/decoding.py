@@ -5,14 +5,15 @@ from __future__ import annotations
 import logging
 import threading
 import time
+import traceback
 import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from engine.errors import DecodeError, EngineError
+from engine.errors import Cancelled, DecodeError, EngineError
 from engine.run.request import DecodeRequest
 from engine.run.run import Run
-from engine.run.streamer import Cancelled, QueueStreamer
+from engine.run.streamer import QueueStreamer
 from engine.trace.events import Event, Failed, Finished
 
 _LOG = logging.getLogger("engine")
@@ -121,7 +122,17 @@ def explain(error: BaseException, reference: str) -> str:
 
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return "Not enough memory for this run; try fewer sequences, beams or tokens."
-    return f"Decoding stopped because of an internal error ({type(error).__name__}, reference {reference})."
+    kind = type(error).__name__
+    if _raised_by_transformers(error):
+        return f"The model's own code in transformers cannot do this ({kind}, see {reference} in the log)."
+    return f"Decoding stopped because of an internal error ({kind}, reference {reference})."
+
+
+def _raised_by_transformers(error: BaseException) -> bool:
+    """Return whether an error arose below a model's forward pass, and not in the engine."""
+    frames = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    last = next((name for name in reversed(frames) if "/torch/" not in name), "")
+    return "/transformers/models/" in last.replace("\\", "/")
 
 
 def _frames_only(error: BaseException) -> Any:

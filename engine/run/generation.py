@@ -22,13 +22,16 @@ NOT_IN_CONFIG = (
 )
 
 
-def generation_config(config: Any, select: dict[str, Any], loaded: Any) -> Any:
+def generation_config(
+    config: Any, select: dict[str, Any], loaded: Any, *, use_cache: bool = True
+) -> Any:
     """Build one GenerationConfig that says everything, so that nothing is inherited.
 
     Args:
         config: a strategy's config.
         select: what chooses the mode (do_sample, num_beams, …).
         loaded: the model, for its special token ids.
+        use_cache: keep keys, values and states from step to step.
     """
     from transformers import GenerationConfig
 
@@ -36,7 +39,7 @@ def generation_config(config: Any, select: dict[str, Any], loaded: Any) -> Any:
     eos = values.get("eos_token_id") or list(loaded.eos_token_ids) or None
     own = loaded.model.generation_config
     pad = own.pad_token_id if own.pad_token_id is not None else (eos[0] if eos else None)
-    values |= {"eos_token_id": eos, "pad_token_id": pad, "use_cache": True}
+    values |= {"eos_token_id": eos, "pad_token_id": pad, "use_cache": use_cache}
     return GenerationConfig(**{**values, **select})
 
 
@@ -61,7 +64,9 @@ def stop_criteria(config: Any, loaded: Any) -> list[Any]:
     return [StopStringCriteria(stop_strings=list(config.stop_strings), tokenizer=loaded.tokenizer)]
 
 
-def generate_inputs(config: Any, loaded: Any, rows: int, prompt_length: int) -> dict[str, Any]:
+def generate_inputs(
+    config: Any, loaded: Any, rows: int, prompt_length: int, *, use_cache: bool = True
+) -> dict[str, Any]:
     """Return the remaining keyword arguments of generate().
 
     Args:
@@ -69,6 +74,7 @@ def generate_inputs(config: Any, loaded: Any, rows: int, prompt_length: int) -> 
         loaded: the model.
         rows: rows of the batch generate() will build (beams or returned sequences).
         prompt_length: ids of the prompt.
+        use_cache: as in the GenerationConfig.
     """
     kwargs: dict[str, Any] = {}
     if config.negative_prompt_ids:
@@ -83,7 +89,7 @@ def generate_inputs(config: Any, loaded: Any, rows: int, prompt_length: int) -> 
             if callable(allowed)
             else allowed_continuations(allowed, start, eos, loaded.vocab_size)
         )
-    if loaded.is_encoder_decoder:
+    if loaded.is_encoder_decoder and use_cache:
         from transformers import DynamicCache, EncoderDecoderCache
 
         # generate() would size the cache by the encoder's depth, which may be the smaller one.

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from engine.errors import BusyError
-from engine.run.streamer import Cancelled
+from engine.errors import BusyError, Cancelled
 from engine.settings import SETTINGS
 
 _POLL_S = 0.05

@@ -10,6 +10,7 @@ from engine.errors import ModelError
 from engine.models.loading import LoadedModel, load
 from engine.run.request import CheckedRequest, DecodeRequest, check, fit_to_model, prompt_ids_of
 from engine.strategies.base import Strategy
+from engine.strategies.refusal import refusal, uses_cache
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,28 @@ def prepare(request: DecodeRequest) -> Prepared:
     assistant = None
     if checked.strategy.assistant != "none":
         assistant = model_of(request.assistant, checked.strategy.default_assistant)
-    checked = fit_to_model(checked, target)
+    checked = fitted(checked, target, assistant)
     ids = prompt_ids_of(checked, target)
     return Prepared(request, _fit_length(checked, target, len(ids)), target, assistant, ids)
+
+
+def fitted(
+    checked: CheckedRequest, target: LoadedModel, assistant: LoadedModel | None = None
+) -> CheckedRequest:
+    """Check that the models can serve a request, and fit its values to them.
+
+    Raises:
+        ModelError: a model cannot do what the strategy needs.
+        ParameterError: a value that the model cannot honour.
+    """
+    refused = refusal(checked.strategy, target, assistant)
+    if refused:
+        raise ModelError(refused)
+    checked = fit_to_model(checked, target)
+    if uses_cache(checked.strategy, target):
+        return checked
+    note = f"Every step reads the whole text again: {target.name} has no cache that could serve here."
+    return dataclasses.replace(checked, notes=(*checked.notes, note))
 
 
 def model_of(model: Any, default: str | None) -> LoadedModel:

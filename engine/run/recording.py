@@ -11,6 +11,7 @@ import torch
 
 from engine.declare.config import as_dict
 from engine.errors import DecodeError
+from engine.loops.additions import Additions
 from engine.loops.recorder import rounded
 from engine.models.text import Detokenizer, Reader
 from engine.reading import metrics
@@ -125,7 +126,11 @@ class Recording:
             ),
             notes=(*self.header.notes, *notes),
         )
-        return dataclasses.replace(trace, metrics=metrics.of(trace))
+        additions = Additions()
+        numbers = additions.make("The list of metrics", lambda: metrics.of(trace), {})
+        return dataclasses.replace(
+            trace, metrics=numbers, notes=(*trace.notes, *additions.notes)
+        )
 
 
 def _header(run: Prepared, pieces: dict[int, str]) -> Trace:

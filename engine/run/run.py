@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from engine.loops.recorder import Recorder, rounded
+from engine.models.bare import bare
 from engine.models.loading import pinned
 from engine.run.adapter import as_custom_generate
 from engine.run.generation import generate_inputs, generation_config, stop_criteria
@@ -21,6 +22,7 @@ from engine.run.recording import Recording
 from engine.run.request import DecodeRequest
 from engine.settings import SETTINGS
 from engine.strategies.base import Context
+from engine.strategies.refusal import uses_cache
 from engine.trace.events import Event
 from engine.trace.records import Trace
 
@@ -98,7 +100,11 @@ class Run:
             results += rows
             scores += new_scores
         late = f"The run reached the limit of {SETTINGS.max_runtime_s:g} seconds."
-        notes = (*_filled(scores), *((late,) if stop.expired else ()))
+        notes = (*recorder.additions.notes, *_filled(scores), *((late,) if stop.expired else ()))
+        wanted = run.config.num_return_sequences
+        if len(results) < wanted:
+            found = f"{len(results)} of the {wanted} sequences that were asked for"
+            notes = (*notes, f"The search found {found}; every other was impossible.")
         recording.end(results, scores, lambda ids: self._reason(ids, recording.header), notes)
 
     def _reason(self, ids: list[int], header: Trace) -> str:
@@ -131,16 +137,17 @@ def _generate(
     target = run.target
     select = run.strategy.generate_kwargs(config)
     rows = max(select.get("num_beams", 1) or 1, config.num_return_sequences)
-    inputs = generate_inputs(config, target, rows, prompt.shape[1])
+    use_cache = uses_cache(run.strategy, target)
+    inputs = generate_inputs(config, target, rows, prompt.shape[1], use_cache=use_cache)
     own = {name: value for name, value in extra.items() if name != "logits_processor"}
     if extra.get("logits_processor"):
         inputs["logits_processor"] = extra["logits_processor"]
     # type(model).generate: a model folder may have replaced the instance's own generate.
     return type(target.model).generate(
-        target.model,
+        bare(target.model),
         prompt,
         attention_mask=torch.ones_like(prompt),
-        generation_config=generation_config(config, select, target),
+        generation_config=generation_config(config, select, target, use_cache=use_cache),
         custom_generate=as_custom_generate(run.strategy.loop, on_step, **own),
         stopping_criteria=[stop, *stop_criteria(config, target)],
         **inputs,

@@ -11,12 +11,10 @@ import threading
 from collections.abc import Generator
 from typing import Any
 
+from engine.errors import Cancelled
+
 _END = object()
 _POLL_S = 0.1
-
-
-class Cancelled(Exception):
-    """Raised in the producer when its reader has left."""
 
 
 class QueueStreamer:

@@ -87,6 +87,12 @@ class Strategy:
     """Hub repository transformers moved it to, None while it lives in the core."""
     default_model: str = "storyteller"
     default_assistant: str | None = None
+    needs: tuple[str, ...] = ()
+    """Names of strategies.refusal.NEEDS: what a model must be able to do to serve."""
+    draft_needs: tuple[str, ...] = ()
+    """The same of the draft model."""
+    reorders: bool = False
+    """The rows of the cache are rearranged: without a cache where the model's cannot be."""
     one_by_one: bool = False
     """Run num_return_sequences one at a time (their rows would influence each other)."""
     own_loop: Callable[[Any], OwnLoop | None] = never

@@ -9,6 +9,7 @@ from engine.declare.config import NextTokenParams
 from engine.declare.params import Choice, Integer, Number, param
 from engine.errors import ParameterError
 from engine.settings import SETTINGS
+from engine.strategies.base import Context
 
 VISUALS = ("beam_tree", "beam_rescore", "candidates", "xray")
 
@@ -24,6 +25,23 @@ def beams(minimum: int) -> Any:
         ),
         4,
     )
+
+
+def check_pool(context: Context) -> None:
+    """Refuse a vocabulary that holds too few tokens for the candidates of a step.
+
+    Raises:
+        ParameterError: naming the smallest vocabulary.
+    """
+    eos = context.config.eos_token_id or context.target.eos_token_ids
+    least, have = max(2, 1 + len(eos)), context.target.vocab_size
+    if have < least:
+        raise ParameterError(
+            "num_beams",
+            context.config.num_beams,
+            f"beams with {len(eos)} end tokens need a vocabulary of at least {least} tokens, and "
+            f"{context.target.name} has {have}",
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from engine.declare.config import SamplingParams
 from engine.loops.beams.search import beam_loop
-from engine.strategies.base import STORY, Preset, Strategy
-from engine.strategies.beam_params import VISUALS, BeamParams
+from engine.strategies.base import STORY, Context, Preset, Strategy
+from engine.strategies.beam_params import VISUALS, BeamParams, check_pool
 
 
 @dataclass(frozen=True, kw_only=True)
 class BeamSamplingConfig(SamplingParams, BeamParams):
     """Beam search with the filters of sampling."""
+
+
+def _prepare(context: Context) -> dict[str, Any]:
+    check_pool(context)
+    return {}
 
 
 STRATEGY = Strategy(
@@ -28,6 +34,8 @@ STRATEGY = Strategy(
     config=BeamSamplingConfig,
     loop=beam_loop,
     generate_kwargs=lambda config: {"do_sample": True, "num_beams": config.num_beams},
+    prepare=_prepare,
+    reorders=True,
     presets=(
         Preset(
             "Drawn beams",

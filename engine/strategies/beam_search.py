@@ -11,7 +11,7 @@ from engine.errors import ParameterError
 from engine.loops.beams.constrained import constrained_beam_loop
 from engine.loops.beams.search import beam_loop
 from engine.strategies.base import Context, Preset, Strategy
-from engine.strategies.beam_params import VISUALS, BeamParams, beams
+from engine.strategies.beam_params import VISUALS, BeamParams, beams, check_pool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +48,7 @@ def _loop(*args: Any, force_words_ids: Any = None, **kwargs: Any) -> Any:
 
 
 def _prepare(context: Context) -> dict[str, Any]:
+    check_pool(context)
     return {"force_words_ids": context.config.force_words_ids}
 
 
@@ -70,6 +71,7 @@ STRATEGY = Strategy(
     loop=_loop,
     generate_kwargs=lambda config: {"do_sample": False, "num_beams": config.num_beams},
     prepare=_prepare,
+    reorders=True,
     presets=(
         Preset(
             "Better than greedy",

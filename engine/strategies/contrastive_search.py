@@ -88,4 +88,5 @@ STRATEGY = Strategy(
     visuals=("contrastive", "candidates", "xray", "chart"),
     moved_to="transformers-community/contrastive-search",
     one_by_one=True,
+    reorders=True,
 )

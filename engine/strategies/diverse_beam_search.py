@@ -10,7 +10,7 @@ from engine.errors import ParameterError
 from engine.loops.beams.diverse import group_beam_loop
 from engine.settings import SETTINGS
 from engine.strategies.base import Context, Preset, Strategy
-from engine.strategies.beam_params import VISUALS, BeamParams
+from engine.strategies.beam_params import VISUALS, BeamParams, check_pool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +50,7 @@ class DiverseBeamConfig(BeamParams):
 
 
 def _prepare(context: Context) -> dict[str, Any]:
+    check_pool(context)
     config = context.config
     return {
         "num_beam_groups": config.num_beam_groups,
@@ -71,6 +72,7 @@ STRATEGY = Strategy(
     loop=group_beam_loop,
     generate_kwargs=lambda config: {"do_sample": False, "num_beams": config.num_beams},
     prepare=_prepare,
+    reorders=True,
     presets=(
         Preset(
             "Different first words",

@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.declare.config import NextTokenParams, SamplingParams
 from engine.declare.params import Flag, Param, param
-from engine.errors import ModelError, ParameterError
+from engine.errors import ParameterError
 from engine.loops.dola import dola_loop, layers_of
 from engine.strategies.base import STORY, Context, Preset, Strategy
 
@@ -79,12 +79,9 @@ def prepare(context: Context) -> dict[str, Any]:
     """Check that the model has layers to contrast.
 
     Raises:
-        ModelError: an encoder-decoder model.
         ParameterError: no layer is left of ``dola_layers``.
     """
     target, chosen = context.target, context.config.dola_layers
-    if target.is_encoder_decoder:
-        raise ModelError(f"{target.name} cannot be used: DoLa works with decoder-only models.")
     if not layers_of(target.model, chosen):
         raise ParameterError(
             "dola_layers",
@@ -142,4 +139,5 @@ STRATEGY = Strategy(
     visuals=("layer_heatmap", "candidates", "xray", "chart"),
     moved_to="transformers-community/dola",
     one_by_one=True,
+    needs=("decoder_only", "shows_layers"),
 )

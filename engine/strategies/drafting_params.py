@@ -147,8 +147,6 @@ def same_tokenizer(target: Any, assistant: Any) -> None:
         ModelError: one sentence naming the first difference.
     """
     where = f"{assistant.name} cannot draft for {target.name} here"
-    if target.is_encoder_decoder or assistant.is_encoder_decoder:
-        raise ModelError(f"{where}: drafting with a second model needs decoder-only models.")
     if target.tokenizer is None or assistant.tokenizer is None:
         if target.vocab_size != assistant.vocab_size:
             sizes = f"{assistant.vocab_size} and {target.vocab_size}"

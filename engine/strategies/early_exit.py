@@ -33,12 +33,8 @@ class EarlyExitConfig(EnsembleParams):
 def prepare(context: Context) -> dict[str, Any]:
     """Hand the loop a drafter made of the target's first layers."""
     target, layer = context.target, context.config.assistant_early_exit
-    if target.is_encoder_decoder or layer >= target.layers:
-        allowed = (
-            "early exit works with decoder-only models"
-            if target.is_encoder_decoder
-            else f"it must be from 1 to {target.layers - 1}: {target.name} has {target.layers} layers"
-        )
+    if layer >= target.layers:
+        allowed = f"it must be from 1 to {target.layers - 1}: {target.name} has {target.layers} layers"
         raise ParameterError("assistant_early_exit", layer, allowed)
     return {"make_drafter": EarlyExitDrafter, "after": aftermath(context.config, EarlyExitDrafter)}
 
@@ -58,6 +54,7 @@ STRATEGY = Strategy(
     own_loop=own_loop("early_exit"),
     generate_kwargs=select,
     prepare=prepare,
+    needs=("decoder_only", "rewind", "exits", "layers_without_state"),
     presets=(
         Preset(
             "Exit after layer 4",

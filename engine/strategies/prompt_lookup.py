@@ -61,6 +61,7 @@ STRATEGY = Strategy(
     own_loop=own_loop("prompt_lookup"),
     generate_kwargs=select,
     prepare=prepare,
+    needs=("rewind",),
     presets=(
         Preset(
             "Where copying shines",

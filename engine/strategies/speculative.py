@@ -45,6 +45,8 @@ STRATEGY = Strategy(
     own_loop=own_loop("speculative"),
     generate_kwargs=select,
     prepare=prepare,
+    needs=("decoder_only", "rewind"),
+    draft_needs=("decoder_only",),
     presets=(
         Preset(
             "A draft that is usually right",

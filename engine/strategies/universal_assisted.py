@@ -24,8 +24,6 @@ def prepare(context: Context) -> dict[str, Any]:
     target, assistant = context.target, context.assistant
     if target.tokenizer is None or assistant.tokenizer is None:
         raise ModelError("universal_assisted needs the tokenizers of both models.")
-    if target.is_encoder_decoder or assistant.is_encoder_decoder:
-        raise ModelError("universal_assisted works with decoder-only models.")
     drafter = IntersectionDrafter if context.config.do_sample else ReencodingDrafter
 
     def make(run: RunContext) -> UniversalDrafter:
@@ -49,6 +47,8 @@ STRATEGY = Strategy(
     own_loop=own_loop("universal_assisted"),
     generate_kwargs=select,
     prepare=prepare,
+    needs=("decoder_only", "rewind"),
+    draft_needs=("decoder_only",),
     presets=(
         Preset(
             "Re-encoded drafts",

@@ -223,10 +223,10 @@ def prepare(context: Context) -> dict[str, Any]:
     scheme = scheme_of(as_dict(config))
     check_vocabulary(scheme, target.vocab_size)
     model = target.model.config
-    bos = model.decoder_start_token_id if target.is_encoder_decoder else model.bos_token_id
+    first = "decoder_start_token_id" if target.is_encoder_decoder else "bos_token_id"
     tally = {
         "ignore_repeated_ngrams": config.ignore_repeated_ngrams,
-        "bos_token_id": bos,
+        "bos_token_id": getattr(model, first, None),
         "eos_token_ids": tuple(config.eos_token_id or target.eos_token_ids),
     }
     return {"tally": tally}

@@ -14,7 +14,8 @@ import engine.loops.recorder
 import engine.run.decoding
 import engine.run.run
 from engine import DecodeRequest, LoadedModel, decode
-from engine.run.streamer import Cancelled, QueueStreamer
+from engine.errors import Cancelled
+from engine.run.streamer import QueueStreamer
 from engine.strategies import STRATEGIES
 from engine.trace.events import Failed, Finished, Started, StepRecorded, TextDelta
 from engine.trace.records import replay_ids

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from transformers import DynamicCache
 from transformers.generation import candidate_generator
 
 from engine.errors import EngineError
@@ -255,9 +256,10 @@ def test_universal_sampling_has_the_targets_distribution_and_leaves_the_draft_al
     runs = 1500
     context = sampling_context(target.model, prompt, num_assistant_tokens=3)
     generator = torch.Generator().manual_seed(0)
+    prepared = {"past_key_values": DynamicCache(), "use_cache": True}
     for _ in range(runs):
         make = partial(IntersectionDrafter, target=target, assistant=draft)
-        ours[sample_tokens(context, {}, make, generator, 1)[0]] += 1
+        ours[sample_tokens(context, prepared, make, generator, 1)[0]] += 1
     noise = expected_noise(exact, runs)
     assert variation(ours / runs, exact) < 1.6 * noise
     assert unchanged(draft.model, before)

@@ -49,6 +49,14 @@ class Chain:
     def __call__(self, input_ids: torch.Tensor, past_key_values: Any, **kwargs: Any) -> Any:
         return types.SimpleNamespace(logits=self.table[input_ids], past_key_values=past_key_values)
 
+    forward = __call__
+
+    def _supports_default_dynamic_cache(self) -> bool:
+        return True
+
+    def get_output_embeddings(self) -> None:
+        return None
+
 
 class Quick(Recorder):
     """Records the numbers of the verdict only."""
@@ -87,7 +95,10 @@ def p_of_pairs(monkeypatch: pytest.MonkeyPatch, noise: float) -> tuple[float, fl
     def make(run: RunContext) -> AssistantDrafter:
         return AssistantDrafter(run, draft)
 
-    pairs = [tuple(lossless.sample_tokens(context, {}, make, generator, 2)) for _ in range(DRAWS)]
+    prepared = {"past_key_values": transformers.DynamicCache(), "use_cache": True}
+    pairs = [
+        tuple(lossless.sample_tokens(context, prepared, make, generator, 2)) for _ in range(DRAWS)
+    ]
     p = target.table.softmax(-1)
     first = {(a,): float(p[4, a]) for a in range(VOCAB)}
     both = {(a, b): float(p[4, a] * p[a, b]) for a in range(VOCAB) for b in range(VOCAB)}

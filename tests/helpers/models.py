@@ -83,11 +83,16 @@ def set_weights(model: Any, std: float, seed: int) -> None:
     """Give every parameter its values from numpy's frozen RandomState stream."""
     with torch.no_grad():
         for name, p in model.named_parameters():
-            state = np.random.RandomState((zlib.crc32(name.encode()) ^ seed) & 0x7FFFFFFF)
-            x = torch.from_numpy(state.standard_normal(tuple(p.shape)).astype(np.float32))
+            x = weight_of(name, p, seed)
             low = name.lower()
             is_norm = p.ndim == 1 and ("norm" in low or "ln_" in low) and low.endswith("weight")
             p.copy_(1 + 0.3 * x if is_norm else std * x)
+
+
+def weight_of(name: str, p: torch.Tensor, seed: int) -> torch.Tensor:
+    """Return a parameter's values, standard normal, from numpy's frozen RandomState stream."""
+    state = np.random.RandomState((zlib.crc32(name.encode()) ^ seed) & 0x7FFFFFFF)
+    return torch.from_numpy(state.standard_normal(tuple(p.shape)).astype(np.float32))
 
 
 def fresh_model(name: str) -> Any:

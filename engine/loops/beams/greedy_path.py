@@ -5,16 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from transformers import (
-    DynamicCache,
-    EncoderDecoderCache,
-    EosTokenCriteria,
-    MaxLengthCriteria,
-    StopStringCriteria,
-)
+from transformers import EosTokenCriteria, MaxLengthCriteria, StopStringCriteria
 
-from engine.loops.forward import Forward
-from engine.loops.recorder import rounded
+from engine.loops.forward import Forward, emptied
+from engine.loops.recorder import Recorder, rounded
 from engine.loops.rows import for_rows
 from engine.trace.details import GreedyPath
 
@@ -49,6 +43,12 @@ class GreedyTrail:
         place = self.beam * scores.shape[-1] + token
         on = ((flat[running] == place) & ~hits[running]).nonzero()
         self.beam = int(on[0]) if len(on) else None
+
+
+def beside(recorder: Recorder, *arguments: Any) -> GreedyPath | None:
+    """Return ``greedy_path(*arguments)``, None with a note where it cannot be made."""
+    what = "The greedy path beside the beams"
+    return recorder.additions.make(what, lambda: greedy_path(*arguments), None)
 
 
 def greedy_path(
@@ -113,10 +113,9 @@ def left_at(greedy: tuple[int, ...], winner: tuple[int, ...]) -> int | None:
 
 def _single(model: Any, model_kwargs: dict[str, Any], longer: int) -> dict[str, Any]:
     """Return the keyword arguments for one row, ``longer`` tokens more and an empty cache."""
-    single = {k: v[:1] if torch.is_tensor(v) and v.ndim else v for k, v in model_kwargs.items()}
-    single["past_key_values"] = DynamicCache()
+    kwargs = emptied(model, model_kwargs)
+    single = {k: v[:1] if torch.is_tensor(v) and v.ndim else v for k, v in kwargs.items()}
     if model.config.is_encoder_decoder:
-        single["past_key_values"] = EncoderDecoderCache(DynamicCache(), DynamicCache())
         encoded = model_kwargs["encoder_outputs"]
         single["encoder_outputs"] = type(encoded)(last_hidden_state=encoded.last_hidden_state[:1])
         return single

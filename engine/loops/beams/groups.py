@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from engine.loops.beams.greedy_path import greedy_path
+from engine.loops.beams.greedy_path import beside
 from engine.loops.beams.heap import Heap, best_first
 from engine.loops.beams.record import (
     IMPOSSIBLE,
@@ -283,14 +283,14 @@ def search_groups(
 
     def greedy(winner: tuple[int, ...]) -> Any:
         rules = logits_processor, stopping_criteria, config
-        return greedy_path(model, prompt, *rules, at_start, winner)
+        return beside(search.recorder, model, prompt, *rules, at_start, winner)
 
     reason = ""
     while not reason:
         logits = forward.last_logits(forward(search.ids), prompt.device)
         check_finite(logits.logsumexp(-1), search.writer.index)
         pool = search.advance(logits)
-        forward.model_kwargs["past_key_values"].reorder_cache(search.parents)
+        forward.reorder(search.parents)
         if search.done:
             reason = _why_done(search)
         elif bool(stopping_criteria(search.ids, None).all()):

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from engine.loops.beams.greedy_path import GreedyTrail, greedy_path
+from engine.loops.beams.greedy_path import GreedyTrail, beside
 from engine.loops.beams.record import (
     IMPOSSIBLE,
     PROMPT,
@@ -226,7 +226,7 @@ def beam_loop(
         row = writer.row(made.seen, *_leader(made))
         if not goes_on:
             path = (model, prompt, logits_processor, stopping_criteria, config, at_start)
-            greedy = None if config.do_sample else greedy_path(*path, tuple(text), trail)
+            greedy = None if config.do_sample else beside(recorder, *path, tuple(text), trail)
             reason = _stop_reason(search, last.ending)
             detail = replace(detail, stop_reason=reason, greedy=greedy)
         step = writer.step(row, text, detail, elapsed_s)
@@ -265,7 +265,7 @@ def _decided(
     ending = search.decide(pool, stopping_criteria(candidates, None))
     nodes = record.update(pool, ending, seen, vocab)
     search.ids = candidates[ending.running]
-    forward.model_kwargs["past_key_values"].reorder_cache(pool.flat[ending.running] // vocab)
+    forward.reorder(pool.flat[ending.running] // vocab)
     # 3. The stopping test.
     return Decision(seen, pool, ending, nodes, search.test())
 

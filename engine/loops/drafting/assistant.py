@@ -17,6 +17,7 @@ from engine.loops.drafting.drafter import (
     followed,
     run_processors,
 )
+from engine.models.capabilities import layer_stack
 
 
 class AssistantDrafter(ModelDrafter):
@@ -43,6 +44,7 @@ class AssistantDrafter(ModelDrafter):
             ids = followed(input_ids, tokens)
             return run_processors(self.processors, ids, fit(self.forward.logits(ids), self.vocab))
 
+        self.forward.begin()
         room = self.context.max_length - input_ids.shape[1] - 1
         limit = min(self.schedule.length, room, self.forward.room(input_ids.shape[1]))
         before, ends = self.forward.passes, self.context.eos_token_ids
@@ -92,18 +94,18 @@ def first_layers(model: Any, layers: int) -> Any:
     """
     name = model.base_model_prefix
     base: Any = getattr(model, name, None)
-    names = [n for n in ("layers", "h") if isinstance(getattr(base, n, None), nn.ModuleList)]
-    stack = names[0] if names else None
-    if stack is None or "forward" in vars(model) or "forward" in vars(base):
+    found = layer_stack(model)
+    if found is None:
         raise ModelError(f"{type(model).__name__} has no layers that could be left early.")
-    whole = getattr(base, stack)
+    stack, whole = found
     if not 1 <= layers < len(whole):
         raise ModelError(f"assistant_early_exit = {layers}: the model has {len(whole)} layers.")
     config = copy.copy(model.config)
     for field in ("num_hidden_layers", "n_layer"):
         if field in vars(config):
             setattr(config, field, layers)
-    if getattr(config, "layer_types", None):
+    # Where the kinds of layers are derived from their number, they follow it by themselves.
+    if vars(config).get("layer_types"):
         config.layer_types = list(config.layer_types)[:layers]
     short_base = _shell(base, config, **{stack: nn.ModuleList(list(whole)[:layers])})
     return _shell(model, config, **{name: short_base})

@@ -9,10 +9,14 @@ from typing import Any
 
 import torch
 
+from engine.errors import ModelError
 from engine.loops.drafting.drafter import Draft, MakeDrafter, RunContext
 from engine.loops.drafting.record import Judgement, Round, round_step
+from engine.loops.drafting.rewind import copied
+from engine.loops.forward import cache_of
 from engine.loops.next_token import draw
 from engine.loops.recorder import Observation, Recorder
+from engine.models.capabilities import capabilities_of
 from engine.trace.records import Step
 
 
@@ -40,7 +44,8 @@ def assisted_loop(
         recorder: makes the records.
         generator: the run's own random numbers, drawn in the order transformers draws them.
         make_drafter: builds the drafter of this run.
-        after: called with the finished ids and the last step; returns the step to record instead.
+        after: called with the finished ids and the last step; returns the step to record instead
+            (see ``lossless.aftermath``).
         model_kwargs: as generate() prepared them.
 
     Yields:
@@ -63,16 +68,17 @@ def assisted_loop(
         # 3. The judgement.
         judgement = _judged(guess, seen, context)
         emitted, finished = _until_stop(input_ids, guess, judgement, stopping_criteria)
+        again = 0 if finished else target.rewind(len(guess.tokens), len(emitted))
         judged = time.perf_counter()
         # 4. The record.
-        target.rewind(len(guess.tokens), len(emitted))
         drafter.learn(len(emitted) - 1, len(guess.tokens))
-        this = Round(guess, judgement, emitted, drafted - began, judged - drafted, drafter.name)
+        seconds = drafted - began, judged - drafted
+        this = Round(guess, judgement, emitted, *seconds, drafter.name, 1 + again)
         keep = input_ids.shape[1] - prompt_length
         step = round_step(index, keep, this, seen[len(emitted) - 1], recorder)
         input_ids = torch.cat([input_ids, input_ids.new_tensor([emitted])], dim=-1)
         if finished and after is not None:
-            step = after(context, prepared, input_ids, step)
+            step = after(recorder.additions, context, prepared, input_ids, step)
         yield step
         index += 1
     return input_ids
@@ -101,15 +107,40 @@ def _judged(guess: Draft, seen: list[Observation], context: RunContext) -> Judge
 
 
 class TargetForward:
-    """The target's forward passes over several new positions at once, with a cache that rewinds."""
+    """The target's forward passes over several new positions at once, with a cache that rewinds.
+
+    Args:
+        model: a generation model that can be rewound, or one that keeps nothing.
+        model_kwargs: as generate() prepared them.
+
+    Raises:
+        ModelError: the model's cache can neither be cropped nor put back.
+    """
 
     def __init__(self, model: Any, model_kwargs: dict[str, Any]) -> None:
         self.model, self.model_kwargs = model, model_kwargs
-        self.first = True
-        model_kwargs["past_key_values"].activate_past_recording()
+        self.first, self.saved = True, None
+        found = cache_of(model_kwargs) if model_kwargs["use_cache"] else None
+        self.name, self.cache = found or ("", None)
+        can = capabilities_of(model)
+        if not can.can_rewind:
+            raise ModelError(f"{type(model).__name__} cannot go back over rejected tokens.")
+        self.restores = self.cache is not None and not can.can_crop
+        if self.cache is not None and not self.restores:
+            self.cache.activate_past_recording()
 
     def __call__(self, candidate: torch.Tensor, drafted: int) -> torch.Tensor:
         """Return (drafted + 1, vocab) float32 logits of the last positions of (1, n) ids."""
+        if self.restores:
+            self.saved = copied(self.cache)
+        self.candidate, self.before = candidate, self.first
+        self._read(candidate, drafted)
+        return self.outputs.logits[0, -drafted - 1 :].to(
+            dtype=torch.float32, device=candidate.device, copy=True
+        )
+
+    def _read(self, candidate: torch.Tensor, drafted: int) -> None:
+        """Run the model on what is new in (1, n) ids, the last ``drafted`` of them uncertain."""
         from transformers.generation import candidate_generator as helpers
 
         model, kwargs = self.model, copy.copy(self.model_kwargs)
@@ -122,7 +153,7 @@ class TargetForward:
             kwargs = helpers._prepare_position_ids(kwargs, length, seq2seq)
         inputs = model.prepare_inputs_for_generation(
             candidate,
-            next_sequence_length=None if self.first else drafted + 1,
+            next_sequence_length=None if self.first or self.cache is None else drafted + 1,
             is_first_iteration=self.first,
             **kwargs,
         )
@@ -130,19 +161,23 @@ class TargetForward:
             inputs["logits_to_keep"] = drafted + 1
         self.outputs = model(**inputs, return_dict=True)
         self.first = False
-        return self.outputs.logits[0, -drafted - 1 :].to(
-            dtype=torch.float32, device=candidate.device, copy=True
-        )
 
-    def rewind(self, drafted: int, emitted: int) -> None:
-        """Forget the positions of drafted tokens that were not emitted."""
-        self.outputs.past_key_values.crop(-(drafted + 1 - emitted))
+    def rewind(self, drafted: int, emitted: int) -> int:
+        """Forget the positions of drafted tokens that were not emitted; return how many passes it took."""
+        again, excess = 0, drafted + 1 - emitted
+        if self.cache is not None and not self.restores:
+            self.cache.crop(-excess)
+        elif self.cache is not None and excess:
+            self.first, self.cache, again = self.before, self.saved, 1
+            self.model_kwargs = self.model_kwargs | {self.name: self.cache}
+            self._read(self.candidate[:, : self.candidate.shape[1] - excess], emitted - 1)
         self.model_kwargs = self.model._update_model_kwargs_for_generation(
             self.outputs,
             self.model_kwargs,
             is_encoder_decoder=self.model.config.is_encoder_decoder,
             num_new_tokens=emitted,
         )
+        return again
 
 
 def verify(

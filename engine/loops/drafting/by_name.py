@@ -40,7 +40,7 @@ class Speaker:
     def eos_token_ids(self) -> tuple[int, ...]:
         """End-of-sequence ids of the model."""
         eos = self.model.generation_config.eos_token_id
-        eos = self.model.config.eos_token_id if eos is None else eos
+        eos = getattr(self.model.config, "eos_token_id", None) if eos is None else eos
         if eos is None:
             return ()
         return tuple(eos) if isinstance(eos, (list, tuple)) else (int(eos),)

@@ -1,4 +1,4 @@
-"""What every drafter shares: the draft of a round, the schedule of its length, a cached forward."""
+"""What every drafter shares: the draft of a round and the schedule of its length."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from engine.loops.drafting.following import CachedForward
 from engine.loops.next_token import draw
 
 HEURISTIC = ("heuristic", "heuristic_transient")
@@ -122,53 +123,6 @@ class Schedule:
     def told(self, drafted: int, stop: str) -> str:
         """Return the sentence that explains a draft of ``drafted`` tokens."""
         return f"asked for {self.length}{self.change}; drafted {drafted}: {stop}"
-
-
-class CachedForward:
-    """A draft model with a cache that follows a text which may be revised.
-
-    Args:
-        model: a decoder-only generation model.
-    """
-
-    def __init__(self, model: Any) -> None:
-        from transformers import DynamicCache
-
-        self.model = model
-        self.cache = DynamicCache(config=model.config)
-        self.cache.activate_past_recording()
-        self.known: list[int] = []
-        self.passes = 0
-        self._extra = {"logits_to_keep": 1} if model._supports_logits_to_keep() else {}
-
-    def logits(self, input_ids: torch.Tensor) -> torch.Tensor:
-        """Return (1, vocab) float32 logits after ``input_ids`` (1, length)."""
-        ids = input_ids[0].tolist()
-        self._rewind(ids)
-        new = input_ids[:, len(self.known) :]
-        outputs = self.model(
-            input_ids=new, past_key_values=self.cache, use_cache=True, **self._extra
-        )
-        self.known = ids
-        self.passes += 1
-        return outputs.logits[:, -1].to(dtype=torch.float32, copy=True)
-
-    def room(self, length: int) -> int:
-        """Return how many tokens fit after ``length`` of them in the positions the model knows."""
-        config = self.model.config.get_text_config(decoder=True)
-        return max(0, getattr(config, "max_position_embeddings", 2**31) - length)
-
-    def _rewind(self, ids: list[int]) -> None:
-        """Drop the cached positions that do not belong to ``ids``; keep at least one to compute."""
-        if ids[: len(self.known)] == self.known and len(self.known) < len(ids):
-            return
-        keep = 0
-        for old, new in zip(self.known, ids[:-1], strict=False):
-            if old != new:
-                break
-            keep += 1
-        self.cache.crop(-(len(self.known) - keep))
-        self.known = self.known[:keep]
 
 
 class ModelDrafter(Drafter):

@@ -15,8 +15,10 @@ from typing import Any
 
 import torch
 
+from engine.loops.additions import Additions
 from engine.loops.drafting.assisted import assisted_loop
 from engine.loops.drafting.drafter import MakeDrafter, RunContext, run_processors
+from engine.loops.forward import emptied
 from engine.loops.next_token import next_token_loop
 from engine.loops.recorder import Recorder, rounded, significant
 from engine.trace.details import DistributionCheck, DraftDetail, DraftReport, Parting
@@ -26,7 +28,7 @@ LEAST_EXPECTED = 5.0
 MOST_BINS = 24
 TIE = 1e-3
 
-After = Callable[[RunContext, dict[str, Any], torch.Tensor, Step], Step]
+After = Callable[[Additions, RunContext, dict[str, Any], torch.Tensor, Step], Step]
 
 
 def aftermath(config: Any, make_drafter: MakeDrafter) -> After:
@@ -37,11 +39,17 @@ def aftermath(config: Any, make_drafter: MakeDrafter) -> After:
         make_drafter: the drafter of the run, for the repeated short runs.
     """
 
-    def after(context: RunContext, prepared: dict[str, Any], ids: torch.Tensor, step: Step) -> Step:
+    def after(
+        additions: Additions,
+        context: RunContext,
+        prepared: dict[str, Any],
+        ids: torch.Tensor,
+        step: Step,
+    ) -> Step:
         detail = step.detail
         if not isinstance(detail, DraftDetail) or _left(context):
             return step
-        report = make_report(config, make_drafter, context, prepared, ids)
+        report = make_report(config, make_drafter, context, prepared, ids, additions)
         return dataclasses.replace(step, detail=dataclasses.replace(detail, report=report))
 
     return after
@@ -53,23 +61,37 @@ def make_report(
     context: RunContext,
     prepared: dict[str, Any],
     ids: torch.Tensor,
+    additions: Additions,
 ) -> DraftReport:
-    """Measure a finished run; see DraftReport."""
+    """Measure a finished run; see DraftReport. What cannot be measured is a note of ``additions``."""
     new = ids[0, context.input_ids.shape[1] :].tolist()
     started = time.perf_counter()
     # A run that is lossy by design has nothing to prove.
     by_design = getattr(config, "assistant_ensemble_weight", None) is not None
     check = not config.do_sample and not by_design
-    parting = first_parting(context, prepared, ids) if check else None
+    checked, parting = 0, None
+    if check:
+        checked, parting = additions.make(
+            "The check against the target alone",
+            lambda: (len(new), first_parting(context, prepared, ids)),
+            (0, None),
+        )
     check_s = time.perf_counter() - started
-    plain, plain_s = plain_run(context, prepared) if config.plain_run else ([], 0.0)
+    plain: list[int] = []
+    plain_s = 0.0
+    if config.plain_run:
+        plain, plain_s = additions.make(
+            "The plain run", lambda: plain_run(context, prepared), (plain, plain_s)
+        )
     distributions: tuple[DistributionCheck, ...] = ()
     if config.distribution_runs:
-        distributions = check_distribution(
-            context, prepared, make_drafter, config.distribution_runs
+        distributions = additions.make(
+            "The comparison of distributions",
+            lambda: check_distribution(context, prepared, make_drafter, config.distribution_runs),
+            (),
         )
     return DraftReport(
-        checked=len(new) if check else 0,
+        checked=checked,
         parting=parting,
         check_s=rounded(check_s),
         plain_tokens=len(plain),
@@ -128,19 +150,6 @@ def last_logits(
     return logits[0, -count:].float()
 
 
-def fresh(context: RunContext, prepared: dict[str, Any]) -> dict[str, Any]:
-    """Return the run's model_kwargs with an empty cache."""
-    from transformers import DynamicCache, EncoderDecoderCache
-
-    seq2seq = context.model.config.is_encoder_decoder
-    cache = (
-        EncoderDecoderCache(DynamicCache(), DynamicCache())
-        if seq2seq
-        else DynamicCache(config=context.model.config)
-    )
-    return prepared | {"past_key_values": cache}
-
-
 def plain_run(context: RunContext, prepared: dict[str, Any]) -> tuple[list[int], float]:
     """Decode the same prompt without a draft; return the new tokens and the seconds."""
     prompt = context.input_ids
@@ -155,7 +164,7 @@ def plain_run(context: RunContext, prepared: dict[str, Any]) -> tuple[list[int],
             context.generation_config,
             recorder=Recorder(),
             generator=generator,
-            **fresh(context, prepared),
+            **emptied(context.model, prepared),
         )
     )
     return ids[0, prompt.shape[1] :].tolist(), time.perf_counter() - started
@@ -202,7 +211,7 @@ def sample_tokens(
             recorder=Recorder(1),
             generator=generator,
             make_drafter=make_drafter,
-            **fresh(context, prepared),
+            **emptied(context.model, prepared),
         )
     )
     return ids[0, prompt.shape[1] :].tolist()

@@ -46,6 +46,7 @@ class Round:
         emitted: the tokens that were added to the text.
         draft_s, verify_s: seconds.
         drafter: the drafter's name.
+        passes: forward passes of the target.
     """
 
     guess: Draft
@@ -54,6 +55,7 @@ class Round:
     draft_s: float
     verify_s: float
     drafter: str
+    passes: int = 1
 
 
 def round_step(index: int, keep: int, this: Round, place: Observation, recorder: Recorder) -> Step:
@@ -78,7 +80,7 @@ def round_step(index: int, keep: int, this: Round, place: Observation, recorder:
         detail=draft_detail(this, row.extra),
         logsumexp=row.logsumexp,
         entropy=row.entropy,
-        forward_passes=1,
+        forward_passes=this.passes,
         elapsed_s=recorder.elapsed_s(),
     )
 

@@ -76,6 +76,7 @@ class ReencodingDrafter(UniversalDrafter):
         """Return the target's ids of what the draft wrote."""
         if input_ids.shape[1] + 1 >= self.context.max_length:
             return self._nothing(input_ids, "the token budget leaves one token, the target's own")
+        self.forward.begin()
         before, own = self.forward.passes, self._own_ids(input_ids)
 
         def scores_after(drafted: list[int]) -> torch.Tensor:
@@ -157,6 +158,7 @@ class IntersectionDrafter(UniversalDrafter):
     def draft(self, input_ids: torch.Tensor) -> Draft:
         """Return tokens with the draft's probabilities in the target's vocabulary."""
         room = self.context.max_length - input_ids.shape[1] - 1
+        self.forward.begin()
         before, own = self.forward.passes, self._own_ids(input_ids)
         limit = min(self.schedule.length, room, self.forward.room(own.shape[1]))
 

@@ -1,0 +1,107 @@
+"""Every architecture under every strategy: generate()'s own tokens, or one sentence that says why not.
+
+A part of the architectures is tried with every run of the tests, the others by ``make nightly``.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import pytest
+
+from engine import DecodeRequest, LoadedModel
+from engine.strategies import STRATEGIES
+from engine.strategies.refusal import refusal, uses_cache
+from tests.helpers.models import golden_model, native
+from tests.helpers.references import ALPHA, BEAMS, K, expected
+from tests.helpers.runs import failed, finished
+from tests.helpers.sentences import clean
+from tests.helpers.tokenizers import make_tokenizer
+from tests.helpers.zoo import KINDS, zoo_draft, zoo_model
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+PROMPT = [5, 9, 11, 4, 5, 9, 11, 33, 40, 5, 9]
+NEW = 10
+SEED = 3
+PARAMS = {
+    "beam_search": BEAMS,
+    "beam_sampling": BEAMS,
+    "diverse_beam_search": {
+        "num_beams": 4,
+        "num_beam_groups": 2,
+        "diversity_penalty": 1.0,
+        "num_return_sequences": 2,
+    },
+    "contrastive_search": {"penalty_alpha": ALPHA, "top_k": K},
+    "dola": {"dola_layers": "high"},
+    "early_exit": {"assistant_early_exit": 2, "num_assistant_tokens": 3},
+    "speculative": {"num_assistant_tokens": 3, "plain_run": True},
+    "universal_assisted": {"num_assistant_tokens": 3},
+    "prompt_lookup": {"prompt_lookup_num_tokens": 3, "plain_run": True},
+}
+THRESHOLD = {"assistant_confidence_threshold": 0.0}
+DRAFT_MODEL = ("speculative", "universal_assisted", "early_exit")
+KIND_NAMES = [
+    pytest.param(name, marks=() if kind.everyday else pytest.mark.nightly)
+    for name, kind in KINDS.items()
+]
+
+
+@lru_cache(maxsize=4)
+def speaking(name, draft):
+    loaded = zoo_draft(name) if draft else zoo_model(name)
+    return LoadedModel(loaded.model, make_tokenizer(48 if draft else 70), loaded.name)
+
+
+def asked(strategy, name):
+    speaks = strategy == "universal_assisted"
+    target = speaking(name, False) if speaks else zoo_model(name)
+    assistant = speaking(name, True) if speaks else zoo_draft(name)
+    params = {"max_new_tokens": NEW, **PARAMS.get(strategy, {})}
+    params |= THRESHOLD if strategy in DRAFT_MODEL else {}
+    if STRATEGIES[strategy].assistant == "none":
+        assistant = None
+    return DecodeRequest(
+        strategy, target, input_ids=PROMPT, params=params, seed=SEED, assistant=assistant
+    )
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("name", KIND_NAMES)
+def test_equal_to_generate_or_refused(name, strategy):
+    kind, request = KINDS[name], asked(strategy, name)
+    reason = refusal(STRATEGIES[strategy], request.model, request.assistant)
+    assert (reason is not None) == (strategy in kind.refuses), reason
+    if reason is not None:
+        assert clean(str(failed(request))) == reason
+        assert reason.startswith(f"{name} cannot be used with {STRATEGIES[strategy].title}: ")
+        return
+    trace = finished(request)
+    cached = uses_cache(STRATEGIES[strategy], request.model)
+    assert [n for n in trace.notes if "missing" in n] == []
+    if kind.recomputes or strategy not in ("contrastive_search", "dola", "diverse_beam_search"):
+        ids = [list(output.token_ids) for output in trace.outputs]
+        assert ids == expected(strategy, request.model, PROMPT, NEW, SEED, cached)
+    report = getattr(trace.steps[-1].detail, "report", None)
+    if report is not None:
+        assert report.parting is None
+        assert report.plain_identical in (None, True)
+
+
+@pytest.mark.parametrize("name", KIND_NAMES)
+def test_as_a_draft_it_changes_nothing(name):
+    """Its guesses are wrong nearly always, so that it goes back nearly every round."""
+    target = golden_model("llama")
+    params = {"max_new_tokens": NEW, "num_assistant_tokens": 3, **THRESHOLD}
+    request = DecodeRequest(
+        "speculative", target, input_ids=PROMPT, params=params, assistant=zoo_model(name)
+    )
+    reason = refusal(STRATEGIES["speculative"], target, zoo_model(name))
+    if reason is not None:
+        assert clean(str(failed(request))) == reason
+        assert zoo_model(name).is_encoder_decoder
+        return
+    trace = finished(request)
+    plain = native(target, PROMPT, do_sample=False, max_new_tokens=NEW)
+    assert [list(output.token_ids) for output in trace.outputs] == plain
