@@ -6,7 +6,7 @@ NPM := $(PY) -m tests.npm
 export GRADIO_ANALYTICS_ENABLED := False
 export HF_HUB_DISABLE_TELEMETRY := 1
 
-.PHONY: run test bench lint lock clean
+.PHONY: run test nightly bench lint lock clean
 
 run: $(VENV)/.run
 	$(PY) app.py
@@ -17,6 +17,10 @@ test: $(VENV)/.dev node_modules/.ready
 	@# One process for each core, one thread in each. A file stays whole, as its tests share pages;
 	@# the browser's files come first, as one of them at the end would run alone.
 	OMP_NUM_THREADS=1 $(PY) -m pytest -q -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+
+# What is too long for every run of the tests: all architectures under all strategies.
+nightly: $(VENV)/.dev
+	OMP_NUM_THREADS=1 $(PY) -m pytest -q -n auto --maxprocesses 4 -m nightly tests/engine
 
 bench: $(VENV)/.dev
 	$(PY) -m benchmarks.recording

@@ -20,7 +20,6 @@ OWN_CACHES = ("state", "mems", "past_buckets_states")
 """What some older models call a cache of their own making."""
 RESUMES = frozenset(
     {
-        "bailing_hybrid",
         "bamba",
         "deepseek_v4",
         "falcon_h1",
@@ -65,6 +64,7 @@ class Capabilities:
         has_cache: whether anything is kept from step to step; else every step reads the whole text.
         can_crop: whether the cache can forget its last positions.
         can_restore: whether a copy of the cache, put back, goes on with several tokens at once.
+        can_step: whether the cache alone is enough to read one more token.
         can_reorder: whether the rows of the cache can be rearranged.
         exits: whether its layers stand in a list that can be left early.
         layers_without_state: whether no layer keeps anything from one pass to the next.
@@ -78,6 +78,7 @@ class Capabilities:
     has_cache: bool
     can_crop: bool
     can_restore: bool
+    can_step: bool
     can_reorder: bool
     exits: bool
     layers_without_state: bool
@@ -108,6 +109,7 @@ def capabilities_of(model: Any) -> Capabilities:
         has_cache=cache_name is not None or any(name in arguments for name in (*CACHES, *OWN_CACHES)),
         can_crop=crop,
         can_restore=cache_name is not None and stateless and bool(types & RESUMES),
+        can_step=cache_name is not None and stateless and not alone,
         can_reorder=(cache_name is not None and stateless) or hasattr(model, "_reorder_cache"),
         exits=layer_stack(model) is not None,
         layers_without_state=stateless,

@@ -203,7 +203,7 @@ KINDS: dict[str, Kind] = {
         # Older ones: no cache, or one of their own.
         _kind("CpmAnt", refuses=DRAFTING, recomputes=False),
         _kind("OpenAIGPT", model="OpenAIGPTLMHeadModel", everyday=True),
-        _kind("XLNet", model="XLNetLMHeadModel", refuses=DRAFTING),
+        _kind("XLNet", model="XLNetLMHeadModel", refuses=DRAFTING, recomputes=False),
         # An encoder reads the prompt.
         _translator("Bart", everyday=True),
         _translator("BigBirdPegasus"),

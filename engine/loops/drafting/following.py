@@ -25,7 +25,7 @@ class CachedForward:
         can = capabilities_of(model)
         self.model, self.passes = model, 0
         self.crops, self.resumes = can.can_crop, can.can_restore
-        self.name = can.cache_name if can.layers_without_state else None
+        self.name = can.cache_name if can.can_step else None
         self.known: list[int] = []
         self.cache = self._empty()
         self.saved: tuple[list[int], Any] | None = None

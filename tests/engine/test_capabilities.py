@@ -1,0 +1,151 @@
+"""What models cannot do is found out before a run: in one sentence, also without their weights."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+import transformers
+from transformers import DynamicCache
+
+from engine import STRATEGIES, DecodeRequest, LoadedModel
+from engine.cli.main import main
+from engine.loops.drafting.rewind import copied
+from engine.models.capabilities import RESUMES
+from engine.strategies.refusal import refusal
+from tests.helpers.models import fresh_model, tiny_llama
+from tests.helpers.runs import failed, finished
+from tests.helpers.sentences import clean
+from tests.helpers.zoo import KINDS, made
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+TEXT = [5, 9, 11, 4, 33, 40, 17, 8]
+WHISPER = {
+    "vocab_size": 97,
+    "d_model": 16,
+    "encoder_layers": 1,
+    "decoder_layers": 1,
+    "encoder_attention_heads": 2,
+    "decoder_attention_heads": 2,
+    "encoder_ffn_dim": 16,
+    "decoder_ffn_dim": 16,
+    **dict.fromkeys(("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id"), 0),
+}
+
+
+def whisper():
+    return transformers.WhisperForConditionalGeneration(transformers.WhisperConfig(**WHISPER))
+
+
+def vision():
+    text = transformers.GPT2Config(
+        n_embd=16, n_layer=1, n_head=2, vocab_size=97, add_cross_attention=True
+    )
+    seen = transformers.ViTConfig(
+        hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16
+    )
+    config = transformers.VisionEncoderDecoderConfig.from_encoder_decoder_configs(seen, text)
+    return transformers.VisionEncoderDecoderModel(config)
+
+
+@pytest.mark.parametrize(
+    ("make", "reads"), [(whisper, "it reads sound"), (vision, "it reads pictures")]
+)
+def test_sound_and_pictures_are_refused_in_one_sentence(make, reads):
+    loaded = LoadedModel(make().eval(), None, "other")
+    for strategy in STRATEGIES.values():
+        sentence = refusal(strategy, loaded)
+        assert clean(sentence).startswith(f"other cannot be used with {strategy.title}: {reads}")
+    assert reads in clean(str(failed(DecodeRequest("greedy", loaded, input_ids=[3]))))
+
+
+def test_a_folder_of_another_kind_is_refused_before_its_weights_are_read(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "whisper", **WHISPER}))
+    (tmp_path / "model.safetensors").write_bytes(b"none")
+    sentence = clean(str(failed(DecodeRequest("greedy", str(tmp_path), input_ids=[3]))))
+    assert "is of the kind whisper" in sentence
+    assert refusal(STRATEGIES["greedy"], str(tmp_path)) == sentence
+
+
+def test_what_cannot_generate_text_is_refused():
+    loaded = LoadedModel(fresh_model("llama").model, None, "half")
+    assert "cannot generate text" in clean(str(failed(DecodeRequest("greedy", loaded, input_ids=[3]))))
+
+
+def test_names_are_asked_without_weights_and_list_says_it(tmp_path, capsys):
+    assert refusal(STRATEGIES["greedy"], "storyteller") is None
+    assert refusal(STRATEGIES["dola"], "somebody/elsewhere") is None
+    made("Jamba").config.save_pretrained(tmp_path)
+    folder = str(tmp_path)
+    reason = f"{folder} cannot be used with Prompt lookup: its cache cannot go back"
+    assert refusal(STRATEGIES["prompt_lookup"], folder).startswith(reason)
+    assert main(["list", "--model", folder]) == 0
+    said = capsys.readouterr().out
+    assert reason in said
+    assert "storyfixer cannot be used with DoLa" in said
+
+
+def test_a_draft_is_asked_too():
+    target = LoadedModel(fresh_model("llama"), None, "llama")
+    sentence = refusal(
+        STRATEGIES["speculative"], target, LoadedModel(fresh_model("t5"), None, "t5")
+    )
+    assert clean(sentence).startswith("t5 cannot be used as a draft with Speculative decoding: ")
+
+
+def test_every_type_that_is_said_to_resume_is_tried():
+    assert {type_of(name) for name in KINDS} >= RESUMES
+
+
+def type_of(name):
+    return getattr(transformers, f"{KINDS[name].config}Config").model_type
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    "name", [n for n in KINDS if type_of(n) in RESUMES | {"jamba", "mamba", "falcon_mamba"}]
+)
+def test_which_states_continue_over_several_tokens_and_come_back(name):
+    """The list is what models do, not what they say: read, go astray, go back, read on."""
+    model, ids = made(name), torch.tensor([TEXT])
+    key = "cache_params" if "mamba" in type(model).__name__.lower() else "past_key_values"
+    cache = DynamicCache(config=model.config)
+    whole = model(ids, use_cache=False).logits[0, 4:]
+
+    def read(part, start, cache):
+        places = torch.arange(start, start + part.shape[1])[None]
+        more = {} if key == "cache_params" else {"position_ids": places}
+        return model(part, use_cache=True, **{key: cache}, **more).logits[0]
+
+    read(ids[:, :4], 0, cache)
+    saved = copied(cache)
+    read(torch.tensor([[60, 61]]), 4, cache)
+    apart = (read(ids[:, 4:], 4, saved) - whole).abs().max()
+    assert bool(apart < 1e-3) == (type_of(name) in RESUMES)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 7])
+@pytest.mark.parametrize("strategy", [n for n in STRATEGIES if n != "universal_assisted"])
+def test_tiny_vocabularies(size, strategy):
+    ids = {"vocab_size": size, "bos_token_id": 0, "eos_token_id": None, "pad_token_id": None}
+    target = LoadedModel(tiny_llama(4, seed=1, **ids), None, "tiny")
+    draft = LoadedModel(tiny_llama(1, seed=2, **ids), None, "draft")
+    params = {"max_new_tokens": 4}
+    params |= {"assistant_early_exit": 2} if strategy == "early_exit" else {}
+    params |= {"greenlist_ratio": 0.6} if strategy == "watermark" else {}
+    request = DecodeRequest(strategy, target, input_ids=[0], params=params, assistant=draft)
+    if size == 1 and ("beam" in strategy or strategy == "watermark"):
+        assert "vocabulary of" in clean(str(failed(request)))
+        return
+    trace = finished(request)
+    assert len(trace.outputs[0].token_ids) == 4
+    assert not [note for note in trace.notes if "missing" in note]
+
+
+def test_fewer_sequences_than_asked_are_a_note():
+    loaded = LoadedModel(tiny_llama(4, seed=1), None, "tiny")
+    params = {"temperature": 0.001, "num_beams": 5, "num_return_sequences": 5, "max_new_tokens": 6}
+    trace = finished(DecodeRequest("beam_sampling", loaded, input_ids=[5, 9, 11], params=params))
+    assert len(trace.outputs) < 5
+    assert f"The search found {len(trace.outputs)} of the 5 sequences" in trace.notes[0]
