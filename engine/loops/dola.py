@@ -71,8 +71,7 @@ def dola_loop(
         (batch, length + new) ids, finished rows padded.
 
     Raises:
-        DecodeError: ``dola_layers`` leaves no layer to contrast with.
-        ModelError: the model does not show the hidden states of its layers.
+        EngineError: ``dola_layers`` leaves no layer to contrast with, or the model shows none.
     """
     candidates = layers_of(model, generation_config.dola_layers)
     if not candidates:
@@ -84,10 +83,7 @@ def dola_loop(
         # 1. What the last layer says, and every layer before it.
         outputs = forward(input_ids, output_hidden_states=True)
         logits = forward.last_logits(outputs, input_ids.device)
-        states = outputs.hidden_states
-        if len(states) <= max(candidates):
-            raise ModelError(f"{type(model).__name__} shows {len(states)} states instead of its layers.")
-        layers = layer_tools.project(model, states, logits)
+        layers = layer_tools.project(model, _states(model, outputs, max(candidates)), logits)
         # 2. The layer that differs most, and what the last one added to it.
         premature = select_layer(layers.divergence, candidates)
         contrast = contrast_of(layers, premature)
@@ -105,6 +101,14 @@ def dola_loop(
         detail = partial(detail_of, candidates, layers.raw.shape[1])
         index = yield from row_steps(recorder, rows, tokens, before, detail, index=index, keep=keep)
     return input_ids
+
+
+def _states(model: Any, outputs: Any, deepest: int) -> Any:
+    """Return the hidden states of a pass, refusing a model that does not show those of its layers."""
+    states = outputs.hidden_states
+    if len(states) <= deepest:
+        raise ModelError(f"{type(model).__name__} shows {len(states)} states instead of its layers.")
+    return states
 
 
 def layers_of(model: Any, chosen: Any) -> tuple[int, ...]:

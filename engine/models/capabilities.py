@@ -106,7 +106,8 @@ def capabilities_of(model: Any) -> Capabilities:
         own_generate=getattr(kind, "generate", None) is not GENERATE,
         is_encoder_decoder=bool(model.config.is_encoder_decoder),
         cache_name=cache_name,
-        has_cache=cache_name is not None or any(name in arguments for name in (*CACHES, *OWN_CACHES)),
+        has_cache=cache_name is not None
+        or any(name in arguments for name in (*CACHES, *OWN_CACHES)),
         can_crop=crop,
         can_restore=cache_name is not None and stateless and bool(types & RESUMES),
         can_step=cache_name is not None and stateless and not alone,

@@ -56,4 +56,6 @@ def _of_folder(name: str, folder: str) -> Capabilities:
         raise
     except Exception as error:  # a configuration may break any rule of its class
         kind = type(error).__name__
-        raise ModelError(f"{name} has a config.json that no model can be built from ({kind}).") from None
+        raise ModelError(
+            f"{name} has a config.json that no model can be built from ({kind})."
+        ) from None

@@ -70,7 +70,9 @@ def test_a_folder_of_another_kind_is_refused_before_its_weights_are_read(tmp_pat
 
 def test_what_cannot_generate_text_is_refused():
     loaded = LoadedModel(fresh_model("llama").model, None, "half")
-    assert "cannot generate text" in clean(str(failed(DecodeRequest("greedy", loaded, input_ids=[3]))))
+    assert "cannot generate text" in clean(
+        str(failed(DecodeRequest("greedy", loaded, input_ids=[3])))
+    )
 
 
 def test_names_are_asked_without_weights_and_list_says_it(tmp_path, capsys):

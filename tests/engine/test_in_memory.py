@@ -73,7 +73,9 @@ def outputs(loaded, strategy):
 
 
 def state_of(model):
-    return copy.deepcopy((model.generation_config.__dict__, model.config.to_dict(), list(vars(model))))
+    return copy.deepcopy(
+        (model.generation_config.__dict__, model.config.to_dict(), list(vars(model)))
+    )
 
 
 @pytest.fixture(scope="module")

@@ -42,10 +42,9 @@ def assisted_loop(
         stopping_criteria: asked after every token, so that a text ends where plain decoding would.
         generation_config: ``do_sample``, the budget and the draft settings.
         recorder: makes the records.
-        generator: the run's own random numbers, drawn in the order transformers draws them.
+        generator: the run's own numbers, drawn in the order transformers draws them.
         make_drafter: builds the drafter of this run.
-        after: called with the finished ids and the last step; returns the step to record instead
-            (see ``lossless.aftermath``).
+        after: returns the last step with more in it; see ``lossless.aftermath``.
         model_kwargs: as generate() prepared them.
 
     Yields:
@@ -69,10 +68,9 @@ def assisted_loop(
         judgement = _judged(guess, seen, context)
         emitted, finished = _until_stop(input_ids, guess, judgement, stopping_criteria)
         again = 0 if finished else target.rewind(len(guess.tokens), len(emitted))
-        judged = time.perf_counter()
+        seconds = drafted - began, time.perf_counter() - drafted
         # 4. The record.
         drafter.learn(len(emitted) - 1, len(guess.tokens))
-        seconds = drafted - began, judged - drafted
         this = Round(guess, judgement, emitted, *seconds, drafter.name, 1 + again)
         keep = input_ids.shape[1] - prompt_length
         step = round_step(index, keep, this, seen[len(emitted) - 1], recorder)
