@@ -89,7 +89,7 @@ def page_head() -> str:
 
 def launch(host: str, port: int) -> None:
     """Serve until SIGTERM or Ctrl-C, then stop running work and leave with status 0."""
-    demo = build_app()
+    demo, head = build_app(), page_head()
     gr.set_static_paths([PLOTLY])
     threading.Thread(target=_warm_up, daemon=True).start()
     demo.launch(
@@ -103,7 +103,7 @@ def launch(host: str, port: int) -> None:
         show_error=False,
         ssr_mode=False,
         max_file_size=SETTINGS.max_trace_bytes,
-        head=page_head(),
+        head=head,
         footer_links=[],
         theme=_theme(),
         app_kwargs={"middleware": middleware(), "routes": scripts.routes(), "openapi_url": None},

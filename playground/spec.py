@@ -15,6 +15,7 @@ from engine.models.catalogue import CATALOGUE, drafts_for
 from engine.run.request import MAX_SEED
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Preset, Strategy
+from engine.strategies.refusal import refusal
 from playground import controls
 from playground.compare_presets import LABELS, presets
 from visualizers.page import arranged
@@ -108,10 +109,17 @@ def _strategy(strategy: Strategy, known: list[dict[str, Any]]) -> dict[str, Any]
         "model": strategy.default_model,
         "assistant": strategy.default_assistant or "",
         "draft": strategy.assistant,
+        "refused": _refused(strategy),
         "visuals": visuals_of(strategy.visuals),
         "presets": [_preset(strategy, p) for p in strategy.presets],
         "params": [_place(param_spec(n, k, defaults[n]), known) for n, k in kinds.items()],
     }
+
+
+def _refused(strategy: Strategy) -> dict[str, str]:
+    """Return the models on offer that cannot serve a strategy, each with the reason."""
+    reasons = {e.name: refusal(strategy, e.name) for e in CATALOGUE.values() if e.available}
+    return {name: reason for name, reason in reasons.items() if reason is not None}
 
 
 def _place(declared: dict[str, Any], known: list[dict[str, Any]]) -> int:

@@ -107,7 +107,9 @@ def _states(model: Any, outputs: Any, deepest: int) -> Any:
     """Return the hidden states of a pass, refusing a model that does not show those of its layers."""
     states = outputs.hidden_states
     if len(states) <= deepest:
-        raise ModelError(f"{type(model).__name__} shows {len(states)} states instead of its layers.")
+        raise ModelError(
+            f"{type(model).__name__} shows {len(states)} states instead of its layers."
+        )
     return states
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from functools import lru_cache
 from typing import Any
 
@@ -10,6 +11,9 @@ import torch
 from engine.errors import ModelError
 from engine.models import files
 from engine.models.capabilities import Capabilities, capabilities_of
+
+BUILDING = threading.RLock()
+"""Held while transformers builds a model: what two threads build at once can be left without weights."""
 
 
 def described(name: str) -> tuple[str, Capabilities] | None:
@@ -50,7 +54,7 @@ def _of_folder(name: str, folder: str) -> Capabilities:
     files.check_config(folder)
     try:
         auto, config = auto_class(name, folder)
-        with torch.device("meta"):
+        with BUILDING, torch.device("meta"):
             return capabilities_of(auto.from_config(config, trust_remote_code=False))
     except ModelError:
         raise

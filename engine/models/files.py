@@ -69,7 +69,9 @@ def local_folder(name: str) -> str | None:
             return snapshot_download(name, allow_patterns=_PATTERNS, local_files_only=True)
         except (OSError, ValueError):
             return None
-    there = not SETTINGS.public and Path(name).is_absolute() and (Path(name) / "config.json").is_file()
+    there = (
+        not SETTINGS.public and Path(name).is_absolute() and (Path(name) / "config.json").is_file()
+    )
     return str(Path(name).resolve()) if there else None
 
 

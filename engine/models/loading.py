@@ -24,7 +24,7 @@ from engine.models import files
 from engine.models.bare import special_ids_of
 from engine.models.capabilities import Capabilities, capabilities_of
 from engine.models.catalogue import CATALOGUE as CATALOGUE
-from engine.models.described import auto_class
+from engine.models.described import BUILDING, auto_class
 from engine.models.text import Pieces
 from engine.settings import SETTINGS
 from engine.trace.records import ModelInfo
@@ -237,16 +237,17 @@ def _load(name: str, device: str, dtype: str, quantization: str | None) -> Loade
         )
     try:
         auto, _ = auto_class(name, folder)
-        model, report = auto.from_pretrained(
-            folder,
-            dtype=DTYPES[dtype],
-            output_loading_info=True,
-            local_files_only=True,
-            use_safetensors=True,
-            trust_remote_code=False,
-            attn_implementation="sdpa",
-            **options,
-        )
+        with BUILDING:
+            model, report = auto.from_pretrained(
+                folder,
+                dtype=DTYPES[dtype],
+                output_loading_info=True,
+                local_files_only=True,
+                use_safetensors=True,
+                trust_remote_code=False,
+                attn_implementation="sdpa",
+                **options,
+            )
         tokenizer = AutoTokenizer.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False
         )

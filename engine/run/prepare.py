@@ -66,7 +66,9 @@ def fitted(
     checked = fit_to_model(checked, target)
     if uses_cache(checked.strategy, target):
         return checked
-    note = f"Every step reads the whole text again: {target.name} has no cache that could serve here."
+    note = (
+        f"Every step reads the whole text again: {target.name} has no cache that could serve here."
+    )
     return dataclasses.replace(checked, notes=(*checked.notes, note))
 
 

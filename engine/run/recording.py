@@ -128,9 +128,7 @@ class Recording:
         )
         additions = Additions()
         numbers = additions.make("The list of metrics", lambda: metrics.of(trace), {})
-        return dataclasses.replace(
-            trace, metrics=numbers, notes=(*trace.notes, *additions.notes)
-        )
+        return dataclasses.replace(trace, metrics=numbers, notes=(*trace.notes, *additions.notes))
 
 
 def _header(run: Prepared, pieces: dict[int, str]) -> Trace:

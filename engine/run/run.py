@@ -100,11 +100,9 @@ class Run:
             results += rows
             scores += new_scores
         late = f"The run reached the limit of {SETTINGS.max_runtime_s:g} seconds."
-        notes = (*recorder.additions.notes, *_filled(scores), *((late,) if stop.expired else ()))
-        wanted = run.config.num_return_sequences
-        if len(results) < wanted:
-            found = f"{len(results)} of the {wanted} sequences that were asked for"
-            notes = (*notes, f"The search found {found}; every other was impossible.")
+        ended = not (self.cancelled.is_set() or stop.expired)
+        fewer = _fewer(scores, run.config.num_return_sequences) if ended else ()
+        notes = (*recorder.additions.notes, *fewer, *((late,) if stop.expired else ()))
         recording.end(results, scores, lambda ids: self._reason(ids, recording.header), notes)
 
     def _reason(self, ids: list[int], header: Trace) -> str:
@@ -174,13 +172,16 @@ def _returned(
     return rows, [rounded(s) if math.isfinite(s) else None for s in scores.tolist()]
 
 
-def _filled(scores: list[float | None]) -> tuple[str, ...]:
+def _fewer(scores: list[float | None], wanted: int) -> tuple[str, ...]:
     """Say when a search found fewer texts than it was asked for; loops that rank nothing never do."""
     ranked = sum(score is not None for score in scores)
-    if ranked in (0, len(scores)):
+    found = ranked or len(scores)
+    if found == wanted:
         return ()
+    rest = " and only fills up the number" if len(scores) == wanted else ""
     return (
-        f"Only {ranked} of the {len(scores)} sequences were found; the rest fill the number up.",
+        f"The search found {found} of the {wanted} sequences that were asked for; every other was"
+        f" impossible{rest}.",
     )
 
 

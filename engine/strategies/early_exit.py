@@ -34,7 +34,9 @@ def prepare(context: Context) -> dict[str, Any]:
     """Hand the loop a drafter made of the target's first layers."""
     target, layer = context.target, context.config.assistant_early_exit
     if layer >= target.layers:
-        allowed = f"it must be from 1 to {target.layers - 1}: {target.name} has {target.layers} layers"
+        allowed = (
+            f"it must be from 1 to {target.layers - 1}: {target.name} has {target.layers} layers"
+        )
         raise ParameterError("assistant_early_exit", layer, allowed)
     return {"make_drafter": EarlyExitDrafter, "after": aftermath(context.config, EarlyExitDrafter)}
 

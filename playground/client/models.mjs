@@ -3,7 +3,7 @@ import { el } from "../../visualizers/shared/dom.mjs";
 import { declared } from "./spec.mjs";
 
 const OTHER = "\u0000other";
-const ROLES = { none: ["target", "seq2seq"] };
+const ROLES = ["target", "seq2seq"];
 
 const titleOf = (name) => declared().models.find((m) => m.name === name)?.title ?? name;
 
@@ -26,8 +26,11 @@ class Choice {
     if (!this.own.hidden) this.own.focus();
   }
 
-  offer(names) {
-    const options = names.map((name) => el("option", { value: name }, titleOf(name)));
+  // A model that cannot serve is shown, too, with the reason in its place.
+  offer(names, refused = {}) {
+    const options = names.map((name) =>
+      el("option", { value: name, disabled: name in refused }, refused[name] ?? titleOf(name)),
+    );
     this.select.replaceChildren(...options, el("option", { value: OTHER }, "Another…"));
   }
 
@@ -45,15 +48,17 @@ class Choice {
 
 export class Models {
   /**
-   * @param {{ draft: string, model: string, assistant: string }} strategy
+   * @param {{ draft: string, model: string, assistant: string, refused: Record<string, string> }} strategy
    * @param {string} id what the elements' ids begin with
    */
   constructor(strategy, id) {
     this.kind = strategy.draft;
     this.model = new Choice(`${id}-model`, "Model", "hub id or folder");
-    const roles = ROLES[this.kind] ?? ["target"];
-    const fitting = declared().models.filter((m) => roles.includes(m.role));
-    this.model.offer(fitting.map((m) => m.name));
+    const offered = declared().models.filter((m) => ROLES.includes(m.role));
+    this.model.offer(
+      offered.map((m) => m.name),
+      strategy.refused,
+    );
     this.draft = null;
     if (this.kind !== "none") {
       this.draft = new Choice(`${id}-assistant`, "Draft model", "hub id or folder");

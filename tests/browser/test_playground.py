@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 
 from engine.declare.params import defaults_of, params_of
 from engine.strategies import STRATEGIES
+from engine.strategies.refusal import refusal
 from engine.trace import json_io
 from playground.form import form_request
 from tests.helpers.pages import (
@@ -130,6 +131,18 @@ def test_a_preset_fills_the_form_and_another_model_can_be_named(open_page):
     page.locator("#sampling-run").click()
     expect(status(page, "sampling")).to_contain_text("/no/such/model")
     expect(tokens(page, "sampling")).to_have_count(0)
+
+
+def test_a_model_that_cannot_serve_is_offered_with_the_reason_and_refused(open_page):
+    page = open_page(link("speculative", "Once upon a time", "&model=storyfixer"))
+    reason = refusal(STRATEGIES["speculative"], "storyfixer")
+    expect(status(page, "speculative")).to_have_text(reason)
+    model = page.locator("#speculative-model").get_by_label("Model", exact=True)
+    option = model.get_by_role("option", name=reason, include_hidden=True)
+    expect(option).to_be_disabled()
+    expect(tokens(page, "speculative")).to_have_count(0)
+    model.select_option("storyteller")
+    run(page, "speculative")
 
 
 def test_a_link_that_cannot_be_read_is_answered(open_page):

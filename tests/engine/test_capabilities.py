@@ -13,6 +13,7 @@ from engine import STRATEGIES, DecodeRequest, LoadedModel
 from engine.cli.main import main
 from engine.loops.drafting.rewind import copied
 from engine.models.capabilities import RESUMES
+from engine.models.described import BUILDING
 from engine.strategies.refusal import refusal
 from tests.helpers.models import fresh_model, tiny_llama
 from tests.helpers.runs import failed, finished
@@ -145,9 +146,34 @@ def test_tiny_vocabularies(size, strategy):
     assert not [note for note in trace.notes if "missing" in note]
 
 
+@pytest.mark.parametrize("maker", ["from_config", "from_pretrained"])
+def test_no_model_is_built_while_another_one_is(maker, monkeypatch, tmp_path):
+    tiny_llama(97).save_pretrained(tmp_path)
+    auto, held = transformers.AutoModelForCausalLM, []
+    right = getattr(auto, maker)
+
+    def watched(*arguments, **options):
+        held.append(BUILDING._is_owned())
+        return right(*arguments, **options)
+
+    monkeypatch.setattr(auto, maker, watched)
+    if maker == "from_config":
+        assert refusal(STRATEGIES["greedy"], str(tmp_path)) is None
+    else:
+        request = DecodeRequest(
+            "greedy", str(tmp_path), input_ids=[5], params={"max_new_tokens": 1}
+        )
+        assert "tokenizer" in str(failed(request))
+    assert held == [True]
+
+
 def test_fewer_sequences_than_asked_are_a_note():
     loaded = LoadedModel(tiny_llama(4, seed=1), None, "tiny")
     params = {"temperature": 0.001, "num_beams": 5, "num_return_sequences": 5, "max_new_tokens": 6}
     trace = finished(DecodeRequest("beam_sampling", loaded, input_ids=[5, 9, 11], params=params))
-    assert len(trace.outputs) < 5
-    assert f"The search found {len(trace.outputs)} of the 5 sequences" in trace.notes[0]
+    found = sum(output.score is not None for output in trace.outputs)
+    assert found < 5 == len(trace.outputs)
+    assert trace.notes == (
+        f"The search found {found} of the 5 sequences that were asked for; every other was impossible"
+        " and only fills up the number.",
+    )

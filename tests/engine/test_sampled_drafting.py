@@ -63,14 +63,14 @@ def p_of(drafter: str, settings: str, draws: int) -> float:
     """Return the chance of what was drawn, or of something further off, if nothing is wrong."""
     context, make = context_of(drafter, settings)
     generator = torch.Generator().manual_seed(12)
-    start = context.input_ids[0, -1:].tolist()
+    start, kept = context.input_ids[0, -1:].tolist(), {"use_cache": False}
     texts = [
-        [*start, *lossless.sample_tokens(context, {}, make, generator, LENGTH)]
+        [*start, *lossless.sample_tokens(context, kept, make, generator, LENGTH)]
         for _ in range(draws // LENGTH)
     ]
     assert sum(map(len, texts)) - len(texts) == draws
     last = torch.arange(VOCAB)[:, None]
-    table = context.model(last, None).logits[:, 0]
+    table = context.model(last).logits[:, 0]
     for processor in context.processors:
         table = processor(last, table)
     return p_of_steps(texts, table.softmax(-1))

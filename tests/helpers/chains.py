@@ -36,12 +36,18 @@ class _Generates:
     def _supports_logits_to_keep(self) -> bool:
         return False
 
+    def _supports_default_dynamic_cache(self) -> bool:
+        return False
+
+    def get_output_embeddings(self) -> None:
+        return None
+
     def _update_model_kwargs_for_generation(self, outputs: Any, kwargs: Any, **more: Any) -> Any:
         del outputs, more
         return kwargs
 
     def prepare_inputs_for_generation(self, ids: torch.Tensor, **kwargs: Any) -> dict[str, Any]:
-        return {"input_ids": ids, "past_key_values": kwargs["past_key_values"]}
+        return {"input_ids": ids}
 
 
 class Chain(_Generates):
@@ -52,8 +58,10 @@ class Chain(_Generates):
     def __init__(self, table: torch.Tensor) -> None:
         self.config, self.table = _config(len(table)), table
 
-    def __call__(self, input_ids: torch.Tensor, past_key_values: Any, **kwargs: Any) -> Any:
-        return types.SimpleNamespace(logits=self.table[input_ids], past_key_values=past_key_values)
+    def forward(self, input_ids: torch.Tensor, **kwargs: Any) -> Any:
+        return types.SimpleNamespace(logits=self.table[input_ids])
+
+    __call__ = forward
 
 
 class _Layer(nn.Module):
@@ -78,9 +86,9 @@ class LayeredChain(_Generates, nn.Module):
         self.config = _config(len(tables[0]), len(tables))
         self.model = _Layers(tables, self.config)
 
-    def forward(self, input_ids: torch.Tensor, past_key_values: Any, **kwargs: Any) -> Any:
+    def forward(self, input_ids: torch.Tensor, **kwargs: Any) -> Any:
         logits = sum(layer.table[input_ids] for layer in self.model.layers)
-        return types.SimpleNamespace(logits=logits, past_key_values=past_key_values)
+        return types.SimpleNamespace(logits=logits)
 
 
 class Alphabet:
