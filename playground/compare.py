@@ -13,7 +13,7 @@ import gradio as gr
 
 from engine.after.likelihood import Scores, score_trace
 from engine.aside import aside
-from engine.errors import EngineError, ParameterError
+from engine.errors import ParameterError
 from engine.models.loading import LoadedModel, load
 from engine.reading.divergence import difference, same_ids, tokens_of
 from engine.run.decoding import DecodeRun
@@ -205,8 +205,8 @@ def _column(label: str, trace: Trace, base: LoadedModel) -> tuple[Column, list[s
     title = STRATEGIES[trace.strategy].title
     try:
         scores = aside(partial(score_trace, trace, base, load(trace.model.id)))
-    except EngineError as error:
-        return Column(label, title, trace), [f"{label} was not judged: {error}"]
+    except Exception as error:  # the texts stand, whatever is said of them
+        return Column(label, title, trace), [f"{label} was not judged: {sentence(error)}"]
     note = (
         f"{label}: its text was cut anew by the tokenizer of {base.name} to be judged; the counts "
         "of tokens are its own."

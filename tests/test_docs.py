@@ -185,3 +185,15 @@ def test_a_glossary_that_cannot_be_read_is_refused(text, tmp_path, monkeypatch, 
     (tmp_path / "docs" / "glossary.md").write_text(text)
     with pytest.raises(EngineError, match=r"begins (\*\*term\*\*|with no bold term)"):
         docs.glossary_page(tmp_path)
+
+
+def test_every_difference_from_generate_is_shown_by_a_test():
+    page = (ROOT / "docs" / "differences.md").read_text()
+    rows = [line for line in page.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) > 8
+    for row in rows:
+        proofs = re.findall(r"`(test_\w+\.py)::(test_\w+)`", row)
+        assert proofs, row
+        for file, name in proofs:
+            text = (ROOT / "tests" / "engine" / file).read_text()
+            assert f"def {name}(" in text, f"{file}::{name}"

@@ -13,10 +13,12 @@ from engine.declare.own_loop import OwnLoop
 from engine.declare.params import build, params_of
 from engine.errors import EngineError, ExportError
 from engine.models.catalogue import CATALOGUE
+from engine.models.described import described
 from engine.run.generation import config_values
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
 from engine.strategies.drafting_params import DraftingParams, DraftModelParams
+from engine.strategies.refusal import uses_cache
 from engine.trace.records import ModelInfo, Trace
 
 _GIVEN_BY_LOOP = ("recorder", "generator")
@@ -54,6 +56,7 @@ class Plan:
         own: the loop that comes along, None where generate() gives the same tokens.
         loop_values: keyword arguments of that loop, plain values.
         draft_values: fields of the draft model's own generation configuration.
+        use_cache: whether the run kept anything from step to step.
         config: the strategy's config, checked again.
     """
 
@@ -66,6 +69,7 @@ class Plan:
     own: OwnLoop | None = None
     loop_values: Mapping[str, Any] = field(default_factory=dict)
     draft_values: Mapping[str, Any] = field(default_factory=dict)
+    use_cache: bool = True
 
     @property
     def needs_tokenizers(self) -> bool:
@@ -100,7 +104,29 @@ def plan_of(trace: Trace) -> Plan:
         own=own,
         loop_values=_loop_values(own, config) if own else {},
         draft_values=_draft_values(config),
+        use_cache=_use_cache(strategy, trace.model.id),
     )
+
+
+def _use_cache(strategy: Strategy, model: str) -> bool:
+    """Return whether a run keeps anything from step to step, as far as its model is known here.
+
+    Raises:
+        ExportError: transformers cannot make the run.
+    """
+    try:
+        found = described(model)
+    except EngineError:
+        found = None
+    if found is None:
+        return True
+    _, can = found
+    if "rewind" in strategy.needs and can.has_cache and not can.can_crop:
+        raise ExportError(
+            f"{strategy.title} with {model} cannot be written as code: its running state has to be put"
+            " back after a rejected token, and generate() refuses to draft for such a model."
+        )
+    return uses_cache(strategy, can)
 
 
 def _draft_values(config: Any) -> dict[str, Any]:

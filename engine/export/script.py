@@ -168,7 +168,7 @@ def _config(plan: Plan) -> str:
             *fields,
             "    eos_token_id=END,",
             "    pad_token_id=pad,",
-            "    use_cache=True,",
+            f"    use_cache={plan.use_cache},",
             ")",
         ]
     )

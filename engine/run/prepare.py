@@ -64,7 +64,7 @@ def fitted(
     if refused:
         raise ModelError(refused)
     checked = fit_to_model(checked, target)
-    if uses_cache(checked.strategy, target):
+    if uses_cache(checked.strategy, target.capabilities):
         return checked
     note = (
         f"Every step reads the whole text again: {target.name} has no cache that could serve here."

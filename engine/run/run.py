@@ -135,7 +135,7 @@ def _generate(
     target = run.target
     select = run.strategy.generate_kwargs(config)
     rows = max(select.get("num_beams", 1) or 1, config.num_return_sequences)
-    use_cache = uses_cache(run.strategy, target)
+    use_cache = uses_cache(run.strategy, target.capabilities)
     inputs = generate_inputs(config, target, rows, prompt.shape[1], use_cache=use_cache)
     own = {name: value for name, value in extra.items() if name != "logits_processor"}
     if extra.get("logits_processor"):

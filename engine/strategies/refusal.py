@@ -52,14 +52,13 @@ def refusal(strategy: Strategy, model: Any, assistant: Any = None) -> str | None
     )
 
 
-def uses_cache(strategy: Strategy, model: Any) -> bool:
+def uses_cache(strategy: Strategy, can: Capabilities) -> bool:
     """Return whether a run keeps anything from step to step; without, every step reads the whole text.
 
     Args:
         strategy: one of STRATEGIES' values.
-        model: a LoadedModel.
+        can: what its model can do.
     """
-    can = model.capabilities
     return can.has_cache and (can.can_reorder or not strategy.reorders)
 
 

@@ -78,7 +78,7 @@ def test_equal_to_generate_or_refused(name, strategy):
         assert reason.startswith(f"{name} cannot be used with {STRATEGIES[strategy].title}: ")
         return
     trace = finished(request)
-    cached = uses_cache(STRATEGIES[strategy], request.model)
+    cached = uses_cache(STRATEGIES[strategy], request.model.capabilities)
     assert [n for n in trace.notes if "missing" in n] == []
     if kind.recomputes or strategy not in ("contrastive_search", "dola", "diverse_beam_search"):
         ids = [list(output.token_ids) for output in trace.outputs]

@@ -111,6 +111,25 @@ def test_a_text_of_another_tokenizer_is_judged_and_said():
     assert len(figures["rows"]) == 2
 
 
+def test_a_text_that_cannot_be_judged_takes_no_other_with_it(monkeypatch):
+    right = compare.score_trace
+
+    def failing(trace, *others):
+        if trace.strategy == "sampling":
+            raise RuntimeError("secret")
+        return right(trace, *others)
+
+    monkeypatch.setattr(compare, "score_trace", failing)
+    *_, (_, figures) = compare.compare(asked(GREEDY, HOT))
+    [note] = figures["notes"]
+    assert note.startswith("B was not judged: ")
+    assert "secret" not in note
+    named = [dict(zip(figures["columns"], row, strict=True)) for row in figures["rows"]]
+    assert named[0]["perplexity"] is not None
+    assert named[1]["perplexity"] is None
+    assert named[1]["tokens"] > 0
+
+
 def test_a_stopped_comparison_judges_what_there_is():
     long = {"strategy": "greedy", "params": {"max_new_tokens": 200}}
     with gate(load("storyteller").model, free=3) as held:

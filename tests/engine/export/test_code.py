@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from engine import DecodeRequest, load
+from engine.errors import ExportError
 from engine.export.files import export_files
 from engine.export.verify import printed_ids
 from engine.models.loading import LoadedModel
@@ -18,6 +19,7 @@ from engine.strategies import STRATEGIES
 from tests.helpers.models import fresh_model
 from tests.helpers.patience import PATIENCE_S
 from tests.helpers.runs import finished
+from tests.helpers.zoo import KINDS, made
 
 ROOT = Path(__file__).parents[3]
 PROMPT = [5, 9, 11, 4, 5, 9, 11]
@@ -74,8 +76,8 @@ def folders(tmp_path_factory):
     """Tiny models as folders, loaded from nowhere else."""
     place = tmp_path_factory.mktemp("models")
     models = {}
-    for name in ("llama", "llama_draft", "t5"):
-        model = fresh_model(name)
+    for name in ("llama", "llama_draft", "t5", "RecurrentGemma", "Qwen3Next"):
+        model = made(name) if name in KINDS else fresh_model(name)
         model.save_pretrained(place / name)
         models[name] = LoadedModel(model, None, str(place / name))
     return models
@@ -111,6 +113,7 @@ def runs(folders, tmp_path_factory):
     traces = [record(folders, name, params) for name, params in CASES]
     traces.append(record(folders, "sampling", {}, model="t5"))
     traces.append(record(folders, "beam_search", {}, model="t5"))
+    traces.append(record(folders, "beam_search", {}, model="RecurrentGemma"))
     scripts = [write(trace, place / str(i)) for i, trace in enumerate(traces)]
     done = subprocess.run(
         [sys.executable, "-I", "-c", RUNNER, *map(str, scripts)],
@@ -131,7 +134,17 @@ def runs(folders, tmp_path_factory):
     return [(t, s, said[str(s)]) for t, s in zip(traces, scripts, strict=True)]
 
 
-@pytest.mark.parametrize("number", range(len(CASES) + 2))
+def test_what_was_read_anew_is_read_anew_by_the_code(runs):
+    assert ["use_cache=True" in script.read_text() for _, script, _ in runs][-2:] == [True, False]
+
+
+def test_what_generate_refuses_is_not_written_as_code(folders):
+    trace = record(folders, "prompt_lookup", {}, model="Qwen3Next")
+    with pytest.raises(ExportError, match="generate\\(\\) refuses to draft for such a model"):
+        export_files(trace)
+
+
+@pytest.mark.parametrize("number", range(len(CASES) + 3))
 def test_the_script_prints_the_recorded_tokens(runs, number):
     trace, _, said = runs[number]
     assert printed_ids(said) == [list(output.token_ids) for output in trace.outputs], said
