@@ -17,6 +17,7 @@ from engine.strategies import STRATEGIES
 from playground import draws, replay, scripts, watermark_bench
 from playground.api import add_endpoints
 from playground.compare import build_compare
+from playground.elements import OF_THE_PAGE, hidden, sent_with
 from playground.fork import build_fork
 from playground.questions import build_replies
 from playground.spec import spec
@@ -35,21 +36,8 @@ def build_app() -> gr.Blocks:
             "<div class='dp-head'><h1>Decoding Playground</h1><p>See how a language model picks its"
             " words: every candidate, every filter and every decision, as it happens.</p></div>"
         )
-        bus = gr.HTML(
-            "",
-            visible="hidden",
-            elem_id="dp-bus",
-            html_template="<span></span>",
-            js_on_load=scripts.receiving("p.connect((name, data) => trigger(name, data))"),
-        )
-        bus.input(
-            _resync,
-            None,
-            bus,
-            concurrency_limit=None,
-            api_visibility="private",
-            show_progress="hidden",
-        )
+        bus = hidden("dp-bus", scripts.receiving("p.connect((name, data) => trigger(name, data))"))
+        bus.input(_resync, None, bus, concurrency_limit=None, **OF_THE_PAGE)
         build_replies()
         build_fork(bus, QUEUE)
         with gr.Tabs():
@@ -68,7 +56,7 @@ def build_app() -> gr.Blocks:
 
 
 def _resync(event: gr.EventData) -> str:
-    return whole_state(str(event._data.get("run", ""))[:64])
+    return whole_state(str(sent_with(event).get("run", ""))[:64])
 
 
 def page_head() -> str:
@@ -119,12 +107,8 @@ def launch(host: str, port: int) -> None:
 
 
 def _theme() -> themes.Base:
-    """Return the theme; white on Base's own primary colour has a contrast of 3.7 only."""
-    theme = themes.Base(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"])
-    return theme.set(
-        button_primary_background_fill="*primary_600",
-        button_primary_background_fill_hover="*primary_700",
-    )
+    """Return the theme of what Gradio draws; its fonts are those of the machine."""
+    return themes.Base(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"])
 
 
 def _warm_up() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import uuid
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ from engine.strategies import STRATEGIES
 from engine.trace.events import Failed, Finished, Started, StepRecorded
 from engine.trace.records import Trace
 from playground.compare_presets import LABELS
+from playground.elements import OF_THE_PAGE, both, drawn, sent_with
 from playground.form import form_request
 from playground.guard import sentence
 from playground.scripts import receiving
@@ -89,33 +89,25 @@ def build_compare(bus: Any, queue: str) -> None:
             "part, what each saw there, and what each cost. One model judges all texts.</p>",
             elem_classes="dp-about",
         )
-        page = gr.HTML(
-            "",
-            html_template='<div class="dp-compare"></div>',
-            elem_id="compare",
-            js_on_load=receiving("p.compare(element.querySelector('.dp-compare'), trigger)"),
-            apply_default_css=False,
+        page = drawn(
+            "compare",
+            receiving("p.compare(element.querySelector('.dp-compare'), trigger)"),
+            '<div class="dp-compare"></div>',
         )
-    options: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
     page.input(
-        on_gpu(_start), None, [bus, page], concurrency_id=queue, concurrency_limit=2, **options
+        on_gpu(_start), None, [bus, page], concurrency_id=queue, concurrency_limit=2, **OF_THE_PAGE
     )
-    page.stop(_stop, None, None, concurrency_limit=None, **options)
+    page.stop(_stop, None, None, concurrency_limit=None, **OF_THE_PAGE)
 
 
 def _stop(event: gr.EventData) -> None:
-    asked = event._data if isinstance(event._data, dict) else {}
-    comparison = _ACTIVE.get(str(asked.get("id", ""))[:64])
+    comparison = _ACTIVE.get(str(sent_with(event).get("id", ""))[:64])
     if comparison is not None:
         comparison.stop()
 
 
 def _start(event: gr.EventData) -> Iterator[tuple[Any, Any]]:
-    for text, message in compare(event._data):
-        yield (
-            gr.skip() if text is None else text,
-            gr.skip() if message is None else json.dumps(message, allow_nan=False),
-        )
+    yield from both(compare(event._data))
 
 
 def compare(asked: Any) -> Iterator[tuple[str | None, dict[str, Any] | None]]:

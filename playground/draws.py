@@ -17,9 +17,10 @@ from engine.reading.prefix_tree import Draw
 from engine.strategies.base import STORY
 from engine.strategies.sampling import STRATEGY
 from playground import controls
+from playground.elements import OF_THE_PAGE, drawn, sent_with
 from playground.form import form_request
 from playground.guard import guarded, sentence
-from playground.scripts import TAB, receiving
+from playground.scripts import receiving
 from playground.spec import param_spec
 from playground.zerogpu import on_gpu
 from visualizers.prefix_tree.summary import view
@@ -40,16 +41,9 @@ _RUNNING: dict[str, threading.Event] = {}
 def build_draws(queue: str) -> None:
     """Build the tab; ``queue`` is the one that runs share."""
     with gr.Tab("Many draws", id="draws", elem_id="tab-draws"):
-        page = gr.HTML(
-            "",
-            html_template=TAB,
-            elem_id="page-draws",
-            js_on_load=receiving("p.draws(element.querySelector('.dp-tab'), trigger)"),
-            apply_default_css=False,
-        )
-    options: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
-    page.input(on_gpu(_start), None, page, concurrency_id=queue, concurrency_limit=2, **options)
-    page.stop(guarded(_stop), None, None, concurrency_limit=None, **options)
+        page = drawn("page-draws", receiving("p.draws(element.querySelector('.dp-tab'), trigger)"))
+    page.input(on_gpu(_start), None, page, concurrency_id=queue, concurrency_limit=2, **OF_THE_PAGE)
+    page.stop(guarded(_stop), None, None, concurrency_limit=None, **OF_THE_PAGE)
 
 
 def declaration() -> dict[str, Any]:
@@ -71,8 +65,7 @@ def _start(event: gr.EventData) -> Iterator[str]:
 
 
 def _stop(event: gr.EventData) -> None:
-    asked = event._data if isinstance(event._data, dict) else {}
-    cancel(asked.get("id"))
+    cancel(sent_with(event).get("id"))
 
 
 def cancel(run_id: Any) -> None:
@@ -95,9 +88,9 @@ def draw(asked: Any) -> Iterator[str]:
     draws: list[Draw] = []
     pieces: dict[int, str] = {}
     try:
-        asked = asked if isinstance(asked, dict) else {}
-        request = form_request({**asked, "strategy": STRATEGY.name})
-        count = controls.whole(asked.get("draws"))
+        form = asked if isinstance(asked, dict) else {}
+        request = form_request({**form, "strategy": STRATEGY.name})
+        count = controls.whole(form.get("draws"))
         state: dict[str, Any] = {"id": run_id, "wanted": count}
         yield _message("running", state, view(draws, pieces))
         for batch in draw_many(request, count, cancelled):

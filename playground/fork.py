@@ -6,7 +6,6 @@ The page names the exact ids that are kept; what it shows of the family is its o
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -19,6 +18,7 @@ from engine.run.decoding import DecodeRun
 from engine.run.request import DecodeRequest, check
 from engine.trace.events import Failed, Started
 from playground import controls
+from playground.elements import OF_THE_PAGE, both, hidden
 from playground.form import assistant_of, form_params, strategy_of
 from playground.guard import sentence
 from playground.scripts import receiving
@@ -57,30 +57,19 @@ def build_fork(bus: Any, queue: str) -> None:
         bus: the hidden element that carries the messages of runs.
         queue: the one that runs share.
     """
-    asking = gr.HTML(
-        "",
-        visible="hidden",
-        elem_id="dp-fork-bus",
-        html_template="<span></span>",
-        js_on_load=receiving("p.family((data) => trigger('input', data))"),
-    )
+    asking = hidden("dp-fork-bus", receiving("p.family((data) => trigger('input', data))"))
     asking.input(
         on_gpu(_start),
         None,
         [bus, asking],
         concurrency_id=queue,
         concurrency_limit=2,
-        api_visibility="private",
-        show_progress="hidden",
+        **OF_THE_PAGE,
     )
 
 
 def _start(event: gr.EventData) -> Iterator[tuple[Any, Any]]:
-    for text, message in run_branch(event._data):
-        yield (
-            gr.skip() if text is None else text,
-            gr.skip() if message is None else json.dumps(message, allow_nan=False),
-        )
+    yield from both(run_branch(event._data))
 
 
 def run_branch(asked: Any) -> Iterator[tuple[str | None, dict[str, Any] | None]]:

@@ -17,6 +17,7 @@ from engine.strategies import STRATEGIES
 from engine.trace.json_io import trace_from_dict
 from engine.trace.records import Trace
 from playground import configs
+from playground.elements import OF_THE_PAGE, hidden, sent_with
 from playground.guard import sentence
 from playground.links import request_of
 from playground.scripts import receiving
@@ -27,21 +28,9 @@ _MAX_ID = 2**31
 
 def build_replies() -> None:
     """Build the hidden element through which the page asks and is answered."""
-    replies = gr.HTML(
-        "",
-        visible="hidden",
-        elem_id="dp-ask-bus",
-        html_template="<span></span>",
-        js_on_load=receiving("p.ask((data) => trigger('input', data))"),
-    )
+    replies = hidden("dp-ask-bus", receiving("p.ask((data) => trigger('input', data))"))
     replies.input(
-        _answer,
-        None,
-        replies,
-        concurrency_limit=4,
-        trigger_mode="multiple",
-        api_visibility="private",
-        show_progress="hidden",
+        _answer, None, replies, concurrency_limit=4, trigger_mode="multiple", **OF_THE_PAGE
     )
 
 
@@ -52,7 +41,7 @@ def reply(number: Any, **values: Any) -> str:
 
 
 def _answer(event: gr.EventData) -> str:
-    asked = event._data if isinstance(event._data, dict) else {}
+    asked = sent_with(event)
     number = asked.get("id")
     try:
         return reply(number, **answer(asked))

@@ -14,6 +14,7 @@ from engine.errors import EngineError
 from engine.strategies import STRATEGIES
 from engine.trace import json_io
 from engine.trace.records import Trace
+from playground.elements import OF_THE_PAGE, drawn, sent_with
 from playground.guard import guarded, sentence
 from playground.scripts import on_load, receiving
 from playground.spec import visuals_of
@@ -44,26 +45,20 @@ def build_replay() -> None:
                 )
                 note = gr.HTML("", elem_id="replay-note", apply_default_css=False)
             with gr.Column(min_width=0, elem_classes="dp-right"):
-                player = gr.HTML(
-                    "",
-                    html_template='<div class="dp-player"></div>',
-                    elem_id="replay-player",
-                    js_on_load=receiving(
+                player = drawn(
+                    "replay-player",
+                    receiving(
                         "p.player(element.querySelector('.dp-player'), trigger)", at_once=True
                     ),
-                    apply_default_css=False,
+                    '<div class="dp-player"></div>',
                 )
             with gr.Column(min_width=0, elem_classes="dp-settings"):
-                shelf = gr.HTML(
-                    "",
-                    html_template='<div class="dp-tab"></div>',
-                    elem_id="replay-gallery",
-                    js_on_load=on_load("p.gallery(element.querySelector('.dp-tab'), trigger)"),
-                    apply_default_css=False,
+                shelf = drawn(
+                    "replay-gallery",
+                    on_load("p.gallery(element.querySelector('.dp-tab'), trigger)"),
                 )
-        options: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
-        shelf.input(guarded(_open_recorded), None, [player, note], **options)
-        file.upload(guarded(open_file), file, [player, note], **options)
+        shelf.input(guarded(_open_recorded), None, [player, note], **OF_THE_PAGE)
+        file.upload(guarded(open_file), file, [player, note], **OF_THE_PAGE)
 
 
 def declaration() -> list[dict[str, str]]:
@@ -72,8 +67,7 @@ def declaration() -> list[dict[str, str]]:
 
 
 def _open_recorded(event: gr.EventData) -> tuple[str, str]:
-    asked = event._data if isinstance(event._data, dict) else {}
-    file = str(asked.get("file"))
+    file = str(sent_with(event).get("file"))
     trace = gallery.open_entry(file)
     (entry,) = (e for e in gallery.entries() if e.file == file)
     return message(trace, entry.title), _told(entry.shows)

@@ -30,8 +30,6 @@ _SAY_MISSING = (
     "textContent: 'The scripts of this page could not be loaded, so it can draw nothing. Reload it.' "
     "}); (document.body ?? document.documentElement).prepend(said);"
 )
-TAB = '<div class="dp-tab"><p class="dp-note">Loading…</p></div>'
-"""What stands where a tab's script draws it."""
 _PATH = "scripts"
 _KEEP = "public, max-age=31536000, immutable"
 

@@ -13,9 +13,10 @@ from typing import Any
 import gradio as gr
 
 from engine.strategies.base import Strategy
+from playground.elements import OF_THE_PAGE, drawn, sent_with
 from playground.form import form_request
 from playground.guard import guarded, sentence
-from playground.scripts import TAB, on_load
+from playground.scripts import on_load
 from playground.stream import JOURNAL, stream
 from playground.zerogpu import on_gpu
 
@@ -31,25 +32,18 @@ def build_tab(strategy: Strategy, bus: Any) -> None:
     """
     name = strategy.name
     with gr.Tab(strategy.title, id=name, elem_id=f"tab-{name}"):
-        page = gr.HTML(
-            "",
-            html_template=TAB,
-            elem_id=f"page-{name}",
-            js_on_load=on_load(f"p.tab(element.querySelector('.dp-tab'), '{name}', trigger)"),
-            apply_default_css=False,
-        )
-    options: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+        script = on_load(f"p.tab(element.querySelector('.dp-tab'), '{name}', trigger)")
+        page = drawn(f"page-{name}", script)
     page.input(
-        on_gpu(_starter(name)), None, bus, concurrency_id=QUEUE, concurrency_limit=2, **options
+        on_gpu(_starter(name)), None, bus, concurrency_id=QUEUE, concurrency_limit=2, **OF_THE_PAGE
     )
-    page.stop(guarded(_stop), None, None, concurrency_limit=None, **options)
+    page.stop(guarded(_stop), None, None, concurrency_limit=None, **OF_THE_PAGE)
 
 
 def _starter(name: str) -> Callable[[gr.EventData], Iterator[str]]:
     def start(event: gr.EventData) -> Iterator[str]:
-        asked = event._data if isinstance(event._data, dict) else {}
         try:
-            request = form_request({**asked, "strategy": name})
+            request = form_request({**sent_with(event), "strategy": name})
         except BaseException as error:
             yield refusal(name, error)
             return
@@ -65,5 +59,4 @@ def refusal(strategy: str, error: BaseException) -> str:
 
 
 def _stop(event: gr.EventData) -> None:
-    asked = event._data if isinstance(event._data, dict) else {}
-    JOURNAL.cancel(str(asked.get("run", ""))[:64])
+    JOURNAL.cancel(str(sent_with(event).get("run", ""))[:64])

@@ -20,9 +20,10 @@ from engine.run.request import DecodeRequest
 from engine.strategies.watermark import MAX_KEY, STRATEGY
 from engine.trace.events import Failed, Finished, TextDelta
 from engine.trace.records import Trace
+from playground.elements import OF_THE_PAGE, drawn, hidden, sent_with
 from playground.form import form_params, form_request
 from playground.guard import sentence
-from playground.scripts import TAB, receiving
+from playground.scripts import receiving
 from playground.spec import param_spec
 from playground.watermark_view import detection_html, pair_html
 from playground.zerogpu import on_gpu
@@ -52,25 +53,17 @@ _TITLES = ("With the mark", "Without it, same seed")
 def build_watermark_bench(queue: str) -> None:
     """Build the bench's tab; ``queue`` is the one that runs share."""
     with gr.Tab("Watermark bench", id="watermark_bench", elem_id="tab-watermark_bench"):
-        page = gr.HTML(
-            "",
-            html_template=TAB,
-            elem_id="page-watermark_bench",
-            js_on_load=receiving("p.bench(element.querySelector('.dp-tab'), trigger)"),
-            apply_default_css=False,
+        page = drawn(
+            "page-watermark_bench", receiving("p.bench(element.querySelector('.dp-tab'), trigger)")
         )
-        judge = gr.HTML(
-            "",
-            visible="hidden",
-            html_template="<span></span>",
-            js_on_load=receiving("p.judge(trigger)"),
-        )
-    options: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+        judge = hidden("dp-judge-bus", receiving("p.judge(trigger)"))
     writing = page.input(
-        on_gpu(_write), None, page, concurrency_id=queue, concurrency_limit=2, **options
+        on_gpu(_write), None, page, concurrency_id=queue, concurrency_limit=2, **OF_THE_PAGE
     )
     page.stop(None, None, None, cancels=[writing], api_visibility="private")
-    judge.input(_judge, None, judge, concurrency_limit=None, trigger_mode="always_last", **options)
+    judge.input(
+        _judge, None, judge, concurrency_limit=None, trigger_mode="always_last", **OF_THE_PAGE
+    )
 
 
 def declaration() -> dict[str, Any]:
@@ -88,27 +81,25 @@ def declaration() -> dict[str, Any]:
 
 
 def _write(event: gr.EventData) -> Iterator[str]:
-    asked = event._data if isinstance(event._data, dict) else {}
     try:
-        for message in write_both(asked):
+        for message in write_both(sent_with(event)):
             yield json.dumps(message)
     except BaseException as error:
         yield json.dumps({"failed": sentence(error)})
 
 
 def _judge(event: gr.EventData) -> str:
-    asked = event._data if isinstance(event._data, dict) else {}
     try:
-        return json.dumps({"judged": judge_text(asked)})
+        return json.dumps({"judged": judge_text(sent_with(event))})
     except BaseException as error:
         return json.dumps({"failed": sentence(error)})
 
 
-def write_both(asked: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def write_both(form: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Decode with the mark and without it from one seed.
 
     Args:
-        asked: what the page sent: prompt, model, seed and params.
+        form: what the page sent: prompt, model, seed and params.
 
     Yields:
         What is shown from now on: ``pair``, and at the end the marked ``text`` and what is
@@ -117,12 +108,12 @@ def write_both(asked: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     Raises:
         EngineError: one sentence.
     """
-    params = form_params(STRATEGY, asked.get("params") or {})
+    params = form_params(STRATEGY, form.get("params") or {})
     length = {n: v for n, v in params.items() if n == "max_new_tokens"}
     mark = {n: v for n, v in params.items() if n in _MARK}
     traces: list[Trace] = []
     for strategy, given in ((STRATEGY.name, {**mark, **length}), ("sampling", length)):
-        request = form_request({**asked, "strategy": strategy, "params": given})
+        request = form_request({**form, "strategy": strategy, "params": given})
         for trace, text in _written(request):
             if trace is None:
                 yield {"pair": _writing(str(request.prompt), traces, text)}
@@ -130,7 +121,7 @@ def write_both(asked: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
                 traces.append(trace)
     marked, plain = traces
     body = marked.outputs[0].text
-    judged = judge_text({**asked, "prompt": None, "text": body, "params": mark})
+    judged = judge_text({**form, "prompt": None, "text": body, "params": mark})
     yield {"pair": pair_html(marked, plain, mark), "text": body, "judged": judged}
 
 
@@ -165,26 +156,26 @@ def _writing(prompt: str, traces: list[Trace], text: str) -> str:
     )
 
 
-def judge_text(asked: Mapping[str, Any]) -> str:
+def judge_text(form: Mapping[str, Any]) -> str:
     """Return the verdict on a text as HTML; what cannot be judged is said in its place.
 
     Args:
-        asked: the ``text``; the ``model`` whose tokenizer reads it; ``params``, the watermark looked
+        form: the ``text``; the ``model`` whose tokenizer reads it; ``params``, the watermark looked
             for and the kind of ``device`` that the text was marked on; the ``prompt``, left out when
             the text starts with it.
     """
-    body, prompt = asked.get("text"), asked.get("prompt")
+    body, prompt = form.get("text"), form.get("prompt")
     if body is None or (isinstance(body, str) and not body.strip()):
         return ""
     try:
-        params = form_params(STRATEGY, asked.get("params") or {})
+        params = form_params(STRATEGY, form.get("params") or {})
         device = params.pop("device", None)
         where = {
             "prompt": prompt if isinstance(prompt, str) else None,
             "device": device if device != _DEVICE.choices[0] else None,
         }
         mark = {n: v for n, v in params.items() if n in _MARK}
-        loaded = load(asked.get("model") or STRATEGY.default_model)
+        loaded = load(form.get("model") or STRATEGY.default_model)
         found = detect_text(body, loaded, watermark_config(mark), **where)
         wrong = detect_text(body, loaded, watermark_config(_wrong_key(mark)), **where)
     except EngineError as error:

@@ -74,7 +74,7 @@ class Comparison {
         .filter((m) => m.role === "target")
         .map((m) => el("option", { value: m.name }, m.title)),
     );
-    this.run = button("Run all", () => this.#press(), { class: "dp-btn cmp-run" });
+    this.run = button("Run all", () => this.#press(), { class: "dp-btn f-go" });
     const stop = () => this.trigger("stop", { id: this.#session });
     this.stop = button("Stop", stop, { disabled: true });
     this.more = button("Add a column", () => {

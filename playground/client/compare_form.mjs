@@ -45,7 +45,7 @@ class CompareForm {
       this.#draw(choice.value, this.#kept);
       this.changed();
     });
-    this.box.replaceChildren(choice, ...this.models.boxes.filter(Boolean), settings);
+    this.box.replaceChildren(choice, ...this.models.boxes, settings);
   }
 
   #strategies() {

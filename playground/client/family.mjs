@@ -106,7 +106,7 @@ class Family {
         this.#start();
       },
     });
-    this.go = button("Continue", () => this.#start(), { class: "dp-btn fm-go" });
+    this.go = button("Continue", () => this.#start(), { class: "dp-btn f-go fm-go" });
     return el("div", { class: "dp-row fm-line" }, this.label, this.what, this.typed, this.go);
   }
 

@@ -20,7 +20,7 @@ export class Form {
   constructor(params, id, given = {}, close = false) {
     this.params = params;
     this.#id = id;
-    for (const param of params) this.#values.set(param.name, given[param.name] ?? param.value);
+    this.show(given);
     this.box = el("div", { class: "f-form" }, this.#parts(close));
   }
 

@@ -64,7 +64,7 @@ export class Models {
       this.draft = new Choice(`${id}-assistant`, "Draft model", "hub id or folder");
       this.model.select.addEventListener("change", () => this.#offerDrafts());
     }
-    this.boxes = [this.model.box, this.draft?.box];
+    this.boxes = [this.model, this.draft].filter(Boolean).map((choice) => choice.box);
     this.show(strategy.model, strategy.assistant);
   }
 
