@@ -8,7 +8,7 @@ is read off them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from engine.trace.details import (
     BeamDetail,
@@ -28,14 +28,9 @@ from visualizers.text import summary as text
 from visualizers.watermark import summary as marks
 
 
-class _Of:
-    """Whether a step was decided in one way."""
-
-    def __init__(self, kind: type[Detail]) -> None:
-        self.kind = kind
-
-    def __call__(self, step: Step) -> bool:
-        return isinstance(step.detail, self.kind)
+def _of(kind: type[Detail]) -> Callable[[Step], bool]:
+    """Return whether a step was decided in one way."""
+    return lambda step: isinstance(step.detail, kind)
 
 
 COMMON = ("text",)
@@ -44,12 +39,12 @@ VISUALS: dict[str, Visual] = {
     visual.name: visual
     for visual in (
         Visual("text", text.Written),
-        Visual("beam_tree", beams.Search, _Of(BeamDetail)),
-        Visual("beam_rescore", None, _Of(BeamDetail)),
-        Visual("contrastive", contrast.Looks, _Of(ContrastiveDetail)),
-        Visual("layer_heatmap", None, _Of(LayerDetail), plotly=True),
-        Visual("watermark", marks.Marks, _Of(WatermarkDetail)),
-        Visual("draft_timeline", drafts.Rounds, _Of(DraftDetail)),
+        Visual("beam_tree", beams.Search, _of(BeamDetail)),
+        Visual("beam_rescore", None, _of(BeamDetail)),
+        Visual("contrastive", contrast.Looks, _of(ContrastiveDetail)),
+        Visual("layer_heatmap", None, _of(LayerDetail), plotly=True),
+        Visual("watermark", marks.Marks, _of(WatermarkDetail)),
+        Visual("draft_timeline", drafts.Rounds, _of(DraftDetail)),
         Visual("candidates", step.Candidates),
         Visual("xray", step.Stages),
         Visual("draw", None, step.is_drawn),

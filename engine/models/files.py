@@ -38,15 +38,16 @@ def resolve(name: str) -> tuple[str, str | None]:
     """
     known = isinstance(name, str) and name in CATALOGUE
     if known and CATALOGUE[name].embedded:
-        folder = MODEL_DIR / name
-        if not (folder / "config.json").is_file():
+        standing = _standing(name)
+        if standing is None:
             raise ModelError(f"The embedded model {name} is not in this installation.")
-        return str(folder.resolve()), None
+        return standing, None
     text = name if isinstance(name, str) else ""
     if _HUB_ID.match(text) and ".." not in name:
         return _fetch(text)
-    if not SETTINGS.public and Path(text).is_absolute() and (Path(text) / "config.json").is_file():
-        return str(Path(text).resolve()), None
+    standing = _standing(text)
+    if standing is not None:
+        return standing, None
     raise ModelError(
         f"model = {shown(name)} is not allowed: it must be a name of the catalogue"
         f" ({', '.join(e.name for e in CATALOGUE.values() if e.embedded)}), a hub id like"
@@ -60,19 +61,26 @@ def resolve(name: str) -> tuple[str, str | None]:
 
 def local_folder(name: str) -> str | None:
     """Return the folder of a model that is on this machine, None for any other; nothing is fetched."""
-    if name in CATALOGUE and CATALOGUE[name].embedded:
-        return str((MODEL_DIR / name).resolve()) if CATALOGUE[name].available else None
-    if _HUB_ID.match(name) and ".." not in name:
+    embedded = name in CATALOGUE and CATALOGUE[name].embedded
+    if not embedded and _HUB_ID.match(name) and ".." not in name:
         from huggingface_hub import snapshot_download
 
         try:
             return snapshot_download(name, allow_patterns=_PATTERNS, local_files_only=True)
         except (OSError, ValueError):
             return None
-    there = (
-        not SETTINGS.public and Path(name).is_absolute() and (Path(name) / "config.json").is_file()
-    )
-    return str(Path(name).resolve()) if there else None
+    return _standing(name)
+
+
+def _standing(name: str) -> str | None:
+    """Return the folder of an embedded model, or the folder that a path names where that is allowed."""
+    if name in CATALOGUE and CATALOGUE[name].embedded:
+        folder = MODEL_DIR / name
+    elif not SETTINGS.public and Path(name).is_absolute():
+        folder = Path(name)
+    else:
+        return None
+    return str(folder.resolve()) if (folder / "config.json").is_file() else None
 
 
 def _fetch(name: str) -> tuple[str, str]:

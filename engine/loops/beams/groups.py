@@ -11,6 +11,8 @@ from engine.loops.beams.greedy_path import beside
 from engine.loops.beams.heap import Heap, best_first
 from engine.loops.beams.record import (
     IMPOSSIBLE,
+    NONE_CAN_WIN,
+    NONE_MAY_GO_ON,
     PROMPT,
     BeamOutput,
     FinishedBeam,
@@ -19,6 +21,7 @@ from engine.loops.beams.record import (
     best_kept,
     check_finite,
     check_found,
+    none_possible,
     output,
     pad_of,
 )
@@ -132,7 +135,7 @@ class Group:
     @property
     def exhausted(self) -> bool:
         """Whether no open beam is possible any more: nothing that follows could count."""
-        return bool((self.sums <= IMPOSSIBLE).all())
+        return none_possible(self.sums)
 
     def close(self) -> None:
         """Add the open beams to the heap: the search has ended before they did."""
@@ -264,8 +267,8 @@ class GroupSearch:
 
 def _why_done(search: GroupSearch) -> str:
     if any(group.exhausted for group in search.groups):
-        return "No open beam may go on: every token that could follow is forbidden."
-    return "No open beam can beat the worst of the finished hypotheses any more."
+        return NONE_MAY_GO_ON
+    return NONE_CAN_WIN
 
 
 def search_groups(

@@ -16,6 +16,8 @@ from engine.trace.records import Step
 PROMPT = -1
 IMPOSSIBLE = -1e8
 """Sums below this mark placeholders (-1e9) and removed tokens (-inf): no candidates at all."""
+NONE_MAY_GO_ON = "No open beam may go on: every token that could follow is forbidden."
+NONE_CAN_WIN = "No open beam can beat the worst of the finished hypotheses any more."
 
 
 class Tree:
@@ -129,6 +131,11 @@ class StepWriter:
             entropy=row.entropy,
             elapsed_s=elapsed_s,
         )
+
+
+def none_possible(sums: torch.Tensor) -> bool:
+    """Return whether (beams,) sums of log-probabilities belong to placeholders alone."""
+    return bool((sums <= IMPOSSIBLE).all())
 
 
 def check_finite(logsumexp: torch.Tensor, step: int) -> None:

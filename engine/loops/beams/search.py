@@ -12,6 +12,8 @@ import torch
 from engine.loops.beams.greedy_path import GreedyTrail, beside
 from engine.loops.beams.record import (
     IMPOSSIBLE,
+    NONE_CAN_WIN,
+    NONE_MAY_GO_ON,
     PROMPT,
     BeamOutput,
     FinishedBeam,
@@ -310,9 +312,9 @@ def _leader(made: Decision) -> tuple[int, int]:
 
 def _stop_reason(search: BeamSearch, ending: Ending) -> str:
     if search.exhausted:
-        return "No open beam may go on: every token that could follow is forbidden."
+        return NONE_MAY_GO_ON
     if bool(ending.hits.all()):
         return "Every candidate has ended, by its length or another stopping rule."
     if search.early_stopping is True and bool(search.finished.all()):
         return f"early_stopping is true and {search.beams} hypotheses have finished."
-    return "No open beam can beat the worst of the finished hypotheses any more."
+    return NONE_CAN_WIN

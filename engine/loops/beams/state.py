@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from engine.loops.beams.record import IMPOSSIBLE
+from engine.loops.beams.record import none_possible
 
 _NEVER = -1e9
 
@@ -66,7 +66,7 @@ class BeamSearch:
     @property
     def exhausted(self) -> bool:
         """Whether no running beam is possible any more, placeholders apart."""
-        return bool((self.sums <= IMPOSSIBLE).all())
+        return none_possible(self.sums)
 
     def choose(self, scores: torch.Tensor, generator: torch.Generator) -> Pool:
         """Pick the pool from (beams, vocab) processed log-probabilities."""
