@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from engine.declare.config import (
     as_dict,
 )
 from engine.declare.groups import FAMILIES
+from engine.declare.own_loop import OwnLoop
 from engine.declare.params import Param, build, defaults_of, params_of
 from engine.errors import EngineError, ParameterError
 from engine.export.plan import Plan, own_loop_of, plan_of
@@ -37,6 +38,8 @@ _SHARED = {
     "filters": ("Filters before a draw", SamplingParams, ()),
 }
 """Anchor -> title, the config that declares them, and what belongs to them besides."""
+_BESIDE = ({"do_sample": True}, {"num_beams": 1})
+"""Beside what other parameters may need a loop that they do not need alone."""
 _LONGEST = 60
 
 
@@ -191,38 +194,43 @@ def _loops(strategy: Strategy) -> str:
     always = own_loop_of(strategy, strategy.config())
     if always is not None:
         return f"Exported code always brings {_named(always.loop)} along: {always.why}."
-    found: dict[tuple[str, str], list[str]] = {}
-    for name, kind in params_of(strategy.config).items():
-        for config in _changed(strategy, name, kind):
-            brought = own_loop_of(strategy, config)
-            if brought is not None:
-                names = found.setdefault((_named(brought.loop), brought.why), [])
-                if name not in names:
-                    names.append(name)
+    found: dict[tuple[str, str, str], list[str]] = {}
+    own = params_of(strategy.config)
+    for beside in ({}, *(one for one in _BESIDE if own.keys() >= one.keys())):
+        alone = _brought(strategy, beside)
+        for name, value in ((name, v) for name, kind in own.items() for v in _samples(kind)):
+            brought = _brought(strategy, beside | {name: value})
+            if (
+                brought is None
+                or alone is not None
+                or (beside and _brought(strategy, {name: value}))
+            ):
+                continue
+            said = "".join(f" together with `{n}={v}`" for n, v in beside.items())
+            names = found.setdefault((_named(brought.loop), brought.why, said), [])
+            names += [] if name in names else [name]
     if not found:
         return "Exported code makes that call alone."
     return " ".join(
-        f"Exported code brings {loop} along once {_joined(names)} "
-        f"{'is' if len(names) == 1 else 'are'} used: {why}."
-        for (loop, why), names in found.items()
+        f"Exported code brings {loop} along once {_joined(names)} is used{said}: {why}."
+        for (loop, why, said), names in found.items()
     )
 
 
-def _changed(strategy: Strategy, name: str, kind: Param) -> Iterator[Any]:
-    """Yield configs in which one parameter has another value than its default."""
-    for value in _samples(kind):
-        try:
-            config = build(strategy.config, {name: value}, strategy.name)
-        except ParameterError:
-            continue
-        if getattr(config, name) != defaults_of(strategy.config)[name]:
-            yield config
+def _brought(strategy: Strategy, params: dict[str, Any]) -> OwnLoop | None:
+    """Return the loop exported code brings along with these parameters; none when they are refused."""
+    try:
+        return own_loop_of(strategy, build(strategy.config, params, strategy.name))
+    except ParameterError:
+        return None
 
 
 def _samples(kind: Param) -> Iterable[Any]:
     """Return values of many forms; those that a parameter refuses are left out later."""
-    ends = [getattr(kind, end, None) for end in ("minimum", "maximum")]
-    return [True, False, *ends, *getattr(kind, "choices", ()), "a", ["a"], [1], [[1]]]
+    low, high = getattr(kind, "minimum", None), getattr(kind, "maximum", None)
+    middle = [] if low is None or high is None else [(low + high) / 2]
+    lists = ["a", ["a"], [1], [[1]], [[[1], 2.0]], [1, 2.0]]
+    return [True, False, low, high, *middle, *getattr(kind, "choices", ()), *lists]
 
 
 def _named(loop: Any) -> str:
@@ -235,7 +243,8 @@ def _named(loop: Any) -> str:
 
 
 def _joined(names: Sequence[str]) -> str:
-    return " or ".join(f"`{name}`" for name in names)
+    *others, last = [f"`{name}`" for name in names]
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from engine.declare.own_loop import OwnLoop
 from engine.declare.params import Integer, param
 from engine.loops.drafting.assisted import assisted_loop
+from engine.loops.drafting.by_name import drafted_loop
 from engine.loops.drafting.lossless import aftermath
 from engine.loops.drafting.prompt_lookup import PromptLookupDrafter
 from engine.strategies.base import Context, Preset, Strategy
@@ -46,6 +48,38 @@ def prepare(context: Context) -> dict[str, Any]:
     }
 
 
+def _own_loop(config: Any) -> OwnLoop | None:
+    """Bring the loop along where transformers would not draft what was copied.
+
+    It asks every warper about copied tokens, over equal made-up scores. Top-p and top-h then keep
+    some of the equal ones, and any of them drops what a penalty or a bias put below the rest.
+    """
+    if config.do_sample and (_keeps_some(config) or (_moves(config) and _removes(config))):
+        return OwnLoop(
+            drafted_loop,
+            "transformers asks the warpers about copied tokens over made-up scores and drops some",
+            {"drafter": "prompt_lookup"},
+        )
+    return own_loop("prompt_lookup")(config)
+
+
+def _keeps_some(config: Any) -> bool:
+    return config.top_p < 1 or config.top_h is not None
+
+
+def _removes(config: Any) -> bool:
+    """Whether a warper removes tokens by their score."""
+    named = (config.top_k, config.min_p, config.epsilon_cutoff, config.eta_cutoff)
+    return any(named) or config.typical_p < 1
+
+
+def _moves(config: Any) -> bool:
+    """Whether a processor gives tokens another score without forbidding them."""
+    penalties = (config.repetition_penalty, config.encoder_repetition_penalty)
+    moved = (config.sequence_bias, config.exponential_decay_length_penalty)
+    return any(penalty not in (None, 1) for penalty in penalties) or any(moved)
+
+
 STRATEGY = Strategy(
     name="prompt_lookup",
     title="Prompt lookup",
@@ -58,7 +92,7 @@ STRATEGY = Strategy(
     paper="Saxena 2023, github.com/apoorvumang/prompt-lookup-decoding; arXiv 2304.04487",
     config=PromptLookupConfig,
     loop=assisted_loop,
-    own_loop=own_loop("prompt_lookup"),
+    own_loop=_own_loop,
     generate_kwargs=select,
     prepare=prepare,
     needs=("rewind",),

@@ -169,3 +169,52 @@ def test_an_id_that_is_forced_and_suppressed_is_named(name):
 def test_a_trace_with_extreme_numbers_is_read_again(name, params):
     for seed in range(4):
         check_any(name, {"max_new_tokens": 4, **params}, seed)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [{}, {"top_k": 5, "min_p": 0.3, "typical_p": 0.5}, {"top_k": 0, "repetition_penalty": 2.0}],
+)
+def test_prompt_lookup_draws_what_generate_draws_where_no_loop_comes_along(params):
+    for seed in range(8):
+        params = {"max_new_tokens": 6, "do_sample": True, **params}
+        assert expected("prompt_lookup", params, seed) is not None
+        check_any("prompt_lookup", params, seed)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [{"top_p": 0.5}, {"top_h": 0.5}, {"repetition_penalty": 2.0}, {"sequence_bias": [([5], -9.0)]}],
+)
+def test_prompt_lookup_brings_its_loop_along_once_the_draws_may_differ(params):
+    strategy = STRATEGIES["prompt_lookup"]
+    assert (
+        own_loop_of(strategy, build(strategy.config, params | {"do_sample": True}, "")) is not None
+    )
+    assert own_loop_of(strategy, build(strategy.config, params, "")) is None
+
+
+ENDS = {"sequence_bias": [([2], 6.0)]}
+
+
+@pytest.mark.parametrize(
+    ("params", "brings"),
+    [
+        ({}, False),
+        ({"length_penalty": 5.0}, False),
+        ({"length_penalty": -2.0, "early_stopping": "never"} | ENDS, False),
+        ({"suppress_tokens": [5], "no_repeat_ngram_size": 2} | ENDS, False),
+        ({"repetition_penalty": 0.5}, True),
+        ({"encoder_repetition_penalty": 2.0}, True),
+        ({"exponential_decay_length_penalty": (1, 1.5)}, True),
+        ({"length_penalty": 5.0, "early_stopping": "never"}, True),
+    ],
+)
+def test_one_beam_is_greedy_search_where_no_loop_comes_along(params, brings):
+    params = {"max_new_tokens": 12, "num_beams": 1, **params}
+    strategy = STRATEGIES["beam_search"]
+    brought = own_loop_of(strategy, build(strategy.config, params, ""))
+    assert (brought is not None) == brings
+    more = own_loop_of(strategy, build(strategy.config, params | {"num_beams": 2}, ""))
+    assert more is None
+    check_any("beam_search", params, 0)
