@@ -76,7 +76,6 @@ def test_the_page_of_strategies_holds_every_parameter_and_preset():
         ("greedy", "Exported code makes that call alone."),
         ("dola", "always brings `dola_loop` of engine/loops/dola.py along: transformers moved it"),
         ("beam_search", "along once `force_words_ids` is used: transformers moved it"),
-        ("beam_search", "is used together with `num_beams=1`: transformers runs greedy search"),
         ("speculative", "along once `stop_strings` is used: transformers runs past a stop string"),
         (
             "prompt_lookup",

@@ -38,7 +38,7 @@ _SHARED = {
     "filters": ("Filters before a draw", SamplingParams, ()),
 }
 """Anchor -> title, the config that declares them, and what belongs to them besides."""
-_BESIDE = ({"do_sample": True}, {"num_beams": 1})
+_BESIDE = ({"do_sample": True},)
 """Beside what other parameters may need a loop that they do not need alone."""
 _LONGEST = 60
 
@@ -200,11 +200,7 @@ def _loops(strategy: Strategy) -> str:
         alone = _brought(strategy, beside)
         for name, value in ((name, v) for name, kind in own.items() for v in _samples(kind)):
             brought = _brought(strategy, beside | {name: value})
-            if (
-                brought is None
-                or alone is not None
-                or (beside and _brought(strategy, {name: value}))
-            ):
+            if not brought or alone or (beside and _brought(strategy, {name: value})):
                 continue
             said = "".join(f" together with `{n}={v}`" for n, v in beside.items())
             names = found.setdefault((_named(brought.loop), brought.why, said), [])

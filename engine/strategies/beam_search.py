@@ -53,20 +53,8 @@ def _prepare(context: Context) -> dict[str, Any]:
 
 
 def _own_loop(config: Any) -> OwnLoop | None:
-    """Bring a loop along for forced words, and for one beam where greedy search has another text.
-
-    generate() runs greedy search for one beam: what is not linear then acts on logits instead of
-    log-probabilities, and a text that ended is the last.
-    """
-    if config.force_words_ids:
-        why = "transformers moved it to transformers-community/constrained-beam-search"
-        return OwnLoop(constrained_beam_loop, why)
-    penalties = (config.repetition_penalty, config.encoder_repetition_penalty)
-    bent = any(penalty not in (None, 1) for penalty in penalties)
-    longer = config.early_stopping == "never" and config.length_penalty > 0
-    if config.num_beams == 1 and (bent or longer or config.exponential_decay_length_penalty):
-        return OwnLoop(beam_loop, "transformers runs greedy search for one beam")
-    return None
+    why = "transformers moved it to transformers-community/constrained-beam-search"
+    return OwnLoop(constrained_beam_loop, why) if config.force_words_ids else None
 
 
 STRATEGY = Strategy(

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from transformers import EosTokenCriteria, MaxLengthCriteria, StopStringCriteria
 
+from engine.errors import DecodeError
+from engine.loops.beams.record import IMPOSSIBLE
 from engine.loops.forward import Forward, emptied
 from engine.loops.recorder import Recorder, rounded
 from engine.loops.rows import for_rows
@@ -75,6 +77,9 @@ def greedy_path(
 
     Returns:
         None when the run was cancelled or out of time: the path would be cut short.
+
+    Raises:
+        DecodeError: nothing is allowed to follow.
     """
     interrupts = [c for c in stopping_criteria if not isinstance(c, _OF_THE_TEXT)]
 
@@ -89,9 +94,12 @@ def greedy_path(
     processors = for_rows(logits_processor, 1)
     while not (logprobs and bool(stopping_criteria(ids, None).all())):
         logits = forward.last_logits(forward(ids), ids.device)
-        scores = torch.log_softmax(logits, dim=-1)
+        total = logits.logsumexp(-1, keepdim=True)
+        one_beam = generation_config.num_beams == 1
+        scores = logits if one_beam else torch.log_softmax(logits, dim=-1)
         for processor in processors:
             scores = processor(ids, scores)
+        scores = scores - total if one_beam else scores
         token = scores.argmax(-1)
         logprobs.append(float(scores[0, token]))
         ids = torch.cat([ids, token[:, None]], dim=-1)
@@ -99,6 +107,8 @@ def greedy_path(
         return None
     new = tuple(ids[0, prompt.shape[1] :].tolist())
     total, length = sum(logprobs), len(new)
+    if total <= IMPOSSIBLE:
+        raise DecodeError("Every token that could follow was removed.")
     score = total / length**generation_config.length_penalty
     return GreedyPath(new, rounded(total), rounded(score), left_at(new, winner))
 

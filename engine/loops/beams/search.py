@@ -192,7 +192,8 @@ def beam_loop(
     Args:
         model: a generation model whose cache can be reordered.
         input_ids: (num_beams, length) one prompt, repeated.
-        logits_processor: applied to log-probabilities, as transformers does in beam search.
+        logits_processor: applied to log-probabilities, as transformers does in beam search; to logits
+            where there is one beam, which is greedy search there.
         stopping_criteria: asked about every candidate of the pool.
         generation_config: num_beams, length_penalty, early_stopping, do_sample, num_return_sequences.
         recorder: makes the records.
@@ -275,8 +276,14 @@ def _decided(
 def _observed(
     recorder: Recorder, logits: torch.Tensor, ids: torch.Tensor, processors: Any
 ) -> Observation:
+    """Run the processors over log-probabilities, or as generate() does for one beam, over logits."""
+    total = logits.logsumexp(-1)
+    if len(ids) == 1:
+        seen = recorder.observe(logits, ids, processors)
+        seen.scores = seen.scores - total[:, None]
+        return seen
     seen = recorder.observe(torch.log_softmax(logits, dim=-1), ids, processors)
-    seen.logsumexp = logits.logsumexp(-1)
+    seen.logsumexp = total
     return seen
 
 
