@@ -83,12 +83,19 @@ class Recording:
         """
         outputs = []
         for sequence, (ids, score) in enumerate(zip(results, scores, strict=True)):
-            recorded = self.outputs.get(sequence)
-            if recorded is not None and recorded != ids[: len(recorded)]:
-                raise DecodeError("The recorded steps disagree with the returned tokens.")
+            ids = self._unpadded(sequence, ids)
             self._send_text(sequence, ids, final=True)
             outputs.append(dataclasses.replace(self._output(ids, reason(ids)), score=score))
         self.send(Finished(self._trace(outputs, notes)))
+
+    def _unpadded(self, sequence: int, ids: list[int]) -> list[int]:
+        """Return the tokens of a sequence without the padding that its longer neighbours caused."""
+        recorded = self.outputs.get(sequence)
+        if recorded is None:
+            return ids
+        if recorded != ids[: len(recorded)] or len(set(ids[len(recorded) :])) > 1:
+            raise DecodeError("The recorded steps disagree with the returned tokens.")
+        return recorded
 
     def partial(self) -> Trace | None:
         """Return what was recorded before a failure, None when nothing was."""

@@ -73,7 +73,7 @@ def expected(name: str, params: dict[str, Any], seed: int) -> list[list[int]] | 
     made = generation_config(config, select, loaded)
     prompt = torch.tensor([ids])
     torch.manual_seed(seed)
-    with drafting_as(config, draft or loaded), contextlib.suppress(ValueError, RuntimeError):
+    with drafting_as(config, draft or loaded), contextlib.suppress(ValueError, RuntimeError, IndexError):
         out = loaded.model.generate(
             prompt, attention_mask=torch.ones_like(prompt), generation_config=made, **inputs
         )
@@ -117,14 +117,14 @@ def check_any(name: str, params: dict[str, Any], seed: int) -> None:
     theirs = expected(name, params, seed)
     if theirs is not None:
         ours = [list(output.token_ids) for output in trace.outputs]
-        # Rows that a stop string ended are filled up with the end mark where padding has id 0.
+        # Rows that a stop string ended are filled up: beams with the end mark where padding has id 0.
         if "stop_strings" in params:
             theirs = [_unfilled(row, own) for row, own in zip(theirs, ours, strict=True)]
         assert ours == theirs
 
 
 def _unfilled(row: list[int], own: list[int]) -> list[int]:
-    return row[: len(own)] if set(row[len(own) :]) <= {*target().eos_token_ids} else row
+    return row[: len(own)] if set(row[len(own) :]) <= {0, *target().eos_token_ids} else row
 
 
 def _kept(config: dict[str, Any]) -> dict[str, Any]:
@@ -232,3 +232,18 @@ def test_a_greedy_path_that_may_not_go_on_is_missing_with_a_note():
     assert "The greedy path beside the beams is missing: Every token that could" in " ".join(
         last.trace.notes
     )
+
+
+@pytest.mark.parametrize("name", ["sampling", "watermark"])
+def test_a_text_that_a_stop_string_ends_is_not_filled_up_beside_longer_ones(name):
+    params = {"max_new_tokens": 6, "num_return_sequences": 4, "stop_strings": ["e", " a"]}
+    ended = 0
+    for seed in range(6):
+        check_any(name, params, seed)
+        *_, last = decode(DecodeRequest(name, target(), PROMPT, params=params, seed=seed))
+        lengths = [len(output.token_ids) for output in last.trace.outputs]
+        for output, length in zip(last.trace.outputs, lengths, strict=True):
+            if length < max(lengths):
+                ended += 1
+                assert output.finish_reason in ("stop", "eos")
+    assert ended
