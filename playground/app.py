@@ -31,23 +31,23 @@ PLOTLY = plotly_file()
 
 def build_app() -> gr.Blocks:
     """Return the whole page; nothing is loaded or launched yet."""
-    with gr.Blocks(title="Decoding Playground", analytics_enabled=False) as demo:
+    with gr.Blocks(title="Decoding Playground", analytics_enabled=False, fill_width=True) as demo:
         gr.HTML(
             "<div class='dp-head'><h1>Decoding Playground</h1><p>See how a language model picks its"
-            " words: every candidate, every filter and every decision, as it happens.</p></div>"
+            " words: every candidate, every filter and every decision, as it happens.</p></div>",
+            elem_id="dp-head",
+            apply_default_css=False,
         )
         bus = hidden("dp-bus", scripts.receiving("p.connect((name, data) => trigger(name, data))"))
         bus.input(_resync, None, bus, concurrency_limit=None, **OF_THE_PAGE)
         build_replies()
         build_fork(bus, QUEUE)
-        with gr.Tabs():
-            for family, title in FAMILIES.items():
-                with gr.Tab(title, id=family, elem_id=f"family-{family}"), gr.Tabs():
-                    for strategy in STRATEGIES.values():
-                        if strategy.family == family:
-                            build_tab(strategy, bus)
-                    if family == "watermark":
-                        watermark_bench.build_watermark_bench(QUEUE)
+        with gr.Tabs(elem_id="strategies"):
+            for family in FAMILIES:
+                for strategy in STRATEGIES.values():
+                    if strategy.family == family:
+                        build_tab(strategy, bus)
+            watermark_bench.build_watermark_bench(QUEUE)
             build_compare(bus, QUEUE)
             draws.build_draws(QUEUE)
             replay.build_replay()

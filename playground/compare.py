@@ -82,7 +82,7 @@ def build_compare(bus: Any, queue: str) -> None:
         bus: the hidden element that carries the messages of runs.
         queue: the one that runs share.
     """
-    with gr.Tab("Compare", id="compare", elem_id="family-compare"):
+    with gr.Tab("Compare", id="compare", elem_id="tab-compare"):
         gr.HTML(
             "<h2 class='dp-sr'>Compare</h2>"
             "<p>Give two to four strategies the same prompt and seed and see where their texts "

@@ -40,7 +40,7 @@ _RUNNING: dict[str, threading.Event] = {}
 
 def build_draws(queue: str) -> None:
     """Build the tab; ``queue`` is the one that runs share."""
-    with gr.Tab("Many draws", id="draws", elem_id="tab-draws"):
+    with gr.Tab("Draws", id="draws", elem_id="tab-draws"):
         page = drawn("page-draws", receiving("p.draws(element.querySelector('.dp-tab'), trigger)"))
     page.input(on_gpu(_start), None, page, concurrency_id=queue, concurrency_limit=2, **OF_THE_PAGE)
     page.stop(guarded(_stop), None, None, concurrency_limit=None, **OF_THE_PAGE)

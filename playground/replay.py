@@ -27,7 +27,7 @@ WELCOME = "greedy"
 
 def build_replay() -> None:
     """Build the tab: what to open on the left, the player on the right."""
-    with gr.Tab("Replay", id="replay", elem_id="family-replay"):
+    with gr.Tab("Replay", id="replay", elem_id="tab-replay"):
         gr.HTML(
             "<h2 class='dp-sr'>Replay</h2>"
             "<p>Open a trace file, your own or somebody else's, or a recorded run, and play it "

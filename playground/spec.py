@@ -14,6 +14,7 @@ from engine.declare.params import Choice, Flag, Integer, Number, Param, defaults
 from engine.models.catalogue import CATALOGUE, drafts_for
 from engine.run.request import MAX_SEED
 from engine.strategies import STRATEGIES
+from engine.strategies.acting import acting
 from engine.strategies.base import Preset, Strategy
 from engine.strategies.refusal import refusal
 from playground import controls
@@ -110,6 +111,7 @@ def _strategy(strategy: Strategy, known: list[dict[str, Any]]) -> dict[str, Any]
         "assistant": strategy.default_assistant or "",
         "draft": strategy.assistant,
         "refused": _refused(strategy),
+        "only": _only(strategy),
         "visuals": visuals_of(strategy.visuals),
         "presets": [_preset(strategy, p) for p in strategy.presets],
         "params": [_place(param_spec(n, k, defaults[n]), known) for n, k in kinds.items()],
@@ -120,6 +122,19 @@ def _refused(strategy: Strategy) -> dict[str, str]:
     """Return the models on offer that cannot serve a strategy, each with the reason."""
     reasons = {e.name: refusal(strategy, e.name) for e in CATALOGUE.values() if e.available}
     return {name: reason for name, reason in reasons.items() if reason is not None}
+
+
+def _only(strategy: Strategy) -> dict[str, dict[str, Any]]:
+    """Return parameter -> which other decides whether it acts, the values with which it does, and why not."""
+    kinds = params_of(strategy.config)
+    return {
+        name: {
+            "name": only.name,
+            "values": [controls.show(kinds[only.name], value) for value in only.values],
+            "why": only.why,
+        }
+        for name, only in acting(strategy).items()
+    }
 
 
 def _place(declared: dict[str, Any], known: list[dict[str, Any]]) -> int:

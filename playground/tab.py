@@ -31,7 +31,7 @@ def build_tab(strategy: Strategy, bus: Any) -> None:
         bus: the hidden element that carries the messages of runs.
     """
     name = strategy.name
-    with gr.Tab(strategy.title, id=name, elem_id=f"tab-{name}"):
+    with gr.Tab(strategy.tab, id=name, elem_id=f"tab-{name}"):
         script = on_load(f"p.tab(element.querySelector('.dp-tab'), '{name}', trigger)")
         page = drawn(f"page-{name}", script)
     page.input(

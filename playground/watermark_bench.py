@@ -52,7 +52,7 @@ _TITLES = ("With the mark", "Without it, same seed")
 
 def build_watermark_bench(queue: str) -> None:
     """Build the bench's tab; ``queue`` is the one that runs share."""
-    with gr.Tab("Watermark bench", id="watermark_bench", elem_id="tab-watermark_bench"):
+    with gr.Tab("Bench", id="watermark_bench", elem_id="tab-watermark_bench"):
         page = drawn(
             "page-watermark_bench", receiving("p.bench(element.querySelector('.dp-tab'), trigger)")
         )

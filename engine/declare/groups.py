@@ -12,7 +12,7 @@ FAMILIES = {
     "drafting": "Drafting",
     "watermark": "Watermark",
 }
-"""Strategies are grouped: a dozen tabs in one row would hide half of them in a menu."""
+"""The order of strategies on the page and in lists: those of one kind stand side by side."""
 
 MAIN = "main"
 """The group whose controls are always in sight."""

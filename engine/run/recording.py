@@ -82,8 +82,8 @@ class Recording:
             DecodeError: the loop returned other tokens than it recorded.
         """
         outputs = []
-        for sequence, (ids, score) in enumerate(zip(results, scores, strict=True)):
-            ids = self._unpadded(sequence, ids)
+        for sequence, (returned, score) in enumerate(zip(results, scores, strict=True)):
+            ids = self._unpadded(sequence, returned)
             self._send_text(sequence, ids, final=True)
             outputs.append(dataclasses.replace(self._output(ids, reason(ids)), score=score))
         self.send(Finished(self._trace(outputs, notes)))

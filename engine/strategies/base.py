@@ -65,7 +65,7 @@ class Strategy:
     """Stable name in the CLI, the API, traces and links."""
     title: str
     family: str
-    """A name of declare.groups.FAMILIES: the tab under which the strategy's own stands."""
+    """A name of declare.groups.FAMILIES: strategies of one kind stand side by side."""
     summary: str
     """One paragraph for somebody who has not read the paper."""
     paper: str
@@ -79,6 +79,8 @@ class Strategy:
     prepare: Callable[[Context], dict[str, Any]] = no_extra
     """Extra keyword arguments for the loop (a draft model, a detector)."""
     presets: tuple[Preset, ...] = ()
+    short: str = ""
+    """Its name where there is little room; empty where the title is short enough."""
     visuals: tuple[str, ...] = ()
     """Names of what the tab draws besides the token strip: chart, xray, draw, tree, timeline, …"""
     assistant: str = "none"
@@ -101,6 +103,11 @@ class Strategy:
 
     def __post_init__(self) -> None:
         one_of(f"The family of {self.name}", self.family, FAMILIES)
+
+    @property
+    def tab(self) -> str:
+        """What its tab says."""
+        return self.short or self.title
 
     def without(self, name: str) -> str:
         """Return the sentence about a sampling filter that this strategy has no parameter for."""

@@ -60,6 +60,7 @@ def _own_loop(config: Any) -> OwnLoop | None:
 STRATEGY = Strategy(
     name="beam_search",
     title="Beam search",
+    short="Beams",
     family="search",
     summary=(
         "Keep the num_beams most probable texts instead of one, grow each by every token, and keep "

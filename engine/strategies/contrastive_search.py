@@ -52,6 +52,7 @@ _LOOP = "Row, row, row your boat. Row, row,"
 STRATEGY = Strategy(
     name="contrastive_search",
     title="Contrastive search",
+    short="Contrastive",
     family="contrast",
     summary=(
         "Run each of the k most probable tokens through the model, look at the hidden state it "

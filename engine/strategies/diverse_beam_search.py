@@ -61,6 +61,7 @@ def _prepare(context: Context) -> dict[str, Any]:
 STRATEGY = Strategy(
     name="diverse_beam_search",
     title="Diverse beam search",
+    short="Diverse beams",
     family="search",
     summary=(
         "Plain beams often differ in a word or two. Here the beams form groups that choose one "

@@ -96,6 +96,7 @@ def prepare(context: Context) -> dict[str, Any]:
 STRATEGY = Strategy(
     name="dola",
     title="DoLa (contrasting layers)",
+    short="DoLa",
     family="contrast",
     summary=(
         "Ask an earlier layer, too, what comes next, and prefer the tokens whose probability grew "

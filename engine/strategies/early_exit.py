@@ -44,6 +44,7 @@ def prepare(context: Context) -> dict[str, Any]:
 STRATEGY = Strategy(
     name="early_exit",
     title="Early exit (self-speculation)",
+    short="Early exit",
     family="drafting",
     summary=(
         "The model drafts for itself: its first layers guess, leaving through the final norm and "

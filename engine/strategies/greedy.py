@@ -28,6 +28,7 @@ class GreedyConfig(NextTokenParams):
 STRATEGY = Strategy(
     name="greedy",
     title="Greedy search",
+    short="Greedy",
     family="basic",
     summary=(
         "At every step take the single most probable token. Fast and repeatable; it never looks "

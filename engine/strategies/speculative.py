@@ -32,6 +32,7 @@ def prepare(context: Context) -> dict[str, Any]:
 STRATEGY = Strategy(
     name="speculative",
     title="Speculative decoding",
+    short="Speculative",
     family="drafting",
     summary=(
         "A small model drafts a few tokens; the large one reads them all in a single forward pass "

@@ -35,6 +35,7 @@ def prepare(context: Context) -> dict[str, Any]:
 STRATEGY = Strategy(
     name="universal_assisted",
     title="Universal assisted",
+    short="Universal",
     family="drafting",
     summary=(
         "Speculative decoding with a draft model that cuts text into other tokens. Greedy: the "

@@ -29,7 +29,7 @@ class Bench {
     this.models = new Models(strategyOf("watermark"), "wb");
     this.seed = new Field(seed, "wb-seed");
     this.seed.value = 0;
-    this.form = new Form(bench.params, "wb");
+    this.form = new Form(bench.params, "wb", {}, { only: strategyOf("watermark").only });
     this.prompt = promptField("wb-prompt", bench.prompt, () => this.#write());
     this.say = el("p", { class: "dp-status", role: "status" });
     this.judged = el("div", { id: "wb-judged", class: "wb-part" }, note(NOTHING));

@@ -36,7 +36,10 @@ class CompareForm {
     this.strategy = strategyOf(name) || declared().strategies[0];
     const id = `form-${++serial}`;
     this.models = new Models(this.strategy, id);
-    this.form = new Form(this.strategy.params, id, given, true);
+    this.form = new Form(this.strategy.params, id, given, {
+      close: true,
+      only: this.strategy.only,
+    });
     const summary = el("summary", {}, "Parameters");
     const settings = el("details", { class: "cmp-settings", open: true }, summary, this.form.box);
     const choice = this.#strategies();

@@ -238,7 +238,7 @@ class Exporting {
 /** @type {ViewSpec} */
 export const exporting = {
   title: "Export",
-  wide: true,
+  place: "drawer",
   empty:
     "After a run: its data, the code that makes it again with transformers alone, and its figures.",
   mount: (root) => new Exporting(root),

@@ -144,6 +144,7 @@ class Family {
     this.#listed = "";
     this.typed.value = "";
     this.ctx.select(choice.step);
+    this.ctx.open("family");
     const show = () => {
       this.#list();
       this.ask.scrollIntoView({ block: "nearest" });
@@ -307,7 +308,8 @@ class Family {
 /** @type {ViewSpec} */
 export const family = {
   title: "Continue from here",
-  wide: true,
+  place: "answers",
+  tab: "Continue",
   empty: "After a run: choose another token at any step, or type a text, and see where it leads.",
   mount: (root, ctx) => new Family(root, ctx),
 };

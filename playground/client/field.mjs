@@ -39,9 +39,9 @@ export class Field {
     });
     this.slider = param.slider ? this.#sliderOf(param) : null;
     const label = el("label", { for: input }, param.label);
-    const help = el("p", { class: "f-help", id: about }, `${param.help} (${param.name})`);
+    this.help = el("p", { class: "f-help", id: about }, `${param.help} (${param.name})`);
     const parts = param.kind === "flag" ? [this.input, label] : [label, this.input];
-    this.box = el("div", { class: `f-field f-${param.kind}`, id }, parts, this.slider, help);
+    this.box = el("div", { class: `f-field f-${param.kind}`, id }, parts, this.slider, this.help);
     // Where there is no room for the sentence, it is at least there to be pointed at.
     this.box.title = param.help;
   }
@@ -58,6 +58,19 @@ export class Field {
       range.value = this.#number.value;
     });
     return range;
+  }
+
+  /**
+   * Put the control off while it changes nothing, with the reason in place of its help.
+   * @param {string} why empty where it acts
+   */
+  off(why) {
+    const { help, name } = this.param;
+    for (const input of [this.input, this.slider])
+      if (input) /** @type {HTMLInputElement} */ (input).disabled = why !== "";
+    this.box.classList.toggle("f-off", why !== "");
+    this.help.textContent = `${why || help} (${name})`;
+    this.box.title = why || help;
   }
 
   get #number() {

@@ -9,7 +9,7 @@ const SVG = "http://www.w3.org/2000/svg";
 const VIEW = "dp-v-";
 
 export const figures = (root) =>
-  [...root.querySelectorAll(":scope > .dp-card, :scope .dp-grid > .dp-card")].filter((card) => {
+  [...root.querySelectorAll(".dp-card")].filter((card) => {
     const name = [...card.classList].find((c) => c.startsWith(VIEW)) || "";
     const body = card.lastElementChild;
     return (

@@ -4,24 +4,43 @@ import { Field } from "./field.mjs";
 import { declared } from "./spec.mjs";
 
 /** @typedef {import("./spec.mjs").Param} Param */
+/** @typedef {Record<string, { name: string, values: any[], why: string }>} Only */
 
 export class Form {
   // What every control holds; one that was never in sight has no element yet.
   #values = new Map();
   #fields = new Map();
   #id;
+  /** @type {Only} */
+  #only = {};
+  #besides = new Map();
 
   /**
    * @param {Param[]} params
    * @param {string} id what the elements' ids begin with
    * @param {Record<string, any>} [given] values other than those declared
-   * @param {boolean} [close] fold all groups away together: the form stands beside others
+   * @param {{ close?: boolean, only?: Only, seed?: Field }} [options]
+   *   close: fold all groups away together, the form stands beside others; only: which controls
+   *   act only while another has a certain value; seed: the control of the seed beside the form
    */
-  constructor(params, id, given = {}, close = false) {
+  constructor(params, id, given = {}, { close = false, only = {}, seed } = {}) {
     this.params = params;
     this.#id = id;
+    this.#only = only;
+    if (seed) this.#besides.set("seed", seed);
     this.show(given);
     this.box = el("div", { class: "f-form" }, this.#parts(close));
+    this.box.addEventListener("input", () => this.#putOff());
+    this.#putOff();
+  }
+
+  // What would change nothing says so.
+  #putOff() {
+    for (const [name, { name: other, values, why }] of Object.entries(this.#only)) {
+      const field = this.#fields.get(name) ?? this.#besides.get(name);
+      const chosen = this.#fields.get(other)?.value ?? this.#values.get(other);
+      field?.off(values.includes(chosen) ? "" : why);
+    }
   }
 
   #parts(close) {
@@ -49,7 +68,10 @@ export class Form {
     if (!this.params.some((p) => p.group === group)) return null;
     const inside = el("div", { class: "f-form" });
     const box = el("details", { class: "f-group" }, el("summary", {}, title), inside);
-    const draw = () => inside.append(...this.#drawn(group));
+    const draw = () => {
+      inside.append(...this.#drawn(group));
+      this.#putOff();
+    };
     box.addEventListener("toggle", draw, { once: true });
     return box;
   }
@@ -70,5 +92,6 @@ export class Form {
       this.#values.set(name, shown);
       if (this.#fields.has(name)) this.#fields.get(name).value = shown;
     }
+    this.#putOff();
   }
 }

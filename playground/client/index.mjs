@@ -33,6 +33,12 @@ store.watch({
   linked: (link) => history.replaceState(null, "", link),
 });
 
+// The chosen tab is in sight, however long the row.
+addEventListener("click", ({ target }) => {
+  const tab = target instanceof Element && target.closest("#strategies [role=tab]");
+  if (tab) tab.scrollIntoView({ block: "nearest", inline: "center" });
+});
+
 export const page = {
   // Called once, before any element: what the server gives every page.
   open({ recorded, key, spec, plotly }) {

@@ -10,6 +10,5 @@ const press = (tab) => {
 export function openTab(name) {
   const strategy = strategyOf(name);
   if (!strategy) return;
-  for (const id of [`family-${strategy.family}`, `tab-${name}`])
-    whenThere(() => document.getElementById(`${id}-button`), press);
+  whenThere(() => document.getElementById(`tab-${name}-button`), press);
 }

@@ -15,22 +15,35 @@ const tabs = new Map();
 
 export const tabOf = (name) => tabs.get(name);
 
-// The parts of every tab: where it says what it is, what is asked, what is set, and what is drawn.
+const NARROW = matchMedia("(max-width: 799px)");
+
+/**
+ * The parts of every tab: where it says what it is, what is asked, what is set, and what is drawn.
+ * What is asked stands beside what is drawn; where there is no room for both it folds away behind a
+ * button, and on a telephone the settings come last.
+ */
 export function layout(root, title, words, { ask, right, settings }) {
-  const about = el(
-    "div",
-    { class: "dp-about" },
-    el("h2", { class: "dp-sr" }, title),
-    el("p", {}, words),
-  );
-  const columns = el(
-    "div",
-    { class: "dp-columns" },
-    el("div", { class: "dp-ask" }, ask),
-    el("div", { class: "dp-right" }, right),
-    el("div", { class: "dp-settings" }, settings),
-  );
-  root.replaceChildren(about, columns);
+  const about = el("div", { class: "dp-about" }, el("h2", {}, title), el("p", {}, words));
+  const set = el("div", { class: "dp-settings" }, settings);
+  const left = el("div", { class: "dp-left" }, about, el("div", { class: "dp-ask" }, ask), set);
+  const columns = el("div", { class: "dp-columns" });
+  const fold = button("Prompt and settings", () => asking(!columns.matches(".asking")), {
+    class: "dp-btn dp-fold",
+    "aria-expanded": "false",
+  });
+  const asking = (on) => {
+    columns.classList.toggle("asking", on);
+    fold.setAttribute("aria-expanded", String(on));
+  };
+  left.addEventListener("keydown", (event) => event.key === "Escape" && asking(false));
+  left.addEventListener("click", ({ target }) => {
+    if (target instanceof Element && target.closest(".f-go")) asking(false);
+  });
+  columns.append(fold, left, el("div", { class: "dp-right" }, right));
+  const arrange = () => (NARROW.matches ? columns : left).append(set);
+  NARROW.addEventListener("change", arrange);
+  arrange();
+  root.replaceChildren(columns);
 }
 
 /**
@@ -69,13 +82,14 @@ class StrategyTab {
     this.prompt = promptField(`${name}-prompt`, "", () => this.run());
     this.models = new Models(strategy, name);
     this.seed = new Field(declared().seed, `${name}-seed`);
-    this.form = new Form(strategy.params, name);
+    const { only } = strategy;
+    this.form = new Form(strategy.params, name, {}, { only, seed: this.seed });
     const stop = () => trigger("stop", { run: store.runId(name) });
     const configs = el("div", { id: `${name}-configs`, class: "dp-configs" });
     layout(root, strategy.title, this.#about(), {
-      ask: [this.prompt.box, goAndStop(name, "Run", () => this.run(), stop)],
+      ask: [this.prompt.box, goAndStop(name, "Run", () => this.run(), stop), ...this.#presets()],
       right: el("div", { id: `${name}-stage` }, stage),
-      settings: [this.#presets(), this.models.boxes, this.seed.box, this.form.box, configs].flat(),
+      settings: [this.models.boxes, this.seed.box, this.form.box, configs].flat(),
     });
     this.#choose(first);
     stages.mount(stage, { strategy: name, visuals: strategy.visuals }, trigger);

@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from engine import STRATEGIES
 from engine.after import gallery
-from tests.helpers.pages import finish, link, settled, status
+from tests.helpers.pages import finish, link, settled, status, view
 
 AXE = Axe()
 OURS = ("serious", "critical")
@@ -66,7 +66,7 @@ def test_the_pictures_of_every_family(open_page):
         page.get_by_role("button", name=entry.title, exact=True).click()
         expect(page.locator("#replay-player .pl-title")).to_have_text(entry.title)
         for visual in STRATEGIES[strategy].visuals:
-            card = page.locator(f"#replay-player .dp-v-{visual} > div")
+            card = view(page.locator("#replay-player"), visual).locator("> div")
             expect(card).to_be_visible()
         assert findings(page) == [], strategy
     assert both_themes(page) == []
@@ -74,6 +74,6 @@ def test_the_pictures_of_every_family(open_page):
 
 def test_the_other_tabs(open_page):
     page = open_page()
-    for name in ("Compare", "Many draws", "Watermark", "Watermark bench"):
+    for name in ("Compare", "Draws", "Watermark", "Bench"):
         page.get_by_role("tab", name=name, exact=True).first.click()
         assert findings(page) == [], name

@@ -21,6 +21,7 @@ from tests.helpers.pages import (
     shot,
     trace_of,
     until,
+    view,
     words,
 )
 
@@ -228,7 +229,7 @@ def test_rescoring_says_what_the_engine_says(open_page, strategy, params):
     prompt = "The old king was sad because"
     page, _, _ = searched(open_page, strategy, prompt=prompt, **params)
     trace = trace_of(page, strategy)
-    panel = page.locator(f"#{strategy}-stage .dp-v-beam_rescore")
+    panel = view(page.locator(f"#{strategy}-stage"), "beam_rescore")
     for penalty in (-2.0, -1.0, 0.0, 1.0, 2.5, 5.0):
         expected = rescore(trace, penalty)
         panel.locator("input[type=range]").fill(str(penalty))

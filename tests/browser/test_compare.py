@@ -112,7 +112,7 @@ def test_stop_keeps_what_is_there_and_fits_a_telephone(open_page):
 
 def test_many_draws_grow_into_a_tree(open_page):
     page = open_page()
-    page.get_by_role("tab", name="Many draws", exact=True).click()
+    page.get_by_role("tab", name="Draws", exact=True).click()
     fill(page, "draws-draws", 64)
     page.locator("#draws-run").click()
     tree = page.locator("#draws-tree")

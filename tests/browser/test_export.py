@@ -14,14 +14,14 @@ from playwright.sync_api import expect
 from engine.export.files import export_files
 from engine.export.steps_csv import steps_csv
 from engine.trace import json_io
-from tests.helpers.pages import finish, fits, link, shot
+from tests.helpers.pages import finish, fits, link, shot, view
 
 
 def decoded(open_page, strategy, size=None, **params):
     """Follow a link, which runs the strategy; return the page and its export card."""
     page = open_page(link(strategy, "Once upon a", **params), **(size or {}))
     finish(page, strategy)
-    return page, page.locator(f"#{strategy}-stage .dp-v-export")
+    return page, view(page.locator(f"#{strategy}-stage"), "export")
 
 
 def fetched(page, card, name):

@@ -8,11 +8,11 @@ from engine.after import gallery
 from engine.after.fork import branch, place_of
 from engine.models.loading import load
 from engine.trace import json_io
-from tests.helpers.pages import drawn, finish, fits, run_id, shot, show, status, trace_of
+from tests.helpers.pages import drawn, finish, fits, run_id, shot, show, status, trace_of, view
 
 
 def card(page, strategy="greedy"):
-    return page.locator(f"#{strategy}-stage .dp-v-family")
+    return view(page.locator(f"#{strategy}-stage"), "family")
 
 
 def members(page, strategy="greedy"):
@@ -143,6 +143,9 @@ def test_what_cannot_be_continued_is_said_in_place(open_page):
 
 def test_on_a_telephone(open_page):
     page, _ = recorded(open_page, width=390, height=900)
+    # What is said of a step comes up from below when a token is pressed.
+    expect(page.locator("#greedy-stage .dp-step")).to_be_hidden()
+    opened(page, 3)
     page.locator("#greedy-stage .fm-pick").nth(1).click()
     expect(card(page).locator(".fm-go")).to_be_focused()
     page.keyboard.press("Enter")

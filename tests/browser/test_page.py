@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from engine.after import gallery
-from tests.helpers.pages import shot
+from tests.helpers.pages import shot, view
 from visualizers import pictures_of
 from visualizers.page import arranged, page
 
@@ -34,7 +34,7 @@ def look(place, trace):
     expect(place.locator("h1")).to_have_text(f"{trace.strategy}, seed {trace.seed}")
     expect(place.locator(".dp-card")).to_have_count(len(pictures))
     for name in pictures:
-        card = place.locator(f".dp-v-{name}")
+        card = view(place, name)
         expect(card.locator(".dp-empty").first).to_be_hidden()
         expect(card.locator("> div")).not_to_be_empty()
     plots = place.locator(".dp-plot, .lh-plot")

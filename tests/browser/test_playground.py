@@ -28,6 +28,7 @@ from tests.helpers.pages import (
     tokens,
     trace_of,
     unfold,
+    view,
 )
 
 # As far as the slider goes.
@@ -46,8 +47,8 @@ def test_a_run_comes_in_pieces_and_is_drawn(open_page, strategy):
     expect(stage.locator(".dp-v-chart .scatterlayer .trace")).to_have_count(2)
     expect(stage.locator(".dp-costs")).to_contain_text("forward passes 60")
     if strategy == "sampling":
-        expect(stage.locator(".dp-v-xray")).to_contain_text("Temperature")
-        expect(stage.locator(".dp-v-draw")).to_contain_text("▸")
+        expect(view(stage, "xray")).to_contain_text("Temperature")
+        expect(view(stage, "draw")).to_contain_text("▸")
 
 
 def test_every_piece_is_drawn_before_the_next_one_comes(open_page):

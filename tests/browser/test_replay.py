@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 from engine import STRATEGIES
 from engine.after import gallery
 from engine.trace import json_io
-from tests.helpers.pages import fits, run_of, shot, trace_of
+from tests.helpers.pages import fits, run_of, shot, trace_of, view
 
 LABEL = "#replay-player .pl-bar output"
 DROP = """([name, data]) => {
@@ -88,7 +88,7 @@ def test_every_visual_of_every_recorded_strategy_is_drawn(same_page):
         trace = opened(page, strategy)
         assert trace_of(page, "replay") == trace
         for visual in STRATEGIES[strategy].visuals:
-            card = page.locator(f"#replay-player .dp-v-{visual} > div")
+            card = view(page.locator("#replay-player"), visual).locator("> div")
             expect(card, f"{visual} of {strategy}").to_be_visible()
             assert card.evaluate("n => n.childElementCount") > 0, (strategy, visual)
         page.keyboard.press("Home")

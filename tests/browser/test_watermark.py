@@ -74,8 +74,7 @@ def test_two_sequences_a_telephone_and_the_dark(open_page):
 def test_the_bench_judges_as_words_are_replaced(open_page):
     page = open_page("/")
     show(page, "watermark")
-    page.get_by_role("tab", name="Watermark", exact=True).first.click()
-    page.get_by_role("tab", name="Watermark bench", exact=True).click()
+    page.get_by_role("tab", name="Bench", exact=True).click()
     fill(page, "wb-bias", 5)
     fill(page, "wb-max_new_tokens", 50)
     page.locator("#wb-run").click()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from functools import cache
 from typing import Any
 
 import pytest
@@ -21,35 +20,16 @@ from engine.strategies import STRATEGIES
 from engine.strategies.drafting_params import DraftingParams, DraftModelParams
 from engine.trace.events import Failed
 from engine.trace.json_io import dumps, loads
-from tests.helpers.models import new_tokens, tiny_llama
+from tests.helpers.models import new_tokens
 from tests.helpers.random_params import params_for
-from tests.helpers.tokenizers import speaker_of, tokenizer_of
+from tests.helpers.talkers import PROMPT, assistant, target
 
-PROMPT = "the little bear saw the little"
 FEW, MANY = 10, 1000
 ALWAYS = {
     "deadline": None,
     "database": None,
     "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large],
 }
-
-
-@cache
-def target() -> LoadedModel:
-    """A tiny model with a tokenizer, deep enough to be left early."""
-    tokenizer = tokenizer_of("sentencepiece")
-    ids = {"bos_token_id": 1, "eos_token_id": tokenizer.eos_token_id, "pad_token_id": 0}
-    model = tiny_llama(6, vocab_size=len(tokenizer), seed=4, **ids)
-    return LoadedModel(model, tokenizer, "tiny")
-
-
-@cache
-def assistant(name: str) -> LoadedModel | None:
-    """A draft model that is right now and then, or one that cuts text otherwise."""
-    kind = STRATEGIES[name].assistant
-    if kind == "none":
-        return None
-    return speaker_of("sentencepiece", 9) if kind == "same_tokenizer" else speaker_of("byte_level")
 
 
 def expected(name: str, params: dict[str, Any], seed: int) -> list[list[int]] | None:
@@ -73,7 +53,10 @@ def expected(name: str, params: dict[str, Any], seed: int) -> list[list[int]] | 
     made = generation_config(config, select, loaded)
     prompt = torch.tensor([ids])
     torch.manual_seed(seed)
-    with drafting_as(config, draft or loaded), contextlib.suppress(ValueError, RuntimeError, IndexError):
+    with (
+        drafting_as(config, draft or loaded),
+        contextlib.suppress(ValueError, RuntimeError, IndexError),
+    ):
         out = loaded.model.generate(
             prompt, attention_mask=torch.ones_like(prompt), generation_config=made, **inputs
         )

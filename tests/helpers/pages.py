@@ -16,7 +16,6 @@ from urllib.parse import urlencode
 from playwright.sync_api import Locator, Page, expect
 
 from engine import STRATEGIES, Trace
-from engine.declare.groups import FAMILIES
 from engine.trace import json_io
 
 _SHOTS = os.environ.get("PLAYGROUND_SCREENSHOTS")
@@ -57,12 +56,20 @@ def link(strategy: str, prompt: str, suffix: str = "", **params: Any) -> str:
 
 
 def show(page: Page, strategy: str) -> None:
-    """Open a strategy's tab: its family's first."""
-    declared = STRATEGIES[strategy]
-    page.get_by_role("tab", name=FAMILIES[declared.family], exact=True).first.click()
-    # A family and a strategy may share their name; the strategy's tab comes later.
-    page.get_by_role("tab", name=declared.title, exact=True).last.click()
+    """Open a strategy's tab."""
+    page.get_by_role("tab", name=STRATEGIES[strategy].tab, exact=True).click()
     expect(page.locator(f"#{strategy}-run")).to_be_visible()
+
+
+def view(stage: Any, name: str) -> Locator:
+    """Return a picture of a stage, or of a page with one; the panel that it stands in is opened first."""
+    panel = stage.locator(f".dp-panel:has(.dp-v-{name})")
+    if panel.count():
+        tab = stage.locator(f"[id='{panel.get_attribute('aria-labelledby')}']")
+        if tab.get_attribute("aria-selected") != "true":
+            tab.click()
+        expect(tab).to_have_attribute("aria-selected", "true")
+    return stage.locator(f".dp-v-{name}")
 
 
 def unfold(page: Page, strategy: str, group: str, name: str) -> None:

@@ -132,8 +132,9 @@ class Rescoring {
 /** @type {ViewSpec} */
 export const rescoreView = {
   title: "Another length penalty",
+  place: "drawer",
+  tab: "Length penalty",
   empty:
     "When the search has ended: the finished texts ranked with any length penalty, without running again.",
-  wide: true,
   mount: (root) => new Rescoring(root),
 };

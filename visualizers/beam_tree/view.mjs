@@ -313,8 +313,8 @@ class BeamTree {
 /** @type {ViewSpec} */
 export const beamTree = {
   title: "Beam tree",
+  picture: true,
   empty:
     "Every candidate of every step as a tree that grows while the search runs: what was kept, what was dropped and why, which texts finished, and the winner.",
-  wide: true,
   mount: (root, ctx) => new BeamTree(root, ctx),
 };

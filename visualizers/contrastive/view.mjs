@@ -151,8 +151,8 @@ class Contrastive {
 /** @type {ViewSpec} */
 export const contrastive = {
   title: "Candidates: confidence against similarity",
+  picture: true,
   empty:
     "The k candidates of every step: what each gains for its probability, what it pays for resembling an earlier token, and an arc back to that token.",
-  wide: true,
   mount: (root, ctx) => new Contrastive(root, ctx),
 };

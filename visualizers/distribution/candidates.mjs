@@ -76,6 +76,8 @@ function paint(run, step, ctx, bars, note) {
 /** @type {ViewSpec} */
 export const candidates = {
   title: "Candidates of this step",
+  heading: false,
+  place: "step",
   empty: "The tokens the model considered, with their probability before and after the processors.",
   /** @param {Context} ctx */
   mount(root, ctx) {

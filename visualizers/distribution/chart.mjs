@@ -108,7 +108,9 @@ class Chart {
 /** @type {ViewSpec} */
 export const chart = {
   title: "Surprise and entropy over the text",
+  place: "drawer",
+  tab: "Curve",
+  curve: true,
   empty: "A curve of how surprised and how uncertain the model was at each step.",
-  wide: true,
   mount: (root, ctx) => new Chart(root, ctx),
 };

@@ -30,6 +30,8 @@ function shownOf(run, step) {
 /** @type {ViewSpec} */
 export const draw = {
   title: "The draw",
+  place: "answers",
+  tab: "Draw",
   empty: "How chance picked the token: a race in which likely tokens run faster.",
   mount(root) {
     const body = el("div", {});

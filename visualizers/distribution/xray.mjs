@@ -36,6 +36,8 @@ const shownOf = (run, step) =>
 /** @type {ViewSpec} */
 export const xray = {
   title: "Processor X-ray",
+  place: "answers",
+  tab: "X-ray",
   empty: "What every processor removed, in the order they ran.",
   mount(root) {
     const body = el("div", {});

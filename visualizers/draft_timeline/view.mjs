@@ -151,8 +151,8 @@ class DraftTimeline {
 /** @type {ViewSpec} */
 export const draftTimeline = {
   title: "Accepted and rejected, round by round",
+  picture: true,
   empty:
     "One row a round: the drafted tokens, which of them the target kept, and the token it added.",
-  wide: true,
   mount: (root, ctx) => new DraftTimeline(root, ctx),
 };

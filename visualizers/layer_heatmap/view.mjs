@@ -181,8 +181,8 @@ class LayerHeatmap {
 /** @type {ViewSpec} */
 export const layerHeatmap = {
   title: "Layer map: what every layer would have said",
+  picture: true,
   empty:
     "Layers over steps: how far each layer is from the last one, and where the token that was emitted first appears.",
-  wide: true,
   mount: (root, ctx) => new LayerHeatmap(root, ctx),
 };

@@ -71,6 +71,10 @@ declare global {
     trigger: (name: string, data?: unknown) => void;
     strategy: string;
     select: (index: number) => void;
+    /** Open the panel that a view stands in, where it stands in one. */
+    open: (view: string) => void;
+    /** Show the stage alone, as large as the screen. */
+    present: () => void;
     fork: ((choice: Fork) => void) | null;
   }
 
@@ -84,7 +88,14 @@ declare global {
   interface ViewSpec {
     title: string;
     heading?: boolean;
-    wide?: boolean;
+    /** Where it stands: below the text, beside it for the chosen step, or behind a tab of either. */
+    place?: "main" | "step" | "answers" | "drawer";
+    /** What its tab says, where its title is too long. */
+    tab?: string;
+    /** Whether it is the picture that its strategy is known by. */
+    picture?: boolean;
+    /** Whether it takes the place of that picture where there is none. */
+    curve?: boolean;
     empty?: string;
     mount(root: HTMLElement, ctx: Context): View;
   }

@@ -42,9 +42,8 @@ function costsOf(run) {
  * @returns {ViewSpec}
  */
 export const scrubWith = (offers = () => []) => ({
-  title: "Step",
+  title: "Player",
   heading: false,
-  wide: true,
   empty: "After a run: walk through its steps, save it, share it.",
   /** @param {Context} ctx */
   mount(root, ctx) {
@@ -60,7 +59,7 @@ export const scrubWith = (offers = () => []) => ({
     const label = el("output", {});
     const save = button("Download trace", () => saveTrace(current));
     const more = offers();
-    const costs = el("div", { class: "dp-costs", style: { marginTop: "10px" } });
+    const costs = el("div", { class: "dp-costs" });
     root.append(
       el(
         "div",
@@ -70,12 +69,17 @@ export const scrubWith = (offers = () => []) => ({
         button("→", by(1), { "aria-label": "Next step" }),
         label,
       ),
-      costs,
       el(
         "div",
-        { class: "dp-row", style: { marginTop: "10px" } },
-        save,
-        more.map((offer) => offer.node),
+        { class: "dp-under" },
+        costs,
+        el(
+          "div",
+          { class: "dp-row" },
+          save,
+          more.map((offer) => offer.node),
+          button("Full screen", () => ctx.present(), { title: "Text, picture and step alone" }),
+        ),
       ),
     );
     return {

@@ -1,5 +1,11 @@
-// One stage per strategy tab: mounts the views and redraws what changed, once per animation frame.
-import { el } from "../shared/dom.mjs";
+// One stage a run: the text, the player and the strategy's picture, beside them the chosen step, and
+// behind tabs what is looked at now and then. What has changed is drawn once per animation frame.
+import { button, el } from "../shared/dom.mjs";
+import { piece } from "../shared/text.mjs";
+import { Panels } from "./panels.mjs";
+
+// The question somebody looks into stays the same from run to run.
+let asked = "";
 
 export class Stages {
   list = [];
@@ -11,7 +17,7 @@ export class Stages {
     store.watch({
       changed: (run) => this.#draw(run),
       restored: () => {
-        for (const stage of this.list) stage.drawn = 0;
+        for (const stage of this.list) for (const view of stage.views) view.drawn = 0;
       },
     });
   }
@@ -23,18 +29,31 @@ export class Stages {
   mount(root, options, trigger) {
     this.list = this.list.filter((s) => s.root !== root && (s.root.isConnected || !s.run));
     const stage = { root, ...options, drawn: 0, run: null, views: [], dirty: false };
+    const parts = partsOf(root, () => this.#schedule(stage));
+    Object.assign(stage, { head: parts.head, panes: parts.panes });
     // What a view may do; the view that can continue a run puts its way to do so here.
     const context = {
       trigger,
       strategy: options.strategy,
-      select: (index) => this.#store.select(stage.run, index),
+      select: (index) => {
+        parts.look();
+        this.#store.select(stage.run, index);
+      },
+      open: parts.open,
+      present: () =>
+        document.fullscreenElement ? document.exitFullscreen() : root.requestFullscreen(),
       fork: null,
     };
-    root.replaceChildren();
-    for (const name of options.visuals) {
-      const spec = this.#views.get(name);
-      if (spec) stage.views.push(card(root, name, spec, context));
+    const specs = options.visuals
+      .map((name) => [name, this.#views.get(name)])
+      .filter(([, spec]) => spec);
+    const pictured = specs.some(([, spec]) => spec.picture);
+    for (const [name, spec] of specs) {
+      // Without a picture of its own, what is said about the whole text takes its place.
+      const place = spec.place === "drawer" && spec.curve && !pictured ? "main" : spec.place;
+      stage.views.push(card(parts, name, spec, place ?? "main", context));
     }
+    parts.finish();
     this.list.push(stage);
     if (this.#store.runId(options.strategy)) this.#schedule(stage);
   }
@@ -60,31 +79,96 @@ export class Stages {
   #paint(stage) {
     const run = this.#store.shown(stage.strategy);
     if (!run || !stage.root.isConnected || !this.list.includes(stage)) return;
-    if (stage.run !== run || run.steps.length < stage.drawn) {
-      stage.run = run;
-      stage.drawn = 0;
-      for (const { view } of stage.views) view.clear();
-    }
-    for (const { name, view, empty, body } of stage.views) {
-      empty.hidden = run.steps.length > 0 || name === "status";
-      body.hidden = !empty.hidden;
-      view.update(run, stage.drawn);
-      if (run.selected !== null) view.select(run, run.selected);
-    }
+    stage.run = run;
+    for (const view of stage.views) if (!view.body.closest("[hidden].dp-panel")) paint(view, run);
+    stage.head.textContent = headOf(run);
+    stage.panes.classList.toggle("filled", run.steps.length > 0);
     stage.drawn = run.steps.length;
   }
 }
 
-function card(root, name, spec, context) {
-  const heading = spec.heading === false ? null : el("h3", {}, spec.title);
+/** @param {Run} run */
+function paint(shown, run) {
+  if (shown.run !== run || run.steps.length < shown.drawn) {
+    shown.run = run;
+    shown.drawn = 0;
+    shown.view.clear();
+  }
+  const { view, empty, body, name } = shown;
+  empty.hidden = run.steps.length > 0 || name === "status";
+  body.hidden = !empty.hidden;
+  view.update(run, shown.drawn);
+  if (run.selected !== null) view.select(run, run.selected);
+  shown.drawn = run.steps.length;
+}
+
+/** @param {Run} run */
+function headOf(run) {
+  const step = run.steps[run.selected];
+  if (!step) return "This step";
+  const words = step.emit.map((id) => piece(run, id)).join("");
+  return `Step ${run.selected + 1} of ${run.steps.length}${words ? ` · “${words}”` : ""}`;
+}
+
+// The places of a stage: what stands in them only when something does.
+function partsOf(root, again) {
+  const main = el("div", { class: "dp-main" });
+  const step = el("aside", { class: "dp-step", "aria-label": "This step" });
+  const panes = el("div", { class: "dp-panes" }, main, step);
+  const head = el("h3", { class: "dp-step-head" }, "This step");
+  const leave = () => panes.classList.remove("looking");
+  const close = button("✕", leave, { class: "dp-btn dp-step-close", "aria-label": "Close" });
+  const answers = new Panels("Questions about this step", {
+    closed: false,
+    opened: again,
+    chosen: (name) => {
+      asked = name;
+    },
+  });
+  const drawer = new Panels("More about this run", { closed: true, opened: again });
+  step.append(el("div", { class: "dp-step-top" }, head, close));
+  step.addEventListener("keydown", (event) => event.key === "Escape" && leave());
+  root.replaceChildren(panes);
+  return {
+    panes,
+    main,
+    step,
+    answers,
+    drawer,
+    head,
+    // Where the step has no room beside the text it comes up when something is chosen, but not
+    // while somebody walks through the steps.
+    look: () => {
+      if (!main.querySelector(".dp-v-scrub")?.contains(document.activeElement))
+        panes.classList.add("looking");
+    },
+    open: (name) => {
+      for (const panels of [answers, drawer]) if (panels.names.includes(name)) panels.open(name);
+    },
+    finish: () => {
+      if (answers.names.length) {
+        step.append(answers.node);
+        answers.open(answers.names.includes(asked) ? asked : answers.names[0]);
+      }
+      if (drawer.names.length) main.append(el("div", { class: "dp-drawer" }, drawer.node));
+      if (step.childElementCount < 2) step.remove();
+    },
+  };
+}
+
+function card(parts, name, spec, place, context) {
+  const panels = { answers: parts.answers, drawer: parts.drawer }[place];
+  const heading = spec.heading === false || panels ? null : el("h3", {}, spec.title);
   const attrs = {
-    class: `dp-card dp-v-${name}${spec.wide ? " wide" : ""}`,
+    class: `dp-card dp-v-${name}${spec.picture || spec.curve ? " dp-picture" : ""}`,
     "aria-label": spec.title,
   };
   const empty = el("p", { class: "dp-empty" }, spec.empty || "");
   const body = el("div", {});
-  root.append(el("section", attrs, heading, empty, body));
+  const box = el("section", attrs, heading, empty, body);
+  if (panels) panels.add(name, spec.tab ?? spec.title, box);
+  else (place === "step" ? parts.step : parts.main).append(box);
   const view = spec.mount(body, context);
   body.hidden = true;
-  return { name, view, empty, body };
+  return { name, view, empty, body, drawn: 0, run: null };
 }

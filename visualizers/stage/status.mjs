@@ -22,7 +22,6 @@ function sentence(run) {
 export const status = {
   title: "Status",
   heading: false,
-  wide: true,
   mount(root) {
     const line = el("div", { class: "dp-status", role: "status", "aria-live": "polite" });
     root.append(line);

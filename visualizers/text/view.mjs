@@ -169,8 +169,8 @@ class Strip {
 /** @type {ViewSpec} */
 export const strip = {
   title: "Text",
+  heading: false,
   empty:
     "Press Run: the text appears here token by token, and every token can be opened to see what else was possible.",
-  wide: true,
   mount: (root, ctx) => new Strip(root, ctx),
 };

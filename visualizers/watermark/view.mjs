@@ -193,8 +193,8 @@ class Watermark {
 /** @type {ViewSpec} */
 export const watermark = {
   title: "The mark in the text",
+  picture: true,
   empty:
     "Every token as the detector sees it: green or red, or its keyed bits; the count, z and p; and z growing along the text.",
-  wide: true,
   mount: (root, ctx) => new Watermark(root, ctx),
 };

@@ -1,0 +1,88 @@
+// Panels behind a row of tabs: one is open at a time, and only what is open is drawn.
+import { button, el } from "../shared/dom.mjs";
+
+let made = 0;
+
+const STEPS = { ArrowLeft: -1, ArrowRight: 1, Home: Number.NEGATIVE_INFINITY, End: Infinity };
+
+export class Panels {
+  #panels = [];
+  #options;
+
+  /**
+   * @param {string} label what the tabs are for
+   * @param {{ closed: boolean, opened: () => void, chosen?: (name: string) => void }} options
+   *   closed: none is open at first, and pressing an open one's tab closes it;
+   *   opened: called when a panel opens; chosen: told which one somebody opened
+   */
+  constructor(label, options) {
+    this.#options = options;
+    this.tabs = el("div", {
+      class: "dp-tabs",
+      role: "tablist",
+      "aria-label": label,
+      onkeydown: (event) => this.#press(event),
+    });
+    this.node = el("div", { class: "dp-panels" }, this.tabs);
+  }
+
+  /**
+   * @param {string} name
+   * @param {string} title
+   * @param {HTMLElement} body
+   */
+  add(name, title, body) {
+    const id = `dp-panel-${++made}`;
+    const closes = () => this.#options.closed && this.current === name;
+    const tab = button(title, () => this.#choose(closes() ? "" : name), {
+      class: "dp-btn dp-panel-tab",
+      role: "tab",
+      id: `${id}-tab`,
+      "aria-controls": id,
+      "aria-selected": "false",
+      tabindex: this.#panels.length ? -1 : 0,
+    });
+    const attrs = { id, class: "dp-panel", role: "tabpanel", "aria-labelledby": `${id}-tab` };
+    const node = el("div", attrs, body);
+    node.hidden = true;
+    this.#panels.push({ name, tab, node });
+    this.tabs.append(tab);
+    this.node.append(node);
+  }
+
+  get names() {
+    return this.#panels.map((panel) => panel.name);
+  }
+
+  get current() {
+    return this.#panels.find((panel) => !panel.node.hidden)?.name ?? "";
+  }
+
+  /** @param {string} name of a panel; any other closes all */
+  open(name) {
+    const known = this.names.includes(name);
+    for (const panel of this.#panels) {
+      const on = panel.name === name;
+      panel.node.hidden = !on;
+      panel.tab.setAttribute("aria-selected", String(on));
+      if (known) panel.tab.tabIndex = on ? 0 : -1;
+    }
+    if (known) this.#options.opened();
+  }
+
+  #choose(name) {
+    this.#options.chosen?.(name);
+    this.open(name);
+  }
+
+  #press(event) {
+    const step = STEPS[event.key];
+    const at = this.#panels.findIndex((panel) => panel.tab === document.activeElement);
+    if (step === undefined || at < 0) return;
+    const last = this.#panels.length - 1;
+    const next = this.#panels[Math.max(0, Math.min(last, at + step))];
+    next.tab.focus();
+    if (!this.#options.closed) this.#choose(next.name);
+    event.preventDefault();
+  }
+}
