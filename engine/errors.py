@@ -64,6 +64,12 @@ class BusyError(EngineError):
     code = "busy"
 
 
+class StoppedError(EngineError):
+    """Somebody stopped the work before there was anything to keep."""
+
+    code = "stopped"
+
+
 class Cancelled(Exception):
     """Raised in a producer when its reader has left; no error that anybody is shown."""
 

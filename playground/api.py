@@ -12,6 +12,7 @@ from engine.strategies import STRATEGIES
 from engine.trace.events import Failed, Finished
 from engine.trace.json_io import trace_to_dict
 from playground.guard import guarded
+from playground.zerogpu import in_line
 
 
 def run_once(strategy: str, prompt: Any, model: Any, params: Any, seed: Any) -> dict[str, Any]:
@@ -44,6 +45,5 @@ def add_endpoints(queue: str) -> None:
             fields,
             answer,
             api_name=name,
-            concurrency_id=queue,
-            concurrency_limit=2,
+            **in_line(queue),
         )

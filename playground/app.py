@@ -12,21 +12,23 @@ from gradio import themes
 from engine.declare.groups import FAMILIES
 from engine.errors import EngineError
 from engine.models.loading import load
+from engine.run.work import stop_all
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
-from playground import draws, replay, scripts, watermark_bench
+from playground import draws, replay, scripts, watermark_bench, zerogpu
 from playground.api import add_endpoints
 from playground.compare import build_compare
 from playground.elements import OF_THE_PAGE, hidden, sent_with
 from playground.fork import build_fork
 from playground.questions import build_replies
 from playground.spec import spec
-from playground.stream import JOURNAL, whole_state
+from playground.stream import whole_state
 from playground.tab import QUEUE, build_tab
 from playground.web import middleware
 from visualizers.page import plotly_file
 
 PLOTLY = plotly_file()
+_LEAVE_S = 10.0
 
 
 def build_app() -> gr.Blocks:
@@ -70,21 +72,22 @@ def page_head() -> str:
             "watermark_bench": watermark_bench.declaration(),
             "gallery": replay.declaration(),
         },
+        "here": scripts.HERE,
         "plotly": f"./gradio_api/file={PLOTLY}",
     }
     return scripts.head(given)
 
 
-def launch(host: str, port: int) -> None:
-    """Serve until SIGTERM or Ctrl-C, then stop running work and leave with status 0."""
+def serve(host: str, port: int) -> gr.Blocks:
+    """Serve the page from threads of this process; ``close()`` of what is returned ends it."""
     demo, head = build_app(), page_head()
     gr.set_static_paths([PLOTLY])
-    threading.Thread(target=_warm_up, daemon=True).start()
     demo.launch(
         server_name=host,
         server_port=port,
         prevent_thread_lock=True,
         quiet=True,
+        max_threads=zerogpu.threads(),
         share=False,
         run_history=False,
         enable_monitoring=False,
@@ -96,13 +99,20 @@ def launch(host: str, port: int) -> None:
         theme=_theme(),
         app_kwargs={"middleware": middleware(), "routes": scripts.routes(), "openapi_url": None},
     )
+    return demo
+
+
+def launch(host: str, port: int) -> None:
+    """Serve until SIGTERM or Ctrl-C, then stop running work and leave with status 0."""
+    demo = serve(host, port)
+    threading.Thread(target=_warm_up, daemon=True).start()
     sys.stdout.write(f"Decoding Playground is at http://{host}:{port}\n")
     sys.stdout.flush()
     ended = threading.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda *_: ended.set())
     ended.wait()
-    JOURNAL.cancel_all()
+    stop_all(_LEAVE_S)
     demo.close()
 
 

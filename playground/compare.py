@@ -4,31 +4,36 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import gradio as gr
 
 from engine.after.likelihood import Scores, score_trace
 from engine.aside import aside
-from engine.errors import ParameterError
-from engine.models.loading import LoadedModel, load
+from engine.errors import Cancelled, ParameterError
+from engine.models import files
+from engine.models.loading import LoadedModel
 from engine.reading.divergence import difference, same_ids, tokens_of
-from engine.run.decoding import DecodeRun
+from engine.run.permits import Tell
+from engine.run.prepare import Models
 from engine.run.request import DecodeRequest, check
+from engine.run.work import Work
 from engine.strategies import STRATEGIES
-from engine.trace.events import Failed, Finished, Started, StepRecorded
+from engine.trace.events import Checking, Failed, Finished, Started, StepRecorded
 from engine.trace.records import Trace
 from playground.compare_presets import LABELS
 from playground.elements import OF_THE_PAGE, both, drawn, sent_with
 from playground.form import form_request
 from playground.guard import sentence
+from playground.meanwhile import aloud
 from playground.scripts import receiving
-from playground.stream import JOURNAL, stream
-from playground.zerogpu import on_gpu
+from playground.stream import stream
+from playground.zerogpu import in_line, on_gpu
 from visualizers.compare.summary import Column, Texts, view
 
+T = TypeVar("T")
 _MAX_NUMBER = 2**31
 _KEPT = 64
 
@@ -39,16 +44,20 @@ class Comparison:
     def __init__(self) -> None:
         self.id = uuid.uuid4().hex
         self.stopped = threading.Event()
-        self.run: DecodeRun | None = None
+        self.run: Work | None = None
         self.traces: list[Trace | None] = []
         self.texts = Texts()
 
-    def begin(self, run: DecodeRun) -> None:
+    def begin(self, run: Work) -> None:
         """A column's run has started."""
-        self.run = run
         self.traces.append(None)
+        self.work(run)
         if self.stopped.is_set():
             run.cancel()
+
+    def work(self, work: Work) -> None:
+        """This is what Stop stops from now on."""
+        self.run = work
 
     def see(self, events: list[Any]) -> dict[str, Any]:
         """Keep the trace of a run that ended; return where the texts part until then."""
@@ -69,7 +78,7 @@ class Comparison:
         """Stop the run at work within one step; no other column starts."""
         self.stopped.set()
         if self.run is not None:
-            JOURNAL.cancel(self.run.run_id)
+            self.run.cancel()
 
 
 _ACTIVE: dict[str, Comparison] = {}
@@ -94,9 +103,7 @@ def build_compare(bus: Any, queue: str) -> None:
             receiving("p.compare(element.querySelector('.dp-compare'), trigger)"),
             '<div class="dp-compare"></div>',
         )
-    page.input(
-        on_gpu(_start), None, [bus, page], concurrency_id=queue, concurrency_limit=2, **OF_THE_PAGE
-    )
+    page.input(on_gpu(_start), None, [bus, page], **in_line(queue), **OF_THE_PAGE)
     page.stop(_stop, None, None, concurrency_limit=None, **OF_THE_PAGE)
 
 
@@ -129,7 +136,8 @@ def compare(asked: Any) -> Iterator[tuple[str | None, dict[str, Any] | None]]:
     about = {"number": number, "id": comparison.id}
     try:
         requests = requests_of(asked)
-        base = load(asked.get("base") or requests[0].model)
+        named = asked.get("base") or requests[0].model
+        files.check_name(named)
     except BaseException as error:
         yield None, {"kind": "refused", **about, "error": sentence(error)}
         return
@@ -138,13 +146,16 @@ def compare(asked: Any) -> Iterator[tuple[str | None, dict[str, Any] | None]]:
         _ACTIVE.pop(next(iter(_ACTIVE)))
     try:
         yield None, {"kind": "begin", **about}
+        base = yield from _aloud(about, comparison, lambda tell, left: Models(left, tell)(named))
         for i, request in enumerate(requests):
             if comparison.stopped.is_set():
                 break
+            says = f"Decoding column {LABELS[i]}, {i + 1} of {len(requests)}…"
+            yield None, {"kind": "progress", **about, "phase": "decoding", "says": says}
             for text in stream(request, key=f"compare-{number}-{i}", follow=comparison):
                 yield text, None
-        yield None, {"kind": "scoring", **about}
-        yield None, {"kind": "figures", **about, **judged(comparison, base)}
+        found = yield from _aloud(about, comparison, partial(judged, comparison, base))
+        yield None, {"kind": "figures", **about, **found}
     except GeneratorExit:
         comparison.stop()
         raise
@@ -152,6 +163,18 @@ def compare(asked: Any) -> Iterator[tuple[str | None, dict[str, Any] | None]]:
         yield None, {"kind": "refused", **about, "error": sentence(error)}
     finally:
         _ACTIVE.pop(comparison.id, None)
+
+
+def _aloud(
+    about: dict[str, Any], comparison: Comparison, do: Callable[[Tell, threading.Event], T]
+) -> Generator[tuple[None, dict[str, Any]], None, T]:
+    """Do something that Stop stops; yield messages for the page meanwhile."""
+    news = aloud(do, comparison.work)
+    while True:
+        try:
+            yield None, {"kind": "progress", **about, **next(news)}
+        except StopIteration as done:
+            return done.value
 
 
 def requests_of(asked: Any) -> list[DecodeRequest]:
@@ -175,14 +198,18 @@ def _request(column: Any, prompt: Any, seed: Any) -> DecodeRequest:
     return request
 
 
-def judged(comparison: Comparison, base: LoadedModel) -> dict[str, Any]:
+def judged(
+    comparison: Comparison, base: LoadedModel, tell: Tell, stopped: threading.Event
+) -> dict[str, Any]:
     """Return the figures of what was decoded: table, curves and differences."""
     columns, notes = [], []
-    for label, trace in zip(LABELS, comparison.traces, strict=False):
+    traces = list(zip(LABELS, comparison.traces, strict=False))
+    for done, (label, trace) in enumerate(traces):
         if trace is None or not trace.outputs:
             notes.append(f"{label} has no text to judge.")
             continue
-        column, note = _column(label, trace, base)
+        tell(Checking(done, len(traces), f"texts read by {base.name}"))
+        column, note = _column(label, trace, base, tell, stopped)
         columns.append(column)
         notes += note
     return {
@@ -193,10 +220,17 @@ def judged(comparison: Comparison, base: LoadedModel) -> dict[str, Any]:
     }
 
 
-def _column(label: str, trace: Trace, base: LoadedModel) -> tuple[Column, list[str]]:
+def _column(
+    label: str, trace: Trace, base: LoadedModel, tell: Tell, stopped: threading.Event
+) -> tuple[Column, list[str]]:
     title = STRATEGIES[trace.strategy].title
+    if stopped.is_set():
+        return Column(label, title, trace), [f"{label} was not judged: it was stopped."]
     try:
-        scores = aside(partial(score_trace, trace, base, load(trace.model.id)))
+        writer = Models(stopped, tell)(trace.model.id)
+        scores = aside(partial(score_trace, trace, base, writer, stopped, tell))
+    except Cancelled:
+        return Column(label, title, trace), [f"{label} was not judged: it was stopped."]
     except Exception as error:  # the texts stand, whatever is said of them
         return Column(label, title, trace), [f"{label} was not judged: {sentence(error)}"]
     note = (

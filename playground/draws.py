@@ -7,22 +7,29 @@ import json
 import threading
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import gradio as gr
 
-from engine.after.many_draws import MAX_DRAWS, MAX_TOKENS, draw_many
+from engine.after.many_draws import MAX_DRAWS, MAX_TOKENS, Batch, draw_many
 from engine.declare.params import Integer, defaults_of, params_of
 from engine.reading.prefix_tree import Draw
+from engine.run.permits import Tell
+from engine.run.request import DecodeRequest
+from engine.run.work import Task, Work
+from engine.settings import SETTINGS
 from engine.strategies.base import STORY
 from engine.strategies.sampling import STRATEGY
+from engine.trace.events import Failed
 from playground import controls
 from playground.elements import OF_THE_PAGE, drawn, sent_with
 from playground.form import form_request
 from playground.guard import guarded, sentence
+from playground.meanwhile import BEAT_S, STARTING, last_told
 from playground.scripts import receiving
 from playground.spec import param_spec
-from playground.zerogpu import on_gpu
+from playground.zerogpu import in_line, on_gpu
 from visualizers.prefix_tree.summary import view
 
 _KEPT = 64
@@ -35,6 +42,7 @@ _COUNT = Integer(
     label="Draws", help="More draws come closer to the probabilities.", minimum=2, maximum=MAX_DRAWS
 )
 _FIRST_COUNT = 128
+_DRAWING = {"phase": "decoding", "says": ""}
 _RUNNING: dict[str, threading.Event] = {}
 
 
@@ -42,7 +50,7 @@ def build_draws(queue: str) -> None:
     """Build the tab; ``queue`` is the one that runs share."""
     with gr.Tab("Draws", id="draws", elem_id="tab-draws"):
         page = drawn("page-draws", receiving("p.draws(element.querySelector('.dp-tab'), trigger)"))
-    page.input(on_gpu(_start), None, page, concurrency_id=queue, concurrency_limit=2, **OF_THE_PAGE)
+    page.input(on_gpu(_start), None, page, **in_line(queue), **OF_THE_PAGE)
     page.stop(guarded(_stop), None, None, concurrency_limit=None, **OF_THE_PAGE)
 
 
@@ -93,7 +101,10 @@ def draw(asked: Any) -> Iterator[str]:
         count = controls.whole(form.get("draws"))
         state: dict[str, Any] = {"id": run_id, "wanted": count}
         yield _message("running", state, view(draws, pieces))
-        for batch in draw_many(request, count, cancelled):
+        for batch, news in _drawn(request, count, cancelled):
+            if batch is None:
+                yield json.dumps({"kind": "progress", **state, **news})
+                continue
             draws += batch.draws
             pieces |= batch.pieces
             state["seconds"] = batch.elapsed_s
@@ -108,6 +119,30 @@ def draw(asked: Any) -> Iterator[str]:
         yield json.dumps(failed, allow_nan=False)
     finally:
         _RUNNING.pop(run_id, None)
+
+
+def _drawn(
+    request: DecodeRequest, count: Any, cancelled: threading.Event
+) -> Iterator[tuple[Batch | None, dict[str, str]]]:
+    """Yield every batch, and in between what the page is told."""
+
+    def do(send: Tell, left: threading.Event) -> None:
+        del left  # whoever leaves sets ``cancelled``
+        for batch in draw_many(request, count, cancelled, send):
+            send(batch)
+
+    with closing(Work(lambda send, left: Task(do, send, left))) as work:
+        last = STARTING
+        for events in work.batches(1 / SETTINGS.updates_per_s, BEAT_S):
+            for event in events:
+                if isinstance(event, Failed):
+                    raise event.error
+                if isinstance(event, Batch):
+                    last = _DRAWING
+                    yield event, last
+            last = last_told(events) or last
+            if not events or not isinstance(events[-1], Batch):
+                yield None, last
 
 
 def _message(kind: str, state: dict[str, Any], seen: dict[str, Any]) -> str:

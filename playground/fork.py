@@ -6,24 +6,27 @@ The page names the exact ids that are kept; what it shows of the family is its o
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Any
 
 import gradio as gr
 
 from engine.after.fork import Place, branch
-from engine.errors import ParameterError
+from engine.errors import EngineError, ParameterError
 from engine.models.loading import LoadedModel, load
 from engine.run.decoding import DecodeRun
+from engine.run.prepare import Models
 from engine.run.request import DecodeRequest, check
+from engine.run.work import Work
 from engine.trace.events import Failed, Started
 from playground import controls
 from playground.elements import OF_THE_PAGE, both, hidden
 from playground.form import assistant_of, form_params, strategy_of
 from playground.guard import sentence
+from playground.meanwhile import aloud
 from playground.scripts import receiving
-from playground.stream import stream
-from playground.zerogpu import on_gpu
+from playground.stream import JOURNAL, progress, refusal, stream
+from playground.zerogpu import in_line, on_gpu
 
 _MAX_NUMBER = 2**31
 _MAX_RUN_ID = 64
@@ -62,8 +65,7 @@ def build_fork(bus: Any, queue: str) -> None:
         on_gpu(_start),
         None,
         [bus, asking],
-        concurrency_id=queue,
-        concurrency_limit=2,
+        **in_line(queue),
         **OF_THE_PAGE,
     )
 
@@ -89,9 +91,10 @@ def run_branch(asked: Any) -> Iterator[tuple[str | None, dict[str, Any] | None]]
     start = _Start()
     told = False
     try:
-        request = request_of(asked)
+        key = strategy_of(asked).name
+        request = yield from _request_aloud(asked, key)
         for text in stream(request, key=request.strategy, follow=start):
-            if start.error:
+            if start.error and not told:
                 yield None, {**about, "error": start.error}
                 return
             yield text, None if told else {**about, "run": start.run_id}
@@ -102,10 +105,36 @@ def run_branch(asked: Any) -> Iterator[tuple[str | None, dict[str, Any] | None]]
         yield None, {**about, "error": sentence(error)}
 
 
-def request_of(asked: Mapping[str, Any]) -> DecodeRequest:
+def _request_aloud(
+    asked: Mapping[str, Any], key: str
+) -> Generator[tuple[str, None], None, DecodeRequest]:
+    """Read what the page sent, saying so where a model is loaded for it; Stop works meanwhile."""
+    works: list[Work] = []
+    said = False
+
+    def begin(work: Work) -> None:
+        works.append(work)
+        JOURNAL.open(work)
+
+    reading = aloud(lambda tell, left: request_of(asked, Models(left, tell)), begin)
+    while True:
+        try:
+            news = next(reading)
+        except StopIteration as done:
+            return done.value
+        except EngineError as error:
+            if said:
+                yield refusal(key, error, works[0].run_id), None
+            raise
+        said = True
+        yield progress(works[0].run_id, key, news), None
+
+
+def request_of(asked: Mapping[str, Any], get: Callable[[Any], LoadedModel] = load) -> DecodeRequest:
     """Read what the page sent.
 
     Args:
+        get: returns the model of a name.
         asked: prompt_ids, kept_ids, step, run_id, end_ids and pieces (of all these ids) of the
             parent; token_id or text; strategy, model, assistant, params and seed of the branch.
 
@@ -125,7 +154,7 @@ def request_of(asked: Mapping[str, Any]) -> DecodeRequest:
     }
     # Ids alone can be judged before a model is loaded.
     check(DecodeRequest(strategy.name, input_ids=[*place.prompt_ids, *place.kept_ids], **common))
-    loaded = load(asked.get("model") or strategy.default_model)
+    loaded = get(asked.get("model") or strategy.default_model)
     _check_model(loaded, place, asked.get("pieces"))
     place = dataclasses.replace(place, vocab_size=loaded.vocab_size)
     made = branch(place, token_id=asked.get("token_id"), text=text, tokenizer=loaded.tokenizer)

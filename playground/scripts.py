@@ -31,6 +31,8 @@ _SAY_MISSING = (
     "}); (document.body ?? document.documentElement).prepend(said);"
 )
 _PATH = "scripts"
+HERE = "./here"
+"""Where the server answers a page that asks whether it is there."""
 _KEEP = "public, max-age=31536000, immutable"
 
 
@@ -55,7 +57,16 @@ def styles() -> str:
 def routes() -> list[Route]:
     """Return the routes of the scripts and of a saved page's skeleton; nothing else is served."""
     place = f"/{_PATH}/{{version}}"
-    return [Route(f"{place}/index.mjs", _scripts), Route(f"{place}/page.html", _skeleton)]
+    return [
+        Route(f"{place}/index.mjs", _scripts),
+        Route(f"{place}/page.html", _skeleton),
+        Route(HERE.removeprefix("."), _here),
+    ]
+
+
+async def _here(request: Request) -> Response:
+    del request
+    return Response(status_code=204, headers={"Cache-Control": "no-store"})
 
 
 async def _scripts(request: Request) -> Response:

@@ -9,12 +9,15 @@ from __future__ import annotations
 import json
 import logging
 import threading
+import uuid
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 from engine import DecodeRequest, decode
+from engine.errors import StoppedError
 from engine.run.decoding import DecodeRun
+from engine.run.work import Work
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
 from engine.trace.events import Failed, Finished, Started, StepRecorded, TextDelta
@@ -22,9 +25,11 @@ from engine.trace.json_io import step_to_dict, trace_header, trace_to_dict
 from engine.trace.records import Trace
 from playground.guard import sentence
 from playground.links import link_of
+from playground.meanwhile import BEAT_S, DECODING, STARTING, last_told
 from visualizers import Summaries, summaries
 
-_KEPT_RUNS = 32
+_KEPT_RUNS = 32 + SETTINGS.max_waiting_runs
+"""A run in line has to be there when somebody stops it."""
 _LOG = logging.getLogger("playground")
 
 
@@ -32,10 +37,10 @@ class Journal:
     """The messages of recent runs, by unguessable run id."""
 
     def __init__(self) -> None:
-        self._runs: OrderedDict[str, tuple[DecodeRun, list[dict[str, Any]]]] = OrderedDict()
+        self._runs: OrderedDict[str, tuple[Work, list[dict[str, Any]]]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def open(self, run: DecodeRun) -> list[dict[str, Any]]:
+    def open(self, run: Work) -> list[dict[str, Any]]:
         """Start the record of a run and return its list of messages."""
         messages: list[dict[str, Any]] = []
         with self._lock:
@@ -52,11 +57,6 @@ class Journal:
         """Stop a run within one step; unknown ids are ignored."""
         if run_id in self._runs:
             self._runs[run_id][0].cancel()
-
-    def cancel_all(self) -> None:
-        """Stop every run: the process is about to end."""
-        for run, _ in list(self._runs.values()):
-            run.cancel()
 
 
 JOURNAL = Journal()
@@ -89,15 +89,23 @@ def stream(
         follow.begin(run)
     elsewhere = {} if key is None else {"strategy": key, "link": ""}
     writer = _Writer(request)
+    shown_at = key or request.strategy
+    last = STARTING
     try:
-        for events in run.batches(1 / SETTINGS.updates_per_s):
+        for events in run.batches(1 / SETTINGS.updates_per_s, BEAT_S):
             more = {} if follow is None else follow.see(events)
             for message in writer.messages(events):
                 besides = {} if message["kind"] == "start" else more
                 message |= {"run": run.run_id, "seq": len(messages), **besides}
                 message |= {k: v for k, v in elsewhere.items() if k in message}
                 messages.append(message)
+                last = DECODING
                 yield json.dumps(message, allow_nan=False, separators=(",", ":"))
+            news = last_told(events)
+            if news is not None or not events:
+                # Of the moment, so it has no number: whoever misses it hears the next.
+                last = news or last
+                yield progress(run.run_id, shown_at, last)
     except GeneratorExit:
         raise
     except BaseException as error:
@@ -110,6 +118,18 @@ def stream(
         yield json.dumps(message)
     finally:
         run.close()
+
+
+def progress(run_id: str, key: str, news: Mapping[str, str]) -> str:
+    """Return the message that says what goes on in a run where the page shows it."""
+    return json.dumps({"kind": "progress", "run": run_id, "strategy": key, **news})
+
+
+def refusal(key: str, error: BaseException, run_id: str = "") -> str:
+    """Return the one message of a run that never began: a sentence for where it would be shown."""
+    about = {"kind": "fail", "run": run_id or uuid.uuid4().hex, "seq": 0, "strategy": key}
+    stopped = {"stopped": True} if isinstance(error, StoppedError) else {}
+    return json.dumps({**about, "error": sentence(error), **stopped})
 
 
 class _Writer:
@@ -145,6 +165,7 @@ class _Writer:
                     yield from _unless_empty(delta)
                     strategy = self.request.strategy
                     delta = {"kind": "fail", "error": str(error), "strategy": strategy}
+                    delta |= {"stopped": True} if isinstance(error, StoppedError) else {}
         yield from _unless_empty(delta)
 
     def _start(self, header: Trace) -> dict[str, Any]:

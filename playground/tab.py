@@ -5,8 +5,6 @@ The page's scripts draw the tab from ``playground.spec``; here it is wired to th
 
 from __future__ import annotations
 
-import json
-import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,10 +13,10 @@ import gradio as gr
 from engine.strategies.base import Strategy
 from playground.elements import OF_THE_PAGE, drawn, sent_with
 from playground.form import form_request
-from playground.guard import guarded, sentence
+from playground.guard import guarded
 from playground.scripts import on_load
-from playground.stream import JOURNAL, stream
-from playground.zerogpu import on_gpu
+from playground.stream import JOURNAL, refusal, stream
+from playground.zerogpu import in_line, on_gpu
 
 QUEUE = "model"
 
@@ -34,9 +32,7 @@ def build_tab(strategy: Strategy, bus: Any) -> None:
     with gr.Tab(strategy.tab, id=name, elem_id=f"tab-{name}"):
         script = on_load(f"p.tab(element.querySelector('.dp-tab'), '{name}', trigger)")
         page = drawn(f"page-{name}", script)
-    page.input(
-        on_gpu(_starter(name)), None, bus, concurrency_id=QUEUE, concurrency_limit=2, **OF_THE_PAGE
-    )
+    page.input(on_gpu(_starter(name)), None, bus, **in_line(QUEUE), **OF_THE_PAGE)
     page.stop(guarded(_stop), None, None, concurrency_limit=None, **OF_THE_PAGE)
 
 
@@ -50,12 +46,6 @@ def _starter(name: str) -> Callable[[gr.EventData], Iterator[str]]:
         yield from stream(request)
 
     return start
-
-
-def refusal(strategy: str, error: BaseException) -> str:
-    """Return the one message of a run that never began: a sentence for its tab."""
-    about = {"kind": "fail", "run": uuid.uuid4().hex, "seq": 0, "strategy": strategy}
-    return json.dumps({**about, "error": sentence(error)})
 
 
 def _stop(event: gr.EventData) -> None:

@@ -13,20 +13,22 @@ import gradio as gr
 from engine.after.detect import detect_text, watermark_config
 from engine.declare.groups import MAIN
 from engine.declare.params import Choice, defaults_of, params_of
-from engine.errors import EngineError
+from engine.errors import EngineError, StoppedError
 from engine.models.loading import load
 from engine.run.decoding import decode
 from engine.run.request import DecodeRequest
 from engine.strategies.watermark import MAX_KEY, STRATEGY
-from engine.trace.events import Failed, Finished, TextDelta
+from engine.trace.events import Failed, Finished, Started, TextDelta
 from engine.trace.records import Trace
 from playground.elements import OF_THE_PAGE, drawn, hidden, sent_with
 from playground.form import form_params, form_request
-from playground.guard import sentence
+from playground.guard import guarded, sentence
+from playground.meanwhile import BEAT_S, DECODING, STARTING, last_told
 from playground.scripts import receiving
 from playground.spec import param_spec
+from playground.stream import JOURNAL
 from playground.watermark_view import detection_html, pair_html
-from playground.zerogpu import on_gpu
+from playground.zerogpu import in_line, on_gpu
 
 _INTERVAL_S = 0.3
 _FIRST = STRATEGY.presets[0]
@@ -57,10 +59,8 @@ def build_watermark_bench(queue: str) -> None:
             "page-watermark_bench", receiving("p.bench(element.querySelector('.dp-tab'), trigger)")
         )
         judge = hidden("dp-judge-bus", receiving("p.judge(trigger)"))
-    writing = page.input(
-        on_gpu(_write), None, page, concurrency_id=queue, concurrency_limit=2, **OF_THE_PAGE
-    )
-    page.stop(None, None, None, cancels=[writing], api_visibility="private")
+    page.input(on_gpu(_write), None, page, **in_line(queue), **OF_THE_PAGE)
+    page.stop(guarded(_stop), None, None, concurrency_limit=None, **OF_THE_PAGE)
     judge.input(
         _judge, None, judge, concurrency_limit=None, trigger_mode="always_last", **OF_THE_PAGE
     )
@@ -85,7 +85,12 @@ def _write(event: gr.EventData) -> Iterator[str]:
         for message in write_both(sent_with(event)):
             yield json.dumps(message)
     except BaseException as error:
-        yield json.dumps({"failed": sentence(error)})
+        stopped = {"stopped": True} if isinstance(error, StoppedError) else {}
+        yield json.dumps({"failed": sentence(error), **stopped})
+
+
+def _stop(event: gr.EventData) -> None:
+    JOURNAL.cancel(str(sent_with(event).get("id", ""))[:64])
 
 
 def _judge(event: gr.EventData) -> str:
@@ -102,8 +107,8 @@ def write_both(form: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         form: what the page sent: prompt, model, seed and params.
 
     Yields:
-        What is shown from now on: ``pair``, and at the end the marked ``text`` and what is
-        ``judged`` of it.
+        What is shown from now on: ``pair``, or what it ``says`` and in which ``phase`` it is, with
+        the ``id`` that Stop names; at the end the marked ``text`` and what is ``judged`` of it.
 
     Raises:
         EngineError: one sentence.
@@ -114,32 +119,43 @@ def write_both(form: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     traces: list[Trace] = []
     for strategy, given in ((STRATEGY.name, {**mark, **length}), ("sampling", length)):
         request = form_request({**form, "strategy": strategy, "params": given})
-        for trace, text in _written(request):
-            if trace is None:
-                yield {"pair": _writing(str(request.prompt), traces, text)}
+        for found in _written(request):
+            if isinstance(found, Trace):
+                traces.append(found)
+            elif isinstance(found, str):
+                yield {"pair": _writing(str(request.prompt), traces, found)}
             else:
-                traces.append(trace)
+                yield found
+        if traces[-1].outputs[0].finish_reason == "cancelled":
+            raise StoppedError("Stopped; what was written stands below.")
     marked, plain = traces
+    yield {"phase": "checking", "says": "Checking both texts for the mark…"}
     body = marked.outputs[0].text
     judged = judge_text({**form, "prompt": None, "text": body, "params": mark})
     yield {"pair": pair_html(marked, plain, mark), "text": body, "judged": judged}
 
 
-def _written(request: DecodeRequest) -> Iterator[tuple[Trace | None, str]]:
-    """Yield the text as it grows and, last, the trace with it."""
-    text = ""
+def _written(request: DecodeRequest) -> Iterator[Trace | str | dict[str, Any]]:
+    """Yield what the page is told until the run begins, the text as it grows and, last, the trace."""
+    text, last = "", STARTING
     with closing(decode(request)) as run:
-        for events in run.batches(_INTERVAL_S):
+        JOURNAL.open(run)
+        for events in run.batches(_INTERVAL_S, BEAT_S):
             for event in events:
                 match event:
+                    case Started():
+                        last = DECODING
                     case TextDelta(_, keep, new):
                         text = text[:keep] + new
                     case Failed(error):
                         raise error
                     case Finished(trace):
-                        yield trace, text
+                        yield trace
                         return
-            yield None, text
+            last = last_told(events) or last
+            yield {"id": run.run_id, **last}
+            if text:
+                yield text
 
 
 def _writing(prompt: str, traces: list[Trace], text: str) -> str:

@@ -13,7 +13,7 @@ from engine.errors import ModelError
 from engine.loops.recorder import rounded
 from engine.models.loading import LoadedModel, pinned
 from engine.models.text import decode_ids, encode_both
-from engine.run.permits import running
+from engine.run.permits import Tell, nobody, running
 from engine.trace.records import Trace
 
 _LOWEST = 700.0
@@ -50,6 +50,7 @@ def score_trace(
     base: LoadedModel,
     writer: LoadedModel | None = None,
     cancelled: threading.Event | None = None,
+    tell: Tell = nobody,
 ) -> Scores:
     """Score the first output of a run under a base model.
 
@@ -58,15 +59,17 @@ def score_trace(
         base: the model that judges.
         writer: the model that wrote, None when its tokenizer is the base's.
         cancelled: gives up waiting for the model when set.
+        tell: gets Waiting events.
 
     Raises:
+        Cancelled: it was cancelled while waiting.
         EngineError: the text does not fit the base model's context, or the model is busy.
     """
     new = list(trace.outputs[0].token_ids) if trace.outputs else []
     if writer is None or same_vocabulary(writer, base):
-        return score_ids(base, list(trace.prompt_ids), new, cancelled)
+        return score_ids(base, list(trace.prompt_ids), new, cancelled, tell)
     prompt, new = _recut(trace, base, writer)
-    scores = score_ids(base, prompt, new, cancelled)
+    scores = score_ids(base, prompt, new, cancelled, tell)
     return Scores(base.name, scores.token_ids, scores.logprobs, scores.entropies, recut=True)
 
 
@@ -90,6 +93,7 @@ def score_ids(
     prompt_ids: list[int],
     new_ids: list[int],
     cancelled: threading.Event | None = None,
+    tell: Tell = nobody,
 ) -> Scores:
     """Score new tokens after a prompt with one forward pass.
 
@@ -98,8 +102,10 @@ def score_ids(
         prompt_ids: at least one id.
         new_ids: the tokens to score; none gives empty scores.
         cancelled: gives up waiting for the model when set.
+        tell: gets Waiting events.
 
     Raises:
+        Cancelled: it was cancelled while waiting.
         ModelError: the tokens do not fit the model.
     """
     if not new_ids:
@@ -110,7 +116,9 @@ def score_ids(
         raise ModelError(f"{base.name} has a context of {context} tokens; the text has {length}.")
     if max((*prompt_ids, *new_ids)) >= base.vocab_size:
         raise ModelError(f"{base.name} has only {base.vocab_size} tokens in its vocabulary.")
-    with pinned(base), running(cancelled or threading.Event(), base), torch.inference_mode():
+    kind, size = ("score", base.name), float(length)
+    line = running(cancelled or threading.Event(), base, tell=tell, kind=kind, size=size)
+    with pinned(base), line, torch.inference_mode():
         logits = _logits(base, prompt_ids, new_ids).to(torch.float32)
         logprobs = torch.log_softmax(logits, dim=-1)
         wanted = torch.tensor(new_ids, device=logprobs.device)[:, None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Iterator
@@ -20,8 +21,8 @@ from engine.models.bare import bare
 from engine.models.loading import LoadedModel, pinned
 from engine.reading.prefix_tree import Draw
 from engine.run.generation import generate_inputs, generation_config, stop_criteria
-from engine.run.permits import running
-from engine.run.prepare import fitted, model_of
+from engine.run.permits import Tell, nobody, running
+from engine.run.prepare import Models, fitted
 from engine.run.request import CheckedRequest, DecodeRequest, check, prompt_ids_of
 from engine.run.run import StopWhen
 from engine.settings import SETTINGS
@@ -39,11 +40,14 @@ class Batch:
     prompt_ids: tuple[int, ...]
     pieces: dict[int, str]
     elapsed_s: float
-    """Seconds of decoding since the first batch began."""
+    """Seconds of decoding so far, without what was waited in between."""
 
 
 def draw_many(
-    request: DecodeRequest, count: int, cancelled: threading.Event | None = None
+    request: DecodeRequest,
+    count: int,
+    cancelled: threading.Event | None = None,
+    tell: Tell = nobody,
 ) -> Iterator[Batch]:
     """Sample ``count`` texts with the seeds seed, seed + 1, …; yield every batch as it is done.
 
@@ -52,13 +56,18 @@ def draw_many(
         count: 2 to MAX_DRAWS.
         cancelled: stops within one step when set; the batch at work is left out, as its draws
             are not whole.
+        tell: gets Waiting and Loading events; every batch stands in line anew, so that others have
+            their turn in between.
 
     Raises:
         EngineError: the request is not legal, or the model cannot serve it.
     """
     cancelled = cancelled or threading.Event()
     checked = _checked(request, count)
-    loaded = model_of(request.model, checked.strategy.default_model)
+    try:
+        loaded = Models(cancelled, tell)(request.model, checked.strategy.default_model)
+    except Cancelled:
+        return
     checked = fitted(checked, loaded)
     ids = prompt_ids_of(checked, loaded)
     context = loaded.context_length
@@ -67,13 +76,19 @@ def draw_many(
         raise ParameterError(
             "max_new_tokens", checked.config.max_new_tokens, f"the context leaves {room} tokens"
         )
-    stop = StopWhen(cancelled, time.perf_counter() + SETTINGS.max_runtime_s)
-    started = time.perf_counter()
+    stop = StopWhen(cancelled, math.inf)
+    kind = ("draws", loaded.name)
+    busy_s = 0.0
     for first in range(0, count, BATCH):
         seeds = range(request.seed + first, request.seed + min(first + BATCH, count))
+        size = float(checked.config.max_new_tokens * len(seeds))
         try:
-            with pinned(loaded), running(cancelled, loaded):
+            line = running(cancelled, loaded, tell=tell, kind=kind, size=size)
+            with pinned(loaded), line:
+                started = time.perf_counter()
+                stop.deadline = started + SETTINGS.max_runtime_s - busy_s
                 draws = aside(partial(_batch, checked, loaded, ids, list(seeds), stop))
+                busy_s += time.perf_counter() - started
         except Cancelled:
             return
         if cancelled.is_set():
@@ -82,7 +97,7 @@ def draw_many(
             raise DecodeError(f"The limit of {SETTINGS.max_runtime_s:g} seconds was reached.")
         named = {i for draw in draws for i in draw.token_ids}
         pieces = loaded.pieces.of(named)
-        yield Batch(draws, tuple(ids), pieces, rounded(time.perf_counter() - started))
+        yield Batch(draws, tuple(ids), pieces, rounded(busy_s))
 
 
 def _checked(request: DecodeRequest, count: Any) -> CheckedRequest:

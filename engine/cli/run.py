@@ -10,7 +10,7 @@ from typing import Any
 from engine.cli.values import json_value, settings_of
 from engine.errors import EngineError, ParameterError
 from engine.trace import json_io
-from engine.trace.events import Failed, Finished, TextDelta
+from engine.trace.events import Checking, Failed, Finished, Loading, TextDelta, Waiting
 from engine.trace.records import Trace
 
 _LEAVE_S = 10.0
@@ -108,10 +108,42 @@ def _loaded(request: Any, arguments: argparse.Namespace) -> Any:
     return dataclasses.replace(request, **changes)
 
 
+class _Aside:
+    """What goes on meanwhile, on stderr: one line that changes in a terminal, elsewhere one for each thing."""
+
+    def __init__(self) -> None:
+        self.live, self.last, self.open = sys.stderr.isatty(), "", False
+
+    def say(self, event: Any) -> None:
+        """Say it."""
+        from engine.run.progress import says
+
+        about = event.what if isinstance(event, Checking) else type(event).__name__
+        if not self.live and about == self.last:
+            return
+        # The text ends where it stands before something is said of it.
+        before = "\n" if isinstance(event, Checking) and about != self.last else ""
+        start, end = ("\r\033[K", "") if self.live else ("", "\n")
+        sys.stderr.write(before + start + says(event) + end)
+        sys.stderr.flush()
+        self.last, self.open = about, self.live
+
+    def end(self) -> None:
+        """Clear the line of a terminal for what comes next."""
+        if self.open:
+            sys.stderr.write("\r\033[K")
+            sys.stderr.flush()
+            self.open = False
+
+
 def _print_events(run: Any) -> Trace:
     """Stream the first output's text; a revised text is printed again on a new line."""
-    text = ""
+    text, aside = "", _Aside()
     for event in run:
+        if isinstance(event, Waiting | Loading | Checking):
+            aside.say(event)
+            continue
+        aside.end()
         if isinstance(event, TextDelta) and event.sequence == 0:
             if event.keep_chars < len(text):
                 sys.stdout.write("\n" + text[: event.keep_chars])

@@ -59,6 +59,16 @@ def resolve(name: str) -> tuple[str, str | None]:
     )
 
 
+def check_name(name: Any) -> None:
+    """Check what can be said of a model's name without the network: it is allowed, and its folder is there.
+
+    Raises:
+        ModelError: what is wrong with it.
+    """
+    if not (isinstance(name, str) and _HUB_ID.match(name) and ".." not in name):
+        resolve(name)
+
+
 def local_folder(name: str) -> str | None:
     """Return the folder of a model that is on this machine, None for any other; nothing is fetched."""
     embedded = name in CATALOGUE and CATALOGUE[name].embedded

@@ -30,6 +30,8 @@ from engine.settings import SETTINGS
 from engine.trace.records import ModelInfo
 
 _LOAD_LOCK = threading.Lock()
+_CACHE_LOCK = threading.Lock()
+"""Never held while anything loads: what is in memory can be had meanwhile."""
 _ORDER = itertools.count()
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 QUANTIZATIONS = ("4bit", "8bit")
@@ -168,15 +170,40 @@ def load(
     """
     if not isinstance(name, str):
         files.resolve(name)  # says what a name may be
+    key = _key(name, device, dtype, quantization)
+    there = _cached(key)
+    if there is not None:
+        return there
+    with _LOAD_LOCK:
+        # Somebody else may have loaded it meanwhile.
+        there = _cached(key)
+        if there is None:
+            there = aside(partial(_load, *key))
+            with _CACHE_LOCK:
+                _CACHE[key] = _Entry(there)
+                _evict(keep=key)
+        return there
+
+
+def cached(name: Any) -> LoadedModel | None:
+    """Return a model as ``load(name)`` does if it is in memory, else None."""
+    return _cached(_key(name, None, None, None)) if isinstance(name, str) else None
+
+
+def _key(
+    name: str, device: str | None, dtype: str | None, quantization: str | None
+) -> tuple[str, str, str, str | None]:
     device = device or default_device()
     dtype = dtype or ("float32" if device == "cpu" else "bfloat16")
     _check_options(device, dtype, quantization)
-    key = (name, device, dtype, quantization)
-    with _LOAD_LOCK:
+    return name, device, dtype, quantization
+
+
+def _cached(key: tuple[str, str, str, str | None]) -> LoadedModel | None:
+    with _CACHE_LOCK:
         if key not in _CACHE:
-            _CACHE[key] = _Entry(aside(partial(_load, name, device, dtype, quantization)))
+            return None
         _CACHE.move_to_end(key)
-        _evict(keep=key)
         return _CACHE[key].loaded
 
 
@@ -201,14 +228,16 @@ def _check_options(device: str, dtype: str, quantization: str | None) -> None:
 @contextmanager
 def pinned(*models: LoadedModel | None) -> Iterator[None]:
     """Keep models from being evicted while a run uses them."""
-    entries = [e for e in _CACHE.values() if any(e.loaded is model for model in models)]
-    for entry in entries:
-        entry.pins += 1
+    with _CACHE_LOCK:
+        entries = [e for e in _CACHE.values() if any(e.loaded is model for model in models)]
+        for entry in entries:
+            entry.pins += 1
     try:
         yield
     finally:
-        for entry in entries:
-            entry.pins -= 1
+        with _CACHE_LOCK:
+            for entry in entries:
+                entry.pins -= 1
 
 
 def _evict(keep: tuple[str, str, str, str | None]) -> None:

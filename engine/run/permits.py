@@ -1,63 +1,256 @@
-"""Who may run: permits the engine owns, released by the worker that took them.
+"""Who may run: one line for everything that computes, first come, first served.
 
-The web queue frees its slot as soon as a user presses Stop, while the old step still computes;
-these permits are what really bounds the work.
+A place is taken before anything is loaded. The first in line load their models, one more of them than may
+compute at once, so that a slow load holds up nobody else and no crowd of models is held in memory; of those
+that are ready, the earliest computes. A place is given up by the worker that took it, however it ends.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections import deque
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import ExitStack, contextmanager
+from statistics import median
 from typing import Any
 
 from engine.errors import BusyError, Cancelled
 from engine.settings import SETTINGS
+from engine.trace.events import Waiting
 
+Tell = Callable[[Any], None]
+"""Takes events; whoever does not listen gives ``nobody``."""
 _POLL_S = 0.05
-_PERMITS = threading.Semaphore(SETTINGS.max_concurrent_runs)
-_waiting = 0
-_waiting_lock = threading.Lock()
+_AGAIN_S = 1.0
+_RECENT = 32
+_WAITS, _LOADS, _READY, _RUNS = range(4)
+
+
+def nobody(event: Any) -> None:
+    """Take an event that nobody wants."""
+    del event
+
+
+class Pace:
+    """How long work takes, from what recent work of its kind took."""
+
+    def __init__(self) -> None:
+        self._taken: deque[tuple[Hashable, float, float]] = deque(maxlen=_RECENT)
+
+    def add(self, kind: Hashable, size: float, seconds: float) -> None:
+        """Remember a piece of work that came to its end."""
+        self._taken.append((kind, size, seconds))
+
+    def of(self, kind: Hashable, size: float) -> float | None:
+        """Return the seconds to expect, from all work where none of the kind is known; None for no basis."""
+        own = [seconds / amount for known, amount, seconds in self._taken if known == kind]
+        if own:
+            return median(own) * size
+        return median(seconds for *_, seconds in self._taken) if self._taken else None
+
+
+class LinePlace:
+    """A place in the line; see ``RunLine.place``.
+
+    Attributes:
+        waited_s: seconds it has waited for its turns so far.
+    """
+
+    def __init__(
+        self, line: RunLine, kind: Hashable, size: float, cancelled: threading.Event, tell: Tell
+    ) -> None:
+        self.line, self.kind, self.size = line, kind, size
+        self.cancelled, self.tell = cancelled, tell
+        self.state, self.since, self.waited_s = _WAITS, 0.0, 0.0
+        self.models: tuple[Any, ...] = ()
+
+    @property
+    def position(self) -> int:
+        """Places before this one, those at work included."""
+        return self.line.before(self).position
+
+    def enter(self) -> None:
+        """Wait until models may be loaded.
+
+        Raises:
+            Cancelled: it was cancelled meanwhile.
+        """
+        self._wait(_LOADS)
+
+    @contextmanager
+    def turn(self, *models: Any) -> Iterator[None]:
+        """Wait until this place may compute, and do so with the lock of every model.
+
+        Args:
+            models: LoadedModels whose forward passes are used; None and repeats are ignored.
+
+        Raises:
+            Cancelled: it was cancelled meanwhile.
+        """
+        unique = {id(model): model for model in models if model is not None}
+        # A fixed order of acquisition, so that two runs cannot wait for each other.
+        self.models = tuple(sorted(unique.values(), key=lambda model: model.order))
+        self.state = _READY
+        self._wait(_RUNS)
+        with ExitStack() as held:
+            for model in self.models:
+                # Somebody outside of the line may hold a model, too.
+                while not model.lock.acquire(timeout=_POLL_S):
+                    self._look()
+                held.callback(model.lock.release)
+            yield
+        if not self.cancelled.is_set():
+            self.line.took(self)
+
+    def _wait(self, state: int) -> None:
+        began = time.perf_counter()
+        told, again_at = 0, 0.0
+        while not self.line.advance(self, state):
+            self._look()
+            news = self.line.before(self)
+            if news.position and (news.position != told or time.perf_counter() >= again_at):
+                told, again_at = news.position, time.perf_counter() + _AGAIN_S
+                self.tell(news)
+            self.line.rest()
+        self.waited_s += time.perf_counter() - began
+
+    def _look(self) -> None:
+        if self.cancelled.is_set():
+            raise Cancelled
+
+
+class RunLine:
+    """All places of this process, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._places: list[LinePlace] = []
+        self._pace = Pace()
+
+    @contextmanager
+    def place(
+        self,
+        cancelled: threading.Event,
+        tell: Tell = nobody,
+        kind: Hashable = None,
+        size: float = 1.0,
+    ) -> Iterator[LinePlace]:
+        """Stand in line; the place is given up at the end.
+
+        Args:
+            cancelled: leaves the line when set.
+            tell: gets Waiting events; what it raises ends the wait.
+            kind: work of the same kind takes about as long, in proportion to its size.
+            size: how much of it there is.
+
+        Raises:
+            BusyError: the line is full.
+        """
+        place = LinePlace(self, kind, size, cancelled, tell)
+        with self._changed:
+            waiting = len(self._places) - SETTINGS.max_concurrent_runs
+            if waiting >= SETTINGS.max_waiting_runs:
+                raise BusyError(self._full(waiting))
+            self._places.append(place)
+        try:
+            yield place
+        finally:
+            with self._changed:
+                self._places.remove(place)
+                self._changed.notify_all()
+
+    def before(self, place: LinePlace) -> Waiting:
+        """Return how many come before a place, and how long they take together."""
+        with self._changed:
+            ahead = self._places[: self._places.index(place)]
+            return Waiting(len(ahead), self._seconds(ahead))
+
+    def advance(self, place: LinePlace, state: int) -> bool:
+        """Return whether a place may come into a state; it is in it then."""
+        with self._changed:
+            allowed = self._may_load(place) if state == _LOADS else self._may_run(place)
+            if allowed:
+                place.state, place.since = state, time.perf_counter()
+                self._changed.notify_all()
+            return allowed
+
+    def took(self, place: LinePlace) -> None:
+        """Remember how long a turn took that has come to its end."""
+        with self._changed:
+            self._pace.add(place.kind, place.size, time.perf_counter() - place.since)
+
+    def rest(self) -> None:
+        """Wait until the line has moved, or for a moment."""
+        with self._changed:
+            self._changed.wait(_POLL_S)
+
+    def _may_load(self, place: LinePlace) -> bool:
+        inside = sum(other.state != _WAITS for other in self._places)
+        first = next(other for other in self._places if other.state == _WAITS)
+        return first is place and inside <= SETTINGS.max_concurrent_runs
+
+    def _may_run(self, place: LinePlace) -> bool:
+        """Return whether it is a place's turn: of all that want the same model the first goes on."""
+        running = [other for other in self._places if other.state == _RUNS]
+        free = SETTINGS.max_concurrent_runs - len(running)
+        busy = {id(model) for other in running for model in other.models}
+        for other in self._places:
+            if other.state != _READY:
+                continue
+            own = {id(model) for model in other.models}
+            turn = free > 0 and not own & busy
+            if other is place:
+                return turn
+            busy |= own
+            free -= turn
+        return False
+
+    def _seconds(self, ahead: list[LinePlace]) -> float | None:
+        """Return the seconds that places still take, None where there is nothing to go by."""
+        total = 0.0
+        for place in ahead:
+            whole = self._pace.of(place.kind, place.size)
+            if whole is None:
+                return None
+            gone = time.perf_counter() - place.since if place.state == _RUNS else 0.0
+            total += max(0.0, whole - gone)
+        return round(total / SETTINGS.max_concurrent_runs, 1)
+
+    def _full(self, waiting: int) -> str:
+        wait = "1 run waits" if waiting == 1 else f"{waiting} runs wait"
+        at_work = [p for p in self._places if p.state == _RUNS] or self._places[:1]
+        left = [self._seconds([place]) for place in at_work]
+        known = [seconds for seconds in left if seconds is not None]
+        when = f"about {max(1, round(min(known)))} s" if known else "a moment"
+        return f"The queue is full: {wait} already. Try again in {when}."
+
+
+LINE = RunLine()
 
 
 @contextmanager
-def running(cancelled: threading.Event, *models: Any) -> Iterator[None]:
-    """Hold a permit and the lock of every model while decoding.
+def running(
+    cancelled: threading.Event,
+    *models: Any,
+    tell: Tell = nobody,
+    kind: Hashable = None,
+    size: float = 1.0,
+) -> Iterator[None]:
+    """Stand in line for work whose models are loaded already, and hold their locks during it.
 
     Args:
         cancelled: gives up waiting when set.
-        models: LoadedModels whose forward passes the run uses; None and repeats are ignored.
+        models: LoadedModels whose forward passes the work uses; None and repeats are ignored.
+        tell: gets Waiting events.
+        kind: see ``RunLine.place``.
+        size: see ``RunLine.place``.
 
     Raises:
-        BusyError: too many runs are waiting already.
+        BusyError: too many wait already.
         Cancelled: ``cancelled`` was set while waiting.
     """
-    unique = {id(model): model for model in models if model is not None}
-    # A fixed order of acquisition, so that two runs cannot wait for each other.
-    locks = [_PERMITS, *(m.lock for m in sorted(unique.values(), key=lambda m: m.order))]
-    held: list[Any] = []
-    try:
-        with _in_line():
-            for lock in locks:
-                while not lock.acquire(timeout=_POLL_S):
-                    if cancelled.is_set():
-                        raise Cancelled
-                held.append(lock)
-        yield
-    finally:
-        for lock in reversed(held):
-            lock.release()
-
-
-@contextmanager
-def _in_line() -> Iterator[None]:
-    global _waiting  # noqa: PLW0603 - a counter of this process
-    with _waiting_lock:
-        if _waiting >= SETTINGS.max_waiting_runs:
-            raise BusyError(f"Busy: {_waiting} runs are waiting already; try again in a moment.")
-        _waiting += 1
-    try:
-        yield
-    finally:
-        with _waiting_lock:
-            _waiting -= 1
+    with LINE.place(cancelled, tell, kind, size) as place:
+        place.enter()
+        with place.turn(*models):
+            yield

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
 
-from engine.errors import ModelError
-from engine.models.loading import LoadedModel, load
-from engine.run.request import CheckedRequest, DecodeRequest, check, fit_to_model, prompt_ids_of
+from engine.errors import Cancelled, ModelError
+from engine.models import files
+from engine.models.loading import LoadedModel, cached, load
+from engine.run.permits import Tell
+from engine.run.request import CheckedRequest, DecodeRequest, fit_to_model, prompt_ids_of
 from engine.strategies.base import Strategy
 from engine.strategies.refusal import refusal, uses_cache
+from engine.trace.events import Loading
+
+_POLL_S = 0.05
 
 
 @dataclass(frozen=True)
@@ -35,17 +44,23 @@ class Prepared:
         return self.checked.config
 
 
-def prepare(request: DecodeRequest) -> Prepared:
-    """Validate a request and load what it names.
+def prepare(
+    checked: CheckedRequest, get: Callable[[Any, str | None], LoadedModel] | None = None
+) -> Prepared:
+    """Load what a checked request names, and check it against that.
+
+    Args:
+        checked: the request.
+        get: returns a model, given what the request names and the strategy's default; None is ``model_of``.
 
     Raises:
         EngineError: what the user can act on.
     """
-    checked = check(request)
-    target = model_of(request.model, checked.strategy.default_model)
+    get, request = get or model_of, checked.request
+    target = get(request.model, checked.strategy.default_model)
     assistant = None
     if checked.strategy.assistant != "none":
-        assistant = model_of(request.assistant, checked.strategy.default_assistant)
+        assistant = get(request.assistant, checked.strategy.default_assistant)
     checked = fitted(checked, target, assistant)
     ids = prompt_ids_of(checked, target)
     return Prepared(request, _fit_length(checked, target, len(ids)), target, assistant, ids)
@@ -84,6 +99,68 @@ def model_of(model: Any, default: str | None) -> LoadedModel:
     if name is None:
         raise ModelError("Name a model: this strategy has none of its own.")
     return load(name)
+
+
+class Models:
+    """Gets the models of a run. One that is not in memory is told of; whoever stops does not wait for it.
+
+    Args:
+        cancelled: gives up waiting when set; the load goes on and serves the next run.
+        tell: gets Loading events.
+
+    Attributes:
+        load_s: seconds that loading took so far.
+    """
+
+    def __init__(self, cancelled: threading.Event, tell: Tell) -> None:
+        self.cancelled, self.tell, self.load_s = cancelled, tell, 0.0
+
+    def __call__(self, model: Any, default: str | None = None) -> LoadedModel:
+        """Return a loaded model: the one given, or the one of this name, or else the default.
+
+        Raises:
+            Cancelled: it was cancelled meanwhile.
+            ModelError: see ``model_of``.
+        """
+        name = default if model is None else model
+        if not isinstance(name, str) or cached(name) is not None:
+            return model_of(model, default)
+        files.check_name(name)
+        self.tell(Loading(name))
+        began = time.perf_counter()
+        executor = ThreadPoolExecutor(1)
+        loading = executor.submit(load, name)
+        executor.shutdown(wait=False)
+        while not wait([loading], _POLL_S).done:
+            if self.cancelled.is_set():
+                raise Cancelled
+        self.load_s += time.perf_counter() - began
+        return loading.result()
+
+
+def check_names(checked: CheckedRequest) -> None:
+    """Check the names of a request's models, without the network.
+
+    Raises:
+        ModelError: what is wrong with one.
+    """
+    for name in _names(checked):
+        files.check_name(name)
+
+
+def in_memory(checked: CheckedRequest) -> bool:
+    """Return whether all models of a request are loaded already."""
+    return all(cached(name) is not None for name in _names(checked))
+
+
+def _names(checked: CheckedRequest) -> list[str]:
+    """Return the names of the models that a request has not brought along."""
+    request, strategy = checked.request, checked.strategy
+    named: list[tuple[Any, str | None]] = [(request.model, strategy.default_model)]
+    if strategy.assistant != "none":
+        named.append((request.assistant, strategy.default_assistant))
+    models = [default if model is None else model for model, default in named]
+    return [model for model in models if model is not None and not isinstance(model, LoadedModel)]
 
 
 def _fit_length(checked: CheckedRequest, target: LoadedModel, prompt_length: int) -> CheckedRequest:

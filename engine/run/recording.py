@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import platform
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 
@@ -27,14 +27,16 @@ class Recording:
     Args:
         run: what is decoded.
         send: takes each event; raises Cancelled when nobody listens any more.
-        created: time.perf_counter() when the run was asked for.
         queue_s: seconds the run waited for its turn.
+        load_s: seconds it waited for its models to be loaded.
     """
 
     def __init__(
-        self, run: Prepared, send: Callable[[Event], None], created: float, queue_s: float
+        self, run: Prepared, send: Callable[[Event], None], queue_s: float, load_s: float
     ) -> None:
-        self.target, self.send, self.created = run.target, send, created
+        self.target, self.send = run.target, send
+        # The run's clock starts here: neither the wait nor the load is time it took.
+        self.began = time.perf_counter()
         self.pieces = run.target.pieces.of(run.prompt_ids)
         read_apart = run.target.is_encoder_decoder
         before = () if read_apart else run.prompt_ids
@@ -43,7 +45,7 @@ class Recording:
         self.steps: list[Step] = []
         self.outputs: dict[int, list[int]] = {}
         self.texts: dict[int, Detokenizer] = {}
-        self.timing = Timing(load_s=run.target.load_s, queue_s=rounded(queue_s))
+        self.timing = Timing(load_s=rounded(load_s), queue_s=rounded(queue_s))
         send(Started(self.header))
 
     def add(self, step: Step, number: int) -> None:
@@ -54,7 +56,7 @@ class Recording:
             number: sequences that were decoded before this loop began.
         """
         if self.timing.first_token_s is None:
-            first = rounded(time.perf_counter() - self.created)
+            first = rounded(time.perf_counter() - self.began)
             self.timing = dataclasses.replace(self.timing, first_token_s=first)
         step = dataclasses.replace(step, index=len(self.steps), sequence=step.sequence + number)
         self.steps.append(step)
@@ -67,7 +69,8 @@ class Recording:
         self,
         results: list[list[int]],
         scores: list[float | None],
-        reason: Callable[[list[int]], str],
+        whole: Sequence[bool],
+        reason: Callable[[list[int], bool], str],
         notes: tuple[str, ...],
     ) -> None:
         """Send what is left of the texts, and the whole trace.
@@ -75,17 +78,19 @@ class Recording:
         Args:
             results: the new tokens of every returned sequence.
             scores: the loop's own score of each.
-            reason: says why a sequence ended.
+            whole: whether the text of each was there before anything was measured beside it.
+            reason: says why a sequence ended, given that.
             notes: sentences to add to those of the request.
 
         Raises:
             DecodeError: the loop returned other tokens than it recorded.
         """
         outputs = []
-        for sequence, (returned, score) in enumerate(zip(results, scores, strict=True)):
+        ends = zip(results, scores, whole, strict=True)
+        for sequence, (returned, score, ended) in enumerate(ends):
             ids = self._unpadded(sequence, returned)
             self._send_text(sequence, ids, final=True)
-            outputs.append(dataclasses.replace(self._output(ids, reason(ids)), score=score))
+            outputs.append(dataclasses.replace(self._output(ids, reason(ids, ended)), score=score))
         self.send(Finished(self._trace(outputs, notes)))
 
     def _unpadded(self, sequence: int, ids: list[int]) -> list[int]:

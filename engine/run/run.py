@@ -7,6 +7,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,10 +17,10 @@ from engine.models.bare import bare
 from engine.models.loading import pinned
 from engine.run.adapter import as_custom_generate
 from engine.run.generation import generate_inputs, generation_config, stop_criteria
-from engine.run.permits import running
-from engine.run.prepare import Prepared, prepare
+from engine.run.permits import LINE
+from engine.run.prepare import Models, Prepared, check_names, in_memory, prepare
 from engine.run.recording import Recording
-from engine.run.request import DecodeRequest
+from engine.run.request import DecodeRequest, check
 from engine.settings import SETTINGS
 from engine.strategies.base import Context
 from engine.strategies.refusal import uses_cache
@@ -55,21 +56,29 @@ class Run:
         self, request: DecodeRequest, send: Callable[[Event], None], cancelled: threading.Event
     ) -> None:
         self.request, self.send, self.cancelled = request, send, cancelled
-        self.created = time.perf_counter()
         self.recording: Recording | None = None
 
     def execute(self) -> None:
-        """Validate, load, decode, finish.
+        """Validate, wait, load, wait, decode, finish.
 
         Raises:
             EngineError: what the user can act on.
+            Cancelled: it was stopped before it began.
         """
-        run = prepare(self.request)
-        waiting = time.perf_counter()
-        with pinned(run.target, run.assistant), running(self.cancelled, run.target, run.assistant):
-            queue_s = time.perf_counter() - waiting
-            self.recording = Recording(run, self.send, self.created, queue_s)
-            self._decode(run, self.recording)
+        checked = check(self.request)
+        check_names(checked)
+        kind = (checked.strategy.name, _name(self.request.model), _name(self.request.assistant))
+        size = float(checked.config.max_new_tokens)
+        with LINE.place(self.cancelled, self.send, kind, size) as place:
+            if place.position and in_memory(checked):
+                # What the models refuse is said now and not after the wait.
+                prepare(checked)
+            place.enter()
+            models = Models(self.cancelled, self.send)
+            run = prepare(checked, models)
+            with pinned(run.target, run.assistant), place.turn(run.target, run.assistant):
+                self.recording = Recording(run, self.send, place.waited_s, models.load_s)
+                self._decode(run, self.recording)
 
     def partial_trace(self) -> Trace | None:
         """Return what was recorded before a failure, None when nothing was."""
@@ -77,6 +86,7 @@ class Run:
 
     def _decode(self, run: Prepared, recording: Recording) -> None:
         recorder, device = Recorder(self.request.top_candidates), run.target.device
+        recorder.additions.tell = self.send
         prompt = torch.tensor([run.prompt_ids], device=device)
         generator = torch.Generator(device).manual_seed(self.request.seed)
         stop = StopWhen(self.cancelled, recorder.started + SETTINGS.max_runtime_s)
@@ -84,6 +94,7 @@ class Run:
         extra = {**run.strategy.prepare(context), "recorder": recorder, "generator": generator}
         count = run.config.num_return_sequences if run.strategy.one_by_one else 1
         results: list[list[int]] = []
+        whole: list[bool] = []
         scores: list[float | None] = []
         for number in range(count):
             single = dataclasses.replace(run.config, num_return_sequences=1)
@@ -97,21 +108,27 @@ class Run:
                 extra,
             )
             rows, new_scores = _returned(returned, run, set(recording.header.eos_token_ids))
+            whole += [recorder.additions.begun()] * len(rows)
             results += rows
             scores += new_scores
         late = f"The run reached the limit of {SETTINGS.max_runtime_s:g} seconds."
         ended = not (self.cancelled.is_set() or stop.expired)
         fewer = _fewer(scores, run.config.num_return_sequences) if ended else ()
         notes = (*recorder.additions.notes, *fewer, *((late,) if stop.expired else ()))
-        recording.end(results, scores, lambda ids: self._reason(ids, recording.header), notes)
+        reason = partial(self._reason, recording.header)
+        recording.end(results, scores, whole, reason, notes)
 
-    def _reason(self, ids: list[int], header: Trace) -> str:
-        """Return why a sequence ended, one of FINISH_REASONS."""
+    def _reason(self, header: Trace, ids: list[int], whole: bool) -> str:
+        """Return why a sequence ended, one of FINISH_REASONS; a whole text was not cut by a stop."""
         if ids and ids[-1] in header.eos_token_ids:
             return "eos"
-        if self.cancelled.is_set():
+        if self.cancelled.is_set() and not whole:
             return "cancelled"
         return "length" if len(ids) >= header.config["max_new_tokens"] else "stop"
+
+
+def _name(model: Any) -> Any:
+    return getattr(model, "name", model)
 
 
 def _generate(

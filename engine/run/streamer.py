@@ -14,7 +14,13 @@ from typing import Any
 from engine.errors import Cancelled
 
 _END = object()
+NOTHING = object()
+"""What ``take`` returns when nothing has come in time."""
 _POLL_S = 0.1
+
+
+class Ended(Exception):
+    """Nothing more comes."""
 
 
 class QueueStreamer:
@@ -58,12 +64,31 @@ class QueueStreamer:
 
     def __iter__(self) -> Generator[Any, None, None]:
         while True:
-            item = self._queue.get()
-            if item is _END:
+            try:
+                yield self.take()
+            except Ended:
                 return
-            if isinstance(item, _Error):
-                raise item.error
-            yield item
+
+    def take(self, within_s: float | None = None) -> Any:
+        """Return the next item, NOTHING when none has come in time.
+
+        Args:
+            within_s: seconds to wait; None waits for as long as it takes.
+
+        Raises:
+            Ended: nothing more comes.
+        """
+        try:
+            item = self._queue.get(timeout=within_s)
+        except queue.Empty:
+            return NOTHING
+        if item is _END:
+            # It stays in line: whoever asks again is answered again.
+            self._queue.put_nowait(_END)
+            raise Ended
+        if isinstance(item, _Error):
+            raise item.error
+        return item
 
     def waiting(self) -> list[Any]:
         """Return the items that are there already, without waiting; the end stays in line."""

@@ -1,4 +1,8 @@
-"""What decode() yields, in order: Started, then StepRecorded and TextDelta, then Finished or Failed."""
+"""What decode() yields, in order: Started, then StepRecorded and TextDelta, then Finished or Failed.
+
+Waiting, Loading and Checking say what goes on meanwhile: the first two before Started, the last after
+the text. They come from every engine, here or elsewhere, and whoever wants the run alone may pass over them.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,35 @@ from dataclasses import dataclass
 
 from engine.errors import EngineError
 from engine.trace.records import Step, Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The run is in line; told again when its place changes, and once a second."""
+
+    position: int
+    """Runs that come before it, those at work included; at least 1."""
+    expected_s: float | None
+    """Seconds until its turn, from what recent runs took; None while there is nothing to go by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """A model of the run is not in memory yet."""
+
+    model: str
+    """As the request names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checking:
+    """The text is there; something is measured beside it."""
+
+    done: int
+    total: int
+    """At least 1."""
+    what: str
+    """What is counted, to be read after "37 of 200"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,4 +80,5 @@ class Failed:
     trace: Trace | None = None
 
 
-Event = Started | StepRecorded | TextDelta | Finished | Failed
+Progress = Waiting | Loading | Checking
+Event = Progress | Started | StepRecorded | TextDelta | Finished | Failed

@@ -3,9 +3,12 @@ import { el } from "../../visualizers/shared/dom.mjs";
 import { Field } from "./field.mjs";
 import { Form } from "./form.mjs";
 import { Models } from "./models.mjs";
+import { goAndStop, press } from "./press.mjs";
+import { store } from "./runs.mjs";
 import { declared, strategyOf } from "./spec.mjs";
-import { goAndStop, layout, promptField } from "./tab.mjs";
+import { layout, promptField } from "./tab.mjs";
 
+const KEY = "watermark_bench";
 const ABOUT =
   "Write a marked and an unmarked text from one seed, or paste any text, and watch the verdict move as you replace words. The prompt is never counted.";
 const NOTHING =
@@ -21,8 +24,6 @@ let bench = null;
 const note = (words) => el("p", { class: "dp-note" }, words);
 
 class Bench {
-  #writing = false;
-
   constructor(root, trigger) {
     this.trigger = trigger;
     const { watermark_bench: bench, seed } = declared();
@@ -40,8 +41,9 @@ class Bench {
         goAndStop(
           "wb",
           "Write both",
+          KEY,
           () => this.#write(),
-          () => this.#stop(),
+          (id) => trigger("stop", { id }),
         ),
         this.say,
       ],
@@ -49,6 +51,7 @@ class Bench {
       settings: [...this.models.boxes, this.seed.box, this.form.box],
     });
     const settings = root.querySelector(".dp-settings");
+    store.watch({ active: (key) => key === KEY && this.#tell(store.activity(KEY)?.says ?? "") });
     for (const part of [this.prompt.area, this.text, settings])
       part.addEventListener("input", () => this.#judge());
   }
@@ -75,24 +78,16 @@ class Bench {
   }
 
   #write() {
-    this.#tell("");
-    this.#writing = true;
-    this.trigger("input", this.#ask());
-  }
-
-  #stop() {
-    this.#writing = false;
-    this.trigger("stop", {});
-    const says = this.pair.querySelector(".wm-writing");
-    if (says) says.textContent = "Stopped.";
+    const asked = this.#ask();
+    press(KEY, () => this.trigger("input", asked));
   }
 
   #judge() {
     askJudge?.("input", this.#ask());
   }
 
-  #tell(sentence) {
-    this.say.className = `dp-status${sentence ? " bad" : ""}`;
+  #tell(sentence, bad = false) {
+    this.say.className = `dp-status${bad ? " bad" : ""}${store.busy(KEY) ? " busy" : ""}`;
     this.say.textContent = sentence;
   }
 
@@ -100,10 +95,27 @@ class Bench {
   receive(text) {
     if (!text) return;
     const message = JSON.parse(text);
-    if (message.failed) this.#tell(message.failed);
-    if (message.pair && this.#writing) this.pair.innerHTML = message.pair;
+    store.heard = performance.now();
+    const { phase, says, failed } = message;
+    const run = message.id ?? store.activity(KEY)?.run ?? "";
+    if (phase) store.goesOn({ strategy: KEY, run, phase, says });
+    if (message.pair) this.pair.innerHTML = message.pair;
     if (message.text !== undefined) this.#written(message.text);
     if (message.judged !== undefined) this.judgedAs(message.judged);
+    if (failed) this.#failed(failed, message.stopped);
+  }
+
+  #failed(sentence, stopped) {
+    this.pair.querySelector(".wm-writing")?.remove();
+    store.act(KEY, stopped ? { phase: "stopped", says: sentence, run: "" } : null);
+    if (!stopped) this.#tell(sentence, true);
+  }
+
+  // What was judged while something is written ends nothing.
+  receiveVerdict(text) {
+    const { judged, failed } = JSON.parse(text);
+    if (failed) this.#tell(failed, true);
+    else this.judgedAs(judged);
   }
 
   judgedAs(verdict) {
@@ -113,7 +125,7 @@ class Bench {
 
   #written(text) {
     this.text.value = text;
-    this.#writing = false;
+    store.act(KEY, null);
     this.form.show({ ...this.form.values(), device: declared().watermark_bench.params[0].value });
   }
 }
@@ -125,5 +137,5 @@ export function mountBench(root, trigger) {
 
 export function connectJudge(trigger) {
   askJudge = trigger;
-  return { receive: (text) => text && bench?.receive(text) };
+  return { receive: (text) => text && bench?.receiveVerdict(text) };
 }

@@ -5,8 +5,10 @@ import { button, el } from "../../visualizers/shared/dom.mjs";
 import { piece, visible } from "../../visualizers/shared/text.mjs";
 import { compareForm } from "./compare_form.mjs";
 import { watchers } from "./compare_watch.mjs";
+import { follow, press, stop } from "./press.mjs";
 import { stages, store } from "./runs.mjs";
 
+const KEY = "compare";
 const VIEWS = ["status", "strip", "compare_watch", "candidates"];
 const TITLE = "Where the texts part";
 const EMPTY =
@@ -44,9 +46,8 @@ function sideOf({ label, form }, run, at) {
 
 class Comparison {
   #columns = [];
-  // Presses have numbers; the server names the session of the latest.
+  // Presses have numbers.
   #number = Math.floor(Math.random() * 1e9);
-  #session = "";
   #dirty = false;
 
   constructor(root, spec, trigger) {
@@ -74,9 +75,10 @@ class Comparison {
         .filter((m) => m.role === "target")
         .map((m) => el("option", { value: m.name }, m.title)),
     );
-    this.run = button("Run all", () => this.#press(), { class: "dp-btn f-go" });
-    const stop = () => this.trigger("stop", { id: this.#session });
-    this.stop = button("Stop", stop, { disabled: true });
+    const run = button("Run all", () => this.#press(), { class: "dp-btn f-go" });
+    const halt = button("Stop", () => stop(KEY, (id) => this.trigger("stop", { id })));
+    follow(run, halt, KEY);
+    store.watch({ active: (key) => key === KEY && this.#follow(store.activity(KEY)) });
     this.more = button("Add a column", () => {
       this.#add(this.#columns.at(-1).form.ask());
       this.#fresh();
@@ -89,8 +91,8 @@ class Comparison {
     const line = el(
       "div",
       { class: "dp-row cmp-line" },
-      this.run,
-      this.stop,
+      run,
+      halt,
       el("label", {}, "Seed", this.seed),
       el("label", {}, "Judged by", this.base),
       this.more,
@@ -159,21 +161,22 @@ class Comparison {
   }
 
   #press() {
+    if (store.busy(KEY)) return;
     this.#fresh();
-    this.#busy(true);
-    this.#say("Decoding one column after the other…");
-    this.trigger("input", {
+    const asked = {
       number: this.#number,
       prompt: this.prompt.value,
       seed: this.seed.value === "" ? null : Number(this.seed.value),
       base: this.base.value,
       columns: this.#columns.map((c) => c.form.ask()),
-    });
+    };
+    press(KEY, () => this.trigger("input", asked));
   }
 
-  #busy(on) {
-    this.run.disabled = on;
-    this.stop.disabled = !on;
+  /** @param {Activity | undefined} activity */
+  #follow(activity) {
+    if (activity) this.#say(activity.says);
+    this.note.classList.toggle("busy", store.busy(KEY));
   }
 
   #say(text, bad = false) {
@@ -218,14 +221,16 @@ class Comparison {
     if (!text) return;
     const message = JSON.parse(text);
     if (message.number !== this.#number) return;
-    if (message.kind === "begin") this.#session = message.id;
-    if (message.kind === "scoring") this.note.textContent = "The base model reads all texts…";
+    store.heard = performance.now();
+    const { id: run, phase = "starting", says = "Starting…" } = message;
+    if (message.kind === "begin" || message.kind === "progress")
+      store.goesOn({ strategy: KEY, run, phase, says });
     if (message.kind === "refused") {
-      this.#busy(false);
+      store.act(KEY, null);
       this.#say(message.error, true);
     }
     if (message.kind === "figures") {
-      this.#busy(false);
+      store.act(KEY, null);
       this.note.textContent = ["Done.", ...message.notes].join(" ");
       this.figures.show(message);
     }

@@ -6,6 +6,7 @@ import { compareForm } from "./compare_form.mjs";
 import { FamilyTree } from "./family_tree.mjs";
 import { adopt, members, titleOf } from "./members.mjs";
 import { openTab } from "./open_tab.mjs";
+import { press, UNDER_WAY } from "./press.mjs";
 import { store } from "./runs.mjs";
 
 const SHOWN_BEFORE = 12;
@@ -219,13 +220,15 @@ class Family {
     const choice = this.#choice;
     if (!this.typed.value && !choice) return this.#problem("Choose a token or type a text.");
     const question = this.#question(choice, this.#ready().ask());
+    if (store.busy(question.strategy)) return this.#problem(`${UNDER_WAY}.`);
     adopt(this.#run);
     this.#asked = ++number;
     this.go.disabled = true;
     this.say.className = "dp-status";
-    this.say.textContent = "Waiting for the model…";
+    this.say.textContent = "Starting…";
     waiting.set(this.#asked, (answer) => this.#answered(answer, question));
-    send({ number: this.#asked, ...question });
+    const asked = { number: this.#asked, ...question };
+    press(question.strategy, () => send(asked));
   }
 
   // The exact ids that are kept go along, with their texts: the server knows no run by its id.
@@ -250,7 +253,11 @@ class Family {
   #answered(answer, question) {
     this.go.disabled = this.#blocked();
     this.say.textContent = "";
-    if (answer.error) return this.#problem(answer.error);
+    if (answer.error) {
+      // Nothing has begun where the branch would have been shown.
+      if (!store.activity(question.strategy)?.run) store.act(question.strategy, null);
+      return this.#problem(answer.error);
+    }
     this.typed.value = "";
     this.#wanted = null;
     if (question.strategy !== this.ctx.strategy) openTab(question.strategy);

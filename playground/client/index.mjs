@@ -15,6 +15,7 @@ import { connectFamily, family } from "./family.mjs";
 import { mountGallery } from "./gallery.mjs";
 import { copying, restore } from "./link.mjs";
 import { player } from "./player.mjs";
+import { answersAt } from "./press.mjs";
 import { stages, store } from "./runs.mjs";
 import { declare, declared } from "./spec.mjs";
 import { mountTab, tabOf } from "./tab.mjs";
@@ -41,7 +42,8 @@ addEventListener("click", ({ target }) => {
 
 export const page = {
   // Called once, before any element: what the server gives every page.
-  open({ recorded, key, spec, plotly }) {
+  open({ recorded, key, spec, plotly, here }) {
+    answersAt(here);
     plotlyFrom(new URL(plotly, document.baseURI).href);
     declare(spec);
     if (recorded) store.showTrace(key, recorded, "recorded");
@@ -70,6 +72,7 @@ export const page = {
     return stages.list;
   },
   runId: store.runId,
+  activity: store.activity,
   shown: store.shown,
   select: (run, index) => store.select(run, index),
   show: (key, run) => store.show(key, run),

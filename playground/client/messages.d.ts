@@ -1,9 +1,9 @@
 // Made from playground/messages.schema.json by `npm run types`; a test compares the two.
 
 /**
- * What the server tells the page of a run: numbered, each run's from 0 on, and the whole of it on request.
+ * What the server tells the page of a run: numbered, each run's from 0 on, what goes on meanwhile, and the whole of it on request.
  */
-export type Message = NumberedMessage | StateMessage;
+export type Message = NumberedMessage | ProgressMessage | StateMessage;
 /**
  * One message of a run.
  */
@@ -339,7 +339,27 @@ export interface FailMessage {
    * One sentence for the reader.
    */
   error: string;
+  /**
+   * There only where somebody stopped it before it began.
+   */
+  stopped?: true;
   parting?: Parting1;
+}
+/**
+ * What goes on in a run at the moment; it has no number, as the next one says all that counts.
+ */
+export interface ProgressMessage {
+  kind: "progress";
+  run: string;
+  /**
+   * Where the page shows it.
+   */
+  strategy: string;
+  phase: "starting" | "waiting" | "loading" | "decoding" | "checking";
+  /**
+   * A few words for the reader.
+   */
+  says: string;
 }
 /**
  * Everything sent of a run so far, for a page that missed something; empty for an unknown run.

@@ -10,17 +10,58 @@ import { newRun, Recordings } from "../../visualizers/stage/recordings.mjs";
  * @typedef {import("./messages.d.ts").DeltaMessage} DeltaMessage
  * @typedef {import("./messages.d.ts").FinishMessage} FinishMessage
  * @typedef {import("./messages.d.ts").FailMessage} FailMessage
+ * @typedef {import("./messages.d.ts").ProgressMessage} ProgressMessage
  * @typedef {import("./messages.d.ts").StateMessage} StateMessage
  */
 
+const DECODING = "Decoding…";
+
 export class Store extends Recordings {
+  // When the server was last heard of, in milliseconds of the page.
+  heard = 0;
+
   /** @param {string} text a message as JSON */
   receive(text) {
     if (!text) return;
     /** @type {Message} */
     const message = JSON.parse(text);
-    if (message.kind === "state") this.#receiveState(message);
+    this.heard = performance.now();
+    if (message.kind === "progress") this.goesOn(message);
+    else if (message.kind === "state") this.#receiveState(message);
     else this.#receiveNumbered(message);
+  }
+
+  /**
+   * Something is asked for under a key: what was said of an earlier request is said no more.
+   * @param {string} key
+   */
+  asked(key) {
+    this.heard = performance.now();
+    const run = this.shown(key);
+    if (run && run.status !== "failed") run.error = "";
+  }
+
+  /**
+   * What the server says of a run; one that somebody wants to stop goes on being stopped.
+   * @param {{ strategy: string, run: string, phase: Activity["phase"], says: string }} message
+   */
+  goesOn({ strategy: key, run, phase, says }) {
+    const now = this.activity(key);
+    now?.wanted?.(run);
+    const stopping = now?.phase === "stopping" && (!now.run || now.run === run);
+    const words = stopping ? { phase: now.phase, says: now.says } : { phase, says };
+    this.act(key, { ...words, run });
+  }
+
+  /**
+   * A run has come to its end, and with it what went on where it is shown.
+   * @param {string} id
+   * @param {FailMessage | null} stopped says that it was stopped before it began
+   */
+  #over(id, key = "", stopped = null) {
+    const shownAt = (k) => this.activity(k).run === id || (k === key && !this.activity(k).run);
+    for (const at of this.busyKeys().filter(shownAt))
+      this.act(at, stopped && { phase: "stopped", says: stopped.error, run: "" });
   }
 
   /** @param {NumberedMessage} message */
@@ -32,6 +73,7 @@ export class Store extends Recordings {
     if (!run || message.seq > run.next) return this.tell("missed", message.run);
     if (message.seq < run.next) return;
     this.#take(run, message);
+    if (message.kind === "finish" || message.kind === "fail") this.#over(message.run);
     this.tell("changed", run);
   }
 
@@ -44,6 +86,7 @@ export class Store extends Recordings {
     Object.assign(run, emptyRecord());
     for (const part of messages) this.#take(run, part);
     if (!follow) Object.assign(run, { selected, follow });
+    if (run.status !== "running") this.#over(id);
     this.tell("restored");
     this.tell("changed", run);
   }
@@ -52,6 +95,7 @@ export class Store extends Recordings {
   #begin(message) {
     if (this.runs.has(message.run)) return;
     this.keep(message.strategy, newRun(message.run, message.seq, "running"));
+    if (message.kind === "start") this.goesOn({ ...message, phase: "decoding", says: DECODING });
   }
 
   /**
@@ -59,6 +103,8 @@ export class Store extends Recordings {
    * @param {FailMessage} message
    */
   #refuse(message) {
+    this.#over(message.run, message.strategy, message.stopped ? message : null);
+    if (message.stopped) return;
     if (!this.shown(message.strategy)) {
       this.#begin(message);
       const empty = { status: "failed", config: {}, model: {}, eos_token_ids: [], prompt_ids: [] };

@@ -4,7 +4,8 @@ import { mountConfigs } from "./configs.mjs";
 import { Field } from "./field.mjs";
 import { Form } from "./form.mjs";
 import { Models } from "./models.mjs";
-import { stages, store } from "./runs.mjs";
+import { goAndStop, press } from "./press.mjs";
+import { stages } from "./runs.mjs";
 import { declared, strategyOf } from "./spec.mjs";
 
 const FIRST = { name: "", prompt: "Once upon a time,", seed: 0, params: {} };
@@ -64,14 +65,6 @@ export function promptField(id, value, go) {
   return { area, box: el("div", { class: "f-field", id }, label, area) };
 }
 
-export const goAndStop = (id, go, onGo, onStop) =>
-  el(
-    "div",
-    { class: "f-acts" },
-    button(go, onGo, { id: `${id}-run`, class: "dp-btn f-go" }),
-    button("Stop", onStop, { id: `${id}-stop` }),
-  );
-
 class StrategyTab {
   constructor(root, strategy, trigger) {
     this.strategy = strategy;
@@ -84,10 +77,11 @@ class StrategyTab {
     this.seed = new Field(declared().seed, `${name}-seed`);
     const { only } = strategy;
     this.form = new Form(strategy.params, name, {}, { only, seed: this.seed });
-    const stop = () => trigger("stop", { run: store.runId(name) });
+    const stop = (run) => trigger("stop", { run });
     const configs = el("div", { id: `${name}-configs`, class: "dp-configs" });
+    const acts = goAndStop(name, "Run", name, () => this.run(), stop);
     layout(root, strategy.title, this.#about(), {
-      ask: [this.prompt.box, goAndStop(name, "Run", () => this.run(), stop), ...this.#presets()],
+      ask: [this.prompt.box, acts, ...this.#presets()],
       right: el("div", { id: `${name}-stage` }, stage),
       settings: [this.models.boxes, this.seed.box, this.form.box, configs].flat(),
     });
@@ -141,7 +135,8 @@ class StrategyTab {
   }
 
   run() {
-    this.trigger("input", this.ask());
+    const asked = this.ask();
+    press(this.strategy.name, () => this.trigger("input", asked));
   }
 }
 

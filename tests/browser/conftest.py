@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlparse
-
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
 from tests.browser_setup import launch_options
 from tests.helpers.patience import PATIENCE_MS
 from tests.helpers.server import playground
+from tests.helpers.visits import Pages
 
 expect.set_options(timeout=PATIENCE_MS)
 
@@ -28,14 +27,6 @@ def browser():
         chromium.close()
 
 
-# Every run the page knows, what its stages say, and what Gradio has put up as a notice.
-_STATE = """() => JSON.stringify({
-  runs: [...playground.page.runs.values()].map((r) => [r.id, r.strategy, r.status, r.steps.length, r.next, r.error]),
-  says: [...document.querySelectorAll(".dp-status, .toast-body")].map((n) => n.textContent).filter(Boolean),
-  focus: document.activeElement?.outerHTML.slice(0, 200),
-}, null, 1)"""
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     """Add to a failed test what its pages showed at that moment."""
@@ -44,49 +35,6 @@ def pytest_runtest_makereport(item, call):
         for pages in (value for value in item.funcargs.values() if hasattr(value, "pages")):
             report.sections.append(("pages", pages.pages.describe()))
     return report
-
-
-class Pages:
-    """Pages that are watched: what they print as an error, ask elsewhere or fail to get is kept."""
-
-    def __init__(self, browser, server):
-        self.browser, self.server, self.pages, self.problems = browser, server, [], []
-
-    def open(self, path="/", width=1440, height=1000):
-        """Open an address and wait until the page answers: what is typed earlier can be lost."""
-        page = self.browser.new_page(viewport={"width": width, "height": height})
-        page.set_default_timeout(PATIENCE_MS)
-        self._watch(page)
-        self.pages.append(page)
-        page.goto(self.server + path)
-        page.wait_for_function(
-            "window.playground?.page?.connected() && playground.page.stages.length > 0"
-        )
-        return page
-
-    def describe(self):
-        """Return what the pages show, for the report of a test that failed."""
-        return "\n".join(f"{page.url}\n{page.evaluate(_STATE)}" for page in self.pages)
-
-    def close(self):
-        for page in self.pages:
-            page.close()
-        assert not self.problems
-
-    def _watch(self, page):
-        def failed(response):
-            if response.status >= 400:
-                self.problems.append(f"{response.status} {response.url}")
-
-        def asked(request):
-            url = urlparse(request.url)
-            if url.scheme.startswith("http") and url.hostname != "127.0.0.1":
-                self.problems.append(f"request to {request.url}")
-
-        page.on("response", failed)
-        page.on("request", asked)
-        page.on("pageerror", lambda error: self.problems.append(f"page error {error}"))
-        page.on("console", lambda m: self.problems.append(m.text) if m.type == "error" else None)
 
 
 @pytest.fixture

@@ -10,6 +10,8 @@ from pathlib import Path
 from engine import STRATEGIES
 from engine.after import gallery
 from engine.cli.main import main
+from engine.cli.run import _Aside
+from engine.trace.events import Checking, Loading, Waiting
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "trace.schema.json"
 
@@ -76,3 +78,34 @@ def test_the_gallery_is_written_where_it_is_wanted(tmp_path, capsys, monkeypatch
     for entry in gallery.entries(tmp_path):
         assert entry.file in said
         assert gallery.open_entry(entry.file, tmp_path) == recorded
+
+
+ASIDE = [Waiting(2, None), Waiting(1, 3.0), Loading("storyteller"), Checking(0, 2, "runs")]
+
+
+def test_what_goes_on_meanwhile_is_said_on_stderr_once_each(capsys):
+    aside = _Aside()
+    for event in (*ASIDE, Checking(1, 2, "runs")):
+        aside.say(event)
+    aside.end()
+    said = capsys.readouterr()
+    assert said.out == ""
+    lines = [line for line in said.err.splitlines() if line]
+    assert lines == [
+        "Waiting: 2 runs before yours",
+        "Loading Storyteller…",
+        "Checking 0 of 2: runs",
+    ]
+
+
+def test_a_terminal_shows_it_in_one_line_that_is_gone_at_the_end(capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    aside = _Aside()
+    for event in ASIDE:
+        aside.say(event)
+    aside.end()
+    said = capsys.readouterr().err
+    assert said.startswith(
+        "\r\033[KWaiting: 2 runs before yours\r\033[KWaiting: 1 run before yours, "
+    )
+    assert said.endswith("Checking 0 of 2: runs\r\033[K")

@@ -11,8 +11,8 @@ import torch
 from transformers.generation import stopping_criteria
 
 import engine.loops.recorder
-import engine.run.decoding
 import engine.run.run
+import engine.run.work
 from engine import DecodeRequest, LoadedModel, decode
 from engine.errors import Cancelled
 from engine.run.streamer import QueueStreamer
@@ -223,7 +223,7 @@ def test_batches_wait_for_their_interval_and_lose_nothing(monkeypatch):
         now[0] += seconds
 
     clock = types.SimpleNamespace(perf_counter=lambda: now[0], sleep=sleep)
-    monkeypatch.setattr(engine.run.decoding, "time", clock)
+    monkeypatch.setattr(engine.run.work, "time", clock)
     loaded = LoadedModel(fresh_model("llama"))
     with gate(loaded.model, free=2) as held:
         batches = decode(request("greedy", loaded)).batches(3.0)

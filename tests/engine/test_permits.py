@@ -1,29 +1,36 @@
-"""One run computes at a time; the others wait in line, may leave it, and are refused when it is full."""
+"""One run computes at a time; the others wait in line, may leave it, and are refused when it is full.
+
+The runs are held at gates, so that every order here is one that the test made and the clock has no say.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import threading
-from contextlib import contextmanager
+import types
 
 import pytest
 
 from engine import DecodeRequest, LoadedModel, decode
-from engine.errors import BusyError
+from engine.errors import BusyError, Cancelled, StoppedError
 from engine.run import permits
-from engine.trace.events import Failed, Finished
+from engine.run.permits import LINE, Pace, RunLine
+from engine.run.progress import says
+from engine.run.work import stop_all
+from engine.trace.events import Checking, Failed, Finished, Loading, Started, Waiting
 from tests.helpers.gates import gate
 from tests.helpers.models import fresh_model
 from tests.helpers.patience import PATIENCE_S, wait_for
 
 
-def request(loaded):
-    return DecodeRequest("greedy", loaded, input_ids=[5, 9], params={"max_new_tokens": 4})
+def request(loaded, **params):
+    return DecodeRequest("greedy", loaded, input_ids=[5, 9], params={"max_new_tokens": 4, **params})
 
 
 @pytest.fixture
-def first():
-    """Return a gate at which a run is held that has the permit, and the run."""
+def first(monkeypatch):
+    """Return a gate at which a run is held that has the permit, and the run; nothing was timed before."""
+    monkeypatch.setattr(LINE, "_pace", Pace())
     loaded = LoadedModel(fresh_model("llama"))
     with gate(loaded.model, free=1) as held:
         run = decode(request(loaded))
@@ -32,53 +39,249 @@ def first():
     assert run.join(PATIENCE_S)
 
 
-@pytest.fixture
-def in_line(first, monkeypatch):
-    """Return what is set as soon as another run waits."""
-    waiting, own = threading.Event(), permits._in_line
-
-    @contextmanager
-    def noted():
-        with own():
-            waiting.set()
-            yield
-
-    monkeypatch.setattr(permits, "_in_line", noted)
-    return waiting
+def waiting(run):
+    """Return the first thing that a run says, which is that it waits."""
+    event = next(run)
+    assert isinstance(event, Waiting), event
+    return event
 
 
-def test_the_second_run_waits_for_the_first(first, in_line):
+def queue_of(count, held):
+    """Return runs in line, in their order, and the list that their first passes fill."""
+    order, runs = [], []
+    for number in range(count):
+        loaded = LoadedModel(fresh_model("gpt2"))
+        loaded.model.register_forward_pre_hook(lambda *_, n=number: order.append((n, held.passes)))
+        runs.append(decode(request(loaded)))
+        assert waiting(runs[-1]).position == number + 1
+    return runs, order
+
+
+def test_the_line_is_served_in_its_order_one_run_at_a_time(first):
     held, run = first
-    passes = []
-    loaded = LoadedModel(fresh_model("gpt2"))
-    loaded.model.register_forward_pre_hook(lambda *_: passes.append(held.passes))
-    second = decode(request(loaded))
-    wait_for(in_line)
-    assert passes == []
+    runs, order = queue_of(3, held)
+    assert order == []
     held.open()
-    for going in (run, second):
+    for going in (run, *runs):
         *_, last = going
         assert isinstance(last, Finished)
         assert len(last.trace.outputs[0].token_ids) == 4
-    assert passes == [4] * 4, "it began before the other had ended"
+    assert order == [(number, 4) for number in (0, 1, 2) for _ in range(4)]
 
 
-def test_a_run_that_leaves_the_line_computes_nothing(first, in_line):
+def test_a_place_becomes_better_when_somebody_before_it_leaves(first):
+    held, _ = first
+    runs, order = queue_of(3, held)
+    runs[1].cancel()
+    assert runs[1].join(PATIENCE_S)
+    moved = [event.position for event in waits_until(runs[2], 2)]
+    assert moved[-1] == 2
+    assert set(moved) <= {2, 3}
+    held.open()
+    assert [e.position for e in runs[2] if isinstance(e, Waiting)][-1:] in ([], [1], [2])
+    assert runs[2].join(PATIENCE_S)
+    assert runs[0].join(PATIENCE_S)
+    assert {number for number, _ in order} == {0, 2}
+
+
+def waits_until(run, position):
+    """Return what a run says of its place until it is this one."""
+    seen = []
+    while not seen or seen[-1].position != position:
+        seen.append(waiting(run))
+    return seen
+
+
+@pytest.mark.parametrize("stop", ["cancel", "close"])
+def test_a_run_that_leaves_the_line_computes_nothing(first, stop):
     loaded = LoadedModel(fresh_model("gpt2"))
     with gate(loaded.model, free=0) as own:
         second = decode(request(loaded))
-        wait_for(in_line)
-        second.cancel()
+        waiting(second)
+        getattr(second, stop)()
+        # The first run is still held: nothing but the stop can end the second.
         assert second.join(PATIENCE_S)
     assert own.passes == 0
-    assert permits._waiting == 0
     assert not loaded.lock.locked()
+    assert len(LINE._places) == 1
+    if stop == "cancel":
+        *_, last = second
+        assert isinstance(last, Failed)
+        assert isinstance(last.error, StoppedError)
+        assert str(last.error) == "Stopped before it began."
 
 
-def test_a_full_line_takes_nobody(first, monkeypatch):
-    full = dataclasses.replace(permits.SETTINGS, max_waiting_runs=0)
+def test_a_reader_that_forgets_a_waiting_run_ends_its_wait(first):
+    run = decode(request(LoadedModel(fresh_model("gpt2"))))
+    waiting(run)
+    thread = run._thread
+    del run
+    thread.join(PATIENCE_S)
+    assert not thread.is_alive()
+    assert len(LINE._places) == 1
+
+
+def test_a_bad_value_is_answered_without_waiting(first):
+    for bad in ({"temperature": 2.0, "top_k": -1}, {"suppress_tokens": [10_000]}):
+        *_, last = decode(request(LoadedModel(fresh_model("gpt2")), **bad))
+        assert isinstance(last, Failed), bad
+        assert "is not allowed" in str(last.error)
+
+
+def limited(monkeypatch, count):
+    full = dataclasses.replace(permits.SETTINGS, max_waiting_runs=count)
     monkeypatch.setattr(permits, "SETTINGS", full)
+
+
+@pytest.mark.parametrize(
+    ("count", "wait"), [(0, "0 runs wait"), (1, "1 run waits"), (2, "2 runs wait")]
+)
+def test_a_full_line_takes_nobody(first, monkeypatch, count, wait):
+    limited(monkeypatch, count)
+    runs, _ = queue_of(count, first[0])
     *_, last = decode(request(LoadedModel(fresh_model("gpt2"))))
     assert isinstance(last, Failed)
     assert isinstance(last.error, BusyError)
-    assert "0 runs are waiting" in str(last.error)
+    assert str(last.error) == f"The queue is full: {wait} already. Try again in a moment."
+    for run in runs:
+        run.close()
+        assert run.join(PATIENCE_S)
+
+
+def test_a_full_line_says_when_to_come_back(first, monkeypatch):
+    limited(monkeypatch, 0)
+    monkeypatch.setattr(LINE._pace, "of", lambda kind, size: 10_000.0)
+    (at_work,) = LINE._places
+    now = at_work.since + 40.0
+    monkeypatch.setattr(permits, "time", types.SimpleNamespace(perf_counter=lambda: now))
+    *_, last = decode(request(LoadedModel(fresh_model("gpt2"))))
+    assert str(last.error).endswith("already. Try again in about 9960 s.")
+
+
+def test_seconds_are_said_once_something_has_been_timed(first):
+    held, run = first
+    nobody_knows = decode(request(LoadedModel(fresh_model("gpt2"))))
+    assert waiting(nobody_knows).expected_s is None
+    # A run of 4 tokens took 2 s, so that one of 8 takes 4.
+    pace = LINE._pace
+    pace.add("mine", 4, 2.0)
+    assert pace.of("mine", 8) == 4.0
+    assert pace.of("another", 8) == 2.0, "the median of all, where the kind is not known"
+    third = decode(request(LoadedModel(fresh_model("gpt2"))))
+    second = waiting(third)
+    assert second.position == 2
+    assert 2.0 <= second.expected_s <= 4.0
+    for other in (nobody_knows, third):
+        other.close()
+        assert other.join(PATIENCE_S)
+    held.open()
+    assert isinstance(list(run)[-1], Finished)
+    assert run.join(PATIENCE_S)
+    assert len(pace._taken) == 2, "the run that came to its end was timed, those that left were not"
+
+
+def test_the_clock_of_a_run_starts_when_it_decodes(first, monkeypatch):
+    held, run = first
+    second = decode(request(LoadedModel(fresh_model("gpt2"))))
+    waiting(second)
+    held.open()
+    *_, last = second
+    assert run.join(PATIENCE_S)
+    timing = last.trace.timing
+    assert timing.queue_s > 0
+    assert timing.load_s == 0.0
+    assert timing.first_token_s <= timing.total_s + 0.01
+
+
+def test_a_model_that_is_loading_holds_up_nobody_else(first, monkeypatch):
+    held, run = first
+    begun, go_on = threading.Event(), threading.Event()
+
+    def load(name):
+        begun.set()
+        wait_for(go_on)
+        return LoadedModel(fresh_model("llama"), name=name)
+
+    monkeypatch.setattr("engine.run.prepare.load", load)
+    slow = decode(request("nobody/slow"))
+    # The next in line loads while the first computes.
+    assert next(slow) == Loading("nobody/slow")
+    wait_for(begun)
+    third = decode(request(LoadedModel(fresh_model("gpt2"))))
+    waiting(third)
+    held.open()
+    *_, last = third
+    assert isinstance(last, Finished), "it waited for somebody else's model"
+    assert run.join(PATIENCE_S)
+    go_on.set()
+    *_, last = slow
+    assert isinstance(last, Finished)
+    assert last.trace.timing.load_s > 0
+
+
+def test_a_run_that_is_stopped_does_not_wait_for_its_model(monkeypatch):
+    go_on = threading.Event()
+    monkeypatch.setattr("engine.run.prepare.load", lambda name: wait_for(go_on))
+    run = decode(request("nobody/slow"))
+    assert next(run) == Loading("nobody/slow")
+    run.cancel()
+    assert run.join(PATIENCE_S)
+    go_on.set()
+    *_, last = run
+    assert isinstance(last.error, StoppedError)
+    assert LINE._places == []
+
+
+def test_the_end_of_the_process_ends_those_who_wait(first):
+    held, run = first
+    runs, _ = queue_of(2, held)
+    held.open()
+    stop_all(PATIENCE_S)
+    for going in (run, *runs):
+        assert going.join(0)
+    *_, last = run
+    assert last.trace.outputs[0].finish_reason in ("cancelled", "length")
+
+
+def test_two_may_run_but_not_with_the_same_model(monkeypatch):
+    two = dataclasses.replace(permits.SETTINGS, max_concurrent_runs=2)
+    monkeypatch.setattr(permits, "SETTINGS", two)
+    one, other = LoadedModel(object()), LoadedModel(object())
+    line, nobody = RunLine(), threading.Event()
+    with line.place(nobody) as a, line.place(nobody) as b, line.place(nobody) as c:
+        for place, model in ((a, one), (b, one), (c, other)):
+            assert line.advance(place, permits._LOADS)
+            place.models, place.state = (model,), permits._READY
+        assert line.advance(a, permits._RUNS)
+        assert not line.advance(b, permits._RUNS)
+        assert line.advance(c, permits._RUNS), "it waits for a model that it does not use"
+        with line.place(nobody) as d:
+            assert not line.advance(d, permits._LOADS), "three are inside already"
+
+
+def test_what_a_listener_raises_ends_the_wait(first):
+    def gone(event):
+        raise Cancelled
+
+    with (
+        pytest.raises(Cancelled),
+        LINE.place(threading.Event(), gone) as place,
+        place.turn(),
+    ):
+        raise AssertionError("it had a turn")
+    assert len(LINE._places) == 1
+
+
+def test_every_event_has_its_sentence():
+    assert says(Waiting(1, None)) == "Waiting: 1 run before yours"
+    assert says(Waiting(2, 14.2)) == "Waiting: 2 runs before yours, about 14 s"
+    assert says(Waiting(2, 0.2)) == "Waiting: 2 runs before yours"
+    assert says(Loading("storyteller")) == "Loading Storyteller…"
+    assert says(Loading("owner/name")) == "Loading owner/name…"
+    assert says(Checking(37, 200, "short runs")) == "Checking 37 of 200: short runs"
+
+
+def test_nothing_is_said_where_nobody_waits():
+    events = list(decode(request(LoadedModel(fresh_model("gpt2")))))
+    assert isinstance(events[0], Started)
+    assert not any(isinstance(event, Waiting | Loading | Checking) for event in events)

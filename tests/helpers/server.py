@@ -28,7 +28,7 @@ def playground(log: Path) -> Iterator[str]:
     Args:
         log: the file that takes what the server prints.
     """
-    port = _free_port()
+    port = free_port()
     environ = {**os.environ, "PLAYGROUND_PORT": str(port), "OMP_NUM_THREADS": "1"}
     with log.open("w") as printed:
         process = subprocess.Popen(
@@ -49,7 +49,8 @@ def playground(log: Path) -> Iterator[str]:
         process.wait()
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port of this machine that nobody uses."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]

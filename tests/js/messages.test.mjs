@@ -51,14 +51,18 @@ test("every kind of message changes what the store holds", async () => {
   const fail = { kind: "fail", run: "a", seq: 1, error: "Out of memory." };
   const state = { kind: "state", run: "a", messages: [start, delta] };
   const after = { start: [], delta: [start], finish: [start], fail: [start], state: [start] };
-  const given = { start, delta, finish: { ...finish, seq: 1 }, fail, state };
+  const about = { run: "a", strategy: start.strategy };
+  const progress = { kind: "progress", ...about, phase: "waiting", says: "Waiting" };
+  after.progress = [];
+  const given = { start, delta, finish: { ...finish, seq: 1 }, fail, progress, state };
+  const held = (store) => JSON.stringify([[...store.runs], store.activity(start.strategy)]);
   assert.deepEqual(Object.keys(given).sort(), kinds.sort());
   for (const kind of kinds) {
     const store = new Store();
     for (const earlier of after[kind]) store.receive(JSON.stringify(earlier));
-    const before = JSON.stringify([...store.runs]);
+    const before = held(store);
     assert.ok(isMessage(given[kind]), ajv.errorsText(isMessage.errors));
     store.receive(JSON.stringify(given[kind]));
-    assert.notEqual(JSON.stringify([...store.runs]), before, kind);
+    assert.notEqual(held(store), before, kind);
   }
 });

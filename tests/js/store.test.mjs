@@ -153,3 +153,69 @@ test("shows a recorded run as far as a player has come", () => {
   store.show("elsewhere", run);
   assert.equal(store.shown("elsewhere"), run);
 });
+
+const goesOn = (phase, says, run = "a") => ({ kind: "progress", run, strategy: KEY, phase, says });
+const phaseOf = () => store.activity(KEY)?.phase ?? "";
+
+test("knows what goes on from the first word to the end, and what was drawn before stays", () => {
+  const [start, ...rest] = messagesOf(TRACE);
+  store.showTrace(KEY, recorded(TRACE), "recorded");
+  const before = store.shown(KEY);
+  assert.equal(store.busy(KEY), false);
+  send(goesOn("waiting", "Waiting: 2 runs before yours, about 14 s"));
+  assert.equal(store.activity(KEY).says, "Waiting: 2 runs before yours, about 14 s");
+  assert.equal(store.activity(KEY).run, "a");
+  assert.equal(store.shown(KEY), before);
+  send(goesOn("loading", "Loading Storyteller…"), start);
+  assert.equal(phaseOf(), "decoding");
+  assert.notEqual(store.shown(KEY), before);
+  send(...rest.slice(0, -1), goesOn("checking", "Checking 37 of 200: runs"));
+  assert.deepEqual([phaseOf(), store.busyKeys()], ["checking", [KEY]]);
+  send(rest.at(-1));
+  assert.deepEqual([phaseOf(), store.busyKeys()], ["", []]);
+});
+
+test("a run that was stopped before it began leaves what was drawn, and is no error", () => {
+  store.showTrace(KEY, recorded(TRACE), "recorded");
+  send(goesOn("waiting", "Waiting: 1 run before yours"));
+  const fail = { kind: "fail", run: "a", seq: 0, strategy: KEY, error: "Stopped.", stopped: true };
+  send(fail);
+  assert.deepEqual(store.activity(KEY), { phase: "stopped", says: "Stopped.", run: "" });
+  assert.deepEqual([store.busy(KEY), store.shown(KEY).error], [false, ""]);
+});
+
+test("a refusal ends what was asked for, and the next request is no error any more", () => {
+  store.showTrace(KEY, recorded(TRACE), "recorded");
+  store.act(KEY, { phase: "asked", says: "Starting…", run: "" });
+  send({ kind: "fail", run: "b", seq: 0, strategy: KEY, error: "top_k = -1 is not allowed." });
+  assert.deepEqual(
+    [store.busy(KEY), store.shown(KEY).error],
+    [false, "top_k = -1 is not allowed."],
+  );
+  store.asked(KEY);
+  assert.equal(store.shown(KEY).error, "");
+});
+
+test("another run's end ends nothing here", () => {
+  send(goesOn("waiting", "Waiting", "mine"), ...messagesOf(TRACE).slice(0, 1));
+  send(goesOn("waiting", "Waiting", "mine"));
+  send({ ...messagesOf(TRACE).at(-1), seq: 1 });
+  assert.equal(store.activity(KEY).run, "mine");
+});
+
+test("who stopped it before it had a name is remembered until it has one", () => {
+  const stopped = [];
+  const wanted = (run) => stopped.push(run);
+  store.act(KEY, { phase: "stopping", says: "Stopping…", run: "", wanted });
+  send(goesOn("waiting", "Waiting: 1 run before yours"), goesOn("waiting", "Waiting"));
+  assert.deepEqual(stopped, ["a"]);
+  assert.equal(store.activity(KEY).says, "Stopping…");
+});
+
+test("what was missed ends what went on as well", () => {
+  const messages = messagesOf(TRACE);
+  send(messages[0]);
+  assert.equal(phaseOf(), "decoding");
+  send({ kind: "state", run: "a", messages });
+  assert.equal(phaseOf(), "");
+});

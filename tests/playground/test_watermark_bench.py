@@ -71,7 +71,9 @@ class Replayed:
     def __init__(self, events, size=9):
         self.events, self.size = events, size
 
-    def batches(self, interval_s):
+    run_id = "replayed"
+
+    def batches(self, interval_s, idle_s):
         for start in range(0, len(self.events), self.size):
             yield self.events[start : start + self.size]
 
@@ -87,7 +89,7 @@ def test_both_texts_are_seen_growing(monkeypatch):
         return Replayed(runs[-1])
 
     monkeypatch.setattr(bench, "decode", replayed)
-    *early, last = write(20)
+    *early, last = (message for message in write(20) if "pair" in message)
     # The last batch of a run has its end, and with it the next text or the verdict.
     assert len(early) == sum((len(events) - 1) // 9 for events in runs)
     pairs = [message["pair"] for message in early]

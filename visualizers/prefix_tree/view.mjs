@@ -51,8 +51,8 @@ function statusOf({ kind, draws, wanted, seconds }) {
 }
 
 class PrefixTree {
-  // Of the draws that are shown: Stop names them.
-  id = "";
+  // What is said of the draws that are shown.
+  #words = "";
 
   constructor(root) {
     this.status = el("div", { class: "dp-status", role: "status", "aria-live": "polite" });
@@ -69,13 +69,22 @@ class PrefixTree {
     for (const part of [this.bar, this.drawn, this.texts]) part.hidden = true;
   }
 
-  receive(text) {
-    if (!text) return;
-    const message = JSON.parse(text);
+  /**
+   * Say what goes on; the draws speak for themselves while they come.
+   * @param {Activity | undefined} activity
+   */
+  say(activity) {
+    const busy = activity && activity.phase !== "stopped";
+    this.status.classList.toggle("busy", !!busy);
+    this.status.textContent = activity?.says || this.#words;
+    if (busy) this.status.classList.remove("bad");
+  }
+
+  show(message) {
     const failed = message.kind === "failed";
-    this.id = message.id;
     this.status.className = `dp-status${failed ? " bad" : ""}`;
-    this.status.textContent = failed ? message.error : statusOf(message);
+    this.#words = failed ? message.error : statusOf(message);
+    this.status.textContent = this.#words;
     this.bar.hidden = message.kind !== "running";
     if (failed) return;
     this.empty.hidden = true;

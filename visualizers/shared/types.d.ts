@@ -34,6 +34,28 @@ declare global {
 
   type Status = "running" | "finished" | "stopped" | "failed" | "paused" | "replayed" | "recorded";
 
+  /** What goes on in a part of the page, from the press of a button on. */
+  interface Activity {
+    phase:
+      | "asked"
+      | "away"
+      | "starting"
+      | "waiting"
+      | "loading"
+      | "decoding"
+      | "checking"
+      | "stopping"
+      | "stopped";
+    /** A few words for the reader. */
+    says: string;
+    /** What Stop names, empty until the server has said it. */
+    run: string;
+    /** The press that began it. */
+    press?: object;
+    /** Stops it as soon as its name is known. */
+    wanted?: ((run: string) => void) | null;
+  }
+
   /** The record of a run as far as it is known, and what is looked at in it. */
   interface Run extends Omit<trace.DecodingTrace, "schema" | "steps" | "config"> {
     id: string;
@@ -83,6 +105,8 @@ declare global {
     update(run: Run, from: number): void;
     select(run: Run, index: number): void;
     clear(): void;
+    /** What goes on under the stage's key has changed; nothing any more. */
+    active?(activity: Activity | undefined): void;
   }
 
   interface ViewSpec {

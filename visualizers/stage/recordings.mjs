@@ -8,6 +8,7 @@ import { addStep, emptyRecord } from "../shared/record.mjs";
  * @property {(id: string) => void} [missed] messages of a run are missing
  * @property {() => void} [restored] a run is another than what was drawn of it
  * @property {(link: string) => void} [linked] a run begins that the address may make again
+ * @property {(key: string) => void} [active] what goes on under a key has changed
  */
 
 const KEPT = 24;
@@ -20,6 +21,8 @@ export class Recordings {
   /** @type {Watcher[]} */
   #watchers = [];
   #recorded = 0;
+  /** @type {Map<string, Activity>} what goes on under a key */
+  #active = new Map();
 
   /** @param {Watcher} watcher */
   watch(watcher) {
@@ -36,6 +39,22 @@ export class Recordings {
 
   runId = (/** @type {string} */ key) => this.#current.get(key) || "";
   shown = (/** @type {string} */ key) => this.runs.get(this.runId(key));
+
+  activity = (/** @type {string} */ key) => this.#active.get(key);
+  busy = (/** @type {string} */ key) =>
+    this.#active.has(key) && this.#active.get(key).phase !== "stopped";
+  busyKeys = () => [...this.#active.keys()].filter(this.busy);
+
+  /**
+   * Say what goes on under a key; null for nothing.
+   * @param {string} key
+   * @param {Activity | null} activity
+   */
+  act(key, activity) {
+    if (activity) this.#active.set(key, activity);
+    else if (!this.#active.delete(key)) return;
+    this.tell("active", key);
+  }
 
   /**
    * @param {string} key

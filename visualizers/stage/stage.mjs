@@ -16,6 +16,7 @@ export class Stages {
     this.#store = store;
     store.watch({
       changed: (run) => this.#draw(run),
+      active: (key) => this.#say(key),
       restored: () => {
         for (const stage of this.list) for (const view of stage.views) view.drawn = 0;
       },
@@ -56,6 +57,16 @@ export class Stages {
     parts.finish();
     this.list.push(stage);
     if (this.#store.runId(options.strategy)) this.#schedule(stage);
+    if (this.#store.activity(options.strategy)) this.#say(options.strategy);
+  }
+
+  // Said at once, also where nothing is drawn yet: no frame is waited for.
+  #say(key) {
+    for (const stage of this.list.filter((s) => s.strategy === key))
+      for (const { view, body } of stage.views.filter((v) => v.view.active)) {
+        body.hidden = false;
+        view.active(this.#store.activity(key));
+      }
   }
 
   /** @param {Run} run */

@@ -24,17 +24,33 @@ export const status = {
   heading: false,
   mount(root) {
     const line = el("div", { class: "dp-status", role: "status", "aria-live": "polite" });
+    let shown = null;
+    let activity = null;
     root.append(line);
+    const draw = () => {
+      const bad = !activity && shown?.error;
+      const busy = activity && activity.phase !== "stopped";
+      line.className = `dp-status${bad ? " bad" : ""}${busy ? " busy" : ""}`;
+      const text = activity ? activity.says : shown ? shown.error || sentence(shown) : "";
+      // The same words once more would be read out once more.
+      if (line.textContent !== text) line.textContent = text;
+    };
     return {
       update(run) {
-        line.className = `dp-status${run.error ? " bad" : ""}`;
-        const text = run.error || sentence(run);
-        // The same words once more would be read out once more.
-        if (line.textContent !== text) line.textContent = text;
+        shown = run;
+        draw();
+      },
+      active(now) {
+        // Seconds and counts that tick are seen; only what is new of its kind is read out.
+        const ticks = now && now.phase === activity?.phase;
+        line.setAttribute("aria-live", ticks ? "off" : "polite");
+        activity = now;
+        draw();
       },
       select() {},
       clear() {
-        line.textContent = "";
+        shown = null;
+        draw();
       },
     };
   },

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from transformers import EosTokenCriteria, MaxLengthCriteria, StopStringCriteria
 
 from engine.errors import DecodeError
+from engine.loops.additions import LeftOut
 from engine.loops.beams.record import IMPOSSIBLE
 from engine.loops.forward import Forward, emptied
 from engine.loops.recorder import Recorder, rounded
@@ -47,10 +49,15 @@ class GreedyTrail:
         self.beam = int(on[0]) if len(on) else None
 
 
+def _nobody(done: int, total: int, what: str) -> None:
+    del done, total, what
+
+
 def beside(recorder: Recorder, *arguments: Any) -> GreedyPath | None:
     """Return ``greedy_path(*arguments)``, None with a note where it cannot be made."""
     what = "The greedy path beside the beams"
-    return recorder.additions.make(what, lambda: greedy_path(*arguments), None)
+    tell = recorder.additions.progress
+    return recorder.additions.make(what, lambda: greedy_path(*arguments, tell=tell), None)
 
 
 def greedy_path(
@@ -62,6 +69,7 @@ def greedy_path(
     model_kwargs: dict[str, Any],
     winner: tuple[int, ...],
     trail: GreedyTrail | None = None,
+    tell: Callable[[int, int, str], None] = _nobody,
 ) -> GreedyPath | None:
     """Decode greedily with the same processors and sum the same log-probabilities.
 
@@ -74,12 +82,14 @@ def greedy_path(
         model_kwargs: as generate() prepared them for the search, before its first step.
         winner: new tokens of the search's best hypothesis.
         trail: what the search itself has already seen of the path.
+        tell: told how many tokens are done, of how many at most, and of what.
 
     Returns:
-        None when the run was cancelled or out of time: the path would be cut short.
+        None when the search was cancelled or ran out of time: the path would be cut short.
 
     Raises:
         DecodeError: nothing is allowed to follow.
+        LeftOut: the run was stopped after its search.
     """
     interrupts = [c for c in stopping_criteria if not isinstance(c, _OF_THE_TEXT)]
 
@@ -92,25 +102,37 @@ def greedy_path(
     ids = torch.cat([prompt, prompt.new_tensor([start])], dim=-1)
     forward = Forward(model, generation_config, _single(model, model_kwargs, len(start)))
     processors = for_rows(logits_processor, 1)
+    most, one_beam = (
+        generation_config.max_length - prompt.shape[1],
+        generation_config.num_beams == 1,
+    )
     while not (logprobs and bool(stopping_criteria(ids, None).all())):
-        logits = forward.last_logits(forward(ids), ids.device)
-        total = logits.logsumexp(-1, keepdim=True)
-        one_beam = generation_config.num_beams == 1
-        scores = logits if one_beam else torch.log_softmax(logits, dim=-1)
-        for processor in processors:
-            scores = processor(ids, scores)
-        scores = scores - total if one_beam else scores
-        token = scores.argmax(-1)
-        logprobs.append(float(scores[0, token]))
+        tell(len(logprobs), most, "tokens of the greedy path")
+        token, logprob = _likeliest(forward, ids, processors, one_beam)
+        logprobs.append(logprob)
         ids = torch.cat([ids, token[:, None]], dim=-1)
     if interrupted():
-        return None
+        raise LeftOut(f"the run was stopped after {len(logprobs)} of its tokens.")
     new = tuple(ids[0, prompt.shape[1] :].tolist())
     total, length = sum(logprobs), len(new)
     if total <= IMPOSSIBLE:
         raise DecodeError("Every token that could follow was removed.")
     score = total / length**generation_config.length_penalty
     return GreedyPath(new, rounded(total), rounded(score), left_at(new, winner))
+
+
+def _likeliest(
+    forward: Forward, ids: torch.Tensor, processors: Any, one_beam: bool
+) -> tuple[torch.Tensor, float]:
+    """Return the (1,) likeliest next token of (1, length) ids, and its log-probability."""
+    logits = forward.last_logits(forward(ids), ids.device)
+    total = logits.logsumexp(-1, keepdim=True)
+    scores = logits if one_beam else torch.log_softmax(logits, dim=-1)
+    for processor in processors:
+        scores = processor(ids, scores)
+    scores = scores - total if one_beam else scores
+    token = scores.argmax(-1)
+    return token, float(scores[0, token])
 
 
 def left_at(greedy: tuple[int, ...], winner: tuple[int, ...]) -> int | None:

@@ -8,6 +8,7 @@ request a plain run of the same prompt gives the speed to compare with.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -15,7 +16,7 @@ from typing import Any
 
 import torch
 
-from engine.loops.additions import Additions
+from engine.loops.additions import Additions, LeftOut
 from engine.loops.drafting.assisted import assisted_loop
 from engine.loops.drafting.drafter import MakeDrafter, RunContext, run_processors
 from engine.loops.forward import emptied
@@ -28,7 +29,13 @@ LEAST_EXPECTED = 5.0
 MOST_BINS = 24
 TIE = 1e-3
 
+Tell = Callable[[int, int, str], None]
+"""Takes how much is done, of how much, and of what."""
 After = Callable[[Additions, RunContext, dict[str, Any], torch.Tensor, Step], Step]
+
+
+def _nobody(done: int, total: int, what: str) -> None:
+    del done, total, what
 
 
 def aftermath(config: Any, make_drafter: MakeDrafter) -> After:
@@ -73,7 +80,7 @@ def make_report(
     if check:
         checked, parting = additions.make(
             "The check against the target alone",
-            lambda: (len(new), first_parting(context, prepared, ids)),
+            lambda: (len(new), first_parting(context, prepared, ids, additions.progress)),
             (0, None),
         )
     check_s = time.perf_counter() - started
@@ -81,13 +88,17 @@ def make_report(
     plain_s = 0.0
     if config.plain_run:
         plain, plain_s = additions.make(
-            "The plain run", lambda: plain_run(context, prepared), (plain, plain_s)
+            "The plain run",
+            lambda: plain_run(context, prepared, additions.progress),
+            (plain, plain_s),
         )
     distributions: tuple[DistributionCheck, ...] = ()
     if config.distribution_runs:
         distributions = additions.make(
             "The comparison of distributions",
-            lambda: check_distribution(context, prepared, make_drafter, config.distribution_runs),
+            lambda: check_distribution(
+                context, prepared, make_drafter, config.distribution_runs, additions.progress
+            ),
             (),
         )
     return DraftReport(
@@ -102,7 +113,7 @@ def make_report(
 
 
 def first_parting(
-    context: RunContext, prepared: dict[str, Any], ids: torch.Tensor
+    context: RunContext, prepared: dict[str, Any], ids: torch.Tensor, tell: Tell = _nobody
 ) -> Parting | None:
     """Return the first new token that is not the target's own greedy choice, None if there is none.
 
@@ -110,10 +121,17 @@ def first_parting(
         context: the run.
         prepared: model_kwargs as the run began with them.
         ids: (1, prompt + new) the finished text.
+        tell: told how far it has come.
+
+    Raises:
+        LeftOut: the run was stopped.
     """
     start = context.input_ids.shape[1]
-    logits = last_logits(context, prepared, ids, ids.shape[1] - start + 1)[:-1]
+    count = ids.shape[1] - start
+    tell(0, count, "tokens against the target alone")
+    logits = last_logits(context, prepared, ids, count + 1)[:-1]
     for place, raw in enumerate(logits):
+        _go_on(context, place, count, "tokens")
         scores = run_processors(context.processors, ids[:, : start + place], raw[None])[0]
         expected, emitted = int(scores.argmax()), int(ids[0, start + place])
         if expected != emitted:
@@ -150,10 +168,17 @@ def last_logits(
     return logits[0, -count:].float()
 
 
-def plain_run(context: RunContext, prepared: dict[str, Any]) -> tuple[list[int], float]:
-    """Decode the same prompt without a draft; return the new tokens and the seconds."""
+def plain_run(
+    context: RunContext, prepared: dict[str, Any], tell: Tell = _nobody
+) -> tuple[list[int], float]:
+    """Decode the same prompt without a draft; return the new tokens and the seconds.
+
+    Raises:
+        LeftOut: the run was stopped: the seconds of a part say nothing.
+    """
     prompt = context.input_ids
     generator = torch.Generator(prompt.device).manual_seed(context.generator.initial_seed())
+    most = context.max_length - prompt.shape[1]
     started = time.perf_counter()
     ids = _drain(
         next_token_loop(
@@ -165,20 +190,34 @@ def plain_run(context: RunContext, prepared: dict[str, Any]) -> tuple[list[int],
             recorder=Recorder(),
             generator=generator,
             **emptied(context.model, prepared),
-        )
+        ),
+        lambda done: tell(done, most, "tokens of a plain run, to compare with"),
     )
-    return ids[0, prompt.shape[1] :].tolist(), time.perf_counter() - started
+    seconds = time.perf_counter() - started
+    new = ids[0, prompt.shape[1] :].tolist()
+    _go_on(context, len(new), most, "tokens")
+    return new, seconds
 
 
 def check_distribution(
-    context: RunContext, prepared: dict[str, Any], make_drafter: MakeDrafter, runs: int
+    context: RunContext,
+    prepared: dict[str, Any],
+    make_drafter: MakeDrafter,
+    runs: int,
+    tell: Tell = _nobody,
 ) -> tuple[DistributionCheck, ...]:
-    """Compare the first token and the first two of many short runs with the target's exact ones."""
+    """Compare the first token and the first two of many short runs with the target's exact ones.
+
+    Raises:
+        LeftOut: the run was stopped.
+    """
     generator = torch.Generator(context.input_ids.device)
     generator.manual_seed(context.generator.initial_seed())
     pairs: list[tuple[int, ...]] = []
     while len(pairs) < runs and not _left(context):
+        tell(len(pairs), runs, "short runs against the target's exact distribution")
         pairs.append(tuple(sample_tokens(context, prepared, make_drafter, generator, 2)))
+    _go_on(context, len(pairs), runs, "runs")
     first, second = exact_two(context, prepared, len(pairs))
     ones = compare(Counter(pair[:1] for pair in pairs), first, 1)
     return ones, compare(Counter(pairs), second, 2)
@@ -291,13 +330,23 @@ def p_value(statistic: float, degrees: int) -> float:
     return float(torch.special.gammaincc(half[0], half[1]))
 
 
-def _drain(steps: Any) -> torch.Tensor:
-    """Run a loop to its end and return its ids."""
+def _drain(steps: Any, after: Callable[[int], None] = lambda done: None) -> torch.Tensor:
+    """Run a loop to its end and return its ids; ``after`` is told of every step."""
     try:
-        while True:
+        for done in itertools.count(1):
             next(steps)
+            after(done)
+        raise AssertionError("counting ends never")
     except StopIteration as stop:
         return stop.value
+
+
+def _go_on(context: RunContext, done: int, total: int, what: str) -> None:
+    """Raise LeftOut when the run was stopped: half a measurement would pass for a whole one."""
+    if any(
+        getattr(c, "cancelled", None) is not None and c.cancelled.is_set() for c in context.stopping
+    ):
+        raise LeftOut(f"the run was stopped after {done} of {total} {what}.")
 
 
 def _left(context: RunContext) -> bool:

@@ -1,0 +1,140 @@
+// From a press of Run to its end: the first word comes at once, from here; the rest is the server's.
+import { button, el } from "../../visualizers/shared/dom.mjs";
+import { store } from "./runs.mjs";
+
+const STARTING = "Starting…";
+const NO_WORD = "Sent; the server has not answered yet…";
+const AWAY = "The server cannot be reached. Your run starts as soon as it is back.";
+const LOST = "The connection to the server is lost; waiting for it to come back…";
+const GONE =
+  "The connection was lost while this ran. What had come is kept; press Run to start anew.";
+const UNSENT = "Stopped before it was sent.";
+export const UNDER_WAY = "Something runs here already: stop it first";
+const NOTHING = "Nothing runs here";
+
+const AGAIN_MS = 1000;
+const SOON_MS = 2000;
+// The server says something every second: after so long without a word something is amiss.
+const SILENT_MS = 5000;
+const GONE_MS = 40_000;
+
+let here = "./here";
+
+/** @param {string} address where the server answers whoever asks whether it is there */
+export const answersAt = (address) => {
+  here = address;
+};
+
+async function reachable() {
+  try {
+    await fetch(new URL(here, document.baseURI), { cache: "no-store" });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+const later = (ms) => new Promise((done) => setTimeout(done, ms));
+
+/**
+ * Ask the server for something that takes time. One thing at a time goes on under a key: a second
+ * press does nothing, so that nobody fills the line or loses a run by pressing twice.
+ * @param {string} key where it is shown
+ * @param {() => void} send
+ */
+export async function press(key, send) {
+  if (store.busy(key)) return;
+  const own = {};
+  const mine = () => store.activity(key)?.press === own;
+  const say = (phase, says) => store.act(key, { run: "", press: own, phase, says });
+  store.asked(key);
+  say("asked", STARTING);
+  while (!(await reachable())) {
+    if (!mine()) return;
+    say("away", AWAY);
+    await later(AGAIN_MS);
+  }
+  if (!mine()) return;
+  say("asked", STARTING);
+  send();
+  listen();
+  await later(SOON_MS);
+  if (mine() && store.activity(key).phase === "asked") say("asked", NO_WORD);
+}
+
+/**
+ * Stop what goes on under a key: at once, or as soon as the server has said what it is called.
+ * @param {string} key
+ * @param {(run: string) => void} tell
+ */
+export function stop(key, tell) {
+  const now = store.activity(key);
+  if (!store.busy(key)) return;
+  const unsent = now.phase === "away";
+  const again = now.phase === "stopping" && !now.run;
+  if (unsent || again) return store.act(key, { phase: "stopped", says: UNSENT, run: "" });
+  store.act(key, { ...now, phase: "stopping", says: "Stopping…", wanted: now.run ? null : tell });
+  if (now.run) tell(now.run);
+}
+
+let watching = false;
+
+// While something runs, silence is looked into.
+async function listen() {
+  if (watching) return;
+  watching = true;
+  while (store.busyKeys().length) {
+    await later(AGAIN_MS);
+    const silent = performance.now() - store.heard;
+    if (silent < SILENT_MS) continue;
+    const away = !(await reachable());
+    for (const key of store.busyKeys()) lost(key, away, silent);
+  }
+  watching = false;
+}
+
+function lost(key, away, silent) {
+  const now = store.activity(key);
+  if (now.phase === "away" || !now.run) return;
+  if (away) store.act(key, { ...now, says: LOST });
+  else if (silent > GONE_MS) store.act(key, { ...now, phase: "stopped", says: GONE });
+  else store.tell("missed", now.run);
+}
+
+// A button that cannot act now says why and keeps the focus of whoever has just pressed it.
+function able(node, on, why) {
+  node.setAttribute("aria-disabled", String(!on));
+  node.title = on ? "" : why;
+}
+
+/**
+ * @param {HTMLElement} go
+ * @param {HTMLElement} halt
+ * @param {string} key what they start and stop
+ */
+export function follow(go, halt, key) {
+  const look = () => {
+    able(go, !store.busy(key), UNDER_WAY);
+    able(halt, store.busy(key), NOTHING);
+  };
+  store.watch({ active: (changed) => changed === key && look() });
+  look();
+}
+
+/**
+ * Run and Stop of a part of the page.
+ * @param {string} id
+ * @param {string} go what Run is called here
+ * @param {string} key
+ * @param {() => void} onGo
+ * @param {(run: string) => void} onStop
+ */
+export function goAndStop(id, go, key, onGo, onStop) {
+  const run = button(go, () => store.busy(key) || onGo(), {
+    id: `${id}-run`,
+    class: "dp-btn f-go",
+  });
+  const halt = button("Stop", () => stop(key, onStop), { id: `${id}-stop` });
+  follow(run, halt, key);
+  return el("div", { class: "f-acts" }, run, halt);
+}
