@@ -64,7 +64,7 @@ class Comparison:
         for event in events:
             match event:
                 case Started(header):
-                    self.texts.begin(header)
+                    self.texts.begin(header, len(self.traces) - 1)
                 case StepRecorded(step, pieces):
                     self.texts.add(step, pieces)
                 case Finished(trace):

@@ -82,7 +82,9 @@ def open_file(path: Any) -> tuple[Any, str]:
         trace = json_io.load(str(path))
     except EngineError as error:
         return gr.skip(), f"<p class='dp-status bad' role='alert'>{escape(sentence(error))}</p>"
-    return message(trace, name), _told(f"{name}: {len(trace.steps)} steps of {trace.strategy}.")
+    return message(trace, name), _told(
+        f"{name}: {len(trace.steps)} step{'s' * (len(trace.steps) != 1)} of {trace.strategy}."
+    )
 
 
 def message(trace: Trace, name: str) -> str:

@@ -205,7 +205,7 @@ def _reached(curve: tuple[float | None, ...], threshold: float) -> str:
     if not above or not above[-1]:
         return "not above it at the end"
     last_below = max((n for n, over in enumerate(above, 1) if not over), default=0)
-    return f"above it for good from {last_below + 1} tokens on"
+    return f"above it for good from token {last_below + 1} on"
 
 
 def fact(name: str, value: str) -> str:
@@ -214,8 +214,9 @@ def fact(name: str, value: str) -> str:
 
 
 def signed(z: float) -> str:
-    """Return a z-score with two digits and a real minus sign."""
-    return f"{z:.2f}".replace("-", "−")
+    """Return a z-score with two digits and a real minus sign; one near 0 keeps two that say something."""
+    plain = f"{z:.2f}"
+    return (f"{z:.2g}" if z and float(plain) == 0 else plain).replace("-", "−")
 
 
 def small(p: float) -> str:

@@ -24,6 +24,7 @@ from visualizers.beam_tree import summary as beams
 from visualizers.contrastive import summary as contrast
 from visualizers.distribution import summary as step
 from visualizers.draft_timeline import summary as drafts
+from visualizers.layer_heatmap import summary as layers
 from visualizers.text import summary as text
 from visualizers.watermark import summary as marks
 
@@ -42,7 +43,7 @@ VISUALS: dict[str, Visual] = {
         Visual("beam_tree", beams.Search, _of(BeamDetail)),
         Visual("beam_rescore", None, _of(BeamDetail)),
         Visual("contrastive", contrast.Looks, _of(ContrastiveDetail)),
-        Visual("layer_heatmap", None, _of(LayerDetail), plotly=True),
+        Visual("layer_heatmap", layers.Readings, _of(LayerDetail), plotly=True),
         Visual("watermark", marks.Marks, _of(WatermarkDetail)),
         Visual("draft_timeline", drafts.Rounds, _of(DraftDetail)),
         Visual("candidates", step.Candidates),

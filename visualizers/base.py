@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from engine.trace.details import BeamNode
 from engine.trace.records import Step, Trace
 
 Shown = dict[str, Any]
@@ -62,9 +63,27 @@ class Summaries:
         return {name: values for name, values in shown.items() if values is not None}
 
 
+_SMALL = 0.01
+_DIVERSITY = "HammingDiversity"
+"""The one processor of a search whose work a node undoes: it says what it cost."""
+
+
+def models_own(node: BeamNode, step: Step) -> float | None:
+    """Return the model's own probability of a node's token, None where processors changed it.
+
+    Args:
+        node: of the step's pool.
+        step: of a search; its processors are those of all beams.
+    """
+    if any(stage.name != _DIVERSITY for stage in step.stages):
+        return None
+    return min(1.0, probability(node.logprob + node.diversity_penalty))
+
+
 def bits(nats: float) -> float:
-    """Return nats in bits."""
-    return round(nats / math.log(2), 4)
+    """Return nats in bits; a small number keeps its digits and never becomes 0."""
+    value = nats / math.log(2)
+    return round(value, 4) if abs(value) >= _SMALL else float(f"{value:.3g}")
 
 
 def probability(logprob: float) -> float:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from engine.declare.papers import PAPERS
 from engine.declare.params import params_of
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
@@ -71,8 +72,8 @@ def _paper(paper: str, files: dict[str, str]) -> str:
     parameters = dict.fromkeys(
         f"`{name}`"
         for s in STRATEGIES.values()
-        for name, kind in params_of(s.config).items()
-        if paper in ARXIV.findall(kind.help)
+        for name in params_of(s.config)
+        if paper in PAPERS.get(name, ())
     )
     cells = [
         f"[{paper}](https://arxiv.org/abs/{paper})",

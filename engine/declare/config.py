@@ -116,7 +116,7 @@ class PenaltyParams:
             maximum=5,
             slider_maximum=2,
             step=0.05,
-            help="Above 1 makes tokens that already occurred less likely (1909.05858).",
+            help="Above 1 makes tokens that already occurred less likely.",
         ),
         1.0,
     )
@@ -219,7 +219,7 @@ class PenaltyParams:
             maximum=20,
             step=0.1,
             optional=True,
-            help="Classifier-free guidance against the negative prompt (2306.17806); 1 is off.",
+            help="Classifier-free guidance against the negative prompt; 1 is off.",
         ),
         None,
     )
@@ -285,7 +285,7 @@ class SamplingParams:
             minimum=0,
             maximum=1_000_000_000,
             slider_maximum=200,
-            help="Keep the k most probable tokens (1805.04833); 0 is off.",
+            help="Keep the k most probable tokens; 0 is off.",
         ),
         50,
     )
@@ -295,7 +295,7 @@ class SamplingParams:
             minimum=0,
             above_minimum=True,
             maximum=1,
-            help="Keep the smallest set of tokens that holds this probability (1904.09751).",
+            help="Keep the smallest set of tokens that holds this probability.",
         ),
         1.0,
     )
@@ -306,7 +306,7 @@ class SamplingParams:
             maximum=1,
             group="sampling",
             optional=True,
-            help="Keep tokens of at least this share of the top probability (2407.01082).",
+            help="Keep tokens of at least this share of the top probability.",
         ),
         None,
     )
@@ -318,7 +318,7 @@ class SamplingParams:
             maximum=1,
             group="sampling",
             optional=True,
-            help="Keep tokens up to this share of the entropy (2509.02510).",
+            help="Keep tokens up to this share of the entropy.",
         ),
         None,
     )
@@ -329,7 +329,7 @@ class SamplingParams:
             above_minimum=True,
             maximum=1,
             group="sampling",
-            help="Keep the tokens of most typical surprise (2202.00666).",
+            help="Keep the tokens of most typical surprise.",
         ),
         1.0,
     )
@@ -341,7 +341,7 @@ class SamplingParams:
             below_maximum=True,
             step=0.0001,
             group="sampling",
-            help="Drop tokens below this probability (2210.15191); 0 is off.",
+            help="Drop tokens below this probability; 0 is off.",
         ),
         0.0,
     )
@@ -353,7 +353,7 @@ class SamplingParams:
             below_maximum=True,
             step=0.0001,
             group="sampling",
-            help="Entropy-dependent cutoff (2210.15191); 0 is off.",
+            help="Entropy-dependent cutoff; 0 is off.",
         ),
         0.0,
     )

@@ -14,23 +14,29 @@ COLUMNS = (
     "keep",
     "token_ids",
     "text",
-    "raw_logprob",
-    "processed_logprob",
-    "rank",
-    "entropy_nats",
+    "model_logprob_nats",
+    "used_logprob_nats",
+    "rank_in_model",
+    "model_entropy_bits",
+    "used_entropy_bits",
     "logsumexp",
     "forward_passes",
     "elapsed_s",
     "second_token_id",
     "second_text",
-    "second_raw_logprob",
+    "second_model_logprob_nats",
 )
+_DIGITS = 4
 # A spreadsheet would run a cell that starts with one of these.
 _ACTIVE = ("=", "+", "-", "@", "\t", "\r")
 
 
 def steps_csv(trace: Trace) -> str:
-    """Return the table; log-probabilities are natural logarithms, impossible ones are empty."""
+    """Return the table: steps, sequences and ranks from 1.
+
+    ``model`` is the model's own distribution, ``used`` what the processors made of it. Log-probabilities
+    are natural logarithms, impossible ones are empty.
+    """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -44,17 +50,18 @@ def _row(step: Step, trace: Trace) -> list[object]:
     others = [c for c in step.candidates if not step.emit or c.token_id != step.emit[-1]]
     second = max(others, key=lambda c: c.raw_logprob, default=None)
     return [
-        step.index,
-        step.sequence,
+        step.index + 1,
+        step.sequence + 1,
         step.keep,
         " ".join(map(str, step.emit)),
         _text("".join(trace.pieces[i] for i in step.emit)),
         *(
-            [_number(own.raw_logprob), _number(own.processed_logprob), own.rank]
+            [_number(own.raw_logprob), _number(own.processed_logprob), own.rank + 1]
             if own
             else [""] * 3
         ),
-        _number(step.entropy),
+        _bits(step.entropy),
+        _bits(step.stages[-1].entropy if step.stages else step.entropy),
         _number(step.logsumexp),
         step.forward_passes,
         _number(step.elapsed_s),
@@ -62,6 +69,10 @@ def _row(step: Step, trace: Trace) -> list[object]:
         _text(trace.pieces[second.token_id]) if second else "",
         _number(second.raw_logprob) if second else "",
     ]
+
+
+def _bits(nats: float) -> float:
+    return round(nats / math.log(2), _DIGITS)
 
 
 def _number(value: float) -> object:

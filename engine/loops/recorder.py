@@ -199,7 +199,7 @@ def _row(numbers: Numbers, names: list[str], step: int, top: int) -> Row:
     """
     [logsumexp], [entropy] = numbers["logsumexp"], numbers["entropy"]
     if not math.isfinite(logsumexp):
-        raise DecodeError(f"The model's raw logits are not finite at step {step}.")
+        raise DecodeError(f"The model's raw logits are not finite at step {step + 1}.")
     return Row(
         _candidates(numbers, names, top),
         _plain_stages(numbers, names, step) if names else (),
@@ -214,9 +214,9 @@ def _plain_stages(numbers: Numbers, names: list[str], step: int) -> tuple[Stage,
     columns = (numbers[name] for name in ("kept", "kept_mass", "stage_entropy"))
     for name, kept, mass, entropy in zip(names, *columns, strict=True):
         if kept == 0:
-            raise DecodeError(f"{name} removed every token at step {step}.")
+            raise DecodeError(f"{name} removed every token at step {step + 1}.")
         if entropy != entropy:
-            raise DecodeError(f"The scores became NaN in {name} at step {step}.")
+            raise DecodeError(f"The scores became NaN in {name} at step {step + 1}.")
         stages.append(Stage(name, int(kept), significant(min(mass, 1.0)), rounded(entropy)))
     return tuple(stages)
 

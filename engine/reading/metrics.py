@@ -11,9 +11,9 @@ from engine.trace.records import Step, Trace
 def of(trace: Trace) -> dict[str, float]:
     """Return the metrics of a trace; a value that has no meaning for it is left out.
 
-    Keys: new_tokens, forward_passes, tokens_per_forward, tokens_per_s, mean_logprob (nats per
-    token of the first output under the model's own distribution), perplexity, mean_entropy
-    (nats), rep_2 / rep_3 / rep_4 (share of n-grams that repeat an earlier one), distinct_1 /
+    Of all outputs: new_tokens, forward_passes, tokens_per_forward, tokens_per_s. Of the first
+    output alone: mean_logprob (nats per token under the model's own distribution), perplexity,
+    mean_entropy (nats), rep_2 / rep_3 / rep_4 (share of n-grams that repeat an earlier one), distinct_1 /
     distinct_2 (distinct n-grams over all n-grams).
     """
     if not trace.outputs:
@@ -29,9 +29,10 @@ def of(trace: Trace) -> dict[str, float]:
     logprobs = emitted_logprobs(trace.steps_of(0))
     if logprobs:
         mean = sum(logprobs) / len(logprobs)
-        numbers |= {"mean_logprob": mean, "perplexity": math.exp(min(-mean, 700.0))}
-    if trace.steps:
-        numbers["mean_entropy"] = sum(step.entropy for step in trace.steps) / len(trace.steps)
+        numbers |= {"mean_logprob": mean, "perplexity": perplexity_of(logprobs)}
+    first = trace.steps_of(0)
+    if first:
+        numbers["mean_entropy"] = sum(step.entropy for step in first) / len(first)
     numbers |= repetition_figures(ids)
     return {name: round(value, 6) for name, value in numbers.items()}
 
@@ -49,6 +50,11 @@ def emitted_logprobs(steps: Sequence[Step]) -> list[float]:
             return []
         values.append(chosen[0].raw_logprob)
     return values
+
+
+def perplexity_of(logprobs: Sequence[float]) -> float:
+    """Return exp(-mean) of the log-probabilities of a text's tokens, nats, at least one."""
+    return math.exp(min(-math.fsum(logprobs) / len(logprobs), 700.0))
 
 
 def repetition_figures(ids: Sequence[int]) -> dict[str, float]:

@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager
 from statistics import median
 from typing import Any
 
+from engine.company import working
 from engine.errors import BusyError, Cancelled
 from engine.settings import SETTINGS
 from engine.trace.events import Waiting
@@ -99,6 +100,7 @@ class LinePlace:
                 while not model.lock.acquire(timeout=_POLL_S):
                     self._look()
                 held.callback(model.lock.release)
+            held.enter_context(working())
             yield
         if not self.cancelled.is_set():
             self.line.took(self)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import platform
-import time
 from collections.abc import Callable, Iterable, Sequence
 
 import torch
@@ -35,8 +34,6 @@ class Recording:
         self, run: Prepared, send: Callable[[Event], None], queue_s: float, load_s: float
     ) -> None:
         self.target, self.send = run.target, send
-        # The run's clock starts here: neither the wait nor the load is time it took.
-        self.began = time.perf_counter()
         self.pieces = run.target.pieces.of(run.prompt_ids)
         read_apart = run.target.is_encoder_decoder
         before = () if read_apart else run.prompt_ids
@@ -56,8 +53,8 @@ class Recording:
             number: sequences that were decoded before this loop began.
         """
         if self.timing.first_token_s is None:
-            first = rounded(time.perf_counter() - self.began)
-            self.timing = dataclasses.replace(self.timing, first_token_s=first)
+            # From where decoding began: loading and waiting are figures of their own.
+            self.timing = dataclasses.replace(self.timing, first_token_s=step.elapsed_s)
         step = dataclasses.replace(step, index=len(self.steps), sequence=step.sequence + number)
         self.steps.append(step)
         output = self.outputs.setdefault(step.sequence, [])

@@ -69,15 +69,15 @@ STRATEGY = Strategy(
             "Not stuck: contrastive",
             _LOOP,
             {"max_new_tokens": 100, "penalty_alpha": 0.6, "top_k": 6},
-            "5 % of the 3-grams repeat an earlier one; greedy search on this prompt repeats 84 %. "
+            "Few 3-grams repeat an earlier one, on a prompt on which greedy search goes in circles. "
             "The arcs show which earlier token made a candidate expensive.",
         ),
         Preset(
             "The same prompt, greedy",
             _LOOP,
             {"max_new_tokens": 100, "penalty_alpha": 0.0, "top_k": 6},
-            "Alpha 0 is greedy search: nothing pays for being similar and the text goes in "
-            "circles, 84 % of its 3-grams are repeats.",
+            "Alpha 0 is greedy search: nothing pays for being similar, and the text goes in circles: "
+            "most of its 3-grams are repeats.",
         ),
         Preset(
             "Too much of it",

@@ -115,8 +115,8 @@ STRATEGY = Strategy(
             "How a token forms",
             STORY,
             {"max_new_tokens": 60, "dola_layers": "high", "repetition_penalty": 1.2},
-            "Switch the map to rank with the final norm applied: easy tokens are found in early "
-            "layers, hard ones only in the last.",
+            "The map shows where in every layer's ranking the emitted token stands: easy tokens are "
+            "found in early layers, hard ones only in the last.",
         ),
         Preset(
             "Contrast with low layers",

@@ -44,7 +44,7 @@ class SchemeParams:
         Choice(
             label="Watermark",
             choices=("greenlist", "synthid"),
-            help="Green lists (2301.10226, 2306.04634) or SynthID-Text (Nature 634).",
+            help="Green lists by Kirchenbauer et al., or SynthID-Text by Google DeepMind.",
         ),
         "greenlist",
     )

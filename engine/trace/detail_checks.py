@@ -112,6 +112,8 @@ def _check_report(where: str, detail: DraftDetail) -> None:
         return
     if report.plain_tokens < 0 or (report.plain_tokens and report.plain_s <= 0):
         raise TraceError(f"{where} has a plain run of {report.plain_tokens} tokens in no time.")
+    if report.others is not None and report.others < 0:
+        raise TraceError(f"{where} was timed beside {report.others} other runs.")
 
 
 def _check_mark(where: str, step: Step, detail: WatermarkDetail) -> None:

@@ -168,6 +168,12 @@ class DraftReport:
     plain_identical: bool | None
     """Greedy: whether the plain run made the same tokens."""
     distributions: tuple[DistributionCheck, ...] = ()
+    others: int | None = None
+    """Most other runs that this process computed at one time while this run or the plain one was
+    timed; None when nobody looked."""
+    processor_share: Probability | None = None
+    """Share of the time of both timings, the lesser of the two, in which the decoding thread
+    computed; for the rest it waited for the processor or for a device."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,10 +94,12 @@ class ModelInfo:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Seconds of a run as a user meets them."""
+    """Seconds of a run; decoding begins when the model is loaded and it is the run's turn."""
 
     total_s: Seconds = 0.0
+    """From where decoding began to the last decision."""
     first_token_s: Seconds | None = None
+    """From where decoding began to the first decision; earlier files count loading and waiting, too."""
     load_s: Seconds = 0.0
     queue_s: Seconds = 0.0
 

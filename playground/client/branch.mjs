@@ -33,27 +33,35 @@ export function choicesOf(run, step) {
   if (!isBeam(step))
     return step.candidates.map(({ token_id }, i) => ({
       token_id,
-      p: shown.candidates.raw[i],
+      model: shown.candidates.raw[i],
+      used: shown.candidates.processed[i],
       node: null,
       usable: usable(token_id),
     }));
   const pool = step.detail.pool.map((node, i) => ({
     token_id: node.token_id,
-    p: shown.beam_tree.p[i],
+    model: shown.beam_tree.model[i],
+    used: shown.beam_tree.p[i],
     node,
     usable: usable(node.token_id),
   }));
   return pool.sort((a, b) => a.node.group - b.node.group || a.node.rank - b.node.rank);
 }
 
+// The model's probability and the one that was used, by their names.
+const oddsOf = (model, used) =>
+  model === null || percent(model) === percent(used)
+    ? percent(used)
+    : `model ${percent(model)}, as used ${percent(used)}`;
+
 /**
  * @param {Run} run
  * @param {Step} step
  */
-export function nameOfChoice(run, step, { token_id, p, node }) {
+export function nameOfChoice(run, step, { token_id, model, used, node }) {
   const before = node ? keptBy(run, step, node).slice(-1) : [];
   const parent = before.map((id) => piece(run, id)).join("") || "prompt";
-  return `${node ? `${parent} → ` : ""}${piece(run, token_id)}   ${percent(p)}`;
+  return `${node ? `${parent} → ` : ""}${piece(run, token_id)}   ${oddsOf(model, used)}`;
 }
 
 /**

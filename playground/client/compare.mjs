@@ -1,8 +1,14 @@
 // Two to four runs of one prompt side by side: their texts as they grow, and where they first part.
-import { ended, partingSide, partingView, partsAfter } from "../../visualizers/compare/parting.mjs";
+import {
+  ended,
+  pairParts,
+  partingSide,
+  partingView,
+  partsAfter,
+} from "../../visualizers/compare/parting.mjs";
 import { compareFigures } from "../../visualizers/compare/view.mjs";
 import { button, el } from "../../visualizers/shared/dom.mjs";
-import { piece, visible } from "../../visualizers/shared/text.mjs";
+import { count, piece, visible } from "../../visualizers/shared/text.mjs";
 import { compareForm } from "./compare_form.mjs";
 import { watchers } from "./compare_watch.mjs";
 import { follow, press, stop } from "./press.mjs";
@@ -22,8 +28,20 @@ const newStage = () => el("div", { class: "dp-stage cmp-stage" });
 function leadOf({ common, at }, over) {
   if (at !== null) return partsAfter(common);
   return over
-    ? `All texts are the same, token for token: ${common} tokens.`
-    : `The same so far: ${common} tokens.`;
+    ? `All texts are the same, token for token: ${count(common, "token")}.`
+    : `The same so far: ${count(common, "token")}.`;
+}
+
+// Of more than two texts: where each two of them part.
+function pairsOf({ pairs }, labels, over) {
+  if (pairs.length < 2) return [];
+  const item = (pair) => {
+    const names = `${labels[pair.a]} and ${labels[pair.b]}`;
+    return el("li", {}, pairParts(pair, names, over));
+  };
+  return [
+    el("ul", { class: "cmp-pairs", "aria-label": "Where each two texts part" }, pairs.map(item)),
+  ];
 }
 
 /**
@@ -212,6 +230,7 @@ class Comparison {
     this.part.replaceChildren(
       el("h3", {}, TITLE),
       el("p", { class: "cmp-lead" }, leadOf(found, over)),
+      ...pairsOf(found, this.spec.compare.labels, over),
       ...(same ? [el("p", { class: "cmp-same" }, visible(same))] : []),
       ...(found.at === null ? [] : [el("div", { class: "cmp-sides" }, sides())]),
     );

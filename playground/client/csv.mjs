@@ -6,16 +6,17 @@ const COLUMNS = [
   "keep",
   "token_ids",
   "text",
-  "raw_logprob",
-  "processed_logprob",
-  "rank",
-  "entropy_nats",
+  "model_logprob_nats",
+  "used_logprob_nats",
+  "rank_in_model",
+  "model_entropy_bits",
+  "used_entropy_bits",
   "logsumexp",
   "forward_passes",
   "elapsed_s",
   "second_token_id",
   "second_text",
-  "second_raw_logprob",
+  "second_model_logprob_nats",
 ];
 
 // A spreadsheet would run a cell that starts with one of these.
@@ -39,6 +40,12 @@ function secondOf(step, last) {
 }
 
 /**
+ * Entropies are recorded in nats and read in bits.
+ * @drawing
+ */
+const bits = (nats) => Number((nats / Math.log(2)).toFixed(4));
+
+/**
  * The same table that the command line writes. It is made here because a trace may be larger than what
  * the server takes.
  * @computed engine.export.steps_csv.steps_csv
@@ -52,15 +59,16 @@ export function csv(run) {
     const own = s.candidates.find((c) => c.token_id === last) || {};
     const second = secondOf(s, last);
     return [
-      s.index,
-      s.sequence,
+      s.index + 1,
+      s.sequence + 1,
       s.keep,
       s.emit.join(" "),
       text(s.emit),
       own.raw_logprob,
       own.processed_logprob,
-      own.rank,
-      s.entropy,
+      own.rank === undefined ? "" : own.rank + 1,
+      bits(s.entropy),
+      bits(s.stages.length ? s.stages.at(-1).entropy : s.entropy),
       s.logsumexp,
       s.forward_passes,
       s.elapsed_s,

@@ -74,7 +74,7 @@ export const page = {
   runId: store.runId,
   activity: store.activity,
   shown: store.shown,
-  select: (run, index) => store.select(run, index),
+  select: (run, index, node) => store.select(run, index, node),
   show: (key, run) => store.show(key, run),
   showTrace: (key, recorded, status) => store.showTrace(key, recorded, status),
   rewind: (run, count, status) => store.rewind(run, count, status),

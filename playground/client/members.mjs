@@ -63,7 +63,7 @@ export function firstWords(run) {
 export function figureOf(run) {
   if (run.status === "running" || run.status === "failed") return run.status;
   const mean = run.metrics?.mean_logprob;
-  if (mean !== undefined) return `log p ${fixed(mean, 2)} a token`;
+  if (mean !== undefined) return `log-probability ${fixed(mean, 2)} a token (nats)`;
   const score = run.outputs[0]?.score ?? null;
   return score === null ? "" : `score ${fixed(score, 2)}`;
 }

@@ -20,6 +20,15 @@ export type TextChange = [number, number, string];
 export type Parting1 = {
   common: number;
   at: number | null;
+  /**
+   * The same of every two columns a and b, which count from 0.
+   */
+  pairs: {
+    a: number;
+    b: number;
+    common: number;
+    at: number | null;
+  }[];
 } | null;
 
 /**
@@ -225,6 +234,8 @@ export interface DraftReport {
   plain_s: number;
   plain_identical: boolean | null;
   distributions?: DistributionCheck[];
+  others?: number | null;
+  processor_share?: number | null;
 }
 export interface Parting {
   position: number;

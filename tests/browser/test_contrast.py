@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import pytest
@@ -63,7 +64,7 @@ def test_the_arc_ends_at_the_similar_token_and_focus_marks_it(same_page):
     select(page, "contrastive_search", 20)
     detail = steps[20]["detail"]
     winner = detail["options"][detail["chosen"]]
-    target = visual.locator(f'.cs-line .tok[title="position {winner["position"]}"]')
+    target = visual.locator(f'.cs-line .tok[title="token {winner["position"] + 1}"]')
     expect(target).to_have_class(re.compile("linked"))
     path = visual.locator(".cs-arcs path.on")
     end = path.evaluate("p => p.getPointAtLength(p.getTotalLength()).x")
@@ -84,8 +85,10 @@ def test_the_map_shows_every_layer_and_the_column_of_a_step(same_page):
     expect(plot).to_have_attribute("data-steps", str(len(steps)))
     drawn = plot.evaluate("p => p.data[0].z.map((row) => row.length)")
     assert drawn == [len(steps)] * 17
-    divergence = plot.evaluate("p => p.data[0].z[14]")
-    assert divergence == [step["detail"]["layers"][14]["divergence"] for step in steps]
+    # It opens on the picture that says most: ranks, the final norm applied.
+    ranks = [step["detail"]["layers"][14]["normed_rank"] for step in steps]
+    assert [round(10**z - 1) for z in plot.evaluate("p => p.data[0].z[14]")] == ranks
+    expect(visual).to_contain_text("Jensen–Shannon divergence")
     select(page, "dola", 11)
     detail = steps[11]["detail"]
     expect(visual.locator(".lh-table tbody tr")).to_have_count(17)
@@ -115,8 +118,10 @@ def test_switching_value_and_projection_redraws_from_the_record(same_page):
             )
             row = plot.evaluate("p => p.data[0].z[3]")
             numbers = [step["detail"]["layers"][3][prefix + value] for step in steps]
-            if value in ("entropy", "divergence"):
+            if value == "divergence":
                 assert row == numbers
+            elif value == "entropy":
+                assert row == pytest.approx([n / math.log(2) for n in numbers], rel=1e-2, abs=1e-4)
             elif value == "rank":
                 assert [round(10**z - 1) for z in row] == numbers
             else:
@@ -150,7 +155,7 @@ def test_tokens_are_text_in_the_map(open_page):
         " for (const id of Object.keys(r.pieces)) r.pieces[id] = '<img src=x onerror=window.hit=1><b>b</b>'; }"
     )
     visual.locator(".lh-pick").first.select_option("rank")
-    expect(plot).to_have_attribute("data-view", "rank raw")
+    expect(plot).to_have_attribute("data-view", "rank normed")
     assert "&lt;img" in plot.evaluate("p => p.data[0].text[2][2]")
     select(page, "dola", 3)
     expect(visual.locator(".lh-column")).to_contain_text("<img src=x")

@@ -155,5 +155,5 @@ def test_a_token_shows_the_probability_of_its_own_place(same_page, strategy):
             accepted = [t.p for t in step.detail.tokens if t.status == "accepted"]
             own = [c for c in step.candidates if c.token_id == step.emit[-1]]
             expected += [*accepted, math.exp(own[0].raw_logprob)][: len(step.emit)]
-    shown = [token["p"] for token in run_of(page, "replay", "tokens")[0]]
+    shown = [token["used"] for token in run_of(page, "replay", "tokens")[0]]
     assert shown == pytest.approx(expected, abs=1e-4)

@@ -142,7 +142,7 @@ def test_one_beam_with_broken_logits_ends_the_run(strategy):
 
     broken.model.forward = poisoned
     said = error_of(strategy, broken, num_beams=4, max_new_tokens=8)
-    assert "not finite at step 2" in said
+    assert "not finite at step 3" in said
 
 
 def test_a_cancelled_search_has_no_greedy_path():

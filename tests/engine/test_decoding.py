@@ -127,7 +127,7 @@ def test_out_of_memory_is_told_as_such():
 
 def test_all_tokens_removed_names_the_processor():
     error = failed(request("greedy", suppress_tokens=list(range(97))))
-    assert str(error) == "SuppressTokens removed every token at step 0."
+    assert str(error) == "SuppressTokens removed every token at step 1."
 
 
 @pytest.mark.parametrize("strategy", ["greedy", "sampling"])

@@ -78,7 +78,7 @@ def test_a_processor_that_writes_in_place_changes_neither_logits_nor_the_stage_b
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_not_finite(bad):
-    with pytest.raises(DecodeError, match="not finite at step 0"):
+    with pytest.raises(DecodeError, match="not finite at step 1"):
         record([], logits=torch.tensor([[1.0, bad, 0.0, 0.0]]))
 
 

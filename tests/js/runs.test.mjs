@@ -1,7 +1,7 @@
 // What is found in the records of runs: where they part, what a branch keeps.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { choicesOf, keptBy, suggested } from "../../playground/client/branch.mjs";
+import { choicesOf, keptBy, nameOfChoice, suggested } from "../../playground/client/branch.mjs";
 import {
   adopt,
   figureOf,
@@ -12,9 +12,10 @@ import {
   told,
 } from "../../playground/client/members.mjs";
 import { Store } from "../../playground/client/store.mjs";
-import { partingSide } from "../../visualizers/compare/parting.mjs";
+import { pairParts, partingSide, partsAfter } from "../../visualizers/compare/parting.mjs";
 import { idsBefore } from "../../visualizers/contrastive/words.mjs";
 import { Grid } from "../../visualizers/layer_heatmap/grid.mjs";
+import { nodeOf } from "../../visualizers/shared/record.mjs";
 import { names, open, recorded } from "./traces.mjs";
 
 const shown = async (name) =>
@@ -32,9 +33,9 @@ const run = (ids, more = {}) => ({
 test("every token has what its summary says of it, also where a step changed the text", async () => {
   for (const name of names) {
     const { tokens, outputs, ...record } = await shown(name);
-    for (const { step, p, bits } of tokens[0]) {
+    for (const { step, p, used, bits } of tokens[0]) {
       const { text } = record.shown[step];
-      assert.ok(text.p.includes(p) && text.bits.includes(bits), name);
+      assert.ok(text.p.includes(p) && text.used.includes(used) && text.bits.includes(bits), name);
     }
     assert.deepEqual(
       tokens[0].map((t) => t.id),
@@ -42,11 +43,11 @@ test("every token has what its summary says of it, also where a step changed the
       name,
     );
     assert.ok(
-      tokens[0].every(({ p }) => p === null || (p > 0 && p <= 1)),
+      tokens[0].flatMap(({ p, used }) => [p, used]).every((p) => p === null || (p > 0 && p <= 1)),
       name,
     );
     assert.ok(
-      tokens[0].some(({ p }) => p !== null),
+      tokens[0].some(({ used }) => used !== null),
       name,
     );
   }
@@ -115,7 +116,7 @@ test("a family is a run with its branches, and theirs", () => {
   assert.equal(firstWords(root), " a");
   assert.equal(
     figureOf({ status: "finished", metrics: { mean_logprob: -0.5 }, outputs: [] }),
-    "log p −0.50 a token",
+    "log-probability −0.50 a token (nats)",
   );
   assert.equal(figureOf({ status: "finished", outputs: [{ score: null }] }), "");
   members.clear();
@@ -138,4 +139,37 @@ test("a candidate's position counts the prompt and the tokens before its step", 
   const record = await open("contrastive_search-1");
   const ids = idsBefore(record, 3);
   assert.deepEqual(ids, [...record.prompt_ids, ...record.outputs[0].token_ids.slice(0, 3)]);
+});
+
+test("a search shows the node that was chosen, else that of the leading text", async () => {
+  const run = await shown("beam_search-1");
+  for (const [index, id] of run.outputs[0].token_ids.entries()) {
+    const { node, path } = nodeOf(run, run.steps[index]);
+    assert.equal(node.token_id, id);
+    assert.deepEqual(
+      path.map((n) => n.token_id),
+      run.outputs[0].token_ids.slice(0, index + 1),
+    );
+  }
+  const step = run.steps[5];
+  const other = step.detail.pool.at(-1);
+  assert.equal(nodeOf({ ...run, node: other.node_id }, step).node, other);
+  assert.equal(nodeOf(await shown("greedy-1"), run.steps[0]), null);
+});
+
+test("where two texts part is said of each two, and one token is no tokens", () => {
+  assert.equal(partsAfter(0), "The texts part at the very first token.");
+  assert.equal(partsAfter(1), "The first token is the same; at token 2 the texts part.");
+  assert.equal(pairParts({ common: 4, at: 4 }, "A and C", true), "A and C part at token 5.");
+  const same = { common: 1, at: null };
+  assert.equal(pairParts(same, "A and B", false), "A and B are the same so far: 1 token.");
+  assert.equal(pairParts(same, "A and B", true), "A and B are the same, token for token.");
+});
+
+test("a branch is offered with the model's probability and the one that was used", async () => {
+  const run = await shown("sampling-1");
+  const step = run.steps.at(-1);
+  const [first] = choicesOf(run, step);
+  const said = nameOfChoice(run, step, first);
+  assert.match(said, /model [\d.]+ %, as used [\d.]+ %$/);
 });

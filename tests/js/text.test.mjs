@@ -3,7 +3,15 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { csv } from "../../playground/client/csv.mjs";
 import { describe as describeNode, short } from "../../visualizers/beam_tree/words.mjs";
-import { fixed, percent, piece, textOfIds, visible } from "../../visualizers/shared/text.mjs";
+import {
+  bothOf,
+  count,
+  fixed,
+  percent,
+  piece,
+  textOfIds,
+  visible,
+} from "../../visualizers/shared/text.mjs";
 import { power } from "../../visualizers/watermark/power.mjs";
 import { open } from "./traces.mjs";
 
@@ -25,15 +33,40 @@ test("a token shows the spaces at its ends, or its number where no text is known
 test("percentages are as exact as they are large", () => {
   const cases = [
     [1, "100 %"],
-    [0.9996, "100 %"],
+    [0.99999, ">99.99 %"],
+    [0.9996, "99.96 %"],
     [0.5, "50.0 %"],
     [0.0512, "5.12 %"],
-    [0.00001, "<0.01 %"],
-    [0, "0"],
+    [0.000012, "0.0012 %"],
+    [1e-9, "<0.0001 %"],
+    [0, "0 %"],
   ];
   for (const [p, words] of cases) assert.equal(percent(p), words);
-  assert.equal(fixed(-1.23456), "−1.235");
-  assert.equal(fixed(2, 1), "2.0");
+});
+
+test("the model's probability stands before the one that was used, and only where they differ", () => {
+  assert.equal(bothOf(0.129, 0.0846), "12.9 → 8.46 %");
+  assert.equal(bothOf(0.129, 0), "12.9 → 0 %");
+  assert.equal(bothOf(0.129, 0.12900001), "12.9 %");
+});
+
+test("no number is written as a zero that it is not", () => {
+  const cases = [
+    [-1.23456, 3, "−1.235"],
+    [2, 1, "2.0"],
+    [0, 3, "0.000"],
+    [-0, 3, "0.000"],
+    [-0.0002, 3, "−0.00020"],
+    [0.0049, 2, "0.0049"],
+    [-2.04e-9, 3, "−2.0 · 10⁻⁹"],
+  ];
+  for (const [x, digits, words] of cases) assert.equal(fixed(x, digits), words);
+});
+
+test("one of a thing is not several", () => {
+  assert.equal(count(1, "token"), "1 token");
+  assert.equal(count(4046, "token"), "4,046 tokens");
+  assert.equal(count(2, "text was", "texts were"), "2 texts were");
 });
 
 test("a name is cut to its room, wide letters taking two places", () => {
@@ -44,6 +77,7 @@ test("a name is cut to its room, wide letters taking two places", () => {
 
 test("a probability is said however small it is", () => {
   assert.equal(power(0.0123456), "0.0123");
+  assert.equal(power(0.000069), "6.9 · 10⁻⁵");
   assert.equal(power(2.34e-12), "2.3 · 10⁻¹²");
   assert.equal(power(0), "below 10⁻³⁰⁰");
 });
@@ -55,8 +89,8 @@ test("a spreadsheet gets one row a step, and nothing that it would run", async (
   const text = csv(run);
   const lines = text.split("\n");
   // A line break in a token stays within its cell.
-  assert.equal(text.match(/^\d+,0,\d+,/gm).length, trace.steps.length);
-  assert.match(lines[0], /^step,sequence,keep,token_ids,text,raw_logprob/);
+  assert.equal(text.match(/^\d+,1,\d+,/gm).length, trace.steps.length);
+  assert.match(lines[0], /^step,sequence,keep,token_ids,text,model_logprob_nats,used_logprob_nats/);
   assert.ok(lines[1].includes(`,"'=1+1,""x""",`), lines[1]);
 });
 
@@ -73,7 +107,7 @@ test("a node is read out with what decided about it", () => {
     diversity_penalty: 0.5,
   };
   assert.equal(
-    describeNode({ pieces: { 1: " pond" } }, { data, p: 0.25, column: 1 }),
-    "“·pond”, step 2, dropped, probability 25.0 %, sum −3.000, score −1.500, rank 5, It missed the cut by 0.500., diversity −0.50 because group 1 took it first",
+    describeNode({ pieces: { 1: " pond" } }, { data, p: 0.25, model: 0.5, column: 1 }),
+    "“·pond”, step 2, dropped, model's probability 50.0 %, probability as used 25.0 %, sum of log-probabilities −3.000, score −1.500, rank 5, It missed the cut by 0.500, diversity −0.50 because group 1 took it first",
   );
 });

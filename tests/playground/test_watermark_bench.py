@@ -191,8 +191,8 @@ def test_every_key_has_a_wrong_neighbour(key):
 @pytest.mark.parametrize(
     ("curve", "says"),
     [
-        ((None, 1.0, 4.0, 2.0, 3.5, 4.0), "for good from 5 tokens on"),
-        ((4.0, 5.0), "for good from 1 tokens on"),
+        ((None, 1.0, 4.0, 2.0, 3.5, 4.0), "for good from token 5 on"),
+        ((4.0, 5.0), "for good from token 1 on"),
         ((4.0, 2.0), "not above it at the end"),
         ((None,), "not above it at the end"),
     ],

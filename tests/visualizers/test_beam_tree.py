@@ -114,3 +114,52 @@ def test_a_search_that_draws_has_no_greedy_search_beside_it():
 def test_other_strategies_have_no_tree():
     trace = finished(DecodeRequest("greedy", golden_model("llama"), input_ids=PROMPT))
     assert all(values is None for values in shown(trace))
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_what_a_pool_leaves_of_a_texts_probability(strategy):
+    trace = searched(strategy)
+    for step, values in zip(trace.steps, shown(trace), strict=True):
+        pool = step.detail.pool
+        for i, node in enumerate(pool):
+            beside = [k for k, other in enumerate(pool) if other.parent_id == node.parent_id]
+            beside = [k for k in beside if pool[k].group == node.group]
+            taken = sum(values["p"][k] for k in beside)
+            assert values["rest"][i] == pytest.approx(max(0, 1 - taken), abs=1e-5)
+        # The step's candidates are those of the best text that goes on.
+        kept = [node for node in pool if node.fate == "kept"] or pool
+        leader = max(kept, key=lambda node: node.sum_logprobs)
+        assert values["row"] == leader.parent_id
+        assert leader.token_id in {candidate.token_id for candidate in step.candidates}
+
+
+def test_the_models_own_probability_is_known_where_diversity_alone_changed_it():
+    for strategy, params, known in (
+        ("beam_search", {}, True),
+        ("diverse_beam_search", {}, True),
+        ("beam_search", {"repetition_penalty": 1.3}, False),
+    ):
+        trace = searched(strategy, **params)
+        for step, values in zip(trace.steps, shown(trace), strict=True):
+            for node, p, model in zip(step.detail.pool, values["p"], values["model"], strict=True):
+                assert (model is not None) == known
+                if model is not None:
+                    assert model >= p
+                    assert (model > p) == (node.diversity_penalty > 0)
+
+
+def test_the_tree_is_opened_where_the_search_leaves_the_greedy_path_or_first_splits():
+    trace = searched("beam_search", num_beams=6)
+    last = trace.steps[-1].detail
+    assert last.greedy is not None
+    split = next(
+        step.index
+        for step in trace.steps[1:]
+        for on in [[n.parent_id for n in step.detail.pool if n.fate in ("kept", "finished")]]
+        if len(set(on)) < len(on)
+    )
+    left_at = last.greedy.left_at
+    assert shown(trace)[-1]["parting"] == (split if left_at is None else left_at)
+    assert all(values["parting"] is None for values in shown(trace)[:-1])
+    one = searched("beam_search", num_beams=1)
+    assert shown(one)[-1]["parting"] is None

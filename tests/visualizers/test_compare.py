@@ -66,21 +66,52 @@ def begun(*runs, vocab=(97, 97, 97)):
     return texts
 
 
+def parting(texts):
+    """Return where all texts part, without what is said of every two."""
+    found = texts.parting()
+    return found and {name: found[name] for name in ("common", "at")}
+
+
 def test_texts_part_at_the_first_token_that_differs_or_where_one_has_ended():
-    assert begun((3, 4)).parting() is None
-    assert begun((3, 4), ()).parting() is None
-    assert begun((3, 4, 5), (3, 4, 6)).parting() == {"common": 2, "at": 2}
-    assert begun((3, 4, 5), (3, 4)).parting() == {"common": 2, "at": None}
-    assert begun((3, 4), (3, 4, 5)).parting() == {"common": 2, "at": 2}
-    assert begun((3, 4), (3, 4), (3, 5)).parting() == {"common": 1, "at": 1}
+    assert parting(begun((3, 4))) is None
+    assert parting(begun((3, 4), ())) is None
+    assert parting(begun((3, 4, 5), (3, 4, 6))) == {"common": 2, "at": 2}
+    assert parting(begun((3, 4, 5), (3, 4))) == {"common": 2, "at": None}
+    assert parting(begun((3, 4), (3, 4, 5))) == {"common": 2, "at": 2}
+    assert parting(begun((3, 4), (3, 4), (3, 5))) == {"common": 1, "at": 1}
     ended = begun((3, 4, 5), (3, 4))
     ended.end()
-    assert ended.parting() == {"common": 2, "at": 2}
+    assert parting(ended) == {"common": 2, "at": 2}
 
 
 def test_across_vocabularies_pieces_are_compared_and_what_is_rewritten_counts():
-    assert begun((3,), (90,)).parting() == {"common": 0, "at": 0}
+    assert parting(begun((3,), (90,))) == {"common": 0, "at": 0}
     texts = begun((3, 4), (90,), vocab=(97, 120))
-    assert texts.parting() == {"common": 1, "at": None}
+    assert parting(texts) == {"common": 1, "at": None}
     texts.add(Step(1, 0, (4, 4)), {})
-    assert texts.parting() == {"common": 0, "at": 0}
+    assert parting(texts) == {"common": 0, "at": 0}
+
+
+def test_every_two_texts_part_at_a_place_of_their_own():
+    texts = begun((3, 4, 5), (3, 4, 6), (3, 9, 5))
+    texts.end()
+    assert texts.parting()["pairs"] == [
+        {"a": 0, "b": 1, "common": 2, "at": 2},
+        {"a": 0, "b": 2, "common": 1, "at": 1},
+        {"a": 1, "b": 2, "common": 1, "at": 1},
+    ]
+
+
+def test_a_pair_of_one_vocabulary_is_compared_by_ids_whatever_the_third_has():
+    texts = begun((3, 4), (90, 4), (3, 4), vocab=(97, 97, 120))
+    texts.end()
+    assert [pair["at"] for pair in texts.parting()["pairs"]] == [0, None, None]
+
+
+def test_a_column_that_never_began_keeps_its_place():
+    texts = Texts()
+    for place in (0, 2):
+        texts.begin(column("A", ()).trace, place)
+        texts.add(Step(0, 0, (3 + place,)), {})
+        texts.end()
+    assert texts.parting()["pairs"] == [{"a": 0, "b": 2, "common": 0, "at": 0}]

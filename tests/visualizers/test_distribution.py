@@ -30,6 +30,22 @@ def test_probabilities_and_what_the_candidates_leave(trace):
         # Five tokens were left, and they are among the candidates.
         assert values["rest_processed"] == pytest.approx(0, abs=1e-4)
         assert values["entropy"] == pytest.approx(step.entropy / math.log(2), abs=1e-4)
+        used = step.stages[-1].entropy / math.log(2)
+        assert values["entropy_used"] == pytest.approx(used, abs=1e-4) != values["entropy"]
+
+
+def test_every_token_that_is_gone_was_removed_by_one_processor(trace):
+    for step, values in zip(trace.steps, shown(Stages, trace), strict=True):
+        assert values["entropy_model"] == pytest.approx(step.entropy / math.log(2), abs=1e-4)
+        # Temperature removes none, and of all tokens five are left.
+        assert values["removed"] == [0, trace.model.vocab_size - 5]
+        assert step.stages[-1].kept == 5
+
+
+def test_without_processors_the_distribution_is_used_as_it_is():
+    plain = trace_of("greedy")
+    for values in (*shown(Candidates, plain), *shown(Chart, plain)):
+        assert values["entropy_used"] == values["entropy"]
 
 
 def test_entropies_after_every_processor_are_in_bits(trace):

@@ -20,9 +20,9 @@ export class Forest {
 
   // Take the pool of the next step and what its summary says of it. Returns its nodes, the older
   // ones that have died out by it, and whether a shelf has become higher.
-  add(pool, { p, died }) {
+  add(pool, { p, model, died }) {
     const column = this.columns.length;
-    const fresh = pool.map((data, i) => this.#node(data, p[i], column));
+    const fresh = pool.map((data, i) => this.#node(data, p[i], model[i], column));
     for (const node of fresh) this.#join(node);
     this.columns.push(fresh);
     let moved = false;
@@ -33,9 +33,9 @@ export class Forest {
     return { fresh, moved, dead: died.map((id) => this.#fade(id)) };
   }
 
-  #node(data, p, column) {
+  #node(data, p, model, column) {
     const parent = this.nodes.get(data.parent_id) || null;
-    return { data, p, column, parent, children: [], slot: "", index: 0 };
+    return { data, p, model, column, parent, children: [], slot: "", index: 0 };
   }
 
   #join(node) {

@@ -1,14 +1,10 @@
 // Greedy search beside the winner: both texts from where they part, and their sums.
 import { el } from "../shared/dom.mjs";
-import { fixed, piece, textOfIds } from "../shared/text.mjs";
+import { count, fixed, piece, precise, textOfIds } from "../shared/text.mjs";
 import { pathTo, shownOf } from "./words.mjs";
 
 const many = (x) =>
-  x >= 1e6
-    ? x.toExponential(1).replace("e+", " · 10^")
-    : x >= 100
-      ? Math.round(x).toLocaleString("en")
-      : x.toPrecision(3);
+  x >= 1e6 ? precise(x) : x >= 100 ? Math.round(x).toLocaleString("en") : x.toPrecision(3);
 
 /**
  * A text, what it shares with the other one set apart, and the first word that differs in bold.
@@ -39,9 +35,9 @@ const side = (kind, label, text, { length, sum, score }) =>
     el(
       "span",
       { class: "sum" },
-      "log-probability ",
+      "sum of log-probabilities ",
       el("b", {}, fixed(sum)),
-      ` over ${length} tokens, score ${fixed(score)}`,
+      ` over ${count(length, "token")}, score ${fixed(score)}`,
     ),
   );
 
@@ -79,7 +75,7 @@ export function greedyOf(run, forest, detail) {
   const ids = pathTo(winner).map((n) => n.data.token_id);
   const beside = shownOf(run, run.steps.length - 1).greedy;
   const { paid } = beside;
-  const charges = paid > 0 ? ` Diversity charges are ${paid.toFixed(2)} of the winner's sum.` : "";
+  const charges = paid > 0 ? ` Diversity charges are ${fixed(paid, 2)} of the winner's sum.` : "";
   const other = greedy.token_ids;
   const numbers = { length: other.length, sum: greedy.sum_logprobs, score: greedy.score };
   const { sum_logprobs: sum, score } = winner.data;

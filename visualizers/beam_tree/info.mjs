@@ -1,10 +1,21 @@
 // What is told about a beam search beside its tree: a node, its pool, the stopping test, the table.
 import { el, fact, scroller } from "../shared/dom.mjs";
-import { fixed, percent, piece } from "../shared/text.mjs";
-import { charged, SAY, scoreOf, textTo, verdict } from "./words.mjs";
+import { fixed, percent, piece, precise, SAY } from "../shared/text.mjs";
+import { charged, probabilitiesOf, scoreOf, textTo, verdict } from "./words.mjs";
 
 const FATE = "what became of it";
-const HEAD = ["step", "rank", "token", "after", "p", "log p", "sum", "score", "margin", FATE];
+const HEAD = [
+  "step",
+  "rank",
+  "token",
+  "after",
+  "probability as used",
+  "log-probability",
+  "sum",
+  "score",
+  "margin",
+  FATE,
+];
 const WORDS = ["token", "after", FATE];
 // The columns of the whole table that hold numbers; it has one for the group before the last.
 const NUMBERS = [0, 1, 4, 5, 6, 7, 8, 9];
@@ -41,7 +52,7 @@ export function factsOf(run, node, size) {
   const d = node.data;
   const died = node.dead ? " None of its continuations were kept later." : "";
   const step = node.column + 1;
-  const arrival = d.arrival === null || d.arrival === undefined ? null : d.arrival.toPrecision(3);
+  const arrival = d.arrival === null || d.arrival === undefined ? null : precise(d.arrival, 3);
   const score = scoreOf(d.sum_logprobs, step, run.config.length_penalty, d.score);
   return [
     el(
@@ -53,9 +64,9 @@ export function factsOf(run, node, size) {
     el(
       "div",
       { class: "dp-costs" },
-      known("p", percent(node.p)),
-      known("log p", fixed(d.logprob)),
-      known("sum", fixed(d.sum_logprobs)),
+      ...probabilitiesOf(node).map(([name, value]) => known(name, value)),
+      known("log-probability", fixed(d.logprob)),
+      known("sum of log-probabilities", fixed(d.sum_logprobs)),
       known("score", score),
       known("rank", `${d.rank + 1} of ${size}`),
       known("margin", fixed(d.margin)),
@@ -135,7 +146,8 @@ export function stateOf(run, forest, index) {
   const items = detail.heap.map((h, i) => {
     const star = h.node_id === detail.winner_node_id ? "★ " : "";
     const sum = scoreOf(h.sum_logprobs, h.length, penalty, h.score);
-    return entry(star + (i + 1), sum, textTo(run, forest.nodes.get(h.node_id)));
+    const group = run.config.num_beam_groups > 1 ? ` (group ${h.group + 1})` : "";
+    return entry(star + (i + 1), sum + group, textTo(run, forest.nodes.get(h.node_id)));
   });
   const list = { class: "bt-heap", tabindex: 0, "aria-label": "Finished texts, best first" };
   const words = [testOf(run.config, detail), outcomeOf(run.config, detail)];

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from engine.trace.details import BeamDetail, BeamNode, GreedyPath
 from engine.trace.records import Step, Trace
-from visualizers.base import Shown, probability
+from visualizers.base import Shown, models_own, probability
 
 _GOES_ON = ("kept", "finished")
 _MOST_NATS = 700.0
@@ -30,13 +30,17 @@ class _Place:
 class Search:
     """Follows the tree that a search walks.
 
-    Shows of a step: per member of its pool ``p``, its probability; ``best``, the node whose text
-    leads: the winner, before the end the best open text or a finished one that beats it; ``died``,
-    the nodes none of whose continuations are left since this step. When the search has ended
-    ``greedy``: ``path``, the nodes of greedy search's text as far as the pools hold it; ``gain``,
-    the winner's sum of log-probabilities minus greedy's, and ``times``, how many times as probable
-    the better of the two is, both None for texts of different lengths; and ``paid``, what
-    diversity cost the winner.
+    Shows of a step: per member of its pool ``p``, its probability as the search used it, ``model``,
+    the model's own, None where processors changed it, and ``rest``, what those of the pool that
+    continue the same text leave of the probability as used; ``row``, the parent of those that the
+    step's candidates are about; ``best``, the node whose text leads: the winner, before the end the
+    best open text or a finished one that beats it; ``died``, the nodes none of whose continuations
+    are left since this step. When the search has ended ``parting``, the index of the step at which
+    the winner left the greedy path, where it never did the first at which a text that went on split
+    in two or groups took different ways, None when none ever did; and ``greedy``: ``path``, the nodes of
+    greedy search's text as far as the pools hold it; ``gain``, the winner's sum of log-probabilities
+    minus greedy's, and ``times``, how many times as probable the better of the two is, both None for
+    texts of different lengths; and ``paid``, what diversity cost the winner.
     """
 
     def __init__(self, run: Trace) -> None:
@@ -44,6 +48,7 @@ class Search:
         self.places: dict[int, _Place] = {}
         self.roots: dict[int, list[_Place]] = {}
         self.last: list[_Place] = []
+        self.parting: int | None = None
 
     def add(self, step: Step) -> Shown | None:
         """Take a step."""
@@ -53,12 +58,31 @@ class Search:
         fresh = [self._join(node) for node in detail.pool]
         died, self.last = self._faded(fresh), fresh
         winner = self.places.get(-1 if detail.winner_node_id is None else detail.winner_node_id)
+        if self.parting is None and self._branches(detail.pool):
+            self.parting = step.index
+        used = [probability(node.logprob) for node in detail.pool]
         return {
-            "p": [probability(node.logprob) for node in detail.pool],
+            "p": used,
+            "model": [models_own(node, step) for node in detail.pool],
+            "rest": _left(detail.pool, used),
+            "row": _leader(detail).parent_id,
+            "parting": self._parted(detail) if detail.stopping else None,
             "best": _ahead(detail) if winner is None else winner.node.node_id,
             "died": died,
             "greedy": self._beside(winner, detail.greedy),
         }
+
+    def _parted(self, detail: BeamDetail) -> int | None:
+        left_at = None if detail.greedy is None else detail.greedy.left_at
+        return self.parting if left_at is None else left_at
+
+    def _branches(self, pool: Sequence[BeamNode]) -> bool:
+        """Return whether a text that went on has split in two, or groups have begun differently."""
+        on = [node for node in pool if node.fate in _GOES_ON]
+        if any(node.parent_id not in self.places for node in on):
+            # Every search begins with as many texts as a group has beams: only groups can differ.
+            return len({n.group for n in on}) > 1 and len({n.token_id for n in on}) > 1
+        return len({node.parent_id for node in on}) < len(on)
 
     def _join(self, node: BeamNode) -> _Place:
         above = self.places.get(node.parent_id)
@@ -119,9 +143,23 @@ def _followed(places: Sequence[_Place], token_ids: Sequence[int]) -> list[int]:
     return found
 
 
+def _left(pool: Sequence[BeamNode], used: Sequence[float]) -> list[float]:
+    """Return for every node what it and those with its parent leave of the probability."""
+    taken: dict[tuple[int, int], list[float]] = {}
+    for node, p in zip(pool, used, strict=True):
+        taken.setdefault((node.group, node.parent_id), []).append(p)
+    sums = {place: math.fsum(found) for place, found in taken.items()}
+    return [max(0.0, 1 - sums[node.group, node.parent_id]) for node in pool]
+
+
+def _leader(detail: BeamDetail) -> BeamNode:
+    """Return the best node of a pool that goes on: the step's candidates are those beside it."""
+    kept = [node for node in detail.pool if node.fate == "kept"] or detail.pool
+    return max(kept, key=lambda node: node.sum_logprobs)
+
+
 def _ahead(detail: BeamDetail) -> int:
     """Return the leader of a pool, or a finished text that beats it."""
-    kept = [node for node in detail.pool if node.fate == "kept"] or detail.pool
-    leader = max(kept, key=lambda node: node.sum_logprobs)
+    leader = _leader(detail)
     top = detail.heap[0] if detail.heap else None
     return top.node_id if top and top.score >= leader.score else leader.node_id

@@ -186,15 +186,17 @@ class BeamTree {
     this.best = fresh;
   }
 
-  // The end of the search: the winner comes into view with its numbers, the greedy path is drawn.
+  // The end of the search: where texts first parted comes into view, the greedy path is drawn.
   #finish(detail) {
     if (this.ended) return;
     this.ended = true;
-    const winner = this.best.at(-1);
-    if (!this.chosen) this.#choose(winner);
+    const { parting } = shownOf(this.run, this.depth - 1);
+    const node = this.best[parting ?? -1] ?? this.best.at(-1);
+    if (!this.chosen) this.#choose(node);
     if (this.viewport.following) {
       this.viewport.follow(false);
-      this.viewport.reveal(winner);
+      this.viewport.reveal(node);
+      if (this.run.selected === this.depth - 1) this.ctx.select(node.column);
     }
     this.seen = this.depth - 1;
     this.panels.greedy(this.run, this.forest, detail);
@@ -239,7 +241,7 @@ class BeamTree {
       },
       choose: (other) => {
         this.#choose(other, true);
-        this.ctx.select(other.column);
+        this.ctx.select(other.column, other.data.node_id);
       },
       focus,
       group: this.forest.groups.length > 1 ? `, group ${node.data.group + 1}` : "",
@@ -278,7 +280,7 @@ class BeamTree {
   #goTo(node) {
     this.viewport.follow(false);
     this.#choose(node, true);
-    this.ctx.select(node.column);
+    this.ctx.select(node.column, node.data.node_id);
   }
 
   #press(event, node) {
@@ -301,6 +303,8 @@ class BeamTree {
     if (run !== this.run || !this.canvas.layers[index]) return;
     set(this.canvas.now, { x: LEFT + index * COLUMN - 6 });
     this.panels.state(run, this.forest, index);
+    const wanted = run.node === null ? this.best[index] : this.forest.nodes.get(run.node);
+    if (this.ended && wanted && this.chosen !== wanted) this.#choose(wanted);
     if (this.viewport.following && index !== this.depth - 1) this.viewport.follow(false);
     if (this.seen !== index && !this.viewport.following) {
       const node = this.best[index] || this.forest.columns[index][0];

@@ -1,13 +1,6 @@
 // Words and numbers of a beam search.
-import { fixed, percent, piece, textOfIds } from "../shared/text.mjs";
+import { fixed, percent, piece, SAY, textOfIds } from "../shared/text.mjs";
 
-export const SAY = {
-  kept: "kept",
-  pruned: "dropped",
-  finished: "finished",
-  finished_worse: "finished, but worse than the others",
-  blocked: "ended without counting",
-};
 export const MARK = { finished: "■ ", finished_worse: "□ ", blocked: "⊘ " };
 
 const WIDE_GLYPH =
@@ -34,10 +27,21 @@ export function verdict({ fate, margin }) {
   return margin > 0 ? `It made the cut by ${fixed(margin)}.` : "It is the last that made the cut.";
 }
 
+/**
+ * The probabilities of a node by their names: the model's own, and the one that was used. Scores of
+ * processors are not always shares of one whole, so these are what the search added up.
+ */
+export function probabilitiesOf({ p, model }) {
+  const used = ["probability as used", percent(p)];
+  if (model === null) return [used];
+  const own = ["model's probability", percent(model)];
+  return own[1] === used[1] ? [own] : [own, used];
+}
+
 export function charged({ penalised_by: groups, diversity_penalty: charge }) {
   if (!groups.length) return "";
   const names = groups.map((g) => g + 1).join(", ");
-  return `−${charge.toFixed(2)} because group ${names} took it first`;
+  return `−${fixed(charge, 2)} because group ${names} took it first`;
 }
 
 /**
@@ -51,12 +55,12 @@ export function describe(run, node) {
     `“${piece(run, d.token_id)}”`,
     `step ${node.column + 1}`,
     SAY[d.fate],
-    `probability ${percent(node.p)}`,
-    `sum ${fixed(d.sum_logprobs)}`,
+    ...probabilitiesOf(node).map((words) => words.join(" ")),
+    `sum of log-probabilities ${fixed(d.sum_logprobs)}`,
     `score ${fixed(d.score)}`,
     `rank ${d.rank + 1}`,
-    verdict(d),
-    d.reason,
+    verdict(d).replace(/\.$/, ""),
+    d.reason.replace(/\.$/, ""),
     diversity && `diversity ${diversity}`,
   ]
     .filter(Boolean)

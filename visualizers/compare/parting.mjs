@@ -1,6 +1,6 @@
 // Where the texts of several runs part, and what each run saw there.
 import { el, table } from "../shared/dom.mjs";
-import { fixed, lengthOf, percent, piece } from "../shared/text.mjs";
+import { bothOf, count, fixed, lengthOf, percent, piece, SAY } from "../shared/text.mjs";
 
 // As many candidates or beams as fit beside another run's.
 const SHOWN = 6;
@@ -24,8 +24,19 @@ export function partingOf(a, b) {
 // How far texts that part are the same, in a sentence.
 export const partsAfter = (common) =>
   common > 0
-    ? `The first ${common} tokens are the same; at token ${common + 1} the texts part.`
+    ? `The first ${common === 1 ? "token is" : `${common} tokens are`} the same; at token ${common + 1} the texts part.`
     : "The texts part at the very first token.";
+
+/**
+ * Where two of several texts part, in a sentence.
+ * @param {{ common: number, at: number | null }} pair
+ * @param {string} names of both
+ */
+export function pairParts({ common, at }, names, over) {
+  if (at !== null) return `${names} part at token ${at + 1}.`;
+  if (over) return `${names} are the same, token for token.`;
+  return `${names} are the same so far: ${count(common, "token")}.`;
+}
 
 /**
  * The nodes of the text that won; empty while the search goes on.
@@ -79,7 +90,7 @@ const rewrittenBy = (number) => `Written by step ${number}, which changed severa
 
 function draftedIn({ status, p, q }, number) {
   const draft = q === null ? "" : `, the draft's ${percent(q)}`;
-  return `Drafted and ${status} in round ${number}: probability ${percent(p)}${draft}.`;
+  return `Drafted and ${status} in round ${number}: the target's probability as used ${percent(p)}${draft}.`;
 }
 
 /**
@@ -101,12 +112,12 @@ function beams(run, { pool, path, note }) {
   const rows = pool.map((n) => [
     (path.has(n.node_id) ? "▸ " : "") + piece(run, n.token_id),
     fixed(n.sum_logprobs, 2),
-    n.fate,
+    SAY[n.fate],
   ]);
   return el(
     "div",
     {},
-    table(["token", "log-probability of the text so far", "fate"], rows),
+    table(["token", "log-probability of the text so far, nats", "what became of it"], rows),
     el(
       "p",
       { class: "dp-note" },
@@ -126,7 +137,11 @@ function cells(run, candidate, chosen) {
       el("i", { style: { width: lengthOf(processed) } }),
       el("u", { style: { width: lengthOf(raw) } }),
     ),
-    el("span", { class: "n" }, percent(processed)),
+    el(
+      "span",
+      { class: "n", title: `model ${percent(raw)}, as used ${percent(processed)}` },
+      bothOf(raw, processed),
+    ),
     el("span", { class: "r" }, removed ? `✕ ${removed}` : ""),
   ];
 }

@@ -1,9 +1,10 @@
-"""Several runs side by side: where they part, the table of honest figures, the curves in bits."""
+"""Several runs side by side: where each two part, the table of figures, the curves in bits."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any
 
 from engine.reading.divergence import same_ids, shared
@@ -34,6 +35,7 @@ class _Text:
 
     run: Trace
     pieces: dict[int, str]
+    column: int
     ids: list[int] = field(default_factory=list)
     ended: bool = False
 
@@ -50,9 +52,15 @@ class Texts:
     def __init__(self) -> None:
         self.texts: list[_Text] = []
 
-    def begin(self, run: Trace) -> None:
-        """Take the beginning of the next run, of which the steps are missing."""
-        self.texts.append(_Text(run, dict(run.pieces)))
+    def begin(self, run: Trace, column: int | None = None) -> None:
+        """Take the beginning of the next run, of which the steps are missing.
+
+        Args:
+            run: its trace.
+            column: its place among those compared, from 0; None is the next one.
+        """
+        place = len(self.texts) if column is None else column
+        self.texts.append(_Text(run, dict(run.pieces), place))
 
     def add(self, step: Step, pieces: Mapping[int, str]) -> None:
         """Take a step of the latest run and the pieces that came with it."""
@@ -69,15 +77,23 @@ class Texts:
     def parting(self) -> Shown | None:
         """Return how many tokens are ``common`` to all texts so far and ``at`` which they part.
 
-        The latter is None while they do not; both are nothing for less than two texts.
+        The latter is None while they do not; both are nothing for less than two texts. ``pairs``
+        says the same of every two of them: of the columns ``a`` and ``b``, from 0.
         """
         there = [text for text in self.texts if text.ids]
         if len(there) < 2:
             return None
-        by_id = same_ids([text.run for text in there])
-        texts = [text.tokens(by_id=by_id) for text in there]
-        common, part = shared(texts, [text.ended for text in there])
-        return {"common": common, "at": common if part else None}
+        pairs = [
+            {"a": a.column, "b": b.column, **_together([a, b])} for a, b in combinations(there, 2)
+        ]
+        return {**_together(there), "pairs": pairs}
+
+
+def _together(there: Sequence[_Text]) -> Shown:
+    by_id = same_ids([text.run for text in there])
+    texts = [text.tokens(by_id=by_id) for text in there]
+    common, part = shared(texts, [text.ended for text in there])
+    return {"common": common, "at": common if part else None}
 
 
 @dataclass(frozen=True)

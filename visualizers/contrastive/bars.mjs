@@ -1,7 +1,7 @@
 // One row a candidate: what it gains for its probability and pays for resembling an earlier token.
 import { el } from "../shared/dom.mjs";
 import { fixed, percent, piece } from "../shared/text.mjs";
-import { nameAt } from "./words.mjs";
+import { nameAt, placeOf } from "./words.mjs";
 
 // One scale for the whole run: left of zero at most α, right of it at most 1 − α.
 function bar(option, alpha) {
@@ -27,7 +27,7 @@ function bar(option, alpha) {
 /** @param {Run} run */
 function describe(run, option, cause, chosen) {
   const numbers = `confidence ${fixed(option.confidence)}, penalty ${fixed(option.degeneration_penalty)}, score ${fixed(option.score)}`;
-  const like = `most similar to “${cause}” at position ${option.position}, cosine ${fixed(option.max_cosine)}`;
+  const like = `most similar to “${cause}”${placeOf(option.position)}, cosine ${fixed(option.max_cosine)}`;
   return `“${piece(run, option.token_id)}”${chosen ? ", chosen" : ""}: ${numbers}, ${like}`;
 }
 
@@ -58,9 +58,9 @@ export function rowsOf(run, step, ids, mark) {
       el(
         "span",
         { class: "why" },
-        `p ${percent(option.probability)} · like `,
+        `probability as used ${percent(option.probability)} · like `,
         el("b", {}, cause),
-        ` at ${option.position} · cos ${fixed(option.max_cosine, 2)}`,
+        `${placeOf(option.position)} · cosine ${fixed(option.max_cosine, 2)}`,
         chosen !== 0 && k === 0 ? el("em", {}, " most probable") : null,
       ),
     );

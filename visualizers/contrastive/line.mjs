@@ -2,7 +2,7 @@
 // arc goes from the new token to every one that a candidate resembles.
 import { el, scroller, svg } from "../shared/dom.mjs";
 import { piece } from "../shared/text.mjs";
-import { nameAt } from "./words.mjs";
+import { nameAt, placeOf } from "./words.mjs";
 
 const HEIGHT = 66;
 const NEAR = 1;
@@ -56,7 +56,7 @@ export class Line {
     for (const i of places) {
       if (i > previous + 1) items.push(el("span", { class: "gap" }, `⋯${i - previous - 1}`));
       const linked = detail.options.some((o) => o.position === i) ? " linked" : "";
-      const attrs = { class: `tok${linked}`, title: `position ${i}` };
+      const attrs = { class: `tok${linked}`, title: `token ${i + 1}` };
       nodes.set(i, el("span", attrs, nameAt(run, ids, i)));
       items.push(nodes.get(i));
       previous = i;
@@ -67,7 +67,7 @@ export class Line {
     this.#bend(detail, nodes, slot);
     this.node.scrollLeft = this.node.scrollWidth;
     const like = nameAt(run, ids, winner.position);
-    const said = `“${piece(run, winner.token_id)}” is most similar to “${like}” at position ${winner.position}`;
+    const said = `“${piece(run, winner.token_id)}” is most similar to “${like}”${placeOf(winner.position)}`;
     this.#line.setAttribute("aria-label", said);
   }
 

@@ -8,13 +8,13 @@ import { idsBefore, isContrastive, reasonOf, START, shownOf, totalOf } from "./w
 const COLUMNS = [
   "step",
   "token",
-  "p",
+  "probability as used",
   "confidence",
   "max cosine",
   "penalty",
   "score",
   "similar to",
-  "position",
+  "token number",
 ];
 
 const key = (kind, words) => el("span", {}, el("i", { class: `cs-key ${kind}` }), words);
@@ -41,7 +41,7 @@ function rowOf(run, step, option, k) {
     percent(option.probability),
     ...[confidence, max_cosine, degeneration_penalty, score].map((x) => fixed(x)),
     like === null ? START : piece(run, like),
-    option.position,
+    option.position < 0 ? "–" : option.position + 1,
   ];
 }
 

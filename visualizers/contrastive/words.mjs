@@ -1,5 +1,5 @@
 // Words and numbers of contrastive search.
-import { fixed, percent, piece } from "../shared/text.mjs";
+import { count, fixed, percent, piece } from "../shared/text.mjs";
 
 export const START = "start";
 
@@ -16,6 +16,9 @@ export function idsBefore(run, index) {
 
 /** @param {Run} run */
 export const nameAt = (run, ids, position) => (position < 0 ? START : piece(run, ids[position]));
+
+// Where a token stands in prompt and text, from 1; the start of a text has no place of its own.
+export const placeOf = (position) => (position < 0 ? "" : ` (token ${position + 1})`);
 
 /** @param {Step} step */
 export const isContrastive = (step) => step?.detail?.kind === "contrastive";
@@ -52,5 +55,5 @@ export function totalOf(run) {
   const share = repeated ? percent(repeated) : "None";
   const repeats =
     repeated === undefined ? "" : `${share} of the output's 3-grams repeat an earlier one. `;
-  return `${repeats}Similarity changed the choice in ${changed} of ${steps} steps${changed ? ":" : "."}`;
+  return `${repeats}Similarity changed the choice in ${changed} of ${count(steps, "step")}${changed ? ":" : "."}`;
 }

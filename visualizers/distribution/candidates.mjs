@@ -1,6 +1,7 @@
-// The candidates of one step: probabilities raw against processed.
+// The candidates of one step: the model's probability and the one that was used.
 import { el } from "../shared/dom.mjs";
-import { lengthOf, percent, piece } from "../shared/text.mjs";
+import { nodeOf } from "../shared/record.mjs";
+import { bothOf, fixed, lengthOf, percent, piece, textOfIds } from "../shared/text.mjs";
 import { Once } from "./once.mjs";
 
 // The name of a candidate; where a run can be continued it is the button that does so.
@@ -13,41 +14,115 @@ function labelOf(name, on, go) {
 }
 
 function cellsOf({ name, raw, processed, removed, on, go }) {
+  const used = removed ? 0 : processed;
   const filled = { width: lengthOf(removed ? raw : processed) };
+  const numbers =
+    raw === null ? `as used ${percent(used)}` : `model ${percent(raw)}, as used ${percent(used)}`;
   return [
     labelOf(name, on, go),
     el(
       "span",
       { class: `b${removed ? " gone" : ""}` },
       el("i", { style: filled }),
-      el("u", { style: { width: lengthOf(raw) } }),
+      raw === null ? null : el("u", { style: { width: lengthOf(raw) } }),
     ),
-    el("span", { class: "n" }, percent(removed ? 0 : processed)),
-    el("span", { class: "r" }, removed ? `removed by ${removed}` : ""),
+    el("span", { class: "n", title: numbers }, raw === null ? percent(used) : bothOf(raw, used)),
+    el(
+      "span",
+      { class: "r", title: removed ? `removed by ${removed}` : null },
+      removed ? `✕ ${removed}` : "",
+    ),
   ];
 }
 
 // What the candidates leave of the probability.
-const restOf = ({ rest_raw, rest_processed }) => ({
+const restOf = (raw, processed) => ({
   name: "everything else",
-  raw: rest_raw,
-  processed: rest_processed,
+  raw,
+  processed,
   removed: null,
   on: false,
   go: null,
 });
 
+// Entropies by their names; one that the processors did not change is said once.
+function entropiesOf({ entropy, entropy_used: used }, size) {
+  const own = `Entropy of the model's own distribution over all ${size} tokens: ${fixed(entropy, 2)} bits`;
+  return used === entropy ? `${own}.` : `${own}; as used: ${fixed(used, 2)} bits.`;
+}
+
 /**
  * @param {Run} run
  * @param {Step} step
  */
-function noteOf(run, step, { entropy }) {
+function noteOf(run, step, shown) {
   const several =
-    step.emit.length > 1
+    step.emit.length > 1 && step.detail?.kind !== "beam"
       ? `This step wrote ${step.emit.length} tokens; these are the candidates of the last. `
       : "";
   const size = run.model.vocab_size.toLocaleString("en");
-  return `${several}Filled: probability after the processors. Outline: the model's own. Entropy ${entropy.toFixed(2)} bits over the whole vocabulary of ${size}.`;
+  return `${several}Outline: the model's probability. Filled: as used, after the processors. ${entropiesOf(shown, size)}`;
+}
+
+/**
+ * The candidates that the record holds of a step.
+ * @param {Run} run
+ * @param {Step} step
+ */
+function rowsOf(run, step, chosen, forkWith) {
+  const shown = run.shown[step.index].candidates;
+  const rows = step.candidates.map(({ token_id: id, removed_by: removed }, i) => ({
+    name: piece(run, id),
+    raw: shown.raw[i],
+    processed: shown.processed[i],
+    removed,
+    on: id === chosen,
+    go: forkWith(id),
+  }));
+  return [...rows, restOf(shown.rest_raw, shown.rest_processed)];
+}
+
+/**
+ * Of a search that looked at several texts: those of its pool that continue the text of a node.
+ * @param {Run} run
+ * @param {Step} step
+ */
+function besideNode(run, step, node) {
+  const { p, model, rest } = run.shown[step.index].beam_tree;
+  const { pool } = step.detail;
+  const rows = pool.flatMap((other, i) =>
+    other.parent_id === node.parent_id && other.group === node.group
+      ? [
+          {
+            name: piece(run, other.token_id),
+            raw: model[i],
+            processed: p[i],
+            removed: null,
+            on: other.node_id === node.node_id,
+            go: null,
+          },
+        ]
+      : [],
+  );
+  const left = rest[pool.indexOf(node)];
+  const { raw } = rows[0];
+  return [...rows, restOf(raw === null ? null : left, left)];
+}
+
+/**
+ * @param {Run} run
+ * @param {Step} step
+ */
+function ofNode(run, step, { node, path }) {
+  const before = path.slice(0, -1).map((other) => other.token_id);
+  const name = `Continuations of “${before.length ? textOfIds(run, before).trimStart() : "the prompt"}”. `;
+  const shown = run.shown[step.index];
+  if (node.parent_id === shown.beam_tree.row) {
+    const rows = rowsOf(run, step, node.token_id, () => null);
+    return { rows, words: name + noteOf(run, step, shown.candidates) };
+  }
+  const about = "Those of the step's pool; the record holds no others of this text.";
+  return { rows: besideNode(run, step, node), words: name + about };
 }
 
 /**
@@ -55,22 +130,16 @@ function noteOf(run, step, { entropy }) {
  * @param {Step} step
  * @param {Context} ctx
  */
-function paint(run, step, ctx, bars, note) {
-  const forks = ctx.fork && !run.model.is_encoder_decoder && step.detail?.kind !== "beam";
-  const shown = run.shown[step.index].candidates;
-  const rows = step.candidates.map(({ token_id: id, removed_by: removed }, i) => ({
-    name: piece(run, id),
-    raw: shown.raw[i],
-    processed: shown.processed[i],
-    removed,
-    on: id === step.emit.at(-1),
-    go:
-      forks && !run.eos_token_ids.includes(id)
-        ? () => ctx.fork({ step: step.index, token_id: id })
-        : null,
-  }));
-  bars.replaceChildren(...[...rows, restOf(shown)].flatMap(cellsOf));
-  note.textContent = noteOf(run, step, shown);
+function shownOf(run, step, ctx) {
+  const found = nodeOf(run, step);
+  if (found) return ofNode(run, step, found);
+  const forks = ctx.fork && !run.model.is_encoder_decoder;
+  const forkWith = (id) =>
+    forks && !run.eos_token_ids.includes(id)
+      ? () => ctx.fork({ step: step.index, token_id: id })
+      : null;
+  const words = noteOf(run, step, run.shown[step.index].candidates);
+  return { rows: rowsOf(run, step, step.emit.at(-1), forkWith), words };
 }
 
 /** @type {ViewSpec} */
@@ -78,12 +147,17 @@ export const candidates = {
   title: "Candidates of this step",
   heading: false,
   place: "step",
-  empty: "The tokens the model considered, with their probability before and after the processors.",
+  empty: "The tokens the model considered: the model's probability, and the one that was used.",
   /** @param {Context} ctx */
   mount(root, ctx) {
     const bars = el("div", { class: "dp-bars" });
     const note = el("p", { class: "dp-note" });
     root.append(bars, note);
-    return new Once((run, step) => paint(run, step, ctx, bars, note));
+    const paint = (run, step) => {
+      const { rows, words } = shownOf(run, step, ctx);
+      bars.replaceChildren(...rows.flatMap(cellsOf));
+      note.textContent = words;
+    };
+    return new Once(paint, (run, step) => nodeOf(run, step)?.node.node_id ?? "");
   },
 };

@@ -1,11 +1,11 @@
 // How chance picked the token: a race in which likely tokens run faster.
 import { el, table } from "../shared/dom.mjs";
-import { percent, piece } from "../shared/text.mjs";
+import { fixed, percent, piece, precise } from "../shared/text.mjs";
 import { Once } from "./once.mjs";
 
-const COLUMNS = ["token", "probability", "noise e", "arrival e ÷ p"];
+const COLUMNS = ["token", "probability p as used", "noise e", "arrival e ÷ p"];
 const ABOUT =
-  "Every token draws exponential noise e from the run's seed; the smallest e ÷ p wins. Over many draws a token wins exactly in proportion to p.";
+  "Every token draws exponential noise e from the run's seed; the smallest e ÷ p wins. Over many draws a token wins exactly in proportion to p, its probability after the processors.";
 
 // A watermarked step keeps its draw beside its marks.
 const racersOf = (/** @type {Step} */ { detail }) =>
@@ -21,8 +21,8 @@ function shownOf(run, step) {
   const rows = racers.map((r, i) => [
     (i ? "" : "▸ ") + piece(run, r.token_id),
     percent(r.probability),
-    r.noise.toFixed(3),
-    r.arrival.toPrecision(3),
+    fixed(r.noise),
+    precise(r.arrival, 3),
   ]);
   return [table(COLUMNS, rows), el("p", { class: "dp-note" }, ABOUT)];
 }

@@ -2,8 +2,13 @@
 export class Once {
   #last = "";
 
-  constructor(paint) {
+  /**
+   * @param {(run: Run, step: Step) => void} paint
+   * @param {(run: Run, step: Step) => string | number} [also] what else makes it another picture
+   */
+  constructor(paint, also = () => "") {
     this.paint = paint;
+    this.also = also;
   }
 
   /** @param {Run} run */
@@ -13,10 +18,11 @@ export class Once {
 
   /** @param {Run} run */
   select(run, index) {
-    const key = `${run.id}:${index}`;
+    const step = run.steps[index];
+    const key = `${run.id}:${index}:${this.also(run, step)}`;
     if (key === this.#last) return;
     this.#last = key;
-    this.paint(run, run.steps[index]);
+    this.paint(run, step);
   }
 
   clear() {

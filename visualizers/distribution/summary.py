@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 from engine.trace.details import BeamDetail, DraftDetail, DrawDetail, WatermarkDetail
 from engine.trace.records import Candidate, Step, Trace
@@ -12,9 +13,9 @@ from visualizers.base import Shown, bits, probability
 class Candidates:
     """The candidates of a step: those of the last token it wrote.
 
-    Shows ``raw`` and ``processed``, the probability of each before and after the processors, what
-    the candidates leave of either (``rest_raw``, ``rest_processed``), and the ``entropy`` of the
-    model's own distribution in bits.
+    Shows ``raw`` and ``processed``, the probability of each in the model and as it was used, after
+    the processors; what the candidates leave of either (``rest_raw``, ``rest_processed``); and in
+    bits ``entropy`` of the model's own distribution and ``entropy_used`` of the one that was used.
     """
 
     def __init__(self, run: Trace) -> None:
@@ -30,25 +31,37 @@ class Candidates:
             "rest_raw": max(0.0, 1 - math.fsum(raw)),
             "rest_processed": max(0.0, 1 - math.fsum(processed)),
             "entropy": bits(step.entropy),
+            "entropy_used": _used(step),
         }
 
 
 class Stages:
-    """What the processors of a step left: ``entropy`` after each, in bits."""
+    """What the processors of a step left.
+
+    Shows ``entropy_model``, the entropy of the model's own distribution, and per processor ``entropy``, that
+    after it, both in bits, and ``removed``, how many tokens it removed.
+    """
 
     def __init__(self, run: Trace) -> None:
-        del run
+        self.vocab_size = run.model.vocab_size
 
     def add(self, step: Step) -> Shown:
         """Take a step."""
-        return {"entropy": [bits(stage.entropy) for stage in step.stages]}
+        left = [self.vocab_size, *(stage.kept for stage in step.stages)]
+        return {
+            "entropy_model": bits(step.entropy),
+            "entropy": [bits(stage.entropy) for stage in step.stages],
+            "removed": [max(0, before - after) for before, after in pairwise(left)],
+        }
 
 
 class Chart:
-    """``surprise`` of the last token a step wrote and ``entropy`` of the model, both in bits.
+    """How surprising and how uncertain every step was.
 
-    Surprise is that of the model's own distribution, whatever the processors made of it; None for
-    a token that the model held to be impossible.
+    Shows ``surprise`` of the last token a step wrote, ``entropy`` of the model's own distribution and
+    ``entropy_used`` of the one that was used, all in bits. Surprise is that of the model's own
+    distribution, whatever the processors made of it; None for a token that the model held to be
+    impossible.
     """
 
     def __init__(self, run: Trace) -> None:
@@ -57,7 +70,16 @@ class Chart:
     def add(self, step: Step) -> Shown:
         """Take a step."""
         own = next((c for c in step.candidates if c.token_id in step.emit[-1:]), None)
-        return {"surprise": _surprise(own), "entropy": bits(step.entropy)}
+        return {
+            "surprise": _surprise(own),
+            "entropy": bits(step.entropy),
+            "entropy_used": _used(step),
+        }
+
+
+def _used(step: Step) -> float:
+    """Return the entropy of the distribution after all processors, in bits."""
+    return bits(step.stages[-1].entropy if step.stages else step.entropy)
 
 
 def _surprise(own: Candidate | None) -> float | None:

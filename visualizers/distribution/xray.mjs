@@ -1,37 +1,50 @@
 // What every processor removed, in the order they ran.
 import { el, table } from "../shared/dom.mjs";
-import { percent, piece } from "../shared/text.mjs";
+import { fixed, percent, piece } from "../shared/text.mjs";
 import { Once } from "./once.mjs";
 
-const NAMED = 4;
-const COLUMNS = ["processor", "tokens left", "probability kept", "entropy, bits", "removed here"];
+const NAMED = 3;
+const COLUMNS = ["processor", "removed here", "tokens left", "probability kept", "entropy, bits"];
+
+/**
+ * A processor with the best known of the tokens that it removed.
+ * @param {Run} run
+ * @param {Step} step
+ */
+function nameOf(run, step, name, count) {
+  const gone = step.candidates.filter((c) => c.removed_by === name).slice(0, NAMED);
+  const names = gone.map((c) => piece(run, c.token_id)).join(" ");
+  const more = gone.length < count ? " …" : "";
+  return [name, names ? el("small", { class: "dp-gone" }, names + more) : null];
+}
 
 /**
  * @param {Run} run
  * @param {Step} step
  */
-function rowOf(run, step, { name, kept, kept_mass: mass }, entropy) {
-  const gone = step.candidates.filter((c) => c.removed_by === name).slice(0, NAMED);
+function rowsOf(run, step) {
+  const { entropy_model: own, entropy, removed } = run.shown[step.index].xray;
+  const whole = run.model.vocab_size.toLocaleString("en");
   return [
-    name,
-    kept.toLocaleString("en"),
-    percent(mass),
-    entropy.toFixed(2),
-    gone.map((c) => piece(run, c.token_id)).join("  ") || "–",
+    ["the model's own", "", whole, "100 %", fixed(own, 2)],
+    ...step.stages.map(({ name, kept, kept_mass: mass }, i) => [
+      el("span", {}, nameOf(run, step, name, removed[i])),
+      removed[i] ? `${removed[i].toLocaleString("en")} removed` : "none",
+      kept.toLocaleString("en"),
+      percent(mass),
+      fixed(entropy[i], 2),
+    ]),
   ];
 }
 
 const NONE = "No processor was active at this step: the model's own distribution decided.";
+const ABOUT =
+  "Probability kept: what the tokens that are left had just before the processor ran. Entropy: after it.";
 
 const shownOf = (run, step) =>
   step.stages.length
-    ? table(
-        COLUMNS,
-        step.stages.map((stage, i) =>
-          rowOf(run, step, stage, run.shown[step.index].xray.entropy[i]),
-        ),
-      )
-    : el("p", { class: "dp-empty" }, NONE);
+    ? [table(COLUMNS, rowsOf(run, step)), el("p", { class: "dp-note" }, ABOUT)]
+    : [el("p", { class: "dp-empty" }, NONE)];
 
 /** @type {ViewSpec} */
 export const xray = {
@@ -42,6 +55,6 @@ export const xray = {
   mount(root) {
     const body = el("div", {});
     root.append(body);
-    return new Once((run, step) => body.replaceChildren(shownOf(run, step)));
+    return new Once((run, step) => body.replaceChildren(...shownOf(run, step)));
   },
 };

@@ -1,6 +1,6 @@
 // Draft lengths round by round, and acceptance by place in the draft.
 import { el, scroller, set, svg } from "../shared/dom.mjs";
-import { lengthOf } from "../shared/text.mjs";
+import { count, fixed, lengthOf } from "../shared/text.mjs";
 
 const BAR = 16;
 const HIGH = 96;
@@ -75,19 +75,25 @@ export class Lengths {
     const points = this.#pace.map((v, i) => `${i * BAR + BAR / 2},${8 + HIGH - v * unit}`);
     this.#line.setAttribute("points", points.join(" "));
     const width = Math.max(120, figures.rounds * BAR + 4);
-    const said = `${figures.rounds} rounds, ${figures.tokens_per_target_pass.toFixed(2)} tokens per target pass`;
+    const said = `${count(figures.rounds, "round")}, ${fixed(figures.tokens_per_target_pass, 2)} tokens per target pass`;
     set(this.#chart, { width, "aria-label": said });
   }
 }
+
+/**
+ * A share in words, without digits behind the point.
+ * @drawing
+ */
+const shareOf = (part) => `${Math.round(100 * part)} %`;
 
 function placeOf([accepted, judged, part], i) {
   return el(
     "span",
     {
       class: "dt-place",
-      title: `Place ${i + 1}: ${accepted} of ${judged} judged tokens accepted`,
+      title: `Place ${i + 1}: ${accepted} of ${count(judged, "judged token")} accepted`,
     },
-    el("span", { class: "v" }, `${Math.round(100 * part)}%`),
+    el("span", { class: "v" }, shareOf(part)),
     el("span", { class: "b" }, el("i", { style: { height: lengthOf(part) } })),
     el("span", { class: "n" }, String(i + 1)),
   );

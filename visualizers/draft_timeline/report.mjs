@@ -1,6 +1,6 @@
 // Whether the text is the target's own, and what drafting cost beside plain decoding.
 import { el, fact } from "../shared/dom.mjs";
-import { percent, piece } from "../shared/text.mjs";
+import { count, percent, piece, precise } from "../shared/text.mjs";
 import { fixed, seconds, shownOf, weightsOf } from "./words.mjs";
 
 const reportOf = (run) => run.steps.at(-1)?.detail?.report || null;
@@ -8,8 +8,8 @@ const reportOf = (run) => run.steps.at(-1)?.detail?.report || null;
 function measured(lead, { distributions }) {
   const parts = distributions.map((x) => {
     const what = x.length === 1 ? "First token" : "First two tokens";
-    const test = `χ² = ${x.chi_square.toFixed(1)} on ${x.degrees} degrees of freedom`;
-    return `${what}: ${x.runs} runs, ${test}, p = ${x.p_value.toPrecision(2)}`;
+    const test = `χ² = ${fixed(x.chi_square, 1)} on ${count(x.degrees, "degree")} of freedom`;
+    return `${what}: ${count(x.runs, "run")}, ${test}, p = ${precise(x.p_value)}`;
   });
   return lead + parts.join(". ") + (parts.length ? "." : "");
 }
@@ -40,13 +40,13 @@ function verdictOf(run, report) {
 }
 
 const proofOf = (report) =>
-  `All ${report.checked} tokens are the target's own greedy choice: checked with one forward pass over the finished text (${seconds(report.check_s)}).${report.plain_identical ? " The plain run made the same tokens." : ""}`;
+  `${report.checked === 1 ? "The token is" : `All ${report.checked} tokens are`} the target's own greedy choice: checked with one forward pass over the finished text (${seconds(report.check_s)}).${report.plain_identical ? " The plain run made the same tokens." : ""}`;
 
 /** @param {Run} run */
 function partingOf(run, p) {
   const own = `Token ${p.position + 1} is “${piece(run, p.emitted_id)}” (logit ${fixed(p.emitted_logit, 4)})`;
   const other = `the target prefers “${piece(run, p.expected_id)}” (${fixed(p.expected_logit, 4)})`;
-  const gap = `a gap of ${p.gap.toPrecision(2)}`;
+  const gap = `a gap of ${precise(p.gap)}`;
   const text = `${own}; ${other}, ${gap}`;
   return p.near_tie
     ? ["warn", "≈", "Identical up to a near tie", `${text}: within floating-point rounding.`]
@@ -66,10 +66,10 @@ export function showBadge(box, run) {
 
 function figuresOf(f) {
   const cells = [
-    ["tokens per target pass", f.tokens_per_target_pass.toFixed(2)],
+    ["tokens per target pass", fixed(f.tokens_per_target_pass, 2)],
     ["target passes", f.rounds],
     ["draft passes", f.draft_passes],
-    ["accepted per round", f.accepted_per_round.toFixed(2)],
+    ["accepted per round", fixed(f.accepted_per_round, 2)],
     ["acceptance rate", f.acceptance_rate === null ? "–" : percent(f.acceptance_rate)],
     ["drafting", seconds(f.draft_s)],
     ["verifying", seconds(f.verify_s)],
@@ -82,23 +82,32 @@ function figuresOf(f) {
   );
 }
 
+// What the papers' formula makes of the run's own figures.
+function expectedOf({ expected_speed_up: expected, cost_ratio: cost }) {
+  const costs = `a draft costs ${percent(cost)} of a target pass`;
+  return expected === null
+    ? `The papers' formula does not fit this run: it expects more tokens of a target pass than there were (${costs}).`
+    : `The papers' formula expects ${fixed(expected, 2)} × plain decoding from this acceptance rate and cost ratio (${costs}).`;
+}
+
 /** @param {any} shown what the summary shows of the last round */
 export function costOf({ figures, plain }) {
   const costs = figuresOf(figures);
-  const expected = figures.expected_speed_up.toFixed(2);
-  const cost = `a draft costs ${percent(figures.cost_ratio)} of a target pass`;
-  if (!plain) {
-    const text = `The papers' formula expects ${expected} × plain decoding from this acceptance rate and cost ratio (${cost}). Turn on “Measure plain decoding” to compare with the real thing.`;
-    return [costs, el("p", { class: "dp-note" }, text)];
-  }
-  const compared = el(
-    "p",
-    { class: "dp-note" },
+  const note = (...words) => el("p", { class: "dp-note" }, words);
+  const expected = expectedOf(figures);
+  if (!plain)
+    return [
+      costs,
+      note(`${expected} Turn on “Measure plain decoding” to compare with the real thing.`),
+    ];
+  if (plain.speed_up === null)
+    return [costs, note("Speed-up ", el("b", {}, "not measured"), `: ${plain.why}. ${expected}`)];
+  const compared = note(
     "Plain decoding of the same prompt made ",
-    el("b", {}, `${plain.tokens_per_s.toFixed(1)} tokens per second`),
+    el("b", {}, `${fixed(plain.tokens_per_s, 1)} tokens per second`),
     "; measured speed-up ",
-    el("b", {}, `${plain.speed_up.toFixed(2)} ×`),
-    `, expected by the papers' formula ${expected} × (acceptance ${percent(figures.acceptance_rate ?? 0)}, ${figures.draft_length.toFixed(1)} tokens a draft, ${cost}).`,
+    el("b", {}, `${fixed(plain.speed_up, 2)} ×`),
+    `. ${expected}`,
   );
   return plain.speed_up < 1 ? [costs, compared, slowOf(figures, plain)] : [costs, compared];
 }
@@ -112,6 +121,6 @@ function slowOf(figures, plain) {
   return el(
     "p",
     { class: "dp-note dt-slow" },
-    `⚠ Slower than plain decoding on this machine: drafting took ${percent(figures.draft_share)} of the time and a target pass gave ${figures.tokens_per_target_pass.toFixed(2)} tokens${reason}`,
+    `⚠ Slower than plain decoding on this machine: drafting took ${percent(figures.draft_share)} of the time and a target pass gave ${fixed(figures.tokens_per_target_pass, 2)} tokens${reason}`,
   );
 }

@@ -1,6 +1,6 @@
 // One round in full: who drafted, from where, and where the last token came from.
 import { el, scroller, svg } from "../shared/dom.mjs";
-import { percent, piece, textOfId, visible } from "../shared/text.mjs";
+import { count, percent, piece, textOfId, visible } from "../shared/text.mjs";
 import { DRAFTER, seconds } from "./words.mjs";
 
 const note = (...text) => el("p", { class: "dp-note" }, text);
@@ -15,7 +15,7 @@ function headline(run, step) {
   const who = (DRAFTER[d.drafter] || "a drafter") + layer;
   return note(
     el("b", {}, `Round ${step.index + 1}. `),
-    `Drafted by ${who}: ${d.length_reason}. ${d.draft_forwards} draft passes in ${seconds(d.draft_s)}, one target pass in ${seconds(d.verify_s)}.`,
+    `Drafted by ${who}: ${d.length_reason}. ${count(d.draft_forwards, "draft pass", "draft passes")} in ${seconds(d.draft_s)}, ${count(step.forward_passes, "target pass", "target passes")} in ${seconds(d.verify_s)}.`,
   );
 }
 
@@ -75,7 +75,7 @@ function arcOf(run, step) {
     {
       class: "dt-arc",
       role: "img",
-      "aria-label": `The last ${size} tokens were found at position ${start}; the ${copied} tokens after it were copied`,
+      "aria-label": `The last ${size === 1 ? "token was" : `${size} tokens were`} found from token ${start + 1} on; the ${count(copied, "token", "tokens")} after it ${copied === 1 ? "was" : "were"} copied`,
     },
     svg("svg", { "aria-hidden": "true" }, svg("path", { fill: "none" })),
     el(
@@ -88,7 +88,7 @@ function arcOf(run, step) {
       gap(" ⟵ next"),
     ),
     note(
-      `The last ${size}${size > 1 ? " tokens were" : " token was"} seen at position ${start} (solid); the ${copied} that followed there (dashed) became the draft.`,
+      `The last ${size === 1 ? "token was" : `${size} tokens were`} seen before, from token ${start + 1} on (solid); the ${count(copied, "token", "tokens")} that followed there (dashed) became the draft.`,
     ),
   );
 }

@@ -1,6 +1,6 @@
 // One row a round: the drafted tokens, what became of each, and the token the target added.
 import { el } from "../shared/dom.mjs";
-import { lengthOf, piece } from "../shared/text.mjs";
+import { count, lengthOf, piece } from "../shared/text.mjs";
 import { describe, GLYPH, shownOf } from "./words.mjs";
 
 const bar = (kind, share, mark) =>
@@ -77,7 +77,7 @@ export function rowOf(run, step, told) {
     {
       type: "button",
       class: "dt-no",
-      "aria-label": `Round ${step.index + 1}, ${step.emit.length} tokens`,
+      "aria-label": `Round ${step.index + 1}, ${count(step.emit.length, "token")}`,
       onclick: told.choose,
     },
     String(step.index + 1),

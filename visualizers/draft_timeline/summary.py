@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from engine.trace.details import DraftDetail, DraftToken
+from typing import Any
+
+from engine.trace.details import DraftDetail, DraftReport, DraftToken
 from engine.trace.records import Step, Trace
 from visualizers.base import Shown
 
+UNDISTURBED = 0.8
+"""A timing of which the decoding thread had the processor for less than this share counts for nothing."""
+IMPOSSIBLE = "the two timings gave more than the tokens of a target pass allow"
 UNLIKELY = 0.001
 """Below this p-value the distributions that were measured are held to differ."""
 
@@ -18,11 +23,13 @@ class Rounds:
     none; ``pace``, tokens per target pass so far, and ``most``, the highest number a chart of the
     rounds needs; ``places``, (accepted, judged, share of both) for every place of a draft;
     ``figures`` of the run so far; ``plain``, what a plain run was beside it, None when none was
-    made; ``same``, whether the distributions that were measured are the target's own, None when
-    none were; ``weights``, the shares of target and draft in a mixture, None without one.
+    made, with ``speed_up``, or ``why`` there is none; ``same``, whether the distributions that were
+    measured are the target's own, None when none were; ``weights``, the shares of target and draft
+    in a mixture, None without one.
     """
 
     def __init__(self, run: Trace) -> None:
+        self.device = run.model.device.split(":")[0]
         self.weight: float | None = run.config.get("assistant_ensemble_weight")
         self.rounds = self.tokens = self.drafted = self.accepted = self.forwards = 0
         self.draft_s = self.verify_s = 0.0
@@ -84,20 +91,44 @@ class Rounds:
             "target_pass_s": self.verify_s / self.rounds,
             "tokens_per_s": self.tokens / step.elapsed_s if step.elapsed_s else None,
             "cost_ratio": cost,
-            "expected_speed_up": expected_speed_up(rate or 0.0, length, cost),
+            "expected_speed_up": self._expected(rate or 0.0, length, cost),
         }
 
-    def _beside_plain(self, step: Step, detail: DraftDetail) -> dict[str, float] | None:
-        """Return what the plain run's speed was, and how many times as fast this one is."""
+    def _expected(self, rate: float, length: float, cost: float) -> float | None:
+        """Return what the papers' formula expects, None where this run's passes gave less tokens."""
+        expected = expected_speed_up(rate, length, cost)
+        return expected if expected <= self.tokens / self.rounds else None
+
+    def _beside_plain(self, step: Step, detail: DraftDetail) -> dict[str, Any] | None:
+        """Return what the plain run's speed was, and how many times as fast this one is.
+
+        Where something else went on during either timing, or the two cannot belong together, there
+        is no ``speed_up`` but a reason ``why``.
+        """
         report = detail.report
         if report is None or not (report.plain_tokens and report.plain_s and step.elapsed_s):
             return None
         speed = report.plain_tokens / report.plain_s
+        speed_up = self.tokens / step.elapsed_s / speed
+        why = self._disturbed(report) or (
+            IMPOSSIBLE if speed_up > self.tokens / self.rounds else ""
+        )
         return {
             "tokens_per_s": speed,
             "token_s": report.plain_s / report.plain_tokens,
-            "speed_up": self.tokens / step.elapsed_s / speed,
+            "speed_up": None if why else speed_up,
+            "why": why,
         }
+
+    def _disturbed(self, report: DraftReport) -> str:
+        """Say what went on while this run or the plain one was timed, "" for nothing that is known."""
+        if report.others:
+            return "other runs were going on"
+        share = report.processor_share
+        # On another device than the processor the thread waits for it.
+        if self.device == "cpu" and share is not None and share < UNDISTURBED:
+            return "the processor was busy with other work"
+        return ""
 
 
 def acceptance_ratio(token: DraftToken, weight: float | None = None) -> float | None:

@@ -23,7 +23,7 @@ const legend = () =>
     "div",
     { class: "dp-legend dt-legend" },
     Object.entries(LEGEND).map(([kind, words]) => sign(`dt-tile k-${kind}`, GLYPH[kind], words)),
-    sign("dt-key p", null, "target p"),
+    sign("dt-key p", null, "target p, as used"),
     sign("dt-key q", null, "draft q"),
     sign("dt-key u", null, "u"),
   );
@@ -50,7 +50,10 @@ function rowsOf(run, step) {
 /** @param {Run} run */
 function tableOf(run) {
   const rows = run.steps.filter(isDraft).flatMap((step) => rowsOf(run, step));
-  return table(["round", "place", "token", "p", "q", "kept if u ≤", "u", "status"], rows);
+  return table(
+    ["round", "place", "token", "target p, as used", "draft q", "kept if u ≤", "u", "status"],
+    rows,
+  );
 }
 
 class DraftTimeline {

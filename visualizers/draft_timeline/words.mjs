@@ -1,5 +1,5 @@
 // Words and numbers of drafting.
-import { milliseconds, piece } from "../shared/text.mjs";
+import { milliseconds, piece, fixed as written } from "../shared/text.mjs";
 
 export const GLYPH = {
   accepted: "✓",
@@ -24,9 +24,9 @@ export const DRAFTER = {
   universal: "a draft model with another tokenizer",
 };
 
-export const fixed = (x, digits = 3) => (x === null || x === undefined ? "–" : x.toFixed(digits));
+export const fixed = (x, digits = 3) => (x === null || x === undefined ? "–" : written(x, digits));
 
-export const seconds = (s) => (s < 1 ? milliseconds(s) : `${s.toFixed(2)} s`);
+export const seconds = (s) => (s < 1 ? milliseconds(s) : `${written(s, 2)} s`);
 
 /**
  * What the summary shows of a round.
@@ -59,7 +59,7 @@ export function describe(run, token, kind) {
   const name = `“${piece(run, token.token_id)}”: ${mixed ? "the mixture's own token" : WORD[kind]}`;
   if (token.p === undefined) return name;
   const draft = token.q === null ? "" : `, draft q = ${fixed(token.q)}`;
-  return `${name}. Target p = ${fixed(token.p)}${draft}${judgementOf(run, token)}`;
+  return `${name}. Target's p as used = ${fixed(token.p)}${draft}${judgementOf(run, token)}`;
 }
 
 /** @param {Run} run */

@@ -7,7 +7,9 @@ import {
   keyOf,
   layerName,
   PROJECTIONS,
+  readingOf,
   roleOf,
+  SAID,
   VALUES,
   written,
 } from "./values.mjs";
@@ -33,8 +35,8 @@ const bar = (width) =>
  */
 function rowsOf(run, step, value, projection) {
   const { layers, premature_layer: contrasted } = step.detail;
-  const key = keyOf(value, projection);
-  const wide = widths(layers.map((reading) => drawn(value, reading[key])));
+  const numbers = layers.map((_, i) => readingOf(run, step, i, value, projection));
+  const wide = widths(numbers.map((x) => drawn(value, x)));
   const top = ([id, p]) =>
     el(
       "span",
@@ -48,7 +50,7 @@ function rowsOf(run, step, value, projection) {
       { class: i === contrasted ? "on" : null },
       el("th", { scope: "row" }, layerName(i, layers.length)),
       el("td", { class: "role" }, roleOf(step.detail, i)),
-      el("td", { class: "val" }, bar(wide[i]), el("span", {}, written(value, reading[key]))),
+      el("td", { class: "val" }, bar(wide[i]), el("span", {}, written(value, numbers[i]))),
       el("td", { class: "tops" }, reading[keyOf("top", projection)].map(top)),
     ),
   );
@@ -94,7 +96,7 @@ export function contrastOf(run, step) {
     el(
       "div",
       { class: "lh-pair" },
-      list(run, step, "Before: the output", d.final_top, percent),
+      list(run, step, "Before: the model's output", d.final_top, percent),
       list(run, step, `After: minus layer ${d.premature_layer}`, d.contrast_top, signed),
     ),
     el(
@@ -114,9 +116,8 @@ export function cellOf(run, cell, projection) {
   const reading = step?.detail?.layers?.[cell.layer];
   if (!reading) return "Click a cell for its top tokens.";
   const layer = layerName(cell.layer, step.detail.layers.length);
-  const numbers = Object.entries(VALUES).map(
-    ([name, words]) =>
-      `${words.split(" of ")[0]} ${written(name, reading[keyOf(name, projection)])}`,
+  const numbers = Object.keys(VALUES).map((name) =>
+    SAID[name](written(name, readingOf(run, step, cell.layer, name, projection))),
   );
   const tops = reading[keyOf("top", projection)].map(
     ([id, p]) => `“${piece(run, id)}” ${percent(p)}`,
@@ -130,20 +131,19 @@ export function tableOf(run, projection) {
   const rows = run.steps
     .filter(isLayered)
     .flatMap((step) =>
-      step.detail.layers.map((reading) => [
+      step.detail.layers.map((reading, i) => [
         step.index + 1,
         piece(run, step.emit[0]),
         reading.layer,
         roleOf(step.detail, reading.layer),
-        ...names.map((name) => written(name, reading[keyOf(name, projection)])),
+        ...names.map((name) => written(name, readingOf(run, step, i, name, projection))),
         reading[keyOf("top", projection)].map(([id]) => piece(run, id)).join("  "),
       ]),
     );
-  const numbers = ["divergence", "entropy", "rank", "log-probability"];
   return el(
     "div",
     {},
     el("p", { class: "dp-note" }, `Read ${PROJECTIONS[projection]}.`),
-    table(["step", "token", "layer", "role", ...numbers, "top tokens"], rows),
+    table(["step", "token", "layer", "role", ...Object.values(VALUES), "top tokens"], rows),
   );
 }

@@ -1,7 +1,7 @@
 // The map as a Plotly figure.
 import { drawn, layerName, VALUES } from "./values.mjs";
 
-const RANKS = [0, 1, 10, 100, 1000, 10000, 100000];
+const RANKS = [1, 10, 100, 1000, 10000, 100000];
 const LEAST_STEPS = 12;
 const MOST_TICKS = 17;
 
@@ -23,7 +23,7 @@ function colourbar(value, narrow) {
     outlinewidth: 0,
   };
   if (value === "rank")
-    return { ...bar, tickvals: RANKS.map((r) => drawn(value, r)), ticktext: RANKS.map(String) };
+    return { ...bar, tickvals: RANKS.map((r) => drawn(value, r - 1)), ticktext: RANKS.map(String) };
   if (value === "divergence") return { ...bar, exponentformat: "e", nticks: narrow ? 3 : 6 };
   return bar;
 }

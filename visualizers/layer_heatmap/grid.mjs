@@ -1,7 +1,7 @@
 // The numbers of the map as they grow, step by step: one row a layer, and the frame of each step's
 // contrasted layer.
 import { percent, piece } from "../shared/text.mjs";
-import { drawn, isLayered, keyOf, written } from "./values.mjs";
+import { drawn, isLayered, keyOf, readingOf, written } from "./values.mjs";
 
 const ESCAPED = { "&": "&amp;", "<": "&lt;", ">": "&gt;" };
 // Plotly reads what it shows under the mouse as markup.
@@ -35,7 +35,7 @@ export class Grid {
     step.detail.layers.forEach((reading, i) => {
       this.z[i] ??= [];
       this.text[i] ??= [];
-      const number = reading[keyOf(value, projection)];
+      const number = readingOf(run, step, i, value, projection);
       const tops = reading[keyOf("top", projection)].map(
         ([id, p]) => `${escaped(piece(run, id))} ${percent(p)}`,
       );

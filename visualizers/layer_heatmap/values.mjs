@@ -1,19 +1,37 @@
 // What a layer's reading says, as a number to draw and as a number to read.
-import { fixed } from "../shared/text.mjs";
+import { fixed, precise } from "../shared/text.mjs";
 
 export const VALUES = {
-  divergence: "divergence from the last layer",
-  entropy: "entropy, nats",
   rank: "rank of the emitted token",
-  logprob: "log-probability of the emitted token",
+  divergence: "Jensen–Shannon divergence from the last layer",
+  entropy: "entropy, bits",
+  logprob: "log-probability of the emitted token, nats",
+};
+// A number with its name and unit, as a sentence has it.
+export const SAID = {
+  rank: (x) => `rank ${x}`,
+  divergence: (x) => `divergence ${x}`,
+  entropy: (x) => `entropy ${x} bits`,
+  logprob: (x) => `log-probability ${x} nats`,
 };
 export const PROJECTIONS = {
-  raw: "as DoLa projects it",
   normed: "with the final norm applied",
+  raw: "as DoLa projects it",
 };
 const FLOOR = -20;
 
 export const keyOf = (name, projection) => (projection === "raw" ? name : `normed_${name}`);
+
+/**
+ * One layer's reading at a step: ranks from 0 as they are recorded, entropies in bits.
+ * @param {Run} run
+ * @param {Step} step
+ */
+export function readingOf(run, step, layer, name, projection) {
+  const key = keyOf(name, projection);
+  if (name === "entropy") return run.shown[step.index].layer_heatmap[key][layer];
+  return step.detail.layers[layer][key];
+}
 
 /**
  * The number that a colour stands for: ranks by their logarithm, very small probabilities all alike.
@@ -27,8 +45,8 @@ export function drawn(name, x) {
 
 export function written(name, x) {
   if (x === null) return "–";
-  if (name === "rank") return String(x);
-  return name === "divergence" ? x.toExponential(2) : fixed(x, 2);
+  if (name === "rank") return (x + 1).toLocaleString("en");
+  return name === "divergence" ? precise(x, 3) : fixed(x, 2);
 }
 
 export const layerName = (layer, count) =>

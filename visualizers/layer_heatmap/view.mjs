@@ -23,12 +23,14 @@ function describe({ value, projection }) {
   const head =
     projection === "raw"
       ? " (output head on the bare hidden state; DoLa decides on this)."
-      : " (the logit lens; DoLa does not use this).";
+      : " (the logit lens; DoLa itself decides on the bare hidden state).";
   const scale = {
     logprob: " Values below −20 have the colour of −20.",
-    rank: " Rank 0 is best; the scale is logarithmic.",
+    rank: " Rank 1 is best; the scale is logarithmic.",
+    divergence:
+      " As DoLa measures it: averaged over the vocabulary, in nats, so its numbers are tiny and only their order counts.",
   }[value];
-  return `Drawn: ${VALUES[value]}, every layer read ${PROJECTIONS[projection]}${head} The framed cell of a step is the layer it was contrasted with.${scale ?? ""}`;
+  return `Drawn: ${VALUES[value]}, every layer read ${PROJECTIONS[projection]}${head} The framed cell of a step is the layer it was contrasted with: the candidate layer with the greatest Jensen–Shannon divergence from the last.${scale ?? ""}`;
 }
 
 /**
@@ -47,7 +49,7 @@ class LayerHeatmap {
   #run = null;
   #selected = -1;
   #cell = null;
-  #grid = new Grid("divergence", "raw");
+  #grid = new Grid("rank", "normed");
   // Another value or projection is drawn even when no step is new.
   #changed = false;
 

@@ -1,31 +1,36 @@
 // The tree of the draws: a branch is as wide as it was frequent, beside the probability it had.
 import { svg } from "../shared/dom.mjs";
-import { percent, visible } from "../shared/text.mjs";
+import { count, percent, visible } from "../shared/text.mjs";
 
-const FIRST = 100;
+const FIRST = 84;
 const WIDEST = 176;
-const NARROWEST = 148;
+const NARROWEST = 76;
+// Columns narrower than this have their two shares below each other.
+const SPACIOUS = 148;
 const ROW = 38;
+const HIGH_ROW = 50;
 const HIGH = 240;
 const BAR = 7;
 const TOP = 30;
-const CHARS = 18;
+const LETTER = 7.9;
 
-function short(text) {
+// A name cut to the room that its column has; the whole of it is in the title.
+function short(text, wide) {
+  const room = Math.max(4, Math.floor((wide - 2 * BAR - 10) / LETTER));
   const shown = visible(text).replace(/^ +/, (s) => "·".repeat(s.length));
-  return shown.length > CHARS ? `${shown.slice(0, CHARS - 1)}…` : shown;
+  return shown.length > room ? `${shown.slice(0, room - 1)}…` : shown;
 }
 
 /**
  * Every leaf gets a row high enough for its label; a parent stands in the middle of its children.
  * @drawing
  */
-function place(node, depth, at, total, into) {
-  const own = Math.max(ROW, HIGH * Math.max(node.count / total, node.probability) + 6);
+function place(node, depth, at, total, into, row) {
+  const own = Math.max(row, HIGH * Math.max(node.count / total, node.probability) + 6);
   const children = [];
   let end = at;
   for (const child of node.children) {
-    const placed = place(child, depth + 1, end, total, into);
+    const placed = place(child, depth + 1, end, total, into, row);
     children.push(placed);
     end = placed.end;
   }
@@ -54,19 +59,25 @@ function ribbon(parent, child, offset, total) {
 
 function say(node, total) {
   const name = node.kind === "tokens" ? `“${visible(node.text)}”` : node.text;
-  return `${name}: drawn ${node.count} of ${total} times (${percent(node.share)}), exact probability ${percent(node.probability)}`;
+  return `${name}: drawn ${node.count} of ${count(total, "time")} (${percent(node.share)}), exact probability ${percent(node.probability)}`;
 }
 
 /**
  * A branch's two bars, as high as it was frequent and as it was probable.
  * @drawing
  */
-function mark({ node, x, y }, total) {
+function mark({ node, x, y, depth }, total, wide) {
   const real = (HIGH * node.count) / total;
   const exact = HIGH * node.probability;
   const share = node.count ? percent(node.share) : "0 %";
-  const label =
-    node.kind === "root" ? `${total} draws` : `${share} · exact ${percent(node.probability)}`;
+  const exactly = `exact ${percent(node.probability)}`;
+  const labels =
+    node.kind === "root"
+      ? [count(total, "draw")]
+      : wide < SPACIOUS
+        ? [share, exactly]
+        : [`${share} · ${exactly}`];
+  const room = depth ? wide : FIRST;
   const bar = (kind, left, high, least) =>
     svg("rect", {
       class: kind,
@@ -83,15 +94,19 @@ function mark({ node, x, y }, total) {
     svg("title", {}, say(node, total)),
     bar("pt-real", x, real, node.count ? 1.5 : 0),
     bar("pt-exact", x + BAR + 2, exact, 1),
-    text("pt-word", y - 3, node.kind === "tokens" ? short(node.text) : node.text),
-    text("pt-share", y + 12, label),
+    text("pt-word", y - 3, short(node.text, room)),
+    ...labels.map((words, i) => text("pt-share", y + 12 + 12 * i, words)),
   );
 }
 
+const depthOf = ({ children }) => 1 + Math.max(0, ...children.map(depthOf));
+
 // Columns are as wide as the card allows.
-function columns(all, room) {
+const wideFor = (deepest, room) =>
+  Math.max(NARROWEST, Math.min(WIDEST, Math.floor((room - FIRST) / deepest)));
+
+function columns(all, wide) {
   const deepest = Math.max(...all.map((n) => n.depth));
-  const wide = Math.max(NARROWEST, Math.min(WIDEST, (room - FIRST) / deepest));
   const left = (depth) => (depth ? FIRST + (depth - 1) * wide : 0);
   for (const placed of all) placed.x = left(placed.depth);
   return left(deepest + 1);
@@ -100,8 +115,10 @@ function columns(all, room) {
 export function picture(message, room) {
   const total = message.draws;
   const all = [];
-  const top = place({ ...message.tree, text: "prompt", kind: "root" }, 0, TOP, total, all);
-  const width = columns(all, room);
+  const wide = wideFor(Math.max(1, depthOf(message.tree) - 1), room);
+  const row = wide < SPACIOUS ? HIGH_ROW : ROW;
+  const top = place({ ...message.tree, text: "prompt", kind: "root" }, 0, TOP, total, all, row);
+  const width = columns(all, wide);
   const height = top.end + 8;
   const node = svg("svg", {
     class: "pt-tree",
@@ -109,7 +126,7 @@ export function picture(message, room) {
     height,
     viewBox: `0 0 ${width} ${height}`,
     role: "img",
-    "aria-label": `${total} draws, ${message.distinct} different texts; the table below says the same`,
+    "aria-label": `${count(total, "draw")}, ${count(message.distinct, "different text")}; the table below says the same`,
   });
   for (const parent of all) {
     let offset = 0;
@@ -118,6 +135,6 @@ export function picture(message, room) {
       offset += (HIGH * child.node.count) / total;
     }
   }
-  for (const placed of all) node.append(mark(placed, total));
+  for (const placed of all) node.append(mark(placed, total, wide));
   return node;
 }

@@ -1,6 +1,6 @@
 // Many draws as a tree: the filled bar is how often a beginning came, the outlined one how often it should.
 import { el, fact, scroller, table } from "../shared/dom.mjs";
-import { percent, visible } from "../shared/text.mjs";
+import { count, fixed, percent, visible } from "../shared/text.mjs";
 import { picture } from "./picture.mjs";
 
 const COLUMNS = [
@@ -27,7 +27,7 @@ const tableOf = (message) =>
       String(times),
       percent(share),
       percent(exact),
-      `${expected.toFixed(1)} ± ${sigma.toFixed(1)}`,
+      `${fixed(expected, 1)} ± ${fixed(sigma, 1)}`,
       String(seed),
     ]),
   );
@@ -47,7 +47,7 @@ const card = (title, ...inside) =>
 
 function statusOf({ kind, draws, wanted, seconds }) {
   const time = seconds ? ` in ${seconds.toFixed(1)} s` : "";
-  return `${WORDS[kind]}${draws} of ${wanted} draws${time}`;
+  return `${WORDS[kind]}${draws} of ${count(wanted, "draw")}${time}`;
 }
 
 class PrefixTree {
@@ -103,7 +103,7 @@ class PrefixTree {
     );
     this.tree.replaceChildren(picture(message, this.tree.clientWidth));
     const shown = message.rows.length;
-    const rest = `The ${shown} most frequent of ${message.distinct}.`;
+    const rest = `The ${shown} most frequent of ${count(message.distinct, "text")}.`;
     this.list.replaceChildren(
       tableOf(message),
       message.distinct > shown ? el("p", { class: "dp-note" }, rest) : "",

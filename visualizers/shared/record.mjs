@@ -12,13 +12,28 @@ export function addStep(run, step, shown) {
   run.shown.push(shown);
   if (!run.tokens[step.sequence]) run.tokens[step.sequence] = [];
   const list = run.tokens[step.sequence];
-  const { p, processed, bits } = shown.text;
+  const { p, used, bits } = shown.text;
   list.length = step.keep;
   step.emit.forEach((id, i) => {
-    list.push({ id, step: step.index, p: p[i], processed: processed[i], bits: bits[i] });
+    list.push({ id, step: step.index, p: p[i], used: used[i], bits: bits[i] });
   });
   if (run.follow) run.selected = step.index;
 }
+
+/**
+ * The text that is looked at: that of the selected step.
+ * @param {Run} run
+ */
+export const sequenceOf = (run) => run.steps[run.selected ?? -1]?.sequence ?? 0;
+
+/**
+ * Whether a run has more than one text.
+ * @param {Run} run
+ */
+export const severalOf = (run) =>
+  run.tokens.length > 1 ||
+  Number(run.config.num_return_sequences) > 1 ||
+  Number(run.config.num_beam_groups) > 1;
 
 /**
  * The nodes from the first step of a search down to one of them.
@@ -33,6 +48,36 @@ export function pathOf(run, node, depth) {
     at = depth < 0 ? null : run.steps[depth].detail.pool.find((n) => n.node_id === above);
   }
   return path;
+}
+
+/**
+ * The node of a search that is looked at, with the text it ends: that which was chosen, else that of
+ * the leading text, else the step's best. Null where a step is none of a search's.
+ * @param {Run} run
+ * @param {Step} step
+ */
+export function nodeOf(run, step) {
+  const tree = run.shown[step.index].beam_tree;
+  if (step.detail?.kind !== "beam" || !tree) return null;
+  const { pool } = step.detail;
+  const node =
+    pool.find((n) => n.node_id === run.node) ??
+    leadingOf(run)[step.index] ??
+    pool.find((n) => n.parent_id === tree.row);
+  return { node, path: pathOf(run, node, step.index) };
+}
+
+/**
+ * The nodes of the text that leads, or that has won.
+ * @param {Run} run
+ */
+function leadingOf(run) {
+  const { best } = run.shown.at(-1).beam_tree;
+  for (let depth = run.steps.length - 1; depth >= 0; depth--) {
+    const end = run.steps[depth].detail.pool.find((n) => n.node_id === best);
+    if (end) return pathOf(run, end, depth);
+  }
+  return [];
 }
 
 /**

@@ -25,23 +25,55 @@ export const textOfIds = (run, ids) => visible(ids.map((id) => textOfId(run, id)
 export const piece = (run, id) =>
   visible(textOfId(run, id)).replace(/^ +| +$/g, (s) => "·".repeat(s.length));
 
+const HIGH_DIGITS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
+const raised = (digits) => [...digits].map((c) => HIGH_DIGITS[Number(c)] ?? "⁻").join("");
+
+// A number in JavaScript's notation as a person writes it: a true minus sign, powers of ten raised.
+const written = (text) => {
+  const [number, exponent] = text.replace("-", "−").replace("e+", "e").split("e");
+  return exponent ? `${number} · 10${raised(exponent)}` : number;
+};
+
+// So many digits of a number however small or large it is.
+export const precise = (x, digits = 2) => written(x.toPrecision(digits));
+
+// The same as a power of ten.
+export const power = (x, digits = 2) => written(x.toExponential(digits - 1));
+
 /**
- * A probability in words, as exact as it is large.
+ * A number with so many digits behind the point; one that would be lost there keeps two that say something.
+ */
+export const fixed = (x, digits = 3) => {
+  const plain = x.toFixed(digits);
+  return x !== 0 && Number(plain) === 0 ? precise(x) : written(plain);
+};
+
+/**
+ * A probability in words, as exact as it is large; only what is certain is 100 %.
  * @drawing
  */
-export const percent = (p) =>
-  p >= 0.9995
-    ? "100 %"
-    : p >= 0.1
-      ? `${(100 * p).toFixed(1)} %`
-      : p >= 0.0001
-        ? `${(100 * p).toFixed(2)} %`
-        : p > 0
-          ? "<0.01 %"
-          : "0";
+export const percent = (p) => {
+  if (p >= 1) return "100 %";
+  if (p >= 0.99995) return ">99.99 %";
+  if (p >= 0.9995) return `${(100 * p).toFixed(2)} %`;
+  if (p >= 0.1) return `${(100 * p).toFixed(1)} %`;
+  if (p >= 0.0001) return `${(100 * p).toFixed(2)} %`;
+  if (p >= 0.000001) return `${(100 * p).toPrecision(2)} %`;
+  return p > 0 ? "<0.0001 %" : "0 %";
+};
 
-// Numbers with a true minus sign, as wide as a plus.
-export const fixed = (x, digits = 3) => x.toFixed(digits).replace("-", "−");
+// The model's probability and the one that was used, where they differ.
+export const bothOf = (model, used) => {
+  const [before, after] = [model, used].map(percent);
+  if (before === after) return after;
+  return before.endsWith(" %") && after.endsWith(" %")
+    ? `${before.slice(0, -2)} → ${after}`
+    : `${before} → ${after}`;
+};
+
+// So many of a thing: one token, two tokens.
+export const count = (number, one, many = `${one}s`) =>
+  `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
 
 /**
  * A share as a length in a style.
@@ -54,3 +86,12 @@ export const lengthOf = (share) => `${100 * share}%`;
  * @drawing
  */
 export const milliseconds = (s) => `${(1000 * s).toFixed(0)} ms`;
+
+// What became of a search's candidate.
+export const SAY = {
+  kept: "kept",
+  pruned: "dropped",
+  finished: "finished",
+  finished_worse: "finished, but worse than the others",
+  blocked: "ended without counting",
+};

@@ -147,6 +147,8 @@ export interface DraftReport {
   plain_s: number;
   plain_identical: boolean | null;
   distributions?: DistributionCheck[];
+  others?: number | null;
+  processor_share?: number | null;
 }
 export interface Parting {
   position: number;

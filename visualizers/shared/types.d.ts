@@ -7,10 +7,10 @@ declare global {
     id: number;
     /** The step that wrote it. */
     step: number;
-    /** How probable it was there, null where nothing tells. */
+    /** The model's own probability of it there, null where nothing tells. */
     p: number | null;
-    /** Whether that is the probability after the processors. */
-    processed: boolean;
+    /** Its probability as it was used, after the processors, null where nothing tells. */
+    used: number | null;
     /** How surprising it was there. */
     bits: number | null;
   }
@@ -70,11 +70,17 @@ declare global {
     tokens: Token[][];
     texts: string[];
     selected: number | null;
+    /** Of a search: the node of the selected step that was chosen, null for that of the leading text. */
+    node?: number | null;
     /** Whether the newest step is selected whenever one comes. */
     follow: boolean;
     error: string;
     /** Of a comparison's column: where the texts part, as far as its messages know. */
-    parting?: { common: number; at: number | null } | null;
+    parting?: {
+      common: number;
+      at: number | null;
+      pairs: { a: number; b: number; common: number; at: number | null }[];
+    } | null;
     link?: string;
     fields: string[];
     /** Of a recorded run: the whole of it. */
@@ -92,7 +98,7 @@ declare global {
   interface Context {
     trigger: (name: string, data?: unknown) => void;
     strategy: string;
-    select: (index: number) => void;
+    select: (index: number, node?: number) => void;
     /** Open the panel that a view stands in, where it stands in one. */
     open: (view: string) => void;
     /** Show the stage alone, as large as the screen. */

@@ -69,11 +69,13 @@ export class Recordings {
   /**
    * @param {Run | undefined} run
    * @param {number} index
+   * @param {number | null} [node] of a search: the node of that step that is looked at
    */
-  select(run, index) {
+  select(run, index, node = null) {
     if (!run?.steps.length) return;
     const last = run.steps.length - 1;
     run.selected = Math.max(0, Math.min(last, index));
+    run.node = node;
     run.follow = run.status === "running" && run.selected === last;
     this.tell("changed", run);
   }
@@ -107,7 +109,7 @@ export class Recordings {
    * @param {Status} status what it has come to at its end
    */
   rewind(run, count, status) {
-    if (count < run.steps.length) Object.assign(run, emptyRecord(), { selected: null });
+    if (count < run.steps.length) Object.assign(run, emptyRecord(), { selected: null, node: null });
     run.follow = true;
     const { trace: source, shown } = run.source;
     for (let i = run.steps.length; i < count; i++) addStep(run, source.steps[i], shown[i]);
@@ -148,6 +150,7 @@ export const newRun = (id, next, status) => ({
   outputs: [],
   pieces: {},
   selected: null,
+  node: null,
   follow: true,
   error: "",
 });

@@ -1,6 +1,7 @@
 // Walking through the steps of a run, and what it cost.
 import { button, el, fact } from "../shared/dom.mjs";
-import { milliseconds, percent } from "../shared/text.mjs";
+import { sequenceOf, severalOf } from "../shared/record.mjs";
+import { fixed, milliseconds, percent } from "../shared/text.mjs";
 import { saveTrace } from "./download.mjs";
 
 /**
@@ -10,24 +11,35 @@ import { saveTrace } from "./download.mjs";
 function costsOf(run) {
   const { timing, metrics } = run;
   const ended = metrics?.new_tokens !== undefined;
+  const last = run.shown.at(-1)?.text;
   const costs = ended
     ? { tokens: metrics.new_tokens, ...metrics }
-    : (run.shown.at(-1)?.text ?? { tokens: 0, forward_passes: 0 });
+    : (last ?? { tokens: 0, forward_passes: 0 });
   const seconds = ended ? timing.total_s : (run.steps.at(-1)?.elapsed_s ?? 0);
   const facts = [
     fact("tokens", costs.tokens),
     fact("forward passes", costs.forward_passes),
-    fact("seconds", seconds.toFixed(2)),
-    fact("tokens/s", costs.tokens_per_s?.toFixed(1) ?? "–"),
+    fact("seconds", fixed(seconds, 2)),
+    fact("tokens per second", costs.tokens_per_s ? fixed(costs.tokens_per_s, 1) : "–"),
   ];
-  if (timing?.first_token_s)
-    facts.push(fact("time to first token", milliseconds(timing.first_token_s)));
-  if (metrics?.perplexity)
-    facts.push(
-      fact("perplexity", metrics.perplexity.toFixed(2)),
-      fact("repeated 3-grams", percent(metrics.rep_3)),
-    );
+  if (last) facts.push(fact("time to first token", milliseconds(last.first_token_s)));
   return facts;
+}
+
+/**
+ * The figures of one text: that which the chosen step writes, as far as the run has come.
+ * @param {Run} run
+ */
+function ownOf(run) {
+  const sequence = sequenceOf(run);
+  const at = run.steps.findLastIndex((step) => step.sequence === sequence);
+  const own = run.shown[at]?.text.own;
+  if (!own) return [];
+  const facts = [];
+  if (severalOf(run))
+    facts.push(el("span", {}, `of output ${sequence + 1}:`), fact("tokens", own.tokens));
+  if (own.perplexity !== null) facts.push(fact("perplexity", fixed(own.perplexity, 2)));
+  return [...facts, fact("repeated 3-grams", percent(own.rep_3))];
 }
 
 /**
@@ -88,7 +100,7 @@ export const scrubWith = (offers = () => []) => ({
         range.max = String(Math.max(0, run.steps.length - 1));
         save.toggleAttribute("disabled", run.status === "running");
         for (const offer of more) offer.update(run);
-        costs.replaceChildren(...costsOf(run));
+        costs.replaceChildren(...costsOf(run), ...ownOf(run));
       },
       select(run, index) {
         range.value = String(index);

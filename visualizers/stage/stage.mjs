@@ -1,6 +1,7 @@
 // One stage a run: the text, the player and the strategy's picture, beside them the chosen step, and
 // behind tabs what is looked at now and then. What has changed is drawn once per animation frame.
 import { button, el } from "../shared/dom.mjs";
+import { nodeOf } from "../shared/record.mjs";
 import { piece } from "../shared/text.mjs";
 import { Panels } from "./panels.mjs";
 
@@ -36,9 +37,9 @@ export class Stages {
     const context = {
       trigger,
       strategy: options.strategy,
-      select: (index) => {
+      select: (index, node) => {
         parts.look();
-        this.#store.select(stage.run, index);
+        this.#store.select(stage.run, index, node);
       },
       open: parts.open,
       present: () =>
@@ -117,7 +118,9 @@ function paint(shown, run) {
 function headOf(run) {
   const step = run.steps[run.selected];
   if (!step) return "This step";
-  const words = step.emit.map((id) => piece(run, id)).join("");
+  const found = nodeOf(run, step);
+  const ids = found ? [found.node.token_id] : step.emit;
+  const words = ids.map((id) => piece(run, id)).join("");
   return `Step ${run.selected + 1} of ${run.steps.length}${words ? ` · “${words}”` : ""}`;
 }
 

@@ -1,6 +1,7 @@
 // The text token by token: how surprising each was, and which one the details below speak of.
 import { el } from "../shared/dom.mjs";
-import { percent, piece, textOfId, textOfIds, visible } from "../shared/text.mjs";
+import { severalOf } from "../shared/record.mjs";
+import { count, fixed, percent, piece, textOfId, textOfIds, visible } from "../shared/text.mjs";
 
 const LEVELS = [
   ["", "under 1 bit"],
@@ -40,12 +41,51 @@ function promptOf(run) {
 function describe(run, token) {
   const name = `“${piece(run, token.id)}”`;
   if (token.bits === null) return name;
-  const when = token.processed ? " after the processors" : "";
-  return `${name}, probability ${percent(token.p)}${when}, surprise ${token.bits.toFixed(1)} bits`;
+  return `${name}, ${probabilityOf(token)}, surprise ${fixed(token.bits, 1)} bits`;
+}
+
+// Each probability with its name; where the processors changed nothing both are one.
+function probabilityOf({ p, used }) {
+  if (p === null) return `probability as used ${percent(used)}`;
+  const own = `the model's probability ${percent(p)}`;
+  return used === p || used === null ? own : `${own}, as used ${percent(used)}`;
+}
+
+/**
+ * Which of a run's texts one is, by its place among those returned, its score and its group.
+ * @param {Run} run
+ */
+function titleOf(run, { output, score, group, own }) {
+  const parts = [
+    output === null ? "Not returned" : `Output ${output + 1}`,
+    run.config.num_beam_groups > 1 && group !== null ? `group ${group + 1}` : "",
+    score === null ? "" : `score ${fixed(score)}`,
+    own.perplexity === null ? "" : `perplexity ${fixed(own.perplexity, 2)}`,
+    count(own.tokens, "token"),
+  ];
+  return parts.filter(Boolean).join(" · ");
+}
+
+/**
+ * The first text of a search in the same words as the others; of other runs what is known of each.
+ * @param {Run} run
+ */
+function headOf(run, sequence) {
+  const at = run.steps.findLastIndex((step) => step.sequence === sequence);
+  const { detail } = run.steps[at];
+  const [first] = detail?.kind === "beam" && detail.stopping ? detail.heap : [];
+  const { own } = run.shown[at].text;
+  return titleOf(run, {
+    output: sequence,
+    score: first?.score ?? null,
+    group: first?.group ?? null,
+    own,
+  });
 }
 
 class Strip {
   #rows = [];
+  #others = [];
   #selected = null;
   #run = null;
 
@@ -74,16 +114,36 @@ class Strip {
   /** @param {Run} run */
   #row(run, sequence) {
     if (this.#rows[sequence]) return this.#rows[sequence];
-    const several = run.tokens.length > 1 || run.config.num_return_sequences > 1;
     const line = el(
       "div",
       {},
-      several ? el("span", { class: "who" }, `Output ${sequence + 1}`) : null,
+      severalOf(run) ? el("span", { class: "who" }) : null,
       run.model.is_encoder_decoder ? null : promptOf(run),
     );
     this.box.append(line);
     this.#rows[sequence] = { line, tokens: [] };
     return this.#rows[sequence];
+  }
+
+  // The other texts that a search has ended with, each with its place and its group.
+  #showOthers(run, others) {
+    for (const [i, other] of others.entries()) {
+      const line = el(
+        "div",
+        { class: "other" },
+        el("span", { class: "who" }, titleOf(run, other)),
+        run.model.is_encoder_decoder ? null : promptOf(run),
+      );
+      other.token_ids.forEach((id, step) => {
+        const { p, used, bits } = other;
+        const token = { id, step, p: p[step], used: used[step], bits: bits[step] };
+        const made = this.#token(run, token);
+        line.append(made.lead, made.node);
+      });
+      this.#others[i]?.remove();
+      this.#others[i] = line;
+      this.box.append(line);
+    }
   }
 
   /** @param {Run} run */
@@ -144,7 +204,11 @@ class Strip {
         line.append(made.lead, made.node);
         tokens.push(made);
       }
+      const who = line.querySelector(".who");
+      if (who) who.textContent = headOf(run, sequence);
     });
+    const others = run.shown.at(-1)?.text.others ?? [];
+    if (others.length !== this.#others.length) this.#showOthers(run, others);
   }
 
   /** @param {Run} _run */
@@ -162,6 +226,7 @@ class Strip {
   clear() {
     this.box.replaceChildren();
     this.#rows = [];
+    this.#others = [];
     this.#selected = null;
   }
 }

@@ -1,6 +1,6 @@
 // z growing along the text, beside the threshold.
 import { svg } from "../shared/dom.mjs";
-import { fixed } from "../shared/text.mjs";
+import { count, fixed } from "../shared/text.mjs";
 
 const HIGH = 170;
 const LEFT = 40;
@@ -32,7 +32,7 @@ export class Plot {
         ? []
         : [svg("circle", { class: "dot", cx: x(curve.length), cy: y(last), r: 4 })]),
       svg("text", { x: LEFT, y: HIGH - 6 }, "z over the tokens written"),
-      atEnd(wide, HIGH - 6, `${curve.length} tokens`),
+      atEnd(wide, HIGH - 6, count(curve.length, "token")),
     );
   }
 

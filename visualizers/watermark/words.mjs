@@ -22,9 +22,9 @@ export const bitsOf = ({ hits, flips }) => `${hits} of ${flips}`;
 function colourOf(detail, shown) {
   if (detail.g_values.length) return `${bitsOf(shown)} keyed bits are ones`;
   if (detail.is_green === null) return "no list was chosen";
-  const among = detail.scheme === "selfhash" ? "tested" : "of the vocabulary";
+  const among = detail.scheme === "selfhash" ? "the tokens tested" : "the vocabulary";
   const share =
-    detail.green_fraction === null ? "" : `, as ${shareOf(detail)} of the tokens ${among} were`;
+    detail.green_fraction === null ? "" : `, where ${shareOf(detail)} of ${among} was green`;
   const raised = detail.bias
     ? `; its logit was raised by ${detail.bias}`
     : "; its logit was left alone";

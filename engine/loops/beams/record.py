@@ -145,7 +145,7 @@ def check_finite(logsumexp: torch.Tensor, step: int) -> None:
         DecodeError: naming the step.
     """
     if not bool(torch.isfinite(logsumexp).all()):
-        raise DecodeError(f"The model's raw logits are not finite at step {step}.")
+        raise DecodeError(f"The model's raw logits are not finite at step {step + 1}.")
 
 
 def check_found(best: Sequence[FinishedBeam]) -> None:

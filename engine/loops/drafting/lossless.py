@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from engine.company import Watch
 from engine.loops.additions import Additions, LeftOut
 from engine.loops.drafting.assisted import assisted_loop
 from engine.loops.drafting.drafter import MakeDrafter, RunContext, run_processors
@@ -41,10 +42,14 @@ def _nobody(done: int, total: int, what: str) -> None:
 def aftermath(config: Any, make_drafter: MakeDrafter) -> After:
     """Return what the loop calls with its last step: it adds the report to it.
 
+    It watches from when it is made, which is in the run's thread and before the first round, what
+    else goes on meanwhile.
+
     Args:
         config: a drafting strategy's config.
         make_drafter: the drafter of the run, for the repeated short runs.
     """
+    timed = Watch()
 
     def after(
         additions: Additions,
@@ -56,7 +61,7 @@ def aftermath(config: Any, make_drafter: MakeDrafter) -> After:
         detail = step.detail
         if not isinstance(detail, DraftDetail) or _left(context):
             return step
-        report = make_report(config, make_drafter, context, prepared, ids, additions)
+        report = make_report(config, make_drafter, context, prepared, ids, additions, timed)
         return dataclasses.replace(step, detail=dataclasses.replace(detail, report=report))
 
     return after
@@ -69,8 +74,13 @@ def make_report(
     prepared: dict[str, Any],
     ids: torch.Tensor,
     additions: Additions,
+    timed: Watch,
 ) -> DraftReport:
-    """Measure a finished run; see DraftReport. What cannot be measured is a note of ``additions``."""
+    """Measure a finished run; see DraftReport. What cannot be measured is a note of ``additions``.
+
+    ``timed`` has watched the run since it began.
+    """
+    company = [timed.seen()]
     new = ids[0, context.input_ids.shape[1] :].tolist()
     started = time.perf_counter()
     # A run that is lossy by design has nothing to prove.
@@ -87,11 +97,13 @@ def make_report(
     plain: list[int] = []
     plain_s = 0.0
     if config.plain_run:
+        beside = Watch()
         plain, plain_s = additions.make(
             "The plain run",
             lambda: plain_run(context, prepared, additions.progress),
             (plain, plain_s),
         )
+        company.append(beside.seen())
     distributions: tuple[DistributionCheck, ...] = ()
     if config.distribution_runs:
         distributions = additions.make(
@@ -109,6 +121,8 @@ def make_report(
         plain_s=rounded(plain_s),
         plain_identical=None if config.do_sample or not plain else plain == new,
         distributions=distributions,
+        others=max(found.others for found in company),
+        processor_share=significant(min(found.share for found in company)),
     )
 
 

@@ -1,0 +1,1 @@
+"""DoLa's layers over the steps: the picture in the page and its numbers."""
