@@ -100,7 +100,7 @@ class Broken(torch.nn.Module):
 def test_logits_that_are_not_finite_name_the_step(strategy):
     last = list(decode(request(strategy, LoadedModel(Broken(4).inner))))[-1]
     assert isinstance(last, Failed)
-    assert str(last.error) == "The model's raw logits are not finite at step 3."
+    assert str(last.error) == "The model's raw logits are not finite at step 4."
     assert len(last.trace.steps) == 3
 
 
