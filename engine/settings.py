@@ -26,6 +26,13 @@ class Settings:
     max_request_bytes: int = 1_000_000
     max_trace_bytes: int = 32_000_000
     updates_per_s: float = 10.0
+    max_kept_bytes: int = 256_000_000
+    """Memory for the logits of recent runs, of which a step can be asked; the oldest run goes first."""
+    max_kept_run_bytes: int = 64_000_000
+    """The most of it that one run may take."""
+    max_kept_runs: int = 64
+    max_asking_s: float = 20.0
+    """How long one question about a recorded run may compute."""
     public: bool = False
     """On a public Space: no folder as a model, no remote code. Set when SPACE_ID is present."""
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from engine.asking.processors import askable
+from engine.asking.what_if import why_not
 from engine.declare.groups import FOLDED, MAIN
 from engine.declare.params import Choice, Flag, Integer, Number, Param, defaults_of, params_of
 from engine.models.catalogue import CATALOGUE, drafts_for
@@ -53,8 +55,10 @@ def spec() -> dict[str, Any]:
 
 
 def visuals_of(names: tuple[str, ...]) -> list[str]:
-    """Return the views of a stage in their order; a run of the playground can be continued and saved."""
-    return [*arranged(names), "family", "export"]
+    """Return the views of a stage in their order; a run of the playground can be asked, continued and saved."""
+    views = arranged(names)
+    views.insert(views.index("xray") + 1 if "xray" in views else len(views), "what_if")
+    return [*views, "family", "export"]
 
 
 def param_spec(name: str, kind: Param, default: Any) -> dict[str, Any]:
@@ -73,14 +77,20 @@ def param_spec(name: str, kind: Param, default: Any) -> dict[str, Any]:
         return about | {"kind": "choice", "choices": [controls.show(kind, c) for c in kind.choices]}
     if isinstance(kind, (Number, Integer)):
         bounds = {"minimum": kind.minimum, "maximum": kind.maximum, "step": kind.step}
-        return about | {"kind": "number", **bounds, "slider": _slider(kind)}
+        ends = _slider(kind)
+        return about | {
+            "kind": "number",
+            **bounds,
+            "slider": None if kind.optional else ends,
+            "reach": ends,
+        }
     return about | {"kind": "text"}
 
 
 def _slider(kind: Number | Integer) -> tuple[float, float] | None:
-    """Return the ends of a parameter's slider, None where it has none; both are legal values."""
+    """Return the ends of a parameter's slider, None where it can have none; both are legal values."""
     low, high = kind.minimum, kind.slider_maximum or kind.maximum
-    if kind.optional or (high - low) / kind.step > _MAX_STOPS:
+    if (high - low) / kind.step > _MAX_STOPS:
         return None
     if isinstance(kind, Number):
         if kind.above_minimum:
@@ -113,6 +123,7 @@ def _strategy(strategy: Strategy, known: list[dict[str, Any]]) -> dict[str, Any]
         "refused": _refused(strategy),
         "only": _only(strategy),
         "visuals": visuals_of(strategy.visuals),
+        "what_if": _asked(strategy),
         "presets": [_preset(strategy, p) for p in strategy.presets],
         "params": [_place(param_spec(n, k, defaults[n]), known) for n, k in kinds.items()],
     }
@@ -135,6 +146,19 @@ def _only(strategy: Strategy) -> dict[str, dict[str, Any]]:
         }
         for name, only in acting(strategy).items()
     }
+
+
+def _asked(strategy: Strategy) -> dict[str, Any]:
+    """Return which controls the page offers to ask a run what if, and why none where it offers none."""
+    refused = why_not(strategy)
+    kinds = params_of(strategy.config)
+    names = [n for n in askable(strategy.config) if _is_asked(kinds[n])] if not refused else []
+    return {"params": names, "refused": refused}
+
+
+def _is_asked(kind: Param) -> bool:
+    named = isinstance(kind, (Number, Integer, Flag, Choice))
+    return named and kind.group in (MAIN, "sampling", "penalties")
 
 
 def _place(declared: dict[str, Any], known: list[dict[str, Any]]) -> int:

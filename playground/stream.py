@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 from engine import DecodeRequest, decode
+from engine.asking.kept import KEPT_RUNS
 from engine.errors import StoppedError
 from engine.run.decoding import DecodeRun
 from engine.run.work import Work
@@ -83,7 +84,7 @@ def stream(
         key: where the page shows the run; None is its strategy's tab and the address bar.
         follow: told of the run and its events.
     """
-    run = decode(request)
+    run = decode(request, KEPT_RUNS.follow)
     messages = JOURNAL.open(run)
     if follow is not None:
         follow.begin(run)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import threading
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
 from engine.errors import ModelError
 from engine.loops.recorder import rounded
+from engine.loops.teacher_forced import teacher_forced
 from engine.models.loading import LoadedModel, pinned
 from engine.models.text import decode_ids, encode_both
 from engine.run.permits import Tell, nobody, running
@@ -119,7 +119,7 @@ def score_ids(
     kind, size = ("score", base.name), float(length)
     line = running(cancelled or threading.Event(), base, tell=tell, kind=kind, size=size)
     with pinned(base), line, torch.inference_mode():
-        logits = _logits(base, prompt_ids, new_ids).to(torch.float32)
+        logits = teacher_forced(base, prompt_ids, new_ids).logits.to(torch.float32)
         logprobs = torch.log_softmax(logits, dim=-1)
         wanted = torch.tensor(new_ids, device=logprobs.device)[:, None]
         entropies = torch.special.entr(logprobs.exp()).sum(-1)
@@ -135,20 +135,3 @@ def same_vocabulary(a: LoadedModel, b: LoadedModel) -> bool:
     if a.tokenizer is None or b.tokenizer is None:
         return False
     return a.tokenizer.get_vocab() == b.tokenizer.get_vocab()
-
-
-def _logits(base: LoadedModel, prompt_ids: list[int], new_ids: list[int]) -> Any:
-    """Return (new, vocab) logits, each row the distribution its token was read from."""
-    device = base.device
-    prompt = torch.tensor([prompt_ids], device=device)
-    if base.is_encoder_decoder:
-        start = base.model.generation_config.decoder_start_token_id
-        start = base.model.config.decoder_start_token_id if start is None else start
-        decoder = torch.tensor([[start, *new_ids[:-1]]], device=device)
-        mask = torch.ones_like(prompt)
-        return base.model(input_ids=prompt, attention_mask=mask, decoder_input_ids=decoder).logits[
-            0
-        ]
-    ids = torch.tensor([[*prompt_ids, *new_ids[:-1]]], device=device)
-    out = base.model(input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=False)
-    return out.logits[0, len(prompt_ids) - 1 :]

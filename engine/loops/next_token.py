@@ -78,11 +78,28 @@ def draw(scores: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor
         generator: source of the noise e ~ Exponential(1).
 
     Returns:
+        What ``race`` returns.
+    """
+    probs = torch.softmax(scores, dim=-1)
+    return race(probs, noise_like(probs, generator))
+
+
+def noise_like(probs: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Return (batch, vocab) noise e ~ Exponential(1); one draw of a run takes exactly this much."""
+    return torch.empty_like(probs).exponential_(1, generator=generator)
+
+
+def race(probs: torch.Tensor, noise: torch.Tensor) -> tuple[torch.Tensor, Columns]:
+    """Let every token arrive at e / p; the first one wins.
+
+    Args:
+        probs: (batch, vocab) probabilities.
+        noise: (batch, vocab) e.
+
+    Returns:
         (batch,) drawn ids, argmax of p / e; and (batch, RACERS) ids, probabilities and noise of
         the earliest arrivals e / p, for the record.
     """
-    probs = torch.softmax(scores, dim=-1)
-    noise = torch.empty_like(probs).exponential_(1, generator=generator)
     pace = probs / noise
     first = pace.topk(min(RACERS, pace.shape[-1]), dim=-1).indices
     tokens = pace.argmax(-1)

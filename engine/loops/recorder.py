@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -71,18 +72,24 @@ def display_name(processor: object) -> str:
     return name or type(processor).__name__
 
 
+Watch = Callable[[torch.Tensor, torch.Tensor, Sequence[Any]], None]
+"""Called with (rows, vocab) logits, (rows, length) ids and processors; it may hold on to all of them."""
+
+
 class Recorder:
     """Records the steps of one run.
 
     Args:
         top_candidates: tokens kept per step, at least 1.
+        watch: told what every observation begins with, None where nobody wants to know.
 
     Attributes:
         additions: makes what the run measures beside its text.
     """
 
-    def __init__(self, top_candidates: int = 20) -> None:
+    def __init__(self, top_candidates: int = 20, watch: Watch | None = None) -> None:
         self.top_candidates = top_candidates
+        self.watch = watch
         self.additions = Additions()
         self.started = time.perf_counter()
 
@@ -103,6 +110,8 @@ class Recorder:
             input_ids: (batch, length) ids so far.
             processors: logits processors in order.
         """
+        if self.watch is not None:
+            self.watch(logits, input_ids, processors)
         logsumexp = torch.logsumexp(logits, dim=-1)
         logprobs = logits - logsumexp[:, None]
         scores, stages = logits, []
@@ -142,7 +151,7 @@ def _columns(seen: Observation, chosen: torch.Tensor, top: int) -> dict[str, tor
     logprobs = seen.logprobs
     top = min(top, logprobs.shape[-1])
     probs = logprobs.exp()
-    stages, final = _stages(seen, probs)
+    stages, final = stages_of(seen, probs)
     others = [chosen[:, None]]
     if seen.stages:
         others.append(final.topk(top, -1).indices)
@@ -159,11 +168,13 @@ def _columns(seen: Observation, chosen: torch.Tensor, top: int) -> dict[str, tor
         "raw": raw,
         "processed": final.gather(-1, ids),
         "other_ranks": torch.stack(ranks, -1),
-        "removed": _first_removal(seen, ids),
+        "removed": first_removal(seen, ids),
     }
 
 
-def _stages(seen: Observation, probs: torch.Tensor) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+def stages_of(
+    seen: Observation, probs: torch.Tensor
+) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
     """Return (batch, stages) kept, kept mass and entropy, and the final (batch, vocab) log-probs."""
     kept, mass, entropy, final = [], [], [], seen.logprobs
     for _, scores in seen.stages:
@@ -180,7 +191,7 @@ def _stages(seen: Observation, probs: torch.Tensor) -> tuple[dict[str, torch.Ten
     return {name: torch.stack(values, -1) for name, values in named.items()}, final
 
 
-def _first_removal(seen: Observation, ids: torch.Tensor) -> torch.Tensor:
+def first_removal(seen: Observation, ids: torch.Tensor) -> torch.Tensor:
     """Return, per candidate, the index of the first stage that removed it, or -1."""
     removed = torch.full_like(ids, -1)
     for index, (_, scores) in reversed(list(enumerate(seen.stages))):

@@ -207,6 +207,17 @@ def _cached(key: tuple[str, str, str, str | None]) -> LoadedModel | None:
         return _CACHE[key].loaded
 
 
+def in_memory(name: str, revision: str | None = None) -> LoadedModel | None:
+    """Return a model that is loaded already, None where it is not; nothing is loaded.
+
+    Args:
+        name: as in ``load``.
+        revision: of its weights.
+    """
+    found = [e.loaded for e in list(_CACHE.values()) if e.loaded.name == name]
+    return next((loaded for loaded in found[::-1] if loaded.revision == revision), None)
+
+
 def _check_options(device: str, dtype: str, quantization: str | None) -> None:
     if dtype not in DTYPES:
         raise ModelError(f"dtype = {dtype!r} is not one of {', '.join(DTYPES)}.")

@@ -2,34 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import uuid
+from collections.abc import Callable, Iterator
 from functools import partial
 
+from engine.run.recording import Witness
 from engine.run.request import DecodeRequest
 from engine.run.run import Run
 from engine.run.work import Work
 from engine.trace.events import Event
 
 
-def decode(request: DecodeRequest) -> DecodeRun:
+def decode(request: DecodeRequest, witness: Callable[[str], Witness] | None = None) -> DecodeRun:
     """Start decoding; iterate the result for events, the last is Finished or Failed.
 
     Args:
         request: what to decode. Nothing is raised for a bad request: it arrives as Failed.
+        witness: run's id -> who follows the run from within, None where nobody will ask about it.
 
     Returns:
         An iterator of events with ``close()`` (stop and forget) and ``cancel()`` (stop and get
         what there is as Finished, with finish_reason cancelled; a run that waits or loads ends as
         Failed with StoppedError).
     """
-    return DecodeRun(request)
+    return DecodeRun(request, witness)
 
 
 class DecodeRun(Work):
     """The events of one run; see ``decode``."""
 
-    def __init__(self, request: DecodeRequest) -> None:
-        super().__init__(partial(Run, request))
+    def __init__(
+        self, request: DecodeRequest, witness: Callable[[str], Witness] | None = None
+    ) -> None:
+        run_id = uuid.uuid4().hex
+        follows = None if witness is None else witness(run_id)
+        super().__init__(partial(Run, request, witness=follows), run_id)
 
     def __iter__(self) -> Iterator[Event]:
         return self

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import platform
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
 
 import torch
 
@@ -20,6 +21,26 @@ from engine.trace.records import Output, Step, Timing, Trace
 from engine.trace.values import TOKEN_ID, values_of
 
 
+class Witness(Protocol):
+    """Follows a run from within, in its worker's thread, so that it can be asked about later."""
+
+    def began(self, run: Prepared, header: Trace) -> None:
+        """The run has its turn; the header is its trace before the first step."""
+        ...
+
+    def saw(self, logits: torch.Tensor, input_ids: torch.Tensor, processors: Sequence[Any]) -> None:
+        """Look at what an observation begins with; see ``recorder.Watch``."""
+        ...
+
+    def decided(self, step: Step) -> None:
+        """Take a step, numbered as in the trace; it follows from what was seen since the last one."""
+        ...
+
+    def ended(self) -> None:
+        """Nothing more comes, however the run ended."""
+        ...
+
+
 class Recording:
     """Collects the steps of a prepared run and sends them on.
 
@@ -28,10 +49,16 @@ class Recording:
         send: takes each event; raises Cancelled when nobody listens any more.
         queue_s: seconds the run waited for its turn.
         load_s: seconds it waited for its models to be loaded.
+        witness: told of every step, None where nobody wants to know.
     """
 
     def __init__(
-        self, run: Prepared, send: Callable[[Event], None], queue_s: float, load_s: float
+        self,
+        run: Prepared,
+        send: Callable[[Event], None],
+        queue_s: float,
+        load_s: float,
+        witness: Witness | None = None,
     ) -> None:
         self.target, self.send = run.target, send
         self.pieces = run.target.pieces.of(run.prompt_ids)
@@ -43,6 +70,9 @@ class Recording:
         self.outputs: dict[int, list[int]] = {}
         self.texts: dict[int, Detokenizer] = {}
         self.timing = Timing(load_s=rounded(load_s), queue_s=rounded(queue_s))
+        self.witness = witness
+        if witness is not None:
+            witness.began(run, self.header)
         send(Started(self.header))
 
     def add(self, step: Step, number: int) -> None:
@@ -57,6 +87,8 @@ class Recording:
             self.timing = dataclasses.replace(self.timing, first_token_s=step.elapsed_s)
         step = dataclasses.replace(step, index=len(self.steps), sequence=step.sequence + number)
         self.steps.append(step)
+        if self.witness is not None:
+            self.witness.decided(step)
         output = self.outputs.setdefault(step.sequence, [])
         output[step.keep :] = step.emit
         self.send(StepRecorded(step, self._new_pieces(step)))

@@ -19,7 +19,7 @@ from engine.run.adapter import as_custom_generate
 from engine.run.generation import generate_inputs, generation_config, stop_criteria
 from engine.run.permits import LINE
 from engine.run.prepare import Models, Prepared, check_names, in_memory, prepare
-from engine.run.recording import Recording
+from engine.run.recording import Recording, Witness
 from engine.run.request import DecodeRequest, check
 from engine.settings import SETTINGS
 from engine.strategies.base import Context
@@ -50,12 +50,18 @@ class Run:
         request: as the user made it.
         send: takes each event; raises Cancelled when nobody listens any more.
         cancelled: set by the reader to stop the loop.
+        witness: follows the run from within, None where nobody will ask about it.
     """
 
     def __init__(
-        self, request: DecodeRequest, send: Callable[[Event], None], cancelled: threading.Event
+        self,
+        request: DecodeRequest,
+        send: Callable[[Event], None],
+        cancelled: threading.Event,
+        witness: Witness | None = None,
     ) -> None:
         self.request, self.send, self.cancelled = request, send, cancelled
+        self.witness = witness
         self.recording: Recording | None = None
 
     def execute(self) -> None:
@@ -77,15 +83,21 @@ class Run:
             models = Models(self.cancelled, self.send)
             run = prepare(checked, models)
             with pinned(run.target, run.assistant), place.turn(run.target, run.assistant):
-                self.recording = Recording(run, self.send, place.waited_s, models.load_s)
-                self._decode(run, self.recording)
+                waited = place.waited_s, models.load_s
+                self.recording = Recording(run, self.send, *waited, self.witness)
+                try:
+                    self._decode(run, self.recording)
+                finally:
+                    if self.witness is not None:
+                        self.witness.ended()
 
     def partial_trace(self) -> Trace | None:
         """Return what was recorded before a failure, None when nothing was."""
         return None if self.recording is None else self.recording.partial()
 
     def _decode(self, run: Prepared, recording: Recording) -> None:
-        recorder, device = Recorder(self.request.top_candidates), run.target.device
+        watch = None if self.witness is None else self.witness.saw
+        recorder, device = Recorder(self.request.top_candidates, watch), run.target.device
         recorder.additions.tell = self.send
         prompt = torch.tensor([run.prompt_ids], device=device)
         generator = torch.Generator(device).manual_seed(self.request.seed)

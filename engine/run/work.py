@@ -60,10 +60,13 @@ class Work:
 
     Args:
         make: makes the job, given what takes its events and what is set when it is to stop.
+        run_id: what it is called; unguessable.
     """
 
-    def __init__(self, make: Callable[[Send, threading.Event], Job]) -> None:
-        self.run_id = uuid.uuid4().hex
+    def __init__(
+        self, make: Callable[[Send, threading.Event], Job], run_id: str | None = None
+    ) -> None:
+        self.run_id = run_id or uuid.uuid4().hex
         self._channel = QueueStreamer()
         self._cancelled = threading.Event()
         # Of the channel, not of this object: a cycle would keep an abandoned run going.

@@ -54,9 +54,7 @@ export class Field {
       this.#number.value = range.value;
       this.input.dispatchEvent(new Event("input", { bubbles: true }));
     });
-    this.input.addEventListener("input", () => {
-      range.value = this.#number.value;
-    });
+    this.input.addEventListener("input", () => this.#slide(range));
     return range;
   }
 
@@ -71,6 +69,11 @@ export class Field {
     this.box.classList.toggle("f-off", why !== "");
     this.help.textContent = `${why || help} (${name})`;
     this.box.title = why || help;
+  }
+
+  // Off is the slider's beginning; without a value of its own it would stand in its middle.
+  #slide(range) {
+    range.value = this.#number.value === "" ? range.min : this.#number.value;
   }
 
   get #number() {
@@ -92,6 +95,6 @@ export class Field {
   set value(value) {
     if (this.param.kind === "flag") this.#number.checked = value === true;
     else this.input.value = String(value ?? "");
-    if (this.slider) this.slider.value = this.input.value;
+    if (this.slider) this.#slide(this.slider);
   }
 }

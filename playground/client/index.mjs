@@ -19,6 +19,7 @@ import { answersAt } from "./press.mjs";
 import { stages, store } from "./runs.mjs";
 import { declare, declared } from "./spec.mjs";
 import { mountTab, tabOf } from "./tab.mjs";
+import { whatIf } from "./what_if.mjs";
 
 let bus = null;
 
@@ -28,6 +29,7 @@ stages.register({
   compare_watch: compareWatch,
   family,
   export: exporting,
+  what_if: whatIf,
 });
 store.watch({
   missed: (run) => bus?.("input", { run }),

@@ -2,7 +2,7 @@
 // makes of a trace; a trace may be larger than what the server takes, so it is put in here.
 import { trace } from "../../visualizers/shared/record.mjs";
 
-const NOT_SAVED = ["family", "export"];
+const NOT_SAVED = ["family", "export", "what_if"];
 const HOLE = "<!--run-->";
 
 // Inside a script element nothing may look like its end.

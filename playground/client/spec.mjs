@@ -15,6 +15,7 @@
  * @property {number} [maximum]
  * @property {number} [step]
  * @property {[number, number] | null} [slider]
+ * @property {[number, number] | null} [reach] the ends of a slider also where off is one of the values
  */
 
 /** @type {any} */

@@ -1,0 +1,213 @@
+"""One step under other settings as plain numbers: candidates, processors, and what the draw becomes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from engine.asking.kept import KEPT, RECORDED
+from engine.asking.place import AskedStep
+from engine.asking.what_if import Asked, Change, ask, decide, device_of
+from engine.loops.recorder import (
+    NEVER,
+    Observation,
+    first_removal,
+    rounded,
+    significant,
+    stages_of,
+)
+
+KEPT_ROWS = 8
+"""Candidates shown of those that are left; the token of the step and the recorded one come on top."""
+REMOVED_ROWS = 2
+"""Candidates shown of those that each processor removed first of all."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """A candidate of the step."""
+
+    token_id: int
+    raw: float
+    """The model's probability."""
+    used: float
+    """Probability after all processors, 0 when removed."""
+    removed_by: str | None
+
+
+@dataclass(frozen=True)
+class Acting:
+    """What one processor does to the step.
+
+    Attributes:
+        name: display name.
+        on: whether it acts; where not, all that follows is nothing.
+        kept: tokens left after it.
+        removed: tokens that it removes.
+        mass: probability that the tokens left had before it.
+        entropy: nats after it.
+        cut: the smallest probability, as it was before this processor, that it keeps; None where it
+            removes nothing or does not go by a least probability.
+    """
+
+    name: str
+    on: bool
+    kept: int = 0
+    removed: int = 0
+    mass: float = 0.0
+    entropy: float = 0.0
+    cut: float | None = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A step under other settings.
+
+    Attributes:
+        token_id: what it writes.
+        recorded: what it wrote.
+        sample: whether the token is drawn; else it is the most probable one.
+        options: those that are left, most probable first, then those removed, last processor first.
+        rest_raw: probability that the options leave, of the model's.
+        rest_used: the same after all processors.
+        stages: in the order in which they run.
+        entropy: nats of the model's own distribution.
+        entropy_used: nats after all processors.
+        mass: the model's probability of all tokens that are left.
+        kept: tokens left.
+        source: one of KEPT, RECOMPUTED and RECORDED.
+        same_luck: False where the run's own noise cannot be drawn on this machine, or where its own
+            settings do not give the recorded token here.
+    """
+
+    token_id: int
+    recorded: int
+    sample: bool
+    options: tuple[Option, ...]
+    rest_raw: float
+    rest_used: float
+    stages: tuple[Acting, ...]
+    entropy: float
+    entropy_used: float
+    mass: float
+    kept: int
+    source: str
+    same_luck: bool
+
+
+def answer(place: AskedStep, asked: Asked) -> Answer:
+    """Return a step under other settings.
+
+    Args:
+        place: the step.
+        asked: other settings, made for this call: processors remember.
+
+    Raises:
+        EngineError: nothing is known of the step, or a processor leaves no token.
+    """
+    seen, token = decide(place, asked)
+    row, recorded = place.row, place.step.emit[-1]
+    one = _row_of(seen, row)
+    probs = one.logprobs.exp()
+    numbers, final = stages_of(one, probs)
+    used = final.exp() if one.stages else probs
+    left = used[0] > 0
+    options = _options(one, probs[0], used[0], (token, recorded))
+    entropy = place.step.entropy
+    if place.source != RECORDED:
+        entropy = float(torch.special.entr(probs).sum())
+    return Answer(
+        token_id=token,
+        recorded=recorded,
+        sample=asked.sample,
+        options=options,
+        rest_raw=max(0.0, 1 - math.fsum(o.raw for o in options)),
+        rest_used=max(0.0, 1 - math.fsum(o.used for o in options)),
+        stages=_stages(one, probs, numbers, asked),
+        entropy=rounded(entropy),
+        entropy_used=rounded(float(torch.special.entr(used).sum())),
+        mass=significant(min(1.0, float(probs[0, left].sum()))),
+        kept=int(left.sum()),
+        source=place.source,
+        same_luck=_same_luck(place, asked),
+    )
+
+
+def _same_luck(place: AskedStep, asked: Asked) -> bool:
+    """Return whether the run's own settings give the recorded token of the step here."""
+    if place.source == KEPT or not place.step.emit:
+        return True
+    if asked.sample and device_of(place.run) != (place.run.header.model.device or "cpu"):
+        return False
+    return decide(place, ask(place.run, Change()))[1] == place.step.emit[-1]
+
+
+def _row_of(seen: Observation, row: int) -> Observation:
+    """Return an observation of one row, on the CPU."""
+    one = slice(row, row + 1)
+    stages = [(name, scores[one].cpu()) for name, scores in seen.stages]
+    return Observation(
+        seen.logprobs[one].cpu(), seen.logsumexp[one].cpu(), seen.scores[one].cpu(), stages
+    )
+
+
+def _options(
+    one: Observation, raw: torch.Tensor, used: torch.Tensor, wanted: tuple[int, ...]
+) -> tuple[Option, ...]:
+    """Choose the candidates that are shown and put them into their order."""
+    best = used.topk(min(KEPT_ROWS, len(used))).indices
+    ids = [*wanted, *(i for i in best.tolist() if used[i] > 0)]
+    gone = first_removal(one, torch.arange(len(used))[None])[0]
+    for stage in range(len(one.stages)):
+        removed = torch.where((gone == stage) & (raw > 0), raw, -1.0)
+        found = removed.topk(min(REMOVED_ROWS, len(raw))).indices.tolist()
+        ids += [i for i in found if removed[i] > 0]
+    names = [name for name, _ in one.stages]
+    listed = [
+        (-int(gone[i]) if gone[i] >= 0 else -len(names) - 1, -float(used[i]), -float(raw[i]), i)
+        for i in dict.fromkeys(ids)
+    ]
+    return tuple(
+        Option(
+            i,
+            significant(float(raw[i])),
+            significant(float(used[i])),
+            None if gone[i] < 0 else names[int(gone[i])],
+        )
+        for *_, i in sorted(listed)
+    )
+
+
+def _stages(
+    one: Observation, probs: torch.Tensor, numbers: Any, asked: Asked
+) -> tuple[Acting, ...]:
+    """Return what every processor does, those that are left out in their places."""
+    found: dict[str, Acting] = {}
+    before, there = probs, probs[0] > 0
+    for i, (name, scores) in enumerate(one.stages):
+        left = scores[0] > NEVER
+        gone = there & ~left
+        kept = int(left.sum())
+        found[name] = Acting(
+            name,
+            True,
+            kept,
+            int(gone.sum()),
+            significant(min(1.0, float(numbers["kept_mass"][0, i]))),
+            rounded(float(numbers["stage_entropy"][0, i])),
+            _cut(before[0], left & (before[0] > 0), gone),
+        )
+        before = torch.softmax(scores.masked_fill(~left, -torch.inf), dim=-1)
+        there = left
+    return tuple(found.get(name, Acting(name, False)) for name in asked.all)
+
+
+def _cut(before: torch.Tensor, left: torch.Tensor, gone: torch.Tensor) -> float | None:
+    """Return the least probability that is kept where every removed token had less."""
+    if not bool(gone.any()) or not bool(left.any()):
+        return None
+    least = float(before[left].min())
+    return significant(least) if float(before[gone].max()) <= least else None

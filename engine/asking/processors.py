@@ -1,0 +1,170 @@
+"""The processors of a run, built as the run built them, without its model.
+
+transformers' generate() builds them, from the configuration that a run would give it. What it looks
+at in a model (vocabulary, device, special ids, one stack or two) is put into a model of almost
+no weights, so that nobody waits for the real one, which may have left the memory.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import torch
+
+from engine.asking.kept import KeptRun
+from engine.declare.params import build, params_of
+from engine.errors import ParameterError
+from engine.loops.recorder import Recorder
+from engine.loops.watermark import watermark_loop
+from engine.models.described import BUILDING
+from engine.models.loading import LoadedModel
+from engine.run.generation import generate_inputs, generation_config
+from engine.run.request import CheckedRequest, DecodeRequest, fit_to_model
+from engine.strategies.base import Context
+
+_LONGEST = 1 << 24
+NEEDS_THE_MODEL = {
+    "guidance_scale": "guidance asks the model once more at every step",
+    "negative_prompt": "guidance asks the model once more at every step",
+    "negative_prompt_ids": "guidance asks the model once more at every step",
+    "dola_layers": "other layers are only known where the model runs",
+    "max_new_tokens": "it changes no distribution, only where the text ends",
+    "max_time": "it changes no distribution, only where the text ends",
+    "stop_strings": "it changes no distribution, only where the text ends",
+    "eos_token_id": "it also changes where the text ends",
+    "num_return_sequences": "other rows are drawn with other luck",
+    "z_threshold": "it changes no distribution, only how the text is judged",
+    "ignore_repeated_ngrams": "it changes no distribution, only how the text is judged",
+}
+"""Parameters that cannot be asked about, each with the reason."""
+OFF: Mapping[str, tuple[str, Any]] = {
+    "SequenceBias": ("sequence_bias", None),
+    "EncoderRepetitionPenalty": ("encoder_repetition_penalty", 1.0),
+    "RepetitionPenalty": ("repetition_penalty", 1.0),
+    "NoRepeatNGram": ("no_repeat_ngram_size", 0),
+    "EncoderNoRepeatNGram": ("encoder_no_repeat_ngram_size", 0),
+    "NoBadWords": ("bad_words_ids", None),
+    "MinLength": ("min_new_tokens", None),
+    "MinNewTokensLength": ("min_new_tokens", None),
+    "PrefixConstrained": ("prefix_allowed_tokens_fn", None),
+    "ForcedBOSToken": ("forced_bos_token_id", None),
+    "ForcedEOSToken": ("forced_eos_token_id", None),
+    "InfNanRemove": ("remove_invalid_values", False),
+    "ExponentialDecayLengthPenalty": ("exponential_decay_length_penalty", None),
+    "SuppressTokens": ("suppress_tokens", None),
+    "SuppressTokensAtBegin": ("begin_suppress_tokens", None),
+    "Temperature": ("temperature", 1.0),
+    "TopH": ("top_h", None),
+    "TopK": ("top_k", 0),
+    "TopP": ("top_p", 1.0),
+    "MinP": ("min_p", None),
+    "Typical": ("typical_p", 1.0),
+    "Epsilon": ("epsilon_cutoff", 0.0),
+    "Eta": ("eta_cutoff", 0.0),
+    "GreenList": ("bias", 0.0),
+    "LogitNormalization": ("renormalize_logits", False),
+}
+"""Display name of a processor -> its parameter, and the value at which a run is without it."""
+
+
+def askable(config_class: type) -> tuple[str, ...]:
+    """Return the parameters of a strategy that can be asked about, in declaration order."""
+    return tuple(name for name in params_of(config_class) if name not in NEEDS_THE_MODEL)
+
+
+def changed_config(run: KeptRun, params: Mapping[str, Any]) -> Any:
+    """Return a run's config with other values, checked as a request's are.
+
+    Args:
+        run: the run.
+        params: names and raw values.
+
+    Raises:
+        ParameterError: one sentence with parameter, value and range, or why it cannot be asked.
+    """
+    known = params_of(run.strategy.config)
+    for name, value in params.items():
+        if name in NEEDS_THE_MODEL and name in known:
+            why = f"it cannot be asked about without running again: {NEEDS_THE_MODEL[name]}"
+            raise ParameterError(name, value, why)
+    old = {name: getattr(run.config, name) for name in known}
+    config = build(run.strategy.config, {**old, **params}, run.strategy.name)
+    loaded, ids = run.loaded() or hollow(run), list(run.header.prompt_ids)
+    request = DecodeRequest(run.strategy.name, prompt=run.header.prompt, input_ids=ids)
+    checked = fit_to_model(CheckedRequest(request, run.strategy, config, ()), loaded)
+    if run.strategy.loop is watermark_loop:
+        prompt = torch.tensor([run.header.prompt_ids])
+        context = Context(checked.config, loaded, None, prompt, Recorder(), torch.Generator())
+        run.strategy.prepare(context)
+    return checked.config
+
+
+def processors_of(run: KeptRun, config: Any) -> tuple[list[Any], bool]:
+    """Return new processors of a run, as generate() builds them, and whether tokens are drawn.
+
+    Args:
+        run: the run.
+        config: its strategy's, see ``changed_config``.
+
+    Raises:
+        ParameterError: guidance is on.
+    """
+    if config.guidance_scale not in (None, 1.0):
+        why = f"it cannot be asked about without running again: {NEEDS_THE_MODEL['guidance_scale']}"
+        raise ParameterError("guidance_scale", config.guidance_scale, why)
+    if run.strategy.one_by_one:
+        config = dataclasses.replace(config, num_return_sequences=1)
+    loaded, found = hollow(run), []
+    select = run.strategy.generate_kwargs(config)
+
+    def capture(
+        model: Any, input_ids: Any, logits_processor: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        del model, args, kwargs
+        found.extend(logits_processor)
+        return input_ids
+
+    prompt = torch.tensor([run.header.prompt_ids], device=loaded.device)
+    loaded.model.generate(
+        prompt,
+        attention_mask=torch.ones_like(prompt),
+        generation_config=generation_config(config, select, loaded),
+        custom_generate=capture,
+        **generate_inputs(config, loaded, config.num_return_sequences, prompt.shape[1]),
+    )
+    return found, bool(select["do_sample"])
+
+
+def hollow(run: KeptRun) -> LoadedModel:
+    """Return a model of almost no weights that has what processors know of a run's own model."""
+    about, ends = run.header.model, run.header.eos_token_ids
+    return _hollow(about.vocab_size, device_of(run), about.is_encoder_decoder, ends)
+
+
+def device_of(run: KeptRun) -> str:
+    """Return where a run's processors compute: where they did, or on the CPU if there is none such."""
+    own = run.header.model.device
+    there = {"cuda": torch.cuda.is_available, "mps": torch.backends.mps.is_available}
+    return own if own in there and there[own]() else "cpu"
+
+
+@lru_cache(maxsize=8)
+def _hollow(vocab: int, device: str, encoder_decoder: bool, ends: tuple[int, ...]) -> LoadedModel:
+    import transformers
+
+    ids: dict[str, Any] = {"bos_token_id": 0, "eos_token_id": list(ends) or None, "pad_token_id": 0}
+    with BUILDING:
+        if encoder_decoder:
+            sizes = {"d_model": 2, "d_kv": 2, "d_ff": 2, "num_layers": 1, "num_heads": 1}
+            ids["decoder_start_token_id"] = 0
+            seq2seq = transformers.T5Config(vocab_size=vocab, **sizes, **ids)
+            model: Any = transformers.T5ForConditionalGeneration(seq2seq)
+        else:
+            sizes = {"hidden_size": 2, "intermediate_size": 2, "num_hidden_layers": 1}
+            heads = {"num_attention_heads": 1, "max_position_embeddings": _LONGEST}
+            config = transformers.LlamaConfig(vocab_size=vocab, **sizes, **heads, **ids)
+            model = transformers.LlamaForCausalLM(config)
+    return LoadedModel(model.to(device).eval(), None, "the model of the run")

@@ -1,0 +1,207 @@
+"""A run whose logits were not kept: computed anew from its text, or only what it recorded."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from engine.asking.kept import KEPT_RUNS, RECOMPUTED, RECORDED, KeptRun, Pass
+from engine.declare.params import build
+from engine.errors import EngineError, ParameterError
+from engine.loops import layers as layer_tools
+from engine.loops.contrastive import contrastive_loop
+from engine.loops.dola import contrast_of, dola_loop, layers_of, select_layer
+from engine.loops.next_token import next_token_loop
+from engine.loops.teacher_forced import Reading, teacher_forced
+from engine.loops.watermark import watermark_loop
+from engine.models.loading import LoadedModel, in_memory, pinned
+from engine.run.permits import running
+from engine.settings import SETTINGS
+from engine.strategies import STRATEGIES
+from engine.strategies.base import Strategy
+from engine.trace.records import Step, Trace, replay_ids
+
+TOKEN_A_PASS = (next_token_loop, watermark_loop, dola_loop)
+"""Loops in which every pass decides one token of each row by its scores alone, drawn or the best."""
+_READABLE = (*TOKEN_A_PASS, contrastive_loop)
+"""Loops whose first processor sees at every step what one pass over the text shows."""
+_FLOAT_BYTES = 4
+_CHUNK = 8
+"""Places whose layers are looked at together: each has a distribution for every layer."""
+
+
+def run_of_trace(
+    trace: Trace,
+    step: Any = None,
+    cancelled: threading.Event | None = None,
+    model: LoadedModel | None = None,
+) -> KeptRun:
+    """Return a run that is known by its trace.
+
+    Args:
+        trace: outputs may be missing; of candidates only those of the step are needed, and only
+            where the model is not in memory.
+        step: the step that is asked about; a run too large to be computed whole has only this one.
+        cancelled: gives up waiting for the model when set.
+        model: that wrote it; None looks among those in memory.
+
+    Raises:
+        EngineError: of its strategy or its settings nothing is known here.
+    """
+    key = _key(trace)
+    known = KEPT_RUNS.get(key)
+    if known is not None and not known.full:
+        return known
+    strategy = STRATEGIES.get(trace.strategy)
+    if strategy is None:
+        raise EngineError(f"Nothing is known here of the strategy {trace.strategy[:40]!r}.")
+    run = KeptRun(strategy, config_of(trace, strategy), trace, list(trace.steps))
+    loaded = model or in_memory(trace.model.id, trace.model.revision)
+    if loaded is None or not _can_be_read(run, loaded):
+        return _recorded(run)
+    with pinned(loaded), running(cancelled or threading.Event(), loaded), torch.inference_mode():
+        whole = _recompute(run, loaded, step)
+    if whole:
+        KEPT_RUNS.put(key, run)
+    return run
+
+
+def config_of(trace: Trace, strategy: Strategy) -> Any:
+    """Return a recorded run's config as its strategy's own.
+
+    Raises:
+        EngineError: it holds what no file can, or what is not legal any more.
+    """
+    if any(isinstance(v, str) and v.startswith("<callable") for v in trace.config.values()):
+        raise EngineError(
+            "A function of its own decided what this run may write; no record has it."
+        )
+    return build(strategy.config, trace.config, strategy.name)
+
+
+def _key(trace: Trace) -> str:
+    """Return what a trace is known by: all that its logits and draws follow from."""
+    steps = [(step.keep, step.emit, step.sequence) for step in trace.steps]
+    model = (trace.model.id, trace.model.revision, trace.model.dtype, trace.model.device)
+    told = (trace.strategy, trace.config, model, trace.seed, trace.prompt_ids, steps)
+    return "trace-" + hashlib.sha256(json.dumps(told, default=str).encode()).hexdigest()
+
+
+def _can_be_read(run: KeptRun, loaded: LoadedModel) -> bool:
+    ids = (*run.header.prompt_ids, *(i for step in run.steps for i in step.emit))
+    own = run.header.model
+    return (
+        run.strategy.loop in _READABLE
+        and all(len(step.emit) == 1 for step in run.steps)
+        and loaded.vocab_size == own.vocab_size
+        and loaded.is_encoder_decoder == own.is_encoder_decoder
+        and max(ids, default=0) < loaded.vocab_size
+    )
+
+
+def _recompute(run: KeptRun, loaded: LoadedModel, step: Any) -> bool:
+    """Fill a run's passes; return whether all of them are there."""
+    sequences = sorted({s.sequence for s in run.steps})
+    texts = [
+        replay_ids(tuple(s for s in run.steps if s.sequence == sequence)) for sequence in sequences
+    ]
+    number_of = _numbers(run)
+    run.source, run.seen = RECOMPUTED, [range(n, n + 1) for n in number_of]
+    rows = 1 if run.strategy.one_by_one else len(sequences)
+    kinds = 2 if run.strategy.loop is dola_loop else 1
+    size = (max(number_of) + 1) * rows * loaded.vocab_size * _FLOAT_BYTES * kinds
+    whole = size <= SETTINGS.max_kept_run_bytes
+    asked = run.steps if whole else [run.steps[step]] if isinstance(step, int) else []
+    run.passes = [None] * (max(number_of) + 1)
+    for sequence, text in zip(sequences, texts, strict=True):
+        own = [s for s in asked if s.sequence == sequence]
+        if own:
+            # Of a run too large, the text as far as the step, whose logits are those of its end.
+            _fill(run, loaded, own, text if whole else text[: own[0].keep + 1], number_of)
+    return whole
+
+
+def _numbers(run: KeptRun) -> list[int]:
+    """Return by step the number of its pass: sequences of a batch share theirs."""
+    if run.strategy.one_by_one:
+        return list(range(len(run.steps)))
+    return [step.keep for step in run.steps]
+
+
+def _fill(
+    run: KeptRun, loaded: LoadedModel, steps: Sequence[Step], text: list[int], number_of: list[int]
+) -> None:
+    layered = run.strategy.loop is dola_loop
+    reading = teacher_forced(loaded, run.header.prompt_ids, text, states=layered)
+    logits = reading.logits.to(torch.float32)
+    contrast = _contrast(run, loaded, reading, logits) if layered else None
+    logits, contrast = logits.cpu(), None if contrast is None else contrast.cpu()
+    rows = 1 if run.strategy.one_by_one else 1 + max(step.sequence for step in run.steps)
+    for step in steps:
+        number, row, length = number_of[step.index], run.row(step), len(reading.before) + step.keep
+        there = run.passes[number] or Pass(
+            number,
+            torch.zeros(rows, logits.shape[-1]),
+            torch.zeros(rows, length, dtype=torch.long),
+            None if contrast is None else torch.zeros(rows, logits.shape[-1]),
+        )
+        there.logits[row] = logits[step.keep]
+        there.input_ids[row] = torch.tensor([*reading.before, *text[: step.keep]])
+        if contrast is not None and there.contrast is not None:
+            there.contrast[row] = contrast[step.keep]
+        run.passes[number] = there
+
+
+def _contrast(
+    run: KeptRun, loaded: LoadedModel, reading: Reading, logits: torch.Tensor
+) -> torch.Tensor:
+    """Return (new, vocab) DoLa's contrast at every place, a few places at a time."""
+    candidates = layers_of(loaded.model, run.config.dola_layers)
+    if not candidates:
+        raise ParameterError("dola_layers", run.config.dola_layers, "it leaves no layer")
+    parts = []
+    for start in range(0, len(logits), _CHUNK):
+        places = slice(start, start + _CHUNK)
+        states = [state[places, None] for state in reading.states]
+        layers = layer_tools.project(loaded.model, states, logits[places])
+        parts.append(contrast_of(layers, select_layer(layers.divergence, candidates)))
+    return torch.cat(parts)
+
+
+def _recorded(run: KeptRun) -> KeptRun:
+    """Return a run of which only the recorded candidates are known."""
+    run.source = RECORDED
+    number_of = _numbers(run)
+    run.seen = [range(n, n + 1) for n in number_of]
+    if run.strategy.loop not in TOKEN_A_PASS:
+        return run
+    rows = 1 if run.strategy.one_by_one else 1 + max((s.sequence for s in run.steps), default=0)
+    before = (0,) if run.header.model.is_encoder_decoder else run.header.prompt_ids
+    run.passes = [None] * (max(number_of, default=-1) + 1)
+    texts: dict[int, list[int]] = {}
+    for step in run.steps:
+        text = texts.setdefault(step.sequence, [])
+        if step.candidates and run.strategy.loop is not dola_loop:
+            ids = [*before, *text[: step.keep]]
+            _note(run, step, number_of[step.index], rows, ids)
+        text[step.keep :] = step.emit
+    return run
+
+
+def _note(run: KeptRun, step: Step, number: int, rows: int, ids: list[int]) -> None:
+    vocab, row = run.header.model.vocab_size, run.row(step)
+    there = run.passes[number] or Pass(
+        number,
+        torch.full((rows, vocab), -torch.inf),
+        torch.zeros(rows, len(ids), dtype=torch.long),
+    )
+    for candidate in step.candidates:
+        if candidate.token_id < vocab:
+            there.logits[row, candidate.token_id] = candidate.raw_logprob + step.logsumexp
+    there.input_ids[row] = torch.tensor(ids)
+    run.passes[number] = there

@@ -1,0 +1,356 @@
+// What if: a recorded step decided again under other settings, with the same luck, by the server.
+import { button, el, fact } from "../../visualizers/shared/dom.mjs";
+import { trace } from "../../visualizers/shared/record.mjs";
+import { percent, textOfId, visible } from "../../visualizers/shared/text.mjs";
+import { ask } from "./ask.mjs";
+import { Form } from "./form.mjs";
+import { openTab } from "./open_tab.mjs";
+import { strategyOf } from "./spec.mjs";
+import { tabOf } from "./tab.mjs";
+import { whenThere } from "./waiting.mjs";
+import { Bars } from "./what_if_bars.mjs";
+import { Cards, titleOf } from "./what_if_cards.mjs";
+
+const PAUSE_MS = 120;
+// A server that is gone answers nothing at all.
+const SILENCE_MS = 30000;
+const SILENT = "The server does not answer, so nothing can be asked now.";
+const HINT =
+  "Move a slider, or switch a processor off or to another place. The step is decided again with the same luck.";
+const SOURCES = {
+  kept: "Exact: computed from this run’s own logits over the whole vocabulary.",
+  recomputed:
+    "The logits of this run are no longer kept: they were computed again in one pass over its text, and may differ in their last digits.",
+  recorded:
+    "The model of this run is not loaded, so only its recorded candidates are known: every share is one among them.",
+};
+const OTHER_LUCK =
+  "The run’s own settings do not give its own token here, so the draw cannot be repeated exactly.";
+const NO_PARAMETERS = "No settings of a run say the same as these processors in this order.";
+const BRANCH = "A branch continues tokens, not a prompt, so the form cannot hold it.";
+
+let asked = 0;
+
+// A token in quotes; a space at its beginning stays with it at the end of a line.
+const quoted = (text) => `‘${text.replaceAll(" ", "\u00a0")}’`;
+
+/** @param {string} name */
+const lower = (name) => name[0].toLowerCase() + name.slice(1);
+
+/**
+ * A control with a slider, also where off is one of its values.
+ * @param {import("./spec.mjs").Param} param
+ */
+const withSlider = (param) => ({ ...param, slider: param.slider ?? param.reach ?? null });
+
+/**
+ * What the server needs of a run it does not remember: its ids, and the candidates of one step.
+ * @param {Run} run
+ * @param {number} index
+ */
+function slim(run, index) {
+  const all = run.source?.trace.steps ?? run.steps;
+  const steps = all.map(({ index: i, keep, emit, sequence, candidates, logsumexp, entropy }) => ({
+    ...{ index: i, keep, emit, sequence },
+    ...(i === index ? { candidates, logsumexp, entropy } : {}),
+  }));
+  const ids = [...run.prompt_ids, ...steps.flatMap((s) => s.emit)];
+  ids.push(...(all[index].candidates ?? []).map((c) => c.token_id));
+  const pieces = Object.fromEntries([...new Set(ids)].map((id) => [id, textOfId(run, id)]));
+  return { ...trace(run), steps, outputs: [], pieces, metrics: {}, notes: [] };
+}
+
+class WhatIf {
+  /** @type {any} */
+  #run = null;
+  #index = 0;
+  #timer = 0;
+  // The newest question; the answer to any other comes too late.
+  #asking = 0;
+  #key = "";
+  /** @type {any} */
+  #form = null;
+  #touched = false;
+  #forgotten = new Set();
+
+  /** @param {Context} ctx */
+  constructor(root, ctx) {
+    this.ctx = ctx;
+    this.asker = `${Math.random()}`.slice(2);
+    this.say = el("p", { class: "wi-say", role: "status" });
+    this.first = el("span", {});
+    this.jump = button("", () => this.ctx.select(this.goal), { class: "dp-btn wi-jump" });
+    this.jump.hidden = true;
+    this.goal = 0;
+    this.slot = el("div", { class: "wi-form" });
+    this.facts = el("div", { class: "dp-costs wi-facts" });
+    this.bars = new Bars();
+    this.cards = new Cards(() => this.#touch());
+    this.note = el("p", { class: "dp-note" });
+    this.go = button("Run with these settings", () => this.#start(), { class: "dp-btn f-go" });
+    this.reset = button("Reset", () => this.#restore(), {
+      title: "Back to the run’s own settings and processors",
+    });
+    this.acts = el("div", { class: "wi-acts" }, this.go, this.reset);
+    this.why = el("p", { class: "dp-note" });
+    this.all = el(
+      "div",
+      { class: "wi-all" },
+      this.slot,
+      this.facts,
+      this.bars.node,
+      this.cards.node,
+      this.acts,
+      this.why,
+      this.note,
+    );
+    const turn = el("p", { class: "wi-first", role: "status" }, this.first, " ", this.jump);
+    root.classList.add("wi-root");
+    root.append(el("div", { class: "wi-told" }, this.say, turn), this.all);
+    this.root = root;
+  }
+
+  /** @param {Run} run */
+  update(run) {
+    if (run.status === "running") {
+      this.#quiet("When the run has ended, its steps can be asked what if.");
+      this.#key = "";
+      return;
+    }
+    if (run.steps[run.selected ?? -1]) this.select(run, run.selected);
+  }
+
+  /**
+   * @param {Run} run
+   * @param {number} index
+   */
+  select(run, index) {
+    const key = `${run.id}:${index}`;
+    if (run.status === "running" || key === this.#key) return;
+    const other = this.#run?.id !== run.id;
+    this.#key = key;
+    this.#run = run;
+    this.#index = index;
+    const { refused } = strategyOf(run.strategy)?.what_if ?? {
+      refused: "Its strategy is unknown.",
+    };
+    if (refused) return this.#quiet(refused);
+    if (other || !this.#form) this.#begin();
+    this.all.hidden = false;
+    if (!this.#touched) return this.#rest();
+    this.#tell(`Deciding step ${index + 1} again…`);
+    this.#soon();
+  }
+
+  clear() {
+    this.#key = "";
+    this.#run = null;
+    this.#asking = ++asked;
+    clearTimeout(this.#timer);
+  }
+
+  // Nothing can be asked, for a reason.
+  #quiet(sentence) {
+    this.#asking = ++asked;
+    clearTimeout(this.#timer);
+    this.root.removeAttribute("aria-busy");
+    this.all.hidden = true;
+    this.#tell(sentence);
+  }
+
+  #tell(sentence) {
+    if (this.say.textContent !== sentence) this.say.textContent = sentence;
+    this.first.textContent = "";
+    this.jump.hidden = true;
+  }
+
+  // A run as it was: its own settings, its own processors.
+  #begin() {
+    const { params, only, what_if: offered } = strategyOf(this.#run.strategy);
+    const shown = params.filter((p) => offered.params.includes(p.name)).map(withSlider);
+    const own = Object.fromEntries(shown.map((p) => [p.name, this.#run.config[p.name] ?? ""]));
+    this.#form = new Form(shown, `${this.ctx.strategy}-what-if`, own, { only });
+    this.#form.box.addEventListener("input", () => this.#touch());
+    this.slot.replaceChildren(this.#form.box);
+    // Where no parameter is a main one the first group has what there is.
+    const group = this.#form.box.querySelector(":scope > details:first-child");
+    if (group instanceof HTMLDetailsElement) group.open = true;
+    this.#touched = false;
+    this.cards.reset();
+  }
+
+  // Nothing was asked yet: the step as it was recorded.
+  #rest() {
+    this.root.removeAttribute("aria-busy");
+    this.#tell(HINT);
+    this.facts.replaceChildren();
+    this.bars.clear();
+    this.note.textContent = "";
+    this.why.textContent = "";
+    this.cards.show(this.#run.steps[this.#index].stages.map(({ name }) => ({ name, on: true })));
+    this.go.disabled = true;
+    this.reset.disabled = true;
+  }
+
+  #restore() {
+    this.#asking = ++asked;
+    clearTimeout(this.#timer);
+    this.#begin();
+    this.#rest();
+  }
+
+  #touch() {
+    this.#touched = true;
+    this.reset.disabled = false;
+    this.#soon();
+  }
+
+  #soon() {
+    this.#asking = ++asked;
+    clearTimeout(this.#timer);
+    this.root.setAttribute("aria-busy", "true");
+    this.#timer = window.setTimeout(() => this.#ask(), PAUSE_MS);
+  }
+
+  async #ask() {
+    const mine = this.#asking;
+    const answer = await this.#answer("what_if");
+    if (mine !== this.#asking || answer.superseded) return;
+    this.root.removeAttribute("aria-busy");
+    if (answer.error) return this.#refuse(answer.error);
+    this.#draw(answer);
+    if (answer.changed.length || this.cards.changed) {
+      this.first.textContent = "Looking through the run…";
+      const found = await this.#answer("what_if_first");
+      if (mine === this.#asking && !found.superseded) this.#drawFirst(found);
+    }
+  }
+
+  // The server's answer; a run that it does not remember is sent along.
+  async #answer(action) {
+    const run = this.#run;
+    const question = {
+      action,
+      run: run.id,
+      step: this.#index,
+      params: this.#form.values(),
+      off: this.cards.off,
+      order: this.cards.order,
+      asker: this.asker,
+    };
+    if (!run.source && !this.#forgotten.has(run.id)) {
+      const answer = await timed(ask(question));
+      if (!answer.forgotten) return answer;
+      this.#forgotten.add(run.id);
+    }
+    const answer = await timed(ask({ ...question, trace: slim(run, this.#index) }));
+    return answer.forgotten ? { error: answer.forgotten } : answer;
+  }
+
+  #refuse(sentence) {
+    this.#tell(`⚠ ${sentence}`);
+    this.facts.replaceChildren();
+    this.bars.clear();
+    this.note.textContent = "";
+    this.go.disabled = true;
+  }
+
+  #draw(answer) {
+    const run = { ...this.#run, pieces: { ...this.#run.pieces, ...answer.pieces } };
+    this.#tell(this.#sentence(run, answer));
+    this.facts.replaceChildren(
+      fact("kept mass", percent(answer.mass)),
+      fact("tokens left", answer.kept.toLocaleString("en")),
+      fact("entropy", `${answer.bits.toFixed(2)} → ${answer.bits_used.toFixed(2)} bits`),
+    );
+    this.bars.show(run, answer);
+    this.cards.show(answer.stages);
+    const luck = answer.same_luck ? [] : [OTHER_LUCK];
+    this.note.textContent = [SOURCES[answer.source], ...luck].join(" ");
+    this.#offerRun(answer);
+  }
+
+  #offerRun({ values }) {
+    const reason = this.#run.prompt === null ? BRANCH : values ? "" : NO_PARAMETERS;
+    this.values = values;
+    this.go.disabled = reason !== "";
+    this.why.textContent = reason;
+  }
+
+  #sentence(run, { changed, token, recorded, sample }) {
+    const what = sample ? "draw" : "choice";
+    const verb = token === recorded ? "stays" : "becomes";
+    return `${this.#opening(changed)} the ${what} ${verb} ${quoted(visible(textOfId(run, token)))}.`;
+  }
+
+  // What is other than it was, in a word or two.
+  #opening(changed) {
+    const { off, moved } = this.cards;
+    if (off.length + changed.length + (moved ? 1 : 0) > 1) return "With these settings";
+    if (moved) return "In this order";
+    if (off.length) return `Without ${lower(titleOf(off[0]))}`;
+    if (!changed.length) return "With the run’s own settings";
+    const [name] = changed;
+    const { label } = this.#form.params.find((p) => p.name === name) ?? { label: name };
+    const value = this.#form.values()[name];
+    if (value === "") return `Without ${lower(label)}`;
+    const said = typeof value === "boolean" ? (value ? "on" : "off") : value;
+    return `${name === "temperature" ? "At" : "With"} ${lower(label)} ${said}`;
+  }
+
+  #drawFirst(found) {
+    if (found.error) {
+      this.first.textContent = found.error;
+      return;
+    }
+    const left = found.unsure
+      ? ` (${found.unsure} steps whose own draw cannot be repeated here are left out.)`
+      : "";
+    const { first } = found;
+    if (!first) {
+      this.first.textContent = `No step of the run would have changed.${left}`;
+      return;
+    }
+    const run = { pieces: { ...this.#run.pieces, ...found.pieces } };
+    const word = (id) => quoted(visible(run.pieces[id] ?? `#${id}`));
+    const at = first.step + 1;
+    this.first.textContent = `The first step of the run that would have changed is step ${at}: ${word(first.token)} instead of ${word(first.recorded)}.${left}`;
+    this.goal = first.step;
+    this.jump.textContent = `Go to step ${at}`;
+    this.jump.hidden = first.step === this.#index;
+  }
+
+  // The form of the strategy's tab holds the run's settings with what was asked, and runs.
+  #start() {
+    const { strategy, prompt, model, assistant, seed } = this.#run;
+    const { values } = this;
+    openTab(strategy);
+    whenThere(
+      () => tabOf(strategy),
+      (tab) => {
+        tab.show({
+          prompt,
+          model: model.id,
+          assistant: assistant?.id ?? "",
+          seed: String(seed),
+          values,
+        });
+        tab.run();
+      },
+    );
+  }
+}
+
+const timed = (answer) =>
+  Promise.race([
+    answer,
+    new Promise((done) => setTimeout(() => done({ error: SILENT }), SILENCE_MS)),
+  ]);
+
+/** @type {ViewSpec} */
+export const whatIf = {
+  title: "What if",
+  place: "answers",
+  empty: "After a run: its steps decided again under other settings, with the same luck.",
+  mount: (root, ctx) => new WhatIf(root, ctx),
+};

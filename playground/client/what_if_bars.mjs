@@ -1,0 +1,79 @@
+// The candidates of a step under other settings: the model's probability, the one used, and where a
+// filter cuts.
+import { el } from "../../visualizers/shared/dom.mjs";
+import { lengthOf, percent, piece } from "../../visualizers/shared/text.mjs";
+import { titleOf } from "./what_if_cards.mjs";
+
+const HEADS = ["token", "", "model → as used"];
+
+// Rows stay where their token stays, so that their bars grow and shrink.
+export class Bars {
+  #rows = new Map();
+
+  constructor() {
+    const heads = HEADS.map((text) => el("th", { scope: "col" }, text));
+    this.body = el("tbody", {});
+    this.node = el(
+      "table",
+      { class: "wi-bars", "aria-label": "Candidates under these settings" },
+      el("thead", {}, el("tr", {}, heads)),
+      this.body,
+    );
+    this.node.hidden = true;
+  }
+
+  clear() {
+    this.#rows.clear();
+    this.body.replaceChildren();
+    this.node.hidden = true;
+  }
+
+  /** @param {Run} run */
+  show(run, { options, rest, stages, token, recorded }) {
+    const known = this.#rows;
+    this.#rows = new Map();
+    const lines = [];
+    let removed = null;
+    for (const option of options) {
+      if (option.removed !== removed) lines.push(cutOf(stages, option.removed));
+      removed = option.removed;
+      const row = known.get(option.id) ?? rowOf(piece(run, option.id));
+      fill(row, option, option.id === token, option.id === recorded && token !== recorded);
+      this.#rows.set(option.id, row);
+      lines.push(row.line);
+    }
+    const others = rowOf("all others");
+    fill(others, { raw: rest.raw, used: rest.used, removed: null }, false, false);
+    this.body.replaceChildren(...lines, others.line);
+    this.node.hidden = false;
+  }
+}
+
+function rowOf(name) {
+  const used = el("i", {});
+  const raw = el("u", {});
+  const number = el("td", { class: "n" });
+  const tag = el("span", { class: "wi-tag" });
+  const mark = el("span", { class: "wi-mark", "aria-hidden": "true" });
+  const words = el("span", { class: "wi-name" }, name);
+  const label = el("th", { scope: "row", class: "t", title: name }, mark, words, tag);
+  const bar = el("td", { class: "b" }, el("span", {}, used, raw));
+  return { line: el("tr", {}, label, bar, number), used, raw, number, tag, mark };
+}
+
+function fill({ line, used, raw, number, tag, mark }, option, taken, was) {
+  line.className = `${option.removed ? "gone" : ""}${taken ? " on" : ""}`;
+  used.style.width = lengthOf(option.used);
+  raw.style.width = lengthOf(option.raw);
+  number.textContent = `${percent(option.raw)} → ${percent(option.used)}`;
+  mark.textContent = taken ? "▸ " : "";
+  tag.textContent = taken ? " taken" : was ? " recorded" : "";
+}
+
+// The line below which a processor has removed every candidate that is shown.
+function cutOf(stages, name) {
+  const { kept, cut } = stages.find((s) => s.name === name);
+  const least = cut === null ? "" : `, each with at least ${percent(cut)}`;
+  const words = `${titleOf(name)} leaves ${kept.toLocaleString("en")}${least}`;
+  return el("tr", { class: "wi-cut" }, el("td", { colspan: HEADS.length }, el("span", {}, words)));
+}

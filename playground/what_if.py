@@ -1,0 +1,183 @@
+"""What if, asked by the page: one step of a run under other settings, or the first that would change."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+from engine.aside import aside
+from engine.asking.answer import answer
+from engine.asking.kept import KeptRun
+from engine.asking.place import ForgottenError, place_of
+from engine.asking.what_if import Asked, Change, ask, scan, settings_of
+from engine.declare.config import as_dict
+from engine.declare.params import params_of
+from engine.errors import Cancelled, EngineError, ParameterError
+from engine.models.loading import in_memory
+from engine.trace.json_io import trace_from_dict
+from engine.trace.records import Trace
+from playground import controls
+from playground.spec import shown_values
+from visualizers.base import bits
+
+ACTIONS = ("what_if", "what_if_first")
+_AT_WORK = threading.Semaphore(2)
+"""Questions computed at a time: runs come first."""
+_POLL_S = 0.05
+_ASKERS = 64
+_MAX_NAME = 64
+_asking: OrderedDict[str, threading.Event] = OrderedDict()
+_lock = threading.Lock()
+
+
+def act(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return one answer.
+
+    Args:
+        asked: ``action``, one of ACTIONS; ``run``, the id of a recent run, or its ``trace`` as JSON
+            values (candidates are needed of the step alone); ``step`` from 0; ``params`` as controls
+            hold them, ``off`` and ``order``, names of processors; ``asker``, whose earlier question
+            is given up.
+
+    Returns:
+        The answer; ``forgotten`` alone where the run is not remembered, so that its trace is to be
+        sent; ``superseded`` alone where the asker has asked again meanwhile.
+
+    Raises:
+        EngineError: one sentence.
+    """
+    make = _first if asked.get("action") == "what_if_first" else _one
+    try:
+        with _Turn(asked.get("asker")) as cancelled:
+            return aside(lambda: make(asked, cancelled))
+    except ForgottenError as error:
+        return {"forgotten": str(error)}
+    except Cancelled:
+        return {"superseded": True}
+
+
+class _Turn:
+    """A place at work; whoever asks again gives up what it asked before."""
+
+    def __init__(self, asker: Any) -> None:
+        self.asker = asker if isinstance(asker, str) and len(asker) <= _MAX_NAME else ""
+        self.cancelled = threading.Event()
+
+    def __enter__(self) -> threading.Event:
+        with _lock:
+            before = _asking.pop(self.asker, None) if self.asker else None
+            if before is not None:
+                before.set()
+            if self.asker:
+                _asking[self.asker] = self.cancelled
+            while len(_asking) > _ASKERS:
+                _asking.popitem(last=False)
+        while not _AT_WORK.acquire(timeout=_POLL_S):
+            if self.cancelled.is_set():
+                raise Cancelled
+        return self.cancelled
+
+    def __exit__(self, *error: object) -> None:
+        _AT_WORK.release()
+        with _lock:
+            if _asking.get(self.asker) is self.cancelled:
+                del _asking[self.asker]
+
+
+def _one(asked: Mapping[str, Any], cancelled: threading.Event) -> dict[str, Any]:
+    del cancelled
+    place = place_of(_which(asked), asked.get("step"))
+    request = _request(place.run, asked)
+    found = answer(place, request)
+    values = settings_of(request)
+    ids = {found.token_id, found.recorded, *(o.token_id for o in found.options)}
+    return {
+        "token": found.token_id,
+        "recorded": found.recorded,
+        "sample": found.sample,
+        "options": [
+            {"id": o.token_id, "raw": o.raw, "used": o.used, "removed": o.removed_by}
+            for o in found.options
+        ],
+        "rest": {"raw": found.rest_raw, "used": found.rest_used},
+        "stages": [
+            {
+                "name": s.name,
+                "on": s.on,
+                "kept": s.kept,
+                "removed": s.removed,
+                "mass": s.mass,
+                "bits": bits(s.entropy),
+                "cut": s.cut,
+            }
+            for s in found.stages
+        ],
+        "bits": bits(found.entropy),
+        "bits_used": bits(found.entropy_used),
+        "mass": found.mass,
+        "kept": found.kept,
+        "source": found.source,
+        "same_luck": found.same_luck,
+        "changed": _changed(place.run, request),
+        "values": None if values is None else _values(place.run, values),
+        "pieces": _pieces(place.run, ids),
+    }
+
+
+def _first(asked: Mapping[str, Any], cancelled: threading.Event) -> dict[str, Any]:
+    run = place_of(_which(asked), asked.get("step")).run
+    found = scan(run, _request(run, asked), cancelled)
+    first = found.first
+    return {
+        "first": None
+        if first is None
+        else {"step": first.step, "token": first.token_id, "recorded": first.recorded},
+        "looked": found.looked,
+        "unsure": len(found.unsure),
+        "pieces": {} if first is None else _pieces(run, {first.token_id, first.recorded}),
+    }
+
+
+def _which(asked: Mapping[str, Any]) -> str | Trace:
+    """Return the id or the trace of the run that is asked about."""
+    data = asked.get("trace")
+    if data is None:
+        run_id = asked.get("run")
+        return run_id if isinstance(run_id, str) else ""
+    try:
+        json.dumps(data, allow_nan=False)
+        return trace_from_dict(data)
+    except (ValueError, TypeError, RecursionError):
+        raise EngineError("The run is not valid JSON.") from None
+
+
+def _request(run: KeptRun, asked: Mapping[str, Any]) -> Asked:
+    given = asked.get("params") or {}
+    if not isinstance(given, Mapping):
+        raise ParameterError("params", given, "it must be an object of names and values")
+    kinds = params_of(run.strategy.config)
+    params = {n: controls.read(n, kinds[n], v) if n in kinds else v for n, v in given.items()}
+    return ask(run, Change(params, asked.get("off") or (), asked.get("order") or ()))
+
+
+def _changed(run: KeptRun, request: Asked) -> list[str]:
+    """Return the parameters that are not as they were."""
+    old, new = as_dict(run.config), as_dict(request.config)
+    return [name for name in new if new[name] != old[name]]
+
+
+def _values(run: KeptRun, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a run's settings with other parameters as a form's controls show them."""
+    return shown_values(run.strategy, {**as_dict(run.config), **params})
+
+
+def _pieces(run: KeptRun, ids: set[int]) -> dict[str, str]:
+    """Return the pieces of tokens that the record of a run may not name."""
+    model = run.header.model
+    loaded = run.loaded() or in_memory(model.id, model.revision)
+    if loaded is not None:
+        return {str(i): loaded.pieces[i] for i in sorted(ids)}
+    return {str(i): run.header.pieces[i] for i in sorted(ids) if i in run.header.pieces}

@@ -1,0 +1,254 @@
+"""What is held on to of a run, for how long, and what is known of a run of which nothing was."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+
+from engine import DecodeRequest, decode
+from engine.asking import place, recomputed
+from engine.asking.answer import answer
+from engine.asking.kept import KEPT, RECOMPUTED, RECORDED
+from engine.asking.place import ForgottenError, at, place_of
+from engine.asking.recomputed import run_of_trace
+from engine.asking.what_if import Change, ask, scan
+from engine.errors import EngineError
+from engine.loops import recorder
+from engine.models.loading import load
+from engine.trace.details import BeamDetail, DraftDetail
+from tests.helpers.asking import foretold, kept, rerun, shelf
+from tests.helpers.models import golden_model
+from tests.helpers.runs import finished
+
+PROMPT = [1, 5, 6, 7, 5, 6, 7, 8]
+VOCAB, FLOAT = 97, 4
+STRATEGIES = (
+    ("greedy", {}),
+    ("sampling", {"num_return_sequences": 3}),
+    ("watermark", {}),
+    ("dola", {"do_sample": True, "num_return_sequences": 2}),
+    ("contrastive_search", {}),
+    ("beam_search", {"num_beams": 3}),
+    ("diverse_beam_search", {"num_beams": 4, "num_beam_groups": 2}),
+    ("prompt_lookup", {}),
+)
+
+
+def request(strategy="sampling", new=10, model="llama", seed=3, **params):
+    return DecodeRequest(
+        strategy,
+        golden_model(model),
+        input_ids=PROMPT,
+        params={"max_new_tokens": new, **params},
+        seed=seed,
+    )
+
+
+@pytest.fixture
+def own_shelf(monkeypatch):
+    """A shelf that no other test puts anything on."""
+    fresh = shelf()
+    monkeypatch.setattr(place, "KEPT_RUNS", fresh)
+    monkeypatch.setattr(recomputed, "KEPT_RUNS", fresh)
+    return fresh
+
+
+@pytest.mark.parametrize(("strategy", "params"), STRATEGIES)
+def test_every_step_has_the_logits_it_was_decided_from(strategy, params):
+    run = kept(request(strategy, **params))
+    assert run.source == KEPT
+    for step in run.steps:
+        found = at(run, step.index)
+        assert found.logits.dtype == torch.float32
+        assert found.logits.shape[1] == VOCAB
+        if isinstance(step.detail, BeamDetail):
+            continue
+        logprobs = torch.log_softmax(found.logits[found.row], -1)
+        for candidate in step.candidates:
+            assert logprobs[candidate.token_id].item() == pytest.approx(
+                candidate.raw_logprob, abs=1e-5
+            )
+        if not isinstance(step.detail, DraftDetail):
+            ids = found.input_ids[found.row].tolist()
+            assert ids[: len(PROMPT)] == PROMPT
+            assert len(ids) == len(PROMPT) + step.keep
+    numbers = [one.number for one in run.passes]
+    assert numbers == list(range(len(numbers)))
+
+
+def test_nothing_is_held_on_to_where_nobody_can_ask(monkeypatch):
+    watched = []
+
+    class Looking(recorder.Recorder):
+        def __init__(self, *args):
+            super().__init__(*args)
+            watched.append(self.watch)
+
+    monkeypatch.setattr("engine.run.run.Recorder", Looking)
+    finished(request())
+    assert watched == [None]
+    kept(request())
+    assert watched[1] is not None
+
+
+def test_logits_are_held_and_not_copied():
+    on, held = shelf(), []
+    run = decode(request(), on.follow)
+    original = on.grow
+    on.grow = lambda run_id, one: (held.append(one.logits.data_ptr()), original(run_id, one))
+    list(run)
+    found = on.get(run.run_id)
+    assert [one.logits.data_ptr() for one in found.passes][-len(held) :] == held
+
+
+def test_the_oldest_run_loses_its_place_first():
+    size = kept(request("greedy")).bytes()
+    assert size >= 10 * VOCAB * FLOAT
+    on = shelf(most_bytes=int(2.5 * size))
+    first, second, third = (kept(request("greedy"), on) for _ in range(3))
+    assert first.full
+    assert not first.passes
+    assert (second.full, third.full) == (False, False)
+    assert on.bytes() == second.bytes() + third.bytes() <= 2.5 * size
+
+
+def test_only_so_many_runs_are_there():
+    on = shelf(runs=2)
+    runs = [kept(request("greedy"), on) for _ in range(4)]
+    assert [run.full for run in runs] == [True, True, False, False]
+
+
+def test_a_run_larger_than_its_share_keeps_no_logits_and_its_neighbours_theirs():
+    small = kept(request("greedy", new=4))
+    on = shelf(run_bytes=2 * small.bytes())
+    neighbour = kept(request("greedy", new=4), on)
+    large = kept(request("greedy", new=30), on)
+    assert large.full
+    assert not large.passes
+    assert len(large.steps) > 4
+    assert not neighbour.full
+    assert on.bytes() == neighbour.bytes()
+
+
+def test_a_run_that_lost_its_place_is_forgotten_and_known_by_its_trace(own_shelf):
+    run = decode(request("greedy"), own_shelf.follow)
+    trace = list(run)[-1].trace
+    assert place_of(run.run_id, 2).source == KEPT
+    own_shelf.get(run.run_id).let_go()
+    for name in (run.run_id, "nobody", ""):
+        with pytest.raises(ForgottenError):
+            place_of(name, 2)
+    assert place_of(trace, 2).source == RECORDED
+
+
+def test_a_cancelled_run_can_be_asked_as_far_as_it_came():
+    on = shelf()
+    run = decode(request("greedy", new=200), on.follow)
+    for event in run:
+        if type(event).__name__ == "StepRecorded" and event.step.index == 3:
+            run.cancel()
+    found = on.get(run.run_id)
+    assert 4 <= len(found.steps) < 200
+    assert scan(found, ask(found, Change())).looked == len(found.steps)
+
+
+@pytest.mark.parametrize(("strategy", "params"), STRATEGIES[:5])
+def test_computed_anew_it_is_what_was_kept(strategy, params, own_shelf):
+    run, trace = kept(request(strategy, **params)), finished(request(strategy, **params))
+    again = run_of_trace(trace, model=golden_model("llama"))
+    assert again.source == RECOMPUTED
+    for step in run.steps:
+        a, b = at(run, step.index), at(again, step.index)
+        assert [one.number for one in a.passes] == [one.number for one in b.passes]
+        assert torch.allclose(a.logits[a.row], b.logits[b.row], atol=1e-4)
+        assert a.input_ids[a.row].tolist() == b.input_ids[b.row].tolist()
+        if a.passes[0].contrast is not None:
+            assert torch.allclose(
+                a.passes[0].contrast[0], b.passes[0].contrast[0], atol=1e-3, equal_nan=True
+            )
+    assert run_of_trace(trace) is again, "it is computed once"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "params", "other"),
+    [
+        ("greedy", {}, {"repetition_penalty": 1.5}),
+        ("sampling", {"num_return_sequences": 3}, {"temperature": 1.3}),
+        ("watermark", {"scheme": "synthid"}, {"temperature": 0.7}),
+        ("dola", {"do_sample": True, "num_return_sequences": 2}, {"top_k": 3}),
+    ],
+)
+def test_computed_anew_the_first_change_is_that_of_a_rerun(strategy, params, other, own_shelf):
+    trace = finished(request(strategy, **params))
+    run = run_of_trace(trace, model=golden_model("llama"))
+    assert foretold(run, Change(other)) == rerun(run, request(strategy, **params, **other))
+    assert answer(at(run, 2), ask(run, Change())).same_luck
+
+
+def test_a_run_too_large_to_be_computed_whole_has_the_step_that_is_asked(own_shelf, monkeypatch):
+    trace = finished(request("sampling", new=20))
+    settings = dataclasses.replace(recomputed.SETTINGS, max_kept_run_bytes=5 * VOCAB * FLOAT)
+    monkeypatch.setattr(recomputed, "SETTINGS", settings)
+    run = run_of_trace(trace, 12, model=golden_model("llama"))
+    assert answer(at(run, 12), ask(run, Change())).token_id == trace.steps[12].emit[0]
+    assert not at(run, 11).passes
+    with pytest.raises(EngineError, match="Which step changes first is not known here"):
+        scan(run, ask(run, Change()))
+    assert own_shelf.bytes() == 0
+
+
+@pytest.mark.parametrize("params", [{}, {"num_return_sequences": 2}, {"top_k": 8, "top_p": 0.9}])
+def test_without_its_model_a_run_is_its_recorded_candidates(params, own_shelf):
+    trace = finished(request("sampling", **params))
+    run = run_of_trace(trace)
+    assert run.source == RECORDED
+    for step in trace.steps:
+        found = answer(at(run, step.index), ask(run, Change()))
+        recorded = {c.token_id for c in step.candidates}
+        assert found.source == RECORDED
+        assert found.same_luck
+        assert found.token_id == step.emit[0], "the same noise over the same candidates"
+        assert {o.token_id for o in found.options} <= recorded
+        assert found.kept <= len(recorded)
+        assert found.entropy == pytest.approx(step.entropy)
+    colder = Change({"temperature": 0.05})
+    best = max(trace.steps[4].candidates, key=lambda c: c.raw_logprob)
+    assert answer(at(run, 4), ask(run, colder)).token_id == best.token_id
+
+
+def test_without_candidates_nothing_is_known(own_shelf):
+    trace = finished(request("sampling"))
+    bare = [dataclasses.replace(step, candidates=()) for step in trace.steps]
+    bare[3] = trace.steps[3]
+    run = run_of_trace(dataclasses.replace(trace, steps=tuple(bare)))
+    assert answer(at(run, 3), ask(run, Change())).token_id == trace.steps[3].emit[0]
+    with pytest.raises(EngineError, match="run it again to ask"):
+        answer(at(run, 4), ask(run, Change()))
+    with pytest.raises(EngineError, match="not known without the model"):
+        scan(run, ask(run, Change()))
+
+
+def test_another_machines_luck_is_not_taken_for_the_runs_own(own_shelf):
+    trace = finished(request("sampling"))
+    elsewhere = dataclasses.replace(trace.model, device="xpu")
+    run = run_of_trace(dataclasses.replace(trace, model=elsewhere))
+    assert not answer(at(run, 2), ask(run, Change())).same_luck
+
+
+def test_a_model_in_memory_is_found_by_its_name(own_shelf):
+    loaded = load("storyteller")
+    asked = DecodeRequest("greedy", prompt="Once upon a time", params={"max_new_tokens": 6})
+    run = run_of_trace(finished(asked))
+    assert run.source == RECOMPUTED
+    assert run.header.model.revision == loaded.revision
+
+
+def test_a_strategy_that_nobody_knows_and_a_function_of_ones_own(own_shelf):
+    trace = finished(request("sampling"))
+    with pytest.raises(EngineError, match="Nothing is known here of the strategy 'magic'"):
+        run_of_trace(dataclasses.replace(trace, strategy="magic"))
+    own = {**trace.config, "prefix_allowed_tokens_fn": "<callable f>"}
+    with pytest.raises(EngineError, match="A function of its own"):
+        run_of_trace(dataclasses.replace(trace, config=own))
