@@ -16,7 +16,7 @@ from engine.export.verify import verify
 from engine.strategies import STRATEGIES
 from engine.trace.json_io import trace_from_dict
 from engine.trace.records import Trace
-from playground import configs, what_if
+from playground import configs, what_if, why
 from playground.elements import OF_THE_PAGE, hidden, sent_with
 from playground.guard import sentence
 from playground.links import request_of
@@ -55,7 +55,7 @@ def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         asked: ``action`` is ``files`` (texts and a zip archive) or ``verify`` of a ``trace`` as JSON
             values whose steps may be left out, ``link`` (what the address ``search`` asks for), or
-            one of ``configs.ACTIONS`` or ``what_if.ACTIONS``.
+            one of ``configs.ACTIONS``, ``what_if.ACTIONS`` or ``why.ACTIONS``.
 
     Raises:
         EngineError: one sentence naming what is not valid.
@@ -74,6 +74,8 @@ def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
         return configs.act(asked)
     if action in what_if.ACTIONS:
         return what_if.act(asked)
+    if action in why.ACTIONS:
+        return why.act(asked)
     raise ParameterError("action", action, "there is no such question")
 
 

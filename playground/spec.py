@@ -57,7 +57,8 @@ def spec() -> dict[str, Any]:
 def visuals_of(names: tuple[str, ...]) -> list[str]:
     """Return the views of a stage in their order; a run of the playground can be asked, continued and saved."""
     views = arranged(names)
-    views.insert(views.index("xray") + 1 if "xray" in views else len(views), "what_if")
+    for name, before in (("what_if", "xray"), ("why", "candidates")):
+        views.insert(views.index(before) + 1 if before in views else len(views), name)
     return [*views, "family", "export"]
 
 

@@ -30,10 +30,11 @@ class LayerContrast:
 
     Args:
         contrast: (batch, vocab) final minus premature log-probability, -inf where masked.
+        layers: what it was made of, for who asks what another layer would have made.
     """
 
-    def __init__(self, contrast: torch.Tensor) -> None:
-        self.contrast = contrast
+    def __init__(self, contrast: torch.Tensor, layers: Layers | None = None) -> None:
+        self.contrast, self.layers = contrast, layers
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """Return the contrast; the model's own scores are what it was made of."""
@@ -87,7 +88,9 @@ def dola_loop(
         # 2. The layer that differs most, and what the last one added to it.
         premature = select_layer(layers.divergence, candidates)
         contrast = contrast_of(layers, premature)
-        seen = recorder.observe(logits, input_ids, [LayerContrast(contrast), *logits_processor])
+        seen = recorder.observe(
+            logits, input_ids, [LayerContrast(contrast, layers), *logits_processor]
+        )
         # 3. The decision.
         if generation_config.do_sample:
             tokens, _ = draw(seen.scores, generator)

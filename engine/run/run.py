@@ -111,7 +111,7 @@ class Run:
         for number in range(count):
             single = dataclasses.replace(run.config, num_return_sequences=1)
             config = single if count > 1 else run.config
-            returned = _generate(
+            returned = generate_with(
                 run,
                 config,
                 prompt,
@@ -143,7 +143,7 @@ def _name(model: Any) -> Any:
     return getattr(model, "name", model)
 
 
-def _generate(
+def generate_with(
     run: Prepared,
     config: Any,
     prompt: torch.Tensor,

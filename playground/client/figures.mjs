@@ -4,7 +4,7 @@ import { el } from "../../visualizers/shared/dom.mjs";
 import { pictureIn } from "../../visualizers/shared/pictures.mjs";
 import { plotly } from "../../visualizers/shared/plotly.mjs";
 
-const NOT_FIGURES = ["status", "scrub", "family", "export", "what_if"];
+const NOT_FIGURES = ["status", "scrub", "family", "export", "what_if", "why"];
 const SVG = "http://www.w3.org/2000/svg";
 const VIEW = "dp-v-";
 

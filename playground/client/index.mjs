@@ -20,6 +20,7 @@ import { stages, store } from "./runs.mjs";
 import { declare, declared } from "./spec.mjs";
 import { mountTab, tabOf } from "./tab.mjs";
 import { whatIf } from "./what_if.mjs";
+import { why } from "./why.mjs";
 
 let bus = null;
 
@@ -30,6 +31,7 @@ stages.register({
   family,
   export: exporting,
   what_if: whatIf,
+  why,
 });
 store.watch({
   missed: (run) => bus?.("input", { run }),

@@ -25,7 +25,7 @@ const known = (name, value) => (value === null || value === "" ? null : fact(nam
 const heading = (name) =>
   el("th", { scope: "col", class: WORDS.includes(name) ? null : "num" }, name);
 
-const goesOn = (node) => node.data.fate === "kept" || node.data.fate === "finished";
+export const goesOn = (node) => node.data.fate === "kept" || node.data.fate === "finished";
 
 function becameOf(data) {
   const diversity = charged(data);

@@ -1,7 +1,7 @@
 // What stands around a beam tree in words: the best text, the chosen node, its step, greedy search.
 import { button, el } from "../shared/dom.mjs";
 import { greedyOf } from "./greedy.mjs";
-import { factsOf, poolOf, stateOf, tableOfNodes } from "./info.mjs";
+import { factsOf, goesOn, poolOf, stateOf, tableOfNodes } from "./info.mjs";
 import { droppedOf } from "./layout.mjs";
 import { scoreOf, textTo } from "./words.mjs";
 
@@ -74,13 +74,14 @@ export class Panels {
    * The chosen node; `act` says what can be done with it: go on from there, fold, choose another.
    * @param {Run} run
    */
-  chosen(run, node, members, { fork, hidden, fold, choose, focus, group }) {
+  chosen(run, node, members, { fork, why, hidden, fold, choose, focus, group }) {
     const again = { class: "dp-btn bt-continue" };
     const dropped = droppedOf(node).length;
     const words = `${(hidden ? "Show its " : "Hide its ") + dropped} dropped continuation`;
     this.#facts.replaceChildren(
       ...factsOf(run, node, members.length),
       fork ? button("Continue from here", fork, again) : "",
+      why ? button(goesOn(node) ? "Why?" : "Why not?", why, again) : "",
       el(
         "p",
         { class: "bt-text" },

@@ -234,6 +234,7 @@ class BeamTree {
     const members = this.#mates(node).sort((a, b) => a.data.rank - b.data.rank);
     this.panels.chosen(this.run, node, members, {
       fork: this.#forkOf(node),
+      why: this.#whyOf(node),
       hidden: this.layout.hides(node),
       fold: () => {
         this.#toggle(node);
@@ -252,6 +253,11 @@ class BeamTree {
     const { token_id, node_id } = node.data;
     if (!this.ctx.fork || this.run.eos_token_ids.includes(token_id)) return null;
     return () => this.ctx.fork({ step: node.column, token_id, node_id });
+  }
+
+  #whyOf({ column, data }) {
+    if (!this.ctx.ask) return null;
+    return () => this.ctx.ask?.({ step: column, node_id: data.node_id });
   }
 
   #toggle(owner, hide = !this.layout.hides(owner)) {

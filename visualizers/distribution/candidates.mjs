@@ -13,7 +13,15 @@ function labelOf(name, on, go) {
   return el("button", { ...attrs, onclick: go }, name);
 }
 
-function cellsOf({ name, raw, processed, removed, on, go }) {
+// The way to the reason, where a server can be asked.
+function reasonOf({ name, on, why }) {
+  if (!why) return "";
+  const title = `${on ? "Why" : "Why not"} ${name}?`;
+  const attrs = { type: "button", class: "dp-why", title, "aria-label": title, onclick: why };
+  return el("button", attrs, "?");
+}
+
+function cellsOf({ name, raw, processed, removed, on, go, why }) {
   const used = removed ? 0 : processed;
   const filled = { width: lengthOf(removed ? raw : processed) };
   const numbers =
@@ -26,7 +34,12 @@ function cellsOf({ name, raw, processed, removed, on, go }) {
       el("i", { style: filled }),
       raw === null ? null : el("u", { style: { width: lengthOf(raw) } }),
     ),
-    el("span", { class: "n", title: numbers }, raw === null ? percent(used) : bothOf(raw, used)),
+    el(
+      "span",
+      { class: "n", title: numbers },
+      raw === null ? percent(used) : bothOf(raw, used),
+      reasonOf({ name, on, why }),
+    ),
     el(
       "span",
       { class: "r", title: removed ? `removed by ${removed}` : null },
@@ -43,6 +56,7 @@ const restOf = (raw, processed) => ({
   removed: null,
   on: false,
   go: null,
+  why: null,
 });
 
 // Entropies by their names; one that the processors did not change is said once.
@@ -69,7 +83,7 @@ function noteOf(run, step, shown) {
  * @param {Run} run
  * @param {Step} step
  */
-function rowsOf(run, step, chosen, forkWith) {
+function rowsOf(run, step, chosen, ctx, forkWith) {
   const shown = run.shown[step.index].candidates;
   const rows = step.candidates.map(({ token_id: id, removed_by: removed }, i) => ({
     name: piece(run, id),
@@ -78,6 +92,7 @@ function rowsOf(run, step, chosen, forkWith) {
     removed,
     on: id === chosen,
     go: forkWith(id),
+    why: ctx.ask ? () => ctx.ask?.({ step: step.index, token_id: id }) : null,
   }));
   return [...rows, restOf(shown.rest_raw, shown.rest_processed)];
 }
@@ -87,7 +102,7 @@ function rowsOf(run, step, chosen, forkWith) {
  * @param {Run} run
  * @param {Step} step
  */
-function besideNode(run, step, node) {
+function besideNode(run, step, node, ctx) {
   const { p, model, rest } = run.shown[step.index].beam_tree;
   const { pool } = step.detail;
   const rows = pool.flatMap((other, i) =>
@@ -100,6 +115,10 @@ function besideNode(run, step, node) {
             removed: null,
             on: other.node_id === node.node_id,
             go: null,
+            why: ctx.ask
+              ? () =>
+                  ctx.ask?.({ step: step.index, token_id: other.token_id, node_id: other.node_id })
+              : null,
           },
         ]
       : [],
@@ -113,16 +132,16 @@ function besideNode(run, step, node) {
  * @param {Run} run
  * @param {Step} step
  */
-function ofNode(run, step, { node, path }) {
+function ofNode(run, step, { node, path }, ctx) {
   const before = path.slice(0, -1).map((other) => other.token_id);
   const name = `Continuations of “${before.length ? textOfIds(run, before).trimStart() : "the prompt"}”. `;
   const shown = run.shown[step.index];
   if (node.parent_id === shown.beam_tree.row) {
-    const rows = rowsOf(run, step, node.token_id, () => null);
+    const rows = rowsOf(run, step, node.token_id, ctx, () => null);
     return { rows, words: name + noteOf(run, step, shown.candidates) };
   }
   const about = "Those of the step's pool; the record holds no others of this text.";
-  return { rows: besideNode(run, step, node), words: name + about };
+  return { rows: besideNode(run, step, node, ctx), words: name + about };
 }
 
 /**
@@ -132,14 +151,14 @@ function ofNode(run, step, { node, path }) {
  */
 function shownOf(run, step, ctx) {
   const found = nodeOf(run, step);
-  if (found) return ofNode(run, step, found);
+  if (found) return ofNode(run, step, found, ctx);
   const forks = ctx.fork && !run.model.is_encoder_decoder;
   const forkWith = (id) =>
     forks && !run.eos_token_ids.includes(id)
       ? () => ctx.fork({ step: step.index, token_id: id })
       : null;
   const words = noteOf(run, step, run.shown[step.index].candidates);
-  return { rows: rowsOf(run, step, step.emit.at(-1), forkWith), words };
+  return { rows: rowsOf(run, step, step.emit.at(-1), ctx, forkWith), words };
 }
 
 /** @type {ViewSpec} */

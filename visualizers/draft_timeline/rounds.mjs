@@ -20,7 +20,7 @@ function bars(token) {
 }
 
 /** @param {Run} run */
-function tile(run, token, kind, { tell, choose }) {
+function tile(run, token, kind, { tell, choose, why }, at) {
   const said = describe(run, token, kind);
   const show = () => tell(said);
   return el(
@@ -32,7 +32,10 @@ function tile(run, token, kind, { tell, choose }) {
       title: said,
       onfocus: show,
       onmouseenter: show,
-      onclick: choose,
+      onclick: () => {
+        choose();
+        if (at !== null) why({ token_id: token.token_id, at });
+      },
     },
     el("span", { class: "t" }, piece(run, token.token_id)),
     el("span", { class: "g", "aria-hidden": "true" }, GLYPH[kind]),
@@ -49,7 +52,14 @@ function tilesOf(run, step, told) {
   const { tokens, final_source: source, final_token_id: id, residual } = step.detail;
   const { accepted, ratio, mixture } = shownOf(run, step);
   const tiles = tokens.map((t, i) =>
-    tile(run, { ...t, ratio: ratio[i], mixture: mixture[i] }, t.status, told),
+    tile(
+      run,
+      { ...t, ratio: ratio[i], mixture: mixture[i] },
+      t.status,
+      told,
+      // What follows a rejection was never judged.
+      i < step.emit.length ? i : null,
+    ),
   );
   if (source === "ended") return tiles;
   const top = residual.find(([other]) => other === id);
@@ -62,7 +72,11 @@ function tilesOf(run, step, told) {
     ratio: null,
     mixture: null,
   };
-  tiles.splice(rejected ? accepted + 1 : accepted, 0, tile(run, final, source, told));
+  tiles.splice(
+    rejected ? accepted + 1 : accepted,
+    0,
+    tile(run, final, source, told, step.emit.length - 1),
+  );
   return tiles;
 }
 

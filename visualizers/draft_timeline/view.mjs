@@ -107,7 +107,9 @@ class DraftTimeline {
     const tell = (words) => {
       this.readout.textContent = words;
     };
-    const row = rowOf(run, step, { choose, tell });
+    // A drafted token that was judged can be asked about; a click on it also selects its round.
+    const why = (question) => this.ctx.ask?.({ step: step.index, ...question });
+    const row = rowOf(run, step, { choose, tell, why });
     this.#nodes.push(row);
     this.rows.append(row);
     this.lengths.add(step, shownOf(run, step), choose);

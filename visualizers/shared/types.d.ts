@@ -94,6 +94,14 @@ declare global {
     node_id?: number;
   }
 
+  /** What is asked about: a token or a node of a step, or a place in a round of drafting. */
+  interface Asked {
+    step?: number;
+    token_id?: number;
+    node_id?: number;
+    at?: number;
+  }
+
   /** What a view may do on its stage. */
   interface Context {
     trigger: (name: string, data?: unknown) => void;
@@ -104,6 +112,8 @@ declare global {
     /** Show the stage alone, as large as the screen. */
     present: () => void;
     fork: ((choice: Fork) => void) | null;
+    /** Where a server can be asked: why a token was taken, or why not. */
+    ask?: ((question: Asked) => void) | null;
   }
 
   interface View {

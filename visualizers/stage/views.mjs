@@ -9,12 +9,14 @@ import { strip } from "../text/view.mjs";
 import { watermark } from "../watermark/view.mjs";
 import { scrubWith } from "./scrub.mjs";
 import { status } from "./status.mjs";
+import { whyApart } from "./why_apart.mjs";
 
 export const VIEWS = {
   status,
   strip,
   scrub: scrubWith(),
   candidates,
+  why: whyApart,
   xray,
   draw,
   chart,

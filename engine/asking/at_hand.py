@@ -1,0 +1,50 @@
+"""A step whose logits are still there: seen again without a pass of the model."""
+
+from __future__ import annotations
+
+from engine.asking.again import Place, View, as_it_is, request_of
+from engine.asking.kept import KEPT, KeptRun
+from engine.asking.place import at
+from engine.asking.what_if import Change, Repeated, ask
+from engine.errors import EngineError
+from engine.loops.next_token import next_token_loop
+from engine.loops.rows import for_rows
+from engine.loops.watermark import watermark_loop
+from engine.run.prepare import prepare
+from engine.trace.records import Step
+
+_LOOPS = (next_token_loop, watermark_loop)
+
+
+def at_hand(run: KeptRun, step: Step) -> Place | None:
+    """Return a step with all that it saw, None where its logits alone do not tell.
+
+    Args:
+        run: a recent run.
+        step: one of its steps.
+    """
+    if run.strategy.loop not in _LOOPS or run.source != KEPT or run.full:
+        return None
+    asked = at(run, step.index)
+    if not asked.passes:
+        return None
+    trace = run.trace
+    try:
+        repeated = Repeated(ask(run, Change()))
+        prepared = prepare(request_of(trace, run.loaded()))
+    except EngineError:
+        return None
+    if not repeated.same_luck:
+        return None
+    one = asked.passes[-1]
+    repeated.skip_to(one)
+    here = one.to(repeated.device)
+    scores, stages = here.logits, []
+    processors = for_rows(repeated.asked.processors, len(scores))
+    before = tuple(as_it_is(processor) for processor in processors)
+    for processor in processors:
+        scores = processor(here.input_ids, scores)
+        stages.append(scores)
+    view = View(here.logits, here.input_ids, before, tuple(stages))
+    state = repeated.generator.get_state()
+    return Place(trace, step, prepared, (view,), asked.row, noise_state=state)

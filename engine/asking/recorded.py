@@ -1,0 +1,107 @@
+"""Answers from the record alone: the candidates that were kept of a step."""
+
+from __future__ import annotations
+
+import math
+
+from engine.asking.again import Place
+from engine.asking.reasons import Draft, apart, level, number, percent, shown, total
+from engine.asking.surviving import token_name
+from engine.trace.details import (
+    BeamDetail,
+    BeamNode,
+    ContrastiveDetail,
+    DraftDetail,
+    DrawDetail,
+    WatermarkDetail,
+)
+from engine.trace.records import Candidate
+
+
+def explain(place: Place, token_id: int, draft: Draft) -> None:
+    """Write what the record tells about a token of a step."""
+    step = place.step
+    name = token_name(place, token_id)
+    draft.chosen = token_id in step.emit[-1:]
+    found = {candidate.token_id: candidate for candidate in step.candidates}
+    candidate = found.get(token_id)
+    if candidate is None:
+        draft.say(
+            f"{name} is not among the {len(found)} recorded candidates of this step, so nothing "
+            "more is known of it."
+        )
+        return
+    _numbers(draft, candidate)
+    chosen = found.get(step.emit[-1]) if step.emit else None
+    if candidate.removed_by:
+        draft.say(f"{candidate.removed_by} removed {name}.")
+    elif draft.chosen:
+        draft.say(f"{name} was taken, with {_p(candidate)} after the processors.")
+    elif chosen is not None:
+        draft.say(
+            f"{name} was not taken: it had {_p(candidate)} after the processors, and "
+            f"{token_name(place, chosen.token_id)}, which was, had {_p(chosen)}."
+        )
+    _special(place, token_id, draft)
+
+
+def _p(candidate: Candidate) -> str:
+    return percent(math.exp(candidate.processed_logprob))
+
+
+def _numbers(draft: Draft, candidate: Candidate) -> None:
+    draft.fact("Rank in the model", f"{candidate.rank + 1:,}", "1 is the most probable.")
+    draft.fact(
+        "Probability in the model",
+        percent(math.exp(candidate.raw_logprob)),
+        "Over the whole vocabulary, before any processor.",
+    )
+    draft.fact("Probability as used", _p(candidate), "After every processor.")
+
+
+def _special(place: Place, token_id: int, draft: Draft) -> None:
+    """Add what the strategy's own record says of the token."""
+    detail = place.step.detail
+    if isinstance(detail, WatermarkDetail):
+        if detail.is_green is not None:
+            colour = "green" if token_id in detail.green_candidates else "red"
+            draft.say(f"It is {colour} here.")
+        detail = detail.draw
+    if isinstance(detail, DrawDetail) and not draft.chosen:
+        for racer in detail.racers:
+            if racer.token_id == token_id:
+                late, first = apart(racer.arrival, detail.racers[0].arrival)
+                draft.say(f"In the draw it arrived at {late}, the winner at {first}.")
+    elif isinstance(detail, ContrastiveDetail):
+        for option in detail.options:
+            if option.token_id == token_id:
+                cost = number(option.degeneration_penalty)
+                draft.say(f"Its score is {number(option.score)}; likeness cost it {cost}.")
+    elif isinstance(detail, DraftDetail) and detail.tokens:
+        guesses = "".join(place.piece(token.token_id) for token in detail.tokens)
+        draft.say(f"The draft of this round was “{shown(guesses)}”.")
+
+
+def explain_node(place: Place, node: BeamNode, draft: Draft) -> None:
+    """Write what the record tells about a node of a search."""
+    detail = place.step.detail
+    assert isinstance(detail, BeamDetail)
+    name = token_name(place, node.token_id)
+    own = total(node.sum_logprobs)
+    draft.chosen = node.fate in ("kept", "finished")
+    draft.fact("Sum of the text with it", own, "Of log-probabilities; natural logarithms.")
+    draft.fact("Score", number(node.score), "The sum over the length to the length penalty.")
+    kept = [n.sum_logprobs for n in detail.pool if n.fate == "kept" and n.group == node.group]
+    if node.fate == "pruned" and kept and node.sum_logprobs < min(kept):
+        own, needed, missed = level(node.sum_logprobs, min(kept))
+        draft.say(
+            f"{name} missed the last place by {missed}: its text has {own} and would have needed "
+            f"{needed}."
+        )
+    elif node.fate == "pruned":
+        draft.say(f"{name} was not kept; its text has {own}.")
+    elif draft.chosen:
+        ended = "ended a text that counts" if node.fate == "finished" else "was kept"
+        draft.say(f"{name} {ended}, with {own}.")
+    else:
+        draft.say(f"{name} ended a text that does not count, with {own}. {node.reason}")

@@ -1,0 +1,218 @@
+// Why this token, why not that one: the server answers about one token of the selected step.
+import { button, el } from "../../visualizers/shared/dom.mjs";
+import { trace } from "../../visualizers/shared/record.mjs";
+import { piece } from "../../visualizers/shared/text.mjs";
+import { ask } from "./ask.mjs";
+
+const PAUSE_MS = 250;
+const RUNNING = "When the run has ended, every token of it can be asked about.";
+const HINT = "A word begins with a space.";
+
+/**
+ * What the server needs of a run it does not remember: its text up to the step, and the searches' nodes.
+ * @param {Run} run
+ * @param {number} index
+ */
+function upTo(run, index) {
+  const steps = run.steps.slice(0, index + 1).map((step, i) => {
+    if (i === index) return step;
+    const { candidates: _, stages: __, ...bare } = step;
+    return { ...bare, detail: step.detail?.kind === "beam" ? step.detail : null };
+  });
+  return { ...trace(run), steps, outputs: [], metrics: {}, notes: [] };
+}
+
+class Why {
+  /** @type {Run | null} */
+  #run = null;
+  #index = -1;
+  #key = "";
+  #timer = 0;
+  // The newest question; the answer to any other comes too late.
+  #newest = 0;
+  #forgotten = new Set();
+  #last = {};
+  /** @type {Asked | null} */
+  #wanted = null;
+
+  /** @param {Context} ctx */
+  constructor(root, ctx) {
+    this.ctx = ctx;
+    this.typed = el("input", {
+      type: "text",
+      maxlength: 200,
+      placeholder: " another token",
+      "aria-label": "Ask about another token",
+      title: HINT,
+      onkeydown: (event) => {
+        if (event.key !== "Enter") return;
+        event.preventDefault();
+        this.#typedAsk();
+      },
+    });
+    this.go = button("Why not?", () => this.#typedAsk(), { class: "dp-btn wy-go" });
+    this.own = button("", () => this.#ask({}), { class: "dp-btn wy-own" });
+    this.say = el("div", { class: "wy-say", role: "status" });
+    this.more = el("div", { class: "wy-more" });
+    const line = el("div", { class: "wy-line" }, this.typed, this.go);
+    root.classList.add("wy-root");
+    root.append(this.say, this.more, line, el("p", { class: "dp-note wy-hint" }, HINT), this.own);
+    this.root = root;
+    ctx.ask = (question) => this.#asked(question);
+    // A panel that is opened has its answer without being asked.
+    new IntersectionObserver(() => this.#soon()).observe(root);
+  }
+
+  /** @param {Run} run */
+  update(run) {
+    if (run.steps[run.selected ?? -1]) this.select(run, run.selected);
+  }
+
+  /**
+   * @param {Run} run
+   * @param {number} index
+   */
+  select(run, index) {
+    const running = run.status === "running";
+    const key = `${run.id}:${index}:${running}`;
+    if (key === this.#key) return this.#want();
+    const same = this.#run === run && this.#index === index;
+    this.#key = key;
+    this.#run = run;
+    this.#index = index;
+    const able = !running && run.status !== "failed";
+    for (const field of [this.typed, this.go, this.own]) field.disabled = !able;
+    this.own.hidden = true;
+    if (!able) return this.#tell(running ? RUNNING : "");
+    if (!same) {
+      this.#last = {};
+      this.#tell("");
+    }
+    if (this.#wanted) this.#want();
+    else this.#soon();
+  }
+
+  clear() {
+    this.#run = null;
+    this.#key = "";
+    this.#last = {};
+    this.#newest += 1;
+    clearTimeout(this.#timer);
+    this.#tell("");
+  }
+
+  /**
+   * A candidate, a node or a drafted token was pointed at: its step is selected first.
+   * @param {Asked} question
+   */
+  #asked(question) {
+    this.#wanted = question;
+    if (question.step !== undefined && question.step !== this.#run?.selected)
+      this.ctx.select(question.step);
+    this.ctx.open("why");
+    if (this.#run && this.#run.selected === this.#index) this.#want();
+  }
+
+  // What was pointed at, as soon as its step is here.
+  #want() {
+    const { step, ...what } = this.#wanted ?? {};
+    if (!this.#wanted || !this.#run || (step ?? this.#index) !== this.#index) return;
+    this.#wanted = null;
+    if (this.typed.disabled) return;
+    this.#ask(what);
+    this.root.closest("section")?.scrollIntoView({ block: "nearest" });
+  }
+
+  #typedAsk() {
+    if (!this.typed.value) return this.typed.focus();
+    this.#ask({ text: this.typed.value });
+  }
+
+  // The token that was taken, as far as that costs no pass of the model.
+  #soon() {
+    clearTimeout(this.#timer);
+    this.#timer = window.setTimeout(() => {
+      const run = this.#run;
+      if (!run || run.status === "running" || run.status === "failed") return;
+      if (!this.root.isConnected || this.root.offsetParent === null) return;
+      if (this.say.childElementCount || !run.steps[this.#index]?.emit.length) return;
+      this.#ask({ quick: true });
+    }, PAUSE_MS);
+  }
+
+  async #ask(what) {
+    const run = this.#run;
+    if (!run?.steps[this.#index]) return;
+    clearTimeout(this.#timer);
+    this.#newest += 1;
+    const mine = this.#newest;
+    this.#last = what;
+    this.root.setAttribute("aria-busy", "true");
+    if (!what.quick) this.#tell("Asking…");
+    const answer = await this.#answer(run, { step: this.#index, ...what });
+    if (mine !== this.#newest) return;
+    this.root.removeAttribute("aria-busy");
+    if (answer.error) return this.#tell(`⚠ ${answer.error}`, "bad");
+    this.#show(run, answer.answer);
+  }
+
+  async #answer(run, question) {
+    const about = { action: "why", ...question };
+    if (!run.source && !this.#forgotten.has(run.id)) {
+      const answer = await ask({ ...about, run: run.id });
+      if (!answer.forgotten) return answer;
+      this.#forgotten.add(run.id);
+    }
+    return ask({ ...about, trace: upTo(run, question.step) });
+  }
+
+  #tell(text, kind = "") {
+    this.say.className = `wy-say ${kind}`;
+    this.say.replaceChildren(...(text ? [el("p", { class: "dp-note" }, text)] : []));
+    if (kind === "") this.more.replaceChildren();
+    if (text) return;
+    this.root.removeAttribute("aria-busy");
+  }
+
+  /** @param {Run} run */
+  #show(run, { name, chosen, sentence, facts, scope, exact, said, token_id: id }) {
+    const step = run.steps[this.#index];
+    const title = el(
+      "p",
+      { class: "wy-title" },
+      `${chosen ? "Why" : "Why not"} `,
+      el("b", {}, name),
+      el("span", {}, ` at step ${this.#index + 1}`),
+    );
+    this.say.className = `wy-say ${chosen ? "on" : "off"}`;
+    this.say.replaceChildren(
+      title,
+      el("p", { class: "wy-sentence" }, sentence),
+      ...(said ? [el("p", { class: "dp-note" }, said)] : []),
+    );
+    const { quick: _, ...again } = this.#last;
+    const exactly = button("Answer exactly", () => this.#ask(again), { class: "dp-btn" });
+    this.more.replaceChildren(
+      el("dl", { class: "wy-facts" }, facts.flatMap(factOf)),
+      el("p", { class: "dp-note" }, scope),
+      exact ? "" : exactly,
+    );
+    const own = step.emit.at(-1);
+    this.own.hidden = chosen || own === undefined || own === id;
+    if (!this.own.hidden) this.own.textContent = `Why “${piece(run, own)}”?`;
+  }
+}
+
+const factOf = ({ name, value, meaning }) => [
+  el("dt", {}, name),
+  el("dd", {}, el("b", {}, value), el("span", {}, meaning)),
+];
+
+/** @type {ViewSpec} */
+export const why = {
+  title: "Why",
+  place: "answers",
+  empty:
+    "After a run: ask why a step took its token, and why not another one. Press the question mark beside a candidate, or type a token.",
+  mount: (root, ctx) => new Why(root, ctx),
+};

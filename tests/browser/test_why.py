@@ -1,0 +1,78 @@
+"""Why in the browser: the token that was taken, a candidate, a typed token, a node; by mouse and key."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import expect
+
+from engine.after import gallery
+from engine.asking.again import place_of
+from engine.asking.why import why
+from engine.models.loading import load
+from tests.helpers.pages import drawn, finish, fits, link, shot, status, trace_of
+
+
+def card(page, strategy):
+    return page.locator(f"#{strategy}-stage .dp-v-why")
+
+
+def sentence(page, strategy):
+    return card(page, strategy).locator(".wy-sentence")
+
+
+def step_shown(page, strategy, step):
+    page.locator(f"#{strategy}-stage .dp-tok[data-step='{step}']").click()
+    drawn(page, strategy)
+
+
+def test_a_recorded_run_is_asked_about_a_candidate_and_a_typed_token(open_page):
+    page = open_page("/")
+    expect(status(page, "greedy")).to_contain_text("A recorded run")
+    entry = next(e for e in gallery.entries() if e.strategy == "greedy")
+    trace = gallery.open_entry(entry.file)
+    step_shown(page, "greedy", 3)
+    expect(card(page, "greedy").locator(".wy-title")).to_contain_text("at step 4")
+    place = place_of(trace, 3)
+    other = trace.steps[3].candidates[4].token_id
+    page.locator("#greedy-stage .dp-v-candidates .dp-why").nth(4).click()
+    expect(sentence(page, "greedy")).to_have_text(why(place, other).sentence)
+    expect(card(page, "greedy")).to_contain_text("Exact over the whole vocabulary")
+
+    field = card(page, "greedy").get_by_label("Ask about another token")
+    field.fill(" elephant")
+    field.press("Enter")
+    [token] = load(trace.model.id).tokenizer(" elephant", add_special_tokens=False)["input_ids"]
+    expect(sentence(page, "greedy")).to_have_text(why(place, token).sentence)
+    facts = card(page, "greedy").locator("dd b")
+    expect(facts).to_have_text([fact.value for fact in why(place, token).facts])
+    shot(card(page, "greedy"), "why")
+    # Back to the token that was taken.
+    card(page, "greedy").get_by_role("button", name=re.compile("^Why “")).press("Enter")
+    expect(sentence(page, "greedy")).to_have_text(why(place).sentence)
+    # Another step has another answer.
+    step_shown(page, "greedy", 1)
+    expect(card(page, "greedy").locator(".wy-title")).to_contain_text("at step 2")
+
+
+def test_a_node_of_a_search_is_asked_about_on_a_telephone(open_page):
+    address = link("beam_search", "One day, a little boy found a", max_new_tokens=6, num_beams=3)
+    page = open_page(address, width=390, height=844)
+    finish(page, "beam_search")
+    trace = trace_of(page, "beam_search")
+    tree = page.locator("#beam_search-stage .dp-v-beam_tree")
+    step = trace.steps[-1]
+    chosen = min(step.detail.pool, key=lambda n: n.rank)
+    tree.get_by_role("button", name="Why?", exact=True).click()
+    said = why(place_of(trace, step.index), node_id=chosen.node_id).sentence
+    expect(sentence(page, "beam_search")).to_have_text(said)
+    assert fits(page)
+
+
+def test_a_run_that_goes_on_says_when_it_can_be_asked(open_page):
+    page = open_page(link("greedy", "Once upon a time,", max_new_tokens=4))
+    finish(page, "greedy")
+    page.evaluate("playground.page.shown('greedy').status = 'running'")
+    page.evaluate("playground.page.select(playground.page.shown('greedy'), 1)")
+    expect(card(page, "greedy")).to_contain_text("When the run has ended")
+    expect(card(page, "greedy").get_by_label("Ask about another token")).to_be_disabled()

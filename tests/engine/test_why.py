@@ -1,0 +1,208 @@
+"""Why not that one: what an answer says would have changed the choice does change it."""
+
+from __future__ import annotations
+
+import copy
+import random
+import re
+
+import pytest
+
+from engine import DecodeRequest
+from engine.asking.again import place_of
+from engine.asking.chain import Chain, is_gone
+from engine.asking.reasons import SURVIVES
+from engine.asking.why import why
+from engine.strategies import STRATEGIES
+from engine.trace.details import BeamDetail, DraftDetail
+from tests.helpers.claims import holds
+from tests.helpers.models import golden_model
+from tests.helpers.runs import finished
+from tests.helpers.strategies import PROMPT, make, models_for
+
+ASKED = 10
+MOST = 60
+"""Tokens that are asked about until so many answers have made a claim."""
+
+CASES = {
+    "greedy": ("greedy", {}),
+    "greedy, penalised": ("greedy", {"repetition_penalty": 1.3, "no_repeat_ngram_size": 2}),
+    "sampling": ("sampling", {"top_k": 0, "temperature": 1.5}),
+    "sampling, filtered": ("sampling", {"top_k": 40, "top_p": 0.8, "temperature": 0.8}),
+    "beam_search": ("beam_search", {"num_beams": 3}),
+    "beam_sampling": ("beam_sampling", {"num_beams": 3, "top_k": 0}),
+    "diverse_beam_search": ("diverse_beam_search", {"num_beams": 4, "num_beam_groups": 2}),
+    "contrastive_search": ("contrastive_search", {"top_k": 8}),
+    "dola": ("dola", {"repetition_penalty": 1.2}),
+    "speculative": ("speculative", {"num_assistant_tokens": 3}),
+    "speculative, sampled": ("speculative", {"num_assistant_tokens": 3, "do_sample": True}),
+    "prompt_lookup": ("prompt_lookup", {}),
+    "prompt_lookup, sampled": ("prompt_lookup", {"do_sample": True, "top_k": 0}),
+    "early_exit": ("early_exit", {"assistant_early_exit": 3}),
+    "universal_assisted": ("universal_assisted", {"max_new_tokens": 6}),
+    "watermark, green": ("watermark", {"top_k": 0}),
+    "watermark, SynthID": ("watermark", {"scheme": "synthid", "keys": [3, 1, 4, 1, 5]}),
+}
+
+
+def run_of(strategy, params, seed=1):
+    models = models_for(strategy)
+    return finished(make(strategy, seed=seed, **params)), models
+
+
+def test_every_strategy_is_asked():
+    assert {strategy for strategy, _ in CASES.values()} == set(STRATEGIES)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_an_answer_claims_comes_true(case):
+    strategy, params = CASES[case]
+    trace, models = run_of(strategy, params)
+    chance = random.Random(case)
+    tried = asked = 0
+    while tried < ASKED:
+        step = chance.choice(trace.steps)
+        place = place_of(trace, step.index, *models)
+        assert not place.refused
+        token, at = _loser(chance, trace, step)
+        answer = why(place, token, at=at)
+        asked += 1
+        assert asked < MOST, "too few answers make a claim"
+        if answer.chosen or answer.claim is None:
+            continue
+        assert holds(place, answer, at), (step.index, at, answer)
+        tried += 1
+
+
+def _loser(chance, trace, step):
+    """Return a token that is asked about, mostly one that had a chance, and its place in a round."""
+    at = chance.randrange(len(step.emit)) if isinstance(step.detail, DraftDetail) else None
+    recorded = [candidate.token_id for candidate in step.candidates]
+    if isinstance(step.detail, BeamDetail):
+        recorded += [node.token_id for node in step.detail.pool]
+    if isinstance(step.detail, DraftDetail):
+        recorded += [token.token_id for token in step.detail.tokens]
+    some = chance.random() < 0.7
+    return (chance.choice(recorded) if some else chance.randrange(trace.model.vocab_size)), at
+
+
+ALL = {"top_k": 0}
+ONE_END = {"eos_token_id": [2]}
+FILTERS = {
+    "top_k": ({"top_k": 5}, "only the first 5 stay"),
+    "top_p": ({**ALL, "top_p": 0.7}, "top_p = 0.7 asks for no more"),
+    "min_p": ({**ALL, "min_p": 0.3}, "min_p = 0.3 asks for more"),
+    "top_h": ({**ALL, "top_h": 0.4}, "of the entropy"),
+    "typical_p": ({**ALL, "typical_p": 0.5}, "bits away from the expected one"),
+    "epsilon_cutoff": ({**ALL, "epsilon_cutoff": 0.02}, "is the least"),
+    "eta_cutoff": ({**ALL, "eta_cutoff": 0.05}, "with this entropy"),
+    "no_repeat_ngram_size": ({"no_repeat_ngram_size": 1}, "it would repeat"),
+    "encoder_no_repeat_ngram_size": ({"encoder_no_repeat_ngram_size": 1}, "of the prompt"),
+    "bad_words_ids": ({"bad_words_ids": [[7], [8], [30], [31]]}, "one of the banned words"),
+    "suppress_tokens": ({"suppress_tokens": [7, 8, 30, 31]}, "one of the suppressed ids"),
+    "begin_suppress_tokens": ({"begin_suppress_tokens": [7, 8]}, "may not come first"),
+    "min_new_tokens": ({"min_new_tokens": 9}, "would end the text"),
+    "prefix_allowed_tokens_fn": (
+        {"prefix_allowed_tokens_fn": [[7, 8, 9], [30, 31, 32]]},
+        "would leave the allowed continuations",
+    ),
+    "forced_eos_token_id": ({"forced_eos_token_id": 2}, "is forced to be"),
+    "top_k, top_p": ({"top_k": 5, "top_p": 0.5}, "It survives at top_k ≥"),
+}
+FEWER = {"begin_suppress_tokens": 2, "min_new_tokens": 3, "bad_words_ids": 4, "suppress_tokens": 4}
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_a_removed_token_survives_where_the_answer_says(name):
+    params, phrase = FILTERS[name]
+    trace, models = run_of("sampling", params)
+    tried = 0
+    for step in trace.steps:
+        place = place_of(trace, step.index, *models)
+        tokens = [7, 8, 30, 31, 2, *random.Random(step.index).sample(range(97), 20)]
+        if name == "no_repeat_ngram_size":
+            tokens = [*trace.prompt_ids, *tokens]
+        for token in dict.fromkeys(tokens):
+            answer = why(place, token)
+            claim = answer.claim
+            if claim is None or claim.then != SURVIVES or name.split(",")[0] not in claim.changes:
+                continue
+            assert phrase in answer.sentence, answer.sentence
+            assert holds(place, answer), (step.index, answer)
+            tried += 1
+            if tried >= FEWER.get(name, ASKED):
+                return
+    pytest.fail(f"only {tried} tokens were removed")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "attribute"),
+    [("top_p", 0.6, "top_p"), ("typical_p", 0.4, "mass"), ("top_h", 0.3, "top_h")],
+)
+def test_a_value_short_of_the_one_that_is_said_would_not_do(name, value, attribute):
+    trace, models = run_of("sampling", {"top_k": 0, name: value})
+    view = place_of(trace, 2, *models).views[0]
+    link = Chain(view, 0).links[0]
+    told = {token: why(place_of(trace, 2, *models), token).claim for token in (3, 40, 60, 70, 90)}
+    values = {token: c.changes[name] for token, c in told.items() if c and name in c.changes}
+    assert len(values) > 1
+    for token, said in values.items():
+        short = copy.copy(link.processor)
+        setattr(short, attribute, max(value, said - 0.021))
+        assert is_gone(short(view.input_ids, link.before.clone()), 0, token)
+
+
+def test_the_same_luck_at_another_temperature():
+    """Where a temperature is named, a run with it takes the token in the very first draw."""
+    trace, models = run_of("sampling", {"top_k": 0}, seed=3)
+    place, named = place_of(trace, 0, *models), 0
+    for token in range(97):
+        sentence = why(place, token).sentence
+        found = re.search(r"At temperature ([0-9.]+) the same draw would have taken it", sentence)
+        if found:
+            made = finished(
+                make("sampling", seed=3, top_k=0, temperature=float(found[1].rstrip(".")))
+            )
+            assert made.steps[0].emit == (token,)
+            named += 1
+    assert named
+
+
+def test_alpha_is_named_where_one_prefers_the_token():
+    trace, models = run_of("contrastive_search", {"top_k": 8, "penalty_alpha": 0.6})
+    named = 0
+    for step in trace.steps:
+        place = place_of(trace, step.index, *models)
+        for option in step.detail.options:
+            answer = why(place, option.token_id)
+            if answer.claim is not None and "penalty_alpha" in answer.claim.changes:
+                assert holds(place, answer), answer
+                named += 1
+    assert named
+
+
+def test_an_encoder_decoder_is_asked_alike():
+    model = golden_model("t5")
+    for strategy, params in (
+        ("greedy", {"repetition_penalty": 1.2}),
+        ("beam_search", {"num_beams": 3}),
+        ("contrastive_search", {"top_k": 4}),
+        ("sampling", {"top_k": 0}),
+    ):
+        request = DecodeRequest(
+            strategy, model, input_ids=PROMPT, params={"max_new_tokens": 6, **params}, seed=2
+        )
+        trace = finished(request)
+        chance, tried = random.Random(strategy), 0
+        for _ in range(MOST):
+            step = chance.choice(trace.steps)
+            place = place_of(trace, step.index, model)
+            token, _ = _loser(chance, trace, step)
+            answer = why(place, token)
+            if answer.chosen or answer.claim is None or answer.claim.at_step:
+                continue
+            assert holds(place, answer), (strategy, step.index, answer)
+            tried += 1
+            if tried == 4:
+                break
+        assert tried >= 2

@@ -1,0 +1,15 @@
+// A page without a server cannot be asked why: it says so, and where it can.
+import { el } from "../shared/dom.mjs";
+
+const SAID =
+  "Why a token was taken, and why another was not, is answered where the model is: open this run's trace in the playground and ask there.";
+
+/** @type {ViewSpec} */
+export const whyApart = {
+  title: "Why",
+  place: "answers",
+  mount(root) {
+    root.append(el("p", { class: "dp-note" }, SAID));
+    return { update() {}, select() {}, clear() {} };
+  },
+};
