@@ -1,6 +1,6 @@
 // A finished search under another length penalty, sums written out.
 import { button, el } from "../shared/dom.mjs";
-import { fixed, textOfIds } from "../shared/text.mjs";
+import { fixed, power, textOfIds } from "../shared/text.mjs";
 import { entry } from "./info.mjs";
 import { rescore } from "./rescore.mjs";
 
@@ -8,8 +8,7 @@ const SHOWN = 12;
 const FORMULA =
   "The score of a text is the sum of its log-probabilities ÷ its number of new tokens ^ length penalty. The prompt does not count, the end mark does.";
 
-const short = (x) =>
-  x >= 0.001 && x < 1e6 ? String(+x.toPrecision(6)) : x.toExponential(3).replace("e+", "e");
+const short = (x) => (x >= 0.001 && x < 1e6 ? String(+x.toPrecision(6)) : power(x, 4));
 
 const moveOf = (places) =>
   places
