@@ -17,6 +17,8 @@ const SOON_MS = 2000;
 // The server says something every second: after so long without a word something is amiss.
 const SILENT_MS = 5000;
 const GONE_MS = 40_000;
+// A server that is slow is not asked for whole runs again and again.
+const ASK_MS = 10_000;
 
 let here = "./here";
 
@@ -93,12 +95,17 @@ async function listen() {
   watching = false;
 }
 
+let asked = 0;
+
 function lost(key, away, silent) {
   const now = store.activity(key);
   if (now.phase === "away" || !now.run) return;
   if (away) store.act(key, { ...now, says: LOST });
   else if (silent > GONE_MS) store.act(key, { ...now, phase: "stopped", says: GONE });
-  else store.tell("missed", now.run);
+  else if (performance.now() - asked > ASK_MS) {
+    asked = performance.now();
+    store.tell("missed", now.run);
+  }
 }
 
 // A button that cannot act now says why and keeps the focus of whoever has just pressed it.
