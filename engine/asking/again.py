@@ -23,7 +23,7 @@ from engine.loops.recorder import Observation, Recorder
 from engine.models.loading import LoadedModel, pinned
 from engine.run.permits import running
 from engine.run.prepare import Prepared, prepare
-from engine.run.request import DecodeRequest
+from engine.run.request import DecodeRequest, check
 from engine.run.run import StopWhen, generate_with
 from engine.settings import SETTINGS
 from engine.strategies.base import Context
@@ -53,7 +53,7 @@ class View:
 
 
 @dataclass(frozen=True)
-class Place:
+class Moment:
     """A step of a run.
 
     Attributes:
@@ -155,7 +155,7 @@ def as_it_is(processor: Any) -> Any:
     return twin
 
 
-def place_of(trace: Trace, index: int, model: Any = None, assistant: Any = None) -> Place:
+def place_of(trace: Trace, index: int, model: Any = None, assistant: Any = None) -> Moment:
     """Return a step of a run with all that it saw, or with its record alone and why.
 
     Args:
@@ -168,11 +168,11 @@ def place_of(trace: Trace, index: int, model: Any = None, assistant: Any = None)
     try:
         return _again(trace, step, request_of(trace, model, assistant))
     except EngineError as error:
-        return Place(trace, step, refused=str(error))
+        return Moment(trace, step, refused=str(error))
 
 
-def _again(trace: Trace, step: Step, request: DecodeRequest) -> Place:
-    run = prepare(request)
+def _again(trace: Trace, step: Step, request: DecodeRequest) -> Moment:
+    run = prepare(check(request))
     with pinned(run.target, run.assistant), _turn(run):
         made, found = _made(run, step)
     if (made.keep, made.emit) != (step.keep, step.emit):
@@ -204,7 +204,7 @@ def _turn(run: Prepared) -> Iterator[None]:
         timer.cancel()
 
 
-def _made(run: Prepared, wanted: Step) -> tuple[Step, Place]:
+def _made(run: Prepared, wanted: Step) -> tuple[Step, Moment]:
     """Make the steps up to one; return it and what it saw."""
     device = run.target.device
     generator = torch.Generator(device).manual_seed(run.request.seed)
@@ -241,7 +241,7 @@ def _made(run: Prepared, wanted: Step) -> tuple[Step, Place]:
             else "The run does not come out the same here, so only its record is known."
         )
     draft = drafts[-1] if drafts else None
-    place = Place(
+    place = Moment(
         Trace("", {}, run.target.info(), {}, 0, None, (), {}, (), ()),
         wanted,
         run,

@@ -63,7 +63,7 @@ class Acting:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Otherwise:
     """A step under other settings.
 
     Attributes:
@@ -98,7 +98,7 @@ class Answer:
     same_luck: bool
 
 
-def answer(place: AskedStep, asked: Asked) -> Answer:
+def answer(place: AskedStep, asked: Asked) -> Otherwise:
     """Return a step under other settings.
 
     Args:
@@ -119,7 +119,7 @@ def answer(place: AskedStep, asked: Asked) -> Answer:
     entropy = place.step.entropy
     if place.source != RECORDED:
         entropy = float(torch.special.entr(probs).sum())
-    return Answer(
+    return Otherwise(
         token_id=token,
         recorded=recorded,
         sample=asked.sample,

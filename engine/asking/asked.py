@@ -12,10 +12,10 @@ from functools import partial
 from typing import Any
 
 from engine.aside import aside
-from engine.asking.again import Place, place_of
+from engine.asking.again import Moment, place_of
 from engine.asking.at_hand import at_hand
 from engine.asking.kept import KeptRun
-from engine.asking.reasons import Answer, quoted
+from engine.asking.reasons import Reason, quoted
 from engine.asking.why import why
 from engine.errors import ParameterError
 from engine.models.loading import LoadedModel
@@ -26,7 +26,7 @@ from engine.trace.records import Step, Trace, replay_ids
 NOT_YET = "The step can be made again for an exact answer."
 _READY = 8
 _LONGEST = 200
-_places: OrderedDict[str, Place] = OrderedDict()
+_places: OrderedDict[str, Moment] = OrderedDict()
 _lock = threading.Lock()
 
 
@@ -56,7 +56,7 @@ def answered(
     question: Question,
     model: LoadedModel | None = None,
     assistant: Any = None,
-) -> tuple[Answer, str]:
+) -> tuple[Reason, str]:
     """Return the answer to a question, and a sentence about how its text was read, "" for none.
 
     Args:
@@ -77,7 +77,7 @@ def answered(
     return aside(lambda: _answered(_place(trace, kept, question, made), question))
 
 
-def _answered(place: Place, question: Question) -> tuple[Answer, str]:
+def _answered(place: Moment, question: Question) -> tuple[Reason, str]:
     token, said = question.token_id, ""
     if question.text is not None:
         token, said = _read(place, question)
@@ -85,8 +85,8 @@ def _answered(place: Place, question: Question) -> tuple[Answer, str]:
 
 
 def _place(
-    trace: Trace, kept: KeptRun | None, question: Question, make: Callable[[], Place]
-) -> Place:
+    trace: Trace, kept: KeptRun | None, question: Question, make: Callable[[], Moment]
+) -> Moment:
     """Return a step as it was, which is made once for several questions about it."""
     key = _key(trace, question.step)
     with _lock:
@@ -97,7 +97,7 @@ def _place(
     found = None if kept is None else at_hand(kept, step)
     if found is None:
         if question.quick:
-            return Place(trace, step, refused=NOT_YET)
+            return Moment(trace, step, refused=NOT_YET)
         found = make()
     if found.refused:
         return found
@@ -114,7 +114,7 @@ def _key(trace: Trace, step: int) -> str:
     return hashlib.sha256(json.dumps([step, known], default=str).encode()).hexdigest()
 
 
-def _read(place: Place, question: Question) -> tuple[int, str]:
+def _read(place: Moment, question: Question) -> tuple[int, str]:
     """Return the first token of a text where it would stand, and a sentence when it has more."""
     text = question.text or ""
     if not 1 <= len(text) <= _LONGEST:
@@ -133,7 +133,7 @@ def _read(place: Place, question: Question) -> tuple[int, str]:
     return ids[0], f"{quoted(text)} takes {len(ids)} tokens here; this is about the first, {first}."
 
 
-def _recorded(place: Place, text: str) -> int:
+def _recorded(place: Moment, text: str) -> int:
     """Return the recorded candidate that is written so."""
     for candidate in place.step.candidates:
         if place.piece(candidate.token_id).strip() == text.strip():
@@ -143,7 +143,7 @@ def _recorded(place: Place, text: str) -> int:
     )
 
 
-def _before(place: Place, at: int | None) -> Sequence[int]:
+def _before(place: Moment, at: int | None) -> Sequence[int]:
     """Return the ids before what a step wrote."""
     step: Step = place.step
     start = [] if place.trace.model.is_encoder_decoder else list(place.trace.prompt_ids)

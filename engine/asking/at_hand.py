@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.asking.again import Place, View, as_it_is, request_of
+from engine.asking.again import Moment, View, as_it_is, request_of
 from engine.asking.kept import KEPT, KeptRun
 from engine.asking.place import at
 from engine.asking.what_if import Change, Repeated, ask
@@ -11,12 +11,13 @@ from engine.loops.next_token import next_token_loop
 from engine.loops.rows import for_rows
 from engine.loops.watermark import watermark_loop
 from engine.run.prepare import prepare
+from engine.run.request import check
 from engine.trace.records import Step
 
 _LOOPS = (next_token_loop, watermark_loop)
 
 
-def at_hand(run: KeptRun, step: Step) -> Place | None:
+def at_hand(run: KeptRun, step: Step) -> Moment | None:
     """Return a step with all that it saw, None where its logits alone do not tell.
 
     Args:
@@ -31,7 +32,7 @@ def at_hand(run: KeptRun, step: Step) -> Place | None:
     trace = run.trace
     try:
         repeated = Repeated(ask(run, Change()))
-        prepared = prepare(request_of(trace, run.loaded()))
+        prepared = prepare(check(request_of(trace, run.loaded())))
     except EngineError:
         return None
     if not repeated.same_luck:
@@ -47,4 +48,4 @@ def at_hand(run: KeptRun, step: Step) -> Place | None:
         stages.append(scores)
     view = View(here.logits, here.input_ids, before, tuple(stages))
     state = repeated.generator.get_state()
-    return Place(trace, step, prepared, (view,), asked.row, noise_state=state)
+    return Moment(trace, step, prepared, (view,), asked.row, noise_state=state)

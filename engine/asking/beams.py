@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from engine.asking.again import Place, View
+from engine.asking.again import Moment, View
 from engine.asking.chain import Chain, local_bias, smallest
-from engine.asking.reasons import KEPT, Claim, Draft, joined, level, number, total, visible
+from engine.asking.reasons import KEPT, Claim, Wording, joined, level, number, total, visible
 from engine.asking.surviving import (
     known_biases,
     removals,
@@ -61,7 +61,7 @@ class Search:
         length: new tokens with the one that is chosen here.
     """
 
-    place: Place
+    place: Moment
     detail: BeamDetail
     teams: tuple[Team, ...]
     nodes: dict[int, BeamNode]
@@ -102,7 +102,7 @@ class Search:
         return tokens[::-1]
 
 
-def nodes_of(place: Place) -> dict[int, BeamNode]:
+def nodes_of(place: Moment) -> dict[int, BeamNode]:
     """Return every node of a run up to a step by its number."""
     return {
         node.node_id: node
@@ -112,7 +112,7 @@ def nodes_of(place: Place) -> dict[int, BeamNode]:
     }
 
 
-def search_of(place: Place, detail: BeamDetail) -> Search:
+def search_of(place: Moment, detail: BeamDetail) -> Search:
     """Put the beams of a step in order."""
     nodes = nodes_of(place)
     start = 1 if place.trace.model.is_encoder_decoder else len(place.trace.prompt_ids)
@@ -151,7 +151,7 @@ def _team(
 
 
 def explain(
-    place: Place, detail: BeamDetail, token_id: int, draft: Draft, node_id: int | None
+    place: Moment, detail: BeamDetail, token_id: int, draft: Wording, node_id: int | None
 ) -> int:
     """Write why a hypothesis was kept or not; return its token.
 
@@ -222,7 +222,9 @@ def totals_of(team: Team, scores: torch.Tensor) -> torch.Tensor:
     return scores + team.sums[:, None]
 
 
-def _sums(search: Search, draft: Draft, team: Team, row: int, token_id: int, whole: float) -> None:
+def _sums(
+    search: Search, draft: Wording, team: Team, row: int, token_id: int, whole: float
+) -> None:
     before = float(team.sums[row])
     if whole <= IMPOSSIBLE:
         return
@@ -251,7 +253,7 @@ def _text(search: Search, node: int) -> str:
     return f"“{cut}{visible(text).strip(' ')}”"
 
 
-def _kept(search: Search, draft: Draft, team: Team, row: int, node: BeamNode) -> None:
+def _kept(search: Search, draft: Wording, team: Team, row: int, node: BeamNode) -> None:
     name = token_name(search.place, node.token_id) + _after(search, team, row)
     mates = [n for n in search.detail.pool if n.group == node.group]
     if node.fate == "finished":
@@ -282,7 +284,7 @@ def _penalised(search: Search) -> str:
     return f"{search.length} tokens" + ("" if penalty == 1 else f" to the power {penalty:g}")
 
 
-def _charged(draft: Draft, node: BeamNode, search: Search, missed: float) -> None:
+def _charged(draft: Wording, node: BeamNode, search: Search, missed: float) -> None:
     """Say what earlier groups' choice cost a token."""
     if not node.penalised_by:
         return
@@ -300,7 +302,7 @@ def _charged(draft: Draft, node: BeamNode, search: Search, missed: float) -> Non
 
 def _missed(
     search: Search,
-    draft: Draft,
+    draft: Wording,
     team: Team,
     row: int,
     token_id: int,
@@ -338,7 +340,7 @@ def _lower(reason: str) -> str:
     return reason[:1].lower() + reason[1:]
 
 
-def _last_step(draft: Draft, mates: list[BeamNode], team: Team, name: str, whole: float) -> None:
+def _last_step(draft: Wording, mates: list[BeamNode], team: Team, name: str, whole: float) -> None:
     """At the last step every text ends, and the first of the pool count."""
     counted = sorted((n.sum_logprobs for n in mates), reverse=True)[: team.size]
     own, needed, _ = level(whole, counted[-1])
@@ -348,7 +350,7 @@ def _last_step(draft: Draft, mates: list[BeamNode], team: Team, name: str, whole
     )
 
 
-def _below(search: Search, draft: Draft, team: Team, name: str, whole: float, cut: float) -> None:
+def _below(search: Search, draft: Wording, team: Team, name: str, whole: float, cut: float) -> None:
     own, needed, missed = level(whole, cut)
     of_group = f" of group {team.number + 1}" if search.groups else ""
     places = "the only place" if team.size == 1 else f"the last of the {team.size} places"
@@ -359,7 +361,7 @@ def _below(search: Search, draft: Draft, team: Team, name: str, whole: float, cu
     draft.fact("Missed by", missed, "In the sum of log-probabilities.")
 
 
-def _claim(search: Search, draft: Draft, team: Team, row: int, token_id: int) -> None:
+def _claim(search: Search, draft: Wording, team: Team, row: int, token_id: int) -> None:
     """Claim how much more the token would have needed after this very text."""
     from engine.asking.beam_trial import Trial
 

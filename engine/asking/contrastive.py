@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import torch
 
-from engine.asking.again import Place
+from engine.asking.again import Moment
 from engine.asking.chain import Chain, local_bias, smallest
 from engine.asking.reasons import (
     CHOSEN,
     CONSIDERED,
     Claim,
-    Draft,
+    Wording,
     number,
     percent,
     plain,
@@ -34,7 +34,7 @@ _MOST = 64
 
 
 def explain(
-    place: Place, chain: Chain, detail: ContrastiveDetail, token_id: int, draft: Draft
+    place: Moment, chain: Chain, detail: ContrastiveDetail, token_id: int, draft: Wording
 ) -> None:
     """Write why a token was taken or not.
 
@@ -72,12 +72,12 @@ def explain(
         _lost(place, chain, detail, option, winner, draft)
 
 
-def _winner(place: Place, detail: ContrastiveDetail) -> int:
+def _winner(place: Moment, detail: ContrastiveDetail) -> int:
     chosen = place.step.emit[-1]
     return next(i for i, option in enumerate(detail.options) if option.token_id == chosen)
 
 
-def word_at(place: Place, chain: Chain, position: int) -> str:
+def word_at(place: Moment, chain: Chain, position: int) -> str:
     """Return the earlier token at a position, quoted, and where it stands."""
     text = chain.text[1:] if place.trace.model.is_encoder_decoder else chain.text
     if position < 0:
@@ -85,7 +85,7 @@ def word_at(place: Place, chain: Chain, position: int) -> str:
     return f"{quoted(place.piece(text[position]))} at position {position + 1}"
 
 
-def _numbers(place: Place, chain: Chain, option: ContrastiveOption, draft: Draft) -> None:
+def _numbers(place: Moment, chain: Chain, option: ContrastiveOption, draft: Wording) -> None:
     alpha = float(place.trace.config["penalty_alpha"])
     word = word_at(place, chain, option.position)
     draft.fact("Score", number(option.score), "(1 − α) × probability − α × likeness.")
@@ -105,7 +105,11 @@ def _numbers(place: Place, chain: Chain, option: ContrastiveOption, draft: Draft
 
 
 def _won(
-    place: Place, chain: Chain, detail: ContrastiveDetail, option: ContrastiveOption, draft: Draft
+    place: Moment,
+    chain: Chain,
+    detail: ContrastiveDetail,
+    option: ContrastiveOption,
+    draft: Wording,
 ) -> None:
     name = token_name(place, option.token_id)
     others = [other for other in detail.options if other is not option]
@@ -130,12 +134,12 @@ def _won(
 
 
 def _lost(
-    place: Place,
+    place: Moment,
     chain: Chain,
     detail: ContrastiveDetail,
     option: ContrastiveOption,
     winner: ContrastiveOption,
-    draft: Draft,
+    draft: Wording,
 ) -> None:
     name, word = token_name(place, option.token_id), word_at(place, chain, option.position)
     draft.say(
@@ -192,7 +196,7 @@ def _best_with(
     chain: Chain,
     detail: ContrastiveDetail,
     option: ContrastiveOption,
-    place: Place,
+    place: Moment,
     bias: float,
 ) -> bool:
     """Return whether an option has the best score with a higher logit; likenesses stay."""

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import torch
 
-from engine.asking.again import Place
+from engine.asking.again import Moment
 from engine.asking.chain import Chain
 from engine.asking.next_token import Race
 from engine.asking.next_token import explain as explain_choice
-from engine.asking.reasons import CHOSEN, Claim, Draft, number, percent
+from engine.asking.reasons import CHOSEN, Claim, Wording, number, percent
 from engine.asking.surviving import row_values, token_name
 from engine.loops.dola import LayerContrast, contrast_of
 from engine.trace.details import LayerDetail
 
 
 def explain(
-    place: Place,
+    place: Moment,
     chain: Chain,
     detail: LayerDetail,
     token_id: int,
-    draft: Draft,
+    draft: Wording,
     race: Race | None,
 ) -> None:
     """Write why a token was taken or not.
@@ -55,7 +55,7 @@ def explain(
 
 
 def _say_growth(
-    place: Place, token_id: int, layer: int, contrast: torch.Tensor, draft: Draft
+    place: Moment, token_id: int, layer: int, contrast: torch.Tensor, draft: Wording
 ) -> None:
     chosen, name = place.step.emit[-1], token_name(place, token_id)
     own = _grew(float(contrast[token_id]))
@@ -73,7 +73,7 @@ def _grew(by: float) -> str:
 
 
 def _other_layer(
-    place: Place, chain: Chain, detail: LayerDetail, token_id: int, draft: Draft
+    place: Moment, chain: Chain, detail: LayerDetail, token_id: int, draft: Wording
 ) -> None:
     """Say which other layer would have made the token the choice."""
     first = chain.links[0].processor

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from engine.asking.again import Place
+from engine.asking.again import Moment
 from engine.asking.chain import Chain
 from engine.asking.next_token import Race, start_of
 from engine.asking.next_token import explain_on as explain_choice
@@ -14,7 +14,7 @@ from engine.asking.reasons import (
     ACCEPTED,
     CHOSEN,
     Claim,
-    Draft,
+    Wording,
     apart,
     number,
     percent,
@@ -44,7 +44,7 @@ class Numbers:
 
 
 def explain(
-    place: Place, detail: DraftDetail, token_id: int | None, draft: Draft, at: int | None
+    place: Moment, detail: DraftDetail, token_id: int | None, draft: Wording, at: int | None
 ) -> int:
     """Write why a token was written at a place of a round or not; return it.
 
@@ -74,14 +74,14 @@ def explain(
     return token
 
 
-def _with_q(place: Place) -> bool:
+def _with_q(place: Moment) -> bool:
     """Return whether a round was judged by p / q: sampled, with the draft's probabilities."""
     guess = place.draft
     sampled = bool(place.trace.config.get("do_sample"))
     return sampled and guess is not None and guess.scores is not None and len(guess.tokens) > 0
 
 
-def numbers_of(place: Place) -> Numbers:
+def numbers_of(place: Moment) -> Numbers:
     """Return p, q, u and the noise of a sampled round, drawn again."""
     guess, generator = place.draft, place.generator()
     assert guess is not None
@@ -94,7 +94,7 @@ def numbers_of(place: Place) -> Numbers:
     return Numbers(p, q, u, noise)
 
 
-def _say_drafted(place: Place, drafted: DraftToken | None, token: int, draft: Draft) -> None:
+def _say_drafted(place: Moment, drafted: DraftToken | None, token: int, draft: Wording) -> None:
     if drafted is None:
         draft.say("Nothing was drafted for this place.")
     elif drafted.token_id != token:
@@ -102,11 +102,11 @@ def _say_drafted(place: Place, drafted: DraftToken | None, token: int, draft: Dr
 
 
 def _matched(
-    place: Place,
+    place: Moment,
     detail: DraftDetail,
     chain: Chain,
     token: int,
-    draft: Draft,
+    draft: Wording,
     where: int,
     weight: float | None,
 ) -> None:
@@ -131,20 +131,20 @@ def _matched(
     _draft_facts(draft, drafted if drafted and drafted.token_id == token else None)
 
 
-def _draft_facts(draft: Draft, drafted: DraftToken | None) -> None:
+def _draft_facts(draft: Wording, drafted: DraftToken | None) -> None:
     if drafted is None:
         return
     draft.fact("Target's p", percent(drafted.p), "After the target's processors.")
     if drafted.q is not None:
-        draft.fact("Draft's q", percent(drafted.q), "After the draft's processors.")
+        draft.fact("Wording's q", percent(drafted.q), "After the draft's processors.")
 
 
 def _mixed(
-    place: Place,
+    place: Moment,
     detail: DraftDetail,
     chain: Chain,
     token: int,
-    draft: Draft,
+    draft: Wording,
     where: int,
     weight: float,
 ) -> None:
@@ -168,16 +168,16 @@ def _mixed(
             f"has {first}."
         )
     draft.fact("Target's p", percent(float(p[token])), "After the target's processors.")
-    draft.fact("Draft's q", percent(float(q[token])), "After the draft's processors.")
+    draft.fact("Wording's q", percent(float(q[token])), "After the draft's processors.")
     _say_drafted(place, detail.tokens[where], token, draft)
 
 
 def _sampled(
-    place: Place,
+    place: Moment,
     detail: DraftDetail,
     chain: Chain,
     token: int,
-    draft: Draft,
+    draft: Wording,
     where: int,
     weight: float | None,
 ) -> None:
@@ -189,7 +189,7 @@ def _sampled(
     draft.fact("Target's p", percent(float(p[token])), "After the target's processors.")
     if drafted is not None:
         q = numbers.q[where]
-        draft.fact("Draft's q", percent(float(q[token])), "After the draft's processors.")
+        draft.fact("Wording's q", percent(float(q[token])), "After the draft's processors.")
     if drafted is not None and drafted.token_id == token:
         _judged(place, numbers, drafted, draft, where, weight)
         return
@@ -216,10 +216,10 @@ def _ratio(numbers: Numbers, token: int, where: int, weight: float | None) -> fl
 
 
 def _judged(
-    place: Place,
+    place: Moment,
     numbers: Numbers,
     drafted: DraftToken,
-    draft: Draft,
+    draft: Wording,
     where: int,
     weight: float | None,
 ) -> None:
@@ -251,11 +251,11 @@ def _judged(
 
 
 def _drawn(
-    place: Place,
+    place: Moment,
     numbers: Numbers,
     token: int,
     drafted: DraftToken | None,
-    draft: Draft,
+    draft: Wording,
     where: int,
 ) -> None:
     """The draw of the final token: of what is left after a rejection, or of p itself."""

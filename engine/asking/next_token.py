@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 
-from engine.asking.again import Place
+from engine.asking.again import Moment
 from engine.asking.chain import Chain, local_bias, smallest
 from engine.asking.reasons import (
     CHOSEN,
     Claim,
-    Draft,
+    Wording,
     apart,
     at_least,
     number,
@@ -49,13 +49,13 @@ class Race:
         return int((torch.softmax(values, -1) / self.noise).argmax())
 
 
-def race_of(place: Place, chain: Chain) -> Race:
+def race_of(place: Moment, chain: Chain) -> Race:
     """Return the noise of a step, drawn again."""
     noise = torch.empty_like(chain.logits).exponential_(1, generator=place.generator())
     return Race(noise[chain.row])
 
 
-def is_drawn(place: Place) -> bool:
+def is_drawn(place: Moment) -> bool:
     """Return whether a step that writes one token draws it."""
     if place.trace.strategy == "sampling":
         return True
@@ -63,7 +63,7 @@ def is_drawn(place: Place) -> bool:
 
 
 def explain(
-    place: Place, chain: Chain, token_id: int, draft: Draft, race: Race | None, rule: str
+    place: Moment, chain: Chain, token_id: int, draft: Wording, race: Race | None, rule: str
 ) -> None:
     """Write why a step took a token or not.
 
@@ -79,11 +79,11 @@ def explain(
 
 
 def explain_on(
-    place: Place,
+    place: Moment,
     chain: Chain,
     token_id: int,
     chosen: int,
-    draft: Draft,
+    draft: Wording,
     race: Race | None,
     rule: str,
 ) -> None:
@@ -105,12 +105,12 @@ def explain_on(
         _unlucky(place, chain, token_id, chosen, draft, race)
 
 
-def start_of(place: Place) -> int:
+def start_of(place: Moment) -> int:
     """Return how many ids stand before the first new token."""
     return 1 if place.trace.model.is_encoder_decoder else len(place.trace.prompt_ids)
 
 
-def _best(place: Place, chain: Chain, token_id: int, draft: Draft, rule: str) -> None:
+def _best(place: Moment, chain: Chain, token_id: int, draft: Wording, rule: str) -> None:
     values = row_values(chain.scores, chain.row)
     probs, two = torch.softmax(values, -1), values.topk(2)
     name = token_name(place, token_id)
@@ -127,7 +127,9 @@ def _best(place: Place, chain: Chain, token_id: int, draft: Draft, rule: str) ->
     draft.fact("Lead in the logit", number(lead), "How far it is ahead of the next token.")
 
 
-def _behind(place: Place, chain: Chain, token_id: int, draft: Draft, here: Any, rule: str) -> None:
+def _behind(
+    place: Moment, chain: Chain, token_id: int, draft: Wording, here: Any, rule: str
+) -> None:
     values = row_values(chain.scores, chain.row)
     probs, best = torch.softmax(values, -1), int(values.argmax())
     gap = float(values[best] - values[token_id])
@@ -147,7 +149,7 @@ def _behind(place: Place, chain: Chain, token_id: int, draft: Draft, here: Any, 
 
 
 def _needed(
-    place: Place, chain: Chain, token_id: int, draft: Draft, bias: float | None, same: str = ""
+    place: Moment, chain: Chain, token_id: int, draft: Wording, bias: float | None, same: str = ""
 ) -> None:
     """Say how much higher the logit would have had to be, and claim it."""
     if bias is None:
@@ -163,7 +165,7 @@ def _needed(
     draft.claim = Claim({"sequence_bias": value}, CHOSEN)
 
 
-def _drawn(place: Place, chain: Chain, token_id: int, draft: Draft, race: Race) -> None:
+def _drawn(place: Moment, chain: Chain, token_id: int, draft: Wording, race: Race) -> None:
     values = row_values(chain.scores, chain.row)
     probs = torch.softmax(values, -1)
     arrivals = race.noise / probs
@@ -188,13 +190,13 @@ def _drawn(place: Place, chain: Chain, token_id: int, draft: Draft, race: Race) 
         )
 
 
-def _luck(draft: Draft, noise: float, arrival: float) -> None:
+def _luck(draft: Wording, noise: float, arrival: float) -> None:
     draft.fact("Noise e", number(noise), "Exponential noise of this draw, from the run's seed.")
     draft.fact("Arrival e ÷ p", number(arrival), "The smallest arrival of all tokens wins.")
 
 
 def _unlucky(
-    place: Place, chain: Chain, token_id: int, chosen: int, draft: Draft, race: Race
+    place: Moment, chain: Chain, token_id: int, chosen: int, draft: Wording, race: Race
 ) -> None:
     values = row_values(chain.scores, chain.row)
     probs = torch.softmax(values, -1)
@@ -225,7 +227,7 @@ def _unlucky(
     _needed(place, chain, token_id, draft, bias, " by the same draw")
 
 
-def _temperature(chain: Chain, token_id: int, race: Race, place: Place) -> float | None:
+def _temperature(chain: Chain, token_id: int, race: Race, place: Moment) -> float | None:
     """Return a temperature at which the same noise draws the token, tried on the processors."""
     at = next((i for i, link in enumerate(chain.links) if link.name == "Temperature"), None)
     names = [link.name for link in chain.links]

@@ -52,7 +52,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Reason:
     """Why a step took a token, or why it did not.
 
     Attributes:
@@ -77,7 +77,7 @@ class Answer:
 
 
 @dataclass
-class Draft:
+class Wording:
     """An answer while it is written."""
 
     sentences: list[str] = field(default_factory=list)

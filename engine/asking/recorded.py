@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from engine.asking.again import Place
-from engine.asking.reasons import Draft, apart, level, number, percent, shown, total
+from engine.asking.again import Moment
+from engine.asking.reasons import Wording, apart, level, number, percent, shown, total
 from engine.asking.surviving import token_name
 from engine.trace.details import (
     BeamDetail,
@@ -18,7 +18,7 @@ from engine.trace.details import (
 from engine.trace.records import Candidate
 
 
-def explain(place: Place, token_id: int, draft: Draft) -> None:
+def explain(place: Moment, token_id: int, draft: Wording) -> None:
     """Write what the record tells about a token of a step."""
     step = place.step
     name = token_name(place, token_id)
@@ -49,7 +49,7 @@ def _p(candidate: Candidate) -> str:
     return percent(math.exp(candidate.processed_logprob))
 
 
-def _numbers(draft: Draft, candidate: Candidate) -> None:
+def _numbers(draft: Wording, candidate: Candidate) -> None:
     draft.fact("Rank in the model", f"{candidate.rank + 1:,}", "1 is the most probable.")
     draft.fact(
         "Probability in the model",
@@ -59,7 +59,7 @@ def _numbers(draft: Draft, candidate: Candidate) -> None:
     draft.fact("Probability as used", _p(candidate), "After every processor.")
 
 
-def _special(place: Place, token_id: int, draft: Draft) -> None:
+def _special(place: Moment, token_id: int, draft: Wording) -> None:
     """Add what the strategy's own record says of the token."""
     detail = place.step.detail
     if isinstance(detail, WatermarkDetail):
@@ -82,7 +82,7 @@ def _special(place: Place, token_id: int, draft: Draft) -> None:
         draft.say(f"The draft of this round was “{shown(guesses)}”.")
 
 
-def explain_node(place: Place, node: BeamNode, draft: Draft) -> None:
+def explain_node(place: Moment, node: BeamNode, draft: Wording) -> None:
     """Write what the record tells about a node of a search."""
     detail = place.step.detail
     assert isinstance(detail, BeamDetail)

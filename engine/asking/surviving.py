@@ -8,13 +8,13 @@ from typing import Any
 
 import torch
 
-from engine.asking.again import Place
+from engine.asking.again import Moment
 from engine.asking.chain import Chain, as_it_is, is_gone
 from engine.asking.margins import LEAVE, Case, Removal, removal
 from engine.asking.reasons import (
     SURVIVES,
     Claim,
-    Draft,
+    Wording,
     joined,
     number,
     percent,
@@ -70,7 +70,7 @@ def standing(chain: Chain, token_id: int) -> Standing:
     )
 
 
-def removals(chain: Chain, place: Place, token_id: int, new: int) -> list[Removal]:
+def removals(chain: Chain, place: Moment, token_id: int, new: int) -> list[Removal]:
     """Return every removal that stands between a token and its survival.
 
     Each processor is looked at as it would be if those before it had let the token through.
@@ -109,7 +109,7 @@ def removals(chain: Chain, place: Place, token_id: int, new: int) -> list[Remova
     return found
 
 
-def tell_removals(draft: Draft, found: Sequence[Removal]) -> None:
+def tell_removals(draft: Wording, found: Sequence[Removal]) -> None:
     """Say why a token was removed and what would have let it through."""
     draft.say(found[0].why)
     for other in found:
@@ -121,7 +121,7 @@ def tell_removals(draft: Draft, found: Sequence[Removal]) -> None:
         draft.claim = Claim(changes, SURVIVES, at_step=True)
 
 
-def tell_standing(draft: Draft, chain: Chain, token_id: int) -> Standing:
+def tell_standing(draft: Wording, chain: Chain, token_id: int) -> Standing:
     """Add the numbers that every answer about a distribution has."""
     here = standing(chain, token_id)
     vocabulary = chain.logits.shape[-1]
@@ -147,7 +147,7 @@ def tell_standing(draft: Draft, chain: Chain, token_id: int) -> Standing:
     return here
 
 
-def _effects(draft: Draft, chain: Chain, token_id: int) -> None:
+def _effects(draft: Wording, chain: Chain, token_id: int) -> None:
     """Say what each processor that removes nothing did to the token's logit."""
     for link in chain.links:
         if is_gone(link.after, chain.row, token_id):
@@ -186,11 +186,11 @@ def row_values(scores: torch.Tensor, row: int) -> torch.Tensor:
     return values.masked_fill(~(values > NEVER), -torch.inf)
 
 
-def token_name(place: Place, token_id: int) -> str:
+def token_name(place: Moment, token_id: int) -> str:
     """Return a token in quotation marks."""
     return quoted(place.piece(token_id))
 
 
-def known_biases(place: Place) -> Any:
+def known_biases(place: Moment) -> Any:
     """Return the run's own sequence biases."""
     return getattr(place.run.config, "sequence_bias", None) if place.run else None

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import torch
 
-from engine.asking.again import Place
+from engine.asking.again import Moment
 from engine.asking.chain import Chain, Link, as_it_is
 from engine.asking.next_token import Race
 from engine.asking.next_token import explain as explain_choice
-from engine.asking.reasons import Draft, number, percent
+from engine.asking.reasons import Wording, number, percent
 from engine.asking.surviving import row_values
 from engine.watermark.processors import GreenListProcessor, SynthIdProcessor
 
 
-def explain(place: Place, chain: Chain, token_id: int, draft: Draft, race: Race | None) -> None:
+def explain(place: Moment, chain: Chain, token_id: int, draft: Wording, race: Race | None) -> None:
     """Write why a token was taken or not, and what the mark had to do with it."""
     explain_choice(place, chain, token_id, draft, race, "the step")
     at = next(
@@ -29,7 +29,7 @@ def explain(place: Place, chain: Chain, token_id: int, draft: Draft, race: Race 
     _decided(chain, at, token_id, draft, race)
 
 
-def _green(chain: Chain, link: Link, token_id: int, draft: Draft) -> None:
+def _green(chain: Chain, link: Link, token_id: int, draft: Wording) -> None:
     """Say the token's colour and what it was worth."""
     processor = as_it_is(link.processor)
     assert isinstance(processor, GreenListProcessor)
@@ -58,7 +58,7 @@ def _green(chain: Chain, link: Link, token_id: int, draft: Draft) -> None:
     draft.fact("Bonus for green", f"+{number(bias)}", "Added to the logit of every green token.")
 
 
-def _tournament(chain: Chain, link: Link, token_id: int, draft: Draft) -> None:
+def _tournament(chain: Chain, link: Link, token_id: int, draft: Wording) -> None:
     """Say how the token fared in SynthID's tournament."""
     processor = as_it_is(link.processor)
     assert isinstance(processor, SynthIdProcessor)
@@ -84,7 +84,7 @@ def _tournament(chain: Chain, link: Link, token_id: int, draft: Draft) -> None:
     draft.fact("Rounds with a 1", f"{ones} of {depth}", "A 1 beats a 0 in its round.")
 
 
-def _decided(chain: Chain, at: int, token_id: int, draft: Draft, race: Race | None) -> None:
+def _decided(chain: Chain, at: int, token_id: int, draft: Wording, race: Race | None) -> None:
     """Say whether the choice would have been another without the mark."""
     values = row_values(chain.without(at), chain.row)
     other = int(values.argmax()) if race is None else race.winner(values)

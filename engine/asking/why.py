@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from engine.asking import beams, contrastive, dola, drafting, next_token, recorded, watermark
-from engine.asking.again import Place
+from engine.asking.again import Moment
 from engine.asking.chain import Chain
-from engine.asking.reasons import Answer, Draft, shown
+from engine.asking.reasons import Reason, Wording, shown
 from engine.errors import ParameterError
 from engine.trace.details import (
     BeamDetail,
@@ -18,8 +18,8 @@ from engine.trace.details import (
 
 
 def why(
-    place: Place, token_id: int | None = None, *, node_id: int | None = None, at: int | None = None
-) -> Answer:
+    place: Moment, token_id: int | None = None, *, node_id: int | None = None, at: int | None = None
+) -> Reason:
     """Return why a step took a token, or why it did not.
 
     Args:
@@ -32,9 +32,9 @@ def why(
         ParameterError: there is no such token, node or place.
     """
     _check(place, token_id, node_id)
-    draft = Draft()
+    draft = Wording()
     token = _written(place, token_id, node_id, at, draft)
-    return Answer(
+    return Reason(
         token,
         shown(place.piece(token)),
         " ".join(draft.sentences),
@@ -46,7 +46,7 @@ def why(
     )
 
 
-def _check(place: Place, token_id: int | None, node_id: int | None) -> None:
+def _check(place: Moment, token_id: int | None, node_id: int | None) -> None:
     size = place.trace.model.vocab_size
     if token_id is not None and not 0 <= token_id < max(size, 1):
         raise ParameterError("token_id", token_id, f"token ids go from 0 to {size - 1}")
@@ -62,7 +62,7 @@ def _check(place: Place, token_id: int | None, node_id: int | None) -> None:
 
 
 def _written(
-    place: Place, token_id: int | None, node_id: int | None, at: int | None, draft: Draft
+    place: Moment, token_id: int | None, node_id: int | None, at: int | None, draft: Wording
 ) -> int:
     """Write the answer; return the token that it is about."""
     detail = place.step.detail
@@ -106,7 +106,7 @@ def _node_token(detail: BeamDetail, token_id: int | None, node_id: int | None) -
     return max(alive or detail.pool, key=lambda node: node.sum_logprobs).token_id
 
 
-def _node_of(place: Place, token_id: int, node_id: int | None) -> BeamNode | None:
+def _node_of(place: Moment, token_id: int, node_id: int | None) -> BeamNode | None:
     """Return the node of a search that is asked about: of a token's, the best."""
     detail = place.step.detail
     if not isinstance(detail, BeamDetail):
@@ -117,7 +117,7 @@ def _node_of(place: Place, token_id: int, node_id: int | None) -> BeamNode | Non
     return max(same, key=lambda n: (n.fate in ("kept", "finished"), n.sum_logprobs), default=None)
 
 
-def _scope(place: Place) -> str:
+def _scope(place: Moment) -> str:
     if place.views:
         size = place.views[0].logits.shape[-1]
         return f"Exact over the whole vocabulary of {size:,} tokens."

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import torch
 
-from engine.asking.again import Place, place_of, request_of
+from engine.asking.again import Moment, place_of, request_of
 from engine.asking.chain import Chain
 from engine.asking.drafting import numbers_of
-from engine.asking.reasons import CHOSEN, CONSIDERED, KEPT, SURVIVES, Answer
+from engine.asking.reasons import CHOSEN, CONSIDERED, KEPT, SURVIVES, Reason
 from engine.loops import dola
 from engine.loops.recorder import NEVER
 from engine.trace.details import BeamDetail, ContrastiveDetail, DraftDetail
@@ -38,7 +38,7 @@ def before(trace: Trace, step: Step, at: int | None = None) -> list[int]:
     return [*replay_ids(same)[: step.keep], *step.emit[:where]]
 
 
-def holds(place: Place, answer: Answer, at: int | None = None) -> bool:
+def holds(place: Moment, answer: Reason, at: int | None = None) -> bool:
     """Return whether what an answer claims comes true in a run with its change."""
     assert answer.claim is not None
     changes, then = dict(answer.claim.changes), answer.claim.then
@@ -61,19 +61,19 @@ def holds(place: Place, answer: Answer, at: int | None = None) -> bool:
         return _at_step(place, made, index, answer, then)
 
 
-def _models(place: Place) -> tuple[Any, Any]:
+def _models(place: Moment) -> tuple[Any, Any]:
     assert place.run is not None
     return place.run.target, place.run.assistant
 
 
-def _again(place: Place, changes: dict[str, Any]) -> Trace:
+def _again(place: Moment, changes: dict[str, Any]) -> Trace:
     """Make the whole run again, with another parameter."""
     request = request_of(place.trace, *_models(place))
     params = {k: v for k, v in {**request.params, **changes}.items() if v is not None}
     return finished(dataclasses.replace(request, params=params))
 
 
-def _forked(place: Place, changes: dict[str, Any], at: int | None) -> Trace:
+def _forked(place: Moment, changes: dict[str, Any], at: int | None) -> Trace:
     """Make the step alone, after the same text, with another parameter."""
     request = request_of(place.trace, *_models(place))
     ids = [*place.trace.prompt_ids, *before(place.trace, place.step, at)]
@@ -82,7 +82,7 @@ def _forked(place: Place, changes: dict[str, Any], at: int | None) -> Trace:
     return finished(dataclasses.replace(request, input_ids=ids, params=params))
 
 
-def _at_step(place: Place, made: Trace, index: int, answer: Answer, then: str) -> bool:
+def _at_step(place: Moment, made: Trace, index: int, answer: Reason, then: str) -> bool:
     step = made.steps[index]
     if then == CHOSEN:
         return step.emit[-1] == answer.token_id
@@ -95,14 +95,14 @@ def _at_step(place: Place, made: Trace, index: int, answer: Answer, then: str) -
     return float(chain.scores[chain.row, answer.token_id]) > NEVER
 
 
-def _is_written(place: Place, answer: Answer, made: Trace, at: int | None) -> bool:
+def _is_written(place: Moment, answer: Reason, made: Trace, at: int | None) -> bool:
     """Return whether a run writes the same text up to the place, and there the token."""
     text = before(place.trace, place.step, at)
     found = replay_ids(made.steps_of(place.step.sequence))
     return found[: len(text) + 1] == [*text, answer.token_id]
 
 
-def _is_kept(place: Place, answer: Answer, changes: dict[str, Any]) -> bool:
+def _is_kept(place: Moment, answer: Reason, changes: dict[str, Any]) -> bool:
     """Return whether a search keeps the very text that its bias is for."""
     made = _again(place, changes)
     ids, _ = changes["sequence_bias"][-1]
@@ -139,7 +139,7 @@ def _share(changes: dict[str, Any]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _luck(place: Place, changes: dict[str, Any]) -> Iterator[None]:
+def _luck(place: Moment, changes: dict[str, Any]) -> Iterator[None]:
     """Change one random number of a round: it is known by the others that are drawn with it."""
     assert isinstance(place.step.detail, DraftDetail)
     numbers, rand, exponential = numbers_of(place), torch.rand, torch.Tensor.exponential_
