@@ -15,7 +15,7 @@ from engine.models.loading import load
 from engine.run.work import stop_all
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
-from playground import draws, replay, scripts, watermark_bench, zerogpu
+from playground import draws, recorded, replay, scripts, watermark_bench, zerogpu
 from playground.api import add_endpoints
 from playground.compare import build_compare
 from playground.elements import OF_THE_PAGE, hidden, sent_with
@@ -63,9 +63,9 @@ def _resync(event: gr.EventData) -> str:
 
 def page_head() -> str:
     """Return the page's head: its styles, its scripts, and what they are given to begin with."""
+    place = f"./{recorded.place()}"
     given = {
-        "recorded": replay.welcome(),
-        "key": replay.WELCOME,
+        "recorded": place,
         "spec": {
             **spec(),
             "draws": draws.declaration(),
@@ -75,7 +75,8 @@ def page_head() -> str:
         "here": scripts.HERE,
         "plotly": f"./gradio_api/file={PLOTLY}",
     }
-    return scripts.head(given)
+    first = next((p["recorded"] for p in spec()["strategies"][0]["presets"] if p["recorded"]), None)
+    return scripts.head(given, [f"{place}/{first}.json"] if first else [])
 
 
 def serve(host: str, port: int) -> gr.Blocks:
@@ -97,7 +98,11 @@ def serve(host: str, port: int) -> gr.Blocks:
         head=head,
         footer_links=[],
         theme=_theme(),
-        app_kwargs={"middleware": middleware(), "routes": scripts.routes(), "openapi_url": None},
+        app_kwargs={
+            "middleware": middleware(),
+            "routes": [*scripts.routes(), *recorded.routes()],
+            "openapi_url": None,
+        },
     )
     return demo
 

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import gradio as gr
 
+from engine.after.comparisons import LABELS
 from engine.after.likelihood import Scores, score_trace
 from engine.aside import aside
 from engine.errors import Cancelled, ParameterError
@@ -23,7 +24,6 @@ from engine.run.work import Work
 from engine.strategies import STRATEGIES
 from engine.trace.events import Checking, Failed, Finished, Started, StepRecorded
 from engine.trace.records import Trace
-from playground.compare_presets import LABELS
 from playground.elements import OF_THE_PAGE, both, drawn, sent_with
 from playground.form import form_request
 from playground.guard import sentence
@@ -212,8 +212,13 @@ def judged(
         column, note = _column(label, trace, base, tell, stopped)
         columns.append(column)
         notes += note
+    return figures_of(base.name, columns, notes)
+
+
+def figures_of(base: str, columns: list[Column], notes: list[str]) -> dict[str, Any]:
+    """Return the figures of columns that have been judged by a base model."""
     return {
-        "base": base.name,
+        "base": base,
         "notes": notes,
         "diff": [_edits(columns[0], other) for other in columns[1:]],
         **view(columns),
@@ -237,19 +242,21 @@ def _column(
         f"{label}: its text was cut anew by the tokenizer of {base.name} to be judged; the counts "
         "of tokens are its own."
     )
-    return _scored(label, title, trace, base, scores), [note] if scores.recut else []
+    pieces = tuple(base.pieces[i] for i in scores.token_ids)
+    return scored(label, trace, scores, pieces), [note] if scores.recut else []
 
 
-def _scored(label: str, title: str, trace: Trace, base: LoadedModel, scores: Scores) -> Column:
+def scored(label: str, trace: Trace, scores: Scores, pieces: tuple[str, ...]) -> Column:
+    """Return a column with what the base model makes of its text, whose tokens read so."""
     return Column(
         label,
-        title,
+        STRATEGIES[trace.strategy].title,
         trace,
         scores.mean_logprob,
         scores.perplexity,
         scores.logprobs,
         scores.entropies,
-        tuple(base.pieces[i] for i in scores.token_ids),
+        pieces,
     )
 
 

@@ -93,7 +93,7 @@ def run_branch(asked: Any) -> Iterator[tuple[str | None, dict[str, Any] | None]]
     try:
         key = strategy_of(asked).name
         request = yield from _request_aloud(asked, key)
-        for text in stream(request, key=request.strategy, follow=start):
+        for text in stream(request, follow=start):
             if start.error and not told:
                 yield None, {**about, "error": start.error}
                 return
@@ -135,8 +135,9 @@ def request_of(asked: Mapping[str, Any], get: Callable[[Any], LoadedModel] = loa
 
     Args:
         get: returns the model of a name.
-        asked: prompt_ids, kept_ids, step, run_id, end_ids and pieces (of all these ids) of the
-            parent; token_id or text; strategy, model, assistant, params and seed of the branch.
+        asked: prompt_ids, kept_ids, step, run_id, end_ids and pieces (of all these ids, not needed
+            where the ids are ``linked``) of the parent; token_id or text; strategy, model,
+            assistant, params and seed of the branch.
 
     Raises:
         EngineError: one sentence naming what is wrong.
@@ -155,7 +156,9 @@ def request_of(asked: Mapping[str, Any], get: Callable[[Any], LoadedModel] = loa
     # Ids alone can be judged before a model is loaded.
     check(DecodeRequest(strategy.name, input_ids=[*place.prompt_ids, *place.kept_ids], **common))
     loaded = get(asked.get("model") or strategy.default_model)
-    _check_model(loaded, place, asked.get("pieces"))
+    # A link names ids without their texts.
+    pieces = None if asked.get("linked") is True else asked.get("pieces") or {}
+    _check_model(loaded, place, pieces)
     place = dataclasses.replace(place, vocab_size=loaded.vocab_size)
     made = branch(place, token_id=asked.get("token_id"), text=text, tokenizer=loaded.tokenizer)
     return DecodeRequest(
@@ -189,7 +192,8 @@ def _check_model(loaded: LoadedModel, place: Place, pieces: Any) -> None:
     shown = pieces if isinstance(pieces, Mapping) else {}
     for token_id in (*place.prompt_ids, *place.kept_ids):
         outside = token_id >= loaded.vocab_size
-        if outside or loaded.pieces[token_id] != shown.get(str(token_id)):
+        other = not outside and loaded.pieces[token_id] != shown.get(str(token_id))
+        if outside or (other and pieces is not None):
             raise ParameterError(
                 "model",
                 loaded.name,

@@ -1,37 +1,70 @@
-"""The address bar: strategy, model, prompt, parameters and seed as query parameters."""
+"""The address bar: every state of the page as query parameters, and what an address opens.
+
+A request is ``strategy``, ``model``, ``assistant``, ``prompt``, ``params`` and ``seed``; a branch has, in
+place of the prompt, the ids it continues and what was put after them. ``trace`` names a recorded run,
+``tab`` a tab of the page, ``step`` a step from 1.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
+from engine.after import gallery
+from engine.after.fork import shared_params
 from engine.declare.params import params_of
 from engine.errors import ParameterError
-from engine.run.request import MAX_SEED, DecodeRequest
+from engine.run.request import MAX_SEED, DecodeRequest, check
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
-from playground.form import strategy_of
+from engine.strategies.base import Preset
+from engine.trace.records import Trace
+from playground.form import form_request, strategy_of
+from playground.spec import shown_values
 
 _MAX_PARAMS_CHARS = 8000
+_MAX_IDS_CHARS = 40_000
+_MAX_STEP = 1_000_000
+_FORMS = ("compare", "draws", "watermark_bench")
+"""Tabs whose form stands in the address as one JSON object."""
 
 
 def link_of(request: DecodeRequest) -> str:
-    """Return the query string that makes the same run again."""
-    fields = {
+    """Return the query string that makes the same run, or the same branch, again."""
+    fields: dict[str, Any] = {
         "strategy": request.strategy,
         "model": request.model or "",
         "assistant": request.assistant or "",
         "prompt": request.prompt or "",
+        **_branch_fields(request),
         "params": json.dumps(dict(request.params), separators=(",", ":")),
         "seed": request.seed,
     }
     return "?" + urlencode({name: value for name, value in fields.items() if value != ""})
 
 
+def _branch_fields(request: DecodeRequest) -> dict[str, Any]:
+    parent, ids = request.parent, request.input_ids
+    if parent is None or ids is None:
+        return {}
+    start = len(ids) - len(parent.token_ids) - parent.kept
+    return {
+        "ids": _dotted(ids[:start]),
+        "kept": _dotted(ids[start : start + parent.kept]),
+        "at": parent.step + 1,
+        "put": "" if parent.text is not None else _dotted(parent.token_ids),
+        "text": parent.text or "",
+    }
+
+
+def _dotted(ids: Sequence[int]) -> str:
+    return ".".join(map(str, ids))
+
+
 def request_of(query: Mapping[str, str]) -> DecodeRequest:
-    """Read a link back.
+    """Read a request back.
 
     Raises:
         ParameterError: it names no strategy of ours, or something in it cannot be read.
@@ -47,10 +80,162 @@ def request_of(query: Mapping[str, str]) -> DecodeRequest:
     )
 
 
+def form_of(request: DecodeRequest) -> dict[str, Any]:
+    """Return the form that makes a request: its values as the controls show them.
+
+    The prompt is None where the request has ids instead.
+    """
+    strategy = STRATEGIES[request.strategy]
+    named = {"model": request.model, "assistant": request.assistant}
+    model, assistant = (value if isinstance(value, str) else "" for value in named.values())
+    return {
+        "strategy": request.strategy,
+        "prompt": request.prompt,
+        "model": model or strategy.default_model,
+        "assistant": assistant or strategy.default_assistant or "",
+        # As text: the page's numbers are exact to 2**53 only.
+        "seed": str(request.seed),
+        "values": shown_values(strategy, request.params),
+    }
+
+
+def preset_form(strategy: str, preset: Preset) -> dict[str, Any]:
+    """Return the form that a preset fills."""
+    return form_of(
+        DecodeRequest(strategy, preset.model, preset.prompt, params=preset.params, seed=preset.seed)
+    )
+
+
+def trace_form(trace: Trace) -> dict[str, Any] | None:
+    """Return the form that asks for a recorded run again, None where no form can."""
+    strategy = STRATEGIES.get(trace.strategy)
+    if strategy is None or trace.parent is not None or trace.prompt is None:
+        return None
+    params = shared_params(trace.config, strategy)
+    assistant = trace.assistant.id if trace.assistant else None
+    return form_of(
+        DecodeRequest(
+            strategy.name,
+            trace.model.id,
+            trace.prompt,
+            params=params,
+            seed=trace.seed,
+            assistant=assistant,
+        )
+    )
+
+
+def opened(search: str) -> dict[str, Any]:
+    """Return what an address opens, as JSON values.
+
+    Returns:
+        ``tab`` and ``step``, None where the address names none, and one of: ``recorded``, the name
+        of a recorded run or None for what the tab opens with; ``form``, which is filled and run;
+        ``branch`` beside a form, the question that continues a run (see ``fork.request_of``).
+
+    Raises:
+        EngineError: one sentence about what cannot be read.
+    """
+    query = dict(parse_qsl(search.removeprefix("?")))
+    step = _step(query.get("step"))
+    if "trace" in query:
+        return _opened_trace(query, step)
+    tab = query.get("tab")
+    if tab in _FORMS:
+        return {"tab": tab, "step": step, **_tab_form(tab, query)}
+    if tab == "replay" or (tab in STRATEGIES and "strategy" not in query):
+        return {"tab": tab, "step": step, "recorded": None}
+    if tab is not None and "strategy" not in query:
+        known = ", ".join((*STRATEGIES, *_FORMS, "replay"))
+        raise ParameterError("tab", tab[:40], f"it must be one of {known}")
+    return _opened_request(query, step)
+
+
+def _opened_trace(query: Mapping[str, str], step: int | None) -> dict[str, Any]:
+    entry = gallery.entry_named(query["trace"])
+    if entry is None:
+        raise ParameterError("trace", query["trace"][:40], "the gallery has no run of this name")
+    count = len(gallery.open_entry(entry.file).steps)
+    if step is not None and step > count:
+        raise ParameterError("step", step, f"the run has steps 1 to {count}")
+    tab = "replay" if query.get("tab") == "replay" else entry.strategy
+    return {"tab": tab, "step": step or entry.look_at, "recorded": entry.name}
+
+
+def _opened_request(query: Mapping[str, str], step: int | None) -> dict[str, Any]:
+    request = request_of(query)
+    form = form_of(request)
+    about = {"tab": request.strategy, "step": step}
+    if "ids" in query:
+        return {**about, "form": {**form, "prompt": None}, "branch": _branch(query)}
+    for entry in gallery.entries():
+        strategy = STRATEGIES.get(entry.strategy)
+        if strategy is None or entry.strategy != request.strategy:
+            continue
+        preset = next((p for p in strategy.presets if p.name == entry.preset), None)
+        if preset is not None and preset_form(entry.strategy, preset) == form:
+            return _opened_trace({"trace": entry.name}, step)
+    return {**about, "form": form}
+
+
+def _branch(query: Mapping[str, str]) -> dict[str, Any]:
+    put = _ids("put", query.get("put", ""))
+    text = query.get("text")
+    if (len(put) == 1) == (text is not None):
+        raise ParameterError("put", query.get("put"), "a branch has one token or a text to put")
+    at = _step(query.get("at"), "at")
+    return {
+        "prompt_ids": _ids("ids", query["ids"]),
+        "kept_ids": _ids("kept", query.get("kept", "")),
+        "step": (at or 1) - 1,
+        **({"token_id": put[0]} if text is None else {"text": text[: SETTINGS.max_prompt_chars]}),
+    }
+
+
+def _tab_form(tab: str, query: Mapping[str, str]) -> dict[str, Any]:
+    """Return the form of a tab that is no strategy's: ``form``, or ``recorded`` where there is none."""
+    if "form" not in query:
+        return {"recorded": None}
+    try:
+        form = json.loads(query["form"][:_MAX_IDS_CHARS])
+    except (ValueError, RecursionError):
+        form = None
+    if not isinstance(form, dict):
+        raise ParameterError("form", query["form"][:40], "the link's form must be a JSON object")
+    columns = form.get("columns") if tab == "compare" else [{**form, "strategy": _ONE[tab]}]
+    if not isinstance(columns, list) or not columns:
+        raise ParameterError("columns", columns, "the link must name the columns")
+    read = [_column(column, form) for column in columns[:4]]
+    kept = {
+        n: form[n]
+        for n in ("base", "text", "draws", "device")
+        if isinstance(form.get(n), (str, int))
+    }
+    about = {"prompt": read[0]["prompt"], "seed": read[0]["seed"], **kept}
+    return {"form": {**about, "columns": read} if tab == "compare" else {**read[0], **about}}
+
+
+_ONE = {"draws": "sampling", "watermark_bench": "watermark"}
+
+
+def _column(column: Any, form: Mapping[str, Any]) -> dict[str, Any]:
+    if not isinstance(column, dict):
+        raise ParameterError("columns", column, "each must be an object")
+    params = column.get("params") or {}
+    if not isinstance(params, dict):
+        raise ParameterError("params", params, "it must be an object of names and values")
+    known = params_of(strategy_of(column).config)
+    given = {name: value for name, value in params.items() if name in known}
+    seed = _seed(str(form.get("seed", 0)))
+    request = form_request({**column, "prompt": form.get("prompt"), "seed": seed, "params": given})
+    check(request)
+    return form_of(request)
+
+
 def _params(text: str, strategy: str) -> dict[str, Any]:
     try:
         params = json.loads(text[:_MAX_PARAMS_CHARS])
-    except ValueError:
+    except (ValueError, RecursionError):
         params = None
     if not isinstance(params, dict):
         raise ParameterError("params", text[:40], "the link's params must be a JSON object")
@@ -62,3 +247,18 @@ def _seed(text: str) -> int:
     if not (text.isascii() and text.isdigit()) or int(text[:20]) > MAX_SEED:
         raise ParameterError("seed", text[:40], f"it must be a whole number from 0 to {MAX_SEED}")
     return int(text)
+
+
+def _step(text: str | None, name: str = "step") -> int | None:
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:9]) <= _MAX_STEP:
+        raise ParameterError(name, text[:40], "steps are whole numbers from 1")
+    return int(text[:9])
+
+
+def _ids(name: str, text: str) -> list[int]:
+    parts = text[:_MAX_IDS_CHARS].split(".") if text else []
+    if not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
+        raise ParameterError(name, text[:40], "it must be token ids with dots between them")
+    return [int(part) for part in parts]

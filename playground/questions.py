@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import parse_qsl
 
 import gradio as gr
 
 from engine.errors import EngineError, ExportError, ParameterError
-from engine.export.files import archive, export_files
+from engine.export.files import CONFIG, config_of, export_files
 from engine.export.verify import verify
-from engine.strategies import STRATEGIES
 from engine.trace.json_io import trace_from_dict
 from engine.trace.records import Trace
 from playground import configs, what_if, why
 from playground.elements import OF_THE_PAGE, hidden, sent_with
 from playground.guard import sentence
-from playground.links import request_of
+from playground.links import opened
 from playground.scripts import receiving
-from playground.spec import shown_values
 
 _MAX_ID = 2**31
 
@@ -53,7 +49,7 @@ def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the page asked for.
 
     Args:
-        asked: ``action`` is ``files`` (texts and a zip archive) or ``verify`` of a ``trace`` as JSON
+        asked: ``action`` is ``files`` (texts by their paths) or ``verify`` of a ``trace`` as JSON
             values whose steps may be left out, ``link`` (what the address ``search`` asks for), or
             one of ``configs.ACTIONS``, ``what_if.ACTIONS`` or ``why.ACTIONS``.
 
@@ -62,14 +58,13 @@ def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
     """
     action = asked.get("action")
     if action == "files":
-        files = export_files(trace_of(asked.get("trace")))
-        packed = base64.b64encode(archive(files)).decode()
-        return {"files": {n: t for n, t in files.items() if "/" not in n}, "zip": packed}
+        trace = trace_of(asked.get("trace"))
+        return {"files": {**export_files(trace), CONFIG: config_of(trace)}}
     if action == "verify":
         found = verify(trace_of(asked.get("trace")))
         return {"equal": found.equal, "seconds": found.seconds, "message": found.message}
     if action == "link":
-        return linked(str(asked.get("search", "")))
+        return opened(str(asked.get("search", "")))
     if action in configs.ACTIONS:
         return configs.act(asked)
     if action in what_if.ACTIONS:
@@ -77,25 +72,6 @@ def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
     if action in why.ACTIONS:
         return why.act(asked)
     raise ParameterError("action", action, "there is no such question")
-
-
-def linked(search: str) -> dict[str, Any]:
-    """Return the form that a link fills: its values as the controls show them.
-
-    Raises:
-        ParameterError: the link cannot be read.
-    """
-    request = request_of(dict(parse_qsl(search.removeprefix("?"))))
-    strategy = STRATEGIES[request.strategy]
-    return {
-        "strategy": request.strategy,
-        "prompt": request.prompt,
-        "model": request.model or strategy.default_model,
-        "assistant": request.assistant or strategy.default_assistant or "",
-        # As text: the page's numbers are exact to 2**53 only.
-        "seed": str(request.seed),
-        "values": shown_values(strategy, request.params),
-    }
 
 
 def trace_of(data: Any) -> Trace:

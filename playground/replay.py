@@ -14,15 +14,14 @@ from engine.errors import EngineError
 from engine.strategies import STRATEGIES
 from engine.trace import json_io
 from engine.trace.records import Trace
-from playground.elements import OF_THE_PAGE, drawn, sent_with
+from playground.elements import OF_THE_PAGE, drawn
 from playground.guard import guarded, sentence
+from playground.links import trace_form
 from playground.scripts import on_load, receiving
 from playground.spec import visuals_of
 from visualizers import page
 
 _NO_STRATEGY = ("candidates", "xray")
-WELCOME = "greedy"
-"""The strategy whose tab shows a recorded run until the visitor makes one."""
 
 
 def build_replay() -> None:
@@ -53,24 +52,16 @@ def build_replay() -> None:
                     '<div class="dp-player"></div>',
                 )
             with gr.Column(min_width=0, elem_classes="dp-settings"):
-                shelf = drawn(
+                drawn(
                     "replay-gallery",
-                    on_load("p.gallery(element.querySelector('.dp-tab'), trigger)"),
+                    on_load("p.gallery(element.querySelector('.dp-tab'))"),
                 )
-        shelf.input(guarded(_open_recorded), None, [player, note], **OF_THE_PAGE)
         file.upload(guarded(open_file), file, [player, note], **OF_THE_PAGE)
 
 
 def declaration() -> list[dict[str, str]]:
     """Return what the gallery holds, as JSON values."""
-    return [{"file": e.file, "title": e.title} for e in gallery.entries()]
-
-
-def _open_recorded(event: gr.EventData) -> tuple[str, str]:
-    file = str(sent_with(event).get("file"))
-    trace = gallery.open_entry(file)
-    (entry,) = (e for e in gallery.entries() if e.file == file)
-    return message(trace, entry.title), _told(entry.shows)
+    return [{"name": e.name, "title": e.title, "shows": e.shows} for e in gallery.entries()]
 
 
 def open_file(path: Any) -> tuple[Any, str]:
@@ -89,7 +80,12 @@ def open_file(path: Any) -> tuple[Any, str]:
 
 def message(trace: Trace, name: str) -> str:
     """Return the player's message: the run and the visuals of its strategy, as JSON."""
-    sent = {**recorded(trace), "visuals": visuals_of(_visuals(trace)), "name": name}
+    sent = {
+        **recorded(trace),
+        "visuals": visuals_of(_visuals(trace)),
+        "name": name,
+        "form": trace_form(trace),
+    }
     return json.dumps(sent, allow_nan=False, separators=(",", ":"))
 
 
@@ -101,14 +97,6 @@ def recorded(trace: Trace) -> dict[str, Any]:
 def _visuals(trace: Trace) -> tuple[str, ...]:
     strategy = STRATEGIES.get(trace.strategy)
     return strategy.visuals if strategy else _NO_STRATEGY
-
-
-def welcome() -> dict[str, Any] | None:
-    """Return the recorded run of the first tab as JSON values, None when there is no gallery."""
-    for entry in gallery.entries():
-        if entry.strategy == WELCOME:
-            return recorded(gallery.open_entry(entry.file))
-    return None
 
 
 def _told(text: str) -> str:

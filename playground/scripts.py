@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -82,15 +82,21 @@ async def _skeleton(request: Request) -> Response:
 def _kept(request: Request, content: bytes, kind: str) -> Response:
     if request.path_params["version"] != version():
         return PlainTextResponse("Not found", 404)
-    headers = {"Cache-Control": _KEEP, "X-Content-Type-Options": "nosniff"}
+    return kept(content, kind)
+
+
+def kept(content: bytes, kind: str, **more: str) -> Response:
+    """Return an answer that a browser may keep for ever: its address changes with it."""
+    headers = {"Cache-Control": _KEEP, "X-Content-Type-Options": "nosniff", **more}
     return Response(content, media_type=kind, headers=headers)
 
 
-def head(given: Mapping[str, Any]) -> str:
+def head(given: Mapping[str, Any], soon: Iterable[str] = ()) -> str:
     """Return what the page's head holds.
 
     Args:
         given: what the entry's ``open`` is called with, as JSON values.
+        soon: addresses, relative to the page, that its scripts will ask for at once.
     """
     # Relative to the page, so that it may be served below any path.
     address = f"./{_PATH}/{version()}/index.mjs"
@@ -102,7 +108,10 @@ def head(given: Mapping[str, Any]) -> str:
         f".then(({{ page }}) => (window.playground.page = page.open({data})));"
         f"window.playground.catch(() => {{ {_SAY_MISSING} }});"
     )
-    return f"<style>{styles()}</style>{link}<script>{script}</script>"
+    early = "".join(
+        f'<link rel="preload" as="fetch" crossorigin="anonymous" href="{path}">' for path in soon
+    )
+    return f"<style>{styles()}</style>{link}{early}<script>{script}</script>"
 
 
 def on_load(make: str) -> str:

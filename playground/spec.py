@@ -9,6 +9,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from engine.after import gallery
+from engine.after.comparisons import LABELS, ComparePreset, presets
 from engine.asking.processors import askable
 from engine.asking.what_if import why_not
 from engine.declare.groups import FOLDED, MAIN
@@ -20,7 +22,6 @@ from engine.strategies.acting import acting
 from engine.strategies.base import Preset, Strategy
 from engine.strategies.refusal import refusal
 from playground import controls
-from playground.compare_presets import LABELS, presets
 from visualizers.page import arranged
 
 SEED = Integer(
@@ -57,6 +58,7 @@ def spec() -> dict[str, Any]:
 def visuals_of(names: tuple[str, ...]) -> list[str]:
     """Return the views of a stage in their order; a run of the playground can be asked, continued and saved."""
     views = arranged(names)
+    views.insert(views.index("status") + 1, "since")
     for name, before in (("what_if", "xray"), ("why", "candidates")):
         views.insert(views.index(before) + 1 if before in views else len(views), name)
     return [*views, "family", "export"]
@@ -177,8 +179,15 @@ def _preset(strategy: Strategy, preset: Preset) -> dict[str, Any]:
         "seed": preset.seed,
         "model": preset.model or strategy.default_model,
         "shows": preset.shows,
+        "recorded": _recorded(strategy.name, preset.name),
         "params": {n: controls.show(kinds[n], v) for n, v in preset.params.items()},
     }
+
+
+def _recorded(strategy: str, preset: str) -> str | None:
+    """Return the gallery's name of a preset's recorded run, None when it has none."""
+    found = (e for e in gallery.entries() if (e.strategy, e.preset) == (strategy, preset))
+    return next((entry.name for entry in found), None)
 
 
 def _drafts() -> dict[str, dict[str, list[str]]]:
@@ -190,7 +199,7 @@ def _drafts() -> dict[str, dict[str, list[str]]]:
     }
 
 
-def _comparison(preset: Any) -> dict[str, Any]:
+def _comparison(preset: ComparePreset) -> dict[str, Any]:
     return {
         "name": preset.name,
         "prompt": preset.prompt,

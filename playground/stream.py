@@ -25,7 +25,7 @@ from engine.trace.events import Failed, Finished, Started, StepRecorded, TextDel
 from engine.trace.json_io import step_to_dict, trace_header, trace_to_dict
 from engine.trace.records import Trace
 from playground.guard import sentence
-from playground.links import link_of
+from playground.links import form_of, link_of
 from playground.meanwhile import BEAT_S, DECODING, STARTING, last_told
 from visualizers import Summaries, summaries
 
@@ -175,6 +175,7 @@ class _Writer:
             "kind": "start",
             "strategy": header.strategy,
             "link": link_of(self.request),
+            "form": form_of(self.request),
             "header": _header(header),
         }
 

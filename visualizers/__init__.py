@@ -49,7 +49,7 @@ VISUALS: dict[str, Visual] = {
         Visual("candidates", step.Candidates),
         Visual("xray", step.Stages),
         Visual("draw", None, step.is_drawn),
-        Visual("chart", step.Chart, step.is_one_by_one, plotly=True),
+        Visual("chart", step.Chart, step.is_one_by_one),
     )
 }
 

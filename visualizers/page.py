@@ -23,7 +23,7 @@ from visualizers.join import join, modules_in
 
 FOLDER = Path(__file__).resolve().parent
 HOLE = "<!--run-->"
-CORE_VIEWS = ("status", "strip", "scrub")
+CORE_VIEWS = ("about", "look", "status", "strip", "scrub")
 """What stands above the pictures of every run."""
 _ENTRY = "visualizers/stage/page.mjs"
 _PART = re.compile(r"<!--(styles|plotly|scripts)-->")
@@ -98,7 +98,7 @@ def _skeleton(plotly: bool) -> str:
 
 def styles() -> str:
     """Return the styles of all pictures: those they share, then each one's own."""
-    own = sorted(FOLDER.glob("*/view.css"), key=lambda path: (path.parent.name != "stage", path))
+    own = sorted(FOLDER.glob("*/*.css"), key=lambda path: (path.parent.name != "stage", path))
     return "\n".join(path.read_text("utf-8") for path in own)
 
 

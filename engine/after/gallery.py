@@ -15,8 +15,9 @@ FOLDER = Path(__file__).resolve().parents[2] / "assets" / "gallery"
 INDEX = "index.json"
 CANDIDATES = 8
 PRESETS = 2
-TOKENS = 40
-"""Most new tokens of a recorded run: the gallery is for a first look, and small."""
+TOKENS = 100
+"""Most new tokens of a recorded run, enough for what a preset's sentence speaks of."""
+_ENDING = ".json.gz"
 
 
 @dataclass(frozen=True)
@@ -25,9 +26,18 @@ class GalleryEntry:
 
     file: str
     strategy: str
+    preset: str
+    """Name of the strategy's preset that was recorded."""
     title: str
     shows: str
     """One sentence: what to look at."""
+    look_at: int
+    """Number, from 1, of the step that shows it."""
+
+    @property
+    def name(self) -> str:
+        """What a link calls the run."""
+        return self.file.removesuffix(_ENDING)
 
 
 def entries(folder: Path = FOLDER) -> list[GalleryEntry]:
@@ -36,6 +46,11 @@ def entries(folder: Path = FOLDER) -> list[GalleryEntry]:
     if not path.is_file():
         return []
     return [GalleryEntry(**item) for item in json.loads(path.read_text())]
+
+
+def entry_named(name: str, folder: Path = FOLDER) -> GalleryEntry | None:
+    """Return the entry that a link calls so, None when there is none."""
+    return next((entry for entry in entries(folder) if entry.name == name), None)
 
 
 def open_entry(file: str, folder: Path = FOLDER) -> Trace:
@@ -58,17 +73,18 @@ def make(folder: Path) -> list[GalleryEntry]:
     from engine.strategies import STRATEGIES
 
     folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("*.json.gz"):
+    for old in folder.glob(f"*{_ENDING}"):
         old.unlink()
     made = []
     for strategy in STRATEGIES.values():
         for number, preset in enumerate(strategy.presets[:PRESETS]):
-            file = f"{strategy.name}-{number + 1}.json.gz"
+            file = f"{strategy.name}-{number + 1}{_ENDING}"
             if not number:
                 record(strategy.name, preset)  # the second time nothing is loaded any more
             json_io.save(record(strategy.name, preset), folder / file)
+            title = f"{strategy.title}: {preset.name}"
             made.append(
-                GalleryEntry(file, strategy.name, f"{strategy.title}: {preset.name}", preset.shows)
+                GalleryEntry(file, strategy.name, preset.name, title, preset.shows, preset.look_at)
             )
     text = json.dumps([vars(entry) for entry in made], ensure_ascii=False, indent=1)
     (folder / INDEX).write_text(text + "\n")
@@ -81,20 +97,26 @@ def record(strategy: str, preset: Any) -> Trace:
     Raises:
         EngineError: the run failed.
     """
+    params = dict(preset.params)
+    params["max_new_tokens"] = min(TOKENS, params.get("max_new_tokens", TOKENS))
+    return recorded(strategy, preset.prompt, params, preset.seed, preset.model)
+
+
+def recorded(
+    strategy: str, prompt: str, params: dict[str, Any], seed: int = 0, model: str | None = None
+) -> Trace:
+    """Run a strategy to its end and keep as many candidates as the gallery does.
+
+    Raises:
+        EngineError: the run failed.
+    """
     from engine.run.decoding import decode
     from engine.run.request import DecodeRequest
     from engine.trace.events import Failed, Finished
 
-    params = dict(preset.params)
-    params["max_new_tokens"] = min(TOKENS, params.get("max_new_tokens", TOKENS))
     last = None
     request = DecodeRequest(
-        strategy,
-        preset.model,
-        preset.prompt,
-        params=params,
-        seed=preset.seed,
-        top_candidates=CANDIDATES,
+        strategy, model, prompt, params=params, seed=seed, top_candidates=CANDIDATES
     )
     for event in decode(request):
         last = event

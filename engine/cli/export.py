@@ -22,15 +22,15 @@ def add(commands: Any) -> None:
         dest="form",
         choices=_FORMS,
         default="code",
-        help="code: script, notebook and, where one is needed, the loop's folder; zip: the same in "
-        "an archive; csv: one row a step; config: generation_config.json",
+        help="code: script, notebook and, where one is needed, the loop's folder; csv: one row "
+        "a step; config: generation_config.json; zip: all of these with the trace",
     )
     export.add_argument("--to", required=True, help="the folder (code) or file to write")
     export.set_defaults(handler=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from engine.export.files import archive, export_files
+    from engine.export.files import archive, config_of, everything, export_files
 
     trace, target = json_io.load(arguments.file), Path(arguments.to)
     if arguments.form == "csv":
@@ -38,12 +38,9 @@ def _run(arguments: argparse.Namespace) -> int:
 
         _write({target: steps_csv(trace).encode()})
     elif arguments.form == "config":
-        from engine.export.generation_config import write
-
-        params = {name: value for name, value in trace.config.items() if value is not None}
-        _write({target: write(trace.strategy, params).encode()})
+        _write({target: config_of(trace).encode()})
     elif arguments.form == "zip":
-        _write({target: archive(export_files(trace))})
+        _write({target: archive(everything(trace))})
     else:
         files = export_files(trace)
         _write({target / path: text.encode() for path, text in files.items()})

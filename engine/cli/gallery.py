@@ -10,15 +10,19 @@ from typing import Any
 
 def add(commands: Any) -> None:
     """Add ``gallery``."""
-    gallery = commands.add_parser("gallery", help="record every preset anew; takes minutes")
+    gallery = commands.add_parser("gallery", help="record presets and examples anew; takes minutes")
     gallery.add_argument("--to", type=Path, help="folder, by default the one that ships")
     gallery.set_defaults(handler=_run)
 
 
 def _run(arguments: argparse.Namespace) -> None:
+    from engine.after import examples
     from engine.after.gallery import FOLDER, make
 
     folder = arguments.to or FOLDER
     for entry in make(folder):
         size = (folder / entry.file).stat().st_size
         sys.stdout.write(f"{size:8} bytes  {entry.file:32} {entry.title}\n")
+    for path in examples.make(folder / examples.FOLDER.name):
+        name = str(path.relative_to(folder))
+        sys.stdout.write(f"{path.stat().st_size:8} bytes  {name:32} an example\n")

@@ -7,14 +7,24 @@ from typing import Any
 
 from engine.export.plan import Plan
 from engine.export.script import cells, summary
+from engine.export.short import short
+
+_FOLDED = {"jupyter": {"source_hidden": True}, "tags": ["hide-input"]}
+"""A cell whose code is opened by whoever wants to read it."""
 
 
 def notebook(plan: Plan) -> str:
-    """Return the notebook as JSON text: one Markdown and one code cell a section."""
+    """Return the notebook as JSON text: the run in short, then one folded cell a section."""
     listed = [_cell(0, "markdown", f"# {plan.strategy.title}\n\n{_plain_markdown(summary(plan))}")]
+    lines = short(plan)
+    if lines is not None:
+        listed.append(_cell(len(listed), "markdown", "## The run in short"))
+        listed.append(_cell(len(listed), "code", lines))
+    exact = _cell(len(listed), "markdown", "## The same run exactly as it was recorded")
+    listed.append({**exact, "metadata": {"jp-MarkdownHeadingCollapsed": True}})
     for title, code in cells(plan):
-        listed.append(_cell(len(listed), "markdown", f"## {title}"))
-        listed.append(_cell(len(listed), "code", code))
+        listed.append(_cell(len(listed), "markdown", f"### {title}"))
+        listed.append({**_cell(len(listed), "code", code), "metadata": _FOLDED})
     metadata = {
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
         "language_info": {"name": "python"},

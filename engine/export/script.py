@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from textwrap import indent
 
 from engine.export.folder import digest, folder_files
 from engine.export.plan import Built, Plan, Source
+from engine.export.short import short, spelled
 from engine.run import generation
 
+IN_SHORT = '"""The run in plain generate(); nothing below needs it."""'
+_RULE = f"# {'-' * 77}"
+BELOW = f"""{_RULE}
+# The same run exactly as it was recorded: all that follows, which prints its tokens.
+{_RULE}"""
 MARK = "token_ids "
 """What stands before the list of ids in a line that the code prints, one line a sequence."""
 
@@ -27,7 +33,16 @@ def cells(plan: Plan) -> list[tuple[str, str]]:
 def script(plan: Plan) -> str:
     """Return the script: it prints one line ``token_ids [...]`` a sequence, then its text."""
     body = "\n\n".join(f"# {title}\n{code}" for title, code in cells(plan))
-    return f'"""{summary(plan)}"""\n\n{body}\n'
+    return f'"""{summary(plan)}"""\n\n{_in_short(plan)}{body}\n'
+
+
+def _in_short(plan: Plan) -> str:
+    """Return the run in a few lines, and the line below which it is made exactly as recorded."""
+    lines = short(plan)
+    if lines is None:
+        return ""
+    inside = indent(lines, "    ")
+    return f"\ndef in_short():\n    {IN_SHORT}\n{inside}\n\n\n{BELOW}\n\n"
 
 
 def summary(plan: Plan) -> str:
@@ -172,14 +187,6 @@ def _config(plan: Plan) -> str:
             ")",
         ]
     )
-
-
-def spelled(value: Any) -> str:
-    """Return a value of the configuration as Python code."""
-    if isinstance(value, Built):
-        inner = ", ".join(f"{name}={item!r}" for name, item in value.fields.items())
-        return f"{value.name}({inner})"
-    return repr(value)
 
 
 def _run(plan: Plan) -> str:

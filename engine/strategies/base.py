@@ -25,6 +25,8 @@ class Preset:
     params: Mapping[str, Any]
     shows: str
     """One sentence: what to look at."""
+    look_at: int = 1
+    """Number, from 1, of the step at which its recorded run is opened: one worth seeing."""
     seed: int = 0
     model: str | None = None
     """Name of a model; None is the strategy's own."""

@@ -79,12 +79,7 @@ STRATEGY = Strategy(
             "One day, a little boy found a",
             {"max_new_tokens": 24, "num_beams": 5},
             "The winner is more probable than the greedy path, which starts with a better token.",
-        ),
-        Preset(
-            "One beam is greedy",
-            "One day, a little boy found a",
-            {"max_new_tokens": 24, "num_beams": 1},
-            "With one beam nothing is compared: the text is the greedy one.",
+            look_at=3,
         ),
         Preset(
             "Longer wins",
@@ -96,6 +91,13 @@ STRATEGY = Strategy(
                 "early_stopping": "never",
             },
             "A high length penalty makes a longer hypothesis the winner.",
+            look_at=37,
+        ),
+        Preset(
+            "One beam is greedy",
+            "One day, a little boy found a",
+            {"max_new_tokens": 24, "num_beams": 1},
+            "With one beam nothing is compared: the text is the greedy one.",
         ),
         Preset(
             "It must contain a dragon",

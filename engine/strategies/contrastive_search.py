@@ -71,6 +71,7 @@ STRATEGY = Strategy(
             {"max_new_tokens": 100, "penalty_alpha": 0.6, "top_k": 6},
             "Few 3-grams repeat an earlier one, on a prompt on which greedy search goes in circles. "
             "The arcs show which earlier token made a candidate expensive.",
+            look_at=14,
         ),
         Preset(
             "The same prompt, greedy",
@@ -78,6 +79,7 @@ STRATEGY = Strategy(
             {"max_new_tokens": 100, "penalty_alpha": 0.0, "top_k": 6},
             "Alpha 0 is greedy search: nothing pays for being similar, and the text goes in circles: "
             "most of its 3-grams are repeats.",
+            look_at=46,
         ),
         Preset(
             "Too much of it",

@@ -92,6 +92,7 @@ STRATEGY = Strategy(
             "One day, a little boy found a",
             {"max_new_tokens": 24, "num_beams": 6, "num_beam_groups": 2, "diversity_penalty": 1.0},
             "Inside a group the beams are alike, the groups are not.",
+            look_at=3,
         ),
     ),
     visuals=VISUALS,

@@ -117,12 +117,14 @@ STRATEGY = Strategy(
             {"max_new_tokens": 60, "dola_layers": "high", "repetition_penalty": 1.2},
             "The map shows where in every layer's ranking the emitted token stands: easy tokens are "
             "found in early layers, hard ones only in the last.",
+            look_at=3,
         ),
         Preset(
             "Contrast with low layers",
             STORY,
             {"max_new_tokens": 60, "dola_layers": "low", "repetition_penalty": 1.2},
             "The candidates are layers 2 to 6; the outlined one is contrasted.",
+            look_at=3,
         ),
         Preset(
             "One layer only, sampled",

@@ -70,6 +70,7 @@ STRATEGY = Strategy(
                 "plain_run": True,
             },
             "A cheap draft that is wrong more often.",
+            look_at=3,
         ),
         Preset(
             "Exit after layer 8",
@@ -82,6 +83,7 @@ STRATEGY = Strategy(
                 "plain_run": True,
             },
             "Half the layers: the middle of the trade.",
+            look_at=7,
         ),
         Preset(
             "Exit after layer 12",

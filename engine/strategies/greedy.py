@@ -44,12 +44,14 @@ STRATEGY = Strategy(
             STORY,
             {"max_new_tokens": 60},
             "The same text every time, whatever the seed.",
+            look_at=10,
         ),
         Preset(
             "Stuck in a loop",
             "Sam and Sue liked to play in the garden. They",
             {"max_new_tokens": 80},
             "Watch surprisal fall as the text starts to repeat itself.",
+            look_at=21,
         ),
         Preset(
             "The loop forbidden",

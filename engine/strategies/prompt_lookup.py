@@ -102,12 +102,14 @@ STRATEGY = Strategy(
             "Row, row, row your boat. Row, row, row your boat. Row, row,",
             {"max_new_tokens": 60, "plain_run": True},
             "The text repeats itself, so whole drafts copied from it are accepted.",
+            look_at=11,
         ),
         Preset(
             "Where there is little to copy",
             "Once upon a time, there was a little girl named Lily. She",
             {"max_new_tokens": 60, "plain_run": True},
             "Fresh text: most rounds find no match or copy the wrong continuation.",
+            look_at=15,
         ),
         Preset(
             "The longest match first",

@@ -33,12 +33,14 @@ STRATEGY = Strategy(
             STORY,
             {"max_new_tokens": 60, "temperature": 0.5},
             "Low temperature: close to greedy.",
+            look_at=10,
         ),
         Preset(
             "Hot and wild",
             STORY,
             {"max_new_tokens": 60, "temperature": 1.6, "top_k": 0},
             "High temperature without filters: rare tokens get through and the story breaks.",
+            look_at=15,
         ),
         Preset(
             "Nucleus",

@@ -59,6 +59,7 @@ STRATEGY = Strategy(
                 "assistant_confidence_threshold": 0.0,
             },
             "Most tiles are accepted: several tokens come from every pass of the target.",
+            look_at=3,
         ),
         Preset(
             "A hard prompt",
@@ -70,6 +71,7 @@ STRATEGY = Strategy(
                 "assistant_confidence_threshold": 0.0,
             },
             "Far from what it was trained on the draft is often wrong: most of its work is lost.",
+            look_at=8,
         ),
         Preset(
             "The draft adapts",

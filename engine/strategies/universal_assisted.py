@@ -56,6 +56,7 @@ STRATEGY = Strategy(
             "Tom and his mom were in the kitchen. Tom wanted to",
             {"max_new_tokens": 60, "num_assistant_tokens": 6, "plain_run": True},
             "The two rails show how the same text is cut by either tokenizer.",
+            look_at=6,
         ),
         Preset(
             "The shared vocabulary",
@@ -69,6 +70,7 @@ STRATEGY = Strategy(
                 "distribution_runs": 100,
             },
             "Sampling proposes only tokens that both have; the distribution stays the target's.",
+            look_at=2,
         ),
     ),
     visuals=("draft_timeline", "candidates", "xray"),

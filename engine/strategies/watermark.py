@@ -275,12 +275,14 @@ STRATEGY = Strategy(
             KITCHEN,
             {"max_new_tokens": 100, "bias": 2.5},
             "z climbs past the threshold within a few dozen tokens.",
+            look_at=21,
         ),
         Preset(
             "Selfhash",
             KITCHEN,
             {"max_new_tokens": 100, "bias": 2.5, "seeding_scheme": "selfhash"},
             "Every token takes part in choosing its own list, so the key is harder to guess.",
+            look_at=17,
         ),
         Preset(
             "Too faint",

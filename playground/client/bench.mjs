@@ -1,9 +1,12 @@
 // The watermark bench: a marked and an unmarked text from one seed, and a judge for any text.
 import { el } from "../../visualizers/shared/dom.mjs";
+import { formLink, linked } from "./address.mjs";
 import { Field } from "./field.mjs";
 import { Form } from "./form.mjs";
 import { Models } from "./models.mjs";
+import { keepPart } from "./parts.mjs";
 import { goAndStop, press } from "./press.mjs";
+import { fetchRecorded } from "./recorded.mjs";
 import { store } from "./runs.mjs";
 import { declared, strategyOf } from "./spec.mjs";
 import { layout, promptField } from "./tab.mjs";
@@ -15,7 +18,11 @@ const NOTHING =
   "The verdict appears here: every token's colour, T, the green count, z, the exact p-value, and z over the text.";
 const NO_PAIR =
   "Write both texts to see them side by side, with what the mark costs in perplexity.";
+const RECORDED =
+  "A recorded pair. Press Write both to make your own, or edit the text above and watch its verdict.";
 const TEXT_ROWS = 5;
+// An address that is much longer is cut on its way.
+const LONGEST_LINKED = 2000;
 
 // Verdicts come over an element of their own: what is judged and what is written may come at once.
 let askJudge = null;
@@ -24,6 +31,9 @@ let bench = null;
 const note = (words) => el("p", { class: "dp-note" }, words);
 
 class Bench {
+  // Somebody has changed something, or a link has.
+  #touched = false;
+
   constructor(root, trigger) {
     this.trigger = trigger;
     const { watermark_bench: bench, seed } = declared();
@@ -53,7 +63,48 @@ class Bench {
     const settings = root.querySelector(".dp-settings");
     store.watch({ active: (key) => key === KEY && this.#tell(store.activity(KEY)?.says ?? "") });
     for (const part of [this.prompt.area, this.text, settings])
-      part.addEventListener("input", () => this.#judge());
+      part.addEventListener("input", () => {
+        this.#touched = true;
+        this.#judge();
+      });
+    keepPart("watermark_bench", this);
+    linked(root, () => (this.#touched ? this.#link() : "?tab=watermark_bench"));
+    this.#example().catch(() => {});
+  }
+
+  async #example() {
+    const { pair, text } = await fetchRecorded("watermark_bench");
+    if (this.#touched) return;
+    this.pair.innerHTML = pair;
+    this.pair.prepend(note(RECORDED));
+    this.text.value = text;
+    this.#judge();
+  }
+
+  #link() {
+    const { text, ...asked } = this.#ask();
+    const form = { ...asked, device: asked.params.device };
+    return formLink("watermark_bench", text.length > LONGEST_LINKED ? form : { ...form, text });
+  }
+
+  // What a link says: settings, and perhaps a text, which is judged at once.
+  restore({ form }) {
+    if (!form) return;
+    this.#touched = true;
+    this.prompt.area.value = form.prompt;
+    this.models.show(form.model, form.assistant);
+    this.seed.value = form.seed;
+    this.form.show({
+      ...form.values,
+      device: form.device ?? declared().watermark_bench.params[0].value,
+    });
+    this.text.value = form.text ?? "";
+    if (form.text) this.#judge();
+    else this.#write();
+  }
+
+  refuse(error) {
+    this.#tell(error, true);
   }
 
   #textField() {
@@ -79,11 +130,17 @@ class Bench {
 
   #write() {
     const asked = this.#ask();
+    this.#touched = true;
     press(KEY, () => this.trigger("input", asked));
   }
 
   #judge() {
     askJudge?.("input", this.#ask());
+  }
+
+  // The way to the judge is there; what was there before it has not been judged.
+  connected() {
+    if (this.text.value) this.#judge();
   }
 
   #tell(sentence, bad = false) {
@@ -137,5 +194,6 @@ export function mountBench(root, trigger) {
 
 export function connectJudge(trigger) {
   askJudge = trigger;
+  bench?.connected();
   return { receive: (text) => text && bench?.receiveVerdict(text) };
 }

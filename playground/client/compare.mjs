@@ -9,9 +9,13 @@ import {
 import { compareFigures } from "../../visualizers/compare/view.mjs";
 import { button, el } from "../../visualizers/shared/dom.mjs";
 import { count, piece, visible } from "../../visualizers/shared/text.mjs";
+import { formLink, linked } from "./address.mjs";
 import { compareForm } from "./compare_form.mjs";
 import { watchers } from "./compare_watch.mjs";
+import { keepPart } from "./parts.mjs";
+import { Presets } from "./presets.mjs";
 import { follow, press, stop } from "./press.mjs";
+import { fetchRecorded } from "./recorded.mjs";
 import { stages, store } from "./runs.mjs";
 
 const KEY = "compare";
@@ -66,6 +70,8 @@ class Comparison {
   #columns = [];
   // Presses have numbers.
   #number = Math.floor(Math.random() * 1e9);
+  // What was run last, null while that is the recorded example.
+  #latest = null;
   #dirty = false;
 
   constructor(root, spec, trigger) {
@@ -79,6 +85,44 @@ class Comparison {
     root.replaceChildren(this.#ask(), this.grid, this.part, results);
     this.figures = compareFigures(results);
     this.#choose(spec.compare.presets[0]);
+    keepPart("compare", this);
+    linked(root, () => (this.#latest ? formLink("compare", this.#latest) : "?tab=compare"));
+    this.#example().catch(() => {});
+  }
+
+  // A recorded comparison stands there until something is run.
+  async #example() {
+    const before = this.#number;
+    const { preset, columns, parting, figures } = await fetchRecorded("compare");
+    const found = this.spec.compare.presets.find((p) => p.name === preset);
+    // Whoever has chosen columns or pressed Run meanwhile has other plans.
+    if (this.#number !== before || !found) return;
+    const bad = this.note.classList.contains("bad") ? this.note.textContent : "";
+    this.#choose(found);
+    const runs = columns.map((column, i) =>
+      store.showTrace(this.#columns[i].key, column, "recorded"),
+    );
+    Object.assign(runs.at(-1), { parting });
+    // Every column is opened at the token with which the texts part.
+    for (const run of runs) store.select(run, run.tokens[0][parting?.at ?? 0]?.step ?? 0);
+    this.figures.show(figures);
+    if (bad) this.#say(bad, true);
+    else this.#say(`A recorded comparison. ${found.shows}`);
+    this.#moved();
+  }
+
+  // What a link says is filled in and run.
+  restore({ form }) {
+    if (!form) return;
+    this.prompt.value = form.prompt;
+    this.seed.value = form.seed;
+    if (form.base) this.base.value = form.base;
+    this.#replace(form.columns.map(({ values, ...column }) => ({ ...column, params: values })));
+    this.#press();
+  }
+
+  refuse(error) {
+    this.#say(error, true);
   }
 
   #ask() {
@@ -101,11 +145,13 @@ class Comparison {
       this.#add(this.#columns.at(-1).form.ask());
       this.#fresh();
     });
-    const tries = el(
-      "div",
-      { class: "dp-row cmp-presets", role: "group", "aria-label": "Comparisons to try" },
-      spec.compare.presets.map((p) => button(p.name, () => this.#choose(p), { title: p.shows })),
-    );
+    const loadAndRun = (preset) => {
+      this.#choose(preset);
+      this.#press();
+    };
+    const load = (preset) => this.#choose(preset);
+    const tries = new Presets(spec.compare.presets, load, loadAndRun, "Comparisons to try").box;
+    tries.classList.add("cmp-presets");
     const line = el(
       "div",
       { class: "dp-row cmp-line" },
@@ -182,13 +228,13 @@ class Comparison {
     if (store.busy(KEY)) return;
     this.#fresh();
     const asked = {
-      number: this.#number,
       prompt: this.prompt.value,
       seed: this.seed.value === "" ? null : Number(this.seed.value),
       base: this.base.value,
       columns: this.#columns.map((c) => c.form.ask()),
     };
-    press(KEY, () => this.trigger("input", asked));
+    this.#latest = { ...asked, columns: this.#columns.map((c) => c.form.different()) };
+    press(KEY, () => this.trigger("input", { number: this.#number, ...asked }));
   }
 
   /** @param {Activity | undefined} activity */

@@ -2,6 +2,7 @@
 import { el } from "../../visualizers/shared/dom.mjs";
 import { Form } from "./form.mjs";
 import { Models } from "./models.mjs";
+import { changedOf } from "./settings.mjs";
 import { declared, strategyOf } from "./spec.mjs";
 
 let serial = 0;
@@ -30,6 +31,12 @@ class CompareForm {
       ...this.models.values(),
       params: this.form.values(),
     };
+  }
+
+  // What they say otherwise than the strategy does by itself.
+  different() {
+    const asked = this.ask();
+    return { ...asked, params: changedOf(this.strategy.params, asked.params) };
   }
 
   #draw(name, given) {

@@ -114,7 +114,7 @@ class Configs {
   async #use(text) {
     const answer = await this.ask({ action: "read", text });
     if (answer.error) return this.#tell(answer.error, true);
-    this.tab.form.show(answer.values);
+    this.tab.use(answer.values);
     const count = Object.keys(answer.params).length;
     const what = count
       ? `${count} parameter${count > 1 ? "s" : ""} other than the default.`

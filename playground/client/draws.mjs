@@ -2,10 +2,13 @@
 
 import { prefixTree } from "../../visualizers/prefix_tree/view.mjs";
 import { el } from "../../visualizers/shared/dom.mjs";
+import { formLink, linked } from "./address.mjs";
 import { Field } from "./field.mjs";
 import { Form } from "./form.mjs";
 import { Models } from "./models.mjs";
+import { keepPart } from "./parts.mjs";
 import { goAndStop, press } from "./press.mjs";
+import { fetchRecorded } from "./recorded.mjs";
 import { store } from "./runs.mjs";
 import { declared, strategyOf } from "./spec.mjs";
 import { layout, promptField } from "./tab.mjs";
@@ -21,16 +24,17 @@ export function mountDraws(root, trigger) {
   const models = new Models(strategyOf("sampling"), "draws");
   const first = new Field({ ...seed, label: "First seed" }, "draws-seed");
   const form = new Form(draws.params, "draws");
-  const run = () => {
+  const asked = () => {
     const { draws: count, ...params } = form.values();
-    const asked = {
-      prompt: prompt.area.value,
-      ...models.values(),
-      draws: count,
-      seed: first.value,
-      params,
-    };
-    press(KEY, () => trigger("input", asked));
+    const seed = first.value;
+    return { prompt: prompt.area.value, ...models.values(), draws: count, seed, params };
+  };
+  // What was drawn last, null while that is the recorded example.
+  let latest = null;
+  const run = () => {
+    const wanted = asked();
+    latest = wanted;
+    press(KEY, () => trigger("input", wanted));
   };
   const prompt = promptField("draws-prompt", draws.prompt, run);
   const stop = (id) => trigger("stop", { id });
@@ -40,6 +44,23 @@ export function mountDraws(root, trigger) {
     settings: [...models.boxes, first.box, form.box],
   });
   first.value = 0;
+  const example = async () => {
+    const message = await fetchRecorded("draws");
+    if (!latest) shown.show(message);
+  };
+  keepPart("draws", {
+    restore({ form: given }) {
+      if (!given) return;
+      prompt.area.value = given.prompt;
+      models.show(given.model, given.assistant);
+      first.value = given.seed;
+      form.show({ ...given.values, draws: given.draws ?? draws.params[0].value });
+      run();
+    },
+    refuse: (error) => shown.refuse(error),
+  });
+  linked(root, () => (latest ? formLink("draws", latest) : "?tab=draws"));
+  example().catch(() => {});
   store.watch({ active: (key) => key === KEY && shown.say(store.activity(KEY)) });
   return { receive: (text) => text && receive(JSON.parse(text), shown) };
 }

@@ -18,9 +18,14 @@ const views = new Set();
 const waiting = new Map();
 let send = null;
 let number = 0;
+let isConnected = null;
+const connected = new Promise((done) => {
+  isConnected = done;
+});
 
 export function connectFamily(f) {
   send = f;
+  isConnected();
   return { receive };
 }
 
@@ -30,6 +35,20 @@ function receive(text) {
   const done = waiting.get(message.number);
   waiting.delete(message.number);
   if (done) done(message);
+}
+
+/**
+ * Continue a run that a link names; the answer is a sentence where nothing begins.
+ * @param {any} branch what it continues and what is put there
+ * @param {any} asked what the controls say
+ */
+export async function continueFrom(branch, asked) {
+  await connected;
+  const { prompt: _, ...controls } = asked;
+  return new Promise((done) => {
+    waiting.set(++number, ({ error }) => done(error ?? ""));
+    send({ number, linked: true, run_id: "", end_ids: [], ...branch, ...controls });
+  });
 }
 
 function refresh() {

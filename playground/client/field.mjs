@@ -1,5 +1,7 @@
 // One control with its name and what it does: made from a declaration, its value in and out.
-import { el } from "../../visualizers/shared/dom.mjs";
+import { button, el } from "../../visualizers/shared/dom.mjs";
+
+import { same } from "./settings.mjs";
 
 /** @typedef {import("./spec.mjs").Param} Param */
 
@@ -40,10 +42,36 @@ export class Field {
     this.slider = param.slider ? this.#sliderOf(param) : null;
     const label = el("label", { for: input }, param.label);
     this.help = el("p", { class: "f-help", id: about }, `${param.help} (${param.name})`);
-    const parts = param.kind === "flag" ? [this.input, label] : [label, this.input];
+    this.mark = this.#markOf(param);
+    const name = el("div", { class: "f-name" }, label, this.mark);
+    const parts = param.kind === "flag" ? [this.input, name] : [name, this.input];
     this.box = el("div", { class: `f-field f-${param.kind}`, id }, parts, this.slider, this.help);
     // Where there is no room for the sentence, it is at least there to be pointed at.
     this.box.title = param.help;
+    this.input.addEventListener("input", () => this.#compare());
+  }
+
+  // Says that the value is not the one it begins with, and brings that back.
+  #markOf({ label, kind, value }) {
+    const first = kind === "flag" ? (value ? "on" : "off") : String(value ?? "") || "off";
+    const back = () => {
+      this.value = value;
+      this.input.dispatchEvent(new Event("input", { bubbles: true }));
+      this.input.focus();
+    };
+    return button("changed", back, {
+      class: "f-mark",
+      hidden: true,
+      title: `Not the default, ${first}. Press to go back to it.`,
+      "aria-label": `${label}: changed, back to ${first}`,
+    });
+  }
+
+  #compare() {
+    this.mark.hidden = same(
+      this.value,
+      this.param.value ?? (this.param.kind === "flag" ? false : ""),
+    );
   }
 
   /** @param {Param} param */
@@ -96,5 +124,6 @@ export class Field {
     if (this.param.kind === "flag") this.#number.checked = value === true;
     else this.input.value = String(value ?? "");
     if (this.slider) this.#slide(this.slider);
+    this.#compare();
   }
 }

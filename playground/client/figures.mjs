@@ -4,7 +4,17 @@ import { el } from "../../visualizers/shared/dom.mjs";
 import { pictureIn } from "../../visualizers/shared/pictures.mjs";
 import { plotly } from "../../visualizers/shared/plotly.mjs";
 
-const NOT_FIGURES = ["status", "scrub", "family", "export", "what_if", "why"];
+const NOT_FIGURES = [
+  "about",
+  "look",
+  "status",
+  "since",
+  "scrub",
+  "family",
+  "export",
+  "what_if",
+  "why",
+];
 const SVG = "http://www.w3.org/2000/svg";
 const VIEW = "dp-v-";
 
@@ -62,13 +72,16 @@ function dressed(card, width) {
   const copy = card.cloneNode(true);
   copy.style.width = `${width}px`;
   copy.style.boxSizing = "border-box";
+  // A token that has just come fades in; a picture shows it as it is then.
+  for (const token of copy.querySelectorAll(".new")) token.classList.remove("new");
   const inner = document.createElement("div");
   const outer = document.createElement("div");
   outer.className = document.querySelector(".dark") ? "dark" : "";
   inner.style.cssText =
     "font-family: system-ui, sans-serif; line-height: 1.5; color: var(--dp-text); background: var(--dp-bg)";
   inner.append(el("div", { class: "dp-stage" }, copy));
-  outer.append(el("style", {}, styles()), inner);
+  const still = "*, ::before { animation: none !important; transition: none !important; }";
+  outer.append(el("style", {}, styles(), still), inner);
   return outer;
 }
 

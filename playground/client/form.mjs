@@ -1,6 +1,7 @@
 // The controls of some parameters: the main ones in sight, each other group folded under its title.
 import { el } from "../../visualizers/shared/dom.mjs";
 import { Field } from "./field.mjs";
+import { same } from "./settings.mjs";
 import { declared } from "./spec.mjs";
 
 /** @typedef {import("./spec.mjs").Param} Param */
@@ -10,6 +11,8 @@ export class Form {
   // What every control holds; one that was never in sight has no element yet.
   #values = new Map();
   #fields = new Map();
+  // Group -> where its title says how many of its settings were changed.
+  #counts = new Map();
   #id;
   /** @type {Only} */
   #only = {};
@@ -30,8 +33,14 @@ export class Form {
     if (seed) this.#besides.set("seed", seed);
     this.show(given);
     this.box = el("div", { class: "f-form" }, this.#parts(close));
-    this.box.addEventListener("input", () => this.#putOff());
+    this.box.addEventListener("input", () => this.#moved());
+    this.#moved();
+  }
+
+  // What follows from the values as they are now.
+  #moved() {
     this.#putOff();
+    this.#count();
   }
 
   // What would change nothing says so.
@@ -67,13 +76,25 @@ export class Form {
   #folded(group, title) {
     if (!this.params.some((p) => p.group === group)) return null;
     const inside = el("div", { class: "f-form" });
-    const box = el("details", { class: "f-group" }, el("summary", {}, title), inside);
+    const count = el("span", { class: "f-count" });
+    this.#counts.set(group, count);
+    const box = el("details", { class: "f-group" }, el("summary", {}, title, count), inside);
     const draw = () => {
       inside.append(...this.#drawn(group));
       this.#putOff();
     };
     box.addEventListener("toggle", draw, { once: true });
     return box;
+  }
+
+  #count() {
+    const values = this.values();
+    for (const [group, node] of this.#counts) {
+      const changed = this.params.filter(
+        (p) => p.group === group && !same(values[p.name], p.value),
+      ).length;
+      node.textContent = changed ? `· ${changed} changed` : "";
+    }
   }
 
   // What every control says.
@@ -92,6 +113,6 @@ export class Form {
       this.#values.set(name, shown);
       if (this.#fields.has(name)) this.#fields.get(name).value = shown;
     }
-    this.#putOff();
+    this.#moved();
   }
 }

@@ -1,11 +1,18 @@
 // Recorded runs to be opened, in the order of the strategies.
 import { button, el } from "../../visualizers/shared/dom.mjs";
+import { partOf } from "./parts.mjs";
 import { declared } from "./spec.mjs";
 
-export function mountGallery(root, trigger) {
-  const runs = declared().gallery.map(({ file, title }) =>
-    button(title, () => trigger("input", { file }), { class: "dp-btn dp-preset" }),
+export function mountGallery(root) {
+  const open = (name) => partOf("replay")?.restore({ recorded: name, step: null });
+  const runs = declared().gallery.map(({ name, title, shows }) =>
+    el(
+      "li",
+      {},
+      button(title, () => open(name), { class: "dp-btn dp-preset" }),
+      el("p", { class: "pr-shows" }, shows),
+    ),
   );
   const title = el("h3", { class: "dp-label" }, "Recorded runs");
-  root.replaceChildren(el("div", { class: "dp-presets" }, title, runs));
+  root.replaceChildren(el("div", { class: "dp-presets" }, title, el("ul", {}, runs)));
 }

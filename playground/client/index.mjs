@@ -3,8 +3,10 @@ import { rescore } from "../../visualizers/beam_tree/rescore.mjs";
 import { plotlyFrom } from "../../visualizers/shared/plotly.mjs";
 import { trace } from "../../visualizers/shared/record.mjs";
 import { piece, visible } from "../../visualizers/shared/text.mjs";
+import { lookWith } from "../../visualizers/stage/look.mjs";
 import { scrubWith } from "../../visualizers/stage/scrub.mjs";
 import { VIEWS } from "../../visualizers/stage/views.mjs";
+import { follow, followNow, watchAddress } from "./address.mjs";
 import { connectAsk } from "./ask.mjs";
 import { connectJudge, mountBench } from "./bench.mjs";
 import { compare } from "./compare.mjs";
@@ -13,12 +15,16 @@ import { mountDraws } from "./draws.mjs";
 import { exporting } from "./export.mjs";
 import { connectFamily, family } from "./family.mjs";
 import { mountGallery } from "./gallery.mjs";
-import { copying, restore } from "./link.mjs";
+import { copying, restore, runningAgain } from "./link.mjs";
 import { player } from "./player.mjs";
 import { answersAt } from "./press.mjs";
+import { recordedFrom } from "./recorded.mjs";
 import { stages, store } from "./runs.mjs";
+import { changedIn, presetOf } from "./settings.mjs";
+import { since } from "./since.mjs";
 import { declare, declared } from "./spec.mjs";
-import { mountTab, tabOf } from "./tab.mjs";
+import { mountTab } from "./tab.mjs";
+import { tabOf } from "./tabs.mjs";
 import { whatIf } from "./what_if.mjs";
 import { why } from "./why.mjs";
 
@@ -26,6 +32,8 @@ let bus = null;
 
 stages.register({
   ...VIEWS,
+  look: lookWith(() => [runningAgain()]),
+  since,
   scrub: scrubWith(() => [copying()]),
   compare_watch: compareWatch,
   family,
@@ -35,7 +43,13 @@ stages.register({
 });
 store.watch({
   missed: (run) => bus?.("input", { run }),
-  linked: (link) => history.replaceState(null, "", link),
+  linked: (link) => link && requestAnimationFrame(followNow),
+  changed(run) {
+    // Of a run that a preset asked for, the preset says what to look at.
+    if (run.form && run.shows === undefined) run.shows = presetOf(run.form)?.shows ?? "";
+    if (run.form && !run.changed) run.changed = changedIn(run);
+    follow();
+  },
 });
 
 // The chosen tab is in sight, however long the row.
@@ -46,11 +60,12 @@ addEventListener("click", ({ target }) => {
 
 export const page = {
   // Called once, before any element: what the server gives every page.
-  open({ recorded, key, spec, plotly, here }) {
+  open({ recorded, spec, plotly, here }) {
     answersAt(here);
     plotlyFrom(new URL(plotly, document.baseURI).href);
     declare(spec);
-    if (recorded) store.showTrace(key, recorded, "recorded");
+    recordedFrom(new URL(recorded, document.baseURI).href);
+    watchAddress();
     restore(location.search);
     return page;
   },

@@ -1,36 +1,97 @@
-// The address that makes a run again: copied by whoever shares it, restored by whoever opens it.
+// What an address opens: a tab, a recorded run at a step, a form that is filled and run, a branch.
 import { button } from "../../visualizers/shared/dom.mjs";
+import { followNow } from "./address.mjs";
 import { ask, connectedAsk } from "./ask.mjs";
+import { continueFrom } from "./family.mjs";
 import { openTab } from "./open_tab.mjs";
+import { KNOWN, partOf } from "./parts.mjs";
 import { store } from "./runs.mjs";
 import { declared, strategyOf } from "./spec.mjs";
-import { tabOf } from "./tab.mjs";
+import { tabOf } from "./tabs.mjs";
 import { whenThere } from "./waiting.mjs";
+
+const NAMES = ["tab", "trace", "strategy"];
+
+// The tab that an address speaks of, as far as it can be read without the server.
+function meant(query) {
+  const [tab, trace, strategy] = NAMES.map((name) => query.get(name));
+  const named = [tab, strategy, trace?.replace(/-\d+$/, "")];
+  return (
+    named.find((name) => strategyOf(name) || KNOWN.includes(name)) ?? declared().strategies[0].name
+  );
+}
 
 /** @param {string} search the address's part behind "?" */
 export async function restore(search) {
-  const wanted = new URLSearchParams(search).get("strategy");
-  if (!wanted) return;
-  const strategy = (strategyOf(wanted) || declared().strategies[0]).name;
-  openTab(strategy);
+  const query = new URLSearchParams(search);
+  if (!NAMES.some((name) => query.has(name))) return;
+  const tab = meant(query);
+  openTab(tab);
   await connectedAsk;
   const found = await ask({ action: "link", search });
-  if (found.error) refuse(strategy, found.error);
+  if (found.error) return refuse(tab, found.error);
+  if (found.tab !== tab) openTab(found.tab);
+  if (strategyOf(found.tab))
+    whenThere(
+      () => tabOf(found.tab),
+      (there) => openIn(there, found),
+    );
   else
     whenThere(
-      () => tabOf(strategy),
-      (tab) => {
-        tab.show(found);
-        tab.run();
-      },
+      () => partOf(found.tab),
+      (part) => part.restore(found),
     );
 }
 
-const refuse = (strategy, error) =>
-  store.receive(JSON.stringify({ run: "link", seq: 0, kind: "fail", strategy, error }));
+async function openIn(tab, found) {
+  const { step, recorded, form, branch } = found;
+  const { name, presets } = tab.strategy;
+  if (form) {
+    tab.show(form);
+    if (step !== null) selectLater(name, step);
+    if (branch) refuseIf(name, await continueFrom(branch, tab.ask()));
+    else tab.run();
+    return;
+  }
+  const opened = recorded ?? presets[0]?.recorded;
+  if (opened) refuseIf(name, await tab.open(opened, step).then(() => "", String));
+}
+
+// The step is chosen when the run has come to its end, unless somebody looks elsewhere by then.
+function selectLater(key, step) {
+  const before = store.runId(key);
+  let waiting = true;
+  store.watch({
+    changed(run) {
+      if (!waiting || run.id === before || store.runId(key) !== run.id || run.status === "running")
+        return;
+      waiting = false;
+      const { length } = run.steps;
+      if (step > length) return refuse(key, `step = ${step} is not there: the run has ${length}.`);
+      if (run.selected === length - 1) store.select(run, step - 1);
+    },
+  });
+}
+
+const refuseIf = (tab, error) => error && refuse(tab, error);
+
+function refuse(tab, error) {
+  if (!strategyOf(tab))
+    return whenThere(
+      () => partOf(tab),
+      (part) => part.refuse(error),
+    );
+  const message = { run: "link", seq: 0, kind: "fail", strategy: tab, error };
+  whenThere(
+    () => tabOf(tab),
+    // Beside what the tab opens with, not in its place.
+    (there) => there.welcomed.then(() => store.receive(JSON.stringify(message))),
+  );
+}
 
 async function copyLink(event) {
   const copy = event.currentTarget;
+  followNow();
   await navigator.clipboard.writeText(location.href);
   copy.textContent = "Link copied";
   setTimeout(() => {
@@ -40,14 +101,36 @@ async function copyLink(event) {
 
 /** @returns {import("../../visualizers/stage/scrub.mjs").Offer} */
 export function copying() {
-  const node = button("Copy link", copyLink);
+  const node = button("Copy link", copyLink, { title: "Opens this run at this step" });
+  return { node, update() {} };
+}
+
+// A recorded run can be made anew: its settings in the form of its tab, and Run.
+/** @returns {import("../../visualizers/stage/scrub.mjs").Offer} */
+export function runningAgain() {
+  let run = null;
+  const again = () => {
+    const { form } = run;
+    openTab(form.strategy);
+    whenThere(
+      () => tabOf(form.strategy),
+      (tab) => {
+        tab.show(form);
+        tab.run();
+      },
+    );
+  };
+  const node = button("Run it yourself", again, {
+    class: "dp-btn lk-again",
+    title: "Puts its settings into the form and runs them here",
+  });
+  node.hidden = true;
   return {
     node,
-    update(run) {
-      node.toggleAttribute("disabled", !!run.parent);
-      node.title = run.parent
-        ? "A link holds a prompt, not a branch: download its trace instead"
-        : "";
+    update(shown) {
+      run = shown;
+      const recorded = ["recorded", "replayed", "paused"].includes(shown.status);
+      node.hidden = !recorded || !shown.form || !strategyOf(shown.form.strategy);
     },
   };
 }

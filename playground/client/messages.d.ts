@@ -46,7 +46,30 @@ export interface StartMessage {
    * Makes the run again; empty where it does not.
    */
   link: string;
+  form: Form;
   header: Header;
+}
+/**
+ * The form that asks for a run: what its controls show.
+ */
+export interface Form {
+  strategy: string;
+  /**
+   * Null where a run continues ids.
+   */
+  prompt: string | null;
+  model: string;
+  assistant: string;
+  /**
+   * Digits: it may be too large for a number.
+   */
+  seed: string;
+  /**
+   * By parameter.
+   */
+  values: {
+    [k: string]: unknown;
+  };
 }
 /**
  * A trace without its steps and outputs.

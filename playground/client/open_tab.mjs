@@ -1,4 +1,5 @@
 // Tabs belong to Gradio: pressing their buttons is the one way in.
+import { KNOWN } from "./parts.mjs";
 import { strategyOf } from "./spec.mjs";
 import { whenThere } from "./waiting.mjs";
 
@@ -6,9 +7,9 @@ const press = (tab) => {
   if (tab.getAttribute("aria-selected") !== "true") tab.click();
 };
 
-/** @param {string} name of a strategy */
+/** @param {string} name of a strategy, or of another tab */
 export function openTab(name) {
   const strategy = strategyOf(name);
-  if (!strategy) return;
-  whenThere(() => document.getElementById(`tab-${name}-button`), press);
+  if (strategy || KNOWN.includes(name))
+    whenThere(() => document.getElementById(`tab-${name}-button`), press);
 }

@@ -1,133 +1,78 @@
 // Plays a recorded trace: every visual of its strategy, step by step, without a model.
-import { button, el } from "../../visualizers/shared/dom.mjs";
+import { el } from "../../visualizers/shared/dom.mjs";
+import { PlayBar } from "../../visualizers/stage/play.mjs";
+import { linked } from "./address.mjs";
+import { keepPart } from "./parts.mjs";
+import { fetchRecorded } from "./recorded.mjs";
 import { stages, store } from "./runs.mjs";
-
-const SPEEDS = [
-  ["0.5×", 0.5],
-  ["1×", 1],
-  ["2×", 2],
-  ["4×", 4],
-  ["16×", 16],
-];
-const STEP_MS = 220;
-
-const named = (text, name, act) => button(text, act, { "aria-label": name, title: name });
+import { declared } from "./spec.mjs";
 
 class Player {
   #run = null;
-  #at = 0;
-  #timer = null;
+  // The recorded run that was asked for last.
+  #asked = "";
 
   constructor(root, trigger) {
     this.trigger = trigger;
     this.title = el("p", { class: "pl-title" });
+    this.note = el("p", { class: "dp-status bad", role: "alert", hidden: true });
     this.stage = el("div", { class: "dp-stage" });
-    this.shell = el("div", { class: "dp-card pl-shell" }, this.title, this.#buildBar());
+    this.bar = new PlayBar((count) => store.rewind(this.#run, count, "replayed"));
+    this.shell = el("div", { class: "dp-card pl-shell" }, this.note, this.title, this.bar.node);
     this.shell.hidden = true;
     root.replaceChildren(this.shell, this.stage);
-    root.addEventListener("keydown", (event) => this.#press(event));
+    root.addEventListener("keydown", (event) => this.bar.press(event));
+    keepPart("replay", this);
+    linked(root, () => this.#link());
+    const [first] = declared().gallery;
+    if (first) this.#fetch(first.name, null, () => !this.#run).catch(() => {});
   }
 
-  #buildBar() {
-    this.range = el("input", {
-      type: "range",
-      min: 0,
-      value: 0,
-      "aria-label": "Steps shown",
-      oninput: () => this.#jump(+this.range.value),
-    });
-    this.label = el("output", {});
-    this.play = button("▶ Play", () => this.#toggle(), { class: "dp-btn pl-play" });
-    this.speed = el(
-      "select",
-      { "aria-label": "Speed" },
-      SPEEDS.map(([name, value]) => el("option", { value, selected: value === 1 }, name)),
-    );
-    this.bar = el(
-      "div",
-      {
-        class: "dp-scrub pl-bar",
-        role: "group",
-        tabindex: 0,
-        "aria-label":
-          "Player: space plays and pauses, arrow keys step, Home and End go to the ends",
-      },
-      named("«", "To the start", () => this.#jump(0)),
-      named("←", "One step back", () => this.#jump(this.#at - 1)),
-      this.play,
-      named("→", "One step on", () => this.#jump(this.#at + 1)),
-      named("»", "To the end", () => this.#jump(this.#total)),
-      this.range,
-      this.label,
-      this.speed,
-    );
-    return this.bar;
+  #link() {
+    const { entry, selected } = this.#run ?? {};
+    return entry ? `?tab=replay&trace=${entry}&step=${selected + 1}` : "?tab=replay";
   }
 
-  get #total() {
-    return this.#run ? this.#run.source.trace.steps.length : 0;
+  async #fetch(name, step, wanted = () => true) {
+    const found = await fetchRecorded(name);
+    if (!wanted()) return;
+    this.#open({ ...found, name: found.title });
+    Object.assign(this.#run, { entry: name });
+    store.select(this.#run, (step ?? found.look_at) - 1);
   }
 
-  #go(count) {
-    if (!this.#run) return;
-    this.#at = Math.max(0, Math.min(this.#total, count));
-    store.rewind(this.#run, this.#at, "replayed");
-    this.range.value = String(this.#at);
-    this.label.textContent = `${this.#at} of ${this.#total} steps`;
+  // What a link or the list of recorded runs asks for.
+  async restore({ recorded, step }) {
+    if (!recorded) return;
+    this.#asked = recorded;
+    this.note.hidden = true;
+    // What was said of another file is not true of this run.
+    document.querySelector("#replay-note > *")?.remove();
+    await this.#fetch(recorded, step, () => this.#asked === recorded);
+    this.bar.node.focus({ preventScroll: true });
   }
 
-  // Whoever goes somewhere by hand has stopped playing.
-  #jump(count) {
-    this.#pause();
-    this.#go(count);
-  }
-
-  #pause() {
-    clearTimeout(this.#timer);
-    this.#timer = null;
-    this.play.textContent = "▶ Play";
-  }
-
-  #tick() {
-    if (this.#at >= this.#total) return this.#pause();
-    this.#go(this.#at + 1);
-    this.#timer = setTimeout(() => this.#tick(), STEP_MS / Number(this.speed.value));
-  }
-
-  #toggle() {
-    if (this.#timer) return this.#pause();
-    if (this.#at >= this.#total) this.#go(0);
-    this.play.textContent = "❚❚ Pause";
-    this.#timer = setTimeout(() => this.#tick(), 0);
-  }
-
-  // Keys belong to the player except where they have a meaning of their own.
-  #press(event) {
-    const field = event.target.closest("select, textarea, input:not([type=range])");
-    if (!this.#run || field || event.target.closest(".dp-stage")) return;
-    const places = {
-      ArrowLeft: this.#at - 1,
-      ArrowRight: this.#at + 1,
-      Home: 0,
-      End: this.#total,
-    };
-    if (event.key === " " && event.target.tagName !== "BUTTON") this.#toggle();
-    else if (event.key in places) this.#jump(places[event.key]);
-    else return;
-    event.preventDefault();
+  refuse(error) {
+    this.shell.hidden = false;
+    this.note.hidden = false;
+    this.note.textContent = error;
   }
 
   receive(text) {
     if (!text) return;
-    const { trace, shown, visuals, name } = JSON.parse(text);
-    this.#pause();
+    this.#asked = "";
+    this.note.hidden = true;
+    this.#open(JSON.parse(text));
+    this.bar.node.focus({ preventScroll: true });
+  }
+
+  #open({ trace, shown, visuals, name, form = null, shows = "" }) {
     this.#run = store.showTrace("replay", { trace, shown }, "replayed");
+    Object.assign(this.#run, { form, shows });
     stages.mount(this.stage, { strategy: "replay", visuals }, this.trigger);
     this.shell.hidden = false;
     this.title.textContent = name;
-    this.range.max = String(this.#total);
-    this.#go(this.#total);
-    this.bar.focus({ preventScroll: true });
+    this.bar.load(trace.steps.length);
   }
 }
 

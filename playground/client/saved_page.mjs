@@ -2,7 +2,7 @@
 // makes of a trace; a trace may be larger than what the server takes, so it is put in here.
 import { trace } from "../../visualizers/shared/record.mjs";
 
-const NOT_SAVED = ["family", "export", "what_if"];
+const NOT_SAVED = ["since", "family", "export", "what_if", "why"];
 const HOLE = "<!--run-->";
 
 // Inside a script element nothing may look like its end.
@@ -22,5 +22,8 @@ export async function savedPage(run, visuals) {
   const [before, after] = await skeletonFor(kept);
   const recorded = { trace: trace(run), shown: run.shown };
   const dark = document.querySelector(".dark") !== null;
-  return before + json({ recorded, visuals: kept, dark }) + after;
+  const { shows, changed, selected } = run;
+  return (
+    before + json({ recorded, visuals: kept, dark, about: { shows, changed, selected } }) + after
+  );
 }

@@ -133,8 +133,8 @@ export class Store extends Recordings {
    * @param {Run} run
    * @param {StartMessage} message
    */
-  #takeStart(run, { header, link }) {
-    Object.assign(run, header, { link });
+  #takeStart(run, { header, link, form }) {
+    Object.assign(run, header, { link, form });
     run.pieces = { ...header.pieces };
     this.tell("linked", link);
   }

@@ -1,20 +1,21 @@
 // A strategy's tab: what is asked on the left, what came out beside it.
 import { button, el } from "../../visualizers/shared/dom.mjs";
+import { linked } from "./address.mjs";
 import { mountConfigs } from "./configs.mjs";
 import { Field } from "./field.mjs";
 import { Form } from "./form.mjs";
 import { Models } from "./models.mjs";
+import { Presets } from "./presets.mjs";
 import { goAndStop, press } from "./press.mjs";
-import { stages } from "./runs.mjs";
+import { showRecorded } from "./recorded.mjs";
+import { stages, store } from "./runs.mjs";
+import { presetOf } from "./settings.mjs";
+import { settingsMoved } from "./since.mjs";
 import { declared, strategyOf } from "./spec.mjs";
+import { keepTab } from "./tabs.mjs";
 
 const FIRST = { name: "", prompt: "Once upon a time,", seed: 0, params: {} };
 const PROMPT_ROWS = 3;
-
-// Tabs that are open, by the name of their strategy.
-const tabs = new Map();
-
-export const tabOf = (name) => tabs.get(name);
 
 const NARROW = matchMedia("(max-width: 799px)");
 
@@ -80,14 +81,25 @@ class StrategyTab {
     const stop = (run) => trigger("stop", { run });
     const configs = el("div", { id: `${name}-configs`, class: "dp-configs" });
     const acts = goAndStop(name, "Run", name, () => this.run(), stop);
+    this.presets = new Presets(
+      strategy.presets,
+      (preset) => this.choose(preset),
+      (preset) => {
+        this.#fill(preset);
+        this.run();
+      },
+    );
     layout(root, strategy.title, this.#about(), {
-      ask: [this.prompt.box, acts, ...this.#presets()],
+      ask: [this.prompt.box, acts, this.presets.box],
       right: el("div", { id: `${name}-stage` }, stage),
       settings: [this.models.boxes, this.seed.box, this.form.box, configs].flat(),
     });
-    this.#choose(first);
+    this.#fill(first);
+    root.addEventListener("input", () => this.#moved());
     stages.mount(stage, { strategy: name, visuals: strategy.visuals }, trigger);
     mountConfigs(configs, this);
+    linked(root, () => this.#link());
+    this.welcomed = this.welcome();
   }
 
   #about() {
@@ -95,18 +107,52 @@ class StrategyTab {
     return [summary, " ", el("cite", {}, `Source: ${paper}.`)];
   }
 
-  #presets() {
-    const list = this.strategy.presets.map((preset) =>
-      button(preset.name, () => this.#choose(preset), {
-        class: "dp-btn dp-preset",
-        title: preset.shows,
-      }),
-    );
-    const title = el("h3", { class: "dp-label" }, "Try");
-    return list.length ? [el("div", { class: "dp-presets" }, title, list)] : [];
+  // While the tab shows recorded runs, a preset that has one shows it.
+  choose(preset) {
+    this.#fill(preset);
+    const shown = store.shown(this.strategy.name);
+    if (preset.recorded && (!shown || shown.entry)) this.open(preset.recorded);
   }
 
-  #choose({ prompt, model, seed, params }) {
+  // Show a recorded run, with its settings in the form.
+  async open(recorded, step = null) {
+    const run = await showRecorded(this.strategy.name, recorded, step);
+    if (run?.form) this.show(run.form);
+    return run;
+  }
+
+  // The address of the run that is shown, and of its step once it has ended.
+  #link() {
+    const { name } = this.strategy;
+    const run = store.shown(name);
+    const own = run?.entry ? `?trace=${run.entry}` : run?.link;
+    if (!own) return `?tab=${name}`;
+    const step =
+      run.status === "running" || run.selected === null ? "" : `&step=${run.selected + 1}`;
+    return own + step;
+  }
+
+  // What stands in the tab before anybody presses Run.
+  welcome() {
+    const { name, presets } = this.strategy;
+    const recorded = store.runId(name) ? null : presets[0]?.recorded;
+    return recorded ? showRecorded(name, recorded).catch(() => null) : Promise.resolve(null);
+  }
+
+  // Other parameters; prompt, models and seed stay.
+  use(values) {
+    this.form.show(values);
+    this.#moved();
+  }
+
+  // The form says something else than before.
+  #moved() {
+    const { params, ...asked } = this.ask();
+    this.presets.mark(presetOf({ ...asked, values: params }));
+    settingsMoved(this.strategy.name);
+  }
+
+  #fill({ prompt, model, seed, params }) {
     this.show({
       prompt,
       model: model || this.strategy.model,
@@ -117,10 +163,11 @@ class StrategyTab {
   }
 
   show({ prompt, model, assistant, seed, values }) {
-    this.prompt.area.value = prompt;
+    if (prompt !== null) this.prompt.area.value = prompt;
     this.models.show(model, assistant);
     this.seed.value = seed;
     this.form.show(values);
+    this.#moved();
   }
 
   // What the controls say.
@@ -142,6 +189,6 @@ class StrategyTab {
 
 export function mountTab(root, name, trigger) {
   const tab = new StrategyTab(root, strategyOf(name), trigger);
-  tabs.set(name, tab);
+  keepTab(name, tab);
   return tab;
 }

@@ -32,7 +32,7 @@ def opened(open_page, columns=2, **size):
     page = open_page(**size)
     page.get_by_role("tab", name="Compare", exact=True).click()
     expect(page.locator(".cmp-column")).to_have_count(4)
-    page.get_by_role("button", name="Beam search and greedy").click()
+    page.get_by_role("button", name="Beam search and greedy", exact=True).click()
     while page.locator(".cmp-column").count() < columns:
         page.get_by_role("button", name="Add a column").click()
     return page
@@ -78,7 +78,7 @@ def test_what_is_wrong_is_said_and_the_page_goes_on(open_page):
 
 def test_a_ticked_box_looks_ticked(open_page):
     page = opened(open_page)
-    page.get_by_role("button", name="With a watermark and without").click()
+    page.get_by_role("button", name="With a watermark and without", exact=True).click()
     box = page.get_by_label("Column A", exact=True).locator("[data-param=do_sample]")
     expect(box).to_be_checked()
     ticked = box.screenshot()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import io
 import json
@@ -11,10 +12,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from engine.export.files import export_files
+from engine.export.files import everything, export_files
 from engine.export.steps_csv import steps_csv
 from engine.trace import json_io
-from tests.helpers.pages import finish, fits, link, shot, view
+from tests.helpers.pages import drawn, finish, fits, link, shot, view
 
 
 def decoded(open_page, strategy, size=None, **params):
@@ -77,11 +78,74 @@ def test_data_code_and_figures_are_saved(open_page, browser, tmp_path):
     files = export_files(trace)
     assert fetched(page, card, "Script (.py)")[1].decode() == files["run.py"]
     assert json.loads(fetched(page, card, "Notebook (.ipynb)")[1])["nbformat"] == 4
-    with zipfile.ZipFile(io.BytesIO(fetched(page, card, "All files (.zip)")[1])) as packed:
-        assert {n: packed.read(n).decode() for n in packed.namelist()} == files
+    _everything(fetched(page, card, "All files (.zip)")[1], trace)
     _figures(page, card)
     name, data = fetched(page, card, "Page (.html)")
+    assert len(data) < 1_000_000
+    expect(card.locator(".ex-say")).to_contain_text(f"Saved {name}, ")
     _opens_alone(browser, tmp_path, data, trace)
+
+
+def _everything(data, trace):
+    """The archive holds code, settings, trace, table, page and a picture of every card."""
+    with zipfile.ZipFile(io.BytesIO(data)) as packed:
+        assert packed.testzip() is None
+        inside = {name: packed.read(name) for name in packed.namelist()}
+    for path, text in everything(trace).items():
+        if path.endswith(".csv"):  # numbers may be spelled otherwise
+            assert inside[path].count(b"\n") == len(trace.steps) + 1
+        elif path.endswith("-seed0.json"):
+            assert json_io.loads(inside[path]) == trace
+        else:
+            assert inside[path].decode() == text
+    assert b'id="run"' in inside["contrastive_search-seed0.html"]
+    pictures = [name for name in inside if name.startswith("figures/")]
+    assert "figures/contrastive_search-seed0-text.png" in pictures
+    assert {name.rpartition(".")[2] for name in pictures} == {"svg", "png"}
+
+
+# How many points of a picture are nearly as dark as ink.
+_INK = """async (data) => {
+  const image = await createImageBitmap(await (await fetch(data)).blob());
+  const canvas = new OffscreenCanvas(image.width, image.height), brush = canvas.getContext("2d");
+  brush.drawImage(image, 0, 0);
+  const { data: points } = brush.getImageData(0, 0, image.width, image.height);
+  let dark = 0;
+  for (let i = 0; i < points.length; i += 4)
+    if (points[i] < 70 && points[i + 1] < 70 && points[i + 2] < 70) dark += 1;
+  return dark;
+}"""
+
+
+def test_the_text_as_a_picture_is_not_faded(open_page):
+    page = open_page("/?trace=greedy-1&step=5")
+    drawn(page, "greedy")
+    card = view(page.locator("#greedy-stage"), "export")
+    expect(card.locator(".ex-select option").first).to_have_text("Text")
+    _, png = fetched(page, card, "PNG")
+    data = "data:image/png;base64," + base64.b64encode(png).decode()
+    # Some 240 letters, each of dozens of dark points; at a fifth of its ink none would be.
+    assert page.evaluate(_INK, data) > 4000
+
+
+def test_paper_has_the_run_and_no_controls(open_page):
+    page = open_page("/?trace=sampling-1&step=10&__theme=dark")
+    stage = page.locator("#sampling-stage")
+    expect(stage.locator(".dp-v-about")).to_be_hidden()
+    page.emulate_media(media="print")
+    facts = stage.locator(".dp-v-about")
+    expect(facts).to_be_visible()
+    expect(facts).to_contain_text("Once upon a time, there was a little frog who")
+    expect(facts).to_contain_text("Temperature 0.5")
+    for kept in ("look", "strip", "candidates", "xray", "chart"):
+        expect(stage.locator(f".dp-v-{kept}")).to_be_visible()
+    for gone in ("#sampling-run", "#sampling-prompt", "#sampling-temperature", ".dp-presets"):
+        expect(page.locator(gone).first).to_be_hidden()
+    for gone in ("export", "family", "since"):
+        expect(stage.locator(f".dp-v-{gone}")).to_be_hidden()
+    expect(page.get_by_role("tab")).to_have_count(0)
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert ground == "rgb(255, 255, 255)"
 
 
 def _value(text):
@@ -120,9 +184,9 @@ def _opens_alone(browser, folder, data, trace):
     alone.goto(path.as_uri())
     expect(alone.locator(".dp-tok[data-step]")).to_have_count(len(trace.steps))
     expect(alone.locator(".dp-v-contrastive .cs-row").first).to_be_visible()
-    expect(alone.locator(".dp-v-chart .scatterlayer .trace")).to_have_count(2)
+    expect(alone.locator(".dp-v-chart .cv-curve")).to_have_count(2)
     alone.locator(".dp-tok[data-step]").first.click()
-    expect(alone.locator(".dp-scrub output")).to_have_text(f"step 1 of {len(trace.steps)}")
+    expect(alone.locator(".dp-v-scrub output")).to_have_text(f"step 1 of {len(trace.steps)}")
     alone.close()
     assert not problems
 

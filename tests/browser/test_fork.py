@@ -153,4 +153,4 @@ def test_on_a_telephone(open_page):
     assert fits(page)
     shot(card(page), "family_phone")
     show(page, "sampling")
-    expect(card(page, "sampling").locator(".dp-empty")).to_be_visible()
+    expect(card(page, "sampling").locator(".fm-go")).to_be_visible()

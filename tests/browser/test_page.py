@@ -32,16 +32,19 @@ def look(place, trace):
     """Look at a page or a frame that shows a run: every picture has something in it."""
     pictures = arranged(pictures_of(trace))
     expect(place.locator("h1")).to_have_text(f"{trace.strategy}, seed {trace.seed}")
-    expect(place.locator(".dp-card")).to_have_count(len(pictures))
+    expect(place.locator(".dp-card")).to_have_count(len(pictures) + 1)  # and the player
     for name in pictures:
         card = view(place, name)
         expect(card.locator(".dp-empty").first).to_be_hidden()
         expect(card.locator("> div")).not_to_be_empty()
-    plots = place.locator(".dp-plot, .lh-plot")
+    facts = place.locator(".dp-v-about")
+    expect(facts).to_contain_text(trace.prompt)
+    expect(facts).to_contain_text(trace.model.id)
+    plots = place.locator(".lh-plot")
     for number in range(plots.count()):
         expect(plots.nth(number).locator(".main-svg").first).to_be_visible()
     place.locator(".dp-tok[data-step]").first.click()
-    said = place.locator(".dp-scrub output")
+    said = place.locator(".dp-v-scrub output")
     expect(said).to_have_text(f"step 1 of {len(trace.steps)}")
     place.get_by_role("button", name="Next step").click()
     expect(said).to_have_text(f"step 2 of {len(trace.steps)}")
@@ -57,6 +60,41 @@ def test_a_page_opens_from_a_file(browser, tmp_path, strategy):
             alone.get_by_role("button", name="Download trace").click()
         assert download.value.suggested_filename == f"{strategy}-seed{trace.seed}.json"
         shot(alone, f"page_{strategy}")
+
+
+def test_a_page_plays_its_run(browser, tmp_path):
+    trace = gallery.open_entry(FIRST["sampling"])
+    path = page(trace).save(tmp_path / "run.html")
+    assert path.stat().st_size < 1_000_000
+    with watched(browser) as alone:
+        alone.goto(path.as_uri())
+        label, tokens = alone.locator(".pl-bar output"), alone.locator(".dp-tok[data-step]")
+        expect(label).to_have_text("60 of 60 steps")
+        alone.get_by_role("button", name="To the start").click()
+        expect(tokens).to_have_count(0)
+        alone.keyboard.press("ArrowRight")
+        expect(tokens).to_have_count(1)
+        alone.get_by_label("Speed").select_option("16")
+        alone.get_by_role("button", name="▶ Play").click()
+        expect(label).to_have_text("60 of 60 steps")
+        expect(tokens).to_have_count(60)
+        expect(alone.locator(".dp-v-chart .cv-curve")).to_have_count(2)
+        alone.locator(".ab-all summary").click()
+        expect(alone.locator(".ab-all")).to_contain_text("temperature")
+
+
+def test_paper_shows_what_was_run_and_nothing_to_press(browser, tmp_path):
+    trace = gallery.open_entry(FIRST["greedy"])
+    with watched(browser) as alone:
+        alone.goto(page(trace, dark=True).save(tmp_path / "run.html").as_uri())
+        expect(alone.locator(".dp-v-chart .cv-line").first).to_be_visible()
+        alone.emulate_media(media="print")
+        ink = alone.evaluate("getComputedStyle(document.querySelector('.dp-tok')).color")
+        assert max(int(part) for part in ink[4:-1].split(",")) < 60
+        for kept in ("about", "strip", "candidates", "chart"):
+            expect(alone.locator(f".dp-v-{kept}")).to_be_visible()
+        for gone in (".pg-play", ".dp-v-scrub .dp-btn", ".dp-v-scrub input"):
+            expect(alone.locator(gone).first).to_be_hidden()
 
 
 @pytest.mark.parametrize("strategy", ["beam_search", "dola"])

@@ -79,6 +79,7 @@ def test_the_bench_judges_as_words_are_replaced(open_page):
     fill(page, "wb-max_new_tokens", 50)
     page.locator("#wb-run").click()
     # Both texts grow in their cards first; the price comes when both are done.
+    expect(page.locator("#wb-pair")).not_to_contain_text("A recorded pair")
     expect(page.locator("#wb-pair")).to_contain_text("perplexity ×")
     expect(page.locator("#wb-pair .wm-pair .dp-card")).to_have_count(2)
     verdict = page.locator("#wb-judged .wm-verdict")

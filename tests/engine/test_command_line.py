@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from engine import STRATEGIES
-from engine.after import gallery
+from engine.after import examples, gallery
 from engine.cli.main import main
 from engine.cli.run import _Aside
 from engine.trace.events import Checking, Loading, Waiting
@@ -72,12 +72,17 @@ def test_the_gallery_is_written_where_it_is_wanted(tmp_path, capsys, monkeypatch
     recorded = gallery.record("greedy", greedy.presets[0])
     monkeypatch.setattr("engine.strategies.STRATEGIES", {"greedy": greedy})
     monkeypatch.setattr(gallery, "record", lambda strategy, preset: recorded)
+    monkeypatch.setattr(examples, "_compared", lambda preset: {})
+    monkeypatch.setattr(examples, "_drawn", dict)
+    monkeypatch.setattr(examples, "_unmarked", lambda: recorded)
     assert main(["gallery", "--to", str(tmp_path)]) == 0
     said = capsys.readouterr().out
     assert gallery.entries(tmp_path)
     for entry in gallery.entries(tmp_path):
         assert entry.file in said
         assert gallery.open_entry(entry.file, tmp_path) == recorded
+    assert examples.unmarked(tmp_path / examples.FOLDER.name) == recorded
+    assert said.count("an example") == 3
 
 
 ASIDE = [Waiting(2, None), Waiting(1, 3.0), Loading("storyteller"), Checking(0, 2, "runs")]

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import math
 
 import pytest
 
 from engine import STRATEGIES, DecodeRequest, load
-from engine.after import gallery
+from engine.after import examples, gallery
+from engine.after.comparisons import presets
+from engine.after.detect import detect_trace
 from engine.after.likelihood import score_ids
 from engine.declare.config import as_dict
 from engine.errors import TraceError
 from engine.run.request import check, fit_to_model
+from engine.trace.details import DraftDetail
 
 SHIPPED = gallery.entries()
 
 
 def preset_of(entry):
     strategy = STRATEGIES[entry.strategy]
-    [preset] = [p for p in strategy.presets if f"{strategy.title}: {p.name}" == entry.title]
+    [preset] = [p for p in strategy.presets if p.name == entry.preset]
+    assert entry.title == f"{strategy.title}: {preset.name}"
     return strategy, preset
 
 
@@ -26,19 +32,24 @@ def test_every_entry_has_its_file_and_every_file_its_entry():
     files = [entry.file for entry in SHIPPED]
     assert files
     assert len(set(files)) == len(files)
-    assert {*files, gallery.INDEX} == {path.name for path in gallery.FOLDER.iterdir()}
-    assert sum(path.stat().st_size for path in gallery.FOLDER.iterdir()) < 1_500_000
+    inside = [path for path in gallery.FOLDER.iterdir() if path != examples.FOLDER]
+    assert {*files, gallery.INDEX} == {path.name for path in inside}
+    assert sum(path.stat().st_size for path in inside) < 1_000_000
+    assert sum(path.stat().st_size for path in examples.FOLDER.iterdir()) < 150_000
 
 
 @pytest.mark.parametrize("entry", SHIPPED, ids=lambda entry: entry.file)
 def test_an_entry_is_its_preset_as_it_is_now(entry):
     strategy, preset = preset_of(entry)
-    assert entry.shows == preset.shows
+    assert (entry.shows, entry.look_at) == (preset.shows, preset.look_at)
     trace = gallery.open_entry(entry.file)
     model = preset.model or strategy.default_model
-    longest = min(gallery.TOKENS, preset.params.get("max_new_tokens", gallery.TOKENS))
-    params = {**preset.params, "max_new_tokens": longest}
-    request = DecodeRequest(strategy.name, model, preset.prompt, params=params, seed=preset.seed)
+    # As long as its sentence speaks of: nothing was cut to be recorded.
+    longest = preset.params["max_new_tokens"]
+    assert longest <= gallery.TOKENS
+    request = DecodeRequest(
+        strategy.name, model, preset.prompt, params=preset.params, seed=preset.seed
+    )
     config = as_dict(fit_to_model(check(request), load(model)).config)
     assert trace.strategy == strategy.name
     assert (trace.prompt, trace.seed) == (preset.prompt, preset.seed)
@@ -52,6 +63,49 @@ def test_an_entry_is_its_preset_as_it_is_now(entry):
         gallery.CANDIDATES,
         gallery.CANDIDATES + 1,
     }
+
+
+@pytest.mark.parametrize("entry", SHIPPED, ids=lambda entry: entry.file)
+def test_an_entry_opens_at_a_step_where_something_was_decided(entry):
+    steps = gallery.open_entry(entry.file).steps
+    assert 1 <= entry.look_at <= len(steps)
+    step = steps[entry.look_at - 1]
+    if isinstance(step.detail, DraftDetail):
+        assert step.detail.tokens
+    else:  # two answers or more were in the running
+        assert step.entropy > 0.3
+        assert step.candidates[0].raw_logprob < math.log(0.95)
+
+
+def seen(name):
+    entry = gallery.entry_named(name)
+    trace = gallery.open_entry(entry.file)
+    return trace, entry.look_at - 1, trace.steps[entry.look_at - 1]
+
+
+def test_what_is_opened_is_what_the_sentence_speaks_of():
+    # Hot: a rare token got through.
+    _, _, step = seen("sampling-2")
+    assert next(c.rank for c in step.candidates if c.token_id == step.emit[0]) > 1000
+    # The search leaves the greedy path.
+    trace, at, step = seen("beam_search-1")
+    assert trace.outputs[0].token_ids[at] != step.candidates[0].token_id
+    winner = trace.outputs[0].token_ids
+    assert winner[:at] == tuple(s.candidates[0].token_id for s in trace.steps[:at])
+    # A draft of which much, and one of which nothing was accepted.
+    accepted = [
+        [token.status for token in seen(name)[2].detail.tokens].count("accepted")
+        for name in ("speculative-1", "speculative-2", "prompt_lookup-1", "prompt_lookup-2")
+    ]
+    assert accepted[0] >= 6
+    assert accepted[2] >= 7
+    assert accepted[1] == accepted[3] == 0
+    # The mark is above the threshold from here on.
+    for name in ("watermark-1", "watermark-2"):
+        trace, at, _ = seen(name)
+        curve = detect_trace(trace).curve
+        assert curve[at - 1] < 3
+        assert all(z > 3 for z in curve[at:])
 
 
 @pytest.mark.parametrize("entry", SHIPPED, ids=lambda entry: entry.file)
@@ -79,6 +133,40 @@ def test_the_command_makes_a_gallery_of_the_first_presets(tmp_path, monkeypatch)
         trace = gallery.open_entry(entry.file, tmp_path)
         assert (trace.prompt, trace.seed) == (preset.prompt, preset.seed)
         assert trace.outputs[0].text
+
+
+def test_the_examples_are_what_their_tabs_begin_with():
+    compared, first = examples.comparison(), presets()[0]
+    assert compared.preset == first.name
+    for column, (name, params) in zip(compared.columns, first.columns, strict=True):
+        trace = column.trace
+        assert (trace.strategy, trace.prompt, trace.seed) == (name, first.prompt, first.seed)
+        assert {n: trace.config[n] for n in params} == params
+        assert len(column.scores.logprobs) == len(column.pieces) == len(trace.outputs[0].token_ids)
+        assert "".join(column.pieces).startswith(trace.outputs[0].text[:20])
+    drawn = examples.draws()
+    assert [d.seed for d in drawn.draws] == list(range(examples.DRAWS_COUNT))
+    assert {len(d.token_ids) for d in drawn.draws} == {examples.DRAWS_TOKENS}
+    assert {i for d in drawn.draws for i in d.token_ids} <= set(drawn.pieces)
+    twin, marked = examples.unmarked(), gallery.open_entry("watermark-1.json.gz")
+    assert (twin.prompt_ids, twin.seed) == (marked.prompt_ids, marked.seed)
+    assert twin.config["max_new_tokens"] == marked.config["max_new_tokens"]
+    assert twin.outputs[0].token_ids != marked.outputs[0].token_ids
+
+
+def test_the_examples_are_recorded_by_the_command(tmp_path, monkeypatch):
+    first = dataclasses.replace(presets()[0], columns=(("greedy", {"max_new_tokens": 3}),) * 2)
+    monkeypatch.setattr(examples, "presets", lambda: [first])
+    monkeypatch.setattr(examples, "DRAWS_COUNT", 3)
+    made = examples.make(tmp_path)
+    assert {path.name for path in made} == {p.name for p in examples.FOLDER.iterdir()}
+    again = examples.comparison(tmp_path)
+    assert [column.trace.outputs[0].token_ids for column in again.columns] == [
+        examples.comparison().columns[0].trace.outputs[0].token_ids[:3]
+    ] * 2
+    few, all_draws = (examples.draws(folder).draws for folder in (tmp_path, examples.FOLDER))
+    assert [d.token_ids for d in few] == [d.token_ids for d in all_draws[:3]]
+    assert examples.unmarked(tmp_path).outputs == examples.unmarked().outputs
 
 
 def test_names_outside_the_gallery_are_refused():

@@ -6,11 +6,11 @@ import re
 
 import pytest
 
+from engine.after.comparisons import presets
 from engine.cli.paper_page import ARXIV
 from engine.declare.papers import PAPERS
 from engine.declare.params import params_of
 from engine.strategies import STRATEGIES
-from playground.compare_presets import presets
 
 MEASURED = re.compile(r"\d\s*%|\d×|× ?\d|\d ?(?:s|ms)\b")
 

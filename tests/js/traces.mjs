@@ -42,6 +42,7 @@ export function messagesOf(trace, run = "a") {
     kind: "start",
     strategy: trace.strategy,
     link: "/?strategy=x",
+    form: { strategy: "x", prompt: "", model: "", assistant: "", seed: "0", values: {} },
     header: { ...known, fields },
   };
   const deltas = steps.map((step, i) => ({

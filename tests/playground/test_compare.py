@@ -7,11 +7,12 @@ import json
 import pytest
 
 from engine import DecodeRequest
+from engine.after import comparisons
 from engine.after.likelihood import score_ids, score_trace
 from engine.errors import ParameterError
 from engine.models.loading import load
 from engine.run.request import check
-from playground import compare, compare_presets
+from playground import compare
 from tests.helpers.gates import gate
 from tests.helpers.runs import finished, parts_at
 
@@ -25,7 +26,7 @@ def asked(*columns, **changes):
 
 
 def test_every_preset_is_legal_and_needs_what_is_there():
-    offered = compare_presets.presets()
+    offered = comparisons.presets()
     assert "Greedy and three temperatures" in [p.name for p in offered]
     for preset in offered:
         columns = [{"strategy": n, "params": dict(v)} for n, v in preset.columns]
@@ -37,7 +38,7 @@ def test_every_preset_is_legal_and_needs_what_is_there():
 
 def outcomes(name):
     """Return the trace of every column of a preset."""
-    chosen = next(p for p in compare_presets.presets() if p.name == name)
+    chosen = next(p for p in comparisons.presets() if p.name == name)
     return [
         finished(DecodeRequest(strategy, prompt=chosen.prompt, params=params))
         for strategy, params in chosen.columns

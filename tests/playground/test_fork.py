@@ -7,6 +7,7 @@ import json
 import pytest
 
 from engine.models.loading import load
+from playground import links
 from playground.fork import run_branch
 
 MODEL = "storyteller"
@@ -48,7 +49,8 @@ def test_a_branch_is_streamed_and_named_once(asked):
         "token_ids": [asked["token_id"]],
         "text": None,
     }
-    assert messages[0]["link"] == ""
+    opened = links.opened(messages[0]["link"])
+    assert opened["branch"] == {n: asked[n] for n in ("prompt_ids", "kept_ids", "step", "token_id")}
     assert messages[-1]["kind"] == "finish"
 
 

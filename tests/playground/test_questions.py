@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 from types import SimpleNamespace
+from urllib.parse import urlencode
 
 import pytest
 
@@ -13,7 +15,7 @@ from engine.declare.params import defaults_of, params_of
 from engine.errors import EngineError
 from engine.strategies import STRATEGIES
 from engine.trace import json_io
-from playground import configs, questions
+from playground import configs, fork, questions
 from playground.form import form_request
 from playground.links import link_of
 from playground.spec import shown_values
@@ -140,7 +142,9 @@ def test_a_link_fills_the_form_that_made_it(name):
     strategy = STRATEGIES[name]
     preset = strategy.presets[0]
     made = DecodeRequest(name, None, preset.prompt, params=preset.params, seed=2**63 - 1)
-    found = questions.answer({"action": "link", "search": link_of(made)})
+    opened = questions.answer({"action": "link", "search": link_of(made) + "&step=3"})
+    assert (opened["tab"], opened["step"]) == (name, 3)
+    found = opened["form"]
     assert found["values"] == shown_values(strategy, preset.params)
     assert found["seed"] == str(2**63 - 1)
     again = form_request({**found, "params": found["values"]})
@@ -155,7 +159,95 @@ def test_a_link_fills_the_form_that_made_it(name):
     }
 
 
-@pytest.mark.parametrize("search", ["?strategy=nope", "", "?strategy=greedy&seed=x"])
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_a_link_to_a_recorded_request_opens_the_recorded_run(name):
+    preset = STRATEGIES[name].presets[0]
+    made = DecodeRequest(name, preset.model, preset.prompt, params=preset.params, seed=preset.seed)
+    opened = questions.answer({"action": "link", "search": link_of(made)})
+    assert opened == {"tab": name, "step": preset.look_at, "recorded": f"{name}-1"}
+    opened = questions.answer({"action": "link", "search": f"?trace={name}-1&step=2"})
+    assert opened == {"tab": name, "step": 2, "recorded": f"{name}-1"}
+    opened = questions.answer({"action": "link", "search": f"?tab=replay&trace={name}-2"})
+    assert (opened["tab"], opened["recorded"]) == ("replay", f"{name}-2")
+    assert questions.answer({"action": "link", "search": f"?tab={name}"})["recorded"] is None
+
+
+@pytest.mark.parametrize("put", [{"token_id": 270}, {"text": " and the dragon"}])
+def test_a_branch_is_made_again_by_its_link(put):
+    asked = {
+        "strategy": "sampling",
+        "model": "storyteller",
+        "prompt_ids": [488, 492, 259],
+        "kept_ids": [416, 12],
+        "step": 2,
+        "run_id": "r1",
+        "end_ids": [],
+        "linked": True,
+        "seed": 5,
+        "params": shown_values(STRATEGIES["sampling"], {"temperature": 0.5}),
+        **put,
+    }
+    first = fork.request_of(asked)
+    opened = questions.answer({"action": "link", "search": link_of(first) + "&step=4"})
+    form, branch = opened["form"], opened["branch"]
+    assert (opened["tab"], opened["step"], form["prompt"]) == ("sampling", 4, None)
+    again = fork.request_of(
+        {"run_id": "", "end_ids": [], "linked": True, **branch, **form, "params": form["values"]}
+    )
+    assert again.input_ids == first.input_ids
+    assert (again.params, again.seed, again.model) == (first.params, 5, "storyteller")
+    assert dataclasses.replace(again.parent, run_id="r1") == first.parent
+
+
+def test_a_link_fills_a_comparison_many_draws_and_the_bench():
+    column = {"strategy": "sampling", "model": "storyteller", "params": {"temperature": 0.4}}
+    form = {"prompt": "The cat", "seed": 3, "base": "storyteller", "columns": [column, column]}
+    opened = questions.answer({"action": "link", "search": formed("compare", form)})
+    assert (opened["tab"], opened["form"]["prompt"], opened["form"]["seed"]) == (
+        "compare",
+        "The cat",
+        "3",
+    )
+    assert [c["values"]["temperature"] for c in opened["form"]["columns"]] == [0.4, 0.4]
+    form = {"prompt": "The cat", "seed": 3, "draws": 16, "params": {"max_new_tokens": 4}}
+    opened = questions.answer({"action": "link", "search": formed("draws", form)})["form"]
+    assert (opened["draws"], opened["values"]["max_new_tokens"]) == (16, 4)
+    form = {"prompt": "The cat", "text": "A <b>text</b>", "params": {"bias": 4, "device": "cpu"}}
+    opened = questions.answer({"action": "link", "search": formed("watermark_bench", form)})["form"]
+    assert (opened["text"], opened["values"]["bias"]) == ("A <b>text</b>", 4)
+
+
+def formed(tab, form):
+    return "?" + urlencode({"tab": tab, "form": json.dumps(form)})
+
+
+BAD = [
+    "?strategy=nope",
+    "",
+    "?strategy=greedy&seed=x",
+    "?trace=nope",
+    "?trace=../index",
+    "?trace=greedy-1&step=0",
+    "?trace=greedy-1&step=61",
+    "?strategy=greedy&step=-1",
+    "?strategy=greedy&step=%C2%B2",
+    "?tab=nope",
+    "?strategy=greedy&ids=1.x&put=3",
+    "?strategy=greedy&ids=1.2&put=",
+    "?strategy=greedy&ids=1.2&put=3.4",
+    "?tab=compare&form=x",
+    "?tab=compare&form=[]",
+    "?tab=compare&form={}",
+    formed("compare", {"prompt": "a", "columns": [3]}),
+    formed("compare", {"prompt": "a", "columns": [{"strategy": "nope"}]}),
+    formed("draws", {"prompt": "a", "params": {"temperature": "hot"}}),
+    formed("draws", {"prompt": "", "params": {}}),
+    formed("draws", {"prompt": "a", "params": [1]}),
+    formed("watermark_bench", {"prompt": "a", "seed": "-1"}),
+]
+
+
+@pytest.mark.parametrize("search", BAD)
 def test_a_link_that_cannot_be_read_says_so(search):
     event = SimpleNamespace(_data={"id": 1, "action": "link", "search": search})
     clean(json.loads(questions._answer(event))["error"])

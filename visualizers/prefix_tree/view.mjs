@@ -15,6 +15,7 @@ const WORDS = {
   running: "Drawing… ",
   done: "Done: ",
   stopped: "Stopped, what was drawn is kept: ",
+  recorded: "A recorded example, press Draw to make your own: ",
 };
 const EMPTY =
   "Press Draw: the texts of all seeds grow into a tree of their common beginnings, each branch as wide as it was frequent, beside the probability the model gave it.";
@@ -93,6 +94,11 @@ class PrefixTree {
     this.drawn.hidden = !message.draws;
     this.texts.hidden = !message.draws;
     if (message.draws) this.#show(message);
+  }
+
+  refuse(sentence) {
+    this.status.className = "dp-status bad";
+    this.status.textContent = sentence;
   }
 
   #show(message) {

@@ -83,6 +83,14 @@ declare global {
     } | null;
     link?: string;
     fields: string[];
+    /** One sentence: what to look at; of a run of a preset. */
+    shows?: string;
+    /** Names and values of the settings that are not the defaults, in words. */
+    changed?: [string, string][];
+    /** The form that asks for it, as the page's controls show it. */
+    form?: any;
+    /** Its name in the gallery. */
+    entry?: string;
     /** Of a recorded run: the whole of it. */
     source?: Recorded;
   }

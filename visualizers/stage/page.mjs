@@ -1,10 +1,19 @@
 // A run in a page of its own: everything it draws stands in the page already.
+import { el } from "../shared/dom.mjs";
+import { PlayBar } from "./play.mjs";
 import { Recordings } from "./recordings.mjs";
 import { Stages } from "./stage.mjs";
 import { VIEWS } from "./views.mjs";
 
-/** @param {{ recorded: Recorded, visuals: string[], dark: boolean }} given */
-export function open({ recorded, visuals, dark }) {
+/**
+ * @param {object} given
+ * @param {Recorded} given.recorded
+ * @param {string[]} given.visuals
+ * @param {boolean} given.dark
+ * @param {{ shows?: string, changed?: [string, string][], selected?: number }} [given.about] what the page
+ *   that saved it knew besides
+ */
+export function open({ recorded, visuals, dark, about = {} }) {
   const { strategy, seed } = recorded.trace;
   const name = `${strategy}, seed ${seed}`;
   document.documentElement.classList.toggle("dark", dark);
@@ -14,5 +23,18 @@ export function open({ recorded, visuals, dark }) {
   const stages = new Stages(recordings);
   stages.register(VIEWS);
   stages.mount(document.querySelector(".dp-stage"), { strategy, visuals }, () => {});
-  recordings.showTrace(strategy, recorded, "replayed");
+  const run = recordings.showTrace(strategy, recorded, "replayed");
+  const { shows, changed, selected = run.selected } = about;
+  Object.assign(run, { shows, changed });
+  playing(recordings, run);
+  recordings.select(run, selected);
+}
+
+// Above the stage: the run plays, step by step.
+function playing(recordings, run) {
+  const bar = new PlayBar((count) => recordings.rewind(run, count, "replayed"));
+  const stage = document.querySelector(".dp-stage");
+  stage.before(el("div", { class: "dp-card pg-play" }, bar.node));
+  document.addEventListener("keydown", (event) => bar.press(event));
+  bar.load(run.steps.length);
 }

@@ -106,8 +106,8 @@ function paint(shown, run) {
     shown.drawn = 0;
     shown.view.clear();
   }
-  const { view, empty, body, name } = shown;
-  empty.hidden = run.steps.length > 0 || name === "status";
+  const { view, empty, body } = shown;
+  empty.hidden = run.steps.length > 0 || !empty.textContent;
   body.hidden = !empty.hidden;
   view.update(run, shown.drawn);
   if (run.selected !== null) view.select(run, run.selected);

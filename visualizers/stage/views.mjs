@@ -7,11 +7,15 @@ import { draftTimeline } from "../draft_timeline/view.mjs";
 import { layerHeatmap } from "../layer_heatmap/view.mjs";
 import { strip } from "../text/view.mjs";
 import { watermark } from "../watermark/view.mjs";
+import { about } from "./about.mjs";
+import { lookWith } from "./look.mjs";
 import { scrubWith } from "./scrub.mjs";
 import { status } from "./status.mjs";
 import { whyApart } from "./why_apart.mjs";
 
 export const VIEWS = {
+  about,
+  look: lookWith(),
   status,
   strip,
   scrub: scrubWith(),

@@ -52,7 +52,7 @@ CASES = [(name, {}) for name in STRATEGIES] + [
     ("watermark", {"seeding_scheme": "selfhash", "do_sample": False}),
 ]
 RUNNER = """
-import contextlib, io, json, pathlib, runpy, sys, traceback
+import contextlib, io, json, os, pathlib, runpy, sys, traceback
 class Closed:  # the project itself must not be needed
     def find_spec(self, name, path=None, target=None):
         if name.split('.')[0] in ('engine', 'visualizers', 'playground', 'gradio'):
@@ -63,10 +63,25 @@ for path in sys.argv[1:]:
     out = io.StringIO()
     try:
         with contextlib.redirect_stdout(out):
-            runpy.run_path(path, run_name='__main__')
+            names = runpy.run_path(path, run_name='__main__')
         said[path] = out.getvalue()
     except BaseException:
         said[path] = traceback.format_exc()
+        continue
+    if 'in_short' not in names:
+        said[path + ' short'] = None
+        continue
+    home, out = os.getcwd(), io.StringIO()
+    try:
+        # Models of the repository are named from there, a loop's folder from beside the script.
+        os.chdir(pathlib.Path(path).parent)
+        os.symlink(pathlib.Path(home) / 'assets', 'assets')
+        with contextlib.redirect_stdout(out):
+            names['in_short']()
+        said[path + ' short'] = out.getvalue()
+    except BaseException:
+        said[path + ' short'] = traceback.format_exc()
+    os.chdir(home)
 print(json.dumps(said))
 """
 
@@ -131,11 +146,16 @@ def runs(folders, tmp_path_factory):
         check=True,
     )
     said = json.loads(done.stdout.splitlines()[-1])
-    return [(t, s, said[str(s)]) for t, s in zip(traces, scripts, strict=True)]
+    return [
+        (t, s, said[str(s)], said.get(f"{s} short")) for t, s in zip(traces, scripts, strict=True)
+    ]
 
 
 def test_what_was_read_anew_is_read_anew_by_the_code(runs):
-    assert ["use_cache=True" in script.read_text() for _, script, _ in runs][-2:] == [True, False]
+    assert ["use_cache=True" in script.read_text() for _, script, _, _ in runs][-2:] == [
+        True,
+        False,
+    ]
 
 
 def test_what_generate_refuses_is_not_written_as_code(folders):
@@ -146,5 +166,26 @@ def test_what_generate_refuses_is_not_written_as_code(folders):
 
 @pytest.mark.parametrize("number", range(len(CASES) + 3))
 def test_the_script_prints_the_recorded_tokens(runs, number):
-    trace, _, said = runs[number]
+    trace, _, said, _ = runs[number]
     assert printed_ids(said) == [list(output.token_ids) for output in trace.outputs], said
+
+
+@pytest.mark.parametrize("number", range(len(CASES) + 3))
+def test_the_run_in_short_writes_the_same(runs, number):
+    trace, script, _, said = runs[number]
+    if any(trace.config.get(name) for name in ("prefix_allowed_tokens_fn", "stop_strings")):
+        assert said is None, "these are no plain lines"
+        return
+    lines = script.read_text().split("in_short():\n")[1].split("\n\n\n")[0]
+    # What is imported, tokenizer, model, perhaps a draft, the seed, the call, what is printed.
+    assert len([line for line in lines.splitlines() if line.strip()]) <= 13
+    assert said
+    assert "Traceback" not in said, said
+    if trace.prompt is not None:
+        assert said.startswith(trace.prompt)
+        assert trace.outputs[0].text.rstrip() in said
+        return
+    start = 1 if trace.model.is_encoder_decoder else len(trace.prompt_ids)
+    rows = [row[start:] for row in json.loads(said.splitlines()[-1])]
+    for row, output in zip(rows, trace.outputs, strict=True):
+        assert tuple(row[: len(output.token_ids)]) == output.token_ids

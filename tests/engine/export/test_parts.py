@@ -19,10 +19,11 @@ from engine import DecodeRequest
 from engine.cli.main import main
 from engine.errors import ExportError
 from engine.export import verify as checks
-from engine.export.files import archive, export_files
+from engine.export.files import archive, everything, export_files
 from engine.export.folder import digest, folder_files
 from engine.export.plan import own_loop_of, plan_of
 from engine.export.script import cells, script
+from engine.export.short import short
 from engine.export.steps_csv import COLUMNS, steps_csv
 from engine.run.generation import generation_config
 from engine.strategies import STRATEGIES
@@ -102,8 +103,14 @@ def test_the_notebook_holds_the_code_of_the_script(trace):
         book = json.loads(files["run.ipynb"])
         assert (book["nbformat"], book["nbformat_minor"]) == (4, 5)
         code = ["".join(c["source"]) for c in book["cells"] if c["cell_type"] == "code"]
-        assert code == [text for _, text in cells(plan)]
-        assert all(text in files["run.py"] for text in code)
+        exact = [text for _, text in cells(plan)]
+        assert code == [short(plan), *exact]
+        assert all(text in files["run.py"] for text in exact)
+        # The short run comes first and is open, everything else is folded.
+        assert files["run.py"].index("def in_short") < files["run.py"].index(exact[0][:20])
+        cells_of_code = [c for c in book["cells"] if c["cell_type"] == "code"]
+        folded = [c["metadata"].get("jupyter", {}).get("source_hidden") for c in cells_of_code]
+        assert folded == [None, *[True] * len(exact)]
         assert len({c["id"] for c in book["cells"]}) == len(book["cells"])
         ast.parse("\n".join(code))
 
@@ -240,6 +247,13 @@ def test_the_commands(trace, tmp_path, capsys):
         assert main(["export", str(path), "--as", form, "--to", str(tmp_path / target)]) == 0
     assert (tmp_path / "code" / "contrastive_search_loop" / "README.md").is_file()
     assert (tmp_path / "a" / "steps.csv").read_text() == steps_csv(moved(trace))
+    with zipfile.ZipFile(tmp_path / "all.zip") as packed:
+        inside = {name: packed.read(name).decode() for name in packed.namelist()}
+    saved = json_io.load(path)
+    assert inside == everything(saved)
+    assert {"run.py", "run.ipynb", "generation_config.json"} < set(inside)
+    assert inside["contrastive_search-seed2.csv"] == steps_csv(moved(trace))
+    assert json_io.loads(inside["contrastive_search-seed2.json"]) == saved
     target = tmp_path / "generation_config.json"
     assert main(["export", str(path), "--as", "config", "--to", str(target)]) == 0
     assert json.loads(target.read_text())["penalty_alpha"] == 0.6

@@ -19,6 +19,8 @@ class ComparePreset:
     prompt: str
     columns: tuple[tuple[str, dict[str, Any]], ...]
     shows: str
+    """One sentence: what to look at."""
+    seed: int = 0
 
 
 _PRESETS = (

@@ -1,0 +1,167 @@
+"""Recorded examples beside the gallery's runs: a comparison, many draws, and the twin of a marked text.
+
+Each is a file of values alone; whatever is shown of it is computed when it is asked for, without a
+model.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.after import gallery
+from engine.after.comparisons import ComparePreset, presets
+from engine.after.likelihood import Scores
+from engine.reading.prefix_tree import Draw
+from engine.strategies.base import STORY
+from engine.trace import json_io
+from engine.trace.records import Trace
+
+FOLDER = gallery.FOLDER / "examples"
+DRAWS_PROMPT, DRAWS_COUNT, DRAWS_TOKENS = STORY, 128, 6
+"""What the many draws begin with; the tree of a longer text has as many branches as draws."""
+
+
+@dataclass(frozen=True)
+class JudgedRun:
+    """A column of a comparison: its run, and what the base model makes of its text."""
+
+    trace: Trace
+    scores: Scores
+    pieces: tuple[str, ...]
+    """Texts of the tokens that were scored, in the vocabulary of the base model."""
+
+
+@dataclass(frozen=True)
+class RecordedComparison:
+    """A comparison that was run: the name of its preset, its base model and its columns."""
+
+    preset: str
+    base: str
+    columns: tuple[JudgedRun, ...]
+
+
+@dataclass(frozen=True)
+class RecordedDraws:
+    """Many draws that were made."""
+
+    draws: tuple[Draw, ...]
+    pieces: Mapping[int, str]
+    seconds: float
+
+
+def comparison(folder: Path = FOLDER) -> RecordedComparison:
+    """Return the recorded comparison.
+
+    Raises:
+        OSError: there is none.
+    """
+    data = _read(folder / "compare.json.gz")
+    columns = [
+        JudgedRun(
+            json_io.trace_from_dict(column["trace"]),
+            Scores(**{n: _tuples(v) for n, v in column["scores"].items()}),
+            tuple(column["pieces"]),
+        )
+        for column in data["columns"]
+    ]
+    return RecordedComparison(data["preset"], data["base"], tuple(columns))
+
+
+def draws(folder: Path = FOLDER) -> RecordedDraws:
+    """Return the recorded draws.
+
+    Raises:
+        OSError: there are none.
+    """
+    data = _read(folder / "draws.json.gz")
+    made = [Draw(seed, tuple(ids), tuple(logprobs)) for seed, ids, logprobs in data["draws"]]
+    return RecordedDraws(
+        tuple(made), {int(i): text for i, text in data["pieces"].items()}, data["seconds"]
+    )
+
+
+def unmarked(folder: Path = FOLDER) -> Trace:
+    """Return the twin of the gallery's first marked text: same prompt, seed and length, no mark.
+
+    Raises:
+        OSError: there is none.
+    """
+    return json_io.load(folder / "unmarked.json.gz")
+
+
+def make(folder: Path) -> list[Path]:
+    """Record all examples; return their files.
+
+    Raises:
+        EngineError: something does not run.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    compared, drawn, twin = (
+        folder / f"{name}.json.gz" for name in ("compare", "draws", "unmarked")
+    )
+    _write(compared, _compared(presets()[0]))
+    _write(drawn, _drawn())
+    json_io.save(_unmarked(), twin)
+    return [compared, drawn, twin]
+
+
+def _compared(preset: ComparePreset) -> dict[str, Any]:
+    from engine.after.likelihood import score_trace
+    from engine.models.loading import load
+
+    columns, base = [], None
+    for strategy, params in preset.columns:
+        trace = gallery.recorded(strategy, preset.prompt, params, preset.seed)
+        base = base or load(trace.model.id)
+        scores = score_trace(trace, base, load(trace.model.id))
+        columns.append(
+            {
+                "trace": json_io.trace_to_dict(trace),
+                "scores": asdict(scores),
+                "pieces": [base.pieces[i] for i in scores.token_ids],
+            }
+        )
+    assert base is not None
+    return {"preset": preset.name, "base": base.name, "columns": columns}
+
+
+def _drawn() -> dict[str, Any]:
+    from engine.after.many_draws import draw_many
+    from engine.run.request import DecodeRequest
+
+    request = DecodeRequest(
+        "sampling", prompt=DRAWS_PROMPT, params={"max_new_tokens": DRAWS_TOKENS}
+    )
+    made, pieces, seconds = [], {}, 0.0
+    for batch in draw_many(request, DRAWS_COUNT):
+        made += [[d.seed, d.token_ids, d.logprobs] for d in batch.draws]
+        pieces |= batch.pieces
+        seconds = batch.elapsed_s
+    return {"draws": made, "pieces": pieces, "seconds": seconds}
+
+
+def _unmarked() -> Trace:
+    from engine.strategies.watermark import STRATEGY
+
+    preset = STRATEGY.presets[0]
+    length = min(gallery.TOKENS, preset.params["max_new_tokens"])
+    return gallery.recorded("sampling", preset.prompt, {"max_new_tokens": length}, preset.seed)
+
+
+def _read(path: Path) -> Any:
+    return json.loads(gzip.decompress(path.read_bytes()))
+
+
+def _write(path: Path, data: Any) -> None:
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
+    # No date: the same record gives the same bytes.
+    path.write_bytes(gzip.compress(text.encode(), mtime=0))
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

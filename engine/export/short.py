@@ -1,0 +1,104 @@
+"""The run in short: five lines of plain generate() for whoever wants to read them, or to copy them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine.export.plan import Built, Plan, Source
+
+
+def short(plan: Plan) -> str | None:
+    """Return the run as few lines of Python, None where plain lines cannot say it.
+
+    They leave out what they need not say: revision, attention and a repository's own defaults.
+    The exact code is in ``script``.
+    """
+    config = plan.config
+    # A function of its own, or a tokenizer where a loop's folder takes none, is no plain line.
+    if config.prefix_allowed_tokens_fn is not None or (plan.own and config.stop_strings):
+        return None
+    text = plan.trace.prompt is not None
+    many = plan.model.info.is_encoder_decoder
+    auto = "AutoModelForSeq2SeqLM" if many else "AutoModelForCausalLM"
+    built = sorted({v.name for v in plan.values.values() if isinstance(v, Built)})
+    tokens = text or plan.needs_tokenizers or bool(config.stop_strings)
+    names = [auto, *(["AutoTokenizer"] if tokens else []), *built]
+    names += ["GenerationConfig"] if plan.own else ["set_seed"]
+    lines = ["import torch"] if not text or config.negative_prompt_ids else []
+    lines += [f"from transformers import {', '.join(names)}", ""]
+    if tokens:
+        lines.append(f"tokenizer = AutoTokenizer.from_pretrained({plan.model.place!r})")
+    lines.append(f"model = {_loaded(plan.model, auto)}")
+    lines += _draft(plan, auto)
+    if not plan.own:
+        lines.append(f"set_seed({plan.trace.seed})")
+    asked = f'**tokenizer({plan.trace.prompt!r}, return_tensors="pt")' if text else _ids(plan)
+    moved = "" if plan.model.info.device == "cpu" else f".to({plan.model.info.device!r})"
+    lines.append(f"out = model.generate({', '.join([asked + moved, *_arguments(plan)])})")
+    return "\n".join([*lines, *_printed(plan, tokens)])
+
+
+def _ids(plan: Plan) -> str:
+    return f"torch.tensor([{list(plan.trace.prompt_ids)!r}])"
+
+
+def _loaded(source: Source, auto: str) -> str:
+    info = source.info
+    moved = "" if info.device == "cpu" else f".to({info.device!r})"
+    return f'{auto}.from_pretrained({source.place!r}, dtype="{info.dtype}"){moved}'
+
+
+def _draft(plan: Plan, auto: str) -> list[str]:
+    lines = []
+    if plan.assistant:
+        lines.append(f"assistant = {_loaded(plan.assistant, auto)}")
+    if plan.needs_tokenizers and plan.assistant:
+        place = plan.assistant.place
+        lines.append(f"assistant_tokenizer = AutoTokenizer.from_pretrained({place!r})")
+    if plan.draft_values and not plan.own:
+        owner = "assistant" if plan.assistant else "model"
+        lines += [f"{owner}.generation_config.{n} = {v!r}" for n, v in plan.draft_values.items()]
+    return lines
+
+
+def _arguments(plan: Plan) -> list[str]:
+    config = plan.config
+    arguments = [f"{name}={spelled(value)}" for name, value in plan.values.items()]
+    if config.eos_token_id is not None:
+        arguments.append(f"eos_token_id={list(plan.trace.eos_token_ids)!r}")
+    if not plan.use_cache:
+        arguments.append("use_cache=False")
+    if plan.own:  # a loop of a folder wants its configuration whole
+        end = f"eos_token_id={list(plan.trace.eos_token_ids) or None!r}"
+        listed = arguments if config.eos_token_id is not None else [*arguments, end]
+        arguments = [f"generation_config=GenerationConfig({', '.join(listed)})"]
+    if plan.assistant:
+        arguments.append("assistant_model=assistant")
+    if plan.needs_tokenizers:
+        arguments += ["tokenizer=tokenizer", "assistant_tokenizer=assistant_tokenizer"]
+    if config.stop_strings:
+        arguments.append(f"stop_strings={list(config.stop_strings)!r}")
+        arguments += [] if plan.needs_tokenizers else ["tokenizer=tokenizer"]
+    if config.negative_prompt_ids:
+        rows = max(plan.values.get("num_beams", 1) or 1, config.num_return_sequences)
+        ids = [list(config.negative_prompt_ids)] * rows
+        arguments.append(f"negative_prompt_ids=torch.tensor({ids!r})")
+    if plan.own:
+        arguments += [f"custom_generate={plan.folder_name!r}", "trust_remote_code=True"]
+        arguments.append(f"seed={plan.trace.seed}")
+        arguments += [f"{name}={value!r}" for name, value in plan.loop_values.items()]
+    return arguments
+
+
+def spelled(value: Any) -> str:
+    """Return a value of the configuration as Python code."""
+    if isinstance(value, Built):
+        return f"{value.name}({', '.join(f'{n}={v!r}' for n, v in value.fields.items())})"
+    return repr(value)
+
+
+def _printed(plan: Plan, tokens: bool) -> list[str]:
+    out = 'getattr(out, "sequences", out)' if plan.own else "out"
+    if not tokens:
+        return [f"print({out}.tolist())"]
+    return [f"print(*tokenizer.batch_decode({out}, skip_special_tokens=True), sep='\\n')"]

@@ -1,0 +1,43 @@
+// Presets as a list: what each shows stands under its name, and one press loads it, another runs it, too.
+import { button, el } from "../../visualizers/shared/dom.mjs";
+
+/**
+ * @param {{ name: string, shows: string }[]} presets
+ * @param {(preset: any) => void} load
+ * @param {(preset: any) => void} run
+ */
+export class Presets {
+  constructor(presets, load, run, heading = "Try") {
+    this.rows = presets.map((preset) => ({ preset, ...rowOf(preset, load, run) }));
+    this.box = el(
+      "div",
+      { class: "dp-presets" },
+      el("h3", { class: "dp-label" }, heading),
+      el(
+        "ul",
+        {},
+        this.rows.map((row) => row.item),
+      ),
+    );
+    this.box.hidden = !presets.length;
+  }
+
+  // The one whose settings are in the form.
+  mark(chosen) {
+    for (const { preset, pick } of this.rows)
+      pick.setAttribute("aria-pressed", String(preset === chosen));
+  }
+}
+
+function rowOf(preset, load, run) {
+  const pick = button(preset.name, () => load(preset), {
+    class: "dp-btn dp-preset",
+    "aria-pressed": "false",
+  });
+  const go = button("Load and run", () => run(preset), {
+    class: "dp-btn pr-run",
+    "aria-label": `Load and run: ${preset.name}`,
+  });
+  const head = el("div", { class: "pr-head" }, pick, go);
+  return { pick, item: el("li", {}, head, el("p", { class: "pr-shows" }, preset.shows)) };
+}

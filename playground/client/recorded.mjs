@@ -1,0 +1,37 @@
+// Recorded runs and examples, fetched when a tab wants one, and how a run of the gallery is shown.
+import { store } from "./runs.mjs";
+
+let place = "";
+
+export function recordedFrom(url) {
+  place = url;
+}
+
+// The request is the one that the page's head may have made already.
+export async function fetchRecorded(name) {
+  const answer = await fetch(`${place}/${name}.json`);
+  if (!answer.ok) throw new Error("The recorded run could not be fetched.");
+  return answer.json();
+}
+
+// By stage: how many recorded runs were asked for; the last one is shown.
+const asked = new Map();
+
+/**
+ * Show a run of the gallery at a step worth seeing, or at another one; what was begun meanwhile stays.
+ * @param {string} key of the stage
+ * @param {string} name of the recorded run
+ * @param {number | null} [step] from 1
+ */
+export async function showRecorded(key, name, step = null) {
+  const before = store.runId(key);
+  const number = (asked.get(key) ?? 0) + 1;
+  asked.set(key, number);
+  const { trace, shown, form, shows, look_at } = await fetchRecorded(name);
+  const moved = store.runId(key) !== before && !store.shown(key)?.entry;
+  if (moved || asked.get(key) !== number) return null;
+  const run = store.showTrace(key, { trace, shown }, "recorded");
+  Object.assign(run, { form, shows, entry: name });
+  store.select(run, (step ?? look_at) - 1);
+  return run;
+}

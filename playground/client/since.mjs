@@ -1,0 +1,39 @@
+// Whether the settings shown are those of the run shown: a quiet line beside the status.
+import { el } from "../../visualizers/shared/dom.mjs";
+import { differences, sentenceOf } from "./settings.mjs";
+import { tabOf } from "./tabs.mjs";
+
+// By the key of a stage: draw its line anew.
+const lines = new Map();
+
+export const settingsMoved = (key) => lines.get(key)?.();
+
+/** @type {ViewSpec} */
+export const since = {
+  title: "Settings and run",
+  heading: false,
+  /** @param {Context} ctx */
+  mount(root, ctx) {
+    const line = el("p", { class: "dp-since", role: "status" });
+    root.append(line);
+    let shown = null;
+    const draw = () => {
+      const tab = tabOf(ctx.strategy);
+      const found = tab && shown?.form ? differences(shown.form, tab.ask()) : [];
+      const text = sentenceOf(found);
+      if (line.textContent !== text) line.textContent = text;
+      root.parentElement.hidden = !text;
+    };
+    lines.set(ctx.strategy, draw);
+    root.parentElement.hidden = true;
+    return {
+      update(run) {
+        if (run === shown) return;
+        shown = run;
+        draw();
+      },
+      select() {},
+      clear() {},
+    };
+  },
+};

@@ -1,0 +1,101 @@
+// Files as a zip archive, packed in the page: pictures and a long trace are here and nowhere else.
+
+const LOCAL = 0x04034b50;
+const CENTRAL = 0x02014b50;
+const END = 0x06054b50;
+const VERSION = 20;
+// Names are UTF-8.
+const FLAGS = 0x0800;
+// 1 January 1980: the same files give the same archive.
+const DATE = 0x21;
+const LOCAL_BYTES = 30;
+const CENTRAL_BYTES = 46;
+const END_BYTES = 22;
+
+const TABLE = Uint32Array.from({ length: 256 }, (_, n) => {
+  let c = n;
+  for (let k = 0; k < 8; k++) c = c & 1 ? 0xedb88320 ^ (c >>> 1) : c >>> 1;
+  return c;
+});
+
+function crcOf(bytes) {
+  let crc = 0xffffffff;
+  for (const byte of bytes) crc = TABLE[(crc ^ byte) & 0xff] ^ (crc >>> 8);
+  return (crc ^ 0xffffffff) >>> 0;
+}
+
+async function deflated(bytes) {
+  const stream = new Blob([bytes]).stream().pipeThrough(new CompressionStream("deflate-raw"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+// Numbers of two and four bytes, one after the other.
+function record(length, fields) {
+  const view = new DataView(new ArrayBuffer(length));
+  let at = 0;
+  for (const [bytes, value] of fields) {
+    if (bytes === 2) view.setUint16(at, value, true);
+    else view.setUint32(at, value, true);
+    at += bytes;
+  }
+  return new Uint8Array(view.buffer);
+}
+
+const common = ({ method, crc, packed, raw, name }) => [
+  [2, VERSION],
+  [2, FLAGS],
+  [2, method],
+  [2, 0],
+  [2, DATE],
+  [4, crc],
+  [4, packed.length],
+  [4, raw.length],
+  [2, name.length],
+  [2, 0],
+];
+
+async function entryOf(path, content) {
+  const raw = typeof content === "string" ? new TextEncoder().encode(content) : content;
+  const small = await deflated(raw);
+  const method = small.length < raw.length ? 8 : 0;
+  const packed = method ? small : raw;
+  return { name: new TextEncoder().encode(path), raw, packed, method, crc: crcOf(raw) };
+}
+
+/**
+ * @param {Record<string, string | Uint8Array>} files by path
+ * @returns {Promise<Blob>}
+ */
+export async function zip(files) {
+  const parts = [];
+  const index = [];
+  let at = 0;
+  for (const [path, content] of Object.entries(files)) {
+    const entry = await entryOf(path, content);
+    const about = common(entry);
+    const rest = [
+      [2, 0],
+      [2, 0],
+      [2, 0],
+      [4, 0],
+      [4, at],
+    ];
+    index.push(record(CENTRAL_BYTES, [[4, CENTRAL], [2, VERSION], ...about, ...rest]), entry.name);
+    parts.push(record(LOCAL_BYTES, [[4, LOCAL], ...about]), entry.name, entry.packed);
+    at += LOCAL_BYTES + entry.name.length + entry.packed.length;
+  }
+  let size = 0;
+  for (const part of index) size += part.length;
+  const count = Object.keys(files).length;
+  const end = [
+    [4, END],
+    [2, 0],
+    [2, 0],
+    [2, count],
+    [2, count],
+    [4, size],
+    [4, at],
+    [2, 0],
+  ];
+  return new Blob([...parts, ...index, record(END_BYTES, end)], { type: "application/zip" });
+}

@@ -1,0 +1,90 @@
+"""What tabs open with: recorded runs and examples as the page fetches them, small and kept."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from engine.after import examples, gallery
+from engine.errors import TraceError
+from engine.strategies import STRATEGIES
+from engine.trace import json_io
+from playground import recorded
+from playground.app import page_head
+from playground.links import preset_form
+from playground.spec import spec
+
+NAMES = [entry.name for entry in gallery.entries()]
+
+
+def fetched(name):
+    return json.loads(gzip.decompress(recorded.packed(name)))
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_every_strategy_opens_with_its_first_preset_as_it_was_recorded(name):
+    preset = STRATEGIES[name].presets[0]
+    [declared] = [s for s in spec()["strategies"] if s["name"] == name]
+    found = fetched(declared["presets"][0]["recorded"])
+    trace = gallery.open_entry(f"{name}-1.json.gz")
+    assert json_io.trace_from_dict(found["trace"]) == trace
+    assert len(found["shown"]) == len(trace.steps)
+    assert (found["shows"], found["look_at"]) == (preset.shows, preset.look_at)
+    assert found["form"] == json.loads(json.dumps(preset_form(name, preset)))
+
+
+def test_presets_name_their_recorded_runs_and_no_other():
+    named = [p["recorded"] for s in spec()["strategies"] for p in s["presets"] if p["recorded"]]
+    assert named == NAMES
+
+
+def test_the_examples_hold_what_their_tabs_show():
+    compared = fetched("compare")
+    assert len(compared["columns"]) == len(compared["figures"]["rows"]) == 4
+    assert compared["parting"]["common"] < 10
+    texts = [column["trace"]["outputs"][0]["text"] for column in compared["columns"]]
+    assert len(set(texts)) == 4
+    drawn = fetched("draws")
+    assert (drawn["kind"], drawn["draws"], drawn["wanted"]) == (
+        "recorded",
+        examples.DRAWS_COUNT,
+        examples.DRAWS_COUNT,
+    )
+    assert drawn["rows"]
+    bench = fetched("watermark_bench")
+    assert "Marked: z =" in bench["pair"]
+    assert "Not shown to be marked" in bench["pair"]
+    assert bench["text"] == gallery.open_entry("watermark-1.json.gz").outputs[0].text
+
+
+def test_what_is_fetched_is_small_and_the_page_itself_holds_no_run():
+    sizes = {name: len(recorded.packed(name)) for name in NAMES}
+    assert max(sizes.values()) < 110_000
+    assert sizes["greedy-1"] < 20_000
+    assert sum(len(recorded.packed(n)) for n in ("compare", "draws", "watermark_bench")) < 90_000
+    head = page_head()
+    assert len(head) < 130_000
+    assert f'{recorded.place()}/greedy-1.json"' in head
+
+
+def test_an_answer_is_kept_and_another_version_is_not_there():
+    client = TestClient(Starlette(routes=recorded.routes()))
+    answer = client.get(f"/{recorded.place()}/draws.json")
+    assert answer.headers["content-encoding"] == "gzip"
+    assert "immutable" in answer.headers["cache-control"]
+    assert answer.json() == fetched("draws")
+    plain = client.get(f"/{recorded.place()}/draws.json", headers={"accept-encoding": "identity"})
+    assert "content-encoding" not in plain.headers
+    assert plain.json() == answer.json()
+    for path in (
+        "/recorded/0/draws.json",
+        f"/{recorded.place()}/nope.json",
+        f"/{recorded.place()}/..%2Findex.json",
+    ):
+        assert client.get(path).status_code == 404
+    with pytest.raises(TraceError, match="named"):
+        recorded.packed("../index")

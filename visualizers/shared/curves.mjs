@@ -1,0 +1,217 @@
+// A few curves over the steps of a run as an SVG: light enough for every page, and as sharp on paper.
+import { el, svg } from "./dom.mjs";
+
+const HIGH = 230;
+const EDGE = { left: 40, right: 10, top: 10, bottom: 34 };
+const TICKS = [1, 2, 5, 10, 20, 25, 50, 100, 200, 500, 1000, 2000, 5000];
+const MOST_ACROSS = 12;
+const MOST_UP = 5;
+const NEAR_EDGE = 0.7;
+
+/**
+ * @typedef {object} Curve
+ * @property {string} name
+ * @property {string} color a name of the page's colours
+ * @property {"dot" | "dash" | ""} [dash]
+ * @property {boolean} [dots] whether every point is marked
+ * @property {number[]} x
+ * @property {(number | null)[]} y
+ * @property {string[]} [text] what stands at each point
+ */
+
+/** @drawing The steps of an axis: so few that their names have room. */
+const tickOf = (span, most) => TICKS.find((size) => span / size <= most) ?? span;
+
+/** @drawing Where the ticks of an axis stand. */
+function ticksOf(low, high, most) {
+  const size = tickOf(high - low, most);
+  const first = Math.ceil(low / size);
+  const count = Math.floor(high / size) - first + 1;
+  return Array.from({ length: Math.max(0, count) }, (_, i) => (first + i) * size);
+}
+
+/** @drawing From a step and a value to a place in the picture. */
+function scaleOf(curves, width) {
+  const x = curves.flatMap((curve) => curve.x);
+  const [first, last] = [Math.min(...x), Math.max(...x)];
+  const top = Math.max(1, ...curves.flatMap((curve) => curve.y.map((value) => value ?? 0)));
+  const wide = width - EDGE.left - EDGE.right;
+  const high = HIGH - EDGE.top - EDGE.bottom;
+  const span = Math.max(1, last - first);
+  return {
+    first,
+    last,
+    top,
+    right: width - EDGE.right,
+    bottom: HIGH - EDGE.bottom,
+    x: (step) => EDGE.left + (wide * (step - first)) / span,
+    y: (value) => EDGE.top + high * (1 - value / top),
+    at: (place) => Math.round(first + (span * (place - EDGE.left)) / wide),
+  };
+}
+
+/** @drawing A line with a gap where a value is missing. */
+function pathOf({ x, y }, scale) {
+  let pen = "M";
+  return x
+    .map((step, i) => {
+      if (y[i] === null) {
+        pen = "M";
+        return "";
+      }
+      const drawn = `${pen}${scale.x(step).toFixed(1)} ${scale.y(y[i]).toFixed(1)}`;
+      pen = "L";
+      return drawn;
+    })
+    .join("");
+}
+
+/** @drawing The grid with the names of its lines. */
+function axes(scale, title) {
+  const across = ticksOf(scale.first, scale.last, MOST_ACROSS).map((step) => [
+    svg("path", { class: "cv-grid", d: `M${scale.x(step)} ${EDGE.top}V${scale.bottom}` }),
+    svg("text", { class: "cv-tick", x: scale.x(step), y: scale.bottom + 14 }, step),
+  ]);
+  const up = ticksOf(0, scale.top, MOST_UP).map((value) => [
+    svg("path", { class: "cv-grid", d: `M${EDGE.left} ${scale.y(value)}H${scale.right}` }),
+    svg("text", { class: "cv-tick end", x: EDGE.left - 6, y: scale.y(value) + 4 }, value),
+  ]);
+  const middle = (EDGE.left + scale.right) / 2;
+  return [
+    ...across.flat(),
+    ...up.flat(),
+    svg("text", { class: "cv-tick", x: middle, y: HIGH - 4 }, title.x),
+    svg(
+      "text",
+      { class: "cv-tick", transform: `translate(11 ${(EDGE.top + scale.bottom) / 2}) rotate(-90)` },
+      title.y,
+    ),
+  ];
+}
+
+const lineOf = (curve, scale) => [
+  svg("path", { class: `cv-line ${curve.color} ${curve.dash ?? ""}`, d: pathOf(curve, scale) }),
+  ...(curve.dots ? curve.x : []).flatMap((step, i) =>
+    curve.y[i] === null
+      ? []
+      : [
+          svg("circle", {
+            class: `cv-dot ${curve.color}`,
+            cx: scale.x(step),
+            cy: scale.y(curve.y[i]),
+            r: 2.4,
+          }),
+        ],
+  ),
+];
+
+const key = ({ name, color, dash = "" }) =>
+  el(
+    "span",
+    {},
+    svg(
+      "svg",
+      { class: "cv-key", viewBox: "0 0 26 8", width: 26, height: 8, "aria-hidden": "true" },
+      svg("path", { class: `cv-line ${color} ${dash}`, d: "M0 4H26" }),
+    ),
+    name,
+  );
+
+export class Curves {
+  #curves = [];
+  #title = { x: "", y: "" };
+  #mark = null;
+  #scale = null;
+
+  /**
+   * @param {string} label what a screen reader says of the picture
+   * @param {(step: number) => void} chosen
+   */
+  constructor(label, chosen) {
+    this.picture = svg("svg", {
+      class: "cv-picture",
+      role: "img",
+      "aria-label": label,
+      height: HIGH,
+    });
+    this.legend = el("div", { class: "dp-legend cv-legend" });
+    this.tip = el("div", { class: "cv-tip", hidden: true, "aria-hidden": "true" });
+    this.node = el("div", { class: "cv-box" }, this.legend, this.picture, this.tip);
+    this.picture.addEventListener("click", (event) => chosen(this.#nearest(event)));
+    this.picture.addEventListener("pointermove", (event) => this.#hover(this.#nearest(event)));
+    this.picture.addEventListener("pointerleave", () => this.#leave());
+    new ResizeObserver(() => this.#paint()).observe(this.node);
+  }
+
+  /**
+   * @param {Curve[]} curves
+   * @param {{ x: string, y: string }} title of the axes
+   * @param {number | null} mark the step that is looked at
+   */
+  draw(curves, title, mark) {
+    this.#curves = curves;
+    this.#title = title;
+    this.#mark = mark;
+    this.legend.replaceChildren(...curves.map(key));
+    this.#paint();
+  }
+
+  #paint() {
+    const width = this.node.clientWidth;
+    if (!width || !this.#curves.some((curve) => curve.x.length)) return;
+    const scale = scaleOf(this.#curves, width);
+    this.#scale = scale;
+    this.picture.setAttribute("viewBox", `0 0 ${width} ${HIGH}`);
+    this.over = svg("path", { class: "cv-over" });
+    const lines = this.#curves.map((curve) =>
+      svg("g", { class: "cv-curve" }, lineOf(curve, scale)),
+    );
+    this.picture.replaceChildren(
+      ...axes(scale, this.#title),
+      ...this.#markOf(scale),
+      ...lines,
+      this.over,
+    );
+  }
+
+  #markOf(scale) {
+    const there = this.#mark !== null && this.#mark >= scale.first && this.#mark <= scale.last;
+    const d = there ? `M${scale.x(this.#mark)} ${EDGE.top}V${scale.bottom}` : "";
+    return there ? [svg("path", { class: "cv-mark", d, "data-step": this.#mark })] : [];
+  }
+
+  /** The step nearest to a pointer. */
+  #nearest(event) {
+    const { left } = this.picture.getBoundingClientRect();
+    const { at, first, last } = this.#scale;
+    return Math.max(first, Math.min(last, at(event.clientX - left)));
+  }
+
+  #hover(step) {
+    const { x, bottom, right } = this.#scale;
+    const said = this.#curves.flatMap((curve) => {
+      const i = curve.x.indexOf(step);
+      if (i < 0 || curve.y[i] === null) return [];
+      return [el("div", {}, `${curve.name}: ${curve.y[i].toFixed(2)} ${this.#title.y}`)];
+    });
+    if (!said.length) return this.#leave();
+    const named = this.#curves.find((curve) => curve.text);
+    const token = named?.text[named.x.indexOf(step)] ?? "";
+    this.over.setAttribute("d", `M${x(step)} ${EDGE.top}V${bottom}`);
+    this.tip.replaceChildren(el("b", {}, `${step}  ${token}`), ...said);
+    this.tip.hidden = false;
+    this.tip.classList.toggle("left", x(step) > NEAR_EDGE * right);
+    this.tip.style.left = `${x(step)}px`;
+  }
+
+  #leave() {
+    this.over?.removeAttribute("d");
+    this.tip.hidden = true;
+  }
+
+  clear() {
+    this.#curves = [];
+    this.picture.replaceChildren();
+    this.legend.replaceChildren();
+  }
+}

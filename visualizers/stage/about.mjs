@@ -1,0 +1,67 @@
+// What was run: prompt, model, seed and settings. A page of its own shows it, and so does paper.
+import { el } from "../shared/dom.mjs";
+import { visible } from "../shared/text.mjs";
+
+const said = (value) => (typeof value === "string" ? value : JSON.stringify(value));
+
+const term = (name, ...what) => [el("dt", {}, name), el("dd", {}, what)];
+
+/** @param {any} info */
+const modelOf = ({ id, dtype, device, revision }) =>
+  [id, dtype, device, revision && `revision ${revision.slice(0, 12)}`].filter(Boolean).join(" · ");
+
+/**
+ * Every setting of the run that has a value, by its name in transformers.
+ * @param {Run} run
+ */
+function allOf(run) {
+  const set = Object.entries(run.config).filter(([, value]) => value !== null);
+  return el(
+    "details",
+    { class: "ab-all" },
+    el("summary", {}, "All settings"),
+    el(
+      "dl",
+      {},
+      set.map(([name, value]) => term(name, said(value))),
+    ),
+  );
+}
+
+/** @param {Run} run */
+function factsOf(run) {
+  const versions = Object.entries(run.versions ?? {}).map(
+    ([name, version]) => `${name} ${version}`,
+  );
+  const changed = (run.changed ?? []).map(([label, value]) => `${label} ${value}`);
+  return el(
+    "dl",
+    {},
+    run.prompt === null ? null : term("Prompt", el("q", {}, visible(run.prompt))),
+    term("Model", modelOf(run.model)),
+    run.assistant ? term("Draft model", modelOf(run.assistant)) : null,
+    term("Seed", String(run.seed)),
+    run.changed ? term("Settings", changed.join(", ") || "the defaults") : null,
+    versions.length ? term("Made with", versions.join(", ")) : null,
+  );
+}
+
+/** @type {ViewSpec} */
+export const about = {
+  title: "What was run",
+  mount(root) {
+    let known = "";
+    return {
+      update(run) {
+        const key = `${run.id} ${run.changed}`;
+        if (!run.model || key === known) return;
+        known = key;
+        root.replaceChildren(factsOf(run), allOf(run));
+      },
+      select() {},
+      clear() {
+        known = "";
+      },
+    };
+  },
+};

@@ -1,0 +1,29 @@
+// One sentence above the text: what to look at in this run, and what a page offers to do with it.
+import { el } from "../shared/dom.mjs";
+
+/**
+ * @typedef {import("./scrub.mjs").Offer} Offer
+ * @param {() => Offer[]} [offers]
+ * @returns {ViewSpec}
+ */
+export const lookWith = (offers = () => []) => ({
+  title: "What to look at",
+  heading: false,
+  mount(root) {
+    const sentence = el("p", { class: "dp-look" });
+    const more = offers();
+    root.append(sentence, ...more.map((offer) => offer.node));
+    const card = root.parentElement;
+    root.classList.add("dp-look-row");
+    card.hidden = true;
+    return {
+      update(run) {
+        for (const offer of more) offer.update(run);
+        if (sentence.textContent !== (run.shows ?? "")) sentence.textContent = run.shows ?? "";
+        card.hidden = !run.shows && more.every((offer) => offer.node.hidden);
+      },
+      select() {},
+      clear() {},
+    };
+  },
+});

@@ -1,0 +1,107 @@
+// Plays a recorded run step by step: buttons, a slider, keys and a speed.
+import { button, el } from "../shared/dom.mjs";
+
+const SPEEDS = [
+  ["0.5×", 0.5],
+  ["1×", 1],
+  ["2×", 2],
+  ["4×", 4],
+  ["16×", 16],
+];
+const STEP_MS = 220;
+const KEYS = "Player: space plays and pauses, arrow keys step, Home and End go to the ends";
+
+const named = (text, name, act) => button(text, act, { "aria-label": name, title: name });
+
+export class PlayBar {
+  #at = 0;
+  #total = 0;
+  #timer = null;
+
+  /** @param {(count: number) => void} show so many steps of the run */
+  constructor(show) {
+    this.show = show;
+    this.range = el("input", {
+      type: "range",
+      min: 0,
+      value: 0,
+      "aria-label": "Steps shown",
+      oninput: () => this.jump(+this.range.value),
+    });
+    this.label = el("output", {});
+    this.play = button("▶ Play", () => this.#toggle(), { class: "dp-btn pl-play" });
+    this.speed = el(
+      "select",
+      { "aria-label": "Speed" },
+      SPEEDS.map(([name, value]) => el("option", { value, selected: value === 1 }, name)),
+    );
+    this.node = el(
+      "div",
+      { class: "dp-scrub pl-bar", role: "group", tabindex: 0, "aria-label": KEYS },
+      named("«", "To the start", () => this.jump(0)),
+      named("←", "One step back", () => this.jump(this.#at - 1)),
+      this.play,
+      named("→", "One step on", () => this.jump(this.#at + 1)),
+      named("»", "To the end", () => this.jump(this.#total)),
+      this.range,
+      this.label,
+      this.speed,
+    );
+  }
+
+  /** A run of so many steps, shown to its end. */
+  load(total) {
+    this.#pause();
+    this.#total = total;
+    this.range.max = String(total);
+    this.#go(total);
+  }
+
+  #go(count) {
+    this.#at = Math.max(0, Math.min(this.#total, count));
+    this.show(this.#at);
+    this.range.value = String(this.#at);
+    this.label.textContent = `${this.#at} of ${this.#total} steps`;
+  }
+
+  // Whoever goes somewhere by hand has stopped playing.
+  jump(count) {
+    this.#pause();
+    this.#go(count);
+  }
+
+  #pause() {
+    clearTimeout(this.#timer);
+    this.#timer = null;
+    this.play.textContent = "▶ Play";
+  }
+
+  #tick() {
+    if (this.#at >= this.#total) return this.#pause();
+    this.#go(this.#at + 1);
+    this.#timer = setTimeout(() => this.#tick(), STEP_MS / Number(this.speed.value));
+  }
+
+  #toggle() {
+    if (this.#timer) return this.#pause();
+    if (this.#at >= this.#total) this.#go(0);
+    this.play.textContent = "❚❚ Pause";
+    this.#timer = setTimeout(() => this.#tick(), 0);
+  }
+
+  // Keys belong to the player except where they have a meaning of their own.
+  press(event) {
+    const field = event.target.closest("select, textarea, input:not([type=range])");
+    if (!this.#total || field || event.target.closest(".dp-stage")) return;
+    const places = {
+      ArrowLeft: this.#at - 1,
+      ArrowRight: this.#at + 1,
+      Home: 0,
+      End: this.#total,
+    };
+    if (event.key === " " && event.target.tagName !== "BUTTON") this.#toggle();
+    else if (event.key in places) this.jump(places[event.key]);
+    else return;
+    event.preventDefault();
+  }
+}
