@@ -16,6 +16,7 @@ from engine.asking.what_if import why_not
 from engine.declare.groups import FOLDED, MAIN
 from engine.declare.params import Choice, Flag, Integer, Number, Param, defaults_of, params_of
 from engine.models.catalogue import CATALOGUE, drafts_for
+from engine.reading.terms import of_parameter, words
 from engine.run.request import MAX_SEED
 from engine.strategies import STRATEGIES
 from engine.strategies.acting import acting
@@ -51,6 +52,7 @@ def spec() -> dict[str, Any]:
             if e.available
         ],
         "drafts": _drafts(),
+        "terms": words(),
         "compare": {"labels": LABELS, "presets": [_comparison(p) for p in presets()]},
     }
 
@@ -72,6 +74,7 @@ def param_spec(name: str, kind: Param, default: Any) -> dict[str, Any]:
         "help": kind.help,
         "group": kind.group,
         "optional": kind.optional,
+        "term": of_parameter(name),
         "value": controls.show(kind, default),
     }
     if isinstance(kind, Flag):

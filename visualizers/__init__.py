@@ -22,8 +22,10 @@ from engine.trace.records import Step, Trace
 from visualizers.base import Shown, Summaries, Visual
 from visualizers.beam_tree import summary as beams
 from visualizers.contrastive import summary as contrast
+from visualizers.distribution import race
 from visualizers.distribution import summary as step
 from visualizers.draft_timeline import summary as drafts
+from visualizers.formula import summary as formulas
 from visualizers.layer_heatmap import summary as layers
 from visualizers.text import summary as text
 from visualizers.watermark import summary as marks
@@ -48,7 +50,8 @@ VISUALS: dict[str, Visual] = {
         Visual("draft_timeline", drafts.Rounds, _of(DraftDetail)),
         Visual("candidates", step.Candidates),
         Visual("xray", step.Stages),
-        Visual("draw", None, step.is_drawn),
+        Visual("formula", formulas.Formulas),
+        Visual("draw", race.Draws),
         Visual("chart", step.Chart, step.is_one_by_one),
     )
 }

@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from engine.reading.terms import words
 from engine.trace import json_io
 from engine.trace.records import Trace
 from visualizers import VISUALS, pictures_of, shown_of
@@ -26,7 +27,7 @@ HOLE = "<!--run-->"
 CORE_VIEWS = ("about", "look", "status", "strip", "scrub")
 """What stands above the pictures of every run."""
 _ENTRY = "visualizers/stage/page.mjs"
-_PART = re.compile(r"<!--(styles|plotly|scripts)-->")
+_PART = re.compile(r"<!--(styles|plotly|scripts|terms)-->")
 _HIGH = "80vh"
 
 
@@ -91,6 +92,7 @@ def _skeleton(plotly: bool) -> str:
         "styles": styles(),
         "plotly": _inline(plotly_file().read_text("utf-8")) if plotly else "",
         "scripts": _inline(join(modules_in(FOLDER), _ENTRY)),
+        "terms": _json(words()),
     }
     frame = (FOLDER / "stage" / "page.html").read_text("utf-8")
     return _PART.sub(lambda match: parts[match[1]], frame)

@@ -7,15 +7,20 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.errors import EngineError
+
+if TYPE_CHECKING:
+    from engine.reading.terms import Term
 
 ROOT = Path(__file__).resolve().parents[2]
 """The repository."""
 FOLDER = "docs"
 GENERATED = " — *Strategy.* "
 """What marks an entry of the glossary that comes from the registry."""
+ON_THE_PAGE = " — *On the page.* "
+"""What marks one that comes from engine/reading/terms."""
 _ENTRY = re.compile(r"^\*\*(.+?)\*\*", re.MULTILINE)
 
 
@@ -53,17 +58,30 @@ def pages(root: Path = ROOT) -> dict[str, str]:
 
 
 def glossary_page(root: Path) -> str:
-    """Return the glossary: its written entries and one for every strategy, in one alphabet."""
+    """Return the glossary: written entries, the terms of the page and the strategies, in one alphabet."""
+    from engine.reading.terms import TERMS
     from engine.strategies import STRATEGIES
 
     head, entries = glossary((root / FOLDER / "glossary.md").read_text())
-    written = [entry for entry in entries if GENERATED not in entry]
+    shown = [_on_the_page(term) for term in TERMS.values()]
+    names = {_term(entry) for entry in shown}
+    written = [
+        entry
+        for entry in entries
+        if GENERATED not in entry and ON_THE_PAGE not in entry and _term(entry) not in names
+    ]
     made = [
         f"**{s.title}** · `{s.name}`{GENERATED}{_first_sentence(s.summary)} "
         f"[More](strategies.md#{s.name})."
         for s in STRATEGIES.values()
     ]
-    return "\n\n".join([head, *sorted([*written, *made], key=_term)]) + "\n"
+    return "\n\n".join([head, *sorted([*written, *shown, *made], key=_term)]) + "\n"
+
+
+def _on_the_page(term: Term) -> str:
+    codes = ", ".join(f"`{name}`" for name in dict.fromkeys((*term.codes, *term.params)))
+    named = f"**{term.name}**" + (f" · {codes}" if codes else "")
+    return f"{named}{ON_THE_PAGE}{term.says} {term.beware}".strip()
 
 
 def glossary(text: str) -> tuple[str, list[str]]:

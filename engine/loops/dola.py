@@ -14,7 +14,7 @@ from engine.loops import layers as layer_tools
 from engine.loops.columns import Columns
 from engine.loops.forward import Forward
 from engine.loops.layers import Layers, candidate_layers, short
-from engine.loops.next_token import draw
+from engine.loops.next_token import draw, draw_detail
 from engine.loops.recorder import Recorder, Row
 from engine.loops.rows import grown, row_steps
 from engine.trace.details import LayerDetail
@@ -92,13 +92,12 @@ def dola_loop(
             logits, input_ids, [LayerContrast(contrast, layers), *logits_processor]
         )
         # 3. The decision.
-        if generation_config.do_sample:
-            tokens, _ = draw(seen.scores, generator)
-        else:
-            tokens = seen.scores.argmax(-1)
+        sample, scores = generation_config.do_sample, seen.scores
+        tokens, race = draw(scores, generator) if sample else (scores.argmax(-1), {})
         # 4. The question whether to go on, then the record.
         keep, before = input_ids.shape[1] - prompt_length, unfinished
-        rows = recorder.record(seen, tokens, keep, _columns(layers, premature, contrast, tokens))
+        columns = {**_columns(layers, premature, contrast, tokens), **race}
+        rows = recorder.record(seen, tokens, keep, columns)
         input_ids = grown(input_ids, tokens, unfinished, generation_config)
         unfinished = unfinished & ~stopping_criteria(input_ids, None)
         detail = partial(detail_of, candidates, layers.raw.shape[1])
@@ -186,4 +185,5 @@ def detail_of(candidates: tuple[int, ...], layers: int, row: Row, sequence: int)
         kept=int(kept),
         final_top=before,
         contrast_top=after,
+        draw=draw_detail(numbers) if "racers" in numbers else None,
     )

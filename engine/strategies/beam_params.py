@@ -11,7 +11,7 @@ from engine.errors import ParameterError
 from engine.settings import SETTINGS
 from engine.strategies.base import Context
 
-VISUALS = ("beam_tree", "beam_rescore", "candidates", "xray")
+VISUALS = ("beam_tree", "beam_rescore", "candidates", "xray", "formula", "draw")
 
 
 def beams(minimum: int) -> Any:

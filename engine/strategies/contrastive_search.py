@@ -88,7 +88,7 @@ STRATEGY = Strategy(
             "With so high an alpha likelihood hardly counts: nothing repeats, and the story falls apart.",
         ),
     ),
-    visuals=("contrastive", "candidates", "xray", "chart"),
+    visuals=("contrastive", "candidates", "xray", "formula", "draw", "chart"),
     moved_to="transformers-community/contrastive-search",
     one_by_one=True,
     reorders=True,

@@ -139,7 +139,7 @@ STRATEGY = Strategy(
             "A list of one layer fixes the choice; the token is drawn from the contrast.",
         ),
     ),
-    visuals=("layer_heatmap", "candidates", "xray", "chart"),
+    visuals=("layer_heatmap", "candidates", "xray", "formula", "draw", "chart"),
     moved_to="transformers-community/dola",
     one_by_one=True,
     needs=("decoder_only", "shows_layers"),

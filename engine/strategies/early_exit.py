@@ -98,5 +98,5 @@ STRATEGY = Strategy(
             "Right most often, and nearly as dear as the target itself.",
         ),
     ),
-    visuals=("draft_timeline", "candidates", "xray"),
+    visuals=("draft_timeline", "candidates", "xray", "formula", "draw"),
 )

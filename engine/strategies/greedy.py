@@ -67,5 +67,5 @@ STRATEGY = Strategy(
             model="storyfixer",
         ),
     ),
-    visuals=("candidates", "xray", "chart"),
+    visuals=("candidates", "xray", "formula", "draw", "chart"),
 )

@@ -118,5 +118,5 @@ STRATEGY = Strategy(
             "The last four tokens are searched for first, then fewer; the arc shows how many were found.",
         ),
     ),
-    visuals=("draft_timeline", "candidates", "xray"),
+    visuals=("draft_timeline", "candidates", "xray", "formula", "draw"),
 )

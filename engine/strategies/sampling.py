@@ -55,5 +55,5 @@ STRATEGY = Strategy(
             "Three draws in one batch.",
         ),
     ),
-    visuals=("candidates", "xray", "draw", "chart"),
+    visuals=("candidates", "xray", "formula", "draw", "chart"),
 )

@@ -98,7 +98,7 @@ STRATEGY = Strategy(
             "Every tile is kept while u is at most p / q; 200 short runs check the distribution.",
         ),
     ),
-    visuals=("draft_timeline", "candidates", "xray"),
+    visuals=("draft_timeline", "candidates", "xray", "formula", "draw"),
     assistant="same_tokenizer",
     default_assistant="storyteller-draft",
 )

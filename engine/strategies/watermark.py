@@ -303,5 +303,5 @@ STRATEGY = Strategy(
             "No green list: each token has nine keyed bits, more of them ones than chance has.",
         ),
     ),
-    visuals=("watermark", "candidates", "xray", "draw", "chart"),
+    visuals=("watermark", "candidates", "xray", "formula", "draw", "chart"),
 )

@@ -244,6 +244,8 @@ class LayerDetail:
     """Top tokens before the contrast: (token_id, probability)."""
     contrast_top: tuple[tuple[TokenId, float], ...]
     """Top tokens after the contrast: (token_id, final minus premature log-probability)."""
+    draw: DrawDetail | None = None
+    """With sampling: how the token was drawn; None in records made before this was kept."""
 
 
 @dataclass(frozen=True, slots=True)

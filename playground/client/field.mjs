@@ -1,6 +1,6 @@
 // One control with its name and what it does: made from a declaration, its value in and out.
 import { button, el } from "../../visualizers/shared/dom.mjs";
-
+import { mark } from "../../visualizers/shared/terms.mjs";
 import { same } from "./settings.mjs";
 
 /** @typedef {import("./spec.mjs").Param} Param */
@@ -43,7 +43,8 @@ export class Field {
     const label = el("label", { for: input }, param.label);
     this.help = el("p", { class: "f-help", id: about }, `${param.help} (${param.name})`);
     this.mark = this.#markOf(param);
-    const name = el("div", { class: "f-name" }, label, this.mark);
+    const explained = param.term ? mark(param.term) : null;
+    const name = el("div", { class: "f-name" }, label, explained, this.mark);
     const parts = param.kind === "flag" ? [this.input, name] : [name, this.input];
     this.box = el("div", { class: `f-field f-${param.kind}`, id }, parts, this.slider, this.help);
     // Where there is no room for the sentence, it is at least there to be pointed at.

@@ -2,6 +2,7 @@
 import { rescore } from "../../visualizers/beam_tree/rescore.mjs";
 import { plotlyFrom } from "../../visualizers/shared/plotly.mjs";
 import { trace } from "../../visualizers/shared/record.mjs";
+import { explain } from "../../visualizers/shared/terms.mjs";
 import { piece, visible } from "../../visualizers/shared/text.mjs";
 import { lookWith } from "../../visualizers/stage/look.mjs";
 import { scrubWith } from "../../visualizers/stage/scrub.mjs";
@@ -63,6 +64,7 @@ export const page = {
   open({ recorded, spec, plotly, here }) {
     answersAt(here);
     plotlyFrom(new URL(plotly, document.baseURI).href);
+    explain(spec.terms);
     declare(spec);
     recordedFrom(new URL(recorded, document.baseURI).href);
     watchAddress();

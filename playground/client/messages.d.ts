@@ -285,6 +285,7 @@ export interface LayerDetail {
   kept: number;
   final_top: [unknown, unknown][];
   contrast_top: [unknown, unknown][];
+  draw?: DrawDetail | null;
 }
 export interface LayerReading {
   layer: number;

@@ -8,6 +8,7 @@
  * @property {string} help
  * @property {string} group
  * @property {boolean} optional
+ * @property {string | null} term the glossary's entry that explains it
  * @property {"flag" | "choice" | "number" | "text"} kind
  * @property {any} value what it begins with
  * @property {string[]} [choices]

@@ -6,7 +6,7 @@ import { ask } from "./ask.mjs";
 import { Form } from "./form.mjs";
 import { openTab } from "./open_tab.mjs";
 import { strategyOf } from "./spec.mjs";
-import { tabOf } from "./tab.mjs";
+import { tabOf } from "./tabs.mjs";
 import { whenThere } from "./waiting.mjs";
 import { Bars } from "./what_if_bars.mjs";
 import { Cards, titleOf } from "./what_if_cards.mjs";

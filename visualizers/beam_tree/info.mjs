@@ -1,5 +1,6 @@
 // What is told about a beam search beside its tree: a node, its pool, the stopping test, the table.
 import { el, fact, scroller } from "../shared/dom.mjs";
+import { term, told } from "../shared/terms.mjs";
 import { fixed, percent, piece, precise, SAY } from "../shared/text.mjs";
 import { charged, probabilitiesOf, scoreOf, textTo, verdict } from "./words.mjs";
 
@@ -16,14 +17,23 @@ const HEAD = [
   "margin",
   FATE,
 ];
+const TERMS = {
+  "log-probability": "[log-probability]",
+  sum: "[sum of log-probabilities|sum]",
+  score: "[score]",
+  margin: "[margin]",
+  rank: "[rank]",
+  group: "[group]",
+};
 const WORDS = ["token", "after", FATE];
 // The columns of the whole table that hold numbers; it has one for the group before the last.
 const NUMBERS = [0, 1, 4, 5, 6, 7, 8, 9];
 
-const known = (name, value) => (value === null || value === "" ? null : fact(name, value));
+const known = (name, value) =>
+  value === null || value === "" ? null : fact(told(TERMS[name] ?? name), value);
 
 const heading = (name) =>
-  el("th", { scope: "col", class: WORDS.includes(name) ? null : "num" }, name);
+  el("th", { scope: "col", class: WORDS.includes(name) ? null : "num" }, told(TERMS[name] ?? name));
 
 export const goesOn = (node) => node.data.fate === "kept" || node.data.fate === "finished";
 
@@ -70,8 +80,8 @@ export function factsOf(run, node, size) {
       known("score", score),
       known("rank", `${d.rank + 1} of ${size}`),
       known("margin", fixed(d.margin)),
-      known("drawn at arrival", arrival),
-      known("diversity", charged(d)),
+      known("drawn at [arrival]", arrival),
+      known("[diversity penalty|diversity]", charged(d)),
     ),
   ];
 }
@@ -152,7 +162,7 @@ export function stateOf(run, forest, index) {
   const list = { class: "bt-heap", tabindex: 0, "aria-label": "Finished texts, best first" };
   const words = [testOf(run.config, detail), outcomeOf(run.config, detail)];
   return [
-    el("h4", {}, `Finished texts after step ${index + 1}`),
+    el("h4", {}, term("hypothesis", "Finished texts"), ` after step ${index + 1}`),
     items.length ? el("ol", list, items) : el("p", { class: "dp-note" }, "None yet."),
     el("p", { class: "dp-note bt-test" }, words.filter(Boolean).join(" ")),
   ];

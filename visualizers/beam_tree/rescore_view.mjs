@@ -1,12 +1,13 @@
 // A finished search under another length penalty, sums written out.
 import { button, el } from "../shared/dom.mjs";
+import { told } from "../shared/terms.mjs";
 import { fixed, power, textOfIds } from "../shared/text.mjs";
 import { entry } from "./info.mjs";
 import { rescore } from "./rescore.mjs";
 
 const SHOWN = 12;
 const FORMULA =
-  "The score of a text is the sum of its log-probabilities ÷ its number of new tokens ^ length penalty. The prompt does not count, the end mark does.";
+  "The [score] of a text is the [sum of log-probabilities|sum of its log-probabilities] ÷ its number of new tokens ^ length penalty. The prompt does not count, the end mark does.";
 
 const short = (x) => (x >= 0.001 && x < 1e6 ? String(+x.toPrecision(6)) : power(x, 4));
 
@@ -47,7 +48,7 @@ class Rescoring {
       el("div", { class: "dp-row br-slider" }, label, this.value, this.back),
       this.note,
       this.list,
-      el("p", { class: "dp-note" }, FORMULA),
+      el("p", { class: "dp-note" }, told(FORMULA)),
     );
     root.append(this.waiting, this.body);
     this.body.hidden = true;

@@ -324,6 +324,7 @@ class BeamTree {
 export const beamTree = {
   title: "Beam tree",
   picture: true,
+  heading: "[beam|Beam] tree",
   empty:
     "Every candidate of every step as a tree that grows while the search runs: what was kept, what was dropped and why, which texts finished, and the winner.",
   mount: (root, ctx) => new BeamTree(root, ctx),

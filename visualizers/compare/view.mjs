@@ -2,6 +2,7 @@
 import { colours } from "../shared/colours.mjs";
 import { el, scroller } from "../shared/dom.mjs";
 import { plotly } from "../shared/plotly.mjs";
+import { told } from "../shared/terms.mjs";
 import { fixed, visible } from "../shared/text.mjs";
 
 function number(value) {
@@ -117,7 +118,9 @@ const about = (base) =>
   el(
     "p",
     { class: "dp-note" },
-    `log-probability per token and perplexity are those of ${base} reading each text token by token (teacher-forced), whoever wrote it. rep-n is the share of n-grams that repeat an earlier one; distinct-n the share of different ones. Seconds are decoding alone, without waiting. A text that is more probable is not therefore better.`,
+    told(
+      `[log-probability] per token and [perplexity] are those of ${base} reading each text token by token (teacher-forced), whoever wrote it. [rep-n] is the share of [n-gram|n-grams] that repeat an earlier one; distinct-n the share of different ones. Seconds are decoding alone, without waiting. A text that is more probable is not therefore better.`,
+    ),
   );
 
 const differences = (diff) =>

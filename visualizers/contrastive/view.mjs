@@ -1,5 +1,6 @@
 // Contrastive search: what every candidate gains by being likely and pays for resembling an earlier token.
 import { el, table } from "../shared/dom.mjs";
+import { told } from "../shared/terms.mjs";
 import { fixed, percent, piece } from "../shared/text.mjs";
 import { rowsOf } from "./bars.mjs";
 import { Line } from "./line.mjs";
@@ -17,14 +18,14 @@ const COLUMNS = [
   "token number",
 ];
 
-const key = (kind, words) => el("span", {}, el("i", { class: `cs-key ${kind}` }), words);
+const key = (kind, words) => el("span", {}, el("i", { class: `cs-key ${kind}` }), told(words));
 
 const legend = () =>
   el(
     "div",
     { class: "dp-legend cs-legend" },
-    key("pen", " penalty α · cosine, counted against"),
-    key("conf", " confidence (1 − α) · p, counted for"),
+    key("pen", " [degeneration penalty|penalty] α · [cosine], counted against"),
+    key("conf", " [confidence] (1 − α) · p, counted for"),
     key("mark", " score: the sum; highest wins"),
   );
 
@@ -152,6 +153,7 @@ class Contrastive {
 export const contrastive = {
   title: "Candidates: confidence against similarity",
   picture: true,
+  heading: "[candidate|Candidates]: [confidence] against similarity",
   empty:
     "The k candidates of every step: what each gains for its probability, what it pays for resembling an earlier token, and an arc back to that token.",
   mount: (root, ctx) => new Contrastive(root, ctx),

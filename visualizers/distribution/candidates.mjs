@@ -1,8 +1,9 @@
 // The candidates of one step: the model's probability and the one that was used.
 import { el } from "../shared/dom.mjs";
+import { Once } from "../shared/once.mjs";
 import { nodeOf } from "../shared/record.mjs";
+import { told } from "../shared/terms.mjs";
 import { bothOf, fixed, lengthOf, percent, piece, textOfIds } from "../shared/text.mjs";
-import { Once } from "./once.mjs";
 
 // The name of a candidate; where a run can be continued it is the button that does so.
 function labelOf(name, on, go) {
@@ -61,7 +62,7 @@ const restOf = (raw, processed) => ({
 
 // Entropies by their names; one that the processors did not change is said once.
 function entropiesOf({ entropy, entropy_used: used }, size) {
-  const own = `Entropy of the model's own distribution over all ${size} tokens: ${fixed(entropy, 2)} bits`;
+  const own = `[entropy|Entropy] of the model's own distribution over the [vocabulary] of ${size} tokens: ${fixed(entropy, 2)} [bit|bits]`;
   return used === entropy ? `${own}.` : `${own}; as used: ${fixed(used, 2)} bits.`;
 }
 
@@ -72,10 +73,10 @@ function entropiesOf({ entropy, entropy_used: used }, size) {
 function noteOf(run, step, shown) {
   const several =
     step.emit.length > 1 && step.detail?.kind !== "beam"
-      ? `This step wrote ${step.emit.length} tokens; these are the candidates of the last. `
+      ? `This [step] wrote ${step.emit.length} tokens; these are the candidates of the last. `
       : "";
   const size = run.model.vocab_size.toLocaleString("en");
-  return `${several}Outline: the model's probability. Filled: as used, after the processors. ${entropiesOf(shown, size)}`;
+  return `${several}Outline: the model's [probability]. Filled: as used, after the [processor|processors]. ${entropiesOf(shown, size)}`;
 }
 
 /**
@@ -138,10 +139,10 @@ function ofNode(run, step, { node, path }, ctx) {
   const shown = run.shown[step.index];
   if (node.parent_id === shown.beam_tree.row) {
     const rows = rowsOf(run, step, node.token_id, ctx, () => null);
-    return { rows, words: name + noteOf(run, step, shown.candidates) };
+    return { rows, words: [name, ...told(noteOf(run, step, shown.candidates))] };
   }
   const about = "Those of the step's pool; the record holds no others of this text.";
-  return { rows: besideNode(run, step, node, ctx), words: name + about };
+  return { rows: besideNode(run, step, node, ctx), words: [name, about] };
 }
 
 /**
@@ -157,7 +158,7 @@ function shownOf(run, step, ctx) {
     forks && !run.eos_token_ids.includes(id)
       ? () => ctx.fork({ step: step.index, token_id: id })
       : null;
-  const words = noteOf(run, step, run.shown[step.index].candidates);
+  const words = told(noteOf(run, step, run.shown[step.index].candidates));
   return { rows: rowsOf(run, step, step.emit.at(-1), ctx, forkWith), words };
 }
 
@@ -175,7 +176,7 @@ export const candidates = {
     const paint = (run, step) => {
       const { rows, words } = shownOf(run, step, ctx);
       bars.replaceChildren(...rows.flatMap(cellsOf));
-      note.textContent = words;
+      note.replaceChildren(...words);
     };
     return new Once(paint, (run, step) => nodeOf(run, step)?.node.node_id ?? "");
   },

@@ -80,5 +80,6 @@ export const chart = {
   curve: true,
   empty:
     "A curve of how surprised and how uncertain the model was at each step, and of what the processors made of it.",
+  heading: "[surprise|Surprise] and [entropy] over the text",
   mount: (root, ctx) => new Chart(root, ctx),
 };

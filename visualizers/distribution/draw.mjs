@@ -1,30 +1,197 @@
-// How chance picked the token: a race in which likely tokens run faster.
+// How chance picked the token: its share of the probability, and the race that it won.
 import { el, table } from "../shared/dom.mjs";
-import { fixed, percent, piece, precise } from "../shared/text.mjs";
-import { Once } from "./once.mjs";
+import { Once } from "../shared/once.mjs";
+import { told } from "../shared/terms.mjs";
+import { fixed, lengthOf, percent, piece } from "../shared/text.mjs";
+import { raceOf } from "./race.mjs";
+import { stripOf } from "./strip.mjs";
 
-const COLUMNS = ["token", "probability p as used", "noise e", "arrival e ÷ p"];
+const COLUMNS = ["token", "[probability]", "[noise] e", "[arrival] e ÷ p"];
+const JUDGED = ["drafted", "[p and q|p]", "[p and q|q]", "kept if u ≤", "[u]", "status"];
 const ABOUT =
-  "Every token draws exponential noise e from the run's seed; the smallest e ÷ p wins. Over many draws a token wins exactly in proportion to p, its probability after the processors.";
+  "Every token draws exponential [noise] e from the run's [seed]; the smallest e ÷ p wins. Over many draws a token wins exactly in proportion to p, its probability as used.";
+const POOLED =
+  "The continuations of all [beam|beams] race together, and the earliest are drawn into the pool; of these the search keeps those with the largest sums.";
+// Why nothing was drawn, by the kind of decision.
+const STILL = {
+  beam: "the search took the most probable continuations.",
+  draft: "each drafted token was compared with the target's own choice.",
+  layer: "the token with the largest contrast was taken.",
+  contrastive: "the candidate with the best score was taken.",
+};
+const USUAL = "the most probable token was taken.";
+const WINS = { sign: "◆", word: "wins" };
 
-// A watermarked step keeps its draw beside its marks.
-const racersOf = (/** @type {Step} */ { detail }) =>
-  (detail?.kind === "watermark" ? detail.draw : detail)?.racers || [];
+const note = (sentence) => el("p", { class: "dp-note" }, told(sentence));
+
+const behind = (columns, rows) =>
+  el(
+    "details",
+    { class: "rc-more" },
+    el("summary", {}, "The numbers behind it"),
+    table(columns.map(told), rows),
+  );
+
+// A step whose token was drawn keeps the race beside what else it has to say.
+/** @param {Step} step */
+const drawOf = ({ detail }) => (detail?.kind === "draw" ? detail : detail?.draw);
+
+/**
+ * @param {Run} run
+ * @param {Step} step
+ */
+function raced(run, step, shown) {
+  const { racers } = drawOf(step);
+  const words = racers.map((racer, i) => ({
+    name: piece(run, racer.token_id),
+    at: shown.runners[i],
+    time: racer.arrival.toPrecision(3),
+    ...(i ? { sign: "○", word: "" } : WINS),
+  }));
+  const rows = racers.map((r, i) => [
+    (i ? "" : "▸ ") + piece(run, r.token_id),
+    percent(r.probability),
+    fixed(r.noise),
+    r.arrival.toPrecision(3),
+  ]);
+  const chosen = racers[0].token_id;
+  return [
+    stripOf(run, shown, chosen, "Probability as used", "drawn"),
+    raceOf(words, shown.ticks, "the earliest wins"),
+    behind(COLUMNS, rows),
+    note(ABOUT),
+  ];
+}
+
+/**
+ * @param {Run} run
+ * @param {Step} step
+ */
+function pooled(run, step, shown) {
+  const drawn = step.detail.pool.filter((node) => node.arrival);
+  const nodes = drawn.sort((a, b) => a.arrival - b.arrival).slice(0, shown.runners.length);
+  const words = nodes.map((node, i) => ({
+    name: piece(run, node.token_id),
+    at: shown.runners[i],
+    time: node.arrival.toPrecision(3),
+    ...(node.fate === "pruned" ? { sign: "○", word: "dropped" } : { sign: "◆", word: "kept" }),
+  }));
+  const rows = words.map(({ name, time, word }) => [name, time, word]);
+  const ends = "the earliest are drawn into the pool";
+  return [
+    raceOf(words, shown.ticks, ends),
+    behind(["token", "[arrival]", "what became of it"], rows),
+    note(POOLED),
+  ];
+}
+
+// One drafted token: the stretch in which u keeps it, and where u was.
+function judgement(run, token, ratio) {
+  const kept = token.status === "accepted";
+  const [u, most] = [token.u, ratio].map((x) => fixed(x));
+  const words = kept ? `kept: u ${u} ≤ ${most}` : `rejected: u ${u} > ${most}`;
+  return el(
+    "li",
+    {},
+    el("span", { class: "t" }, piece(run, token.token_id)),
+    el(
+      "span",
+      { class: "rc-track", "aria-hidden": "true" },
+      el("i", { style: { width: lengthOf(ratio) } }),
+      el("b", { style: { left: lengthOf(token.u) } }, kept ? "●" : "✕"),
+    ),
+    el("span", { class: "rc-word" }, words),
+  );
+}
+
+/**
+ * @param {Run} run
+ * @param {Step} step
+ */
+function drafted(run, step, shown) {
+  const { detail } = step;
+  const tokens = detail.tokens.filter((t) => t.u !== null && t.status !== "unverified");
+  const rows = tokens.map((t, i) => [
+    piece(run, t.token_id),
+    ...[t.p, t.q, shown.judged[i], t.u].map((x) => fixed(x)),
+    t.status,
+  ]);
+  const from =
+    detail.final_source === "resampled"
+      ? "What is left after the rejection, max(p − q, 0)"
+      : "The target's own distribution";
+  return [
+    tokens.length
+      ? el(
+          "ol",
+          { class: "rc-judged" },
+          tokens.map((t, i) => judgement(run, t, shown.judged[i])),
+        )
+      : note("Each drafted token was compared with the one that the [target] drew there."),
+    shown.strip ? stripOf(run, shown, detail.final_token_id, from, "drawn") : null,
+    tokens.length ? behind(JUDGED, rows) : null,
+    note(
+      "A drafted token is kept when the random number [u] is at most min(1, p ÷ q); after a rejection the next one is drawn from the [residual]. The race of that last draw is not part of the record.",
+    ),
+  ];
+}
 
 /**
  * @param {Run} run
  * @param {Step} step
  */
 function shownOf(run, step) {
-  const racers = racersOf(step);
-  if (!racers.length) return [el("p", { class: "dp-empty" }, "Nothing was drawn at this step.")];
-  const rows = racers.map((r, i) => [
-    (i ? "" : "▸ ") + piece(run, r.token_id),
-    percent(r.probability),
-    fixed(r.noise),
-    precise(r.arrival, 3),
-  ]);
-  return [table(COLUMNS, rows), el("p", { class: "dp-note" }, ABOUT)];
+  const shown = run.shown[step.index].draw ?? {};
+  const kind = step.detail?.kind;
+  if (shown.judged) return drafted(run, step, shown);
+  if (shown.runners) return kind === "beam" ? pooled(run, step, shown) : raced(run, step, shown);
+  if (kind === "layer" && run.config.do_sample)
+    return [note("The token was drawn, but this record is from before the race was kept.")];
+  return [
+    el("p", { class: "dp-empty" }, `Nothing was drawn at this step: ${STILL[kind] ?? USUAL}`),
+  ];
+}
+
+class Draw {
+  // Steps whose race has been seen to run.
+  #seen = new Set();
+
+  constructor(root) {
+    this.body = el("div", { class: "rc-all" });
+    root.append(this.body);
+    this.once = new Once((run, step) => this.#paint(run, step));
+  }
+
+  /**
+   * @param {Run} run
+   * @param {Step} step
+   */
+  #paint(run, step) {
+    const key = `${run.id}:${step.index}`;
+    this.body.replaceChildren(...shownOf(run, step).filter(Boolean));
+    const race = this.body.querySelector(".rc-race");
+    // While a run is followed its steps pass too quickly to be looked at.
+    if (!race || this.#seen.has(key) || (run.status === "running" && run.follow)) return;
+    race.classList.add("rc-run");
+    race.addEventListener("animationstart", () => this.#seen.add(key), { once: true });
+    race.addEventListener("animationend", () => {
+      // Hidden and shown again, what still has an animation would run once more.
+      if (!race.getAnimations({ subtree: true }).length) race.classList.remove("rc-run");
+    });
+  }
+
+  update(run) {
+    this.once.update(run);
+  }
+
+  select(run, index) {
+    this.once.select(run, index);
+  }
+
+  clear() {
+    this.once.clear();
+    this.body.replaceChildren();
+  }
 }
 
 /** @type {ViewSpec} */
@@ -33,9 +200,5 @@ export const draw = {
   place: "answers",
   tab: "Draw",
   empty: "How chance picked the token: a race in which likely tokens run faster.",
-  mount(root) {
-    const body = el("div", {});
-    root.append(body);
-    return new Once((run, step) => body.replaceChildren(...shownOf(run, step)));
-  },
+  mount: (root) => new Draw(root),
 };

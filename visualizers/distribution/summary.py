@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
-from engine.trace.details import BeamDetail, DraftDetail, DrawDetail, WatermarkDetail
+from engine.trace.details import BeamDetail, DraftDetail
 from engine.trace.records import Candidate, Step, Trace
 from visualizers.base import Shown, bits, probability
 
@@ -84,12 +84,6 @@ def _used(step: Step) -> float:
 
 def _surprise(own: Candidate | None) -> float | None:
     return None if own is None or own.raw_logprob == -math.inf else bits(-own.raw_logprob)
-
-
-def is_drawn(step: Step) -> bool:
-    """Return whether chance picked the step's token."""
-    detail = step.detail.draw if isinstance(step.detail, WatermarkDetail) else step.detail
-    return isinstance(detail, DrawDetail)
 
 
 def is_one_by_one(step: Step) -> bool:

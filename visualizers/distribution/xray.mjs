@@ -1,10 +1,17 @@
 // What every processor removed, in the order they ran.
 import { el, table } from "../shared/dom.mjs";
+import { Once } from "../shared/once.mjs";
+import { told } from "../shared/terms.mjs";
 import { fixed, percent, piece } from "../shared/text.mjs";
-import { Once } from "./once.mjs";
 
 const NAMED = 3;
-const COLUMNS = ["processor", "removed here", "tokens left", "probability kept", "entropy, bits"];
+const COLUMNS = [
+  "[processor]",
+  "removed here",
+  "tokens left",
+  "[probability kept]",
+  "[entropy], [bit|bits]",
+];
 
 /**
  * A processor with the best known of the tokens that it removed.
@@ -43,7 +50,7 @@ const ABOUT =
 
 const shownOf = (run, step) =>
   step.stages.length
-    ? [table(COLUMNS, rowsOf(run, step)), el("p", { class: "dp-note" }, ABOUT)]
+    ? [table(COLUMNS.map(told), rowsOf(run, step)), el("p", { class: "dp-note" }, ABOUT)]
     : [el("p", { class: "dp-empty" }, NONE)];
 
 /** @type {ViewSpec} */

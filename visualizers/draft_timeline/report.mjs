@@ -1,5 +1,6 @@
 // Whether the text is the target's own, and what drafting cost beside plain decoding.
 import { el, fact } from "../shared/dom.mjs";
+import { told } from "../shared/terms.mjs";
 import { count, percent, piece, precise } from "../shared/text.mjs";
 import { fixed, seconds, shownOf, weightsOf } from "./words.mjs";
 
@@ -25,7 +26,8 @@ function verdictOf(run, report) {
     const lead = `Drafts were judged by ${target}·p + ${draft}·q, so the text need not be the target's own. `;
     return ["warn", "≠", "Lossy by design", measured(lead, report)];
   }
-  if (report.checked && !report.parting) return ["good", "✓", "Lossless", proofOf(report)];
+  if (report.checked && !report.parting)
+    return ["good", "✓", "[lossless|Lossless]", proofOf(report)];
   if (report.parting) return partingOf(run, report.parting);
   if (!report.distributions.length)
     return [
@@ -61,16 +63,16 @@ export function showBadge(box, run) {
   if (!report) return;
   const [kind, mark, title, text] = verdictOf(run, report);
   box.className = `dt-badge ${kind}`;
-  box.append(el("b", {}, `${mark} ${title}`), el("span", {}, text));
+  box.append(el("b", {}, `${mark} `, told(title)), el("span", {}, text));
 }
 
 function figuresOf(f) {
   const cells = [
-    ["tokens per target pass", fixed(f.tokens_per_target_pass, 2)],
-    ["target passes", f.rounds],
-    ["draft passes", f.draft_passes],
+    ["[tokens per target pass]", fixed(f.tokens_per_target_pass, 2)],
+    ["[target] passes", f.rounds],
+    ["[draft] passes", f.draft_passes],
     ["accepted per round", fixed(f.accepted_per_round, 2)],
-    ["acceptance rate", f.acceptance_rate === null ? "–" : percent(f.acceptance_rate)],
+    ["[acceptance rate]", f.acceptance_rate === null ? "–" : percent(f.acceptance_rate)],
     ["drafting", seconds(f.draft_s)],
     ["verifying", seconds(f.verify_s)],
     ["tokens per second", fixed(f.tokens_per_s, 1)],
@@ -78,7 +80,7 @@ function figuresOf(f) {
   return el(
     "div",
     { class: "dp-costs" },
-    cells.map(([name, value]) => fact(name, String(value))),
+    cells.map(([name, value]) => fact(told(name), String(value))),
   );
 }
 
@@ -87,7 +89,7 @@ function expectedOf({ expected_speed_up: expected, cost_ratio: cost }) {
   const costs = `a draft costs ${percent(cost)} of a target pass`;
   return expected === null
     ? `The papers' formula does not fit this run: it expects more tokens of a target pass than there were (${costs}).`
-    : `The papers' formula expects ${fixed(expected, 2)} × plain decoding from this acceptance rate and cost ratio (${costs}).`;
+    : `The papers' formula expects ${fixed(expected, 2)} × plain decoding from this [acceptance rate] and [cost ratio] (${costs}).`;
 }
 
 /** @param {any} shown what the summary shows of the last round */
@@ -98,16 +100,22 @@ export function costOf({ figures, plain }) {
   if (!plain)
     return [
       costs,
-      note(`${expected} Turn on “Measure plain decoding” to compare with the real thing.`),
+      note(told(expected), ` Turn on “Measure plain decoding” to compare with the real thing.`),
     ];
   if (plain.speed_up === null)
-    return [costs, note("Speed-up ", el("b", {}, "not measured"), `: ${plain.why}. ${expected}`)];
+    return [
+      costs,
+      note("Speed-up ", el("b", {}, "not measured"), `: ${plain.why}. `, told(expected)),
+    ];
   const compared = note(
     "Plain decoding of the same prompt made ",
     el("b", {}, `${fixed(plain.tokens_per_s, 1)} tokens per second`),
-    "; measured speed-up ",
+    "; measured ",
+    told("[speed-up]"),
+    " ",
     el("b", {}, `${fixed(plain.speed_up, 2)} ×`),
-    `. ${expected}`,
+    ". ",
+    told(expected),
   );
   return plain.speed_up < 1 ? [costs, compared, slowOf(figures, plain)] : [costs, compared];
 }

@@ -1,5 +1,6 @@
 // One round in full: who drafted, from where, and where the last token came from.
 import { el, scroller, svg } from "../shared/dom.mjs";
+import { told } from "../shared/terms.mjs";
 import { count, percent, piece, textOfId, visible } from "../shared/text.mjs";
 import { DRAFTER, seconds } from "./words.mjs";
 
@@ -14,7 +15,7 @@ function headline(run, step) {
   const layer = d.exit_layer ? ` (${d.exit_layer} of ${run.model.layers})` : "";
   const who = (DRAFTER[d.drafter] || "a drafter") + layer;
   return note(
-    el("b", {}, `Round ${step.index + 1}. `),
+    el("b", {}, told(`[round|Round] ${step.index + 1}. `)),
     `Drafted by ${who}: ${d.length_reason}. ${count(d.draft_forwards, "draft pass", "draft passes")} in ${seconds(d.draft_s)}, ${count(step.forward_passes, "target pass", "target passes")} in ${seconds(d.verify_s)}.`,
   );
 }
@@ -23,14 +24,14 @@ function headline(run, step) {
 function residual(run, detail) {
   const lead =
     detail.final_source === "resampled"
-      ? "After the rejection the token came from max(0, p − q): "
+      ? "After the rejection the token came from [residual|max(0, p − q)]: "
       : "The last token came from: ";
   const names = detail.residual
     .slice(0, 6)
     .map(
       ([id, p]) => `${(id === detail.final_token_id ? "▸" : "") + piece(run, id)} ${percent(p)}`,
     );
-  return note(lead + names.join(",  "));
+  return note(told(lead), names.join(",  "));
 }
 
 /**

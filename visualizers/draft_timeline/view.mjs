@@ -1,5 +1,6 @@
 // Drafting round by round: what was guessed, what the target made of every guess, and what it cost.
 import { el, table } from "../shared/dom.mjs";
+import { told } from "../shared/terms.mjs";
 import { piece } from "../shared/text.mjs";
 import { Lengths, placesOf } from "./charts.mjs";
 import { costOf, showBadge } from "./report.mjs";
@@ -11,21 +12,22 @@ const LEGEND = {
   accepted: "accepted",
   rejected: "rejected",
   unverified: "not judged",
-  resampled: "resampled",
-  bonus: "bonus",
+  resampled: "[residual|resampled]",
+  bonus: "[bonus token|bonus]",
   target: "target's choice",
 };
 
-const sign = (kind, mark, words) => el("span", {}, el("b", { class: kind }, mark), ` ${words}`);
+const sign = (kind, mark, words) =>
+  el("span", {}, el("b", { class: kind }, mark), " ", told(words));
 
 const legend = () =>
   el(
     "div",
     { class: "dp-legend dt-legend" },
     Object.entries(LEGEND).map(([kind, words]) => sign(`dt-tile k-${kind}`, GLYPH[kind], words)),
-    sign("dt-key p", null, "target p, as used"),
-    sign("dt-key q", null, "draft q"),
-    sign("dt-key u", null, "u"),
+    sign("dt-key p", null, "[p and q|target p], as used"),
+    sign("dt-key q", null, "[p and q|draft q]"),
+    sign("dt-key u", null, "[u]"),
   );
 
 const isDraft = (step) => step.detail?.kind === "draft";

@@ -1,5 +1,6 @@
 // One step in full: every layer's reading, and what the contrast did to the output.
 import { el, header, scroller, table } from "../shared/dom.mjs";
+import { told } from "../shared/terms.mjs";
 import { fixed, percent, piece } from "../shared/text.mjs";
 import {
   drawn,
@@ -81,7 +82,7 @@ function list(run, step, title, pairs, show) {
       el("span", { class: "t" }, piece(run, id)),
       el("span", { class: "n" }, show(x)),
     );
-  return el("div", {}, el("h4", {}, title), el("ol", {}, pairs.map(item)));
+  return el("div", {}, el("h4", {}, told(title)), el("ol", {}, pairs.map(item)));
 }
 
 /**
@@ -97,7 +98,7 @@ export function contrastOf(run, step) {
       "div",
       { class: "lh-pair" },
       list(run, step, "Before: the model's output", d.final_top, percent),
-      list(run, step, `After: minus layer ${d.premature_layer}`, d.contrast_top, signed),
+      list(run, step, `[contrast|After]: minus layer ${d.premature_layer}`, d.contrast_top, signed),
     ),
     el(
       "p",

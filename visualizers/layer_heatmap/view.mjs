@@ -1,5 +1,6 @@
 // DoLa's layer map: layers over steps, the contrasted layer outlined, and one step's column in full.
 import { el } from "../shared/dom.mjs";
+import { told } from "../shared/terms.mjs";
 import { cellOf, columnOf, contrastOf, tableOf } from "./column.mjs";
 import { Grid } from "./grid.mjs";
 import { Heatmap } from "./map.mjs";
@@ -23,14 +24,14 @@ function describe({ value, projection }) {
   const head =
     projection === "raw"
       ? " (output head on the bare hidden state; DoLa decides on this)."
-      : " (the logit lens; DoLa itself decides on the bare hidden state).";
+      : " (the [logit lens]; DoLa itself decides on the bare hidden state).";
   const scale = {
     logprob: " Values below −20 have the colour of −20.",
     rank: " Rank 1 is best; the scale is logarithmic.",
     divergence:
       " As DoLa measures it: averaged over the vocabulary, in nats, so its numbers are tiny and only their order counts.",
   }[value];
-  return `Drawn: ${VALUES[value]}, every layer read ${PROJECTIONS[projection]}${head} The framed cell of a step is the layer it was contrasted with: the candidate layer with the greatest Jensen–Shannon divergence from the last.${scale ?? ""}`;
+  return `Drawn: ${VALUES[value]}, every layer read ${PROJECTIONS[projection]}${head} The framed cell of a step is the [premature layer|layer it was contrasted with]: the candidate layer with the greatest [JSD|Jensen–Shannon divergence] from the last.${scale ?? ""}`;
 }
 
 /**
@@ -143,7 +144,7 @@ class LayerHeatmap {
   }
 
   #say() {
-    this.drawn.textContent = describe(this.#grid);
+    this.drawn.replaceChildren(...told(describe(this.#grid)));
     this.missing.textContent = leftOut(this.#run);
   }
 
@@ -184,6 +185,7 @@ class LayerHeatmap {
 export const layerHeatmap = {
   title: "Layer map: what every layer would have said",
   picture: true,
+  heading: "[layer|Layer] map: what every layer would have said",
   empty:
     "Layers over steps: how far each layer is from the last one, and where the token that was emitted first appears.",
   mount: (root, ctx) => new LayerHeatmap(root, ctx),

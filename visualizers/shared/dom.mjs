@@ -69,9 +69,16 @@ export const header = (columns) =>
     ),
   );
 
+// What a heading says, whatever it is made of.
+const said = (parts) =>
+  [parts]
+    .flat()
+    .map((part) => (part instanceof Node ? part.textContent : part))
+    .join("");
+
 export const table = (columns, rows) =>
   scroller(
-    columns.join(", "),
+    columns.map(said).join(", "),
     el("table", { class: "dp-table" }, header(columns), el("tbody", {}, rows.map(row))),
   );
 
@@ -83,7 +90,7 @@ const row = (cells) =>
   );
 
 // A name with its value in bold, as the lines of figures have it.
-export const fact = (name, value) => el("span", {}, `${name} `, el("b", {}, value));
+export const fact = (name, value) => el("span", {}, name, " ", el("b", {}, value));
 
 export const button = (text, onclick, attrs) =>
   el("button", { type: "button", class: "dp-btn", onclick, ...attrs }, text);

@@ -135,7 +135,8 @@ declare global {
 
   interface ViewSpec {
     title: string;
-    heading?: boolean;
+    /** False for none; a text where it has terms in brackets. */
+    heading?: false | string;
     /** Where it stands: below the text, beside it for the chosen step, or behind a tab of either. */
     place?: "main" | "step" | "answers" | "drawer";
     /** What its tab says, where its title is too long. */

@@ -1,5 +1,6 @@
 // A run in a page of its own: everything it draws stands in the page already.
 import { el } from "../shared/dom.mjs";
+import { explain } from "../shared/terms.mjs";
 import { PlayBar } from "./play.mjs";
 import { Recordings } from "./recordings.mjs";
 import { Stages } from "./stage.mjs";
@@ -15,6 +16,7 @@ import { VIEWS } from "./views.mjs";
  */
 export function open({ recorded, visuals, dark, about = {} }) {
   const { strategy, seed } = recorded.trace;
+  explain(JSON.parse(document.getElementById("terms").textContent));
   const name = `${strategy}, seed ${seed}`;
   document.documentElement.classList.toggle("dark", dark);
   document.title = name;

@@ -1,6 +1,7 @@
 // Walking through the steps of a run, and what it cost.
 import { button, el, fact } from "../shared/dom.mjs";
 import { sequenceOf, severalOf } from "../shared/record.mjs";
+import { term } from "../shared/terms.mjs";
 import { fixed, milliseconds, percent } from "../shared/text.mjs";
 import { saveTrace } from "./download.mjs";
 
@@ -17,12 +18,12 @@ function costsOf(run) {
     : (last ?? { tokens: 0, forward_passes: 0 });
   const seconds = ended ? timing.total_s : (run.steps.at(-1)?.elapsed_s ?? 0);
   const facts = [
-    fact("tokens", costs.tokens),
-    fact("forward passes", costs.forward_passes),
+    fact(term("token", "tokens"), costs.tokens),
+    fact(term("forward pass", "forward passes"), costs.forward_passes),
     fact("seconds", fixed(seconds, 2)),
     fact("tokens per second", costs.tokens_per_s ? fixed(costs.tokens_per_s, 1) : "–"),
   ];
-  if (last) facts.push(fact("time to first token", milliseconds(last.first_token_s)));
+  if (last) facts.push(fact(term("time to first token"), milliseconds(last.first_token_s)));
   return facts;
 }
 
@@ -38,8 +39,8 @@ function ownOf(run) {
   const facts = [];
   if (severalOf(run))
     facts.push(el("span", {}, `of output ${sequence + 1}:`), fact("tokens", own.tokens));
-  if (own.perplexity !== null) facts.push(fact("perplexity", fixed(own.perplexity, 2)));
-  return [...facts, fact("repeated 3-grams", percent(own.rep_3))];
+  if (own.perplexity !== null) facts.push(fact(term("perplexity"), fixed(own.perplexity, 2)));
+  return [...facts, fact(term("rep-n", "repeated 3-grams"), percent(own.rep_3))];
 }
 
 /**

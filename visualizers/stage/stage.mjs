@@ -2,6 +2,7 @@
 // behind tabs what is looked at now and then. What has changed is drawn once per animation frame.
 import { button, el } from "../shared/dom.mjs";
 import { nodeOf } from "../shared/record.mjs";
+import { told } from "../shared/terms.mjs";
 import { piece } from "../shared/text.mjs";
 import { Panels } from "./panels.mjs";
 
@@ -172,7 +173,8 @@ function partsOf(root, again) {
 
 function card(parts, name, spec, place, context) {
   const panels = { answers: parts.answers, drawer: parts.drawer }[place];
-  const heading = spec.heading === false || panels ? null : el("h3", {}, spec.title);
+  const heading =
+    spec.heading === false || panels ? null : el("h3", {}, told(spec.heading || spec.title));
   const attrs = {
     class: `dp-card dp-v-${name}${spec.picture || spec.curve ? " dp-picture" : ""}`,
     "aria-label": spec.title,

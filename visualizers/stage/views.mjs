@@ -4,6 +4,7 @@ import { beamTree } from "../beam_tree/view.mjs";
 import { contrastive } from "../contrastive/view.mjs";
 import { candidates, chart, draw, xray } from "../distribution/view.mjs";
 import { draftTimeline } from "../draft_timeline/view.mjs";
+import { formula } from "../formula/view.mjs";
 import { layerHeatmap } from "../layer_heatmap/view.mjs";
 import { strip } from "../text/view.mjs";
 import { watermark } from "../watermark/view.mjs";
@@ -22,6 +23,7 @@ export const VIEWS = {
   candidates,
   why: whyApart,
   xray,
+  formula,
   draw,
   chart,
   beam_tree: beamTree,

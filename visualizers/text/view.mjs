@@ -1,6 +1,7 @@
 // The text token by token: how surprising each was, and which one the details below speak of.
 import { el } from "../shared/dom.mjs";
 import { severalOf } from "../shared/record.mjs";
+import { told } from "../shared/terms.mjs";
 import { count, fixed, percent, piece, textOfId, textOfIds, visible } from "../shared/text.mjs";
 
 const LEVELS = [
@@ -16,7 +17,7 @@ const legend = () =>
   el(
     "div",
     { class: "dp-legend" },
-    "Surprise:",
+    el("span", {}, told("[surprise|Surprise] in [bit|bits]:")),
     LEVELS.map(([shade, words]) => el("span", { class: `dp-tok${shade}` }, words)),
   );
 

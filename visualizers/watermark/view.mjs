@@ -1,10 +1,21 @@
 // The watermark in the text: every token's colour, what counts, and how sure a detector may be.
 import { el, fact, table } from "../shared/dom.mjs";
+import { term, told } from "../shared/terms.mjs";
 import { fixed, piece } from "../shared/text.mjs";
 import { Plot } from "./plot.mjs";
 import { power } from "./power.mjs";
 import { legendOf, tokenOf } from "./token.mjs";
 import { bitsOf, isMarked, shareOf, shownOf } from "./words.mjs";
+
+const COLUMNS = [
+  "step",
+  "token",
+  "colour",
+  "[green list|green share]",
+  "[bias]",
+  "counted",
+  "[z-score|z]",
+];
 
 function sentenceOf({ prediction, doubtful, z_threshold, distinct_z_score }) {
   if (!prediction) return ["no", `✗ Not shown to be marked: z is not above ${z_threshold}.`];
@@ -20,16 +31,16 @@ function numbersOf(verdict, bits) {
   const [share, chance] = [verdict.fraction, verdict.chance].map((x) => (100 * x).toFixed(1));
   return [
     fact("T (tokens that count)", verdict.num_tokens_scored),
-    fact(bits ? "ones" : "green", `${hits} of ${trials}`),
+    fact(bits ? term("g-value", "ones") : term("green list", "green"), `${hits} of ${trials}`),
     fact("share", `${share} %, by chance ${chance} %`),
-    fact("z", fixed(verdict.z_score, 2)),
+    fact(term("z-score", "z"), fixed(verdict.z_score, 2)),
     distinct_trials < trials
       ? fact(
           "without repeats",
           `${distinct_hits} of ${distinct_trials}, z ${fixed(distinct_z_score, 2)}`,
         )
       : "",
-    fact("p, exact one-sided", power(verdict.p_value)),
+    fact(told("[p-value|p], exact one-sided"), power(verdict.p_value)),
   ].filter(Boolean);
 }
 
@@ -173,7 +184,7 @@ class Watermark {
 
   #table() {
     const rows = this.#steps.map((step) => rowOf(this.#run, step));
-    return table(["step", "token", "colour", "green share", "bias", "counted", "z"], rows);
+    return table(COLUMNS.map(told), rows);
   }
 
   #mark(index) {

@@ -1,0 +1,20 @@
+"""The glossary: the words of the page, explained once for the page, saved pages and docs alike."""
+
+from __future__ import annotations
+
+from engine.reading.terms import choosing, drafting, text
+from engine.reading.terms.entry import Term
+
+TERMS: dict[str, Term] = {
+    term.name: term for part in (text, choosing, drafting) for term in part.TERMS
+}
+
+
+def of_parameter(name: str) -> str | None:
+    """Return the name of the term that explains a parameter, None where none does."""
+    return next((term.name for term in TERMS.values() if name in term.params), None)
+
+
+def words() -> dict[str, list[str]]:
+    """Return name -> [what it is, the mistake it invites], as JSON values for a page."""
+    return {term.name: [term.says, term.beware] for term in TERMS.values()}

@@ -1,0 +1,225 @@
+"""Words that explain themselves, formulas with a step's numbers, and the draw as a picture."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+from engine.after import gallery
+from engine.reading.terms import TERMS
+from tests.helpers.pages import fits, settled, shot, show, view
+from tests.helpers.patience import PATIENCE_MS
+from visualizers.page import page as page_of
+
+AXE = Axe()
+BOX = ".dp-meaning"
+INSIDE = """(box) => { const { left, right, top, bottom } = box.getBoundingClientRect();
+  return left >= 0 && top >= 0 && right <= innerWidth && bottom <= innerHeight; }"""
+
+
+def first_of(strategy):
+    entry = next(e for e in gallery.entries() if e.strategy == strategy)
+    return gallery.open_entry(entry.file)
+
+
+@pytest.fixture
+def saved(browser, tmp_path):
+    """Open a run as a page of its own, which no server knows."""
+    pages, problems = [], []
+
+    @contextmanager
+    def opener(strategy, width=1000, dark=False, **options):
+        trace = first_of(strategy)
+        alone = browser.new_page(viewport={"width": width, "height": 900}, **options)
+        alone.set_default_timeout(PATIENCE_MS)
+        alone.on("pageerror", lambda error: problems.append(str(error)))
+        alone.on("console", lambda m: problems.append(m.text) if m.type == "error" else None)
+        pages.append(alone)
+        alone.goto(page_of(trace, dark=dark).save(tmp_path / f"{strategy}.html").as_uri())
+        expect(alone.locator(".dp-tok[data-step]").first).to_be_visible()
+        yield alone, trace
+
+    yield opener
+    for alone in pages:
+        alone.close()
+    assert not problems
+
+
+def choose(page, step):
+    page.get_by_role("slider", name="Step").fill(str(step))
+    expect(page.locator(".dp-scrub output")).to_contain_text(f"step {step + 1} of")
+
+
+def grave(page):
+    """Return what axe calls serious or critical."""
+    settled(page)
+    answer = AXE.run(page, options={"resultTypes": ["violations"]}).response
+    return [
+        f"{found['id']}: {node['html'][:150]}"
+        for found in answer["violations"]
+        if found["impact"] in ("serious", "critical")
+        for node in found["nodes"]
+    ]
+
+
+def test_a_word_is_explained_to_the_keyboard_and_to_a_screen_reader(saved):
+    with saved("sampling") as (page, _):
+        word = page.get_by_role("button", name="perplexity", exact=True)
+        about = TERMS["perplexity"]
+        expect(word).to_have_accessible_description(f"{about.says} {about.beware}")
+        expect(page.locator(BOX)).to_be_hidden()
+        word.focus()
+        box = page.get_by_role("tooltip")
+        expect(box).to_contain_text("Perplexity is not quality")
+        assert box.evaluate(INSIDE)
+        assert grave(page) == []
+        shot(page, "term")
+        page.keyboard.press("Escape")
+        expect(page.locator(BOX)).to_be_hidden()
+        expect(word).to_be_focused()
+        page.keyboard.press("Tab")
+        page.keyboard.press("Shift+Tab")
+        expect(box).to_be_visible()
+        page.keyboard.press("Tab")
+        expect(page.locator(BOX)).not_to_contain_text("Perplexity is not quality")
+
+
+def test_the_box_stays_while_it_is_pointed_at_and_goes_with_the_pointer(saved):
+    with saved("sampling") as (page, _):
+        word = page.get_by_role("button", name="Surprise", exact=True).first
+        word.hover()
+        box = page.locator(BOX)
+        expect(box).to_contain_text("surprising token is not a wrong one")
+        place, around = word.bounding_box(), box.bounding_box()
+        x = place["x"] + place["width"] / 2
+        below = around["y"] >= place["y"]
+        page.mouse.move(x, around["y"] + (3 if below else around["height"] - 3), steps=4)
+        page.mouse.move(x, around["y"] + around["height"] / 2, steps=4)
+        expect(box).to_be_visible()
+        page.keyboard.press("Escape")
+        expect(box).to_be_hidden()
+        word.hover()
+        expect(box).to_be_visible()
+        page.mouse.move(2, 2)
+        expect(box).to_be_hidden()
+
+
+def test_on_a_telephone_every_box_stays_inside_the_window(saved):
+    with saved("watermark", width=390, has_touch=True) as (page, _):
+        view(page, "formula")
+        words = page.locator(".dp-term:visible")
+        assert words.count() > 12
+        for i in range(0, words.count(), 2):
+            word = words.nth(i)
+            word.scroll_into_view_if_needed()
+            word.tap()
+            box = page.locator(BOX)
+            expect(box).to_be_visible()
+            assert box.evaluate(INSIDE), word.text_content()
+        page.locator("h1").tap()
+        expect(page.locator(BOX)).to_be_hidden()
+        assert fits(page)
+
+
+@pytest.mark.parametrize("strategy", list(dict.fromkeys(e.strategy for e in gallery.entries())))
+def test_formulas_are_typeset_and_said_with_the_numbers_of_the_step(saved, strategy):
+    with saved(strategy, width=420) as (page, trace):
+        card = view(page, "formula")
+        before = {}
+        for step in (2, len(trace.steps) - 1):
+            choose(page, step)
+            formulas = card.get_by_role("math")
+            assert formulas.count() >= 2
+            name = formulas.first.get_attribute("aria-label")
+            assert " equals " in name or " is at most " in name
+            assert formulas.first.evaluate("n => n.namespaceURI").endswith("MathML")
+            # It is drawn as a formula: a fraction stands higher than a line of text.
+            before[step] = card.locator(".numbers").all_text_contents()
+        assert len(set(map(tuple, before.values()))) == 2
+        assert fits(page)
+        wide = card.locator(".fm-line").evaluate_all(
+            "lines => lines.filter((n) => n.scrollWidth > n.clientWidth && n.tabIndex < 0).length"
+        )
+        assert wide == 0
+        assert grave(page) == []
+        shot(card, f"formula_{strategy}")
+
+
+COUNT = """() => { window.runs = 0; document.addEventListener("animationstart", (event) => {
+  if (event.animationName === "rc-run") window.runs += 1; }, true); }"""
+
+
+def test_a_race_runs_once_for_a_step(saved):
+    with saved("sampling") as (page, trace):
+        page.evaluate(COUNT)
+        card, runners = view(page, "draw"), 0
+        for step, fresh in ((3, True), (4, True), (3, False), (4, False)):
+            choose(page, step)
+            expect(card.locator(".rc-race")).to_be_visible()
+            # What still has to run, or runs, has its mark.
+            expect(card.locator(".rc-race.rc-run")).to_have_count(0)
+            runners += len(trace.steps[step].detail.racers) * fresh
+            assert page.evaluate("window.runs") >= runners
+        last = len(trace.steps[-1].detail.racers)
+        assert page.evaluate("window.runs") in (runners, runners + last)
+
+
+def test_no_race_runs_for_who_wants_none(saved):
+    with saved("sampling", reduced_motion="reduce") as (page, _):
+        page.evaluate(COUNT)
+        card = view(page, "draw")
+        choose(page, 4)
+        expect(card.locator(".rc-race")).to_be_visible()
+        settled(page)
+        assert page.evaluate("window.runs") == 0
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_draw_is_a_strip_and_a_race_with_its_numbers_behind_it(saved, dark):
+    with saved("sampling", width=400, dark=dark) as (page, trace):
+        card = view(page, "draw")
+        choose(page, 4)
+        racers = trace.steps[4].detail.racers
+        expect(card.locator(".rc-mark")).to_have_count(len(racers))
+        expect(card.locator(".rc-label.on")).to_contain_text("wins")
+        expect(card.get_by_role("img", name="Arrivals")).to_be_visible()
+        strip = card.get_by_role("img", name="Probability as used")
+        whole = strip.bounding_box()["width"]
+        parts = strip.locator(".st-part").evaluate_all(
+            "all => all.map((n) => n.getBoundingClientRect().width)"
+        )
+        assert sum(parts) == pytest.approx(whole, abs=4)
+        chosen = strip.locator(".st-part.on").bounding_box()["width"]
+        assert chosen / whole == pytest.approx(racers[0].probability, abs=0.02)
+        card.get_by_text("The numbers behind it").click()
+        expect(card.locator("tbody tr")).to_have_count(len(racers))
+        settled(page)
+        places = card.locator(".rc-mark").evaluate_all(
+            "all => all.map((n) => n.getBoundingClientRect().left)"
+        )
+        assert places == sorted(places)
+        assert grave(page) == []
+        shot(card, f"draw{'_dark' if dark else ''}")
+
+
+@pytest.mark.parametrize("strategy", ["greedy", "beam_search", "contrastive_search", "dola"])
+def test_where_nothing_is_drawn_one_sentence_says_so(saved, strategy):
+    with saved(strategy) as (page, _):
+        card = view(page, "draw")
+        expect(card.get_by_text("Nothing was drawn at this step")).to_be_visible()
+        expect(card.locator(".rc-race, .st-strip")).to_have_count(0)
+
+
+def test_a_setting_is_explained_beside_its_name(open_page):
+    page = open_page()
+    show(page, "sampling")
+    expect(page.locator("#page-sampling").get_by_label("Top-p", exact=True).first).to_be_visible()
+    mark = page.locator("#sampling-top_p").get_by_role("button", name="What is meant by top-p")
+    mark.focus()
+    expect(page.locator(BOX)).to_contain_text("nucleus sampling")
+    assert page.locator(BOX).evaluate(INSIDE)
+    page.keyboard.press("Escape")
+    expect(page.locator(BOX)).to_be_hidden()

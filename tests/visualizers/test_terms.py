@@ -1,0 +1,84 @@
+"""The page marks no word that is not explained, and explains none that it does not mark."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from engine.declare.params import params_of
+from engine.reading.terms import TERMS, of_parameter, words
+from engine.strategies import STRATEGIES
+from playground.spec import spec
+from tests.helpers.strategies import trace_of
+from visualizers.page import page, skeleton
+
+ROOT = Path(__file__).parents[2]
+SCRIPTS = [p for f in ("visualizers", "playground/client") for p in (ROOT / f).rglob("*.mjs")]
+CALLED = re.compile(r"\bterm\(\s*\"([^\"]+)\"")
+# A sentence of ours: a text on one line, with a term in brackets among its words.
+TEXT = re.compile(r"\"((?:[^\"\\\n]|\\.)*)\"|`((?:[^`\\\n]|\\.)*)`")
+BRACKETS = re.compile(r"(?<![\w\])}])\[([a-zA-Z][\w –-]*)(?:\|[^\]]+)?\](?![\w\[(])")
+MISTAKES = ("perplexity", "probability", "temperature", "length penalty", "p-value", "token")
+
+
+def marked_in(text):
+    """Return the names of the terms that a script marks."""
+    texts = ["".join(found) for found in TEXT.findall(text)]
+    return {*CALLED.findall(text), *(name for one in texts for name in BRACKETS.findall(one))}
+
+
+def test_the_terms_of_a_script_are_found():
+    text = 'term("token", "tokens"); told(`[entropy|Entropy] ${a[i]} in [top-p]`); q("a[data-x=1]")'
+    assert marked_in(text) == {"token", "entropy", "top-p"}
+
+
+def test_every_term_that_is_marked_has_an_entry():
+    marked = {name: path.name for path in SCRIPTS for name in marked_in(path.read_text())}
+    assert {name: path for name, path in marked.items() if name not in TERMS | SELECTORS} == {}
+    assert len(marked) > 40
+
+
+# What stands in the brackets of a selector.
+SELECTORS = {"tabindex": None, "hidden": None}
+
+
+def test_every_entry_is_used():
+    marked = {name for path in SCRIPTS for name in marked_in(path.read_text())}
+    parameters = {p for s in STRATEGIES.values() for p in params_of(s.config)} | {"seed"}
+    for term in TERMS.values():
+        assert set(term.params) <= parameters, term.name
+        assert term.name in marked or term.params, f"{term.name} is marked nowhere"
+
+
+def test_a_parameter_has_one_term_and_the_page_knows_it():
+    for name in {p for term in TERMS.values() for p in term.params}:
+        assert sum(name in term.params for term in TERMS.values()) == 1, name
+    assert of_parameter("top_p") == "top-p"
+    assert of_parameter("max_new_tokens") is None
+    declared = {param["name"]: param["term"] for param in spec()["params"]}
+    assert declared["temperature"] == "temperature"
+    assert set(filter(None, declared.values())) <= set(spec()["terms"])
+
+
+@pytest.mark.parametrize("term", TERMS.values(), ids=lambda term: term.name)
+def test_an_entry_is_two_plain_sentences_and_perhaps_a_mistake_put_right(term):
+    ends = re.findall(r"[.!?](?=\s|$)", term.says)
+    assert 1 <= len(ends) <= 2, term.says
+    assert len(re.findall(r"[.!?](?=\s|$)", term.beware)) <= 1, term.beware
+    for text in filter(None, (term.says, term.beware)):
+        assert text.endswith(".")
+        assert "arXiv" not in text
+        assert len(text) < 320, text
+    assert term.beware or term.name not in MISTAKES
+
+
+def test_a_page_of_its_own_carries_the_meanings():
+    assert words()["perplexity"][1].startswith("Perplexity is not quality")
+    html = skeleton([])
+    assert 'id="terms"' in html
+    text = html.split('id="terms">')[1].split("</script>")[0]
+    assert json.loads(text) == words()
+    assert "Perplexity is not quality" in page(trace_of("greedy")).html

@@ -1,0 +1,66 @@
+// A race on one line: every arrival as a mark, the earliest first; names stand above and below the line, each
+// in a row of its own, so that none covers another.
+import { el } from "../shared/dom.mjs";
+import { lengthOf } from "../shared/text.mjs";
+
+const MIDDLE = 0.5;
+
+/**
+ * @typedef {{ name: string, at: number, time: string, sign: string, word: string }} Runner
+ */
+
+/** @param {Runner} runner */
+function labelOf({ name, time, sign, word, at }, side, row, place) {
+  const strong = sign === "◆" ? " on" : "";
+  const style = `--at:${lengthOf(at)};--row:${row};--place:${place}`;
+  const label = node("rc-label", style, `${side}${strong}`);
+  label.append(el("b", {}, name), word ? ` ${word}` : "", el("small", {}, ` ${time}`));
+  const mark = node("rc-mark", style, strong);
+  mark.textContent = sign;
+  return [node("rc-lead", style, `${side}${strong}`), mark, label];
+}
+
+function node(kind, style, more) {
+  const made = el("span", { class: `${kind} ${more}` });
+  made.setAttribute("style", style);
+  return made;
+}
+
+/**
+ * @param {Runner[]} runners in the order of their arrival
+ * @param {[number, string][]} ticks
+ * @param {string} ends what becomes of the earliest
+ */
+export function raceOf(runners, ticks, ends) {
+  const early = runners.filter(({ at }) => at < MIDDLE);
+  const late = runners.filter(({ at }) => at >= MIDDLE);
+  // The outermost mark has the row that is farthest from the line: no lead crosses a name.
+  const above = early.flatMap((one, i) => labelOf(one, "up", early.length - i, i));
+  const below = late.flatMap((one, i) => labelOf(one, "down", i + 1, early.length + i));
+  const said = runners.map(
+    ({ name, time, word }) => `${name} at ${time}${word ? `, ${word}` : ""}`,
+  );
+  const race = el(
+    "div",
+    {
+      class: "rc-race",
+      role: "img",
+      "aria-label": `Arrivals, the earliest first: ${said.join("; ")}`,
+    },
+    el("span", { class: "rc-axis" }),
+    ticks.map(([at, text]) => {
+      const tick = node("rc-tick", `--at:${lengthOf(at)}`, "");
+      tick.textContent = text;
+      return tick;
+    }),
+    above,
+    below,
+  );
+  race.setAttribute("style", `--above:${early.length};--below:${late.length}`);
+  return el(
+    "figure",
+    { class: "st-figure" },
+    el("figcaption", {}, `Arrivals, on a logarithmic scale; ${ends}`),
+    race,
+  );
+}

@@ -1,0 +1,132 @@
+"""How chance chose: the shares of the tokens, their race, and what judged drafted ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from engine.trace.details import BeamDetail, DraftDetail, DrawDetail, LayerDetail, WatermarkDetail
+from engine.trace.records import Step, Trace
+from visualizers.base import Shown, probability
+from visualizers.draft_timeline.summary import acceptance_ratio
+
+SEGMENTS = 8
+"""Tokens of the strip that have a part of their own."""
+LEAST = 0.01
+"""A smaller share has none, unless it was drawn."""
+RUNNERS = 10
+_LEAD = 0.15
+"""How much of the line lies before the first arrival."""
+_TICKS = 5
+_SOONEST = 1e-300
+_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+class Draws:
+    """Follows what was drawn.
+
+    Shows of a step: ``strip``, the tokens with a part of their own as (token id, probability as
+    used), and ``others``, how many more there are, None where that is not known, and their
+    probability together; ``runners``, where each arrived on a line with a logarithmic scale, in
+    [0, 1], in the order of the record, and ``ticks`` of that line as (place, text); ``judged``, of
+    every drafted token that chance judged the greatest u with which it is kept. Nothing of all
+    that at a step where nothing was drawn.
+    """
+
+    def __init__(self, run: Trace) -> None:
+        self.vocab_size = run.model.vocab_size
+        self.weight: float | None = run.config.get("assistant_ensemble_weight")
+        self.sample = bool(run.config.get("do_sample", False))
+
+    def add(self, step: Step) -> Shown:
+        """Take a step."""
+        detail = step.detail
+        if isinstance(detail, DraftDetail):
+            return self._judged(step, detail)
+        if isinstance(detail, BeamDetail):
+            return _line([node.arrival or 0.0 for node in runners(detail)])
+        race = race_of(step)
+        if race is None or not race.racers:
+            return {}
+        arrivals = [racer.arrival for racer in race.racers]
+        return {**self._strip(step), **_line(arrivals)}
+
+    def _strip(self, step: Step) -> Shown:
+        """Return the shares of the candidates, and of all that are not among them."""
+        left = [c for c in step.candidates if c.processed_logprob > -math.inf]
+        pairs = [(c.token_id, probability(c.processed_logprob)) for c in left]
+        kept = step.stages[-1].kept if step.stages else self.vocab_size
+        return _shares(pairs, step.emit[-1:], kept)
+
+    def _judged(self, step: Step, detail: DraftDetail) -> Shown:
+        tokens = [t for t in detail.tokens if t.u is not None and t.status != "unverified"]
+        judged = [acceptance_ratio(token, self.weight) for token in tokens]
+        if not judged and not self.sample:
+            return {}
+        strip = _shares(detail.residual, step.emit[-1:], None) if detail.residual else {}
+        return {"judged": judged, **strip}
+
+
+def race_of(step: Step) -> DrawDetail | None:
+    """Return the race that chose a step's token, None where there was none."""
+    detail = step.detail
+    if isinstance(detail, (WatermarkDetail, LayerDetail)):
+        return detail.draw
+    return detail if isinstance(detail, DrawDetail) else None
+
+
+def runners(detail: BeamDetail) -> list[Any]:
+    """Return the earliest nodes of a pool that was drawn; none where the pool was not."""
+    drawn = [node for node in detail.pool if node.arrival]
+    return sorted(drawn, key=lambda node: node.arrival or 0.0)[:RUNNERS]
+
+
+def _shares(
+    pairs: Sequence[tuple[int, float]], drawn: Sequence[int], count: int | None
+) -> dict[str, Any]:
+    """Return the parts of a strip: the largest shares and the drawn token's, then the others.
+
+    Args:
+        pairs: token ids and probabilities, most probable first.
+        drawn: the token that was drawn, or nothing.
+        count: how many tokens could be drawn at all, None where that is not known.
+    """
+    own = [
+        (token_id, p)
+        for place, (token_id, p) in enumerate(pairs)
+        if token_id in drawn or (place < SEGMENTS and p >= LEAST)
+    ]
+    rest = max(0.0, 1 - math.fsum(p for _, p in own))
+    return {"strip": own, "others": [None if count is None else max(0, count - len(own)), rest]}
+
+
+def _line(arrivals: Sequence[float]) -> Shown:
+    """Return places on a line whose scale is logarithmic: the earliest are far apart on it."""
+    if not arrivals:
+        return {}
+    known = [math.log10(max(a, _SOONEST)) for a in arrivals]
+    first, last = min(known), max(known)
+    wide = max(last - first, 0.3)
+    begin = first - _LEAD * wide
+    places = [round((x - begin) / (wide * (1 + _LEAD)), 4) for x in known]
+    ticks = [
+        [round((x - begin) / (wide * (1 + _LEAD)), 4), text]
+        for x, text in _ticks(begin, begin + wide * (1 + _LEAD))
+    ]
+    return {"runners": places, "ticks": ticks}
+
+
+def _ticks(begin: float, end: float) -> list[tuple[float, str]]:
+    """Return round numbers between two powers of ten, as (power, text)."""
+    low, high = math.ceil(begin), math.floor(end)
+    apart = max(1, math.ceil((high - low + 1) / _TICKS))
+    found = [(float(k), _power(k)) for k in range(low, high + 1, apart)]
+    if len(found) > 1:
+        return found
+    steps = [(k + math.log10(m), f"{m * 10.0**k:g}") for k in (low - 1, low) for m in (1, 2, 3, 5)]
+    return [(x, text) for x, text in steps if begin <= x <= end]
+
+
+def _power(k: int) -> str:
+    return f"{10.0**k:g}" if -4 <= k <= 4 else f"10{str(k).translate(_SUPERSCRIPT)}"

@@ -1,0 +1,1 @@
+"""The formulas that decided a step, with the step's numbers filled in."""

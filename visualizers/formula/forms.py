@@ -1,0 +1,137 @@
+"""What each formula computes, and its numbers as they are shown.
+
+A formula is shown with its operands rounded. They get as many digits as are needed for whoever
+reckons with what is shown to arrive at the result that is shown.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from engine.reading.watermark_statistics import binomial_tail, z_score
+
+Value = float | list[float]
+_FEWEST, _MOST = 3, 12
+
+
+def _ratio(v: Mapping[str, Any]) -> float:
+    return min(1.0, v["p"] / v["q"])
+
+
+def _speed_up(v: Mapping[str, Any]) -> float:
+    return (1 - v["a"] ** (v["g"] + 1)) / ((1 - v["a"]) * (1 + v["c"]))
+
+
+RULES: dict[str, tuple[Callable[[Mapping[str, Any]], float], str]] = {
+    "softmax": (lambda v: math.exp(v["z"]) / v["s"], ".4g"),
+    "tempered": (lambda v: math.exp(v["z"] / v["t"]) / v["s"], ".4g"),
+    "biased": (lambda v: math.exp(v["z"] / v["t"] + v["d"]) / v["s"], ".4g"),
+    "repeated_up": (lambda v: v["z"] * v["r"], ".3f"),
+    "repeated_down": (lambda v: v["z"] / v["r"], ".3f"),
+    "top_k": (lambda v: v["n"], ".0f"),
+    "top_p": (lambda v: v["m"], ".4g"),
+    "top_p_last": (lambda v: v["m"] - v["b"], ".4g"),
+    "min_p": (lambda v: v["a"] * v["b"], ".4g"),
+    "surprise": (lambda v: -math.log2(v["p"]), ".2f"),
+    "race": (lambda v: v["e"] / v["p"], ".3g"),
+    "score": (lambda v: v["s"] / v["n"] ** v["a"], ".3f"),
+    "finished_score": (lambda v: v["s"] / v["n"] ** v["a"], ".3f"),
+    "sum": (lambda v: v["s"] + v["b"], ".3f"),
+    "diversity": (lambda v: v["b"] - v["w"] * v["n"], ".3f"),
+    "contrastive": (lambda v: (1 - v["a"]) * v["p"] - v["a"] * v["s"], ".3f"),
+    "farthest": (lambda v: max(v["d"]), ".2e"),
+    "mask": (lambda v: v["a"] * v["p"], ".4g"),
+    "log_ratio": (lambda v: v["n"] - v["m"], ".2f"),
+    "accept": (_ratio, ".3f"),
+    "accept_mixture": (lambda v: min(1.0, 1 - v["w"] + v["w"] * v["p"] / v["q"]), ".3f"),
+    "match": (lambda v: max(v["p"], v["b"]), ".4g"),
+    "residual": (lambda v: max(v["p"] - v["q"], 0.0), ".3f"),
+    "speed_up": (_speed_up, ".2f"),
+    "speed_up_all": (lambda v: (v["g"] + 1) / (1 + v["c"]), ".2f"),
+    "z": (lambda v: z_score(v["h"], v["n"], v["g"]) or 0.0, ".2f"),
+    "tail": (lambda v: binomial_tail(v["h"], v["n"], v["g"]), ".3g"),
+    "ones": (lambda v: v["h"] / v["n"], ".4g"),
+}
+"""Name -> how it is reckoned from its operands, and how its result is written."""
+WITHOUT_NUMBERS = (
+    *("argmax", "match", "match_drawn", "match_mixture", "diversity", "tournament", "joint"),
+)
+"""Formulas that may stand for themselves where a step has no numbers for them."""
+
+
+def filled(
+    form: str, token: int | None = None, result: float | None = None, **operands: Value
+) -> dict[str, Any] | None:
+    """Return a formula with its numbers as they are shown, None where they are no numbers.
+
+    Args:
+        form: a name of RULES.
+        token: which token it speaks of.
+        result: as it was recorded; what the operands give, where that is not recorded.
+        operands: by name; whole numbers and settings keep all their digits.
+
+    Returns:
+        ``form``, ``of`` (the token's id, where there is one), ``with`` (texts of the operands by
+        name) and ``is``, the text of the result. None, too, where the operands do not give the
+        result: then something else had a hand in it.
+    """
+    rule, style = RULES[form]
+    try:
+        wanted = _written(rule(operands) if result is None else result, style)
+        for digits in range(_FEWEST, _MOST):
+            shown = {name: _operand(value, digits) for name, value in operands.items()}
+            if _written(rule(_read(shown)), style) == wanted:
+                return {"form": form, **_of(token), "with": shown, "is": wanted}
+    except (ArithmeticError, ValueError, TypeError):
+        pass
+    return None
+
+
+def setting(config: Mapping[str, Any], name: str, default: float) -> float:
+    """Return a number among a run's settings; a file may hold anything, so else the default."""
+    value = config.get(name)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return default
+    return float(value)
+
+
+def bare(form: str, token: int | None = None) -> dict[str, Any]:
+    """Return a formula that has no numbers at this step."""
+    return {"form": form, **_of(token)}
+
+
+def _of(token: int | None) -> dict[str, int]:
+    return {} if token is None else {"of": token}
+
+
+def _operand(value: Value, digits: int) -> Any:
+    if isinstance(value, list):
+        return [_operand(one, digits) for one in value]
+    if isinstance(value, int) or value == round(value, 3):
+        return _plain(f"{value:.12g}")
+    return _plain(f"{value:.{digits}g}")
+
+
+def _read(shown: Mapping[str, Any]) -> dict[str, Any]:
+    """Return shown operands as numbers again."""
+    return {
+        name: [_number(one) for one in text] if isinstance(text, list) else _number(text)
+        for name, text in shown.items()
+    }
+
+
+def _number(text: str) -> float:
+    return int(text) if text.lstrip("-").isdigit() else float(text)
+
+
+def _written(value: float, style: str) -> str:
+    return _plain(f"{value:{style}}")
+
+
+def _plain(text: str) -> str:
+    """Return a number without a sign before nought."""
+    if not math.isfinite(float(text)):
+        raise ValueError(text)
+    return text.removeprefix("-") if float(text) == 0 else text

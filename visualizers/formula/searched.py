@@ -1,0 +1,60 @@
+"""The formulas of a search: what the best open text and the best finished one add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from engine.trace.details import BeamDetail, BeamNode
+from visualizers.formula.forms import bare, filled, setting
+
+Line = dict[str, Any]
+
+
+def lines(
+    detail: BeamDetail, config: Mapping[str, Any], sums: dict[int, float], steps: int
+) -> Iterator[Line | None]:
+    """Yield a step's formulas.
+
+    Args:
+        detail: of the step.
+        config: of the run.
+        sums: node -> the sum of its log-probabilities, of all earlier steps; this one's are added.
+        steps: that came before.
+    """
+    groups, penalty = setting(config, "num_beam_groups", 1), setting(config, "length_penalty", 1.0)
+    if not detail.pool:
+        return
+    open_ones = [node for node in detail.pool if node.fate == "kept"] or list(detail.pool)
+    best = max(open_ones, key=lambda node: node.sum_logprobs)
+    if groups > 1:
+        yield _charged(detail, config)
+    above = 0.0 if best.parent_id < 0 else sums.get(best.parent_id)
+    if above is not None:
+        yield filled("sum", best.token_id, best.sum_logprobs, s=above, b=best.logprob)
+    length = steps + 1
+    yield filled("score", best.token_id, best.score, s=best.sum_logprobs, n=length, a=penalty)
+    sums |= {node.node_id: node.sum_logprobs for node in detail.pool}
+    if any(node.arrival is not None for node in detail.pool):
+        yield bare("joint")
+    if detail.heap:
+        top = detail.heap[0]
+        operands = {"s": top.sum_logprobs, "n": top.length, "a": penalty}
+        yield filled("finished_score", None, top.score, **operands)
+
+
+def _charged(detail: BeamDetail, config: Mapping[str, Any]) -> Line | None:
+    """Return what diversity cost one token of the step: one that goes on, if any does."""
+    weight = setting(config, "diversity_penalty", 0.0)
+    paid = [node for node in detail.pool if node.penalised_by]
+    if not paid or not weight:
+        return bare("diversity")
+    node = max(paid, key=lambda node: (node.fate == "kept", node.diversity_penalty))
+    count = round(node.diversity_penalty / weight)
+    own = _own(node)
+    return filled("diversity", node.token_id, node.logprob, b=own, w=weight, n=count)
+
+
+def _own(node: BeamNode) -> float:
+    """Return a node's log-probability before the charge."""
+    return node.logprob + node.diversity_penalty

@@ -1,0 +1,95 @@
+// The formulas that decided a step: each with its symbols, with the step's numbers, and in words.
+
+import { el } from "../shared/dom.mjs";
+import { math, token } from "../shared/formula.mjs";
+import { Once } from "../shared/once.mjs";
+import { told } from "../shared/terms.mjs";
+import { piece } from "../shared/text.mjs";
+import { FORMS } from "./forms.mjs";
+
+const NOTHING = "No formula decided this step.";
+
+// What is too wide scrolls by itself, and can then be reached with the keyboard.
+const reachable = () =>
+  new ResizeObserver((entries) => {
+    for (const { target } of entries)
+      if (target.scrollWidth > target.clientWidth) target.setAttribute("tabindex", "0");
+      else target.removeAttribute("tabindex");
+  });
+
+function row(kind, label, trees) {
+  const attrs = { class: `fm-line ${kind}`, role: "group", "aria-label": label };
+  return el("div", attrs, trees.map(math));
+}
+
+/** @param {Run} run */
+function filledOf(run, line) {
+  const form = FORMS[line.form];
+  const x = line.of === undefined ? "x" : token(piece(run, line.of));
+  return row(
+    "numbers",
+    "With this step's numbers",
+    form.draw(line.with ?? {}, x, line.is ?? null, line),
+  );
+}
+
+/**
+ * One formula with the lines that fill it in.
+ * @param {Run} run
+ */
+function sectionOf(run, lines) {
+  const [{ form: name }] = lines;
+  const form = FORMS[name];
+  const filled = lines.filter((line) => line.is !== undefined || line.of !== undefined);
+  return el(
+    "section",
+    { class: "fm-one", "data-form": name },
+    el("h4", {}, form.title),
+    row("symbols", "In general", form.draw(form.symbols, "x", null, lines[0])),
+    filled.map((line) => filledOf(run, line)),
+    filled.length
+      ? null
+      : el("p", { class: "fm-none" }, form.none ?? "Its numbers are not part of the record."),
+    el("p", { class: "dp-note" }, told(form.where)),
+  );
+}
+
+/**
+ * Lines of the same form that stand together.
+ * @returns {any[][]}
+ */
+function grouped(lines) {
+  const groups = [];
+  for (const line of lines)
+    if (groups.at(-1)?.[0].form === line.form) groups.at(-1).push(line);
+    else groups.push([line]);
+  return groups;
+}
+
+/**
+ * @param {Run} run
+ * @param {Step} step
+ */
+function shownOf(run, step) {
+  const lines = run.shown[step.index].formula?.lines ?? [];
+  if (!lines.length) return [el("p", { class: "dp-empty" }, NOTHING)];
+  return grouped(lines).map((group) => sectionOf(run, group));
+}
+
+/** @type {ViewSpec} */
+export const formula = {
+  title: "Formulas with this step's numbers",
+  place: "answers",
+  tab: "Formula",
+  empty: "The formulas that decide a step, with its numbers filled in.",
+  mount(root) {
+    const body = el("div", { class: "fm-all" });
+    const watch = reachable();
+    root.append(body);
+    return new Once((run, step) => {
+      watch.disconnect();
+      body.replaceChildren(...shownOf(run, step));
+      for (const line of body.querySelectorAll(".fm-line")) watch.observe(line);
+    });
+  },
+};

@@ -1,0 +1,151 @@
+// A formula as a small tree: typeset as MathML, which every current browser draws by itself, or said in words.
+//
+// A tree is a text (a symbol, an operator or a number), a list of trees in a row, or one of the shapes below.
+
+/**
+ * @typedef {string | Tree[] | Shape} Tree
+ * @typedef {{ shape: keyof typeof SHAPES, of: Tree[] }} Shape
+ */
+
+const NAMESPACE = "http://www.w3.org/1998/Math/MathML";
+const NUMBER = /^-?\d[\d.,]*(?:e[+-]?\d+)?$/;
+const SYMBOL = /^[A-Za-zα-ωℓ]$|^[a-zA-Z]{2,}$/;
+// Names of functions stand a little apart from what they are applied to.
+const APART = ["log", "max", "argmax"];
+
+// Element, and how it is said of its parts.
+const SHAPES = {
+  frac: ["mfrac", (a, b) => `${a} over ${b},`],
+  sup: ["msup", (a, b) => `${a} to the power ${b},`],
+  sub: ["msub", (a, b) => `${a} ${b}`],
+  sqrt: ["msqrt", (a) => `the square root of ${a},`],
+  under: ["munder", (a, b) => `${a} over ${b}, of`],
+  between: ["munderover", (a, b, c) => `${a} from ${b} to ${c}, of`],
+  choose: ["mfrac", (a, b) => `${a} choose ${b},`],
+  token: ["mtext", (a) => `“${a}”`],
+  words: ["mtext", (a) => a],
+};
+
+const make =
+  (shape) =>
+  (...of) => ({ shape, of });
+export const frac = make("frac");
+export const sup = make("sup");
+export const sub = make("sub");
+export const sqrt = make("sqrt");
+export const under = make("under");
+export const between = make("between");
+export const choose = make("choose");
+export const token = make("token");
+export const words = make("words");
+
+// A number behind an operator keeps its sign to itself.
+export const inside = (number) =>
+  typeof number === "string" && number.startsWith("-") ? ["(", number, ")"] : number;
+
+function element(name, attrs, ...children) {
+  const node = document.createElementNS(NAMESPACE, name);
+  for (const [key, value] of Object.entries(attrs)) node.setAttribute(key, value);
+  node.append(...children);
+  return node;
+}
+
+const leaf = (name, text) => element(name, {}, text);
+
+// As people write it: 6.9 · 10⁻⁴ with a true minus sign.
+function numberOf(text) {
+  const [digits, power] = text.split("e");
+  const sign = digits.startsWith("-") ? [leaf("mo", "−")] : [];
+  const plain = leaf("mn", digits.replace("-", ""));
+  if (power === undefined) return element("mrow", {}, ...sign, plain);
+  const exponent = leaf("mn", String(Number(power)).replace("-", "−"));
+  const ten = element("msup", {}, leaf("mn", "10"), exponent);
+  return element("mrow", {}, ...sign, plain, leaf("mo", "·"), ten);
+}
+
+/** @param {Tree} tree */
+const isApart = (tree) =>
+  typeof tree === "string" ? APART.includes(tree) : !Array.isArray(tree) && isApart(tree.of[0]);
+
+/** @param {Tree[]} trees */
+const rowOf = (trees) =>
+  trees.flatMap((tree, i) =>
+    isApart(tree) && trees[i + 1] !== "("
+      ? [nodeOf(tree), element("mspace", { width: ".18em" })]
+      : [nodeOf(tree)],
+  );
+
+/**
+ * @param {Tree} tree
+ * @returns {Element}
+ */
+function nodeOf(tree) {
+  if (Array.isArray(tree)) return element("mrow", {}, ...rowOf(tree));
+  if (typeof tree !== "string") return shapeOf(tree);
+  if (NUMBER.test(tree)) return numberOf(tree);
+  if (tree === "Σ") return leaf("mo", "∑");
+  if (tree.endsWith("′")) return element("msup", {}, nodeOf(tree.slice(0, -1)), leaf("mo", "′"));
+  return leaf(SYMBOL.test(tree) ? "mi" : "mo", tree);
+}
+
+/** @param {Shape} tree */
+function shapeOf({ shape, of }) {
+  const [name] = SHAPES[shape];
+  if (name === "mtext") return element(name, { class: `fm-${shape}` }, String(of[0]));
+  const parts = of.map(nodeOf);
+  if (shape !== "choose") return element(name, {}, ...parts);
+  const stacked = element(name, { linethickness: "0" }, ...parts);
+  return element("mrow", {}, leaf("mo", "("), stacked, leaf("mo", ")"));
+}
+
+/**
+ * @param {Tree} tree
+ * @returns {Element}
+ */
+export const math = (tree) =>
+  element("math", { displaystyle: "true", "aria-label": said(tree) }, nodeOf(tree));
+
+const SAID = {
+  "=": "equals",
+  "−": "minus",
+  "+": "plus",
+  "·": "times",
+  "/": "divided by",
+  "≤": "is at most",
+  "≥": "is at least",
+  "<": "is below",
+  ">": "is above",
+  Σ: "the sum",
+  "∝": "is in proportion to",
+  "∼": "is drawn out of",
+  "′": "prime",
+  "(": "",
+  ")": "",
+  ",": ",",
+};
+
+/**
+ * A formula in words, for whoever listens to it.
+ * @param {Tree} tree
+ * @returns {string}
+ */
+export const said = (tree) => inWords(tree).replace(/,$/, "");
+
+/** @param {Tree} tree */
+function inWords(tree) {
+  const text = Array.isArray(tree) ? tree.map(inWords).join(" ") : oneSaid(tree);
+  return text.replace(/\s+/g, " ").replace(/ ,/g, ",").replace(/,+/g, ",").trim();
+}
+
+function oneSaid(tree) {
+  if (typeof tree === "string")
+    return NUMBER.test(tree) ? numberSaid(tree) : (SAID[tree] ?? tree.replace("′", " prime"));
+  return SHAPES[tree.shape][1](...tree.of.map(inWords));
+}
+
+function numberSaid(text) {
+  const [digits, power] = text.replace("-", "minus ").split("e");
+  return power === undefined
+    ? digits
+    : `${digits} times 10 to the power ${String(Number(power)).replace("-", "minus ")}`;
+}
