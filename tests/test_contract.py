@@ -33,7 +33,9 @@ def without_time(trace):
 
 def _untimed(value):
     if isinstance(value, dict):
-        return {k: _untimed(v) for k, v in value.items() if not k.endswith("_s")}
+        timed = ("processor_share", "others")
+        kept = {k: v for k, v in value.items() if not k.endswith("_s") and k not in timed}
+        return {k: _untimed(v) for k, v in kept.items()}
     if isinstance(value, (list, tuple)):
         return [_untimed(item) for item in value]
     return value

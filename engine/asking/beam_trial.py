@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from engine.asking.beams import Search, Team, totals_of, with_taken
+from engine.asking.beams import Searched, Team, totals_of, with_taken
 from engine.asking.chain import Chain
 from engine.loops.beams.diverse import HammingDiversityLogitsProcessor
 from engine.loops.beams.record import IMPOSSIBLE
@@ -23,7 +23,7 @@ class Trial:
         token_id: what is put after it.
     """
 
-    def __init__(self, search: Search, team: Team, row: int, token_id: int) -> None:
+    def __init__(self, search: Searched, team: Team, row: int, token_id: int) -> None:
         self.search, self.team, self.row, self.token_id = search, team, row, token_id
         self.text = team.chain.ids[row].tolist()
         step = search.place.step.index

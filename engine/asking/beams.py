@@ -50,7 +50,7 @@ class Team:
 
 
 @dataclass(frozen=True)
-class Search:
+class Searched:
     """A step of a search as it was before it decided.
 
     Attributes:
@@ -112,12 +112,12 @@ def nodes_of(place: Moment) -> dict[int, BeamNode]:
     }
 
 
-def search_of(place: Moment, detail: BeamDetail) -> Search:
+def search_of(place: Moment, detail: BeamDetail) -> Searched:
     """Put the beams of a step in order."""
     nodes = nodes_of(place)
     start = 1 if place.trace.model.is_encoder_decoder else len(place.trace.prompt_ids)
     length = place.views[0].input_ids.shape[1] - start + 1
-    search = Search(place, detail, (), nodes, length)
+    search = Searched(place, detail, (), nodes, length)
     before = place.trace.steps[place.step.index - 1].detail if place.step.index else None
     kept = before.pool if isinstance(before, BeamDetail) else ()
     groups = sorted({node.group for node in detail.pool}) or [0]
@@ -134,7 +134,7 @@ def search_of(place: Moment, detail: BeamDetail) -> Search:
 
 
 def _team(
-    search: Search, number_: int, view: View, open_: dict[tuple[int, ...], BeamNode], start: int
+    search: Searched, number_: int, view: View, open_: dict[tuple[int, ...], BeamNode], start: int
 ) -> Team:
     sums: list[float] = []
     numbers: list[int | None] = []
@@ -181,11 +181,13 @@ def explain(
     return token
 
 
-def _view(search: Search, team: Team) -> View:
+def _view(search: Searched, team: Team) -> View:
     return search.place.views[search.teams.index(team)]
 
 
-def _asked(search: Search, token_id: int, node_id: int | None) -> tuple[Team, int, BeamNode | None]:
+def _asked(
+    search: Searched, token_id: int, node_id: int | None
+) -> tuple[Team, int, BeamNode | None]:
     """Return whose beam is asked about, which, and the node of the pool if there is one."""
     pool = search.detail.pool
     if node_id is not None:
@@ -205,7 +207,7 @@ def _asked(search: Search, token_id: int, node_id: int | None) -> tuple[Team, in
     return team, row, None
 
 
-def _home(search: Search, node: BeamNode) -> tuple[Team, int]:
+def _home(search: Searched, node: BeamNode) -> tuple[Team, int]:
     team = next(team for team in search.teams if team.number == node.group)
     return team, team.nodes.index(node.parent_id)
 
@@ -223,7 +225,7 @@ def totals_of(team: Team, scores: torch.Tensor) -> torch.Tensor:
 
 
 def _sums(
-    search: Search, draft: Wording, team: Team, row: int, token_id: int, whole: float
+    search: Searched, draft: Wording, team: Team, row: int, token_id: int, whole: float
 ) -> None:
     before = float(team.sums[row])
     if whole <= IMPOSSIBLE:
@@ -240,20 +242,20 @@ def _sums(
     draft.fact("After", _text(search, parent), "The end of the beam that it continues.")
 
 
-def _after(search: Search, team: Team, row: int) -> str:
+def _after(search: Searched, team: Team, row: int) -> str:
     """Return which beam a token continues, as a part of a sentence."""
     parent = team.nodes[row]
     return "" if parent is None or parent == PROMPT else f" after {_text(search, parent)}"
 
 
-def _text(search: Search, node: int) -> str:
+def _text(search: Searched, node: int) -> str:
     path = search.path(node)
     cut = "…" if len(path) > _SHOWN else ""
     text = "".join(search.place.piece(i) for i in path[-_SHOWN:])
     return f"“{cut}{visible(text).strip(' ')}”"
 
 
-def _kept(search: Search, draft: Wording, team: Team, row: int, node: BeamNode) -> None:
+def _kept(search: Searched, draft: Wording, team: Team, row: int, node: BeamNode) -> None:
     name = token_name(search.place, node.token_id) + _after(search, team, row)
     mates = [n for n in search.detail.pool if n.group == node.group]
     if node.fate == "finished":
@@ -279,12 +281,12 @@ def _kept(search: Search, draft: Wording, team: Team, row: int, node: BeamNode) 
     _charged(draft, node, search, 0.0)
 
 
-def _penalised(search: Search) -> str:
+def _penalised(search: Searched) -> str:
     penalty = search.config.length_penalty
     return f"{search.length} tokens" + ("" if penalty == 1 else f" to the power {penalty:g}")
 
 
-def _charged(draft: Wording, node: BeamNode, search: Search, missed: float) -> None:
+def _charged(draft: Wording, node: BeamNode, search: Searched, missed: float) -> None:
     """Say what earlier groups' choice cost a token."""
     if not node.penalised_by:
         return
@@ -301,7 +303,7 @@ def _charged(draft: Wording, node: BeamNode, search: Search, missed: float) -> N
 
 
 def _missed(
-    search: Search,
+    search: Searched,
     draft: Wording,
     team: Team,
     row: int,
@@ -350,7 +352,9 @@ def _last_step(draft: Wording, mates: list[BeamNode], team: Team, name: str, who
     )
 
 
-def _below(search: Search, draft: Wording, team: Team, name: str, whole: float, cut: float) -> None:
+def _below(
+    search: Searched, draft: Wording, team: Team, name: str, whole: float, cut: float
+) -> None:
     own, needed, missed = level(whole, cut)
     of_group = f" of group {team.number + 1}" if search.groups else ""
     places = "the only place" if team.size == 1 else f"the last of the {team.size} places"
@@ -361,7 +365,7 @@ def _below(search: Search, draft: Wording, team: Team, name: str, whole: float, 
     draft.fact("Missed by", missed, "In the sum of log-probabilities.")
 
 
-def _claim(search: Search, draft: Wording, team: Team, row: int, token_id: int) -> None:
+def _claim(search: Searched, draft: Wording, team: Team, row: int, token_id: int) -> None:
     """Claim how much more the token would have needed after this very text."""
     from engine.asking.beam_trial import Trial
 

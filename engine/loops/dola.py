@@ -78,8 +78,8 @@ def dola_loop(
     if not candidates:
         raise DecodeError("dola_layers leaves no layer of this model to contrast with.")
     forward = Forward(model, generation_config, model_kwargs)
-    prompt_length, index = input_ids.shape[1], 0
-    unfinished = torch.ones(input_ids.shape[0], dtype=torch.long, device=input_ids.device)
+    (batch, prompt_length), index = input_ids.shape, 0
+    unfinished = torch.ones(batch, dtype=torch.long, device=input_ids.device)
     while unfinished.max() != 0:
         # 1. What the last layer says, and every layer before it.
         outputs = forward(input_ids, output_hidden_states=True)
@@ -88,16 +88,15 @@ def dola_loop(
         # 2. The layer that differs most, and what the last one added to it.
         premature = select_layer(layers.divergence, candidates)
         contrast = contrast_of(layers, premature)
-        seen = recorder.observe(
-            logits, input_ids, [LayerContrast(contrast, layers), *logits_processor]
-        )
+        rules = [LayerContrast(contrast, layers), *logits_processor]
+        seen = recorder.observe(logits, input_ids, rules)
         # 3. The decision.
         sample, scores = generation_config.do_sample, seen.scores
         tokens, race = draw(scores, generator) if sample else (scores.argmax(-1), {})
         # 4. The question whether to go on, then the record.
         keep, before = input_ids.shape[1] - prompt_length, unfinished
-        columns = {**_columns(layers, premature, contrast, tokens), **race}
-        rows = recorder.record(seen, tokens, keep, columns)
+        own = _columns(layers, premature, contrast, tokens)
+        rows = recorder.record(seen, tokens, keep, {**own, **race})
         input_ids = grown(input_ids, tokens, unfinished, generation_config)
         unfinished = unfinished & ~stopping_criteria(input_ids, None)
         detail = partial(detail_of, candidates, layers.raw.shape[1])

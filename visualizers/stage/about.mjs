@@ -4,7 +4,7 @@ import { visible } from "../shared/text.mjs";
 
 const said = (value) => (typeof value === "string" ? value : JSON.stringify(value));
 
-const term = (name, ...what) => [el("dt", {}, name), el("dd", {}, what)];
+const named = (name, ...what) => [el("dt", {}, name), el("dd", {}, what)];
 
 /** @param {any} info */
 const modelOf = ({ id, dtype, device, revision }) =>
@@ -23,7 +23,7 @@ function allOf(run) {
     el(
       "dl",
       {},
-      set.map(([name, value]) => term(name, said(value))),
+      set.map(([name, value]) => named(name, said(value))),
     ),
   );
 }
@@ -37,12 +37,12 @@ function factsOf(run) {
   return el(
     "dl",
     {},
-    run.prompt === null ? null : term("Prompt", el("q", {}, visible(run.prompt))),
-    term("Model", modelOf(run.model)),
-    run.assistant ? term("Draft model", modelOf(run.assistant)) : null,
-    term("Seed", String(run.seed)),
-    run.changed ? term("Settings", changed.join(", ") || "the defaults") : null,
-    versions.length ? term("Made with", versions.join(", ")) : null,
+    run.prompt === null ? null : named("Prompt", el("q", {}, visible(run.prompt))),
+    named("Model", modelOf(run.model)),
+    run.assistant ? named("Draft model", modelOf(run.assistant)) : null,
+    named("Seed", String(run.seed)),
+    run.changed ? named("Settings", changed.join(", ") || "the defaults") : null,
+    versions.length ? named("Made with", versions.join(", ")) : null,
   );
 }
 
