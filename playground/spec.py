@@ -28,6 +28,10 @@ from visualizers.page import arranged
 SEED = Integer(
     label="Seed", help="The same seed gives the same draws.", minimum=0, maximum=MAX_SEED
 )
+_SERVED = ("why", "what_if")
+"""Questions that the server answers."""
+_QUESTIONS = (*_SERVED, "draw", "xray", "formula")
+"""What can be asked of a step, in the order of its tabs."""
 _MAX_STOPS = 100_000
 """A slider with more stops than this cannot be set by hand."""
 
@@ -61,9 +65,9 @@ def visuals_of(names: tuple[str, ...]) -> list[str]:
     """Return the views of a stage in their order; a run of the playground can be asked, continued and saved."""
     views = arranged(names)
     views.insert(views.index("status") + 1, "since")
-    for name, before in (("what_if", "xray"), ("why", "candidates")):
-        views.insert(views.index(before) + 1 if before in views else len(views), name)
-    return [*views, "family", "export"]
+    own = [name for name in views if name not in _QUESTIONS]
+    asked = [name for name in _QUESTIONS if name in views or name in _SERVED]
+    return [*own, *asked, "family", "export"]
 
 
 def param_spec(name: str, kind: Param, default: Any) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 // Why this token, why not that one: the server answers about one token of the selected step.
 import { button, el } from "../../visualizers/shared/dom.mjs";
-import { trace } from "../../visualizers/shared/record.mjs";
+import { nodeOf, trace } from "../../visualizers/shared/record.mjs";
 import { piece } from "../../visualizers/shared/text.mjs";
 import { ask } from "./ask.mjs";
 
@@ -26,6 +26,8 @@ class Why {
   /** @type {Run | null} */
   #run = null;
   #index = -1;
+  // Of a search: the node that the stage shows at this step.
+  #node = {};
   #key = "";
   #timer = 0;
   // The newest question; the answer to any other comes too late.
@@ -51,7 +53,7 @@ class Why {
       },
     });
     this.go = button("Why not?", () => this.#typedAsk(), { class: "dp-btn wy-go" });
-    this.own = button("", () => this.#ask({}), { class: "dp-btn wy-own" });
+    this.own = button("", () => this.#ask(this.#node), { class: "dp-btn wy-own" });
     this.say = el("div", { class: "wy-say", role: "status" });
     this.more = el("div", { class: "wy-more" });
     const line = el("div", { class: "wy-line" }, this.typed, this.go);
@@ -74,9 +76,11 @@ class Why {
    */
   select(run, index) {
     const running = run.status === "running";
-    const key = `${run.id}:${index}:${running}`;
+    const node = nodeOf(run, run.steps[index])?.node.node_id;
+    const key = `${run.id}:${index}:${node}:${running}`;
     if (key === this.#key) return this.#want();
-    const same = this.#run === run && this.#index === index;
+    const same = this.#run === run && this.#index === index && this.#node.node_id === node;
+    this.#node = node === undefined ? {} : { node_id: node };
     this.#key = key;
     this.#run = run;
     this.#index = index;
@@ -136,7 +140,7 @@ class Why {
       if (!run || run.status === "running" || run.status === "failed") return;
       if (!this.root.isConnected || this.root.offsetParent === null) return;
       if (this.say.childElementCount || !run.steps[this.#index]?.emit.length) return;
-      this.#ask({ quick: true });
+      this.#ask({ quick: true, ...this.#node });
     }, PAUSE_MS);
   }
 

@@ -139,7 +139,8 @@ function ofNode(run, step, { node, path }, ctx) {
   const shown = run.shown[step.index];
   if (node.parent_id === shown.beam_tree.row) {
     const rows = rowsOf(run, step, node.token_id, ctx, () => null);
-    return { rows, words: [name, ...told(noteOf(run, step, shown.candidates))] };
+    const words = [name, ...told(noteOf(run, step, shown.candidates))];
+    return { rows, words, ...shown.candidates };
   }
   const about = "Those of the step's pool; the record holds no others of this text.";
   return { rows: besideNode(run, step, node, ctx), words: [name, about] };
@@ -158,8 +159,9 @@ function shownOf(run, step, ctx) {
     forks && !run.eos_token_ids.includes(id)
       ? () => ctx.fork({ step: step.index, token_id: id })
       : null;
-  const words = told(noteOf(run, step, run.shown[step.index].candidates));
-  return { rows: rowsOf(run, step, step.emit.at(-1), ctx, forkWith), words };
+  const shown = run.shown[step.index].candidates;
+  const words = told(noteOf(run, step, shown));
+  return { rows: rowsOf(run, step, step.emit.at(-1), ctx, forkWith), words, ...shown };
 }
 
 /** @type {ViewSpec} */
@@ -172,10 +174,20 @@ export const candidates = {
   mount(root, ctx) {
     const bars = el("div", { class: "dp-bars" });
     const note = el("p", { class: "dp-note" });
-    root.append(bars, note);
+    const others = el("div", { class: "dp-bars" });
+    const summary = el("summary", {});
+    const more = el("details", { class: "dp-more" }, summary, others);
+    root.append(bars, more, note);
     const paint = (run, step) => {
-      const { rows, words } = shownOf(run, step, ctx);
-      bars.replaceChildren(...rows.flatMap(cellsOf));
+      const found = shownOf(run, step, ctx);
+      const { rows, words, seen = rows.length } = found;
+      // The last row is what the candidates leave; it stays with those in sight.
+      const hidden = rows.slice(seen, -1);
+      bars.replaceChildren(...rows.filter((row) => !hidden.includes(row)).flatMap(cellsOf));
+      others.replaceChildren(...hidden.flatMap(cellsOf));
+      more.hidden = !hidden.length;
+      if (hidden.length)
+        summary.textContent = `${hidden.length} more, together ${bothOf(found.more_raw, found.more_processed)}`;
       note.replaceChildren(...words);
     };
     return new Once(paint, (run, step) => nodeOf(run, step)?.node.node_id ?? "");

@@ -9,12 +9,16 @@ from engine.trace.details import BeamDetail, DraftDetail
 from engine.trace.records import Candidate, Step, Trace
 from visualizers.base import Shown, bits, probability
 
+_SEEN, _LEAST, _MOST = 0.99, 5, 10
+"""Rows that are in sight: as many as hold this share of either probability, but so many."""
+
 
 class Candidates:
     """The candidates of a step: those of the last token it wrote.
 
     Shows ``raw`` and ``processed``, the probability of each in the model and as it was used, after
-    the processors; what the candidates leave of either (``rest_raw``, ``rest_processed``); and in
+    the processors; ``seen``, how many of them are in sight, and what the others hold together
+    (``more_raw``, ``more_processed``); what the candidates leave of either (``rest_raw``, ``rest_processed``); and in
     bits ``entropy`` of the model's own distribution and ``entropy_used`` of the one that was used.
     """
 
@@ -25,14 +29,29 @@ class Candidates:
         """Take a step."""
         raw = [probability(c.raw_logprob) for c in step.candidates]
         processed = [probability(c.processed_logprob) for c in step.candidates]
+        written = [i for i, c in enumerate(step.candidates) if c.token_id in step.emit[-1:]]
+        seen = max([_in_sight(raw, processed), *(i + 1 for i in written)])
         return {
             "raw": raw,
             "processed": processed,
+            "seen": seen,
+            "more_raw": math.fsum(raw[seen:]),
+            "more_processed": math.fsum(processed[seen:]),
             "rest_raw": max(0.0, 1 - math.fsum(raw)),
             "rest_processed": max(0.0, 1 - math.fsum(processed)),
             "entropy": bits(step.entropy),
             "entropy_used": _used(step),
         }
+
+
+def _in_sight(raw: list[float], processed: list[float]) -> int:
+    """Return how many candidates hold nearly all of the probability."""
+    held = (0.0, 0.0)
+    for count, (own, used) in enumerate(zip(raw, processed, strict=True)):
+        if count >= _MOST or (count >= _LEAST and min(held) >= _SEEN):
+            return count
+        held = (held[0] + own, held[1] + used)
+    return len(raw)
 
 
 class Stages:
