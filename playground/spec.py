@@ -11,6 +11,7 @@ from typing import Any
 
 from engine.after import gallery
 from engine.after.comparisons import LABELS, ComparePreset, presets
+from engine.after.first_visit import answers
 from engine.asking.processors import askable
 from engine.asking.what_if import why_not
 from engine.declare.groups import FOLDED, MAIN
@@ -121,11 +122,14 @@ def shown_values(strategy: Strategy, params: Any) -> dict[str, Any]:
 
 def _strategy(strategy: Strategy, known: list[dict[str, Any]]) -> dict[str, Any]:
     kinds, defaults = params_of(strategy.config), defaults_of(strategy.config)
+    told = answers(strategy)
     return {
         "name": strategy.name,
         "title": strategy.title,
         "family": strategy.family,
         "summary": strategy.summary,
+        "helps": told.helps,
+        "turns": told.turns,
         "paper": strategy.paper,
         "model": strategy.default_model,
         "assistant": strategy.default_assistant or "",

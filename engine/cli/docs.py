@@ -21,6 +21,13 @@ GENERATED = " — *Strategy.* "
 """What marks an entry of the glossary that comes from the registry."""
 ON_THE_PAGE = " — *On the page.* "
 """What marks one that comes from engine/reading/terms."""
+_FIRST_VISIT = """# A first visit
+
+<!-- Written by `python -m engine docs` from engine/strategies and the recorded runs; a change made here is lost. -->
+
+What five minutes with the page should leave behind. Every figure is that of a recorded run of assets/gallery, which
+the tab opens with or which is in the list under *Replay*; another model gives others.
+"""
 _ENTRY = re.compile(r"^\*\*(.+?)\*\*", re.MULTILINE)
 
 
@@ -48,6 +55,7 @@ def pages(root: Path = ROOT) -> dict[str, str]:
     from engine.cli.strategy_page import strategies_page
 
     makers: dict[str, Callable[[Path], str]] = {
+        "first_visit.md": first_visit_page,
         "glossary.md": glossary_page,
         "papers.md": papers_page,
         "strategies.md": strategies_page,
@@ -55,6 +63,23 @@ def pages(root: Path = ROOT) -> dict[str, str]:
     if not (root / FOLDER / "glossary.md").is_file():
         raise EngineError(f"{root} has no {FOLDER}/glossary.md: run this in a whole checkout.")
     return {f"{FOLDER}/{name}": make(root) for name, make in makers.items()}
+
+
+def first_visit_page(root: Path) -> str:
+    """Return three answers about every strategy, as the page gives them."""
+    from engine.after.first_visit import answers
+    from engine.declare.groups import FAMILIES
+    from engine.strategies import STRATEGIES
+
+    del root
+    parts = [_FIRST_VISIT]
+    for strategy in sorted(STRATEGIES.values(), key=lambda s: [*FAMILIES].index(s.family)):
+        told = answers(strategy)
+        parts.append(
+            f"## {strategy.title}\n\n**How does it choose?** {told.chooses}\n\n**When does it help, and "
+            f"when does it hurt?** {told.helps}\n\n**What does its main parameter do?** {told.turns}\n"
+        )
+    return "\n".join(parts)
 
 
 def glossary_page(root: Path) -> str:

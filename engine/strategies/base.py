@@ -70,6 +70,11 @@ class Strategy:
     """A name of declare.groups.FAMILIES: strategies of one kind stand side by side."""
     summary: str
     """One paragraph for somebody who has not read the paper."""
+    helps: str
+    """When it helps, and when it hurts; ``{strategy-1.number}`` quotes a recorded run, see
+    engine/after/first_visit.py."""
+    turns: str
+    """What its main parameter does."""
     paper: str
     """Author, year and arXiv id."""
     config: type

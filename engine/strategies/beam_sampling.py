@@ -30,6 +30,15 @@ STRATEGY = Strategy(
         "the probability of the whole text so far. Less repetitive than beam search, safer than "
         "sampling; the seed fixes the luck."
     ),
+    helps=(
+        "It helps when several likely texts are wanted that change with the seed. It hurts "
+        "certainty: chance may drop the best text, so that the result is neither the "
+        "likeliest text nor a fair sample of the model."
+    ),
+    turns=(
+        "Temperature acts on the scores before the candidates are drawn: the higher it is, "
+        "the more often an improbable continuation enters the pool."
+    ),
     paper="Kool et al. 2019, arXiv 1903.06059 (sampling without replacement)",
     config=BeamSamplingConfig,
     loop=beam_loop,

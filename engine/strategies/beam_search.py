@@ -67,6 +67,16 @@ STRATEGY = Strategy(
         "the best again. It looks wider than greedy search and finds more probable texts, which "
         "are not always better ones. The tree shows every candidate and why it was dropped."
     ),
+    helps=(
+        "It helps where the likeliest text is the right one, as in translating or mending a "
+        "sentence: in “Better than greedy” the winner scores {beam_search-1.score} and the "
+        "greedy path {beam_search-1.greedy_score}. It hurts in open-ended text, where the "
+        "likeliest text is short or dull, and every beam costs a row of every forward pass."
+    ),
+    turns=(
+        "Beams is how many texts are kept at every step. One beam is greedy search; more "
+        "usually find a more probable text, never for certain."
+    ),
     paper="Graves 2012, arXiv 1211.3711; forced words: Post & Vilar 2018, arXiv 1804.06609",
     config=BeamSearchConfig,
     loop=_loop,

@@ -60,6 +60,17 @@ STRATEGY = Strategy(
         "and say something new, so loops end without any randomness. Every step costs one pass "
         "over k rows."
     ),
+    helps=(
+        "It helps long open-ended text to move on without chance: "
+        "{contrastive_search-1.rep_3} of the three-token groups of “Not stuck: contrastive” "
+        "are repeats, against {contrastive_search-2.rep_3} for greedy search on the same "
+        "prompt. It hurts speed, since every candidate is read once before one is chosen, "
+        "and models whose tokens all look alike."
+    ),
+    turns=(
+        "Alpha is the weight of the penalty for resembling an earlier token. At 0 this is "
+        "greedy search; the closer to 1, the less the model's own probability counts."
+    ),
     paper="Su et al. 2022, arXiv 2202.06417",
     config=ContrastiveConfig,
     loop=contrastive_loop,

@@ -68,6 +68,17 @@ STRATEGY = Strategy(
         "after the other, and a token costs extra when an earlier group has just taken it, so the "
         "groups tell different stories."
     ),
+    helps=(
+        "It helps when a choice of different texts is wanted: in “Different first words” the "
+        "{diverse_beam_search-1.outputs} texts begin with "
+        "{diverse_beam_search-1.first_words} different tokens. It hurts the probability of "
+        "each text: a later group pays for agreeing with an earlier one."
+    ),
+    turns=(
+        "Diversity penalty is what a token costs a group for every beam of earlier groups "
+        "that has just chosen it. At 0 the groups do not see each other and write the same "
+        "texts."
+    ),
     paper="Vijayakumar et al. 2016, arXiv 1610.02424",
     config=DiverseBeamConfig,
     loop=group_beam_loop,

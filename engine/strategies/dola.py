@@ -105,6 +105,16 @@ STRATEGY = Strategy(
         "late layers. The paper does not advise it for small models (its appendix N finds no gain "
         "for GPT-2); here it shows how a prediction forms layer by layer."
     ),
+    helps=(
+        "It was made for large models, where what the last layers add is often a fact. It "
+        "hurts small models, whose late layers know little more: the text of “How a token "
+        "forms” has a perplexity of {dola-1.perplexity}. Here it is a picture of how a token "
+        "forms."
+    ),
+    turns=(
+        "Layers says which layers may be contrasted with the last. The paper takes high ones "
+        "for short factual answers and low ones for long reasoning."
+    ),
     paper="Chuang et al. 2023, arXiv 2309.03883",
     config=DolaConfig,
     loop=dola_loop,

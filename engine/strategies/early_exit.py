@@ -51,6 +51,17 @@ STRATEGY = Strategy(
         "head, and the whole model checks the guesses in one pass. It pays when early layers often "
         "know the next token already, as in models trained for it (LayerSkip)."
     ),
+    helps=(
+        "It helps where no second model is at hand: the first layers guess and the whole "
+        "model checks. {early_exit-1.tokens_per_forward} tokens come from every full pass "
+        "when the guess is made after layer 4, {early_exit-2.tokens_per_forward} after layer "
+        "8. It hurts speed where the early layers are often wrong, as in every model that "
+        "was not trained for it."
+    ),
+    turns=(
+        "Exit layer is after how many layers a guess is made: an early one is cheap and "
+        "often wrong, a late one nearly as slow as the model itself."
+    ),
     paper="Elhoushi et al. 2024, arXiv 2404.16710",
     config=EarlyExitConfig,
     loop=assisted_loop,

@@ -34,6 +34,15 @@ STRATEGY = Strategy(
         "At every step take the single most probable token. Fast and repeatable; it never looks "
         "ahead, so it can walk past better sentences and often falls into loops."
     ),
+    helps=(
+        "It helps where one answer is right and should be the same every time: a fact, a "
+        "line of code, a test. It hurts in open-ended text, which goes round in circles: in "
+        "“Stuck in a loop” {greedy-2.rep_3} of all three-token groups repeat an earlier one."
+    ),
+    turns=(
+        "Greedy search has no dial of its own. A repetition penalty above 1 makes every "
+        "token that was already written less likely, needed ones included."
+    ),
     paper="the baseline of every decoding paper; loops are studied in Holtzman et al. 2020, arXiv 1904.09751",
     config=GreedyConfig,
     loop=next_token_loop,

@@ -89,6 +89,17 @@ STRATEGY = Strategy(
         "followed them there. It shines where the output repeats the input (summaries, edits, "
         "names, code) and costs next to nothing where it does not."
     ),
+    helps=(
+        "It helps where the answer repeats its input, as in summaries, edits and code: in "
+        "“Where copying shines” {prompt_lookup-1.tokens_per_forward} tokens come from every "
+        "forward pass, in “Where there is little to copy” "
+        "{prompt_lookup-2.tokens_per_forward}. It hurts next to nothing, since looking up "
+        "costs no model."
+    ),
+    turns=(
+        "Longest n-gram is how many of the last tokens are looked for first. Longer ones are "
+        "found less often and copied with more right."
+    ),
     paper="Saxena 2023, github.com/apoorvumang/prompt-lookup-decoding; arXiv 2304.04487",
     config=PromptLookupConfig,
     loop=assisted_loop,

@@ -23,6 +23,17 @@ STRATEGY = Strategy(
         "filters (top-k, top-p, min-p, …) have reshaped the distribution. The seed fixes the luck: "
         "the same seed gives the same text."
     ),
+    helps=(
+        "It helps in stories and talk, where many continuations are good and the likeliest "
+        "is dull. It hurts where one answer is right: another seed writes another text, and "
+        "a hot draw takes tokens that the model all but ruled out. The text of “Cool and "
+        "careful” has a perplexity of {sampling-1.perplexity}, that of “Hot and wild” one of "
+        "{sampling-2.perplexity}."
+    ),
+    turns=(
+        "Temperature divides the logits: below 1 likely tokens gain, above 1 unlikely ones "
+        "do. Close to 0 every draw takes the most probable token, as greedy search does."
+    ),
     paper="Holtzman et al. 2020, arXiv 1904.09751 (nucleus); Fan et al. 2018, arXiv 1805.04833 (top-k)",
     config=SamplingConfig,
     loop=next_token_loop,

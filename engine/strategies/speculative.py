@@ -40,6 +40,16 @@ STRATEGY = Strategy(
         "large model alone would have written (with sampling: exactly its distribution), only in "
         "fewer of its expensive passes."
     ),
+    helps=(
+        "It helps when a small model often agrees with a large one that is slow: in “A draft "
+        "that is usually right” {speculative-1.tokens_per_forward} tokens come from every "
+        "pass of the target, in “A hard prompt” {speculative-2.tokens_per_forward}. It hurts "
+        "only speed, where most drafts are rejected; the text stays the target's own."
+    ),
+    turns=(
+        "Draft tokens is how many tokens are guessed before the target checks them. More of "
+        "them pay as long as they are accepted; after the first wrong one the rest is lost."
+    ),
     paper="Leviathan et al. 2023, arXiv 2211.17192; Chen et al. 2023, arXiv 2302.01318",
     config=SpeculativeConfig,
     loop=assisted_loop,

@@ -42,6 +42,16 @@ STRATEGY = Strategy(
         "draft's text is encoded again for the target and aligned with what is there. Sampling: the "
         "draft proposes only tokens both vocabularies have, so p and q can be compared."
     ),
+    helps=(
+        "It helps when the only small model at hand cuts text otherwise: "
+        "{universal_assisted-1.tokens_per_forward} tokens come from every pass of the target "
+        "in “Re-encoded drafts”. It hurts speed, since every draft is turned into text and "
+        "cut anew; what does not survive that is lost."
+    ),
+    turns=(
+        "Draft tokens is how many of the draft's own tokens are guessed at a time; the "
+        "target may cut the same text into more or fewer."
+    ),
     paper="Timor et al. 2025, arXiv 2502.05202",
     config=UniversalAssistedConfig,
     loop=assisted_loop,

@@ -260,6 +260,16 @@ STRATEGY = Strategy(
         "token the mark cannot act. SynthID-Text marks by a tournament of keyed bits instead of a "
         "bias."
     ),
+    helps=(
+        "It helps to tell later, with the key, that a text came from this model: after the "
+        "tokens of “Green lists” z is {watermark-1.z}, and a text without the mark stays "
+        "near 0. It hurts the text where the model is unsure, and it cannot mark where the "
+        "model is sure."
+    ),
+    turns=(
+        "Bias is added to the logit of every green token: more is found in fewer tokens and "
+        "bends the text more; 0 marks nothing."
+    ),
     paper="Kirchenbauer et al. 2023, arXiv 2301.10226 and 2306.04634; Dathathri et al. 2024, Nature 634",
     config=WatermarkConfig,
     loop=watermark_loop,

@@ -25,7 +25,8 @@ const NARROW = matchMedia("(max-width: 799px)");
  * button, and on a telephone the settings come last.
  */
 export function layout(root, title, words, { ask, right, settings }) {
-  const about = el("div", { class: "dp-about" }, el("h2", {}, title), el("p", {}, words));
+  const told = typeof words === "string" ? el("p", {}, words) : words;
+  const about = el("div", { class: "dp-about" }, el("h2", {}, title), told);
   const set = el("div", { class: "dp-settings" }, settings);
   const left = el("div", { class: "dp-left" }, about, el("div", { class: "dp-ask" }, ask), set);
   const columns = el("div", { class: "dp-columns" });
@@ -103,8 +104,13 @@ class StrategyTab {
   }
 
   #about() {
-    const { summary, paper } = this.strategy;
-    return [summary, " ", el("cite", {}, `Source: ${paper}.`)];
+    const { summary, helps, turns, paper } = this.strategy;
+    const more = (title, text) => el("details", {}, el("summary", {}, title), el("p", {}, text));
+    return [
+      el("p", {}, summary, " ", el("cite", {}, `Source: ${paper}.`)),
+      more("When does it help, and when does it hurt?", helps),
+      more("What does its main parameter do?", turns),
+    ];
   }
 
   // While the tab shows recorded runs, a preset that has one shows it.
