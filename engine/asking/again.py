@@ -20,7 +20,7 @@ import torch
 from engine.errors import BusyError, Cancelled, DecodeError, EngineError
 from engine.loops.drafting.drafter import Draft
 from engine.loops.recorder import Observation, Recorder
-from engine.models.loading import LoadedModel, pinned
+from engine.models.loading import LoadedModel, in_memory, pinned
 from engine.run.permits import running
 from engine.run.prepare import Prepared, prepare
 from engine.run.request import DecodeRequest, check
@@ -86,7 +86,13 @@ class Moment:
         """Return the text of a token."""
         if self.run is not None and token_id < self.target.vocab_size:
             return self.target.pieces[token_id]
-        return self.trace.pieces.get(token_id, f"#{token_id}")
+        known = self.trace.pieces.get(token_id)
+        if known is not None:
+            return known
+        # A run that is remembered by its beginning names the tokens of its prompt alone.
+        model = self.trace.model
+        loaded = in_memory(model.id, model.revision)
+        return f"#{token_id}" if loaded is None else loaded.pieces[token_id]
 
     def generator(self) -> torch.Generator:
         """Return the run's random numbers as they were before what the step drew."""

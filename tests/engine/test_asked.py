@@ -90,6 +90,15 @@ def test_a_quick_answer_is_read_off_the_record_where_a_step_would_be_made_again(
     assert answered(trace, Question(step=3, quick=True), *models)[0].exact
 
 
+def test_a_recent_run_has_words_for_its_tokens_in_a_quick_answer():
+    params = {"max_new_tokens": 3, "num_beams": 2}
+    run, trace = kept(DecodeRequest("beam_search", "storyteller", PROMPT, params=params))
+    answer, _ = answered(run, Question(step=1, quick=True))
+    assert not answer.exact
+    assert "#" not in answer.sentence + answer.name
+    assert answer.name == trace.pieces[answer.token_id].replace(" ", "·")
+
+
 def test_a_typed_text_is_cut_where_it_would_stand():
     request = DecodeRequest("greedy", "storyteller", PROMPT, params={"max_new_tokens": 3})
     trace = finished(request)
