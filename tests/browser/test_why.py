@@ -61,10 +61,12 @@ def test_a_node_of_a_search_is_asked_about_on_a_telephone(open_page):
     finish(page, "beam_search")
     trace = trace_of(page, "beam_search")
     tree = page.locator("#beam_search-stage .dp-v-beam_tree")
-    step = trace.steps[-1]
-    chosen = min(step.detail.pool, key=lambda n: n.rank)
-    tree.get_by_role("button", name="Why?", exact=True).click()
-    said = why(place_of(trace, step.index), node_id=chosen.node_id).sentence
+    # Whichever node the tree opens on.
+    step, node = tree.locator(".bt-node.sel").evaluate(
+        "({ dpNode }) => [dpNode.column, dpNode.data.node_id]"
+    )
+    tree.get_by_role("button", name=re.compile("^Why( not)?[?]$")).click()
+    said = why(place_of(trace, step), node_id=node).sentence
     expect(sentence(page, "beam_search")).to_have_text(said)
     assert fits(page)
 
