@@ -97,7 +97,7 @@ def _place(
     found = None if kept is None else at_hand(kept, step)
     if found is None:
         if question.quick:
-            return Moment(trace if kept is None else kept.named(step), step, refused=NOT_YET)
+            return Moment(trace, step, refused=NOT_YET)
         found = make()
     if found.refused:
         return found

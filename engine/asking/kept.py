@@ -22,7 +22,6 @@ from engine.run.prepare import Prepared
 from engine.settings import SETTINGS
 from engine.strategies.base import Strategy
 from engine.trace.records import Step, Trace
-from engine.trace.values import TOKEN_ID, values_of
 
 KEPT, RECOMPUTED, RECORDED = "kept", "recomputed", "recorded"
 """Where logits come from: the run itself, one pass over its text, or its recorded candidates."""
@@ -87,14 +86,6 @@ class KeptRun:
     def loaded(self) -> LoadedModel | None:
         """Return the model that wrote it while it is in memory."""
         return None if self.model is None else self.model()
-
-    def named(self, step: Step) -> Trace:
-        """Return the run with the texts of the tokens that a step names, as far as they are known."""
-        model, trace = self.loaded(), self.trace
-        if model is None:
-            return trace
-        ids = {token_id for _, token_id in values_of(step, TOKEN_ID)}
-        return dataclasses.replace(trace, pieces={**trace.pieces, **model.pieces.of(ids)})
 
     def row(self, step: Step) -> int:
         """Return the row of its batch that a step wrote."""
