@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -119,6 +120,9 @@ def launch(host: str, port: int) -> None:
     ended.wait()
     stop_all(_LEAVE_S)
     demo.close()
+    sys.stdout.flush()
+    # A thread that is still within a model's own code aborts an interpreter that takes itself down.
+    os._exit(0)
 
 
 def _theme() -> themes.Base:

@@ -107,20 +107,26 @@ def test_the_box_stays_while_it_is_pointed_at_and_goes_with_the_pointer(saved):
         expect(box).to_be_hidden()
 
 
+def _every_second_is_inside(page, words, least):
+    assert words.count() > least
+    for i in range(0, words.count(), 2):
+        word = words.nth(i)
+        word.scroll_into_view_if_needed()
+        word.tap()
+        box = page.locator(BOX)
+        expect(box).to_be_visible()
+        assert box.evaluate(INSIDE), word.text_content()
+
+
 def test_on_a_telephone_every_box_stays_inside_the_window(saved):
     with saved("watermark", width=390, has_touch=True) as (page, _):
-        view(page, "formula")
-        words = page.locator(".dp-term:visible")
-        assert words.count() > 12
-        for i in range(0, words.count(), 2):
-            word = words.nth(i)
-            word.scroll_into_view_if_needed()
-            word.tap()
-            box = page.locator(BOX)
-            expect(box).to_be_visible()
-            assert box.evaluate(INSIDE), word.text_content()
+        _every_second_is_inside(page, page.locator(".dp-main .dp-term:visible"), 6)
         page.locator("h1").tap()
         expect(page.locator(BOX)).to_be_hidden()
+        # What is said of a step comes up from below when a token is pressed.
+        page.locator(".dp-tok[data-step='2']").tap()
+        view(page, "formula")
+        _every_second_is_inside(page, page.locator(".dp-step .dp-term:visible"), 3)
         assert fits(page)
 
 

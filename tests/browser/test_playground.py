@@ -44,8 +44,9 @@ def test_a_run_comes_in_pieces_and_is_drawn(open_page, strategy):
     expect(tokens(page, strategy)).to_have_count(60)
     stage = page.locator(f"#{strategy}-stage")
     expect(stage.locator(".dp-v-candidates .t")).to_have_count(21)
-    expect(stage.locator(".dp-v-chart .cv-curve")).to_have_count(2)
-    expect(stage.locator(".dp-costs")).to_contain_text("forward passes 60")
+    curves = {"greedy": 2, "sampling": 3}
+    expect(stage.locator(".dp-v-chart .cv-curve")).to_have_count(curves[strategy])
+    expect(stage.locator(".dp-v-scrub .dp-costs")).to_contain_text("forward passes 60")
     if strategy == "sampling":
         expect(view(stage, "xray")).to_contain_text("Temperature")
         expect(view(stage, "draw")).to_contain_text("▸")

@@ -43,7 +43,8 @@ def playground(log: Path) -> Iterator[str]:
         _await_answer(url, process, log)
         yield url
         process.send_signal(signal.SIGTERM)
-        assert process.wait(PATIENCE_S) == 0, "SIGTERM must end cleanly"
+        status = process.wait(PATIENCE_S)
+        assert status == 0, f"SIGTERM must end cleanly: {status}\n{log.read_text()[-2000:]}"
     finally:
         process.kill()
         process.wait()

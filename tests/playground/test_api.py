@@ -255,7 +255,7 @@ def test_the_pages_own_event_with_a_file_is_refused(server, events):
 
 
 @pytest.mark.parametrize("asked", [None, [], [1], "x", 5, {}], ids=label)
-@pytest.mark.parametrize("name", ["greedy", "draws", "watermark_bench", "replay-gallery"])
+@pytest.mark.parametrize("name", ["greedy", "draws", "watermark_bench"])
 def test_the_pages_own_events_with_what_is_no_form(server, events, name, asked):
     text = server.join(events[name], asked)
     assert "not allowed" in text or "no run named" in text, text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from engine.reading.metrics import perplexity_of, repetition
 from engine.trace.details import BeamDetail, BeamNode, DraftDetail, Hypothesis
@@ -15,6 +16,11 @@ LEAST = 1e-30
 Seen = tuple[float | None, float | None]
 """A token's probability in the model and as it was used, each None where nothing tells."""
 _UNKNOWN: Seen = (None, None)
+
+
+def _count(value: Any) -> int:
+    """Return a setting that counts something, 1 for what a file may hold instead."""
+    return value if isinstance(value, int) and value > 0 else 1
 
 
 class Written:
@@ -42,8 +48,8 @@ class Written:
         self.pools: list[tuple[BeamNode, ...]] = []
         self.forward_passes = 0
         self.first_token_s: float | None = None
-        self.returned = int(run.config.get("num_return_sequences") or 1)
-        self.groups = int(run.config.get("num_beam_groups") or 1)
+        self.returned = _count(run.config.get("num_return_sequences"))
+        self.groups = _count(run.config.get("num_beam_groups"))
 
     def add(self, step: Step) -> Shown:
         """Take a step."""
