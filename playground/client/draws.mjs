@@ -31,6 +31,8 @@ export function mountDraws(root, trigger) {
   };
   // What was drawn last, null while that is the recorded example.
   let latest = null;
+  // What was wrong with the link that led here.
+  let refused = "";
   const run = () => {
     const wanted = asked();
     latest = wanted;
@@ -46,7 +48,9 @@ export function mountDraws(root, trigger) {
   first.value = 0;
   const example = async () => {
     const message = await fetchRecorded("draws");
-    if (!latest) shown.show(message);
+    if (latest) return;
+    shown.show(message);
+    if (refused) shown.refuse(refused);
   };
   keepPart("draws", {
     restore({ form: given }) {
@@ -57,7 +61,10 @@ export function mountDraws(root, trigger) {
       form.show({ ...given.values, draws: given.draws ?? draws.params[0].value });
       run();
     },
-    refuse: (error) => shown.refuse(error),
+    refuse: (error) => {
+      refused = error;
+      shown.refuse(error);
+    },
   });
   linked(root, () => (latest ? formLink("draws", latest) : "?tab=draws"));
   example().catch(() => {});

@@ -45,7 +45,7 @@ def test_scrubbing_marks_the_round_and_dims_what_comes_later(same_page):
     expect(timeline.locator(".dt-row.later")).to_have_count(rounds - 2)
     expect(timeline.locator(".dt-round")).to_contain_text("Round 2.")
     timeline.locator(".dt-lane .dt-tile").first.focus()
-    expect(timeline.locator(".dt-readout")).to_contain_text("Target p =")
+    expect(timeline.locator(".dt-readout")).to_contain_text("Target's p as used =")
     timeline.get_by_text("Table of every drafted token").click()
     expect(timeline.locator(".dp-table tbody tr").first).to_be_visible()
 

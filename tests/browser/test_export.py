@@ -65,6 +65,7 @@ def test_a_run_whose_tokens_were_changed_is_not_verified(open_page):
 
 def test_data_code_and_figures_are_saved(open_page, browser, tmp_path):
     page, card = decoded(open_page, "contrastive_search", max_new_tokens=8)
+    view(page.locator("#contrastive_search-stage"), "chart")
     name, data = fetched(page, card, "Trace (.json)")
     trace = json_io.loads(data)
     assert name == "contrastive_search-seed0.json"
@@ -137,7 +138,7 @@ def test_paper_has_the_run_and_no_controls(open_page):
     expect(facts).to_be_visible()
     expect(facts).to_contain_text("Once upon a time, there was a little frog who")
     expect(facts).to_contain_text("Temperature 0.5")
-    for kept in ("look", "strip", "candidates", "xray", "chart"):
+    for kept in ("look", "strip", "candidates", "why", "chart"):
         expect(stage.locator(f".dp-v-{kept}")).to_be_visible()
     for gone in ("#sampling-run", "#sampling-prompt", "#sampling-temperature", ".dp-presets"):
         expect(page.locator(gone).first).to_be_hidden()

@@ -37,8 +37,8 @@ def test_the_model_and_what_was_used_stand_together(same_page):
     expect(note).to_contain_text(re.compile(r"model's own distribution.*as used: [\d.]+ bits"))
     row = view(stage, "xray").locator("tbody tr").filter(has_text="TopK")
     expect(row).to_contain_text(f"{trace.model.vocab_size - 50:,} removed")
-    expect(stage.locator(".dp-plot")).to_have_attribute("data-mark", "5")
-    expect(stage.locator(".dp-plot")).to_have_attribute("data-sequence", "0")
+    expect(stage.locator(".dp-plot-of-steps")).to_have_attribute("data-mark", "5")
+    expect(stage.locator(".dp-plot-of-steps")).to_have_attribute("data-sequence", "0")
 
 
 def test_the_candidates_of_a_search_are_those_of_the_chosen_node(same_page):

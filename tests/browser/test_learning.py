@@ -49,7 +49,7 @@ def saved(browser, tmp_path):
 
 
 def choose(page, step):
-    page.get_by_role("slider", name="Step").fill(str(step))
+    page.get_by_role("slider", name="Step", exact=True).fill(str(step))
     expect(page.locator(".dp-scrub output")).to_contain_text(f"step {step + 1} of")
 
 
@@ -132,7 +132,7 @@ def test_on_a_telephone_every_box_stays_inside_the_window(saved):
 
 @pytest.mark.parametrize("strategy", list(dict.fromkeys(e.strategy for e in gallery.entries())))
 def test_formulas_are_typeset_and_said_with_the_numbers_of_the_step(saved, strategy):
-    with saved(strategy, width=420) as (page, trace):
+    with saved(strategy, width=1000) as (page, trace):
         card = view(page, "formula")
         before = {}
         for step in (2, len(trace.steps) - 1):

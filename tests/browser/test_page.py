@@ -36,7 +36,8 @@ def look(place, trace):
     for name in pictures:
         card = view(place, name)
         expect(card.locator(".dp-empty").first).to_be_hidden()
-        expect(card.locator("> div")).not_to_be_empty()
+        if name != "look":  # there is a sentence only where a page knows one
+            expect(card.locator("> div")).not_to_be_empty()
     facts = place.locator(".dp-v-about")
     expect(facts).to_contain_text(trace.prompt)
     expect(facts).to_contain_text(trace.model.id)

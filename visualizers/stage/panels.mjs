@@ -1,4 +1,4 @@
-// Panels behind a row of tabs: one is open at a time, and only what is open is drawn.
+// Panels behind a row of tabs: only what is open is drawn.
 import { button, el } from "../shared/dom.mjs";
 
 let made = 0;
@@ -12,7 +12,7 @@ export class Panels {
   /**
    * @param {string} label what the tabs are for
    * @param {{ closed: boolean, opened: () => void, chosen?: (name: string) => void }} options
-   *   closed: none is open at first, and pressing an open one's tab closes it;
+   *   closed: none is open at first, and pressing a tab opens or closes its panel alone;
    *   opened: called when a panel opens; chosen: told which one somebody opened
    */
   constructor(label, options) {
@@ -21,6 +21,7 @@ export class Panels {
       class: "dp-tabs",
       role: "tablist",
       "aria-label": label,
+      "aria-multiselectable": options.closed ? "true" : null,
       onkeydown: (event) => this.#press(event),
     });
     this.node = el("div", { class: "dp-panels" }, this.tabs);
@@ -33,8 +34,7 @@ export class Panels {
    */
   add(name, title, body) {
     const id = `dp-panel-${++made}`;
-    const closes = () => this.#options.closed && this.current === name;
-    const tab = button(title, () => this.#choose(closes() ? "" : name), {
+    const tab = button(title, () => this.#choose(name), {
       class: "dp-btn dp-panel-tab",
       role: "tab",
       id: `${id}-tab`,
@@ -54,23 +54,24 @@ export class Panels {
     return this.#panels.map((panel) => panel.name);
   }
 
-  get current() {
-    return this.#panels.find((panel) => !panel.node.hidden)?.name ?? "";
+  /** @param {string} name */
+  open(name) {
+    for (const panel of this.#panels) {
+      const on = panel.name === name || (this.#options.closed && !panel.node.hidden);
+      this.#turn(panel, on, panel.name === name);
+    }
+    this.#options.opened();
   }
 
-  /** @param {string} name of a panel; any other closes all */
-  open(name) {
-    const known = this.names.includes(name);
-    for (const panel of this.#panels) {
-      const on = panel.name === name;
-      panel.node.hidden = !on;
-      panel.tab.setAttribute("aria-selected", String(on));
-      if (known) panel.tab.tabIndex = on ? 0 : -1;
-    }
-    if (known) this.#options.opened();
+  #turn({ node, tab }, on, reached) {
+    node.hidden = !on;
+    tab.setAttribute("aria-selected", String(on));
+    tab.tabIndex = reached ? 0 : -1;
   }
 
   #choose(name) {
+    const panel = this.#panels.find((one) => one.name === name);
+    if (this.#options.closed && !panel.node.hidden) return this.#turn(panel, false, true);
     this.#options.chosen?.(name);
     this.open(name);
   }
