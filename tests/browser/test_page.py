@@ -79,7 +79,7 @@ def test_a_page_plays_its_run(browser, tmp_path):
         alone.get_by_role("button", name="▶ Play").click()
         expect(label).to_have_text("60 of 60 steps")
         expect(tokens).to_have_count(60)
-        expect(alone.locator(".dp-v-chart .cv-curve")).to_have_count(2)
+        expect(view(alone, "chart").locator(".cv-curve")).to_have_count(3)
         alone.locator(".ab-all summary").click()
         expect(alone.locator(".ab-all")).to_contain_text("temperature")
 
@@ -88,7 +88,7 @@ def test_paper_shows_what_was_run_and_nothing_to_press(browser, tmp_path):
     trace = gallery.open_entry(FIRST["greedy"])
     with watched(browser) as alone:
         alone.goto(page(trace, dark=True).save(tmp_path / "run.html").as_uri())
-        expect(alone.locator(".dp-v-chart .cv-line").first).to_be_visible()
+        expect(view(alone, "chart").locator(".cv-curve")).to_have_count(2)
         alone.emulate_media(media="print")
         ink = alone.evaluate("getComputedStyle(document.querySelector('.dp-tok')).color")
         assert max(int(part) for part in ink[4:-1].split(",")) < 60

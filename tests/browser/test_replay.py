@@ -30,6 +30,8 @@ DROP = """([name, data]) => {
 def replay(open_page):
     page = open_page("/")
     page.get_by_role("tab", name="Replay", exact=True).click()
+    # What the tab opens with is there: until then Gradio may write its first values once more.
+    expect(page.locator("#replay-player .dp-tok[data-step]").first).to_be_visible()
     return page
 
 
@@ -91,6 +93,7 @@ def test_every_visual_of_every_recorded_strategy_is_drawn(same_page):
             card = view(page.locator("#replay-player"), visual).locator("> div")
             expect(card, f"{visual} of {strategy}").to_be_visible()
             assert card.evaluate("n => n.childElementCount") > 0, (strategy, visual)
+        page.locator("#replay-player .pl-bar").focus()
         page.keyboard.press("Home")
         page.keyboard.press("ArrowRight")
         expect(page.locator(LABEL)).to_have_text(f"1 of {len(trace.steps)} steps")

@@ -162,6 +162,7 @@ def test_many_draws_the_bench_and_a_comparison_wait_aloud_too(held, visit):
 
 def test_a_branch_waits_where_it_will_be_shown(held, visit):
     page = visit()
+    expect(status(page, "greedy")).to_contain_text("A recorded run")
     before = run_id(page, "greedy")
     page.evaluate("playground.page.select(playground.page.shown('greedy'), 5)")
     view(page.locator("#greedy-stage"), "family").locator(".fm-go").click()
@@ -238,6 +239,7 @@ def test_a_tab_that_is_closed_while_it_checks_ends_the_check(visit, browser, her
     run(visit(), "greedy")
 
 
+@pytest.mark.nightly  # Gradio may load the page anew, which then opens what its address says
 def test_without_a_connection_the_tab_says_so_and_goes_on_when_it_is_back(browser, here):
     context = browser.new_context()
     page = context.new_page()
