@@ -47,7 +47,11 @@ class Player {
     this.#asked = recorded;
     this.note.hidden = true;
     // What was said of another file is not true of this run.
-    document.querySelector("#replay-note > *")?.remove();
+    // Emptied and not taken out: its place belongs to Gradio, which puts the next words there.
+    for (const said of document.querySelectorAll("#replay-note p")) {
+      said.replaceChildren();
+      said.removeAttribute("class");
+    }
     await this.#fetch(recorded, step, () => this.#asked === recorded);
     this.bar.node.focus({ preventScroll: true });
   }

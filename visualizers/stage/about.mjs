@@ -23,7 +23,7 @@ function allOf(run) {
     el(
       "dl",
       {},
-      set.map(([name, value]) => named(name, said(value))),
+      set.flatMap(([name, value]) => named(name, said(value))),
     ),
   );
 }
