@@ -187,6 +187,7 @@ def test_no_race_runs_for_who_wants_none(saved):
         assert page.evaluate("window.runs") == 0
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("dark", [False, True])
 def test_a_draw_is_a_strip_and_a_race_with_its_numbers_behind_it(saved, dark):
     with saved("sampling", width=400, dark=dark) as (page, trace):

@@ -119,6 +119,7 @@ def test_a_slider_and_its_number_are_one(open_page):
     assert page.evaluate("playground.page.tabOf('sampling').ask().params.max_new_tokens") == 400
 
 
+@pytest.mark.nightly
 def test_a_preset_fills_the_form_and_another_model_can_be_named(open_page):
     page = open_page()
     show(page, "sampling")

@@ -31,7 +31,12 @@ def test_the_scripts_are_served_as_a_module_and_may_be_kept(client):
 
 @pytest.mark.parametrize(
     ("pictures", "plotly"),
-    [("", False), ("candidates,beam_tree", False), ("strip,xray,chart", True), ("<b>,chart", True)],
+    [
+        ("", False),
+        ("candidates,beam_tree", False),
+        ("strip,xray,chart", False),
+        ("<b>,layer_heatmap", True),
+    ],
 )
 def test_a_saved_page_has_the_skeleton_that_its_pictures_need(client, pictures, plotly):
     answer = client.get(address("page.html"), params={"pictures": pictures})
