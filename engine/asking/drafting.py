@@ -134,9 +134,14 @@ def _matched(
 def _draft_facts(draft: Wording, drafted: DraftToken | None) -> None:
     if drafted is None:
         return
-    draft.fact("Target's p", percent(drafted.p), "After the target's processors.")
-    if drafted.q is not None:
-        draft.fact("Wording's q", percent(drafted.q), "After the draft's processors.")
+    _both(draft, drafted.p, drafted.q)
+
+
+def _both(draft: Wording, p: float, q: float | None) -> None:
+    """Add what either model gives a token; q is None where the draft gave no probabilities."""
+    draft.fact("Target's p", percent(p), "After the target's processors.")
+    if q is not None:
+        draft.fact("Draft's q", percent(q), "After the draft's processors.")
 
 
 def _mixed(
@@ -167,8 +172,7 @@ def _mixed(
             f"{name} has {own} in the mixture of both models, and {token_name(place, chosen)} "
             f"has {first}."
         )
-    draft.fact("Target's p", percent(float(p[token])), "After the target's processors.")
-    draft.fact("Wording's q", percent(float(q[token])), "After the draft's processors.")
+    _both(draft, float(p[token]), float(q[token]))
     _say_drafted(place, detail.tokens[where], token, draft)
 
 
@@ -186,10 +190,7 @@ def _sampled(
     numbers = numbers_of(place)
     drafted = detail.tokens[where] if where < len(detail.tokens) else None
     p = numbers.p[where]
-    draft.fact("Target's p", percent(float(p[token])), "After the target's processors.")
-    if drafted is not None:
-        q = numbers.q[where]
-        draft.fact("Wording's q", percent(float(q[token])), "After the draft's processors.")
+    _both(draft, float(p[token]), None if drafted is None else float(numbers.q[where][token]))
     if drafted is not None and drafted.token_id == token:
         _judged(place, numbers, drafted, draft, where, weight)
         return
