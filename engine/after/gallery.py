@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from engine.errors import TraceError
+from engine.reading.quoted import quoted
 from engine.trace import json_io
 from engine.trace.records import Trace
 
@@ -33,6 +34,8 @@ class GalleryEntry:
     """One sentence: what to look at."""
     look_at: int
     """Number, from 1, of the step that shows it."""
+    figures: dict[str, float] = field(default_factory=dict)
+    """What a sentence may quote of it, see ``engine.reading.quoted``."""
 
     @property
     def name(self) -> str:
@@ -81,14 +84,19 @@ def make(folder: Path) -> list[GalleryEntry]:
             file = f"{strategy.name}-{number + 1}{_ENDING}"
             if not number:
                 record(strategy.name, preset)  # the second time nothing is loaded any more
-            json_io.save(record(strategy.name, preset), folder / file)
+            trace = record(strategy.name, preset)
+            json_io.save(trace, folder / file)
             title = f"{strategy.title}: {preset.name}"
-            made.append(
-                GalleryEntry(file, strategy.name, preset.name, title, preset.shows, preset.look_at)
-            )
+            about = strategy.name, preset.name, title, preset.shows, preset.look_at
+            made.append(GalleryEntry(file, *about, quoted(trace)))
+    write_index(made, folder)
+    return made
+
+
+def write_index(made: list[GalleryEntry], folder: Path = FOLDER) -> None:
+    """Write what the gallery holds."""
     text = json.dumps([vars(entry) for entry in made], ensure_ascii=False, indent=1)
     (folder / INDEX).write_text(text + "\n")
-    return made
 
 
 def record(strategy: str, preset: Any) -> Trace:

@@ -71,7 +71,7 @@ class Strategy:
     summary: str
     """One paragraph for somebody who has not read the paper."""
     helps: str
-    """When it helps, and when it hurts; ``{strategy-1.number}`` quotes a recorded run, see
+    """When it helps, and when it hurts; ``{strategy-1.figure}`` quotes a recorded run, see
     engine/after/first_visit.py."""
     turns: str
     """What its main parameter does."""

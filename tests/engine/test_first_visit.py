@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from engine.after.first_visit import answers, filled, numbers
+from engine.after import first_visit, gallery
+from engine.after.first_visit import answers, filled
+from engine.reading.quoted import quoted
 from engine.reading.watermark_statistics import Z_THRESHOLD
 from engine.strategies import STRATEGIES
 
@@ -21,7 +23,7 @@ COMPARED = [
 
 
 def of(run, name):
-    return numbers(f"{run}.json.gz")[name]
+    return quoted(gallery.open_entry(f"{run}.json.gz"))[name]
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
@@ -51,7 +53,27 @@ def test_the_layers_that_are_named_are_those_of_the_runs():
     assert [p.params["assistant_early_exit"] for p in presets] == [4, 8]
 
 
-def test_a_number_that_no_run_has_is_an_error():
-    assert filled("no number") == "no number"
-    with pytest.raises(KeyError):
-        filled("{greedy-1.score}")
+def test_the_index_has_the_figures_of_the_runs():
+    for entry in gallery.entries():
+        assert entry.figures == quoted(gallery.open_entry(entry.file)), entry.file
+
+
+def test_every_sentence_is_told_with_the_gallery_that_is_there():
+    told = {n: answers(s) for n, s in STRATEGIES.items()}
+    for name, strategy in STRATEGIES.items():
+        ours = told[name].helps + told[name].turns
+        assert ours.count(".") >= (strategy.helps + strategy.turns).count(". ")
+        for part in (strategy.helps + strategy.turns).split("{")[1:]:
+            assert part.split("}")[1][:20] in ours, name
+
+
+def test_without_a_gallery_nothing_is_quoted_and_the_rest_is_told(monkeypatch):
+    monkeypatch.setattr(gallery, "entries", list)
+    for strategy in STRATEGIES.values():
+        told = answers(strategy)
+        assert told.helps.endswith(".")
+        assert told.turns.endswith(".")
+        assert "{" not in told.helps + told.turns
+    assert filled("One. Two {greedy-1.z}. Three.", {}) == "One. Three."
+    assert filled("Two {greedy-1.z}.", {"greedy-1": {"z": -7.712}}) == "Two −7.7."
+    assert set(first_visit._WORDS) >= {n for e in gallery.entries() for n in e.figures}

@@ -11,7 +11,7 @@ import pytest
 from engine import DecodeRequest
 from engine.asking.again import place_of
 from engine.asking.chain import Chain, is_gone
-from engine.asking.reasons import SURVIVES
+from engine.asking.reasons import SURVIVES, percent
 from engine.asking.why import why
 from engine.strategies import STRATEGIES
 from engine.trace.details import BeamDetail, DraftDetail
@@ -166,6 +166,25 @@ def test_the_same_luck_at_another_temperature():
             assert made.steps[0].emit == (token,)
             named += 1
     assert named
+
+
+def test_a_judged_token_is_told_with_what_either_model_gives_it():
+    trace, models = run_of("speculative", {"num_assistant_tokens": 3, "do_sample": True})
+    seen = 0
+    for step in trace.steps:
+        for at, drafted in enumerate(step.detail.tokens):
+            if drafted.status not in ("accepted", "rejected"):
+                continue
+            told = {
+                f.name: f.value
+                for f in why(place_of(trace, step.index, *models), drafted.token_id, at=at).facts
+            }
+            assert (told["Target's p"], told["Draft's q"]) == (
+                percent(drafted.p),
+                percent(drafted.q),
+            )
+            seen += 1
+    assert seen > 3
 
 
 def test_alpha_is_named_where_one_prefers_the_token():
