@@ -21,6 +21,7 @@ from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Preset
 from engine.trace.records import Trace
+from playground import controls
 from playground.form import form_request, strategy_of
 from playground.spec import shown_values
 
@@ -240,7 +241,8 @@ def _params(text: str, strategy: str) -> dict[str, Any]:
     if not isinstance(params, dict):
         raise ParameterError("params", text[:40], "the link's params must be a JSON object")
     known = params_of(STRATEGIES[strategy].config)
-    return {name: known[name].check(name, value) for name, value in params.items() if name in known}
+    read = {name: controls.read(name, known[name], params[name]) for name in params if name in known}
+    return {name: known[name].check(name, value) for name, value in read.items()}
 
 
 def _seed(text: str) -> int:

@@ -58,6 +58,15 @@ export function watchAddress() {
 }
 
 /**
+ * The address that asks for what a strategy's form says, as the form says it.
+ * @param {{ [name: string]: any }} asked
+ */
+export const askLink = ({ params, ...asked }) => {
+  const given = Object.entries(asked).filter(([, value]) => value);
+  return `?${new URLSearchParams([...given, ["params", JSON.stringify(params)]])}`;
+};
+
+/**
  * The address of a form that is no strategy's.
  * @param {string} tab
  * @param {any} form

@@ -51,6 +51,7 @@ store.watch({
     if (run.form && !run.changed) run.changed = changedIn(run);
     follow();
   },
+  active: follow,
 });
 
 // The chosen tab is in sight, however long the row.

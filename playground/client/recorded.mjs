@@ -25,13 +25,16 @@ const asked = new Map();
  */
 export async function showRecorded(key, name, step = null) {
   const before = store.runId(key);
+  const { error: known } = store.shown(key) ?? {};
   const number = (asked.get(key) ?? 0) + 1;
   asked.set(key, number);
   const { trace, shown, form, shows, look_at } = await fetchRecorded(name);
   const moved = store.runId(key) !== before && !store.shown(key)?.entry;
   if (moved || asked.get(key) !== number) return null;
+  const { error } = store.shown(key) ?? {};
   const run = store.showTrace(key, { trace, shown }, "recorded");
-  Object.assign(run, { form, shows, entry: name });
+  // What was refused while this was fetched is still to be read.
+  Object.assign(run, { form, shows, entry: name, error: error === known ? "" : error });
   store.select(run, (step ?? look_at) - 1);
   return run;
 }

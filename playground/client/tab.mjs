@@ -1,6 +1,6 @@
 // A strategy's tab: what is asked on the left, what came out beside it.
 import { button, el } from "../../visualizers/shared/dom.mjs";
-import { linked } from "./address.mjs";
+import { askLink, linked } from "./address.mjs";
 import { mountConfigs } from "./configs.mjs";
 import { Field } from "./field.mjs";
 import { Form } from "./form.mjs";
@@ -68,6 +68,9 @@ export function promptField(id, value, go) {
 }
 
 class StrategyTab {
+  // What was asked for last.
+  #sent = null;
+
   constructor(root, strategy, trigger) {
     this.strategy = strategy;
     this.trigger = trigger;
@@ -120,16 +123,19 @@ class StrategyTab {
     if (preset.recorded && (!shown || shown.entry)) this.open(preset.recorded);
   }
 
-  // Show a recorded run, with its settings in the form.
+  // Show a recorded run, with its settings in the form, unless somebody has changed that meanwhile.
   async open(recorded, step = null) {
+    const before = JSON.stringify(this.ask());
     const run = await showRecorded(this.strategy.name, recorded, step);
-    if (run?.form) this.show(run.form);
+    if (run?.form && JSON.stringify(this.ask()) === before) this.show(run.form);
     return run;
   }
 
-  // The address of the run that is shown, and of its step once it has ended.
+  // The address of the run that is shown, and of its step once it has ended. What waits for the
+  // server to be there again is asked for by the address: a page that is loaded anew asks it itself.
   #link() {
     const { name } = this.strategy;
+    if (store.activity(name)?.phase === "away") return askLink(this.#sent);
     const run = store.shown(name);
     const own = run?.entry ? `?trace=${run.entry}` : run?.link;
     if (!own) return `?tab=${name}`;
@@ -189,6 +195,7 @@ class StrategyTab {
 
   run() {
     const asked = this.ask();
+    this.#sent = asked;
     press(this.strategy.name, () => this.trigger("input", asked));
   }
 }

@@ -1,5 +1,6 @@
 // What if: a recorded step decided again under other settings, with the same luck, by the server.
 import { button, el, fact } from "../../visualizers/shared/dom.mjs";
+import { titleOf } from "../../visualizers/shared/processors.mjs";
 import { trace } from "../../visualizers/shared/record.mjs";
 import { percent, textOfId, visible } from "../../visualizers/shared/text.mjs";
 import { ask } from "./ask.mjs";
@@ -9,7 +10,7 @@ import { strategyOf } from "./spec.mjs";
 import { tabOf } from "./tabs.mjs";
 import { whenThere } from "./waiting.mjs";
 import { Bars } from "./what_if_bars.mjs";
-import { Cards, titleOf } from "./what_if_cards.mjs";
+import { Cards } from "./what_if_cards.mjs";
 
 const PAUSE_MS = 120;
 // A server that is gone answers nothing at all.
@@ -158,7 +159,8 @@ class WhatIf {
     this.#tell(sentence);
   }
 
-  #tell(sentence) {
+  #tell(sentence, decided = false) {
+    this.say.classList.toggle("wi-decided", decided);
     if (this.say.textContent !== sentence) this.say.textContent = sentence;
     this.first.textContent = "";
     this.jump.hidden = true;
@@ -248,7 +250,7 @@ class WhatIf {
   }
 
   #refuse(sentence) {
-    this.#tell(`⚠ ${sentence}`);
+    this.#tell(`⚠ ${sentence}`, true);
     this.facts.replaceChildren();
     this.bars.clear();
     this.note.textContent = "";
@@ -257,7 +259,7 @@ class WhatIf {
 
   #draw(answer) {
     const run = { ...this.#run, pieces: { ...this.#run.pieces, ...answer.pieces } };
-    this.#tell(this.#sentence(run, answer));
+    this.#tell(this.#sentence(run, answer), true);
     this.facts.replaceChildren(
       fact("kept mass", percent(answer.mass)),
       fact("tokens left", answer.kept.toLocaleString("en")),

@@ -1,8 +1,8 @@
 // The candidates of a step under other settings: the model's probability, the one used, and where a
 // filter cuts.
 import { el } from "../../visualizers/shared/dom.mjs";
+import { titleOf } from "../../visualizers/shared/processors.mjs";
 import { lengthOf, percent, piece } from "../../visualizers/shared/text.mjs";
-import { titleOf } from "./what_if_cards.mjs";
 
 const HEADS = ["token", "", "model → as used"];
 

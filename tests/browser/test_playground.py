@@ -119,7 +119,6 @@ def test_a_slider_and_its_number_are_one(open_page):
     assert page.evaluate("playground.page.tabOf('sampling').ask().params.max_new_tokens") == 400
 
 
-@pytest.mark.nightly
 def test_a_preset_fills_the_form_and_another_model_can_be_named(open_page):
     page = open_page()
     show(page, "sampling")
@@ -133,6 +132,25 @@ def test_a_preset_fills_the_form_and_another_model_can_be_named(open_page):
     box.get_by_role("textbox", name="Model: hub id or folder").fill("/no/such/model")
     page.locator("#sampling-run").click()
     expect(status(page, "sampling")).to_contain_text("/no/such/model")
+
+
+def test_what_is_typed_while_a_recorded_run_is_fetched_stays(open_page):
+    page = open_page()
+    show(page, "sampling")
+    wait = "() => playground.page.shown('sampling')?.entry"
+    page.wait_for_function(wait)
+    late = []
+    page.route("**/recorded/**/sampling-2.json", lambda route: late.append(route))  # noqa: PLW0108
+    preset = STRATEGIES["sampling"].presets[1]
+    page.get_by_role("button", name=preset.name, exact=True).click()
+    page.locator("#sampling-prompt-input").fill("")
+    page.locator("#sampling-run").click()
+    refused = "prompt = '' is not allowed"
+    expect(status(page, "sampling")).to_contain_text(refused)
+    late.pop().continue_()
+    page.wait_for_function(f"({wait})() === 'sampling-2'")
+    expect(status(page, "sampling")).to_contain_text(refused)
+    expect(page.locator("#sampling-prompt-input")).to_have_value("")
 
 
 def test_a_model_that_cannot_serve_is_offered_with_the_reason_and_refused(open_page):

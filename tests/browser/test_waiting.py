@@ -239,7 +239,6 @@ def test_a_tab_that_is_closed_while_it_checks_ends_the_check(visit, browser, her
     run(visit(), "greedy")
 
 
-@pytest.mark.nightly  # Gradio may load the page anew, which then opens what its address says
 def test_without_a_connection_the_tab_says_so_and_goes_on_when_it_is_back(browser, here):
     context = browser.new_context()
     page = context.new_page()

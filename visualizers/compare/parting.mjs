@@ -1,5 +1,6 @@
 // Where the texts of several runs part, and what each run saw there.
 import { el, table } from "../shared/dom.mjs";
+import { titleOf } from "../shared/processors.mjs";
 import { bothOf, count, fixed, lengthOf, percent, piece, SAY } from "../shared/text.mjs";
 
 // As many candidates or beams as fit beside another run's.
@@ -142,6 +143,6 @@ function cells(run, candidate, chosen) {
       { class: "n", title: `model ${percent(raw)}, as used ${percent(processed)}` },
       bothOf(raw, processed),
     ),
-    el("span", { class: "r" }, removed ? `✕ ${removed}` : ""),
+    el("span", { class: "r" }, removed ? `✕ ${titleOf(removed)}` : ""),
   ];
 }

@@ -1,6 +1,7 @@
 // The candidates of one step: the model's probability and the one that was used.
 import { el } from "../shared/dom.mjs";
 import { Once } from "../shared/once.mjs";
+import { titleOf } from "../shared/processors.mjs";
 import { nodeOf } from "../shared/record.mjs";
 import { told } from "../shared/terms.mjs";
 import { bothOf, fixed, lengthOf, percent, piece, textOfIds } from "../shared/text.mjs";
@@ -43,8 +44,8 @@ function cellsOf({ name, raw, processed, removed, on, go, why }) {
     ),
     el(
       "span",
-      { class: "r", title: removed ? `removed by ${removed}` : null },
-      removed ? `✕ ${removed}` : "",
+      { class: "r", title: removed ? `removed by ${titleOf(removed)}` : null },
+      removed ? `✕ ${titleOf(removed)}` : "",
     ),
   ];
 }
@@ -135,7 +136,8 @@ function besideNode(run, step, node, ctx) {
  */
 function ofNode(run, step, { node, path }, ctx) {
   const before = path.slice(0, -1).map((other) => other.token_id);
-  const name = `Continuations of “${before.length ? textOfIds(run, before).trimStart() : "the prompt"}”. `;
+  const so = before.length ? `“${textOfIds(run, before).trimStart()}”` : "the prompt";
+  const name = `Continuations of ${so}. `;
   const shown = run.shown[step.index];
   if (node.parent_id === shown.beam_tree.row) {
     const rows = rowsOf(run, step, node.token_id, ctx, () => null);

@@ -1,6 +1,7 @@
 // What every processor removed, in the order they ran.
 import { el, table } from "../shared/dom.mjs";
 import { Once } from "../shared/once.mjs";
+import { titleOf } from "../shared/processors.mjs";
 import { told } from "../shared/terms.mjs";
 import { fixed, percent, piece } from "../shared/text.mjs";
 
@@ -9,7 +10,7 @@ const COLUMNS = [
   "[processor]",
   "removed here",
   "tokens left",
-  "[probability kept]",
+  "[probability kept|kept]",
   "[entropy], [bit|bits]",
 ];
 
@@ -22,7 +23,7 @@ function nameOf(run, step, name, count) {
   const gone = step.candidates.filter((c) => c.removed_by === name).slice(0, NAMED);
   const names = gone.map((c) => piece(run, c.token_id)).join(" ");
   const more = gone.length < count ? " …" : "";
-  return [name, names ? el("small", { class: "dp-gone" }, names + more) : null];
+  return [titleOf(name), names ? el("small", { class: "dp-gone" }, names + more) : null];
 }
 
 /**
@@ -46,7 +47,7 @@ function rowsOf(run, step) {
 
 const NONE = "No processor was active at this step: the model's own distribution decided.";
 const ABOUT =
-  "Probability kept: what the tokens that are left had just before the processor ran. Entropy: after it.";
+  "Kept: the probability that the tokens left had just before the processor ran. Entropy: after it.";
 
 const shownOf = (run, step) =>
   step.stages.length

@@ -4,10 +4,15 @@ import { el } from "./dom.mjs";
 
 const EDGE = 8;
 
+const placeOf = ({ clientX, clientY }) => `${clientX} ${clientY}`;
+
 export class Meaning {
   /** @type {HTMLElement | null} */
   #word = null;
   #watch = new MutationObserver(() => this.#follow());
+  /** Where the pointer is, and where it was when the box was put away by key. */
+  #pointer = "";
+  #put = "";
 
   constructor() {
     this.title = el("b", {});
@@ -21,8 +26,10 @@ export class Meaning {
     this.box.addEventListener("pointerleave", (event) => this.#leave(event));
     document.addEventListener("keydown", (event) => this.#press(event), true);
     document.addEventListener("pointerdown", (event) => this.#press(event), true);
+    const seen = { capture: true, passive: true };
+    document.addEventListener("pointermove", (event) => (this.#pointer = placeOf(event)), seen);
     for (const moved of ["scroll", "resize"])
-      window.addEventListener(moved, () => this.#follow(), { capture: true, passive: true });
+      window.addEventListener(moved, () => this.#follow(), seen);
   }
 
   /**
@@ -36,7 +43,8 @@ export class Meaning {
       this.kept.append(el("p", { id }, beware ? `${says} ${beware}` : says));
     const open = () => this.#open(word, name, says, beware);
     word.addEventListener("pointerenter", (event) => {
-      if (event.pointerType === "mouse") open();
+      // What stood under the box is entered by a pointer that does not move: nobody asked for it.
+      if (event.pointerType === "mouse" && placeOf(event) !== this.#put) open();
     });
     word.addEventListener("focus", open);
     word.addEventListener("click", (event) => {
@@ -79,6 +87,7 @@ export class Meaning {
     if (event.type === "keydown") {
       if (event.key !== "Escape") return;
       event.stopPropagation();
+      this.#put = this.#pointer;
       this.close();
     } else if (!this.box.contains(event.target) && !this.#word.contains(event.target)) this.close();
   }
