@@ -2,7 +2,7 @@
 
 A request is ``strategy``, ``model``, ``assistant``, ``prompt``, ``params`` and ``seed``; a branch has, in
 place of the prompt, the ids it continues and what was put after them. ``trace`` names a recorded run,
-``tab`` a tab of the page, ``step`` a step from 1.
+``tab`` a tab of the page, ``step`` a step from 1, and ``pressed`` says that Run was pressed for it.
 """
 
 from __future__ import annotations
@@ -169,7 +169,8 @@ def _opened_request(query: Mapping[str, str], step: int | None) -> dict[str, Any
     about = {"tab": request.strategy, "step": step}
     if "ids" in query:
         return {**about, "form": {**form, "prompt": None}, "branch": _branch(query)}
-    for entry in gallery.entries():
+    # Who had pressed Run when the page was lost wants a run, not one like it.
+    for entry in [] if "pressed" in query else gallery.entries():
         strategy = STRATEGIES.get(entry.strategy)
         if strategy is None or entry.strategy != request.strategy:
             continue
@@ -241,7 +242,9 @@ def _params(text: str, strategy: str) -> dict[str, Any]:
     if not isinstance(params, dict):
         raise ParameterError("params", text[:40], "the link's params must be a JSON object")
     known = params_of(STRATEGIES[strategy].config)
-    read = {name: controls.read(name, known[name], params[name]) for name in params if name in known}
+    read = {
+        name: controls.read(name, known[name], params[name]) for name in params if name in known
+    }
     return {name: known[name].check(name, value) for name, value in read.items()}
 
 

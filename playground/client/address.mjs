@@ -58,12 +58,12 @@ export function watchAddress() {
 }
 
 /**
- * The address that asks for what a strategy's form says, as the form says it.
+ * The address that runs what a strategy's form says, as the form says it.
  * @param {{ [name: string]: any }} asked
  */
 export const askLink = ({ params, ...asked }) => {
   const given = Object.entries(asked).filter(([, value]) => value);
-  return `?${new URLSearchParams([...given, ["params", JSON.stringify(params)]])}`;
+  return `?${new URLSearchParams([...given, ["params", JSON.stringify(params)], ["pressed", "1"]])}`;
 };
 
 /**

@@ -36,6 +36,19 @@ async function reachable() {
   }
 }
 
+const links = new Map();
+
+/**
+ * The address of what was asked for and has not begun: a page that is loaded anew meanwhile, as Gradio
+ * does when a connection is back, asks for it again.
+ * @param {string} key
+ */
+export function pending(key) {
+  const { phase, run } = store.activity(key) ?? {};
+  const begun = !store.busy(key) || phase === "stopping" || run === store.runId(key);
+  return begun ? "" : links.get(key);
+}
+
 const later = (ms) => new Promise((done) => setTimeout(done, ms));
 
 /**
@@ -43,9 +56,11 @@ const later = (ms) => new Promise((done) => setTimeout(done, ms));
  * press does nothing, so that nobody fills the line or loses a run by pressing twice.
  * @param {string} key where it is shown
  * @param {() => void} send
+ * @param {string} [link] the address that asks for the same
  */
-export async function press(key, send) {
+export async function press(key, send, link = "") {
   if (store.busy(key)) return;
+  links.set(key, link);
   const own = {};
   const mine = () => store.activity(key)?.press === own;
   const say = (phase, says) => store.act(key, { run: "", press: own, phase, says });

@@ -6,7 +6,7 @@ import { Field } from "./field.mjs";
 import { Form } from "./form.mjs";
 import { Models } from "./models.mjs";
 import { Presets } from "./presets.mjs";
-import { goAndStop, press } from "./press.mjs";
+import { goAndStop, pending, press } from "./press.mjs";
 import { showRecorded } from "./recorded.mjs";
 import { stages, store } from "./runs.mjs";
 import { presetOf } from "./settings.mjs";
@@ -68,9 +68,6 @@ export function promptField(id, value, go) {
 }
 
 class StrategyTab {
-  // What was asked for last.
-  #sent = null;
-
   constructor(root, strategy, trigger) {
     this.strategy = strategy;
     this.trigger = trigger;
@@ -131,11 +128,11 @@ class StrategyTab {
     return run;
   }
 
-  // The address of the run that is shown, and of its step once it has ended. What waits for the
-  // server to be there again is asked for by the address: a page that is loaded anew asks it itself.
+  // The address of what was asked for, or of the run that is shown, with its step once it has ended.
   #link() {
     const { name } = this.strategy;
-    if (store.activity(name)?.phase === "away") return askLink(this.#sent);
+    const asked = pending(name);
+    if (asked) return asked;
     const run = store.shown(name);
     const own = run?.entry ? `?trace=${run.entry}` : run?.link;
     if (!own) return `?tab=${name}`;
@@ -195,8 +192,7 @@ class StrategyTab {
 
   run() {
     const asked = this.ask();
-    this.#sent = asked;
-    press(this.strategy.name, () => this.trigger("input", asked));
+    press(this.strategy.name, () => this.trigger("input", asked), askLink(asked));
   }
 }
 

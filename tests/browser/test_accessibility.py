@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
@@ -13,6 +14,7 @@ AXE = Axe()
 OURS = ("serious", "critical")
 # Rules that a part of Gradio breaks and the page cannot mend: rule -> what and why. None so far.
 EXCEPTIONS: dict[str, str] = {}
+TABS = [*(strategy.tab for strategy in STRATEGIES.values()), "Bench", "Compare", "Draws", "Replay"]
 OWN_VISUALS = ("beam_search", "contrastive_search", "dola", "speculative", "watermark")
 
 
@@ -72,8 +74,24 @@ def test_the_pictures_of_every_family(open_page):
     assert both_themes(page) == []
 
 
-def test_the_other_tabs(open_page):
-    page = open_page()
-    for name in ("Compare", "Draws", "Watermark", "Bench"):
+def test_every_tab_as_it_opens(open_page):
+    page = open_page("/?__theme=light")
+    for name in TABS:
         page.get_by_role("tab", name=name, exact=True).first.click()
+        expect(page.locator(".dp-tok[data-step], .pt-node, .wb-verdict").first).to_be_attached()
         assert findings(page) == [], name
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("width", [1440, 390])
+def test_every_panel_of_every_tab(open_page, strategy, width):
+    page = open_page("/?__theme=light", width=width, height=900)
+    page.locator(f"#tab-{strategy}-button").evaluate("tab => tab.click()")
+    stage = page.locator(f"#{strategy}-stage")
+    word = stage.locator(".dp-tok[data-step]").first
+    expect(word).to_be_visible()
+    word.click()
+    for panel in stage.locator(".dp-panel-tab").all():
+        panel.click()
+        assert both_themes(page) == [], panel.inner_text()

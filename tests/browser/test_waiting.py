@@ -33,7 +33,10 @@ from tests.helpers.server import free_port
 from tests.helpers.visits import Pages
 
 # Of Gradio's own doing, in a thread of this process.
-pytestmark = pytest.mark.filterwarnings("ignore:'future.no_silent_downcasting'")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:'future.no_silent_downcasting'"),
+    pytest.mark.filterwarnings("ignore:The copy keyword is deprecated"),
+]
 MODEL = "storyteller"
 CHECKED = "prompt_lookup"
 RUNS = 2000

@@ -17,7 +17,7 @@ from engine.strategies import STRATEGIES
 from engine.trace import json_io
 from playground import configs, fork, questions
 from playground.form import form_request
-from playground.links import link_of
+from playground.links import link_of, preset_form
 from playground.spec import shown_values
 from tests.helpers.bad_configs import REFUSED
 from tests.helpers.bad_traces import CHANGES
@@ -157,6 +157,20 @@ def test_a_link_fills_the_form_that_made_it(name):
         for n, v in preset.params.items()
         if kinds[n].check(n, v) != defaults_of(strategy.config)[n]
     }
+
+
+def test_a_link_of_what_was_pressed_reads_a_form_and_runs_it_anew():
+    values = shown_values(STRATEGIES["sampling"], {}) | {"eos_token_id": "2, 7"}
+    asked = {"strategy": "sampling", "prompt": "Once", "params": json.dumps(values), "pressed": 1}
+    opened = questions.answer({"action": "link", "search": "?" + urlencode(asked)})
+    assert opened["form"]["values"] == values | {"eos_token_id": "[2, 7]"}
+    preset = STRATEGIES["sampling"].presets[0]
+    form = preset_form("sampling", preset)
+    search = "?" + urlencode({**form, "params": json.dumps(form["values"])})
+    opened = questions.answer({"action": "link", "search": search})
+    assert opened["recorded"] == "sampling-1"
+    opened = questions.answer({"action": "link", "search": search + "&pressed=1"})
+    assert opened["form"] == form
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
