@@ -10,6 +10,8 @@ import { savedPage } from "./saved_page.mjs";
 import { zip } from "./zip.mjs";
 
 // A chart is on the page a moment after the run.
+// A curve is drawn once it has a size.
+const DRAWN_MS = 300;
 const LIST_MS = 300;
 const NO_PICTURE = "This figure could not be drawn as a picture; another format may work.";
 
@@ -164,6 +166,14 @@ class Exporting {
       [this.#name(".csv")]: csv(run),
       [this.#name(".html")]: await this.#page(),
     };
+    await this.#drawAll(packed);
+    return packed;
+  }
+
+  // What stands in closed panels is opened for as long as it takes.
+  async #drawAll(packed) {
+    const fold = stages.unfold(this.#listed);
+    await new Promise((drawn) => setTimeout(drawn, DRAWN_MS));
     for (const card of figures(this.#stage)) {
       // A picture that cannot be drawn keeps nothing else out.
       const name = `figures/${this.#slug(card)}`;
@@ -174,7 +184,7 @@ class Exporting {
         packed[`${name}.txt`] = NO_PICTURE;
       }
     }
-    return packed;
+    fold();
   }
 
   #name(ending) {
@@ -185,8 +195,12 @@ class Exporting {
     return this.root.closest(".dp-stage");
   }
 
+  get #listed() {
+    return stages.list.find((s) => s.root === this.#stage);
+  }
+
   #visuals() {
-    return stages.list.find((s) => s.root === this.#stage).visuals;
+    return this.#listed.visuals;
   }
 
   #figure() {

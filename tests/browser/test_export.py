@@ -79,7 +79,10 @@ def test_data_code_and_figures_are_saved(open_page, browser, tmp_path):
     files = export_files(trace)
     assert fetched(page, card, "Script (.py)")[1].decode() == files["run.py"]
     assert json.loads(fetched(page, card, "Notebook (.ipynb)")[1])["nbformat"] == 4
+    open_panels = page.locator("#contrastive_search-stage .dp-panel:visible")
+    before = open_panels.count()
     _everything(fetched(page, card, "All files (.zip)")[1], trace)
+    expect(open_panels).to_have_count(before)
     _figures(page, card)
     name, data = fetched(page, card, "Page (.html)")
     assert len(data) < 1_000_000
@@ -103,6 +106,8 @@ def _everything(data, trace):
     pictures = [name for name in inside if name.startswith("figures/")]
     assert "figures/contrastive_search-seed0-text.png" in pictures
     assert {name.rpartition(".")[2] for name in pictures} == {"svg", "png"}
+    # Also of what stood in a closed panel.
+    assert "figures/contrastive_search-seed0-formulas-with-this-step-s-numbers.svg" in pictures
 
 
 # How many points of a picture are nearly as dark as ink.
@@ -145,6 +150,15 @@ def test_paper_has_the_run_and_no_controls(open_page):
     for gone in ("export", "family", "since"):
         expect(stage.locator(f".dp-v-{gone}")).to_be_hidden()
     expect(page.get_by_role("tab")).to_have_count(0)
+    closed = [stage.locator(f".dp-v-{name}") for name in ("draw", "xray", "formula")]
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    for panel in closed:
+        expect(panel.locator("> div")).to_be_visible()
+    expect(stage.locator(".dp-v-formula math").first).to_be_visible()
+    expect(stage.locator(".dp-v-what_if")).to_be_hidden()
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    for panel in closed:
+        expect(panel).to_be_hidden()
     ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert ground == "rgb(255, 255, 255)"
 

@@ -35,7 +35,7 @@ def test_the_model_and_what_was_used_stand_together(same_page):
     assert "as used" in said
     note = stage.locator(".dp-v-candidates .dp-note")
     expect(note).to_contain_text(re.compile(r"model's own distribution.*as used: [\d.]+ bits"))
-    row = view(stage, "xray").locator("tbody tr").filter(has_text="TopK")
+    row = view(stage, "xray").locator("tbody tr").filter(has_text="Top-k")
     expect(row).to_contain_text(f"{trace.model.vocab_size - 50:,} removed")
     expect(stage.locator(".dp-plot-of-steps")).to_have_attribute("data-mark", "5")
     expect(stage.locator(".dp-plot-of-steps")).to_have_attribute("data-sequence", "0")

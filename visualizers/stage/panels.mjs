@@ -63,6 +63,18 @@ export class Panels {
     this.#options.opened();
   }
 
+  /**
+   * Show every panel, whatever is chosen.
+   * @returns {() => void} what shows the chosen ones alone again
+   */
+  unfold() {
+    const hidden = this.#panels.filter(({ node }) => node.hidden);
+    for (const { node } of hidden) node.hidden = false;
+    return () => {
+      for (const { node } of hidden) node.hidden = true;
+    };
+  }
+
   #turn({ node, tab }, on, reached) {
     node.hidden = !on;
     tab.setAttribute("aria-selected", String(on));

@@ -23,6 +23,24 @@ export class Stages {
         for (const stage of this.list) for (const view of stage.views) view.drawn = 0;
       },
     });
+    // On paper nothing can be opened.
+    let undo = [];
+    addEventListener("beforeprint", () => {
+      undo = this.list.filter((s) => s.root.getClientRects().length).map((s) => this.unfold(s));
+    });
+    addEventListener("afterprint", () => {
+      for (const fold of undo) fold();
+    });
+  }
+
+  /**
+   * Draw and show everything that a stage has, its step and every panel.
+   * @returns {() => void} what makes it as it was again
+   */
+  unfold(stage) {
+    const fold = stage.unfold();
+    this.#paint(stage);
+    return fold;
   }
 
   register(views) {
@@ -33,7 +51,7 @@ export class Stages {
     this.list = this.list.filter((s) => s.root !== root && (s.root.isConnected || !s.run));
     const stage = { root, ...options, drawn: 0, run: null, views: [], dirty: false };
     const parts = partsOf(root, () => this.#schedule(stage));
-    Object.assign(stage, { head: parts.head, panes: parts.panes });
+    Object.assign(stage, { head: parts.head, panes: parts.panes, unfold: parts.unfold });
     // What a view may do; the view that can continue a run puts its way to do so here.
     const context = {
       trigger,
@@ -159,6 +177,15 @@ function partsOf(root, again) {
     },
     open: (name) => {
       for (const panels of [answers, drawer]) if (panels.names.includes(name)) panels.open(name);
+    },
+    unfold: () => {
+      const looking = panes.classList.contains("looking");
+      panes.classList.add("looking");
+      const fold = [answers, drawer].map((panels) => panels.unfold());
+      return () => {
+        for (const again of fold) again();
+        panes.classList.toggle("looking", looking);
+      };
     },
     finish: () => {
       if (answers.names.length) {
