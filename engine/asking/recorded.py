@@ -13,9 +13,10 @@ from engine.trace.details import (
     ContrastiveDetail,
     DraftDetail,
     DrawDetail,
+    LayerDetail,
     WatermarkDetail,
 )
-from engine.trace.records import Candidate
+from engine.trace.records import Candidate, Step
 
 
 def explain(place: Moment, token_id: int, draft: Wording) -> None:
@@ -33,16 +34,27 @@ def explain(place: Moment, token_id: int, draft: Wording) -> None:
         return
     _numbers(draft, candidate)
     chosen = found.get(step.emit[-1]) if step.emit else None
+    after = " after the processors" if step.stages else ""
     if candidate.removed_by:
         draft.say(f"{candidate.removed_by} removed {name}.")
     elif draft.chosen:
-        draft.say(f"{name} was taken, with {_p(candidate)} after the processors.")
+        first = not step.stages and not candidate.rank
+        largest = ", the largest probability of all" if first else ""
+        verb = "drawn" if _draw_of(step) else "taken"
+        draft.say(f"{name} was {verb}, with {_p(candidate)}{after}{largest}.")
     elif chosen is not None:
         draft.say(
-            f"{name} was not taken: it had {_p(candidate)} after the processors, and "
+            f"{name} was not taken: it had {_p(candidate)}{after}, and "
             f"{token_name(place, chosen.token_id)}, which was, had {_p(chosen)}."
         )
     _special(place, token_id, draft)
+
+
+def _draw_of(step: Step) -> DrawDetail | None:
+    """Return how the token of a step was drawn, None where it was not."""
+    detail = step.detail
+    draw = detail.draw if isinstance(detail, (WatermarkDetail, LayerDetail)) else detail
+    return draw if isinstance(draw, DrawDetail) and draw.racers else None
 
 
 def _p(candidate: Candidate) -> str:
@@ -62,15 +74,14 @@ def _numbers(draft: Wording, candidate: Candidate) -> None:
 def _special(place: Moment, token_id: int, draft: Wording) -> None:
     """Add what the strategy's own record says of the token."""
     detail = place.step.detail
-    if isinstance(detail, WatermarkDetail):
-        if detail.is_green is not None:
-            colour = "green" if token_id in detail.green_candidates else "red"
-            draft.say(f"It is {colour} here.")
-        detail = detail.draw
-    if isinstance(detail, DrawDetail) and not draft.chosen:
-        for racer in detail.racers:
+    if isinstance(detail, WatermarkDetail) and detail.is_green is not None:
+        colour = "green" if token_id in detail.green_candidates else "red"
+        draft.say(f"It is {colour} here.")
+    draw = _draw_of(place.step)
+    if draw is not None and not draft.chosen:
+        for racer in draw.racers:
             if racer.token_id == token_id:
-                late, first = apart(racer.arrival, detail.racers[0].arrival)
+                late, first = apart(racer.arrival, draw.racers[0].arrival)
                 draft.say(f"In the draw it arrived at {late}, the winner at {first}.")
     elif isinstance(detail, ContrastiveDetail):
         for option in detail.options:
@@ -99,9 +110,12 @@ def explain_node(place: Moment, node: BeamNode, draft: Wording) -> None:
             f"{needed}."
         )
     elif node.fate == "pruned":
-        draft.say(f"{name} was not kept; its text has {own}.")
+        draft.say(f"{name} was not kept; the log-probability of its text is {own}.")
     elif draft.chosen:
         ended = "ended a text that counts" if node.fate == "finished" else "was kept"
-        draft.say(f"{name} {ended}, with {own}.")
+        draft.say(f"{name} {ended}; the log-probability of its text is {own}.")
     else:
-        draft.say(f"{name} ended a text that does not count, with {own}. {node.reason}")
+        draft.say(
+            f"{name} ended a text that does not count, with a log-probability of {own}. "
+            f"{node.reason}"
+        )

@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 
 from engine import DecodeRequest, decode
+from engine.after import gallery
 from engine.asking import asked as asking
 from engine.asking.again import place_of
 from engine.asking.asked import Question, answered
@@ -88,6 +89,26 @@ def test_a_quick_answer_is_read_off_the_record_where_a_step_would_be_made_again(
     # The step is ready now.
     monkeypatch.setattr(asking, "place_of", pytest.fail)
     assert answered(trace, Question(step=3, quick=True), *models)[0].exact
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("greedy-1", "was taken, with 22.4 %, the largest probability of all."),
+        ("sampling-1", "was drawn, with 0.69 % after the processors."),
+        ("dola-1", "was taken, with 99.6 % after the processors."),
+        ("watermark-1", "was drawn, with 86.6 % after the processors. It is green here."),
+        ("beam_search-1", "was kept; the log-probability of its text is −"),
+    ],
+)
+def test_what_a_recorded_run_says_of_the_step_it_opens_with(name, said):
+    entry = gallery.entry_named(name)
+    trace = gallery.open_entry(entry.file)
+    answer, _ = answered(trace, Question(step=entry.look_at - 1, quick=True))
+    assert said in answer.sentence
+    chosen = trace.steps[entry.look_at - 1].candidates
+    if "largest" in said:
+        assert answer.token_id == max(chosen, key=lambda c: c.raw_logprob).token_id
 
 
 def test_a_recent_run_has_words_for_its_tokens_in_a_quick_answer():
