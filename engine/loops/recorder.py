@@ -109,6 +109,9 @@ class Recorder:
             logits: (batch, vocab) float32 raw logits; not modified.
             input_ids: (batch, length) ids so far.
             processors: logits processors in order.
+
+        Raises:
+            DecodeError: one of them made scores that the next cannot go on with.
         """
         if self.watch is not None:
             self.watch(logits, input_ids, processors)
@@ -118,7 +121,15 @@ class Recorder:
         for processor in processors:
             own = type(processor).__module__.startswith("transformers.")
             # A foreign processor may write into its argument; transformers' own never do.
-            scores = processor(input_ids, scores if own else scores.clone())
+            try:
+                scores = processor(input_ids, scores if own else scores.clone())
+            except ValueError:
+                if not stages or not bool(scores.isnan().any()):
+                    raise
+                name = display_name(processor)
+                raise DecodeError(
+                    f"The scores became NaN in {stages[-1][0]}, and {name} cannot go on with them."
+                ) from None
             stages.append((display_name(processor), scores))
         return Observation(logprobs, logsumexp, scores, stages)
 

@@ -137,6 +137,15 @@ def test_many_more_parameters_do(name):
     property_of(name, MANY, print_blob=True)
 
 
+def test_scores_that_a_filter_cannot_go_on_with_are_named():
+    """DoLa's mask is −∞, and nothing times −∞ is no number."""
+    params = {"guidance_scale": 0.0, "top_h": 1.0, "do_sample": True, "max_new_tokens": 2}
+    *_, last = decode(DecodeRequest("dola", target(), PROMPT, params=params))
+    said = str(last.error)
+    assert said.startswith("The scores became NaN in ")
+    assert said.endswith("and TopH cannot go on with them.")
+
+
 @pytest.mark.parametrize("name", ["forced_bos_token_id", "forced_eos_token_id"])
 def test_an_id_that_is_forced_and_suppressed_is_named(name):
     for strategy in STRATEGIES:
