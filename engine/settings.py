@@ -23,6 +23,14 @@ class Settings:
     max_runtime_s: float = 300.0
     max_loaded_models: int = 6
     max_model_memory_gb: float = 8.0
+    max_model_files_gb: float = 20.0
+    """The most that the files of one model of the hub may have."""
+    max_downloads: int = 2
+    """Models that are fetched at once."""
+    load_timeout_s: float = 900.0
+    """How long the hub may take for one model."""
+    allowed_models: str = ""
+    """Of the hub's models, those that a public Space offers: ids with spaces between them."""
     max_request_bytes: int = 1_000_000
     max_trace_bytes: int = 32_000_000
     updates_per_s: float = 10.0
@@ -44,7 +52,7 @@ def read_settings(environ: dict[str, str] | None = None) -> Settings:
         ValueError: a variable is not a number; the message names it.
     """
     env = dict(os.environ) if environ is None else environ
-    values: dict[str, int | float | bool] = {"public": bool(env.get("SPACE_ID"))}
+    values: dict[str, int | float | bool | str] = {"public": bool(env.get("SPACE_ID"))}
     for setting in fields(Settings):
         name = f"PLAYGROUND_{setting.name.upper()}"
         if name in env:
@@ -52,7 +60,7 @@ def read_settings(environ: dict[str, str] | None = None) -> Settings:
     return Settings(**values)  # type: ignore[arg-type]
 
 
-def _number(name: str, text: str, kind: type) -> int | float | bool:
+def _number(name: str, text: str, kind: type) -> int | float | bool | str:
     if kind is bool:
         return text.strip().lower() in ("1", "true", "yes")
     try:

@@ -20,7 +20,7 @@ import torch
 
 from engine.aside import aside
 from engine.errors import ModelError
-from engine.models import files
+from engine.models import files, hub, sizes
 from engine.models.bare import special_ids_of
 from engine.models.capabilities import Capabilities, capabilities_of
 from engine.models.catalogue import CATALOGUE as CATALOGUE
@@ -166,19 +166,21 @@ def load(
         quantization: 4bit or 8bit (bitsandbytes), None for none.
 
     Raises:
+        BusyError: too many models are being fetched.
         ModelError: it cannot be found or loaded, or its files do not fit together.
     """
-    if not isinstance(name, str):
-        files.resolve(name)  # says what a name may be
+    files.check_name(name)
     key = _key(name, device, dtype, quantization)
     there = _cached(key)
     if there is not None:
         return there
+    # Whatever has to come from the hub comes before the lock: nobody else waits for that.
+    folder, revision = hub.located(name)
     with _LOAD_LOCK:
         # Somebody else may have loaded it meanwhile.
         there = _cached(key)
         if there is None:
-            there = aside(partial(_load, *key))
+            there = aside(partial(_load, key, folder, revision))
             with _CACHE_LOCK:
                 _CACHE[key] = _Entry(there)
                 _evict(keep=key)
@@ -262,14 +264,17 @@ def _evict(keep: tuple[str, str, str, str | None]) -> None:
             del _CACHE[key]
 
 
-def _load(name: str, device: str, dtype: str, quantization: str | None) -> LoadedModel:
+def _load(key: tuple[str, str, str, str | None], folder: str, revision: str | None) -> LoadedModel:
     from transformers import AutoTokenizer, BitsAndBytesConfig, logging
 
     logging.disable_progress_bar()
 
     started = time.perf_counter()
-    folder, revision = files.resolve(name)
-    files.check_folder(folder)
+    name, device, dtype, quantization = key
+    values = sizes.values_in(name, folder)
+    sizes.check_sizes(files.check_folder(folder), values)
+    if quantization is None:
+        sizes.check_room(name, values, dtype)
     options: dict[str, Any] = {}
     if quantization:
         options["quantization_config"] = BitsAndBytesConfig(

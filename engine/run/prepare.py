@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
 
 from engine.errors import Cancelled, ModelError
-from engine.models import files
+from engine.models import files, hub
 from engine.models.loading import LoadedModel, cached, load
 from engine.run.permits import Tell
 from engine.run.request import CheckedRequest, DecodeRequest, fit_to_model, prompt_ids_of
@@ -126,6 +126,7 @@ class Models:
         if not isinstance(name, str) or cached(name) is not None:
             return model_of(model, default)
         files.check_name(name)
+        self.fetch([name])
         self.tell(Loading(name))
         began = time.perf_counter()
         executor = ThreadPoolExecutor(1)
@@ -137,6 +138,24 @@ class Models:
         self.load_s += time.perf_counter() - began
         return loading.result()
 
+    def fetch(self, names: Iterable[str]) -> None:
+        """Bring models of the hub to this machine; nothing is loaded, and nobody else waits for it.
+
+        Raises:
+            BusyError: too many models are being fetched.
+            Cancelled: it was cancelled meanwhile.
+            ModelError: one cannot be fetched.
+        """
+        for name in names:
+            if not files.is_hub_id(name) or cached(name) is not None:
+                continue
+            began = time.perf_counter()
+            self.tell(Loading(name))
+            hub.fetch(
+                name, self.cancelled, lambda *bytes, name=name: self.tell(Loading(name, *bytes))
+            )
+            self.load_s += time.perf_counter() - began
+
 
 def check_names(checked: CheckedRequest) -> None:
     """Check the names of a request's models, without the network.
@@ -144,16 +163,16 @@ def check_names(checked: CheckedRequest) -> None:
     Raises:
         ModelError: what is wrong with one.
     """
-    for name in _names(checked):
+    for name in names_of(checked):
         files.check_name(name)
 
 
 def in_memory(checked: CheckedRequest) -> bool:
     """Return whether all models of a request are loaded already."""
-    return all(cached(name) is not None for name in _names(checked))
+    return all(cached(name) is not None for name in names_of(checked))
 
 
-def _names(checked: CheckedRequest) -> list[str]:
+def names_of(checked: CheckedRequest) -> list[str]:
     """Return the names of the models that a request has not brought along."""
     request, strategy = checked.request, checked.strategy
     named: list[tuple[Any, str | None]] = [(request.model, strategy.default_model)]

@@ -14,6 +14,8 @@ def says(event: Progress) -> str:
             # An estimate that has run out says nothing any more.
             about = f", about {round(expected)} s" if expected and round(expected) else ""
             return f"Waiting: {runs} before yours{about}"
+        case Loading(model, got, total) if total:
+            return f"Fetching {_title(model)}: {got / 1e6:.0f} of {total / 1e6:.0f} MB…"
         case Loading(model):
             return f"Loading {_title(model)}…"
         case Checking(done, total, what):

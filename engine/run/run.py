@@ -18,7 +18,7 @@ from engine.models.loading import pinned
 from engine.run.adapter import as_custom_generate
 from engine.run.generation import generate_inputs, generation_config, stop_criteria
 from engine.run.permits import LINE
-from engine.run.prepare import Models, Prepared, check_names, in_memory, prepare
+from engine.run.prepare import Models, Prepared, check_names, in_memory, names_of, prepare
 from engine.run.recording import Recording, Witness
 from engine.run.request import DecodeRequest, check
 from engine.settings import SETTINGS
@@ -75,12 +75,14 @@ class Run:
         check_names(checked)
         kind = (checked.strategy.name, _name(self.request.model), _name(self.request.assistant))
         size = float(checked.config.max_new_tokens)
+        models = Models(self.cancelled, self.send)
+        # Whoever waits for the hub holds up nobody in the line.
+        models.fetch(names_of(checked))
         with LINE.place(self.cancelled, self.send, kind, size) as place:
             if place.position and in_memory(checked):
                 # What the models refuse is said now and not after the wait.
                 prepare(checked)
             place.enter()
-            models = Models(self.cancelled, self.send)
             run = prepare(checked, models)
             with pinned(run.target, run.assistant), place.turn(run.target, run.assistant):
                 waited = place.waited_s, models.load_s

@@ -28,6 +28,10 @@ class Loading:
 
     model: str
     """As the request names it."""
+    got: int = 0
+    """Bytes that have come from the hub."""
+    total: int = 0
+    """Bytes that are to come from there, 0 where nothing is, or where it is not known yet."""
 
 
 @dataclass(frozen=True, slots=True)

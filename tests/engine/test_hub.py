@@ -8,19 +8,21 @@ import pickle
 import shutil
 import socket
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-from huggingface_hub import constants, file_download
+from huggingface_hub import constants
 from safetensors.torch import load_file, save_file
 
-from engine import DecodeRequest
+from engine import DecodeRequest, decode
 from engine.models import files as model_files
+from engine.models import hub as hubs
 from engine.models import loading as models
+from engine.models import sizes
 from engine.models.catalogue import MODEL_DIR
+from engine.trace.events import Loading
 from tests.helpers.hub import SHA, serving
 from tests.helpers.models import tiny_llama
-from tests.helpers.patience import PATIENCE_S
+from tests.helpers.patience import PATIENCE_S, comes_true
 from tests.helpers.runs import failed, finished
 from tests.helpers.sentences import clean
 
@@ -54,12 +56,10 @@ def hub(tmp_path, repository, monkeypatch):
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     # This hub answers, however late.
-    monkeypatch.setattr(model_files, "_PROBE_S", PATIENCE_S)
-    monkeypatch.setattr(constants, "HF_HUB_DOWNLOAD_TIMEOUT", PATIENCE_S)
+    monkeypatch.setattr(hubs, "PROBE_S", PATIENCE_S)
+    monkeypatch.setattr(hubs, "SILENCE_S", int(PATIENCE_S))
     with serving(tmp_path) as served:
         monkeypatch.setattr(constants, "ENDPOINT", served.url)
-        template = served.url + "/{repo_id}/resolve/{revision}/{filename}"
-        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
         yield served
 
 
@@ -129,7 +129,7 @@ def test_a_hub_that_refuses_or_fails(hub, status, headers, says):
 
 def test_a_hub_that_never_answers_or_is_not_there(hub, monkeypatch):
     # No answer comes at all: any limit is reached, and without one the test hangs.
-    monkeypatch.setattr(model_files, "_PROBE_S", 0.2)
+    monkeypatch.setattr(hubs, "PROBE_S", 0.2)
     hub.stall = True
     assert "cannot be reached" in refusal(GOOD)
     assert hub.asked
@@ -209,9 +209,7 @@ def load_file_of(data, path):
     return load_file(path)
 
 
-def test_a_download_that_breaks_off_leaves_nothing_behind(hub, monkeypatch):
-    # The hub's client tries again after a second, several times.
-    monkeypatch.setattr(file_download, "time", SimpleNamespace(sleep=lambda seconds: None))
+def test_a_download_that_breaks_off_leaves_nothing_behind(hub):
     hub.cut = 5
     refusal(GOOD)
     assert not list(Path(constants.HF_HUB_CACHE).rglob("*.safetensors"))
@@ -226,3 +224,119 @@ def test_a_public_space_loads_no_folders(hub, monkeypatch):
     monkeypatch.setattr(model_files, "SETTINGS", public)
     models._CACHE.clear()
     assert "must be a name of the catalogue" in str(failed(request(folder)))
+
+
+@pytest.fixture
+def dripping(hub):
+    """Serve weights that never come whole; return the hub."""
+    hub.drips = {"model.safetensors"}
+    return hub
+
+
+def begun(hub):
+    """Start a run whose model is being fetched now; return it."""
+    run = decode(request(GOOD))
+    comes_true(lambda: "model.safetensors" in hub.files())
+    return run
+
+
+def test_a_slow_download_keeps_nobody_from_running(dripping):
+    slow = begun(dripping)
+    assert finished(request("storyteller")).steps, "a model that was not loaded before"
+    assert finished(request("storyteller")).steps, "a model that is loaded"
+    slow.cancel()
+    *events, last = slow
+    assert "Stopped" in str(last.error)
+    assert any(isinstance(event, Loading) and event.total for event in events)
+    comes_true(lambda: not hubs._GOING)
+    comes_true(lambda: not files_of_hub())
+    dripping.drips.clear()
+    assert finished(request(GOOD)).steps
+
+
+def files_of_hub():
+    return list(model_files.repository_folder(constants.HF_HUB_CACHE, GOOD).rglob("*"))
+
+
+def test_two_who_want_one_model_comes_true_one_download(hub):
+    hub.drips = {"model.safetensors"}
+    first, second = begun(hub), decode(request(GOOD))
+    comes_true(lambda: hubs._GOING[GOOD].waiting == 2)
+    second.cancel()
+    assert "Stopped" in str([*second][-1].error)
+    assert hubs._GOING[GOOD].process.poll() is None, "somebody still waits for it"
+    assert hub.files().count("model.safetensors") <= 2  # HEAD and GET
+    first.cancel()
+    assert "Stopped" in str([*first][-1].error)
+    comes_true(lambda: not hubs._GOING)
+
+
+def test_a_download_has_a_time_and_leaves_nothing_behind(dripping, monkeypatch):
+    change_settings(monkeypatch, load_timeout_s=4.0)
+    assert "did not come within 4 s" in refusal(GOOD)
+    comes_true(lambda: not files_of_hub())
+    assert not hubs._GOING
+
+
+def change_settings(monkeypatch, **values):
+    for module in (hubs, model_files, sizes):
+        monkeypatch.setattr(module, "SETTINGS", dataclasses.replace(module.SETTINGS, **values))
+
+
+def test_as_many_downloads_as_are_allowed_and_no_more(dripping, monkeypatch):
+    change_settings(monkeypatch, max_downloads=1)
+    slow = begun(dripping)
+    assert "1 models are being fetched" in refusal("someone/other")
+    slow.cancel()
+    assert [*slow]
+
+
+def test_a_repository_larger_than_its_room_is_refused_before_anything_comes(hub, monkeypatch):
+    change_settings(monkeypatch, max_model_files_gb=0.001)
+    assert "there is room for 0.00 GB" in refusal(GOOD)
+    assert not hub.files()
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"vocab_size": 1_000_000, "hidden_size": 32_768},
+        {"intermediate_size": 2_000_000_000},
+        {"num_hidden_layers": 200, "hidden_size": 32_768, "num_experts": 100_000},
+        {"text_config": {"vocab_size": 1_000_000, "hidden_size": 32_768}},
+    ],
+    ids=str,
+)
+def test_a_config_whose_sizes_are_no_bomb_one_by_one(hub, values):
+    change_config(hub, **values)
+    assert "more than its weights hold" in refusal(GOOD)
+    assert "model.safetensors" not in hub.files()
+    # The same in a folder, where nothing has to be fetched.
+    folder = str((hub.folder / GOOD).resolve())
+    assert "more than its weights hold" in str(failed(request(folder)))
+
+
+def test_a_model_that_has_no_room_in_memory(hub, monkeypatch):
+    change_settings(monkeypatch, max_model_memory_gb=1e-6)
+    assert "GB of memory as float32" in refusal(GOOD)
+
+
+def test_a_token_of_the_owner_is_spent_for_the_owner_alone(hub, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    finished(request(GOOD))
+    assert "Bearer hf_secret" in hub.tokens
+    for name in ("HF_HUB_CACHE",):
+        shutil.rmtree(getattr(constants, name))
+    models._CACHE.clear()
+    hub.tokens.clear()
+    change_settings(monkeypatch, public=True, allowed_models=f"{GOOD} someone/other")
+    finished(request(GOOD))
+    assert hub.asked
+    assert not hub.tokens
+
+
+def test_a_public_deployment_offers_the_models_of_its_list(hub, monkeypatch):
+    change_settings(monkeypatch, public=True, allowed_models="someone/other")
+    text = refusal(GOOD)
+    assert "is not offered here: of the hub's models, these are: someone/other." in text
+    assert not hub.asked

@@ -20,9 +20,11 @@ class Hub(ThreadingHTTPServer):
 
     Attributes:
         asked: paths of all requests so far.
+        tokens: what they brought as authorization.
         faults: repository -> (status, headers, body) answered to every request for it.
         cut: bytes that are held back of every file, though announced.
         stall: leave every request without an answer until the hub closes.
+        drips: names of files that come byte by byte until the hub closes, and never whole.
     """
 
     daemon_threads = True
@@ -31,9 +33,11 @@ class Hub(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.folder = folder
         self.asked: list[str] = []
+        self.tokens: set[str] = set()
         self.faults: dict[str, tuple[int, dict[str, str], bytes]] = {}
         self.cut = 0
         self.stall = False
+        self.drips: set[str] = set()
         self.closing = threading.Event()
 
     @property
@@ -55,6 +59,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         path = urlparse(self.path).path
         self.server.asked.append(path)
+        if "Authorization" in self.headers:
+            self.server.tokens.add(self.headers["Authorization"])
         if self.server.stall:
             self.server.closing.wait()
             return None
@@ -75,7 +81,7 @@ class _Handler(BaseHTTPRequestHandler):
                     for n, f in enumerate(found)
                 ]
             )
-        siblings = [{"rfilename": f.name} for f in found]
+        siblings = [{"rfilename": f.name, "size": f.stat().st_size} for f in found]
         return self._json({"id": repo, "modelId": repo, "sha": SHA, "siblings": siblings})
 
     def _file(self, path: Path) -> None:
@@ -83,7 +89,18 @@ class _Handler(BaseHTTPRequestHandler):
             return self._send(404, b"", {"X-Error-Code": "EntryNotFound"})
         data = path.read_bytes()
         etag = f'"{path.name}-{len(data)}"'
-        return self._send(200, data, {"ETag": etag, "X-Repo-Commit": SHA}, self.server.cut)
+        headers = {"ETag": etag, "X-Repo-Commit": SHA}
+        if path.name in self.server.drips and self.command == "GET":
+            return self._drip(data, headers)
+        return self._send(200, data, headers, self.server.cut)
+
+    def _drip(self, body: bytes, headers: dict[str, str]) -> None:
+        self._send(200, body, headers, len(body))
+        for byte in body[:-1]:
+            self.wfile.write(bytes([byte]))
+            self.wfile.flush()
+            if self.server.closing.wait(0.02):
+                return
 
     def _json(self, value: Any) -> None:
         self._send(200, json.dumps(value).encode(), {"Content-Type": "application/json"})

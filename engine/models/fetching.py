@@ -1,0 +1,152 @@
+"""Fetches one model of the hub, in a process of its own that can be ended whatever the hub does.
+
+It reads an order as JSON from its standard input and writes lines of JSON: ``total`` once the sizes are
+known, ``got`` while bytes come, and at the end ``folder`` and ``revision``, or what is ``refused``. It
+imports neither torch nor anything that a visitor could have sent, and it knows a token only if the
+order says so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+_TELL_S = 0.3
+_UNAUTHORISED = 401
+
+
+def main() -> None:
+    """Carry out the order of the standard input."""
+    order = json.loads(sys.stdin.read())
+    # Read when the hub's package is imported.
+    os.environ |= {
+        "HF_ENDPOINT": order["endpoint"],
+        "HF_HUB_CACHE": order["cache"],
+        "HF_HUB_DOWNLOAD_TIMEOUT": str(order["silence_s"]),
+        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+        **({} if order["token"] else {"HF_HUB_DISABLE_IMPLICIT_TOKEN": "1"}),
+    }
+    from engine.errors import ModelError
+    from engine.models.files import repository_folder
+
+    own = repository_folder(order["cache"], order["name"])
+    try:
+        folder, revision = _fetch(order, own)
+        _write(folder=folder, revision=revision)
+    except ModelError as error:
+        _write(refused=str(error))
+    except BaseException as error:
+        _write(failed=type(error).__name__)
+        raise
+
+
+def _fetch(order: dict[str, Any], own: Path) -> tuple[str, str]:
+    """Return the folder of a snapshot and its commit."""
+    from huggingface_hub import HfApi, snapshot_download
+    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
+
+    from engine.errors import ModelError
+    from engine.models import files, sizes
+
+    name, probe_s = order["name"], order["probe_s"]
+    token = None if order["token"] else False
+    # Which HTTP library the hub package stands on has changed: its own error knows.
+    unreachable: Any = HfHubHTTPError.__bases__[0]
+    try:
+        info = HfApi(token=token).model_info(name, timeout=probe_s, files_metadata=True)
+        total = _weights(info.siblings or (), order)
+        # Nothing large before the config is read. Asked for by its branch, the commit is noted in
+        # the cache, so that the model is found there without the hub.
+        small = {"etag_timeout": probe_s, "token": token}
+        folder = snapshot_download(name, allow_patterns=["config.json"], **small)
+        # A value takes half a byte at least.
+        sizes.check_sizes(files.check_config(folder), 2 * total)
+        revision = Path(folder).name
+        with _Teller(own):
+            folder = snapshot_download(
+                name, revision=revision, allow_patterns=files.PATTERNS, **small
+            )
+        files.check_folder(folder)
+    except GatedRepoError:
+        raise ModelError(f"{name} is gated: ask for access on its hub page first.") from None
+    except RepositoryNotFoundError:
+        raise ModelError(f"{name} does not exist on the hub, or is private.") from None
+    except HfHubHTTPError as error:
+        code = error.response.status_code if error.response is not None else "an error"
+        if code == _UNAUTHORISED:
+            raise ModelError(f"{name} does not exist on the hub, or is private.") from None
+        raise ModelError(f"The hub answered {code} for {name}; try again later.") from None
+    except (unreachable, OSError, ValueError):  # a login page is no JSON
+        raise ModelError(
+            f"{name} is not on this machine and the hub cannot be reached; embedded models still work."
+        ) from None
+    return folder, revision
+
+
+def _weights(siblings: Any, order: dict[str, Any]) -> int:
+    """Return the bytes of a repository's weights.
+
+    Raises:
+        ModelError: it has none that are safe, or more files than there is room for.
+    """
+    from fnmatch import fnmatch
+
+    from engine.errors import ModelError
+    from engine.models import files
+
+    wanted = [
+        f for f in siblings if any(fnmatch(f.rfilename, pattern) for pattern in files.PATTERNS)
+    ]
+    weights = [file for file in wanted if file.rfilename.endswith(".safetensors")]
+    if not weights:
+        raise ModelError(files.NO_WEIGHTS)
+    total = sum(file.size or 0 for file in wanted)
+    if total > order["most_bytes"]:
+        raise ModelError(
+            f"{order['name']} has {total / 1e9:.2f} GB of files, and there is room for"
+            f" {order['most_bytes'] / 1e9:.2f} GB here."
+        )
+    _write(total=total)
+    return sum(file.size or 0 for file in weights)
+
+
+class _Teller:
+    """Tells while a block runs how many bytes of a repository have come."""
+
+    def __init__(self, own: Path) -> None:
+        self.own, self.over = own, threading.Event()
+
+    def __enter__(self) -> None:
+        threading.Thread(target=self._tell, daemon=True).start()
+
+    def __exit__(self, *raised: Any) -> None:
+        self.over.set()
+
+    def _tell(self) -> None:
+        while not self.over.wait(_TELL_S):
+            _write(got=size_of(self.own / "blobs"))
+
+
+def size_of(folder: Path) -> int:
+    """Return the bytes of the files of a folder; one that goes away meanwhile counts nothing."""
+    total = 0
+    for path in folder.glob("*"):
+        try:
+            total += path.stat().st_size
+        except OSError:
+            continue
+    return total
+
+
+def _write(**message: Any) -> None:
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,229 @@
+"""Models of the hub: each is fetched once, beside everything else, within a time and a room of its own.
+
+A download stands under no lock that a run needs. Whoever wants the model that is being fetched waits for
+the same download; when nobody waits any more, or its time is over, its process is ended.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from engine.errors import BusyError, Cancelled, ModelError
+from engine.models import files
+from engine.settings import SETTINGS
+
+Tell = Callable[[int, int], None]
+"""Called with the bytes that have come and all there are, 0 where that is not known yet."""
+PROBE_S = 5.0
+"""Longest wait for the hub's first answer."""
+SILENCE_S = 20
+"""Longest silence while bytes come."""
+_POLL_S = 0.05
+_FREE_BYTES = 1_000_000_000
+"""Of the disk, left to everybody else."""
+_LOG = logging.getLogger("engine")
+_SECRETS = ("TOKEN", "SECRET", "PASSWORD", "KEY")
+
+
+def located(name: str) -> tuple[str, str | None]:
+    """Return the absolute folder of a model and its revision, a commit for models of the hub.
+
+    Args:
+        name: see ``loading.load``.
+
+    Raises:
+        BusyError: too many models are being fetched.
+        ModelError: the name is not allowed, or the model cannot be found or fetched.
+    """
+    files.check_name(name)
+    if files.is_hub_id(name):
+        return fetch(name)
+    folder = files.standing(name)
+    assert folder is not None
+    return folder, None
+
+
+def fetch(
+    name: str, cancelled: threading.Event | None = None, tell: Tell | None = None
+) -> tuple[str, str]:
+    """Return the folder and the commit of a hub model, which is fetched if it is not on this machine.
+
+    Args:
+        name: a hub id ``owner/name``.
+        cancelled: gives up waiting when set.
+        tell: hears how far it is.
+
+    Raises:
+        BusyError: too many models are being fetched.
+        Cancelled: it was cancelled meanwhile.
+        ModelError: it is not allowed here, or cannot be fetched.
+    """
+    _check_allowed(name)
+    found = files.fetched(name)
+    if found is not None:
+        return found
+    if os.environ.get("HF_HUB_OFFLINE") == "1":
+        raise ModelError(f"{name} is not on this machine and the hub is switched off.")
+    with _lock:
+        download = _GOING.get(name)
+        if download is None:
+            if len(_GOING) >= SETTINGS.max_downloads:
+                raise BusyError(
+                    f"{len(_GOING)} models are being fetched already; try again in a moment."
+                )
+            download = _GOING[name] = _Download(name)
+        download.waiting += 1
+    try:
+        return download.wait(cancelled or threading.Event(), tell or (lambda got, total: None))
+    finally:
+        with _lock:
+            download.waiting -= 1
+            if not download.waiting:
+                download.end()
+
+
+class _Download:
+    """A model that is being fetched, in a process of its own."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.waiting = name, 0
+        self.got, self.total = 0, 0
+        self.answer: dict[str, Any] | None = None
+        self.over = threading.Event()
+        self.until = time.monotonic() + SETTINGS.load_timeout_s
+        order = _order(name)
+        self.folder = files.repository_folder(order["cache"], name)
+        self.known = self.folder.exists()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "engine.models.fetching"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            cwd=Path(__file__).resolve().parents[2],
+            env=_environment(),
+        )
+        threading.Thread(target=self._read, args=(order,), daemon=True).start()
+
+    def wait(self, cancelled: threading.Event, tell: Tell) -> tuple[str, str]:
+        """Wait until it is there; see ``fetch``."""
+        told = None
+        while not self.over.wait(_POLL_S):
+            if cancelled.is_set():
+                raise Cancelled
+            if time.monotonic() > self.until:
+                raise ModelError(
+                    f"{self.name} did not come within {SETTINGS.load_timeout_s:g} s; try again later."
+                )
+            if told != (self.got, self.total):
+                told = self.got, self.total
+                tell(*told)
+        answer = self.answer or {}
+        if "folder" in answer:
+            return answer["folder"], answer["revision"]
+        raise ModelError(
+            answer.get("refused") or f"{self.name} could not be fetched; try again later."
+        )
+
+    def end(self) -> None:
+        """Let nobody find it any more, and end its process."""
+        if _GOING.get(self.name) is self:
+            del _GOING[self.name]
+        self.process.kill()
+
+    def _read(self, order: dict[str, Any]) -> None:
+        try:
+            with self.process as process:
+                assert process.stdin is not None
+                assert process.stdout is not None
+                process.stdin.write(json.dumps(order))
+                process.stdin.close()
+                for line in process.stdout:
+                    self._take(json.loads(line))
+        except (OSError, ValueError):  # it was ended meanwhile
+            pass
+        finally:
+            if not self.known and "folder" not in (self.answer or {}):
+                # What was refused or broken off is not found on this machine the next time.
+                shutil.rmtree(self.folder, ignore_errors=True)
+            self.over.set()
+
+    def _take(self, message: dict[str, Any]) -> None:
+        self.total = message.get("total", self.total)
+        self.got = message.get("got", self.got)
+        if "failed" in message:
+            _LOG.error("%s could not be fetched: %s", self.name, message["failed"])
+        if "folder" in message or "refused" in message:
+            self.answer = message
+
+
+_GOING: dict[str, _Download] = {}
+_lock = threading.Lock()
+
+
+def stop_downloads() -> None:
+    """End what is being fetched, as the process is about to end."""
+    with _lock:
+        for download in list(_GOING.values()):
+            download.end()
+
+
+def _check_allowed(name: str) -> None:
+    """Refuse what a public deployment does not offer.
+
+    Raises:
+        ModelError: which names are allowed.
+    """
+    if not SETTINGS.public or name in allowed():
+        return
+    known = ", ".join(allowed()) or "none"
+    raise ModelError(f"{name} is not offered here: of the hub's models, these are: {known}.")
+
+
+def allowed() -> tuple[str, ...]:
+    """Return the hub ids that a public deployment offers."""
+    return tuple(SETTINGS.allowed_models.split())
+
+
+def _order(name: str) -> dict[str, Any]:
+    from huggingface_hub import constants
+
+    cache = Path(constants.HF_HUB_CACHE)
+    return {
+        "name": name,
+        "endpoint": constants.ENDPOINT,
+        "cache": str(cache),
+        "probe_s": PROBE_S,
+        "silence_s": SILENCE_S,
+        "most_bytes": _room(cache),
+        # The owner's token is for the owner alone.
+        "token": not SETTINGS.public,
+    }
+
+
+def _room(cache: Path) -> int:
+    """Return how many bytes a model's files may have."""
+    there = next(folder for folder in (cache, *cache.parents) if folder.exists())
+    free = shutil.disk_usage(there).free - _FREE_BYTES
+    return max(0, min(free, int(SETTINGS.max_model_files_gb * 1e9)))
+
+
+def _environment() -> dict[str, str]:
+    """Return what the process of a download knows: on a public deployment no secret."""
+    if not SETTINGS.public:
+        return dict(os.environ)
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not any(part in name.upper() for part in _SECRETS)
+    }
