@@ -230,8 +230,11 @@ def test_settings_are_kept_side_by_side_loaded_and_refused(open_page):
     assert (saved["max_new_tokens"], saved["do_sample"], saved["temperature"]) == (6, True, 1.0)
     shot(box, "settings")
     page.reload()
+    page.wait_for_function("window.playground?.page?.connected()")
     page.locator("#sampling-configs summary").click()
     expect(page.locator("#sampling-configs thead th")).to_have_count(3)
+    # The address asks for the run: a page that is closed in its midst reports what is broken off.
+    finish(page, "sampling")
 
 
 def keep(box, name, said):

@@ -38,8 +38,12 @@ class Pages:
 
     def close(self):
         for page in self.pages:
+            page.title()  # whatever it has reported until now is here before the answer
+        problems = list(self.problems)
+        # What a page asks for at the moment it is closed is broken off, and that is no fault of its own.
+        for page in self.pages:
             page.close()
-        assert not self.problems
+        assert not problems, problems
 
     def _watch(self, page):
         def failed(response):
