@@ -33,6 +33,9 @@ class Settings:
     """Of the hub's models, those that a public Space offers: ids with spaces between them."""
     max_request_bytes: int = 1_000_000
     max_trace_bytes: int = 32_000_000
+    max_uploads_bytes: int = 200_000_000
+    """All files together that visitors have uploaded; the oldest go first."""
+    uploads_age_s: float = 600.0
     updates_per_s: float = 10.0
     max_kept_bytes: int = 256_000_000
     """Memory for the logits of recent runs, of which a step can be asked; the oldest run goes first."""
@@ -41,6 +44,8 @@ class Settings:
     max_kept_runs: int = 64
     max_asking_s: float = 20.0
     """How long one question about a recorded run may compute."""
+    max_sessions: int = 100
+    """Visitors of whom Gradio keeps its copy of the page's components."""
     public: bool = False
     """On a public Space: no folder as a model, no remote code. Set when SPACE_ID is present."""
 

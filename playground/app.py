@@ -12,6 +12,7 @@ from gradio import themes
 
 from engine.declare.groups import FAMILIES
 from engine.errors import EngineError
+from engine.models.hub import stop_downloads
 from engine.models.loading import load
 from engine.run.work import stop_all
 from engine.settings import SETTINGS
@@ -25,6 +26,7 @@ from playground.questions import build_replies
 from playground.spec import spec
 from playground.stream import whole_state
 from playground.tab import QUEUE, build_tab
+from playground.uploads import UPLOADS
 from playground.web import middleware
 from visualizers.page import plotly_file
 
@@ -96,6 +98,8 @@ def serve(host: str, port: int) -> gr.Blocks:
         show_error=False,
         ssr_mode=False,
         max_file_size=SETTINGS.max_trace_bytes,
+        # Gradio keeps a copy of all components for everybody who ever asked for anything.
+        state_session_capacity=SETTINGS.max_sessions,
         head=head,
         footer_links=[],
         theme=_theme(),
@@ -118,8 +122,10 @@ def launch(host: str, port: int) -> None:
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda *_: ended.set())
     ended.wait()
+    stop_downloads()
     stop_all(_LEAVE_S)
     demo.close()
+    UPLOADS.clear()
     sys.stdout.flush()
     # A thread that is still within a model's own code aborts an interpreter that takes itself down.
     os._exit(0)

@@ -19,6 +19,7 @@ from playground.guard import guarded, sentence
 from playground.links import trace_form
 from playground.scripts import on_load, receiving
 from playground.spec import visuals_of
+from playground.uploads import UPLOADS
 from visualizers import page
 
 _NO_STRATEGY = ("candidates", "xray")
@@ -71,6 +72,7 @@ def open_file(path: Any) -> tuple[Any, str]:
     name = Path(str(path)).name
     try:
         trace = json_io.load(str(path))
+        UPLOADS.remove(str(path))
     except EngineError as error:
         return gr.skip(), f"<p class='dp-status bad' role='alert'>{escape(sentence(error))}</p>"
     return message(trace, name), _told(

@@ -52,6 +52,7 @@ def spec() -> dict[str, Any]:
                 "name": e.name,
                 "title": f"{e.title} · {e.parameters} · {e.licence}",
                 "role": e.role,
+                "embedded": e.embedded,
             }
             for e in CATALOGUE.values()
             if e.available

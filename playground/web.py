@@ -11,6 +11,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
+from playground.uploads import UPLOADS
 
 _CLOSED = (
     "/gradio_api/deep_link",
@@ -29,6 +30,55 @@ _ENDPOINTS = ("/gradio_api/call/", "/gradio_api/queue/join")
 _FIELDS = 4
 _WANTED = b"data must be a list of prompt, model, params and seed."
 _MAX_SESSION_CHARS = 64
+_HUB_PAGES = "https://huggingface.co https://*.huggingface.co https://*.hf.space"
+"""What may show a Space in a frame: the pages of the hub."""
+
+
+def policy() -> str:
+    """Return the content security policy of the page: nothing from elsewhere, and who may frame it.
+
+    Gradio's own page has scripts in its HTML and makes functions of texts, so scripts cannot be narrowed
+    further; escaping is what keeps a visitor's text from being one.
+    """
+    frames = f"'self' {_HUB_PAGES}" if SETTINGS.public else "'self'"
+    return "; ".join(
+        (
+            "default-src 'self'",
+            "script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:",
+            "style-src 'self' 'unsafe-inline'",
+            "img-src 'self' data: blob:",
+            "font-src 'self' data:",
+            "worker-src 'self' blob:",
+            "object-src 'none'",
+            "base-uri 'self'",
+            "form-action 'self'",
+            f"frame-ancestors {frames} {os.environ.get('PLAYGROUND_FRAMES', '')}".strip(),
+        )
+    )
+
+
+class Headers:
+    """ASGI middleware: what every answer says to the browser about what it may do with it."""
+
+    def __init__(self, app: Any) -> None:
+        self.app = app
+        self.always = [
+            (b"x-content-type-options", b"nosniff"),
+            (b"referrer-policy", b"same-origin"),
+            (b"content-security-policy", policy().encode()),
+        ]
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Handle one connection."""
+        if scope["type"] != "http":
+            return await self.app(scope, receive, send)
+
+        async def with_headers(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message.get("headers", ()), *self.always]}
+            await send(message)
+
+        return await self.app(scope, receive, with_headers)
 
 
 class Gate:
@@ -44,7 +94,10 @@ class Gate:
         path = scope["path"]
         if path.startswith(_CLOSED):
             return await _answer(send, 404, b"Not found")
+        if scope["method"] == "POST" and _is_foreign(scope):
+            return await _answer(send, 403, b"This page may not ask here.")
         if path.startswith(_UPLOADS):  # bounded by gradio's own max_file_size
+            UPLOADS.make_room(_length(scope))
             # Gradio fails where a file has no name.
             return await _patiently(self.app, scope, receive, send, 400, b"The upload is broken.")
         body = await _read(receive, self.max_bytes) if scope["method"] == "POST" else b""
@@ -60,6 +113,19 @@ class Gate:
         # Gradio fails before it answers, or in mid-stream, when an endpoint or an event does not exist.
         gone = b"There is no such endpoint."
         return await _patiently(self.app, scope, replies, send, 404, gone)
+
+
+def _length(scope: Any) -> int:
+    """Return how many bytes a request says that it brings, the most it may where it does not say."""
+    said = dict(scope["headers"]).get(b"content-length", b"")
+    return int(said) if said.isdigit() else SETTINGS.max_trace_bytes
+
+
+def _is_foreign(scope: Any) -> bool:
+    """Return whether a browser says that a page of another origin asks; programs name no origin."""
+    headers = dict(scope["headers"])
+    origin = headers.get(b"origin", b"")
+    return bool(origin) and origin.partition(b"://")[2] != headers.get(b"host", b"")
 
 
 async def _patiently(
@@ -144,7 +210,7 @@ async def _answer(send: Any, status: int, body: bytes) -> None:
 
 def middleware() -> list[Middleware]:
     """Return the middleware of the app; a Space is reached under the platform's own host names."""
-    gates = [Middleware(Gate, max_bytes=SETTINGS.max_request_bytes)]
+    gates = [Middleware(Headers), Middleware(Gate, max_bytes=SETTINGS.max_request_bytes)]
     if not SETTINGS.public:
         hosts = ["127.0.0.1", "localhost", "::1", *os.environ.get("PLAYGROUND_HOSTS", "").split()]
         gates.insert(0, Middleware(TrustedHostMiddleware, allowed_hosts=hosts))

@@ -49,6 +49,8 @@ async function openIn(tab, found) {
   if (form) {
     tab.show(form);
     if (step !== null) selectLater(name, step);
+    const stranger = strangerIn(form);
+    if (stranger) return refuse(name, notByItself(stranger));
     if (branch) refuseIf(name, await continueFrom(branch, tab.ask()));
     else tab.run();
     return;
@@ -56,6 +58,15 @@ async function openIn(tab, found) {
   const opened = recorded ?? presets[0]?.recorded;
   if (opened) refuseIf(name, await tab.open(opened, step).then(() => "", String));
 }
+
+// A link can be anybody's: what it names beside the models of this page is run by who has read it.
+const strangerIn = ({ model, assistant }) =>
+  [model, assistant].find(
+    (named) => named && !declared().models.some(({ name, embedded }) => embedded && name === named),
+  );
+
+const notByItself = (model) =>
+  `This link asks for ${model}, which does not come with this page. Look at the settings; Run does it.`;
 
 // The step is chosen when the run has come to its end, unless somebody looks elsewhere by then.
 function selectLater(key, step) {
