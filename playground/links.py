@@ -170,14 +170,18 @@ def _opened_request(query: Mapping[str, str], step: int | None) -> dict[str, Any
     if "ids" in query:
         return {**about, "form": {**form, "prompt": None}, "branch": _branch(query)}
     # Who had pressed Run when the page was lost wants a run, not one like it.
-    for entry in [] if "pressed" in query else gallery.entries():
-        strategy = STRATEGIES.get(entry.strategy)
-        if strategy is None or entry.strategy != request.strategy:
-            continue
-        preset = next((p for p in strategy.presets if p.name == entry.preset), None)
-        if preset is not None and preset_form(entry.strategy, preset) == form:
-            return _opened_trace({"trace": entry.name}, step)
+    recorded = None if "pressed" in query else _recorded_with(form)
+    if recorded is not None:
+        return _opened_trace({"trace": recorded}, step)
     return {**about, "form": form}
+
+
+def _recorded_with(form: Mapping[str, Any]) -> str | None:
+    """Return the name of the recorded run that a form would make, None where there is none."""
+    presets = STRATEGIES[form["strategy"]].presets
+    made = {p.name for p in presets if preset_form(form["strategy"], p) == form}
+    own = (e for e in gallery.entries() if e.strategy == form["strategy"])
+    return next((entry.name for entry in own if entry.preset in made), None)
 
 
 def _branch(query: Mapping[str, str]) -> dict[str, Any]:

@@ -12,11 +12,10 @@ from engine.trace.details import (
     BeamNode,
     ContrastiveDetail,
     DraftDetail,
-    DrawDetail,
-    LayerDetail,
     WatermarkDetail,
+    draw_of,
 )
-from engine.trace.records import Candidate, Step
+from engine.trace.records import Candidate
 
 
 def explain(place: Moment, token_id: int, draft: Wording) -> None:
@@ -40,7 +39,8 @@ def explain(place: Moment, token_id: int, draft: Wording) -> None:
     elif draft.chosen:
         first = not step.stages and not candidate.rank
         largest = ", the largest probability of all" if first else ""
-        verb = "drawn" if _draw_of(step) else "taken"
+        draw = draw_of(step.detail)
+        verb = "drawn" if draw is not None and draw.racers else "taken"
         draft.say(f"{name} was {verb}, with {_p(candidate)}{after}{largest}.")
     elif chosen is not None:
         draft.say(
@@ -48,13 +48,6 @@ def explain(place: Moment, token_id: int, draft: Wording) -> None:
             f"{token_name(place, chosen.token_id)}, which was, had {_p(chosen)}."
         )
     _special(place, token_id, draft)
-
-
-def _draw_of(step: Step) -> DrawDetail | None:
-    """Return how the token of a step was drawn, None where it was not."""
-    detail = step.detail
-    draw = detail.draw if isinstance(detail, (WatermarkDetail, LayerDetail)) else detail
-    return draw if isinstance(draw, DrawDetail) and draw.racers else None
 
 
 def _p(candidate: Candidate) -> str:
@@ -77,7 +70,7 @@ def _special(place: Moment, token_id: int, draft: Wording) -> None:
     if isinstance(detail, WatermarkDetail) and detail.is_green is not None:
         colour = "green" if token_id in detail.green_candidates else "red"
         draft.say(f"It is {colour} here.")
-    draw = _draw_of(place.step)
+    draw = draw_of(detail)
     if draw is not None and not draft.chosen:
         for racer in draw.racers:
             if racer.token_id == token_id:

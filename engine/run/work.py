@@ -18,6 +18,8 @@ from engine.trace.records import Trace
 Send = Callable[[Any], None]
 _LOG = logging.getLogger("engine")
 _GOING: dict[threading.Thread, threading.Event] = {}
+_BEGINNING = threading.Lock()
+"""Held while a thread is noted and started: nobody finds one that cannot be waited for yet."""
 
 
 class Job(Protocol):
@@ -74,8 +76,9 @@ class Work:
         self._thread = threading.Thread(
             target=_work, args=(make, self._channel, self._cancelled, self.run_id), daemon=True
         )
-        _GOING[self._thread] = self._cancelled
-        self._thread.start()
+        with _BEGINNING:
+            _GOING[self._thread] = self._cancelled
+            self._thread.start()
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -133,7 +136,8 @@ class Work:
 
 def stop_all(within_s: float) -> None:
     """Stop all work of this process, as it is about to end, and wait so long for it at most."""
-    going = dict(_GOING)
+    with _BEGINNING:
+        going = dict(_GOING)
     for cancelled in going.values():
         cancelled.set()
     until = time.perf_counter() + within_s

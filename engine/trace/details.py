@@ -307,6 +307,14 @@ class WatermarkDetail:
 
 Detail = DrawDetail | BeamDetail | DraftDetail | LayerDetail | ContrastiveDetail | WatermarkDetail
 
+
+def draw_of(detail: Detail | None) -> DrawDetail | None:
+    """Return how a step's token was drawn, None where it was not."""
+    if isinstance(detail, (WatermarkDetail, LayerDetail)):
+        return detail.draw
+    return detail if isinstance(detail, DrawDetail) else None
+
+
 DETAIL_TYPES: dict[str, type] = {
     "draw": DrawDetail,
     "beam": BeamDetail,

@@ -1,5 +1,6 @@
 // Recorded runs and examples, fetched when a tab wants one, and how a run of the gallery is shown.
 import { store } from "./runs.mjs";
+import { isNothing } from "./store.mjs";
 
 let place = "";
 
@@ -29,9 +30,10 @@ export async function showRecorded(key, name, step = null) {
   const number = (asked.get(key) ?? 0) + 1;
   asked.set(key, number);
   const { trace, shown, form, shows, look_at } = await fetchRecorded(name);
-  const moved = store.runId(key) !== before && !store.shown(key)?.entry;
+  const now = store.shown(key);
+  const moved = store.runId(key) !== before && !now?.entry && !isNothing(now);
   if (moved || asked.get(key) !== number) return null;
-  const { error } = store.shown(key) ?? {};
+  const { error } = now ?? {};
   const run = store.showTrace(key, { trace, shown }, "recorded");
   // What was refused while this was fetched is still to be read.
   Object.assign(run, { form, shows, entry: name, error: error === known ? "" : error });

@@ -16,6 +16,22 @@ import { newRun, Recordings } from "../../visualizers/stage/recordings.mjs";
 
 const DECODING = "Decoding…";
 
+// What stands in for the header of a run that was refused where nothing had been drawn.
+const NOTHING = {
+  status: "failed",
+  config: {},
+  model: {},
+  prompt: null,
+  prompt_ids: [],
+  eos_token_ids: [],
+};
+
+/**
+ * Whether a run was refused before there was anything of it.
+ * @param {Run | undefined} run
+ */
+export const isNothing = (run) => run?.model === NOTHING.model;
+
 export class Store extends Recordings {
   // When the server was last heard of, in milliseconds of the page.
   heard = 0;
@@ -107,8 +123,7 @@ export class Store extends Recordings {
     if (message.stopped) return;
     if (!this.shown(message.strategy)) {
       this.#begin(message);
-      const empty = { status: "failed", config: {}, model: {}, eos_token_ids: [], prompt_ids: [] };
-      Object.assign(this.runs.get(message.run), empty);
+      Object.assign(this.runs.get(message.run), NOTHING);
     }
     const run = this.shown(message.strategy);
     run.error = message.error;

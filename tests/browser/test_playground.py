@@ -153,6 +153,22 @@ def test_what_is_typed_while_a_recorded_run_is_fetched_stays(open_page):
     expect(page.locator("#sampling-prompt-input")).to_have_value("")
 
 
+def test_what_is_refused_before_the_first_recorded_run_is_there_is_said(open_page):
+    page = open_page()
+    late = []
+    page.route("**/recorded/**/sampling-1.json", lambda route: late.append(route))  # noqa: PLW0108
+    show(page, "sampling")
+    page.locator("#sampling-prompt-input").fill("")
+    page.locator("#sampling-run").click()
+    refused = "prompt = '' is not allowed"
+    expect(status(page, "sampling")).to_contain_text(refused)
+    assert late, "the recorded run was there first"
+    late.pop().continue_()
+    page.wait_for_function("playground.page.shown('sampling').entry === 'sampling-1'")
+    expect(tokens(page, "sampling").first).to_be_visible()
+    expect(status(page, "sampling")).to_contain_text(refused)
+
+
 def test_a_model_that_cannot_serve_is_offered_with_the_reason_and_refused(open_page):
     page = open_page(link("speculative", "Once upon a time", "&model=storyfixer"))
     reason = refusal(STRATEGIES["speculative"], "storyfixer")

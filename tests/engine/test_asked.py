@@ -106,9 +106,9 @@ def test_what_a_recorded_run_says_of_the_step_it_opens_with(name, said):
     trace = gallery.open_entry(entry.file)
     answer, _ = answered(trace, Question(step=entry.look_at - 1, quick=True))
     assert said in answer.sentence
-    chosen = trace.steps[entry.look_at - 1].candidates
     if "largest" in said:
-        assert answer.token_id == max(chosen, key=lambda c: c.raw_logprob).token_id
+        candidates = trace.steps[entry.look_at - 1].candidates
+        assert answer.token_id == max(candidates, key=lambda c: c.raw_logprob).token_id
 
 
 def test_a_recent_run_has_words_for_its_tokens_in_a_quick_answer():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 import types
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ import engine.run.run
 import engine.run.work
 from engine import DecodeRequest, LoadedModel, decode
 from engine.errors import Cancelled
+from engine.run import work
 from engine.run.streamer import QueueStreamer
 from engine.strategies import STRATEGIES
 from engine.trace.events import Failed, Finished, Started, StepRecorded, TextDelta
@@ -292,3 +294,21 @@ def test_streamer_is_a_drop_in_for_generate_and_passes_errors_on():
 
 def test_registry_keys_are_the_names():
     assert all(name == strategy.name for name, strategy in STRATEGIES.items())
+
+
+def test_the_end_may_come_while_work_begins(monkeypatch):
+    ended = ThreadPoolExecutor(1)
+    ended.submit(int).result()  # its thread runs already
+    start, ends = threading.Thread.start, []
+
+    def slowly(thread):
+        ends.append(ended.submit(work.stop_all, 0.0))
+        wait(ends, timeout=0.2)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", slowly)
+    begun = work.Work(lambda send, cancelled: work.Task(lambda *_: None, send, cancelled))
+    monkeypatch.undo()
+    assert begun.join(PATIENCE_S)
+    assert [end.result() for end in ends] == [None]
+    ended.shutdown()

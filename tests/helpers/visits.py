@@ -57,5 +57,5 @@ class Pages:
 
         page.on("response", failed)
         page.on("request", asked)
-        page.on("pageerror", lambda error: self.problems.append(f"page error {error}"))
+        page.on("pageerror", lambda error: self.problems.append(f"page error {error.stack}"))
         page.on("console", lambda m: self.problems.append(m.text) if m.type == "error" else None)

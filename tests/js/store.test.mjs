@@ -1,7 +1,7 @@
 // The store: numbered messages, gaps, what was missed, recorded runs, and who is told.
 import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
-import { Store } from "../../playground/client/store.mjs";
+import { isNothing, Store } from "../../playground/client/store.mjs";
 import { trace as traceOf } from "../../visualizers/shared/record.mjs";
 import { messagesOf, open, recorded } from "./traces.mjs";
 
@@ -97,6 +97,8 @@ test("says of a failure and of a refusal why, and keeps what was drawn", () => {
   assert.equal(run.error, "Not like this.");
   send({ kind: "fail", run: "c", seq: 0, strategy: "other", error: "Nor this." });
   assert.deepEqual([store.shown("other").status, store.shown("other").steps], ["failed", []]);
+  assert.equal(isNothing(store.shown("other")), true);
+  assert.equal(isNothing(run), false);
 });
 
 test("tells a run that was stopped from one that ended", () => {

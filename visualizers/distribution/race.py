@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from engine.trace.details import BeamDetail, DraftDetail, DrawDetail, LayerDetail, WatermarkDetail
+from engine.trace.details import BeamDetail, DraftDetail, draw_of
 from engine.trace.records import Step, Trace
 from visualizers.base import Shown, probability
 from visualizers.draft_timeline.summary import acceptance_ratio
@@ -46,7 +46,7 @@ class Draws:
             return self._judged(step, detail)
         if isinstance(detail, BeamDetail):
             return _line([node.arrival or 0.0 for node in runners(detail)])
-        race = race_of(step)
+        race = draw_of(step.detail)
         if race is None or not race.racers:
             return {}
         arrivals = [racer.arrival for racer in race.racers]
@@ -66,14 +66,6 @@ class Draws:
             return {}
         strip = _shares(detail.residual, step.emit[-1:], None) if detail.residual else {}
         return {"judged": judged, **strip}
-
-
-def race_of(step: Step) -> DrawDetail | None:
-    """Return the race that chose a step's token, None where there was none."""
-    detail = step.detail
-    if isinstance(detail, (WatermarkDetail, LayerDetail)):
-        return detail.draw
-    return detail if isinstance(detail, DrawDetail) else None
 
 
 def runners(detail: BeamDetail) -> list[Any]:

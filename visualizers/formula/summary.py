@@ -12,9 +12,9 @@ from engine.trace.details import (
     ContrastiveDetail,
     DraftDetail,
     DraftToken,
-    DrawDetail,
     LayerDetail,
     WatermarkDetail,
+    draw_of,
 )
 from engine.trace.records import Candidate, Step, Trace
 from visualizers.base import Shown
@@ -78,8 +78,8 @@ class Formulas:
                 yield from shaped.lines(step, own, self.config, before)
         if isinstance(detail, ContrastiveDetail):
             yield from self._weighed(detail)
-        draw = detail.draw if isinstance(detail, (WatermarkDetail, LayerDetail)) else detail
-        if isinstance(draw, DrawDetail) and draw.racers:
+        draw = draw_of(detail)
+        if draw is not None and draw.racers:
             first = draw.racers[0]
             yield filled("race", token, first.arrival, e=first.noise, p=first.probability)
         elif not isinstance(detail, (ContrastiveDetail, LayerDetail)) and own is not None:

@@ -54,7 +54,7 @@ export const about = {
     return {
       update(run) {
         const key = `${run.id} ${run.changed}`;
-        if (!run.model || key === known) return;
+        if (!run.model?.id || key === known) return;
         known = key;
         root.replaceChildren(factsOf(run), allOf(run));
       },

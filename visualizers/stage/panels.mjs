@@ -68,10 +68,10 @@ export class Panels {
    * @returns {() => void} what shows the chosen ones alone again
    */
   unfold() {
-    const hidden = this.#panels.filter(({ node }) => node.hidden);
-    for (const { node } of hidden) node.hidden = false;
+    for (const { node } of this.#panels) node.hidden = false;
     return () => {
-      for (const { node } of hidden) node.hidden = true;
+      for (const { node, tab } of this.#panels)
+        node.hidden = tab.getAttribute("aria-selected") !== "true";
     };
   }
 

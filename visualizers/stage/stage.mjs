@@ -111,7 +111,13 @@ export class Stages {
     const run = this.#store.shown(stage.strategy);
     if (!run || !stage.root.isConnected || !this.list.includes(stage)) return;
     stage.run = run;
-    for (const view of stage.views) if (!view.body.closest("[hidden].dp-panel")) paint(view, run);
+    for (const view of stage.views.filter((v) => !v.body.closest("[hidden].dp-panel")))
+      try {
+        paint(view, run);
+      } catch (error) {
+        // A picture that fails leaves the others standing; the fault is still reported.
+        reportError(error);
+      }
     stage.head.textContent = headOf(run);
     stage.panes.classList.toggle("filled", run.steps.length > 0);
     stage.drawn = run.steps.length;
