@@ -55,7 +55,7 @@ def routes() -> list[Route]:
 def _answer(request: Request) -> Response:
     name = request.path_params["name"]
     try:
-        if not place().endswith(request.path_params["version"]):
+        if place() != f"recorded/{request.path_params['version']}":
             raise TraceError("Another version is recorded here.")
         content = packed(name)
     except TraceError:
