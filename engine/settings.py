@@ -20,6 +20,8 @@ class Settings:
     max_banned_sequences: int = 2048
     """Most entries of bad_words_ids once its texts are spelled as ids."""
     max_waiting_runs: int = 32
+    max_runs_per_address: int = 16
+    """Of these and those under way, the most of one address of a public Space."""
     max_runtime_s: float = 300.0
     max_loaded_models: int = 6
     max_model_memory_gb: float = 8.0

@@ -1,5 +1,7 @@
-"""Who may run: one line for everything that computes, first come, first served.
+"""Who may run: one line for everything that computes, first come, first served among equals.
 
+Whoever has fewest turns is served next: every address's first, then every one's second; an address shares its
+turns among its sessions in the same way (start-time fair queueing, Goyal et al. 1996, with turns for lengths).
 A place is taken before anything is loaded. The first in line load their models, one more of them than may
 compute at once, so that a slow load holds up nobody else and no crowd of models is held in memory; of those
 that are ready, the earliest computes. A place is given up by the worker that took it, however it ends.
@@ -17,6 +19,7 @@ from typing import Any
 
 from engine.company import working
 from engine.errors import BusyError, Cancelled
+from engine.run.visitor import VISITOR, Visitor
 from engine.settings import SETTINGS
 from engine.trace.events import Waiting
 
@@ -25,7 +28,7 @@ Tell = Callable[[Any], None]
 _POLL_S = 0.05
 _AGAIN_S = 1.0
 _RECENT = 32
-_WAITS, _LOADS, _READY, _RUNS = range(4)
+_AWAY, _WAITS, _LOADS, _READY, _RUNS = range(5)
 
 
 def nobody(event: Any) -> None:
@@ -63,13 +66,24 @@ class LinePlace:
     ) -> None:
         self.line, self.kind, self.size = line, kind, size
         self.cancelled, self.tell = cancelled, tell
+        self.visitor = VISITOR.get()
         self.state, self.since, self.waited_s = _WAITS, 0.0, 0.0
         self.models: tuple[Any, ...] = ()
+        self.address_turn, self.session_turn = 0, 0
 
     @property
     def position(self) -> int:
         """Places before this one, those at work included."""
         return self.line.before(self).position
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Step aside for something that needs no turn; everybody who has come meanwhile goes first."""
+        self.line.step_aside(self)
+        try:
+            yield
+        finally:
+            self.line.come_back(self)
 
     def enter(self) -> None:
         """Wait until models may be loaded.
@@ -123,11 +137,13 @@ class LinePlace:
 
 
 class RunLine:
-    """All places of this process, in the order in which they came."""
+    """All places of this process."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._places: list[LinePlace] = []
+        # Those that may load or compute, in the order in which they were let in.
+        self._inside: list[LinePlace] = []
         self._pace = Pace()
 
     @contextmanager
@@ -147,32 +163,51 @@ class RunLine:
             size: how much of it there is.
 
         Raises:
-            BusyError: the line is full.
+            BusyError: the line is full, or has no more room for this visitor.
         """
         place = LinePlace(self, kind, size, cancelled, tell)
         with self._changed:
             waiting = len(self._places) - SETTINGS.max_concurrent_runs
             if waiting >= SETTINGS.max_waiting_runs:
                 raise BusyError(self._full(waiting))
-            self._places.append(place)
+            self._share(place.visitor)
+            self._queue(place)
         try:
             yield place
         finally:
             with self._changed:
                 self._places.remove(place)
+                if place in self._inside:
+                    self._inside.remove(place)
                 self._changed.notify_all()
 
     def before(self, place: LinePlace) -> Waiting:
         """Return how many come before a place, and how long they take together."""
         with self._changed:
-            ahead = self._places[: self._places.index(place)]
+            served = self._served()
+            ahead = served[: served.index(place)]
             return Waiting(len(ahead), self._seconds(ahead))
+
+    def step_aside(self, place: LinePlace) -> None:
+        """Let a place count no more; it still takes room."""
+        with self._changed:
+            place.state = _AWAY
+            self._changed.notify_all()
+
+    def come_back(self, place: LinePlace) -> None:
+        """Let a place count again, as the last that has come."""
+        with self._changed:
+            self._places.remove(place)
+            self._queue(place)
+            self._changed.notify_all()
 
     def advance(self, place: LinePlace, state: int) -> bool:
         """Return whether a place may come into a state; it is in it then."""
         with self._changed:
             allowed = self._may_load(place) if state == _LOADS else self._may_run(place)
             if allowed:
+                if state == _LOADS:
+                    self._let_in(place)
                 place.state, place.since = state, time.perf_counter()
                 self._changed.notify_all()
             return allowed
@@ -187,17 +222,64 @@ class RunLine:
         with self._changed:
             self._changed.wait(_POLL_S)
 
+    def _served(self) -> list[LinePlace]:
+        """Return the places that count in the order of service: those let in already, then by turn."""
+        came = {id(place): number for number, place in enumerate(self._places)}
+        waiting: dict[str, list[LinePlace]] = {}
+        for place in self._places:
+            if place.state == _WAITS:
+                waiting.setdefault(place.visitor.address, []).append(place)
+        turns = []
+        for own in waiting.values():
+            # An address has its turns; they go round among its sessions.
+            places = sorted(own, key=lambda place: place.session_turn)
+            turns += zip(sorted(place.address_turn for place in own), places, strict=True)
+        turns.sort(key=lambda turn: (turn[0], came[id(turn[1])]))
+        return self._inside + [place for _, place in turns]
+
+    def _let_in(self, place: LinePlace) -> None:
+        """Let a place in with the first of its address's turns, which it may have from another there."""
+        own = (o for o in self._places if o.visitor.address == place.visitor.address)
+        first = min((o for o in own if o.state == _WAITS), key=lambda other: other.address_turn)
+        turns = first.address_turn, place.address_turn
+        place.address_turn, first.address_turn = turns
+        self._inside.append(place)
+
+    def _queue(self, place: LinePlace) -> None:
+        """Give a place its turns and put it last: one after its visitor's own, none before those now served."""
+        counting = [other for other in self._places if other.state != _AWAY]
+        alike = [o for o in counting if o.visitor.address == place.visitor.address]
+        own = [o for o in alike if o.visitor == place.visitor]
+        place.address_turn = max(
+            min((o.address_turn for o in counting), default=0),
+            1 + max((o.address_turn for o in alike), default=-1),
+        )
+        place.session_turn = max(
+            min((o.session_turn for o in alike), default=0),
+            1 + max((o.session_turn for o in own), default=-1),
+        )
+        place.state = _WAITS
+        self._places.append(place)
+
+    def _share(self, visitor: Visitor) -> None:
+        """Refuse a visitor whose address has as many places as one may have."""
+        own = sum(other.visitor.address == visitor.address for other in self._places)
+        if visitor.address and own >= SETTINGS.max_runs_per_address:
+            raise BusyError(
+                f"Your address has {own} runs under way or waiting, as many as one may have here."
+                " Try again when one of them has ended."
+            )
+
     def _may_load(self, place: LinePlace) -> bool:
-        inside = sum(other.state != _WAITS for other in self._places)
-        first = next(other for other in self._places if other.state == _WAITS)
-        return first is place and inside <= SETTINGS.max_concurrent_runs
+        first = next(other for other in self._served() if other.state == _WAITS)
+        return first is place and len(self._inside) <= SETTINGS.max_concurrent_runs
 
     def _may_run(self, place: LinePlace) -> bool:
         """Return whether it is a place's turn: of all that want the same model the first goes on."""
-        running = [other for other in self._places if other.state == _RUNS]
+        running = [other for other in self._inside if other.state == _RUNS]
         free = SETTINGS.max_concurrent_runs - len(running)
         busy = {id(model) for other in running for model in other.models}
-        for other in self._places:
+        for other in self._inside:
             if other.state != _READY:
                 continue
             own = {id(model) for model in other.models}

@@ -76,9 +76,9 @@ class Run:
         kind = (checked.strategy.name, _name(self.request.model), _name(self.request.assistant))
         size = float(checked.config.max_new_tokens)
         models = Models(self.cancelled, self.send)
-        # Whoever waits for the hub holds up nobody in the line.
-        models.fetch(names_of(checked))
         with LINE.place(self.cancelled, self.send, kind, size) as place:
+            with place.aside():
+                models.fetch(names_of(checked))
             if place.position and in_memory(checked):
                 # What the models refuse is said now and not after the wait.
                 prepare(checked)

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from engine.errors import Cancelled, DecodeError, EngineError, StoppedError
 from engine.run.streamer import NOTHING, Ended, QueueStreamer
+from engine.run.visitor import VISITOR, Visitor
 from engine.trace.events import Failed, Finished
 from engine.trace.records import Trace
 
@@ -74,7 +75,9 @@ class Work:
         # Of the channel, not of this object: a cycle would keep an abandoned run going.
         self._events = iter(self._channel)
         self._thread = threading.Thread(
-            target=_work, args=(make, self._channel, self._cancelled, self.run_id), daemon=True
+            target=_work,
+            args=(make, self._channel, self._cancelled, self.run_id, VISITOR.get()),
+            daemon=True,
         )
         with _BEGINNING:
             _GOING[self._thread] = self._cancelled
@@ -150,8 +153,10 @@ def _work(
     channel: QueueStreamer,
     cancelled: threading.Event,
     run_id: str,
+    visitor: Visitor,
 ) -> None:
     """The worker thread: whatever happens, the reader gets a last event."""
+    VISITOR.set(visitor)
     started = time.perf_counter()
     job = make(channel.put, cancelled)
     try:

@@ -202,6 +202,7 @@ def test_a_model_that_is_loading_holds_up_nobody_else(first, monkeypatch):
         wait_for(go_on)
         return LoadedModel(fresh_model("llama"), name=name)
 
+    monkeypatch.setattr("engine.models.hub.fetch", lambda *_: None)
     monkeypatch.setattr("engine.run.prepare.load", load)
     slow = decode(request("nobody/slow"))
     # The next in line loads while the first computes.
@@ -221,6 +222,7 @@ def test_a_model_that_is_loading_holds_up_nobody_else(first, monkeypatch):
 
 def test_a_run_that_is_stopped_does_not_wait_for_its_model(monkeypatch):
     go_on = threading.Event()
+    monkeypatch.setattr("engine.models.hub.fetch", lambda *_: None)
     monkeypatch.setattr("engine.run.prepare.load", lambda name: wait_for(go_on))
     run = decode(request("nobody/slow"))
     assert next(run) == Loading("nobody/slow")
@@ -263,12 +265,10 @@ def test_what_a_listener_raises_ends_the_wait(first):
     def gone(event):
         raise Cancelled
 
-    with (
-        pytest.raises(Cancelled),
-        LINE.place(threading.Event(), gone) as place,
-        place.turn(),
-    ):
-        raise AssertionError("it had a turn")
+    with pytest.raises(Cancelled), LINE.place(threading.Event(), gone) as place:
+        place.enter()
+        with place.turn():
+            raise AssertionError("it had a turn")
     assert len(LINE._places) == 1
 
 
