@@ -46,6 +46,10 @@ class Settings:
     max_kept_runs: int = 64
     max_asking_s: float = 20.0
     """How long one question about a recorded run may compute."""
+    away_s: float = 30.0
+    """How long what a page has begun goes on while nobody listens; whoever comes back misses nothing."""
+    unheard_s: float = 1.5
+    """The same for what was asked for by nobody that ever listened."""
     max_sessions: int = 100
     """Visitors of whom Gradio keeps its copy of the page's components."""
     public: bool = False

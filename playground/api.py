@@ -2,32 +2,42 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import closing
 from functools import partial
 from typing import Any
 
 import gradio as gr
 
 from engine import DecodeRequest, decode
+from engine.errors import StoppedError
+from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
 from engine.trace.events import Failed, Finished
 from engine.trace.json_io import trace_to_dict
 from playground.guard import guarded
+from playground.listening import LISTENERS
+from playground.visitors import remember, session
 from playground.zerogpu import in_line
+
+_BEAT_S = 0.25
+"""How soon it is seen that nobody waits."""
 
 
 def run_once(strategy: str, prompt: Any, model: Any, params: Any, seed: Any) -> dict[str, Any]:
-    """Decode to the end and return text, token_ids, finish_reason and metrics."""
+    """Decode to the end, as long as somebody waits for it, and return text, token_ids, finish_reason and metrics."""
+    remember()
     run = decode(
         DecodeRequest(
             strategy, model, prompt, params=params if params is not None else {}, seed=seed
         )
     )
-    try:
-        last = None
-        for event in run:
-            last = event
-    finally:
-        run.close()
+    began, own, last = time.monotonic(), session(), None
+    with closing(run):
+        for events in run.batches(0.0, _BEAT_S):
+            last = events[-1] if events else last
+            if LISTENERS.alone_s(own, began) > SETTINGS.unheard_s:
+                raise StoppedError("Stopped: nobody waits for it any more.")
     if isinstance(last, Failed):
         raise last.error
     assert isinstance(last, Finished)

@@ -57,7 +57,8 @@ def build_app() -> gr.Blocks:
             draws.build_draws(QUEUE)
             replay.build_replay()
         add_endpoints(QUEUE)
-    return demo.queue(max_size=SETTINGS.max_waiting_runs, api_open=False)
+    # The engine's line says who has to wait and who cannot: Gradio's own would refuse Stop as well.
+    return demo.queue(max_size=None, api_open=False)
 
 
 def _resync(event: gr.EventData) -> str:

@@ -24,8 +24,9 @@ from engine.run.work import Work
 from engine.strategies import STRATEGIES
 from engine.trace.events import Checking, Failed, Finished, Started, StepRecorded
 from engine.trace.records import Trace
-from playground.elements import OF_THE_PAGE, both, drawn, sent_with
+from playground.elements import OF_A_PRESS, OF_THE_PAGE, both, drawn, sent_with
 from playground.form import form_request
+from playground.going import ENDED, outliving
 from playground.guard import sentence
 from playground.meanwhile import aloud
 from playground.scripts import receiving
@@ -103,7 +104,13 @@ def build_compare(bus: Any, queue: str) -> None:
             receiving("p.compare(element.querySelector('.dp-compare'), trigger)"),
             '<div class="dp-compare"></div>',
         )
-    page.input(on_gpu(_start), None, [bus, page], **in_line(queue), **OF_THE_PAGE)
+    page.input(
+        on_gpu(outliving(_start, _unknown)),
+        None,
+        [bus, page],
+        **in_line(queue),
+        **OF_A_PRESS,
+    )
     page.stop(_stop, None, None, concurrency_limit=None, **OF_THE_PAGE)
 
 
@@ -113,8 +120,19 @@ def _stop(event: gr.EventData) -> None:
         comparison.stop()
 
 
-def _start(event: gr.EventData) -> Iterator[tuple[Any, Any]]:
-    yield from both(compare(event._data))
+def _start(asked: dict[str, Any]) -> Generator[tuple[Any, Any], None, None]:
+    yield from both(compare(asked))
+
+
+def _unknown(asked: dict[str, Any]) -> tuple[Any, Any]:
+    refused = {"kind": "refused", "number": _number(asked), "id": "", "error": ENDED}
+    return next(both([(None, refused)]))
+
+
+def _number(asked: Any) -> int:
+    """Return the page's number of a comparison, 0 where there is none."""
+    number = asked.get("number") if isinstance(asked, dict) else None
+    return number if type(number) is int and 0 <= number < _MAX_NUMBER else 0
 
 
 def compare(asked: Any) -> Iterator[tuple[str | None, dict[str, Any] | None]]:
@@ -130,9 +148,7 @@ def compare(asked: Any) -> Iterator[tuple[str | None, dict[str, Any] | None]]:
         (text for the bus or None, message for the page or None). It never raises.
     """
     comparison = Comparison()
-    number = asked.get("number") if isinstance(asked, dict) else None
-    known = isinstance(number, int) and not isinstance(number, bool) and 0 <= number < _MAX_NUMBER
-    number = number if known else 0
+    number = _number(asked)
     about = {"number": number, "id": comparison.id}
     try:
         requests = requests_of(asked)

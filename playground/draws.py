@@ -6,7 +6,7 @@ import dataclasses
 import json
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from typing import Any
 
@@ -23,8 +23,9 @@ from engine.strategies.base import STORY
 from engine.strategies.sampling import STRATEGY
 from engine.trace.events import Failed
 from playground import controls
-from playground.elements import OF_THE_PAGE, drawn, sent_with
+from playground.elements import OF_A_PRESS, OF_THE_PAGE, drawn, sent_with
 from playground.form import form_request
+from playground.going import ENDED, outliving
 from playground.guard import guarded, sentence
 from playground.meanwhile import BEAT_S, STARTING, last_told
 from playground.scripts import receiving
@@ -50,7 +51,7 @@ def build_draws(queue: str) -> None:
     """Build the tab; ``queue`` is the one that runs share."""
     with gr.Tab("Draws", id="draws", elem_id="tab-draws"):
         page = drawn("page-draws", receiving("p.draws(element.querySelector('.dp-tab'), trigger)"))
-    page.input(on_gpu(_start), None, page, **in_line(queue), **OF_THE_PAGE)
+    page.input(on_gpu(outliving(draw, _unknown)), None, page, **in_line(queue), **OF_A_PRESS)
     page.stop(guarded(_stop), None, None, concurrency_limit=None, **OF_THE_PAGE)
 
 
@@ -68,8 +69,9 @@ def declaration() -> dict[str, Any]:
     }
 
 
-def _start(event: gr.EventData) -> Iterator[str]:
-    yield from draw(event._data)
+def _unknown(asked: dict[str, Any]) -> str:
+    del asked
+    return json.dumps({"kind": "failed", "id": "", "error": ENDED})
 
 
 def _stop(event: gr.EventData) -> None:
@@ -83,7 +85,7 @@ def cancel(run_id: Any) -> None:
         event.set()
 
 
-def draw(asked: Any) -> Iterator[str]:
+def draw(asked: Any) -> Generator[str, None, None]:
     """Draw and yield messages for the page as JSON; never raises, the last says how it ended.
 
     Args:

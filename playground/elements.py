@@ -10,6 +10,8 @@ import gradio as gr
 
 OF_THE_PAGE: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 """Options of an event that the page alone sends and whose progress it shows itself."""
+OF_A_PRESS: dict[str, Any] = {**OF_THE_PAGE, "trigger_mode": "multiple"}
+"""The same of an event whose page sees to it that one thing at a time goes on; it may ask for it again."""
 _TAB = '<div class="dp-tab"><p class="dp-note">Loading…</p></div>'
 
 

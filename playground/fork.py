@@ -9,8 +9,6 @@ import dataclasses
 from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Any
 
-import gradio as gr
-
 from engine.after.fork import Place, branch
 from engine.errors import EngineError, ParameterError
 from engine.models.loading import LoadedModel, load
@@ -20,12 +18,13 @@ from engine.run.request import DecodeRequest, check
 from engine.run.work import Work
 from engine.trace.events import Failed, Started
 from playground import controls
-from playground.elements import OF_THE_PAGE, both, hidden
+from playground.elements import OF_A_PRESS, both, hidden
 from playground.form import assistant_of, form_params, strategy_of
+from playground.going import outliving
 from playground.guard import sentence
 from playground.meanwhile import aloud
 from playground.scripts import receiving
-from playground.stream import JOURNAL, progress, refusal, stream
+from playground.stream import JOURNAL, progress, refusal, stream, whole_state
 from playground.zerogpu import in_line, on_gpu
 
 _MAX_NUMBER = 2**31
@@ -62,16 +61,20 @@ def build_fork(bus: Any, queue: str) -> None:
     """
     asking = hidden("dp-fork-bus", receiving("p.family((data) => trigger('input', data))"))
     asking.input(
-        on_gpu(_start),
+        on_gpu(outliving(_start, _unknown)),
         None,
         [bus, asking],
         **in_line(queue),
-        **OF_THE_PAGE,
+        **OF_A_PRESS,
     )
 
 
-def _start(event: gr.EventData) -> Iterator[tuple[Any, Any]]:
-    yield from both(run_branch(event._data))
+def _start(asked: dict[str, Any]) -> Generator[tuple[Any, Any], None, None]:
+    yield from both(run_branch(asked))
+
+
+def _unknown(asked: dict[str, Any]) -> tuple[Any, Any]:
+    return next(both([(whole_state(str(asked.get("run", ""))[:64]), None)]))
 
 
 def run_branch(asked: Any) -> Iterator[tuple[str | None, dict[str, Any] | None]]:

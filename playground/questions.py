@@ -18,6 +18,7 @@ from playground.elements import OF_THE_PAGE, hidden, sent_with
 from playground.guard import sentence
 from playground.links import opened
 from playground.scripts import receiving
+from playground.visitors import remember
 
 _MAX_ID = 2**31
 
@@ -37,6 +38,7 @@ def reply(number: Any, **values: Any) -> str:
 
 
 def _answer(event: gr.EventData) -> str:
+    remember()
     asked = sent_with(event)
     number = asked.get("id")
     try:

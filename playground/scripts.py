@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from playground.listening import LISTENERS
 from visualizers import page
 from visualizers.join import join, modules_in
 
@@ -65,7 +66,8 @@ def routes() -> list[Route]:
 
 
 async def _here(request: Request) -> Response:
-    del request
+    if press := request.query_params.get("press", ""):
+        LISTENERS.announce(press[:64])
     return Response(status_code=204, headers={"Cache-Control": "no-store"})
 
 

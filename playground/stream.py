@@ -31,6 +31,7 @@ from visualizers import Summaries, summaries
 
 _KEPT_RUNS = 32 + SETTINGS.max_waiting_runs
 """A run in line has to be there when somebody stops it."""
+NOBODY_LISTENED = "This was stopped, because no page followed it any more; what had come is kept."
 _LOG = logging.getLogger("playground")
 
 
@@ -108,17 +109,17 @@ def stream(
                 last = news or last
                 yield progress(run.run_id, shown_at, last)
     except GeneratorExit:
+        messages.append(_failed(run.run_id, len(messages), NOBODY_LISTENED))
         raise
     except BaseException as error:
-        message = {
-            "kind": "fail",
-            "run": run.run_id,
-            "seq": len(messages),
-            "error": sentence(error),
-        }
-        yield json.dumps(message)
+        messages.append(_failed(run.run_id, len(messages), sentence(error)))
+        yield json.dumps(messages[-1])
     finally:
         run.close()
+
+
+def _failed(run_id: str, seq: int, error: str) -> dict[str, Any]:
+    return {"kind": "fail", "run": run_id, "seq": seq, "error": error}
 
 
 def progress(run_id: str, key: str, news: Mapping[str, str]) -> str:

@@ -5,17 +5,19 @@ The page's scripts draw the tab from ``playground.spec``; here it is wired to th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Generator
 from typing import Any
 
 import gradio as gr
 
 from engine.strategies.base import Strategy
-from playground.elements import OF_THE_PAGE, drawn, sent_with
+from playground.elements import OF_A_PRESS, OF_THE_PAGE, drawn, sent_with
 from playground.form import form_request
+from playground.going import outliving
 from playground.guard import guarded
 from playground.scripts import on_load
-from playground.stream import JOURNAL, refusal, stream
+from playground.stream import JOURNAL, refusal, stream, whole_state
 from playground.zerogpu import in_line, on_gpu
 
 QUEUE = "model"
@@ -32,20 +34,39 @@ def build_tab(strategy: Strategy, bus: Any) -> None:
     with gr.Tab(strategy.tab, id=name, elem_id=f"tab-{name}"):
         script = on_load(f"p.tab(element.querySelector('.dp-tab'), '{name}', trigger)")
         page = drawn(f"page-{name}", script)
-    page.input(on_gpu(_starter(name)), None, bus, **in_line(QUEUE), **OF_THE_PAGE)
+    page.input(
+        on_gpu(outliving(_starter(name), _unknown, _has)),
+        None,
+        bus,
+        **in_line(QUEUE),
+        **OF_A_PRESS,
+    )
     page.stop(guarded(_stop), None, None, concurrency_limit=None, **OF_THE_PAGE)
 
 
-def _starter(name: str) -> Callable[[gr.EventData], Iterator[str]]:
-    def start(event: gr.EventData) -> Iterator[str]:
+def _starter(name: str) -> Callable[[dict[str, Any]], Generator[str, None, None]]:
+    def start(asked: dict[str, Any]) -> Generator[str, None, None]:
         try:
-            request = form_request({**sent_with(event), "strategy": name})
+            request = form_request({**asked, "strategy": name})
         except BaseException as error:
             yield refusal(name, error)
             return
         yield from stream(request)
 
     return start
+
+
+def _unknown(asked: dict[str, Any]) -> str:
+    """Return what there is of a run that nothing goes on of."""
+    return whole_state(str(asked.get("run", ""))[:64])
+
+
+def _has(asked: dict[str, Any], text: str) -> bool:
+    """Return whether a page has a message: one of its run with a number below that which it expects."""
+    message, following = json.loads(text), asked.get("next")
+    if message["run"] != asked.get("run") or "seq" not in message:
+        return False
+    return type(following) is int and message["seq"] < following
 
 
 def _stop(event: gr.EventData) -> None:

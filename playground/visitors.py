@@ -19,6 +19,11 @@ def remember() -> None:
     VISITOR.set(visitor_of(LocalContext.request.get(None)))
 
 
+def session() -> str:
+    """Return what Gradio calls the session that asks now; empty outside of its handlers."""
+    return visitor_of(LocalContext.request.get(None)).session
+
+
 def visitor_of(request: Any) -> Visitor:
     """Return who sent a request of Gradio's; nobody in particular for None.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
 from html import escape
 from typing import Any
@@ -20,8 +20,9 @@ from engine.run.request import DecodeRequest
 from engine.strategies.watermark import MAX_KEY, STRATEGY
 from engine.trace.events import Failed, Finished, Started, TextDelta
 from engine.trace.records import Trace
-from playground.elements import OF_THE_PAGE, drawn, hidden, sent_with
+from playground.elements import OF_A_PRESS, OF_THE_PAGE, drawn, hidden, sent_with
 from playground.form import form_params, form_request
+from playground.going import ENDED, outliving
 from playground.guard import guarded, sentence
 from playground.meanwhile import BEAT_S, DECODING, STARTING, last_told
 from playground.scripts import receiving
@@ -59,7 +60,7 @@ def build_watermark_bench(queue: str) -> None:
             "page-watermark_bench", receiving("p.bench(element.querySelector('.dp-tab'), trigger)")
         )
         judge = hidden("dp-judge-bus", receiving("p.judge(trigger)"))
-    page.input(on_gpu(_write), None, page, **in_line(queue), **OF_THE_PAGE)
+    page.input(on_gpu(outliving(_write, _unknown)), None, page, **in_line(queue), **OF_A_PRESS)
     page.stop(guarded(_stop), None, None, concurrency_limit=None, **OF_THE_PAGE)
     judge.input(
         _judge, None, judge, concurrency_limit=None, trigger_mode="always_last", **OF_THE_PAGE
@@ -80,10 +81,17 @@ def declaration() -> dict[str, Any]:
     }
 
 
-def _write(event: gr.EventData) -> Iterator[str]:
+def _unknown(asked: dict[str, Any]) -> str:
+    del asked
+    return json.dumps({"failed": ENDED})
+
+
+def _write(asked: dict[str, Any]) -> Generator[str, None, None]:
     try:
-        for message in write_both(sent_with(event)):
+        for message in write_both(asked):
             yield json.dumps(message)
+    except GeneratorExit:
+        raise
     except BaseException as error:
         stopped = {"stopped": True} if isinstance(error, StoppedError) else {}
         yield json.dumps({"failed": sentence(error), **stopped})

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import nullcontext
 from typing import Any
+from urllib.parse import parse_qs
 
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
+from playground.listening import LISTENERS
 from playground.uploads import UPLOADS
 
 _CLOSED = (
@@ -26,7 +29,8 @@ _CLOSED = (
 )
 _UPLOADS = "/gradio_api/upload"
 _CALLS = {f"/gradio_api/call/{name}" for name in STRATEGIES}
-_ENDPOINTS = ("/gradio_api/call/", "/gradio_api/queue/join")
+_CALL, _LISTEN = "/gradio_api/call/", "/gradio_api/queue/data"
+_ENDPOINTS = (_CALL, _LISTEN, "/gradio_api/queue/join")
 _FIELDS = 4
 _WANTED = b"data must be a list of prompt, model, params and seed."
 _MAX_SESSION_CHARS = 64
@@ -112,7 +116,18 @@ class Gate:
             return await _answer(send, 422, _WANTED)
         # Gradio fails before it answers, or in mid-stream, when an endpoint or an event does not exist.
         gone = b"There is no such endpoint."
-        return await _patiently(self.app, scope, replies, send, 404, gone)
+        listener = _listener(scope) if scope["method"] == "GET" else ""
+        with LISTENERS.listening(listener) if listener else nullcontext():
+            return await _patiently(self.app, scope, replies, send, 404, gone)
+
+
+def _listener(scope: Any) -> str:
+    """Return the session whose answers a request will listen to, empty for none."""
+    if scope["path"].startswith(_LISTEN):
+        asked = parse_qs(scope["query_string"].decode("latin1"))
+        return asked.get("session_hash", [""])[0][:_MAX_SESSION_CHARS]
+    # An answer to a program has the number of what it asked for as its session.
+    return scope["path"].rpartition("/")[2] if scope["path"].startswith(_CALL) else ""
 
 
 def _length(scope: Any) -> int:

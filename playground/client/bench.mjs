@@ -100,7 +100,7 @@ class Bench {
     });
     this.text.value = form.text ?? "";
     if (form.text) this.#judge();
-    else this.#write();
+    else this.#write(true);
   }
 
   refuse(error) {
@@ -128,10 +128,11 @@ class Bench {
     };
   }
 
-  #write() {
+  #write(linked = false) {
     const asked = this.#ask();
     this.#touched = true;
-    press(KEY, () => this.trigger("input", asked));
+    const send = (more) => this.trigger("input", { ...asked, ...more });
+    press(KEY, send, this.#link(), { linked });
   }
 
   #judge() {

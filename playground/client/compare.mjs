@@ -12,6 +12,7 @@ import { count, piece, visible } from "../../visualizers/shared/text.mjs";
 import { formLink, linked } from "./address.mjs";
 import { compareForm } from "./compare_form.mjs";
 import { watchers } from "./compare_watch.mjs";
+import { pressFor } from "./kept_presses.mjs";
 import { keepPart } from "./parts.mjs";
 import { Presets } from "./presets.mjs";
 import { follow, press, stop } from "./press.mjs";
@@ -118,7 +119,7 @@ class Comparison {
     this.seed.value = form.seed;
     if (form.base) this.base.value = form.base;
     this.#replace(form.columns.map(({ values, ...column }) => ({ ...column, params: values })));
-    this.#press();
+    this.#press(true);
   }
 
   refuse(error) {
@@ -209,8 +210,8 @@ class Comparison {
   }
 
   // New columns, new keys: what an earlier press still sends finds no place.
-  #fresh() {
-    this.#number = (this.#number + 1) % NUMBERS;
+  #fresh(number = (this.#number + 1) % NUMBERS) {
+    this.#number = number;
     watchers.clear();
     this.figures.clear();
     this.#columns.forEach((column, i) => {
@@ -224,9 +225,8 @@ class Comparison {
     this.part.replaceChildren(el("h3", {}, TITLE), el("p", { class: "dp-empty" }, EMPTY));
   }
 
-  #press() {
+  #press(linked = false) {
     if (store.busy(KEY)) return;
-    this.#fresh();
     const asked = {
       prompt: this.prompt.value,
       seed: this.seed.value === "" ? null : Number(this.seed.value),
@@ -234,7 +234,13 @@ class Comparison {
       columns: this.#columns.map((c) => c.form.ask()),
     };
     this.#latest = { ...asked, columns: this.#columns.map((c) => c.form.different()) };
-    press(KEY, () => this.trigger("input", { number: this.#number, ...asked }));
+    const link = formLink(KEY, this.#latest);
+    // What goes on already is told under the number that it has.
+    const going = linked ? pressFor(link) : undefined;
+    this.#fresh(going?.number);
+    const number = this.#number;
+    const send = (more) => this.trigger("input", { number, ...asked, ...more });
+    press(KEY, send, link, { linked, number });
   }
 
   /** @param {Activity | undefined} activity */

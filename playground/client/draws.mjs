@@ -33,15 +33,16 @@ export function mountDraws(root, trigger) {
   let latest = null;
   // What was wrong with the link that led here.
   let refused = "";
-  const run = () => {
+  const run = (linked = false) => {
     const wanted = asked();
     latest = wanted;
-    press(KEY, () => trigger("input", wanted));
+    const send = (more) => trigger("input", { ...wanted, ...more });
+    press(KEY, send, formLink("draws", wanted), { linked });
   };
-  const prompt = promptField("draws-prompt", draws.prompt, run);
+  const prompt = promptField("draws-prompt", draws.prompt, () => run());
   const stop = (id) => trigger("stop", { id });
   layout(root, "Many draws", ABOUT, {
-    ask: [prompt.box, goAndStop("draws", "Draw", KEY, run, stop)],
+    ask: [prompt.box, goAndStop("draws", "Draw", KEY, () => run(), stop)],
     right: tree,
     settings: [...models.boxes, first.box, form.box],
   });
@@ -59,7 +60,7 @@ export function mountDraws(root, trigger) {
       models.show(given.model, given.assistant);
       first.value = given.seed;
       form.show({ ...given.values, draws: given.draws ?? draws.params[0].value });
-      run();
+      run(true);
     },
     refuse: (error) => {
       refused = error;

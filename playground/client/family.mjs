@@ -247,7 +247,7 @@ class Family {
     this.say.textContent = "Starting…";
     waiting.set(this.#asked, (answer) => this.#answered(answer, question));
     const asked = { number: this.#asked, ...question };
-    press(question.strategy, () => send(asked));
+    press(question.strategy, (more) => send({ ...asked, ...more }));
   }
 
   // The exact ids that are kept go along, with their texts: the server knows no run by its id.

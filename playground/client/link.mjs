@@ -52,7 +52,7 @@ async function openIn(tab, found) {
     const stranger = strangerIn(form);
     if (stranger) return refuse(name, notByItself(stranger));
     if (branch) refuseIf(name, await continueFrom(branch, tab.ask()));
-    else tab.run();
+    else tab.run(true);
     return;
   }
   const opened = recorded ?? presets[0]?.recorded;

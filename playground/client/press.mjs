@@ -1,13 +1,14 @@
 // From a press of Run to its end: the first word comes at once, from here; the rest is the server's.
 import { button, el } from "../../visualizers/shared/dom.mjs";
+import { forgetPress, keepPress, nameRun, newName, pressFor } from "./kept_presses.mjs";
 import { store } from "./runs.mjs";
+import { GONE } from "./store.mjs";
 
 const STARTING = "Starting…";
 const NO_WORD = "Sent; the server has not answered yet…";
 const AWAY = "The server cannot be reached. Your run starts as soon as it is back.";
 const LOST = "The connection to the server is lost; waiting for it to come back…";
-const GONE =
-  "The connection was lost while this ran. What had come is kept; press Run to start anew.";
+const AGAIN = "Looking for what ran here…";
 const UNSENT = "Stopped before it was sent.";
 export const UNDER_WAY = "Something runs here already: stop it first";
 const NOTHING = "Nothing runs here";
@@ -27,16 +28,37 @@ export const answersAt = (address) => {
   here = address;
 };
 
-async function reachable() {
+// The server is told the name of what comes next: a page that says so will listen.
+async function reachable(name = "") {
   try {
-    await fetch(new URL(here, document.baseURI), { cache: "no-store" });
+    await fetch(new URL(`${here}?press=${name}`, document.baseURI), { cache: "no-store" });
     return true;
   } catch {
     return false;
   }
 }
 
+/**
+ * Asks the server for something: what goes along says what it is called, or that it is asked for again.
+ * @typedef {(more: { press: string, resume?: boolean, run?: string, next?: number }) => void} Send
+ */
+
 const links = new Map();
+/** @type {Map<string, { name: string, send: Send }>} the latest press under a key */
+const presses = new Map();
+
+store.watch({
+  active(key) {
+    const name = presses.get(key)?.name;
+    if (!name) return;
+    const { run } = store.activity(key) ?? {};
+    if (store.busy(key)) run && nameRun(name, run);
+    else {
+      presses.delete(key);
+      forgetPress(name);
+    }
+  },
+});
 
 /**
  * The address of what was asked for and has not begun: a page that is loaded anew meanwhile, as Gradio
@@ -55,28 +77,63 @@ const later = (ms) => new Promise((done) => setTimeout(done, ms));
  * Ask the server for something that takes time. One thing at a time goes on under a key: a second
  * press does nothing, so that nobody fills the line or loses a run by pressing twice.
  * @param {string} key where it is shown
- * @param {() => void} send
+ * @param {Send} send
  * @param {string} [link] the address that asks for the same
+ * @param {{ linked?: boolean, number?: number }} [about] linked: whether that address was opened, so
+ *   that what it asks for may go on already; number: what the page knows it by
  */
-export async function press(key, send, link = "") {
+export async function press(key, send, link = "", { linked = false, number = 0 } = {}) {
   if (store.busy(key)) return;
+  const going = linked ? pressFor(link) : undefined;
+  if (resume(key, send, going)) return;
   links.set(key, link);
   const own = {};
+  const name = going?.press ?? newName();
+  presses.set(key, { name, send });
+  keepPress(name, key, link, number);
   const mine = () => store.activity(key)?.press === own;
   const say = (phase, says) => store.act(key, { run: "", press: own, phase, says });
   store.asked(key);
   say("asked", STARTING);
-  while (!(await reachable())) {
+  while (!(await reachable(name))) {
     if (!mine()) return;
     say("away", AWAY);
     await later(AGAIN_MS);
   }
   if (!mine()) return;
   say("asked", STARTING);
-  send();
+  send({ press: name });
   listen();
   await later(SOON_MS);
   if (mine() && store.activity(key).phase === "asked") say("asked", NO_WORD);
+}
+
+/**
+ * Follow again what goes on since before this page was loaded.
+ * @param {string} key where it is shown
+ * @param {Send} send
+ * @param {import("./kept_presses.mjs").Pressed | undefined} going
+ * @returns {boolean} whether there is anything
+ */
+export function resume(key, send, going) {
+  if (!going?.run || store.busy(key)) return false;
+  const { press: name, run, link } = going;
+  links.set(key, link);
+  presses.set(key, { name, send });
+  store.asked(key);
+  store.act(key, { run, press: {}, phase: "asked", says: AGAIN });
+  again(key);
+  listen();
+  return true;
+}
+
+// Ask for what goes on under a key from where this page has it.
+async function again(key) {
+  const { name, send } = presses.get(key) ?? {};
+  const run = store.activity(key)?.run ?? "";
+  // What has no name of the server's may never have reached it.
+  if (name && (await reachable(name)))
+    send({ press: name, resume: run !== "", run, next: store.runs.get(run)?.next ?? 0 });
 }
 
 /**
@@ -114,12 +171,12 @@ let asked = 0;
 
 function lost(key, away, silent) {
   const now = store.activity(key);
-  if (now.phase === "away" || !now.run) return;
+  if (now.phase === "away" || now.phase === "stopping") return;
   if (away) store.act(key, { ...now, says: LOST });
   else if (silent > GONE_MS) store.act(key, { ...now, phase: "stopped", says: GONE });
   else if (performance.now() - asked > ASK_MS) {
     asked = performance.now();
-    store.tell("missed", now.run);
+    again(key);
   }
 }
 

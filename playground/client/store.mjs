@@ -14,6 +14,8 @@ import { newRun, Recordings } from "../../visualizers/stage/recordings.mjs";
  * @typedef {import("./messages.d.ts").StateMessage} StateMessage
  */
 
+export const GONE =
+  "The connection was lost while this ran. What had come is kept; press Run to start anew.";
 const DECODING = "Decoding…";
 
 // What stands in for the header of a run that was refused where nothing had been drawn.
@@ -97,6 +99,7 @@ export class Store extends Recordings {
   #receiveState({ run: id, messages }) {
     if (messages[0]?.kind === "start") this.#begin({ ...messages[0], run: id });
     const run = this.runs.get(id);
+    if (!messages.length) return this.#gone(id);
     if (!run) return;
     const { selected, follow } = run;
     Object.assign(run, emptyRecord());
@@ -105,6 +108,12 @@ export class Store extends Recordings {
     if (run.status !== "running") this.#over(id);
     this.tell("restored");
     this.tell("changed", run);
+  }
+
+  // Nothing is known of it any more.
+  #gone(id) {
+    for (const key of this.busyKeys().filter((k) => this.activity(k).run === id))
+      this.act(key, { phase: "stopped", says: GONE, run: "" });
   }
 
   /** @param {StartMessage | FailMessage} message */

@@ -4,9 +4,10 @@ import { askLink, linked } from "./address.mjs";
 import { mountConfigs } from "./configs.mjs";
 import { Field } from "./field.mjs";
 import { Form } from "./form.mjs";
+import { pressOf } from "./kept_presses.mjs";
 import { Models } from "./models.mjs";
 import { Presets } from "./presets.mjs";
-import { goAndStop, pending, press } from "./press.mjs";
+import { goAndStop, pending, press, resume } from "./press.mjs";
 import { showRecorded } from "./recorded.mjs";
 import { stages, store } from "./runs.mjs";
 import { presetOf } from "./settings.mjs";
@@ -100,6 +101,7 @@ class StrategyTab {
     stages.mount(stage, { strategy: name, visuals: strategy.visuals }, trigger);
     mountConfigs(configs, this);
     linked(root, () => this.#link());
+    this.#goOn();
     this.welcomed = this.welcome();
   }
 
@@ -141,10 +143,26 @@ class StrategyTab {
     return own + step;
   }
 
+  // What was under way here when this page was loaded is shown again, with its settings in the form.
+  #goOn() {
+    const { name } = this.strategy;
+    const send = (more) => this.trigger("input", { strategy: name, ...more });
+    if (!resume(name, send, pressOf(name))) return;
+    const { run: id } = store.activity(name);
+    let filled = false;
+    store.watch({
+      changed: (run) => {
+        if (filled || run.id !== id || !run.form) return;
+        filled = true;
+        this.show(run.form);
+      },
+    });
+  }
+
   // What stands in the tab before anybody presses Run.
   welcome() {
     const { name, presets } = this.strategy;
-    const recorded = store.runId(name) ? null : presets[0]?.recorded;
+    const recorded = store.runId(name) || store.busy(name) ? null : presets[0]?.recorded;
     return recorded ? showRecorded(name, recorded).catch(() => null) : Promise.resolve(null);
   }
 
@@ -190,9 +208,11 @@ class StrategyTab {
     };
   }
 
-  run() {
+  /** @param {boolean} [linked] whether a link asks for it */
+  run(linked = false) {
     const asked = this.ask();
-    press(this.strategy.name, () => this.trigger("input", asked), askLink(asked));
+    const send = (more) => this.trigger("input", { ...asked, ...more });
+    press(this.strategy.name, send, askLink(asked), { linked });
   }
 }
 

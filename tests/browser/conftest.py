@@ -5,9 +5,13 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
+from engine.models.loading import load
+from engine.run import work
+from engine.strategies import STRATEGIES
+from playground.app import serve
 from tests.browser_setup import launch_options
-from tests.helpers.patience import PATIENCE_MS
-from tests.helpers.server import playground
+from tests.helpers.patience import PATIENCE_MS, PATIENCE_S
+from tests.helpers.server import free_port, playground
 from tests.helpers.visits import Pages
 
 expect.set_options(timeout=PATIENCE_MS)
@@ -17,6 +21,25 @@ expect.set_options(timeout=PATIENCE_MS)
 def server(tmp_path_factory):
     with playground(tmp_path_factory.mktemp("server") / "log.txt") as url:
         yield url
+
+
+@pytest.fixture(scope="module")
+def here():
+    """Return the address of a server of this process, whose models a test can hold."""
+    port = free_port()
+    demo = serve("127.0.0.1", port)
+    load(next(iter(STRATEGIES.values())).default_model)
+    yield f"http://127.0.0.1:{port}"
+    work.stop_all(PATIENCE_S)
+    demo.close()
+
+
+@pytest.fixture
+def visit(browser, here):
+    """Open a page of that server."""
+    pages = Pages(browser, here)
+    yield pages.open
+    pages.close()
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,6 @@ from playwright.sync_api import expect
 from engine.models.loading import load
 from engine.run import work
 from engine.run.permits import LINE
-from playground.app import serve
 from tests.helpers.gates import gate
 from tests.helpers.pages import (
     fill,
@@ -29,8 +28,6 @@ from tests.helpers.pages import (
     view,
 )
 from tests.helpers.patience import PATIENCE_MS, wait_for
-from tests.helpers.server import free_port
-from tests.helpers.visits import Pages
 
 # Of Gradio's own doing, in a thread of this process.
 pytestmark = [
@@ -46,25 +43,6 @@ PRESSED = """key => {
   for (let i = 0; i < 6; i++) document.getElementById(key + "-run").click();
   return document.querySelector(`#${key}-stage .dp-status`).textContent;
 }"""
-
-
-@pytest.fixture(scope="module")
-def here():
-    """Return the address of a server whose models a test can hold."""
-    port = free_port()
-    demo = serve("127.0.0.1", port)
-    load(MODEL)
-    yield f"http://127.0.0.1:{port}"
-    work.stop_all(PATIENCE_MS / 1000)
-    demo.close()
-
-
-@pytest.fixture
-def visit(browser, here):
-    """Open a page of that server."""
-    pages = Pages(browser, here)
-    yield pages.open
-    pages.close()
 
 
 @pytest.fixture

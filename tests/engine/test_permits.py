@@ -265,9 +265,9 @@ def test_what_a_listener_raises_ends_the_wait(first):
     def gone(event):
         raise Cancelled
 
-    with pytest.raises(Cancelled), LINE.place(threading.Event(), gone) as place:
+    with LINE.place(threading.Event(), gone) as place:
         place.enter()
-        with place.turn():
+        with pytest.raises(Cancelled), place.turn():
             raise AssertionError("it had a turn")
     assert len(LINE._places) == 1
 

@@ -1,0 +1,99 @@
+"""What was begun goes on while its page is away, and the page that comes back misses nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+from urllib.parse import urlparse
+
+import pytest
+
+from engine.models.loading import load
+from engine.run.permits import LINE
+from playground import going
+from tests.helpers.gates import gate
+from tests.helpers.pages import link, tokens
+from tests.helpers.patience import comes_true
+from tests.helpers.visits import Pages
+from tests.helpers.wire import wire
+
+# Of Gradio's own doing, in a thread of this process.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:'future.no_silent_downcasting'"),
+    pytest.mark.filterwarnings("ignore:The copy keyword is deprecated"),
+]
+NEW, FREE = 12, 5
+BROKEN = ("AbortError", "TypeError: network error", "Connection errored out", "net::ERR_")
+PROMPT = "Once upon a time, there was"
+STEPS = "playground.page.shown('greedy')?.steps.map((s) => s.index)"
+DRAWN = f"({STEPS} ?? []).length >= {FREE} && playground.page.shown('greedy').status === 'running'"
+
+
+@pytest.fixture
+def visit(browser, here):
+    """Open a page of the server that may lose its connection."""
+    pages = Pages(browser, here, BROKEN)
+    yield pages.open
+    pages.close()
+
+
+@pytest.fixture
+def held():
+    """Return a gate at which the next run is held after some steps."""
+    with gate(load("storyteller").model, free=FREE) as gated:
+        yield gated
+
+
+def begun(visit):
+    """Return a page whose run has come to the gate, and what the run is called."""
+    page = visit(link("greedy", PROMPT, max_new_tokens=NEW))
+    page.wait_for_function(DRAWN)
+    return page, page.evaluate("playground.page.runId('greedy')")
+
+
+def whole(page, run_id, gated):
+    """Check that a page has all of a run that was decoded once."""
+    page.wait_for_function("playground.page.shown('greedy')?.status === 'finished'")
+    assert page.evaluate("playground.page.runId('greedy')") == run_id
+    assert page.evaluate(STEPS) == list(range(NEW))
+    assert gated.passes == NEW
+    assert tokens(page, "greedy").count() == NEW
+    assert page.evaluate("localStorage.getItem('dp-going')") == "[]"
+
+
+def test_a_page_that_is_loaded_anew_goes_on_with_its_run(visit, held):
+    page, run_id = begun(visit)
+    page.reload()
+    page.wait_for_function(DRAWN)
+    assert page.locator("#greedy-prompt-input").input_value() == PROMPT
+    held.open()
+    whole(page, run_id, held)
+
+
+def test_the_address_of_what_goes_on_shows_it_in_another_tab(visit, held):
+    page, run_id = begun(visit)
+    other = visit("/?" + urlparse(page.url).query, beside=page)
+    other.wait_for_function(DRAWN)
+    held.open()
+    whole(page, run_id, held)
+    whole(other, run_id, held)
+
+
+def test_a_line_that_is_cut_loses_nothing(browser, here, held):
+    with wire(urlparse(here).port) as line:
+        pages = Pages(browser, f"http://127.0.0.1:{line.port}", BROKEN)
+        page, run_id = begun(pages.open)
+        assert line.cut()
+        held.open()
+        whole(page, run_id, held)
+        pages.close()
+
+
+def test_what_nobody_comes_back_to_ends(visit, held, monkeypatch):
+    short = dataclasses.replace(going.SETTINGS, away_s=0.5)
+    monkeypatch.setattr(going, "SETTINGS", short)
+    page, _ = begun(visit)
+    page.goto("about:blank")
+    comes_true(lambda: any(place.cancelled.is_set() for place in LINE._places))
+    held.open()
+    comes_true(lambda: not LINE._places)
+    assert held.passes == FREE + 1
