@@ -47,6 +47,9 @@ const links = new Map();
 /** @type {Map<string, { name: string, send: Send }>} the latest press under a key */
 const presses = new Map();
 
+// What this page has taken up since it was loaded.
+const takenUp = new Set();
+
 store.watch({
   active(key) {
     const name = presses.get(key)?.name;
@@ -84,6 +87,8 @@ const later = (ms) => new Promise((done) => setTimeout(done, ms));
  */
 export async function press(key, send, link = "", { linked = false, number = 0 } = {}) {
   if (store.busy(key)) return;
+  // The address of a page that is loaded anew is that of what it has taken up again.
+  if (linked && takenUp.delete(key)) return;
   const going = linked ? pressFor(link) : undefined;
   if (resume(key, send, going)) return;
   links.set(key, link);
@@ -117,6 +122,7 @@ export async function press(key, send, link = "", { linked = false, number = 0 }
  */
 export function resume(key, send, going) {
   if (!going?.run || store.busy(key)) return false;
+  takenUp.add(key);
   const { press: name, run, link } = going;
   links.set(key, link);
   presses.set(key, { name, send });

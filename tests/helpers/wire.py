@@ -18,12 +18,13 @@ class Wire:
     """
 
     def __init__(self, target: int) -> None:
-        self.target, self.dead = target, False
+        self.target = target
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
         self._lock = threading.Lock()
         self._server = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._server.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+        self._thread.start()
 
     def cut(self) -> int:
         """Break every connection there is; new ones come through. Return how many were broken."""
@@ -39,7 +40,10 @@ class Wire:
 
     def close(self) -> None:
         """Break everything and listen no more."""
+        # Closing alone would not end a wait for the next connection.
+        self._server.shutdown(socket.SHUT_RDWR)
         self._server.close()
+        self._thread.join()
         self.cut()
 
     def _accept(self) -> None:
@@ -48,9 +52,6 @@ class Wire:
                 near, _ = self._server.accept()
             except OSError:
                 return
-            if self.dead:
-                near.close()
-                continue
             far = socket.create_connection(("127.0.0.1", self.target))
             with self._lock:
                 self._pairs.append((near, far))
