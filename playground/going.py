@@ -132,7 +132,6 @@ def outliving(
         lost: the one message for a page that asks for what is not known any more.
         has: whether a page that comes back, given what it sent, has a message already.
     """
-
     known = AllGoing()
 
     def handler(event: gr.EventData) -> Generator[Any, None, None]:

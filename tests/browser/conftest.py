@@ -5,13 +5,10 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
-from engine.models.loading import load
-from engine.run import work
-from engine.strategies import STRATEGIES
-from playground.app import serve
 from tests.browser_setup import launch_options
-from tests.helpers.patience import PATIENCE_MS, PATIENCE_S
-from tests.helpers.server import free_port, playground
+from tests.helpers.patience import PATIENCE_MS
+from tests.helpers.served import served
+from tests.helpers.server import playground
 from tests.helpers.visits import Pages
 
 expect.set_options(timeout=PATIENCE_MS)
@@ -26,12 +23,8 @@ def server(tmp_path_factory):
 @pytest.fixture(scope="module")
 def here():
     """Return the address of a server of this process, whose models a test can hold."""
-    port = free_port()
-    demo = serve("127.0.0.1", port)
-    load(next(iter(STRATEGIES.values())).default_model)
-    yield f"http://127.0.0.1:{port}"
-    work.stop_all(PATIENCE_S)
-    demo.close()
+    with served() as (url, _):
+        yield url
 
 
 @pytest.fixture

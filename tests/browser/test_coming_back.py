@@ -13,14 +13,11 @@ from playground import going
 from tests.helpers.gates import gate
 from tests.helpers.pages import link, tokens
 from tests.helpers.patience import comes_true
+from tests.helpers.served import SERVED_HERE
 from tests.helpers.visits import Pages
 from tests.helpers.wire import wire
 
-# Of Gradio's own doing, in a thread of this process.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:'future.no_silent_downcasting'"),
-    pytest.mark.filterwarnings("ignore:The copy keyword is deprecated"),
-]
+pytestmark = SERVED_HERE
 NEW, FREE = 12, 5
 BROKEN = ("AbortError", "TypeError: network error", "Connection errored out", "net::ERR_")
 PROMPT = "Once upon a time, there was"

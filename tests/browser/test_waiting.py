@@ -28,12 +28,9 @@ from tests.helpers.pages import (
     view,
 )
 from tests.helpers.patience import PATIENCE_MS, wait_for
+from tests.helpers.served import SERVED_HERE
 
-# Of Gradio's own doing, in a thread of this process.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:'future.no_silent_downcasting'"),
-    pytest.mark.filterwarnings("ignore:The copy keyword is deprecated"),
-]
+pytestmark = SERVED_HERE
 MODEL = "storyteller"
 CHECKED = "prompt_lookup"
 RUNS = 2000

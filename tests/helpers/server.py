@@ -29,7 +29,9 @@ def playground(log: Path) -> Iterator[str]:
         log: the file that takes what the server prints.
     """
     port = free_port()
-    environ = {**os.environ, "PLAYGROUND_PORT": str(port), "OMP_NUM_THREADS": "1"}
+    # A client of a busy machine is slow to fetch what it has asked for.
+    patient = {"PLAYGROUND_UNHEARD_S": str(PATIENCE_S)}
+    environ = {**os.environ, **patient, "PLAYGROUND_PORT": str(port), "OMP_NUM_THREADS": "1"}
     with log.open("w") as printed:
         process = subprocess.Popen(
             [sys.executable, "app.py"],

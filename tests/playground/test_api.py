@@ -12,6 +12,7 @@ from playground.spec import shown_values
 from tests.helpers.bad_inputs import MODELS, NAMES, PARAMS, PROMPTS, SEEDS, label
 from tests.helpers.bad_strategy_inputs import STRATEGY_ROWS
 from tests.helpers.client import Client
+from tests.helpers.events import events_of
 from tests.helpers.sentences import clean
 from tests.helpers.server import playground
 
@@ -185,14 +186,7 @@ def test_garbage_to_the_queue(server):
 @pytest.fixture(scope="module")
 def events(server):
     """Return {name of a page: id of the event that its Run sends}."""
-    config = server.get("/config").json()
-    parts = {part["id"]: part["props"] for part in config["components"]}
-    return {
-        str(parts.get(number, {}).get("elem_id")).removeprefix("page-"): event["id"]
-        for event in config["dependencies"]
-        for number, kind in event["targets"]
-        if kind == "input"
-    }
+    return events_of(server.get("/config").json())
 
 
 def form_of(strategy):
