@@ -80,7 +80,7 @@ def test_every_tab_as_it_opens(open_page):
     page = open_page("/?__theme=light")
     for name in TABS:
         page.get_by_role("tab", name=name, exact=True).first.click()
-        shown = ".dp-preset" if name == "Replay" else ".dp-tok[data-step], .pt-node, .wb-verdict"
+        shown = ".dp-preset" if name == "Replay" else ".dp-tok[data-step], .pt-node, .wm-verdict"
         expect(page.locator(shown).locator("visible=true").first).to_be_visible()
         assert findings(page) == [], name
 
