@@ -82,6 +82,8 @@ def test_a_branch_is_streamed_and_named_once(asked):
     ],
 )
 def test_what_cannot_be_is_one_sentence_for_the_page(asked, change, says):
+    # A model that has to be loaded first is told of first.
+    load("foreign-draft")
     answers = list(run_branch({**asked, **change}))
     if says is None:
         assert "run" in answers[0][1]
