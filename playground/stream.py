@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from engine import DecodeRequest, decode
 from engine.asking.kept import KEPT_RUNS
-from engine.errors import StoppedError
+from engine.errors import BusyError, StoppedError
 from engine.run.decoding import DecodeRun
 from engine.run.work import Work
 from engine.settings import SETTINGS
@@ -130,8 +130,14 @@ def progress(run_id: str, key: str, news: Mapping[str, str]) -> str:
 def refusal(key: str, error: BaseException, run_id: str = "") -> str:
     """Return the one message of a run that never began: a sentence for where it would be shown."""
     about = {"kind": "fail", "run": run_id or uuid.uuid4().hex, "seq": 0, "strategy": key}
-    stopped = {"stopped": True} if isinstance(error, StoppedError) else {}
-    return json.dumps({**about, "error": sentence(error), **stopped})
+    return json.dumps({**about, "error": sentence(error), **_kind_of(error)})
+
+
+def _kind_of(error: BaseException) -> dict[str, bool]:
+    """Return what a page has to know of an error besides its sentence."""
+    if isinstance(error, StoppedError):
+        return {"stopped": True}
+    return {"again": True} if isinstance(error, BusyError) else {}
 
 
 class _Writer:
@@ -167,7 +173,7 @@ class _Writer:
                     yield from _unless_empty(delta)
                     strategy = self.request.strategy
                     delta = {"kind": "fail", "error": str(error), "strategy": strategy}
-                    delta |= {"stopped": True} if isinstance(error, StoppedError) else {}
+                    delta |= _kind_of(error)
         yield from _unless_empty(delta)
 
     def _start(self, header: Trace) -> dict[str, Any]:

@@ -52,6 +52,8 @@ def policy() -> str:
             "style-src 'self' 'unsafe-inline'",
             "img-src 'self' data: blob:",
             "font-src 'self' data:",
+            # A picture of the page is made from texts that stand in addresses.
+            "connect-src 'self' data: blob:",
             "worker-src 'self' blob:",
             "object-src 'none'",
             "base-uri 'self'",

@@ -88,7 +88,7 @@ class Bench {
   }
 
   // What a link says: settings, and perhaps a text, which is judged at once.
-  restore({ form }) {
+  restore({ form }, itself) {
     if (!form) return;
     this.#touched = true;
     this.prompt.area.value = form.prompt;
@@ -99,6 +99,7 @@ class Bench {
       device: form.device ?? declared().watermark_bench.params[0].value,
     });
     this.text.value = form.text ?? "";
+    if (!itself) return;
     if (form.text) this.#judge();
     else this.#write(true);
   }

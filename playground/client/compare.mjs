@@ -113,13 +113,13 @@ class Comparison {
   }
 
   // What a link says is filled in and run.
-  restore({ form }) {
+  restore({ form }, itself) {
     if (!form) return;
     this.prompt.value = form.prompt;
     this.seed.value = form.seed;
     if (form.base) this.base.value = form.base;
     this.#replace(form.columns.map(({ values, ...column }) => ({ ...column, params: values })));
-    this.#press(true);
+    if (itself) this.#press(true);
   }
 
   refuse(error) {

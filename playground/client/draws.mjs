@@ -54,13 +54,13 @@ export function mountDraws(root, trigger) {
     if (refused) shown.refuse(refused);
   };
   keepPart("draws", {
-    restore({ form: given }) {
+    restore({ form: given }, itself) {
       if (!given) return;
       prompt.area.value = given.prompt;
       models.show(given.model, given.assistant);
       first.value = given.seed;
       form.show({ ...given.values, draws: given.draws ?? draws.params[0].value });
-      run(true);
+      if (itself) run(true);
     },
     refuse: (error) => {
       refused = error;

@@ -9,7 +9,7 @@
  * @property {string} run what the server calls it, once that is known
  * @property {number} number what its page knows it by
  * @property {string} page the browser's tab that asked
- * @property {number} at when, in milliseconds
+ * @property {number} until when nobody asks for it any more, in milliseconds
  */
 
 const KEY = "dp-going";
@@ -27,7 +27,7 @@ export const newName = () =>
 function all() {
   try {
     const kept = JSON.parse(localStorage.getItem(KEY) ?? "[]");
-    const fresh = (p) => typeof p?.press === "string" && Date.now() - p.at < OLD_MS;
+    const fresh = (p) => typeof p?.press === "string" && p.until > Date.now();
     return Array.isArray(kept) ? kept.filter(fresh) : [];
   } catch {
     return [];
@@ -63,7 +63,7 @@ function page() {
 export function keepPress(press, key, link, number) {
   write([
     ...all().filter((p) => p.press !== press),
-    { press, key, link, number, run: "", page: page(), at: Date.now() },
+    { press, key, link, number, run: "", page: page(), until: Date.now() + OLD_MS },
   ]);
 }
 

@@ -39,7 +39,11 @@ export async function restore(search) {
   else
     whenThere(
       () => partOf(found.tab),
-      (part) => part.restore(found),
+      (part) => {
+        const stranger = found.form && strangerIn(found.form);
+        part.restore(found, !stranger);
+        if (stranger) part.refuse(notByItself(stranger));
+      },
     );
 }
 
@@ -60,10 +64,11 @@ async function openIn(tab, found) {
 }
 
 // A link can be anybody's: what it names beside the models of this page is run by who has read it.
-const strangerIn = ({ model, assistant }) =>
-  [model, assistant].find(
-    (named) => named && !declared().models.some(({ name, embedded }) => embedded && name === named),
-  );
+function strangerIn({ model, assistant, base, columns = [] }) {
+  const known = declared().models.filter((m) => m.embedded);
+  const named = [model, assistant, base, ...columns.flatMap((c) => [c.model, c.assistant])];
+  return named.find((name) => name && !known.some((m) => m.name === name));
+}
 
 const notByItself = (model) =>
   `This link asks for ${model}, which does not come with this page. Look at the settings; Run does it.`;

@@ -378,6 +378,10 @@ export interface FailMessage {
    * There only where somebody stopped it before it began.
    */
   stopped?: true;
+  /**
+   * There only where the same may be taken a little later.
+   */
+  again?: true;
   parting?: Parting1;
 }
 /**

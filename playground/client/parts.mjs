@@ -4,7 +4,7 @@ const parts = new Map();
 
 /**
  * @param {string} name
- * @param {{ restore: (found: any) => void, refuse: (error: string) => void }} part
+ * @param {{ restore: (found: any, itself?: boolean) => void, refuse: (error: string) => void }} part
  */
 export const keepPart = (name, part) => parts.set(name, part);
 

@@ -56,7 +56,7 @@ export class Store extends Recordings {
   asked(key) {
     this.heard = performance.now();
     const run = this.shown(key);
-    if (run && run.status !== "failed") run.error = "";
+    if (run && run.status !== "failed") Object.assign(run, { error: "", again: false });
   }
 
   /**
@@ -135,7 +135,7 @@ export class Store extends Recordings {
       Object.assign(this.runs.get(message.run), NOTHING);
     }
     const run = this.shown(message.strategy);
-    run.error = message.error;
+    Object.assign(run, { error: message.error, again: message.again ?? false });
     this.tell("changed", run);
   }
 

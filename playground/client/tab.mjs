@@ -98,7 +98,8 @@ class StrategyTab {
     });
     this.#fill(first);
     root.addEventListener("input", () => this.#moved());
-    stages.mount(stage, { strategy: name, visuals: strategy.visuals }, trigger);
+    const { visuals } = strategy;
+    stages.mount(stage, { strategy: name, visuals, again: () => this.run() }, trigger);
     mountConfigs(configs, this);
     linked(root, () => this.#link());
     this.#goOn();

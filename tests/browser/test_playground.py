@@ -267,29 +267,6 @@ ASK_FOR = """id => {
 }"""
 
 
-def test_a_closed_tab_frees_the_model(open_page, browser, server):
-    page = open_page()
-    other = browser.new_page()
-    other.goto(server)
-    make_long(other)
-    before = start(other, "greedy")
-    other.wait_for_function(
-        "before => playground.page.runId('greedy') !== before"
-        " && playground.page.shown('greedy').steps.length > 0",
-        arg=before,
-    )
-    left = run_id(other, "greedy")
-    other.close()
-    # One run at a time: when this one has been decoded, the other has given the model back.
-    run(page, "greedy")
-    page.evaluate(ASK_FOR, left)
-    page.wait_for_function("id => playground.page.runs.get(id).steps.length > 0", arg=left)
-    state = "id => [playground.page.runs.get(id).status, playground.page.runs.get(id).steps.length]"
-    ended, steps = page.evaluate(state, left)
-    assert ended == "running", "the closed tab's run was decoded to its end"
-    assert steps < LONG
-
-
 def test_a_copied_link_gives_the_same_tokens(open_page, server):
     page = open_page()
     show(page, "sampling")

@@ -6,7 +6,6 @@ import json
 import re
 from html import escape
 from itertools import pairwise
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -219,8 +218,7 @@ def test_a_text_too_short_and_no_text():
 def test_a_bad_run_is_one_sentence():
     with pytest.raises(EngineError, match="bias"):
         write(20, {**MARK, "bias": float("inf")})
-    event = SimpleNamespace(_data=asked(mark={**MARK, "bias": "x"}, prompt=PROMPT))
-    (answer,) = bench._write(event)
+    (answer,) = bench._write(asked(mark={**MARK, "bias": "x"}, prompt=PROMPT))
     assert "bias" in json.loads(answer)["failed"]
-    (answer,) = bench._write(SimpleNamespace(_data=None))
+    (answer,) = bench._write({})
     assert "prompt" in json.loads(answer)["failed"]

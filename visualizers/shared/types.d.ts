@@ -114,6 +114,8 @@ declare global {
   interface Context {
     trigger: (name: string, data?: unknown) => void;
     strategy: string;
+    /** Ask again for what was refused, where that can be done. */
+    again?: (() => void) | null;
     select: (index: number, node?: number) => void;
     /** Open the panel that a view stands in, where it stands in one. */
     open: (view: string) => void;

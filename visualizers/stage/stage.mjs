@@ -56,6 +56,7 @@ export class Stages {
     const context = {
       trigger,
       strategy: options.strategy,
+      again: options.again ?? null,
       select: (index, node) => {
         parts.look();
         this.#store.select(stage.run, index, node);

@@ -1,5 +1,5 @@
 // One line that says how a run is doing.
-import { el } from "../shared/dom.mjs";
+import { button, el } from "../shared/dom.mjs";
 
 const WORDS = {
   running: "Decoding…",
@@ -22,11 +22,13 @@ function sentence(run) {
 export const status = {
   title: "Status",
   heading: false,
-  mount(root) {
+  mount(root, ctx) {
+    const again = button("Try again", () => ctx.again?.(), { class: "dp-btn st-again" });
+    again.hidden = true;
     const line = el("div", { class: "dp-status", role: "status", "aria-live": "polite" });
     let shown = null;
     let activity = null;
-    root.append(line);
+    root.append(line, again);
     const draw = () => {
       const bad = !activity && shown?.error;
       const busy = activity && activity.phase !== "stopped";
@@ -34,6 +36,7 @@ export const status = {
       const text = activity ? activity.says : shown ? shown.error || sentence(shown) : "";
       // The same words once more would be read out once more.
       if (line.textContent !== text) line.textContent = text;
+      again.hidden = !(bad && shown.again && ctx.again);
     };
     return {
       update(run) {
