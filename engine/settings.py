@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, fields
 
+_SECRETS = ("TOKEN", "SECRET", "PASSWORD", "KEY")
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -23,6 +25,8 @@ class Settings:
     max_runs_per_address: int = 16
     """Of these and those under way, the most of one address of a public Space."""
     max_runtime_s: float = 300.0
+    max_check_s: float = 60.0
+    """How long the exported code of a run may take when it is checked."""
     max_loaded_models: int = 6
     max_model_memory_gb: float = 8.0
     max_model_files_gb: float = 20.0
@@ -81,3 +85,16 @@ def _number(name: str, text: str, kind: type) -> int | float | bool | str:
 
 
 SETTINGS = read_settings()
+
+
+def environment(*, secrets: bool) -> dict[str, str]:
+    """Return the environment of a process that this one starts.
+
+    Args:
+        secrets: whether what looks like a secret goes along.
+    """
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if secrets or not any(part in name.upper() for part in _SECRETS)
+    }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,23 +13,28 @@ import gradio as gr
 from engine.errors import EngineError, ExportError, ParameterError
 from engine.export.files import CONFIG, config_of, export_files
 from engine.export.verify import verify
+from engine.settings import SETTINGS
 from engine.trace.json_io import trace_from_dict
 from engine.trace.records import Trace
 from playground import configs, what_if, why
 from playground.elements import OF_THE_PAGE, hidden, sent_with
 from playground.guard import sentence
 from playground.links import opened
+from playground.listening import LISTENERS
 from playground.scripts import receiving
-from playground.visitors import remember
+from playground.visitors import remember, session
 
 _MAX_ID = 2**31
+_CHECKS: dict[str, threading.Event] = {}
+"""What stops a check, by the unguessable name that its page gave it: it may be stopped before it is there."""
+_KEPT_CHECKS = 64
 
 
 def build_replies() -> None:
     """Build the hidden element through which the page asks and is answered."""
     replies = hidden("dp-ask-bus", receiving("p.ask((data) => trigger('input', data))"))
     replies.input(
-        _answer, None, replies, concurrency_limit=4, trigger_mode="multiple", **OF_THE_PAGE
+        _answer, None, replies, concurrency_limit=None, trigger_mode="multiple", **OF_THE_PAGE
     )
 
 
@@ -52,7 +59,8 @@ def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
 
     Args:
         asked: ``action`` is ``files`` (texts by their paths) or ``verify`` of a ``trace`` as JSON
-            values whose steps may be left out, ``link`` (what the address ``search`` asks for), or
+            values whose steps may be left out, ``stop`` of the check whose ``press`` it names,
+            ``link`` (what the address ``search`` asks for), or
             one of ``configs.ACTIONS``, ``what_if.ACTIONS`` or ``why.ACTIONS``.
 
     Raises:
@@ -63,8 +71,10 @@ def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
         trace = trace_of(asked.get("trace"))
         return {"files": {**export_files(trace), CONFIG: config_of(trace)}}
     if action == "verify":
-        found = verify(trace_of(asked.get("trace")))
-        return {"equal": found.equal, "seconds": found.seconds, "message": found.message}
+        return _verified(trace_of(asked.get("trace")), str(asked.get("press", "")))
+    if action == "stop":
+        _stopper(str(asked.get("press", ""))).set()
+        return {}
     if action == "link":
         return opened(str(asked.get("search", "")))
     if action in configs.ACTIONS:
@@ -74,6 +84,26 @@ def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
     if action in why.ACTIONS:
         return why.act(asked)
     raise ParameterError("action", action, "there is no such question")
+
+
+def _verified(trace: Trace, press: str) -> dict[str, Any]:
+    """Return what a check found; it ends when it is stopped, or when nobody listens any more."""
+    stopped, own, began = _stopper(press), session(), time.monotonic()
+    try:
+        found = verify(
+            trace,
+            lambda: stopped.is_set() or LISTENERS.alone_s(own, began) > SETTINGS.away_s,
+        )
+    finally:
+        _CHECKS.pop(press[:64], None)
+    return {"equal": found.equal, "seconds": found.seconds, "message": found.message}
+
+
+def _stopper(press: str) -> threading.Event:
+    found = _CHECKS.setdefault(press[:64], threading.Event())
+    while len(_CHECKS) > _KEPT_CHECKS:
+        _CHECKS.pop(next(iter(_CHECKS)), None)
+    return found
 
 
 def trace_of(data: Any) -> Trace:

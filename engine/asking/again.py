@@ -23,7 +23,7 @@ from engine.loops.recorder import Observation, Recorder
 from engine.models.loading import LoadedModel, in_memory, pinned
 from engine.run.permits import running
 from engine.run.prepare import Prepared, prepare
-from engine.run.request import DecodeRequest, check
+from engine.run.request import DecodeRequest, check, request_of
 from engine.run.run import StopWhen, generate_with
 from engine.settings import SETTINGS
 from engine.strategies.base import Context
@@ -100,26 +100,6 @@ class Moment:
         generator = torch.Generator(self.target.device)
         generator.set_state(self.noise_state)
         return generator
-
-
-def request_of(trace: Trace, model: Any = None, assistant: Any = None) -> DecodeRequest:
-    """Return the request that makes a recorded run.
-
-    Args:
-        trace: the run.
-        model: a LoadedModel in place of the one the trace names.
-        assistant: likewise.
-    """
-    named = trace.assistant.id if trace.assistant else None
-    return DecodeRequest(
-        trace.strategy,
-        trace.model.id if model is None else model,
-        input_ids=list(trace.prompt_ids),
-        params={name: value for name, value in trace.config.items() if value is not None},
-        seed=trace.seed,
-        assistant=named if assistant is None else assistant,
-        top_candidates=1,
-    )
 
 
 class _Reached(Exception):

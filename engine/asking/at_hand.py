@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.asking.again import Moment, View, as_it_is, request_of
+from engine.asking.again import Moment, View, as_it_is
 from engine.asking.kept import KEPT, KeptRun
 from engine.asking.place import at
 from engine.asking.what_if import Change, Repeated, ask
@@ -11,7 +11,7 @@ from engine.loops.next_token import next_token_loop
 from engine.loops.rows import for_rows
 from engine.loops.watermark import watermark_loop
 from engine.run.prepare import prepare
-from engine.run.request import check
+from engine.run.request import check, request_of
 from engine.trace.records import Step
 
 _LOOPS = (next_token_loop, watermark_loop)

@@ -20,7 +20,7 @@ from typing import Any
 
 from engine.errors import BusyError, Cancelled, ModelError
 from engine.models import files
-from engine.settings import SETTINGS
+from engine.settings import SETTINGS, environment
 
 Tell = Callable[[int, int], None]
 """Called with the bytes that have come and all there are, 0 where that is not known yet."""
@@ -32,7 +32,6 @@ _POLL_S = 0.05
 _FREE_BYTES = 1_000_000_000
 """Of the disk, left to everybody else."""
 _LOG = logging.getLogger("engine")
-_SECRETS = ("TOKEN", "SECRET", "PASSWORD", "KEY")
 
 
 def located(name: str) -> tuple[str, str | None]:
@@ -111,7 +110,7 @@ class _Download:
             stderr=subprocess.DEVNULL,
             text=True,
             cwd=Path(__file__).resolve().parents[2],
-            env=_environment(),
+            env=environment(secrets=not SETTINGS.public),
         )
         threading.Thread(target=self._read, args=(order,), daemon=True).start()
 
@@ -216,14 +215,3 @@ def _room(cache: Path) -> int:
     there = next(folder for folder in (cache, *cache.parents) if folder.exists())
     free = shutil.disk_usage(there).free - _FREE_BYTES
     return max(0, min(free, int(SETTINGS.max_model_files_gb * 1e9)))
-
-
-def _environment() -> dict[str, str]:
-    """Return what the process of a download knows: on a public deployment no secret."""
-    if not SETTINGS.public:
-        return dict(os.environ)
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if not any(part in name.upper() for part in _SECRETS)
-    }

@@ -19,7 +19,7 @@ from engine.models.text import decode_ids, encode_after, encode_inside
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
-from engine.trace.records import Parent
+from engine.trace.records import Parent, Trace
 
 MAX_SEED = 2**63 - 1
 _SAMPLING = params_of(SamplingParams)
@@ -60,6 +60,26 @@ class CheckedRequest:
     strategy: Strategy
     config: Any
     notes: tuple[str, ...]
+
+
+def request_of(trace: Trace, model: Any = None, assistant: Any = None) -> DecodeRequest:
+    """Return the request that makes a recorded run.
+
+    Args:
+        trace: the run.
+        model: a LoadedModel in place of the one the trace names.
+        assistant: likewise.
+    """
+    named = trace.assistant.id if trace.assistant else None
+    return DecodeRequest(
+        trace.strategy,
+        trace.model.id if model is None else model,
+        input_ids=list(trace.prompt_ids),
+        params={name: value for name, value in trace.config.items() if value is not None},
+        seed=trace.seed,
+        assistant=named if assistant is None else assistant,
+        top_candidates=1,
+    )
 
 
 def check(request: DecodeRequest) -> CheckedRequest:

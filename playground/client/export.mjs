@@ -5,6 +5,7 @@ import { saveTrace } from "../../visualizers/stage/download.mjs";
 import { ask } from "./ask.mjs";
 import { csv } from "./csv.mjs";
 import { figurePng, figureSvg, figures, title } from "./figures.mjs";
+import { newName } from "./kept_presses.mjs";
 import { stages } from "./runs.mjs";
 import { savedPage } from "./saved_page.mjs";
 import { zip } from "./zip.mjs";
@@ -52,6 +53,8 @@ class Exporting {
   #known = null;
   #files = null;
   #buttons = [];
+  // What stops the check that goes on.
+  #press = "";
 
   constructor(root) {
     this.root = root;
@@ -119,6 +122,8 @@ class Exporting {
       () => this.#verify(),
       "Run the exported code in a fresh process and compare the tokens",
     );
+    this.halt = button("Stop the check", () => ask({ action: "stop", press: this.#press }));
+    this.halt.hidden = true;
     return row(
       "Code",
       this.#button("Script (.py)", script),
@@ -129,6 +134,7 @@ class Exporting {
         "Script, notebook, the folder with the loop where one is needed, settings, trace, table, page and pictures",
       ),
       this.check,
+      this.halt,
       this.badge,
     );
   }
@@ -235,10 +241,13 @@ class Exporting {
 
   async #verify() {
     const asked = this.#run;
+    this.#press = newName();
     this.check.disabled = true;
+    this.halt.hidden = false;
     this.#mark("busy", "Running the code in a fresh process…");
-    const answer = await ask({ action: "verify", trace: slim(asked) });
+    const answer = await ask({ action: "verify", trace: slim(asked), press: this.#press });
     this.check.disabled = false;
+    this.halt.hidden = true;
     if (asked !== this.#run) return;
     if (answer.error) return this.#mark("bad", `Not checked: ${answer.error}`);
     const verdict = answer.equal ? "✓ Verified. " : "✗ Not the same. ";

@@ -48,6 +48,18 @@ def test_verify_badges_equal_tokens(open_page, strategy, size):
     shot(card, f"export-{strategy}")
 
 
+def test_a_check_can_be_stopped(open_page):
+    _, card = decoded(open_page, "greedy", max_new_tokens=6)
+    halt = card.get_by_role("button", name="Stop the check", exact=True)
+    expect(halt).to_be_hidden()
+    card.get_by_role("button", name="Verify", exact=True).click()
+    halt.click()
+    badge = card.locator(".ex-badge")
+    expect(badge).to_contain_text("Not checked: The check was stopped before the code had ended.")
+    expect(halt).to_be_hidden()
+    expect(card.get_by_role("button", name="Verify", exact=True)).to_be_enabled()
+
+
 def test_a_run_whose_tokens_were_changed_is_not_verified(open_page):
     page, card = decoded(open_page, "greedy", max_new_tokens=6)
     page.evaluate(

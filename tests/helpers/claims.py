@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 import torch
 
-from engine.asking.again import Moment, place_of, request_of
+from engine.asking.again import Moment, place_of
 from engine.asking.chain import Chain
 from engine.asking.drafting import numbers_of
 from engine.asking.reasons import CHOSEN, CONSIDERED, KEPT, SURVIVES, Reason
 from engine.loops import dola
 from engine.loops.recorder import NEVER
+from engine.run.request import request_of
 from engine.trace.details import BeamDetail, ContrastiveDetail, DraftDetail
 from engine.trace.records import Step, Trace, replay_ids
 from tests.helpers.runs import finished

@@ -9,6 +9,7 @@ import fcntl
 import hashlib
 import io
 import json
+import os
 import time
 import types
 import zipfile
@@ -17,7 +18,7 @@ import pytest
 
 from engine import DecodeRequest
 from engine.cli.main import main
-from engine.errors import ExportError
+from engine.errors import ExportError, ParameterError
 from engine.export import verify as checks
 from engine.export.files import archive, everything, export_files
 from engine.export.folder import digest, folder_files
@@ -225,13 +226,38 @@ def test_a_check_that_is_stopped_leaves_no_process(trace, monkeypatch, tmp_path,
     code = ENDLESS.format(lock=str(lock), begun=str(begun))
     monkeypatch.setattr(checks, "export_files", lambda trace: {"run.py": code})
     if how == "limit":
-        now = lambda: 10 * checks.SETTINGS.max_runtime_s * begun.exists()  # noqa: E731
+        now = lambda: 10 * checks.SETTINGS.max_check_s * begun.exists()  # noqa: E731
         clock = types.SimpleNamespace(monotonic=now, perf_counter=now, sleep=time.sleep)
         monkeypatch.setattr(checks, "time", clock)
-    with pytest.raises(ExportError, match="stopped before the code had ended"):
+    says = {"cancelled": "stopped before the code had ended", "limit": "not ended after 60 seconds"}
+    with pytest.raises(ExportError, match=says[how]):
         checks.verify(renamed(trace), cancelled=lambda: how == "cancelled" and begun.exists())
     with lock.open() as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_the_code_knows_no_secret_and_lets_others_go_first(trace, monkeypatch):
+    for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "DB_PASSWORD"):
+        monkeypatch.setenv(name, "told-nobody")
+    code = "import os\nraise SystemExit(f\"{'told-nobody' in str(os.environ)} {os.nice(0)}\")"
+    monkeypatch.setattr(checks, "export_files", lambda trace: {"run.py": code})
+    verdict = checks.verify(renamed(trace))
+    assert verdict.message == f"The code stopped with an error: False {os.nice(0) + 10}"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("max_new_tokens", 10**9), ("num_beams", 10**5), ("num_return_sequences", 10**5)],
+)
+def test_nothing_is_run_that_would_not_be_decoded_here(trace, monkeypatch, name, value):
+    monkeypatch.setattr(checks, "export_files", lambda trace: pytest.fail("code was written"))
+    run = moved(trace, "beam_search")
+    run = dataclasses.replace(run, outputs=trace.outputs, config={**run.config, name: value})
+    with pytest.raises(ParameterError, match=f"{name} = {value}"):
+        checks.verify(run)
+    many = dataclasses.replace(renamed(trace), prompt_ids=(5,) * 100_000)
+    with pytest.raises(ParameterError, match="input_ids"):
+        checks.verify(many)
 
 
 def test_an_error_in_the_code_is_told(trace, monkeypatch):
