@@ -31,7 +31,7 @@ from playground.web import middleware
 from visualizers.page import plotly_file
 
 PLOTLY = plotly_file()
-_LEAVE_S = 10.0
+_LEAVE_S = 4.0
 
 
 def build_app() -> gr.Blocks:

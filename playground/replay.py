@@ -72,9 +72,10 @@ def open_file(path: Any) -> tuple[Any, str]:
     name = Path(str(path)).name
     try:
         trace = json_io.load(str(path))
-        UPLOADS.remove(str(path))
     except EngineError as error:
         return gr.skip(), f"<p class='dp-status bad' role='alert'>{escape(sentence(error))}</p>"
+    finally:
+        UPLOADS.remove(str(path))
     return message(trace, name), _told(
         f"{name}: {len(trace.steps)} step{'s' * (len(trace.steps) != 1)} of {trace.strategy}."
     )

@@ -6,7 +6,8 @@ import gzip
 import io
 import json
 import math
-from collections.abc import Iterable, Iterator
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from engine.errors import TraceError
@@ -22,6 +23,8 @@ _MAX_RUN_ID = 64
 _NUMBERS = {"length_penalty": 10, "num_beams": 1000, "max_new_tokens": 100_000, "z_threshold": 100}
 _OPTIONAL_NUMBERS = {"assistant_ensemble_weight": 1}
 _SLACK = 1e-3
+_SEEDS = 2**63
+_CUT = "\ufffd"
 
 
 def read_json_strict(data: bytes, max_bytes: int) -> Any:
@@ -54,7 +57,7 @@ def _text(data: bytes, max_bytes: int) -> str:
         try:
             with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
                 data = file.read(max_bytes + 1)
-        except (OSError, EOFError):
+        except (OSError, EOFError, zlib.error):
             raise TraceError("The file is not valid gzip.") from None
     if len(data) > max_bytes:
         raise TraceError(f"The file is larger than {max_bytes} bytes.")
@@ -123,6 +126,7 @@ def check_trace(trace: Trace) -> None:
         TraceError: naming the step.
     """
     _check_config(trace.config)
+    _check_header(trace)
     _check_ids("prompt_ids", trace.prompt_ids, trace)
     _check_parent(trace)
     lengths: dict[int, int] = {}
@@ -137,8 +141,31 @@ def check_trace(trace: Trace) -> None:
         steps = trace.steps_of(number)
         if steps and replay_ids(steps) != list(output.token_ids):
             raise TraceError(f"outputs[{number}] is not what its steps replay to.")
+        if not _is_text_of(output.text, output.token_ids, trace.pieces):
+            raise TraceError(f"outputs[{number}].text is not the text of its tokens.")
     check_details(trace)
     check_beams(trace)
+
+
+def _check_header(trace: Trace) -> None:
+    if not 0 <= trace.seed < _SEEDS:
+        raise TraceError(f"trace.seed = {trace.seed} is not allowed: write 0 to {_SEEDS - 1}.")
+    for name in ("model", "assistant"):
+        model = getattr(trace, name)
+        if model is not None and (model.vocab_size < 0 or model.layers < 0):
+            raise TraceError(f"trace.{name} has a negative vocab_size or layers.")
+
+
+def _is_text_of(text: str, ids: Iterable[int], pieces: Mapping[int, str]) -> bool:
+    """Return whether a text can be what tokens say: their pieces in order, without some special ones.
+
+    White space is the tokenizer's affair, and characters that are cut across tokens have no pieces.
+    """
+    whole = "".join("".join(pieces[i] for i in ids).split())
+    if _CUT in whole or _CUT in text:
+        return True
+    there = iter(whole)
+    return all(character in there for character in "".join(text.split()))
 
 
 def _check_parent(trace: Trace) -> None:
@@ -161,16 +188,29 @@ def _check_config(config: dict[str, Any]) -> None:
             continue
         if isinstance(value, bool) or not isinstance(value, (int, float)) or abs(value) > largest:
             raise TraceError(f"trace.config.{name} is no number from {-largest} to {largest}.")
-    if any(not math.isfinite(n) or abs(n) > _LARGEST for n in _numbers(config)):
+    leaves = list(_leaves(config))
+    numbers = [leaf for leaf in leaves if isinstance(leaf, (int, float))]
+    if any(not math.isfinite(n) or abs(n) > _LARGEST for n in numbers):
         raise TraceError("trace.config has a number that is not finite or too large.")
+    if not all(is_unicode(leaf) for leaf in leaves if isinstance(leaf, str)):
+        raise TraceError("trace.config has half of a character (a lone surrogate).")
 
 
-def _numbers(value: Any) -> Iterator[int | float]:
-    if isinstance(value, (int, float)):
-        yield value
-    elif isinstance(value, (list, dict)):
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, (list, dict)):
         for item in value.values() if isinstance(value, dict) else value:
-            yield from _numbers(item)
+            yield from _leaves(item)
+    else:
+        yield value
+
+
+def is_unicode(text: str) -> bool:
+    """Return whether a text has no lone surrogate, which no file and no page can be given."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _check_step(index: int, step: Step, trace: Trace, lengths: dict[int, int]) -> None:
@@ -195,6 +235,10 @@ def _check_step(index: int, step: Step, trace: Trace, lengths: dict[int, int]) -
 
 
 def _check_probabilities(where: str, step: Step) -> None:
+    if any(c.rank < 0 for c in step.candidates):
+        raise TraceError(f"{where} has a candidate with a negative rank.")
+    if len({c.token_id for c in step.candidates}) < len(step.candidates):
+        raise TraceError(f"{where} has the same candidate twice.")
     for name in ("raw_logprob", "processed_logprob"):
         values = [getattr(c, name) for c in step.candidates]
         if any(value > _SLACK for value in values):

@@ -191,6 +191,8 @@ def _read_scalar(value: Any, kind: type, where: str) -> Any:
         raise TraceError(f"{where} is a number that is too large.")
     if kind is float and isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
+    if isinstance(value, str) and not checks.is_unicode(value):
+        raise TraceError(f"{where} has half of a character (a lone surrogate).")
     if isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
         return value
     raise TraceError(f"{where} must be {_ENGLISH.get(kind, kind.__name__)}.")

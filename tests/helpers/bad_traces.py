@@ -31,6 +31,11 @@ def many_steps(data: Any) -> None:
     data["steps"] = [bare] * 20_001
 
 
+def twice(data: Any) -> None:
+    candidates = data["steps"][0]["candidates"]
+    candidates[-1]["token_id"] = candidates[0]["token_id"]
+
+
 def sum_above_one(data: Any) -> None:
     for candidate in data["steps"][0]["candidates"]:
         candidate["raw_logprob"] = -0.5
@@ -85,6 +90,14 @@ CHANGES = [
     (many_steps, "at most 20000"),
     (sum_above_one, "sum to more than 1"),
     (many_candidates, "more than 200 candidates"),
+    (put("seed", -1), "trace.seed = -1 is not allowed"),
+    (put("seed", 2**63), "trace.seed = 9223372036854775808 is not allowed"),
+    (put("model", "vocab_size", -1), "negative vocab_size"),
+    (put("steps", 0, "candidates", 0, "rank", -1), "negative rank"),
+    (twice, "the same candidate twice"),
+    (put("outputs", 0, "text", "I was never written."), "is not the text of its tokens"),
+    (put("outputs", 0, "text", "\ud800"), "lone surrogate"),
+    (put("config", "stop_strings", "\ud800"), "lone surrogate"),
 ]
 # Of runs of other strategies on the tiny models: (strategy, change, what the sentence says).
 _POOL = ("steps", 1, "detail", "pool")
@@ -158,6 +171,8 @@ OTHER_CHANGES = [
     ("watermark", put("steps", 1, "detail", "kind", {"kind": "draw"}), "unknown kind"),
     ("watermark", put("steps", 1, "detail", "kind", "beam"), "unknown field"),
 ]
+_WHOLE = gzip.compress(bytes(range(256)) * 20, mtime=0)
+DAMAGED = _WHOLE[:40] + bytes(255 - byte for byte in _WHOLE[40:60]) + _WHOLE[60:]
 RAW = [
     (b'"trace"', "JSON object"),
     (b"7", "JSON object"),
@@ -172,4 +187,5 @@ RAW = [
     (b'{"a": "\xed\xa0\x80"}', "not UTF-8"),
     (gzip.compress(b"{}")[:-6], "not valid gzip"),
     (gzip.compress(b"not json"), "not valid JSON"),
+    (DAMAGED, "not valid gzip"),
 ]
