@@ -39,8 +39,7 @@ def explain(place: Moment, token_id: int, draft: Wording) -> None:
     elif draft.chosen:
         first = not step.stages and not candidate.rank
         largest = ", the largest probability of all" if first else ""
-        draw = draw_of(step.detail)
-        verb = "drawn" if draw is not None and draw.racers else "taken"
+        verb = "drawn" if draw_of(step.detail) else "taken"
         draft.say(f"{name} was {verb}, with {_p(candidate)}{after}{largest}.")
     elif chosen is not None:
         draft.say(

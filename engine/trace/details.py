@@ -309,10 +309,9 @@ Detail = DrawDetail | BeamDetail | DraftDetail | LayerDetail | ContrastiveDetail
 
 
 def draw_of(detail: Detail | None) -> DrawDetail | None:
-    """Return how a step's token was drawn, None where it was not."""
-    if isinstance(detail, (WatermarkDetail, LayerDetail)):
-        return detail.draw
-    return detail if isinstance(detail, DrawDetail) else None
+    """Return how a step's token was drawn, None where it was not or where no arrivals are recorded."""
+    draw = detail.draw if isinstance(detail, (WatermarkDetail, LayerDetail)) else detail
+    return draw if isinstance(draw, DrawDetail) and draw.racers else None
 
 
 DETAIL_TYPES: dict[str, type] = {

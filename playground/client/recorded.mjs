@@ -1,6 +1,6 @@
 // Recorded runs and examples, fetched when a tab wants one, and how a run of the gallery is shown.
+import { isNothing } from "../../visualizers/shared/record.mjs";
 import { store } from "./runs.mjs";
-import { isNothing } from "./store.mjs";
 
 let place = "";
 

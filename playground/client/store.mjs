@@ -1,6 +1,6 @@
 // The runs of the page by id, fed by one hidden bus. Every message has a number: what comes twice is
 // left alone, and after a gap the whole run is asked for.
-import { addStep, emptyRecord } from "../../visualizers/shared/record.mjs";
+import { addStep, emptyRecord, NOTHING } from "../../visualizers/shared/record.mjs";
 import { newRun, Recordings } from "../../visualizers/stage/recordings.mjs";
 
 /**
@@ -17,22 +17,6 @@ import { newRun, Recordings } from "../../visualizers/stage/recordings.mjs";
 export const GONE =
   "The connection was lost while this ran. What had come is kept; press Run to start anew.";
 const DECODING = "Decoding…";
-
-// What stands in for the header of a run that was refused where nothing had been drawn.
-const NOTHING = {
-  status: "failed",
-  config: {},
-  model: {},
-  prompt: null,
-  prompt_ids: [],
-  eos_token_ids: [],
-};
-
-/**
- * Whether a run was refused before there was anything of it.
- * @param {Run | undefined} run
- */
-export const isNothing = (run) => run?.model === NOTHING.model;
 
 export class Store extends Recordings {
   // When the server was last heard of, in milliseconds of the page.

@@ -169,6 +169,21 @@ def test_what_is_refused_before_the_first_recorded_run_is_there_is_said(open_pag
     expect(status(page, "sampling")).to_contain_text(refused)
 
 
+def test_a_picture_that_fails_leaves_the_others_standing(open_page):
+    page = open_page()
+    page.evaluate(
+        """() => {
+          window.reported = new Set();
+          window.reportError = (error) => window.reported.add(error.message);
+          const { views } = playground.page.stages.find((stage) => stage.strategy === "greedy");
+          views[0].view.update = () => { throw new Error("planted"); };
+        }"""
+    )
+    run(page, "greedy")
+    assert page.evaluate("[...window.reported]") == ["planted"]
+    assert tokens(page, "greedy").count() == len(run_of(page, "greedy", "steps"))
+
+
 def test_a_model_that_cannot_serve_is_offered_with_the_reason_and_refused(open_page):
     page = open_page(link("speculative", "Once upon a time", "&model=storyfixer"))
     reason = refusal(STRATEGIES["speculative"], "storyfixer")

@@ -1,8 +1,8 @@
 // The store: numbered messages, gaps, what was missed, recorded runs, and who is told.
 import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
-import { isNothing, Store } from "../../playground/client/store.mjs";
-import { trace as traceOf } from "../../visualizers/shared/record.mjs";
+import { Store } from "../../playground/client/store.mjs";
+import { isNothing, trace as traceOf } from "../../visualizers/shared/record.mjs";
 import { messagesOf, open, recorded } from "./traces.mjs";
 
 const TRACE = await open("greedy-1");

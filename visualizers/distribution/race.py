@@ -47,7 +47,7 @@ class Draws:
         if isinstance(detail, BeamDetail):
             return _line([node.arrival or 0.0 for node in runners(detail)])
         race = draw_of(step.detail)
-        if race is None or not race.racers:
+        if race is None:
             return {}
         arrivals = [racer.arrival for racer in race.racers]
         return {**self._strip(step), **_line(arrivals)}

@@ -79,7 +79,7 @@ class Formulas:
         if isinstance(detail, ContrastiveDetail):
             yield from self._weighed(detail)
         draw = draw_of(detail)
-        if draw is not None and draw.racers:
+        if draw is not None:
             first = draw.racers[0]
             yield filled("race", token, first.arrival, e=first.noise, p=first.probability)
         elif not isinstance(detail, (ContrastiveDetail, LayerDetail)) and own is not None:

@@ -2,6 +2,22 @@
 
 export const emptyRecord = () => ({ steps: [], shown: [], tokens: [], texts: [] });
 
+// What stands in for the header of a run that was refused where nothing had been drawn.
+export const NOTHING = {
+  status: "failed",
+  config: {},
+  model: {},
+  prompt: null,
+  prompt_ids: [],
+  eos_token_ids: [],
+};
+
+/**
+ * Whether a run was refused before there was anything of it.
+ * @param {Run | undefined} run
+ */
+export const isNothing = (run) => run?.model === NOTHING.model;
+
 /**
  * @param {Run} run
  * @param {Step} step

@@ -1,5 +1,6 @@
 // What was run: prompt, model, seed and settings. A page of its own shows it, and so does paper.
 import { el } from "../shared/dom.mjs";
+import { isNothing } from "../shared/record.mjs";
 import { visible } from "../shared/text.mjs";
 
 const said = (value) => (typeof value === "string" ? value : JSON.stringify(value));
@@ -54,7 +55,7 @@ export const about = {
     return {
       update(run) {
         const key = `${run.id} ${run.changed}`;
-        if (!run.model?.id || key === known) return;
+        if (!run.model || isNothing(run) || key === known) return;
         known = key;
         root.replaceChildren(factsOf(run), allOf(run));
       },
