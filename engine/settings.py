@@ -54,6 +54,11 @@ class Settings:
     """How long what a page has begun goes on while nobody listens; whoever comes back misses nothing."""
     unheard_s: float = 1.5
     """The same for what was asked for by nobody that ever listened."""
+    journal: str = "~/.cache/decoding-playground/journal.db"
+    """Where the runs of late are kept for a server that is started anew; empty for nowhere."""
+    journal_age_s: float = 3600.0
+    max_journal_bytes: int = 200_000_000
+    """All runs in it together; the oldest go first."""
     max_sessions: int = 100
     """Visitors of whom Gradio keeps its copy of the page's components."""
     public: bool = False

@@ -22,6 +22,8 @@ from playground.api import add_endpoints
 from playground.compare import build_compare
 from playground.elements import OF_THE_PAGE, hidden, sent_with
 from playground.fork import build_fork
+from playground.guard import guarded
+from playground.journal import JOURNAL
 from playground.questions import build_replies
 from playground.spec import spec
 from playground.stream import whole_state
@@ -31,7 +33,8 @@ from playground.web import middleware
 from visualizers.page import plotly_file
 
 PLOTLY = plotly_file()
-_LEAVE_S = 4.0
+_LEAVE_S = 3.5
+_WRITTEN_S = 0.5
 
 
 def build_app() -> gr.Blocks:
@@ -44,7 +47,7 @@ def build_app() -> gr.Blocks:
             apply_default_css=False,
         )
         bus = hidden("dp-bus", scripts.receiving("p.connect((name, data) => trigger(name, data))"))
-        bus.input(_resync, None, bus, concurrency_limit=None, **OF_THE_PAGE)
+        bus.input(guarded(_resync), None, bus, concurrency_limit=None, **OF_THE_PAGE)
         build_replies()
         build_fork(bus, QUEUE)
         with gr.Tabs(elem_id="strategies"):
@@ -125,6 +128,7 @@ def launch(host: str, port: int) -> None:
     ended.wait()
     stop_downloads()
     stop_all(_LEAVE_S)
+    JOURNAL.close(_WRITTEN_S)
     demo.close()
     UPLOADS.clear()
     sys.stdout.flush()

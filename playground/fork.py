@@ -22,9 +22,10 @@ from playground.elements import OF_A_PRESS, both, hidden
 from playground.form import assistant_of, form_params, strategy_of
 from playground.going import outliving
 from playground.guard import sentence
+from playground.journal import JOURNAL
 from playground.meanwhile import aloud
 from playground.scripts import receiving
-from playground.stream import JOURNAL, progress, refusal, stream, whole_state
+from playground.stream import progress, refusal, stream, whole_state
 from playground.zerogpu import in_line, on_gpu
 
 _MAX_NUMBER = 2**31

@@ -19,9 +19,11 @@ from engine.trace.records import Trace
 from playground import configs, what_if, why
 from playground.elements import OF_THE_PAGE, hidden, sent_with
 from playground.guard import sentence
+from playground.journal import JOURNAL
 from playground.links import opened
 from playground.listening import LISTENERS
 from playground.scripts import receiving
+from playground.stream import whole_state
 from playground.visitors import remember, session
 
 _MAX_ID = 2**31
@@ -60,6 +62,7 @@ def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         asked: ``action`` is ``files`` (texts by their paths) or ``verify`` of a ``trace`` as JSON
             values whose steps may be left out, ``stop`` of the check whose ``press`` it names,
+            ``state`` (all messages of a ``run``, empty where it is not known),
             ``link`` (what the address ``search`` asks for), or
             one of ``configs.ACTIONS``, ``what_if.ACTIONS`` or ``why.ACTIONS``.
 
@@ -75,6 +78,9 @@ def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
     if action == "stop":
         _stopper(str(asked.get("press", ""))).set()
         return {}
+    if action == "state":
+        run = str(asked.get("run", ""))[:64]
+        return {"state": whole_state(run) if JOURNAL.messages(run) else ""}
     if action == "link":
         return opened(str(asked.get("search", "")))
     if action in configs.ACTIONS:

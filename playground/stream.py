@@ -1,16 +1,14 @@
 """One run as messages for the browser: small deltas, numbered, at most about ten a second.
 
 Every message is one JSON string ``{"run", "seq", "kind", …}``. The page detects a gap by the
-number and asks for the whole state, which is kept here for a while after the run.
+number and asks for the whole state, which the journal keeps for a while after the run.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import threading
 import uuid
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
@@ -18,50 +16,19 @@ from engine import DecodeRequest, decode
 from engine.asking.kept import KEPT_RUNS
 from engine.errors import BusyError, StoppedError
 from engine.run.decoding import DecodeRun
-from engine.run.work import Work
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
 from engine.trace.events import Failed, Finished, Started, StepRecorded, TextDelta
 from engine.trace.json_io import step_to_dict, trace_header, trace_to_dict
 from engine.trace.records import Trace
 from playground.guard import sentence
+from playground.journal import JOURNAL
 from playground.links import form_of, link_of
 from playground.meanwhile import BEAT_S, DECODING, STARTING, last_told
 from visualizers import Summaries, summaries
 
-_KEPT_RUNS = 32 + SETTINGS.max_waiting_runs
-"""A run in line has to be there when somebody stops it."""
 NOBODY_LISTENED = "This was stopped, because no page followed it any more; what had come is kept."
 _LOG = logging.getLogger("playground")
-
-
-class Journal:
-    """The messages of recent runs, by unguessable run id."""
-
-    def __init__(self) -> None:
-        self._runs: OrderedDict[str, tuple[Work, list[dict[str, Any]]]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def open(self, run: Work) -> list[dict[str, Any]]:
-        """Start the record of a run and return its list of messages."""
-        messages: list[dict[str, Any]] = []
-        with self._lock:
-            self._runs[run.run_id] = (run, messages)
-            while len(self._runs) > _KEPT_RUNS:
-                self._runs.popitem(last=False)
-        return messages
-
-    def messages(self, run_id: str) -> list[dict[str, Any]]:
-        """Return what was sent so far, empty for an unknown run."""
-        return list(self._runs[run_id][1]) if run_id in self._runs else []
-
-    def cancel(self, run_id: str) -> None:
-        """Stop a run within one step; unknown ids are ignored."""
-        if run_id in self._runs:
-            self._runs[run_id][0].cancel()
-
-
-JOURNAL = Journal()
 
 
 class Follower(Protocol):
@@ -98,28 +65,21 @@ def stream(
             more = {} if follow is None else follow.see(events)
             for message in writer.messages(events):
                 besides = {} if message["kind"] == "start" else more
-                message |= {"run": run.run_id, "seq": len(messages), **besides}
-                message |= {k: v for k, v in elsewhere.items() if k in message}
-                messages.append(message)
+                sent = message | besides
                 last = DECODING
-                yield json.dumps(message, allow_nan=False, separators=(",", ":"))
+                yield messages.add(sent | {k: v for k, v in elsewhere.items() if k in sent})
             news = last_told(events)
             if news is not None or not events:
                 # Of the moment, so it has no number: whoever misses it hears the next.
                 last = news or last
                 yield progress(run.run_id, shown_at, last)
     except GeneratorExit:
-        messages.append(_failed(run.run_id, len(messages), NOBODY_LISTENED))
+        messages.add({"kind": "fail", "error": NOBODY_LISTENED})
         raise
     except BaseException as error:
-        messages.append(_failed(run.run_id, len(messages), sentence(error)))
-        yield json.dumps(messages[-1])
+        yield messages.add({"kind": "fail", "error": sentence(error)})
     finally:
         run.close()
-
-
-def _failed(run_id: str, seq: int, error: str) -> dict[str, Any]:
-    return {"kind": "fail", "run": run_id, "seq": seq, "error": error}
 
 
 def progress(run_id: str, key: str, news: Mapping[str, str]) -> str:
@@ -204,5 +164,5 @@ def _header(header: Any) -> dict[str, Any]:
 
 def whole_state(run_id: str) -> str:
     """Return one message with everything sent so far, for a page that missed something."""
-    state = {"kind": "state", "run": run_id, "messages": JOURNAL.messages(run_id)}
-    return json.dumps(state, allow_nan=False, separators=(",", ":"))
+    about = json.dumps({"kind": "state", "run": run_id})
+    return f'{about[:-1]}, "messages": [{",".join(JOURNAL.messages(run_id))}]}}'

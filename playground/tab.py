@@ -16,8 +16,9 @@ from playground.elements import OF_A_PRESS, OF_THE_PAGE, drawn, sent_with
 from playground.form import form_request
 from playground.going import outliving
 from playground.guard import guarded
+from playground.journal import JOURNAL
 from playground.scripts import on_load
-from playground.stream import JOURNAL, refusal, stream, whole_state
+from playground.stream import refusal, stream, whole_state
 from playground.zerogpu import in_line, on_gpu
 
 QUEUE = "model"

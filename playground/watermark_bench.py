@@ -24,10 +24,10 @@ from playground.elements import OF_A_PRESS, OF_THE_PAGE, drawn, hidden, sent_wit
 from playground.form import form_params, form_request
 from playground.going import ENDED, outliving
 from playground.guard import guarded, sentence
+from playground.journal import JOURNAL
 from playground.meanwhile import BEAT_S, DECODING, STARTING, last_told
 from playground.scripts import receiving
 from playground.spec import param_spec
-from playground.stream import JOURNAL
 from playground.watermark_view import detection_html, pair_html
 from playground.zerogpu import in_line, on_gpu
 

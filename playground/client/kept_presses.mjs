@@ -14,6 +14,7 @@
 
 const KEY = "dp-going";
 const PAGE = "dp-page";
+const ENDED = "dp-ended";
 // The server stops what nobody follows much earlier.
 const OLD_MS = 600_000;
 
@@ -93,3 +94,32 @@ export const pressOf = (key) => all().findLast((p) => p.key === key && p.page ==
  * @returns {Pressed | undefined}
  */
 export const pressFor = (link) => (link ? all().findLast((p) => p.link === link) : undefined);
+
+// The runs that this tab of the browser showed last, by where: a server that is started anew has them, too.
+function ended() {
+  try {
+    const kept = JSON.parse(sessionStorage.getItem(ENDED) ?? "{}");
+    return kept && typeof kept === "object" ? kept : {};
+  } catch {
+    return {};
+  }
+}
+
+/**
+ * @param {string} key
+ * @returns {string} the run that has come to its end there, empty for none
+ */
+export const endedAt = (key) => String(ended()[key] ?? "");
+
+/**
+ * @param {string} key
+ * @param {string} run empty: nothing is to be shown there again
+ */
+export function keepEnded(key, run) {
+  if (endedAt(key) === run) return;
+  try {
+    sessionStorage.setItem(ENDED, JSON.stringify({ ...ended(), [key]: run }));
+  } catch {
+    // Then a page that is loaded anew begins anew.
+  }
+}

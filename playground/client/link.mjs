@@ -34,7 +34,7 @@ export async function restore(search) {
   if (strategyOf(found.tab))
     whenThere(
       () => tabOf(found.tab),
-      (there) => openIn(there, found),
+      (there) => openIn(there, found, search),
     );
   else
     whenThere(
@@ -47,9 +47,11 @@ export async function restore(search) {
     );
 }
 
-async function openIn(tab, found) {
+async function openIn(tab, found, search) {
   const { step, recorded, form, branch } = found;
   const { name, presets } = tab.strategy;
+  await tab.cameBack;
+  if (form && tab.shows(search)) return step !== null && store.select(store.shown(name), step - 1);
   if (form) {
     tab.show(form);
     if (step !== null) selectLater(name, step);

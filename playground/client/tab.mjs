@@ -1,10 +1,11 @@
 // A strategy's tab: what is asked on the left, what came out beside it.
 import { button, el } from "../../visualizers/shared/dom.mjs";
 import { askLink, linked } from "./address.mjs";
+import { ask, connectedAsk } from "./ask.mjs";
 import { mountConfigs } from "./configs.mjs";
 import { Field } from "./field.mjs";
 import { Form } from "./form.mjs";
-import { pressOf } from "./kept_presses.mjs";
+import { endedAt, keepEnded, pressOf } from "./kept_presses.mjs";
 import { Models } from "./models.mjs";
 import { Presets } from "./presets.mjs";
 import { goAndStop, pending, press, resume } from "./press.mjs";
@@ -17,6 +18,7 @@ import { keepTab } from "./tabs.mjs";
 
 const FIRST = { name: "", prompt: "Once upon a time,", seed: 0, params: {} };
 const PROMPT_ROWS = 3;
+const ENDED = ["finished", "stopped", "failed"];
 
 const NARROW = matchMedia("(max-width: 799px)");
 
@@ -103,7 +105,9 @@ class StrategyTab {
     mountConfigs(configs, this);
     linked(root, () => this.#link());
     this.#goOn();
-    this.welcomed = this.welcome();
+    this.#keepEnded();
+    this.cameBack = this.#comeBack();
+    this.welcomed = this.cameBack.then(() => this.welcome());
   }
 
   #about() {
@@ -149,7 +153,10 @@ class StrategyTab {
     const { name } = this.strategy;
     const send = (more) => this.trigger("input", { strategy: name, ...more });
     if (!resume(name, send, pressOf(name))) return;
-    const { run: id } = store.activity(name);
+    this.#fillFrom(store.activity(name).run);
+  }
+
+  #fillFrom(id) {
     let filled = false;
     store.watch({
       changed: (run) => {
@@ -158,6 +165,41 @@ class StrategyTab {
         this.show(run.form);
       },
     });
+  }
+
+  // What has come to its end here is shown again by a page that is loaded anew.
+  #keepEnded() {
+    const { name } = this.strategy;
+    store.watch({
+      changed(run) {
+        if (store.runId(name) === run.id && run.link && ENDED.includes(run.status))
+          keepEnded(name, run.id);
+      },
+    });
+  }
+
+  async #comeBack() {
+    const { name } = this.strategy;
+    const id = endedAt(name);
+    if (!id || store.busy(name)) return;
+    await connectedAsk;
+    const { state } = await ask({ action: "state", run: id });
+    if (!state) return keepEnded(name, "");
+    if (store.busy(name) || store.runId(name)) return;
+    this.#fillFrom(id);
+    store.receive(state);
+  }
+
+  /**
+   * Whether what an address asks for is shown already.
+   * @param {string} search
+   */
+  shows(search) {
+    const query = new URLSearchParams(search);
+    query.delete("step");
+    const { link } = store.shown(this.strategy.name) ?? {};
+    const own = [...new URLSearchParams(link ?? "")];
+    return own.length > 0 && own.every(([name, value]) => query.get(name) === value);
   }
 
   // What stands in the tab before anybody presses Run.

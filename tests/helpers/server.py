@@ -20,23 +20,25 @@ _POLL_S = 0.2
 
 
 @contextmanager
-def playground(log: Path) -> Iterator[str]:
+def playground(log: Path, port: int | None = None, **environ: str) -> Iterator[str]:
     """Serve until the block ends; yields the address.
 
     Leaving the block also tests the end: SIGTERM must be followed by status 0.
 
     Args:
         log: the file that takes what the server prints.
+        port: where it listens; a free one for None.
+        environ: variables beside those of this process.
     """
-    port = free_port()
+    port = port or free_port()
     # A client of a busy machine is slow to fetch what it has asked for.
     patient = {"PLAYGROUND_UNHEARD_S": str(PATIENCE_S)}
-    environ = {**os.environ, **patient, "PLAYGROUND_PORT": str(port), "OMP_NUM_THREADS": "1"}
+    own = {"PLAYGROUND_PORT": str(port), "OMP_NUM_THREADS": "1"}
     with log.open("w") as printed:
         process = subprocess.Popen(
             [sys.executable, "app.py"],
             cwd=ROOT,
-            env=environ,
+            env={**os.environ, **patient, **own, **environ},
             stdout=printed,
             stderr=subprocess.STDOUT,
         )

@@ -14,8 +14,9 @@ from engine.models.catalogue import CATALOGUE, drafts_for
 from engine.strategies import STRATEGIES
 from playground import controls
 from playground.guard import guarded, sentence
+from playground.journal import JOURNAL
 from playground.links import link_of, request_of
-from playground.stream import JOURNAL, stream, whole_state
+from playground.stream import stream, whole_state
 from tests.helpers.models import golden_model
 
 

@@ -1,0 +1,57 @@
+"""A server that is started anew shows what its pages had, and nothing is decoded again for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.helpers.pages import finish, link, run_id
+from tests.helpers.server import free_port, playground
+from tests.helpers.visits import Pages
+
+BROKEN = ("AbortError", "TypeError: network error", "Connection errored out", "net::ERR_", "fetch")
+PROMPT = "Once upon a time, there was"
+GREEDY = "window.playground?.page?.shown('greedy')"
+STEPS = f"{GREEDY}.steps.map((s) => s.index)"
+
+
+@pytest.fixture
+def starts(tmp_path):
+    """Return what serves at one address with one journal, whenever it is called."""
+    port, kept = free_port(), str(tmp_path / "journal.db")
+
+    def start():
+        return playground(tmp_path / "log.txt", port, PLAYGROUND_JOURNAL=kept)
+
+    return start
+
+
+def test_what_had_ended_is_shown_again(browser, starts):
+    with starts() as url:
+        pages = Pages(browser, url, BROKEN)
+        page = pages.open(link("greedy", PROMPT, max_new_tokens=7))
+        finish(page, "greedy")
+        known = run_id(page, "greedy")
+    with starts():
+        page.reload()
+        page.wait_for_function(f"{GREEDY}?.status === 'finished'")
+        # A run of its own would have another name.
+        assert run_id(page, "greedy") == known
+        assert page.evaluate(STEPS) == list(range(7))
+        assert page.locator("#greedy-prompt-input").input_value() == PROMPT
+        pages.close()
+
+
+def test_what_had_not_ended_is_said_to_have_ended(browser, starts):
+    with starts() as url:
+        pages = Pages(browser, url, BROKEN)
+        page = pages.open(link("greedy", PROMPT, max_new_tokens=512, min_new_tokens=512))
+        page.wait_for_function(f"{GREEDY}?.status === 'running' && {GREEDY}.steps.length > 3")
+        known = run_id(page, "greedy")
+    with starts():
+        page.reload()
+        page.wait_for_function(f"['stopped', 'failed'].includes({GREEDY}?.status)")
+        assert run_id(page, "greedy") == known
+        steps = page.evaluate(STEPS)
+        assert steps == list(range(len(steps)))
+        assert len(steps) > 3
+        pages.close()

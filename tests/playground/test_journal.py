@@ -1,0 +1,171 @@
+"""What is kept of runs: in memory, on disk, and after a server was started anew."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sqlite3
+import stat
+from contextlib import closing
+from types import SimpleNamespace
+
+import pytest
+
+from engine import DecodeRequest
+from playground import journal, journal_file
+from playground import stream as streaming
+from playground.journal import STARTED_ANEW, Journal
+from playground.journal_file import JournalFile, Line
+from playground.stream import stream, whole_state
+from tests.helpers.patience import PATIENCE_S, comes_true
+
+REQUEST = DecodeRequest("greedy", prompt="Once upon", params={"max_new_tokens": 3})
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "kept" / "journal.db"
+
+
+def file_at(path, age_s=3600.0, most_bytes=1_000_000):
+    return JournalFile(path, age_s, most_bytes)
+
+
+def filled(file, run, count, ended=True, text="{}"):
+    """Write messages of a run."""
+    for seq in range(count):
+        file.add(Line(run, seq, text, ended and seq == count - 1))
+    assert file.flush(PATIENCE_S)
+
+
+def restarted(monkeypatch):
+    monkeypatch.setattr(journal_file, "PROCESS", "another")
+
+
+def messages_of(state):
+    return json.loads(state)["messages"]
+
+
+def test_a_run_is_read_back_whole_by_a_later_server(path, monkeypatch):
+    monkeypatch.setattr(streaming, "JOURNAL", Journal(file_at(path)))
+    sent = [json.loads(text) for text in stream(REQUEST)]
+    streaming.JOURNAL.close(PATIENCE_S)
+    restarted(monkeypatch)
+    monkeypatch.setattr(streaming, "JOURNAL", Journal(file_at(path)))
+    numbered = [message for message in sent if "seq" in message]
+    assert messages_of(whole_state(sent[0]["run"])) == numbered
+    assert numbered[-1]["kind"] == "finish"
+
+
+def test_a_run_that_a_server_did_not_end_is_said_to_have_ended(path, monkeypatch):
+    own = Journal(file_at(path))
+    messages = own.open(SimpleNamespace(run_id="r"))
+    messages.add({"kind": "start"})
+    messages.add({"kind": "delta"})
+    own.close(PATIENCE_S)
+    assert [json.loads(t)["kind"] for t in Journal(file_at(path)).messages("r")] == [
+        "start",
+        "delta",
+    ]
+    restarted(monkeypatch)
+    *_, last = [json.loads(text) for text in Journal(file_at(path)).messages("r")]
+    assert last == {"run": "r", "seq": 2, "kind": "fail", "error": STARTED_ANEW}
+
+
+def test_a_run_of_which_a_message_is_missing_is_not_shown(path):
+    file = file_at(path)
+    file.add(Line("r", 0, "{}", False))
+    file.add(Line("r", 2, "{}", True))
+    assert file.flush(PATIENCE_S)
+    assert file.read("r") == ([], True)
+
+
+def test_nobody_else_reads_the_file(path):
+    filled(file_at(path), "r", 1)
+    for found in (path, *path.parent.glob("journal.db-*")):
+        assert stat.S_IMODE(found.stat().st_mode) == 0o600, found
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+def test_what_is_old_goes(path, monkeypatch):
+    file = file_at(path, age_s=100.0)
+    filled(file, "old", 2)
+    now = journal_file.time.time() + 101
+    monkeypatch.setattr(journal_file.time, "time", lambda: now)
+    assert file.read("old") == ([], True)
+    later = file_at(path, age_s=100.0)
+    filled(later, "new", 1)
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("SELECT DISTINCT run FROM messages").fetchall() == [("new",)]
+
+
+def test_the_oldest_make_room(path):
+    file = file_at(path, most_bytes=10_000)
+    for number in range(30):
+        filled(file, f"r{number:02d}", 1, text="x" * 1000)
+    kept = [n for n in range(30) if file.read(f"r{n:02d}")[0]]
+    assert kept == list(range(30 - len(kept), 30))
+    assert 9 <= len(kept) <= 11
+    assert path.stat().st_size < 100_000
+
+
+def test_a_damaged_file_is_begun_anew(path):
+    path.parent.mkdir()
+    path.write_bytes(b"this is no database" * 1000)
+    file = file_at(path)
+    filled(file, "r", 2)
+    assert file.read("r") == (["{}", "{}"], True)
+
+
+def test_a_disk_that_takes_nothing_costs_no_run(tmp_path, monkeypatch, caplog):
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    file = file_at(blocked / "journal.db")
+    monkeypatch.setattr(streaming, "JOURNAL", Journal(file))
+    with caplog.at_level(logging.ERROR, "playground"):
+        for _ in range(2):
+            assert json.loads(list(stream(REQUEST))[-1])["kind"] == "finish"
+            assert file.flush(PATIENCE_S)
+    assert len([r for r in caplog.records if "journal" in r.message]) == 1
+
+
+def test_no_run_waits_for_a_slow_disk(path, monkeypatch):
+    monkeypatch.setattr(journal_file, "_BACKLOG_BYTES", 1000)
+    file = file_at(path)
+    filled(file, "before", 1)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        for seq in range(100):  # more than may wait
+            file.add(Line("r", seq, "x" * 100, False))
+        assert file._waiting <= 1000
+        other.execute("COMMIT")
+    assert file.flush(PATIENCE_S)
+    assert file.read("before") == (["{}"], True)
+    filled(file, "after", 2)
+    assert file.read("after") == (["{}", "{}"], True)
+
+
+def test_a_process_that_is_forked_writes_for_itself(path):
+    file = file_at(path)
+    filled(file, "before", 1)
+    child = os.fork()
+    if child == 0:
+        try:
+            file.add(Line("child", 0, "{}", False))
+            os._exit(0 if file.flush(PATIENCE_S) else 1)
+        finally:
+            os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
+    assert file.read("child") == (["{}"], False)
+    filled(file, "after", 1)
+    comes_true(lambda: file.read("after") == (["{}"], True))
+
+
+def test_without_a_place_runs_are_kept_in_memory_alone(monkeypatch):
+    monkeypatch.setattr(journal, "JournalFile", None)
+    kept = journal.journal_of("")
+    kept.open(SimpleNamespace(run_id="r")).add({"kind": "start"})
+    assert len(kept.messages("r")) == 1
+    assert kept.messages("unknown") == []
+    kept.close(0.0)
