@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from engine.errors import ModelError
-from engine.models import files
+from engine.models import files, sizes
 from engine.models.capabilities import Capabilities, capabilities_of
 
 BUILDING = threading.RLock()
@@ -49,13 +49,23 @@ def auto_class(name: str, folder: str) -> tuple[Any, Any]:
     return auto, config
 
 
-@lru_cache(maxsize=64)
-def _of_folder(name: str, folder: str) -> Capabilities:
-    files.check_config(folder)
+def built(name: str, folder: str, config: dict[str, Any]) -> tuple[Any, Any]:
+    """Return the auto class of a folder's model, and the model without memory for its weights.
+
+    Args:
+        name: what it is called.
+        folder: its files.
+        config: its config.json.
+
+    Raises:
+        ModelError: it is of another kind, its weights are damaged, or they hold less than it asks for.
+    """
     try:
-        auto, config = auto_class(name, folder)
+        auto, read = auto_class(name, folder)
+        values = sizes.values_in(name, folder)
+        sizes.check_sizes(config, values)
         with BUILDING, torch.device("meta"):
-            return capabilities_of(auto.from_config(config, trust_remote_code=False))
+            model = auto.from_config(read, trust_remote_code=False)
     except ModelError:
         raise
     except Exception as error:  # a configuration may break any rule of its class
@@ -63,3 +73,10 @@ def _of_folder(name: str, folder: str) -> Capabilities:
         raise ModelError(
             f"{name} has a config.json that no model can be built from ({kind})."
         ) from None
+    sizes.check_built(model, values, packed="quantization_config" in config)
+    return auto, model
+
+
+@lru_cache(maxsize=64)
+def _of_folder(name: str, folder: str) -> Capabilities:
+    return capabilities_of(built(name, folder, files.check_config(folder))[1])

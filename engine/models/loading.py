@@ -24,7 +24,7 @@ from engine.models import files, hub, sizes
 from engine.models.bare import special_ids_of
 from engine.models.capabilities import Capabilities, capabilities_of
 from engine.models.catalogue import CATALOGUE as CATALOGUE
-from engine.models.described import BUILDING, auto_class
+from engine.models.described import BUILDING, built
 from engine.models.text import Pieces
 from engine.settings import SETTINGS
 from engine.trace.records import ModelInfo
@@ -271,17 +271,16 @@ def _load(key: tuple[str, str, str, str | None], folder: str, revision: str | No
 
     started = time.perf_counter()
     name, device, dtype, quantization = key
-    values = sizes.values_in(name, folder)
-    sizes.check_sizes(files.check_folder(folder), values)
+    config = files.check_folder(folder)
+    auto, _ = built(name, folder, config)
     if quantization is None:
-        sizes.check_room(name, values, dtype)
+        sizes.check_room(name, sizes.values_in(name, folder), dtype)
     options: dict[str, Any] = {}
     if quantization:
         options["quantization_config"] = BitsAndBytesConfig(
             load_in_4bit=quantization == "4bit", load_in_8bit=quantization == "8bit"
         )
     try:
-        auto, _ = auto_class(name, folder)
         with BUILDING:
             model, report = auto.from_pretrained(
                 folder,
@@ -296,8 +295,8 @@ def _load(key: tuple[str, str, str, str | None], folder: str, revision: str | No
         tokenizer = AutoTokenizer.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False
         )
-    except ModelError:
-        raise
+    except MemoryError:
+        raise ModelError(f"{name} needs more memory than there is here.") from None
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, ImportError) as error:
         raise ModelError(f"{name} could not be loaded: {_first_line(error, folder)}") from None
     except Exception as error:  # SafetensorError derives from Exception alone

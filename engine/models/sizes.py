@@ -16,6 +16,7 @@ from engine.settings import SETTINGS
 _SPARE = 16_000_000
 """Values that a model may have beyond its weights: what little is missing is named when it is loaded."""
 _MOST_TENSORS = 200_000
+_PACKED = 8
 _WIDTHS = ("hidden_size", "d_model", "n_embd", "dim")
 _TABLES = ("vocab_size", "intermediate_size", "d_ff", "ffn_dim", "n_inner", "encoder_ffn_dim")
 _COUNTS = (
@@ -84,19 +85,20 @@ def check_room(name: str, values: int, dtype: str) -> None:
         )
 
 
-def check_built(model: Any, values: int) -> None:
+def check_built(model: Any, values: int, *, packed: bool) -> None:
     """Refuse a model that, built without memory, turns out to be far larger than its weights.
 
     Args:
         model: on the meta device.
         values: how many its weights hold.
+        packed: whether one value of them may stand for several of the model.
 
     Raises:
         ModelError: its parameters or its fixed tables are too many.
     """
     own = sum(parameter.numel() for parameter in model.parameters())
     own += sum(buffer.numel() for buffer in model.buffers())
-    if own > values + _SPARE:
+    if own > values * (_PACKED if packed else 1) + _SPARE:
         raise ModelError(
             f"The model's config.json describes {own:,} values, and its weights hold {values:,}."
         )

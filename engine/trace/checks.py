@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import math
+import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -25,6 +26,7 @@ _OPTIONAL_NUMBERS = {"assistant_ensemble_weight": 1}
 _SLACK = 1e-3
 _SEEDS = 2**63
 _CUT = "\ufffd"
+_BYTES = re.compile("(?:<0x[0-9A-F]{2}>)+")
 
 
 def read_json_strict(data: bytes, max_bytes: int) -> Any:
@@ -161,11 +163,16 @@ def _is_text_of(text: str, ids: Iterable[int], pieces: Mapping[int, str]) -> boo
 
     White space is the tokenizer's affair, and characters that are cut across tokens have no pieces.
     """
-    whole = "".join("".join(pieces[i] for i in ids).split())
+    whole = "".join(_BYTES.sub(_said, "".join(pieces[i] for i in ids)).split())
     if _CUT in whole or _CUT in text:
         return True
     there = iter(whole)
     return all(character in there for character in "".join(text.split()))
+
+
+def _said(found: re.Match[str]) -> str:
+    """Return what the tokens of single bytes say together."""
+    return bytes.fromhex(found[0].replace("<0x", "").replace(">", "")).decode(errors="replace")
 
 
 def _check_parent(trace: Trace) -> None:

@@ -64,7 +64,7 @@ def test_a_run_whose_tokens_were_changed_is_not_verified(open_page):
     page, card = decoded(open_page, "greedy", max_new_tokens=6)
     page.evaluate(
         "() => { const run = playground.page.shown('greedy'); run.outputs[0].token_ids[3] = 7;"
-        " run.pieces[7] = 'x'; }"
+        " run.pieces[7] = run.outputs[0].text; }"
     )
     card.get_by_role("button", name="Verify", exact=True).click()
     badge = card.locator(".ex-badge")

@@ -180,7 +180,7 @@ def test_a_config_that_is_none(hub, content):
 @pytest.mark.parametrize(
     ("values", "says"),
     [
-        ({"model_type": "evil"}, "could not be loaded"),
+        ({"model_type": "evil"}, "no model can be built from"),
         ({"vocab_size": 4000}, "could not be loaded"),
         ({"num_hidden_layers": 2}, "lacks the weights"),
     ],

@@ -17,11 +17,13 @@ def test_nothing_set_is_the_defaults():
 
 @pytest.mark.parametrize("limit", LIMITS, ids=lambda field: field.name)
 def test_every_limit_is_set_by_its_variable_and_by_no_other(limit):
-    variable, value = f"PLAYGROUND_{limit.name.upper()}", limit.default + 1
+    other = {str: "some", float: 7.5, int: 7}
+    variable, value = f"PLAYGROUND_{limit.name.upper()}", other[type(limit.default)]
     found = asdict(read_settings({variable: str(value)}))
     assert found == {**asdict(Settings()), limit.name: value}
-    with pytest.raises(ValueError, match=f"{variable} = 'many'"):
-        read_settings({variable: "many"})
+    if type(limit.default) is not str:
+        with pytest.raises(ValueError, match=f"{variable} = 'many'"):
+            read_settings({variable: "many"})
 
 
 @pytest.mark.parametrize(

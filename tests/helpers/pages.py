@@ -21,6 +21,8 @@ from engine.trace import json_io
 _SHOTS = os.environ.get("PLAYGROUND_SCREENSHOTS")
 # A run that is another one than before has come to an end, and its stage shows all of it.
 _DRAWN = """([key, before]) => {
+  // A page that is just being loaded anew has no scripts yet.
+  if (!window.playground?.page) return false;
   const id = playground.page.runId(key), run = playground.page.runs.get(id);
   const ended = run && id !== before && ["finished", "stopped", "failed"].includes(run.status);
   const whole = (s) => s.strategy === key && s.root.isConnected && s.run === run && !s.dirty
