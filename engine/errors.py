@@ -76,5 +76,8 @@ class Cancelled(Exception):
 
 def shown(value: Any) -> str:
     """Return a value as it may stand in a message: one line, at most 80 characters."""
-    text = repr(value).encode("ascii", "backslashreplace").decode()
+    try:
+        text = repr(value).encode("ascii", "backslashreplace").decode()
+    except RecursionError:
+        return "a value that nests too deep"
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"

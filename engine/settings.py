@@ -38,6 +38,8 @@ class Settings:
     allowed_models: str = ""
     """Of the hub's models, those that a public Space offers: ids with spaces between them."""
     max_request_bytes: int = 1_000_000
+    max_body_s: float = 60.0
+    """How long a request, or its headers, may take to come."""
     max_trace_bytes: int = 32_000_000
     max_uploads_bytes: int = 200_000_000
     """All files together that visitors have uploaded; the oldest go first."""

@@ -17,7 +17,7 @@ from engine.models.loading import load
 from engine.run.work import stop_all
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
-from playground import draws, recorded, replay, scripts, watermark_bench, zerogpu
+from playground import connections, draws, recorded, replay, scripts, watermark_bench, zerogpu
 from playground.api import add_endpoints
 from playground.compare import build_compare
 from playground.elements import OF_THE_PAGE, hidden, sent_with
@@ -30,9 +30,7 @@ from playground.stream import whole_state
 from playground.tab import QUEUE, build_tab
 from playground.uploads import UPLOADS
 from playground.web import middleware
-from visualizers.page import plotly_file
 
-PLOTLY = plotly_file()
 _LEAVE_S = 3.5
 _WRITTEN_S = 0.5
 
@@ -80,7 +78,7 @@ def page_head() -> str:
             "gallery": replay.declaration(),
         },
         "here": scripts.HERE,
-        "plotly": f"./gradio_api/file={PLOTLY}",
+        "plotly": scripts.plotly(),
     }
     first = next((p["recorded"] for p in spec()["strategies"][0]["presets"] if p["recorded"]), None)
     return scripts.head(given, [f"{place}/{first}.json"] if first else [])
@@ -89,7 +87,7 @@ def page_head() -> str:
 def serve(host: str, port: int) -> gr.Blocks:
     """Serve the page from threads of this process; ``close()`` of what is returned ends it."""
     demo, head = build_app(), page_head()
-    gr.set_static_paths([PLOTLY])
+    connections.patient()
     demo.launch(
         server_name=host,
         server_port=port,
@@ -104,11 +102,13 @@ def serve(host: str, port: int) -> gr.Blocks:
         max_file_size=SETTINGS.max_trace_bytes,
         # Gradio keeps a copy of all components for everybody who ever asked for anything.
         state_session_capacity=SETTINGS.max_sessions,
+        # It asks itself whether it answers, and gives up where many others ask at that moment.
+        _frontend=False,
         head=head,
         footer_links=[],
         theme=_theme(),
         app_kwargs={
-            "middleware": middleware(),
+            "middleware": middleware({n: len(fn.inputs) for n, fn in demo.fns.items()}),
             "routes": [*scripts.routes(), *recorded.routes()],
             "openapi_url": None,
         },

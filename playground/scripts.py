@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from playground.listening import LISTENERS
@@ -34,7 +34,7 @@ _SAY_MISSING = (
 _PATH = "scripts"
 HERE = "./here"
 """Where the server answers a page that asks whether it is there."""
-_KEEP = "public, max-age=31536000, immutable"
+_FOR_EVER = {"Cache-Control": "public, max-age=31536000, immutable"}
 
 
 @cache
@@ -61,6 +61,7 @@ def routes() -> list[Route]:
     return [
         Route(f"{place}/index.mjs", _scripts),
         Route(f"{place}/page.html", _skeleton),
+        Route(f"{place}/plotly.js", _plotly),
         Route(HERE.removeprefix("."), _here),
     ]
 
@@ -81,6 +82,17 @@ async def _skeleton(request: Request) -> Response:
     return _kept(request, page.skeleton(pictures).encode(), "text/plain; charset=utf-8")
 
 
+async def _plotly(request: Request) -> Response:
+    if request.path_params["version"] != version():
+        return PlainTextResponse("Not found", 404)
+    return FileResponse(page.plotly_file(), media_type="text/javascript", headers=_FOR_EVER)
+
+
+def plotly() -> str:
+    """Return the address, relative to the page, of the scripts of Plotly."""
+    return f"./{_PATH}/{version()}/plotly.js"
+
+
 def _kept(request: Request, content: bytes, kind: str) -> Response:
     if request.path_params["version"] != version():
         return PlainTextResponse("Not found", 404)
@@ -89,7 +101,7 @@ def _kept(request: Request, content: bytes, kind: str) -> Response:
 
 def kept(content: bytes, kind: str, **more: str) -> Response:
     """Return an answer that a browser may keep for ever: its address changes with it."""
-    headers = {"Cache-Control": _KEEP, "X-Content-Type-Options": "nosniff", **more}
+    headers = {**_FOR_EVER, "X-Content-Type-Options": "nosniff", **more}
     return Response(content, media_type=kind, headers=headers)
 
 

@@ -36,9 +36,12 @@ class Uploads:
 
     def remove(self, path: str) -> None:
         """Remove an upload that was read; a path elsewhere is left alone."""
-        found = Path(path).resolve()
-        if found.is_relative_to(self.folder.resolve()):
-            found.unlink(missing_ok=True)
+        if self.holds(Path(path)):
+            Path(path).resolve().unlink(missing_ok=True)
+
+    def holds(self, path: Path) -> bool:
+        """Return whether a path is one of these files' own."""
+        return path.resolve().is_relative_to(self.folder.resolve())
 
     def clear(self) -> None:
         """Remove all of it."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import json
+import asyncio
 import os
+import time
+from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any
 from urllib.parse import parse_qs
@@ -12,28 +14,38 @@ from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from engine.settings import SETTINGS
-from engine.strategies import STRATEGIES
+from playground.bodies import CALL, JOIN, refusal
 from playground.listening import LISTENERS
 from playground.uploads import UPLOADS
 
-_CLOSED = (
-    "/gradio_api/deep_link",
-    "/deep_link",
-    "/monitoring",
-    "/gradio_api/runs",
-    "/gradio_api/dev",
-    "/gradio_api/run/",
-    "/run/",
-    "/openapi.json",
-    "/docs",
+_CLOSED = tuple(
+    place + name
+    for place in ("/gradio_api", "")
+    for name in (
+        "/api/",
+        "/call/v2/",
+        "/component_server",
+        "/deep_link",
+        "/dev",
+        "/docs",
+        "/monitoring",
+        "/openapi.json",
+        "/process_recording",
+        "/profiling",
+        "/proxy=",
+        "/redoc",
+        "/run/",
+        "/run-history",
+        "/runs",
+        "/stream/",
+        "/undo-vibe",
+        "/vibe",
+    )
 )
+"""What Gradio offers besides and this page has no use for."""
 _UPLOADS = "/gradio_api/upload"
-_CALLS = {f"/gradio_api/call/{name}" for name in STRATEGIES}
-_CALL, _LISTEN = "/gradio_api/call/", "/gradio_api/queue/data"
-_ENDPOINTS = (_CALL, _LISTEN, "/gradio_api/queue/join")
-_FIELDS = 4
-_WANTED = b"data must be a list of prompt, model, params and seed."
-_MAX_SESSION_CHARS = 64
+_LISTEN = "/gradio_api/queue/data"
+_ENDPOINTS = (CALL, _LISTEN, JOIN)
 _HUB_PAGES = "https://huggingface.co https://*.huggingface.co https://*.hf.space"
 """What may show a Space in a frame: the pages of the hub."""
 
@@ -88,10 +100,16 @@ class Headers:
 
 
 class Gate:
-    """ASGI middleware: refuses large bodies with 413, odd sessions with 400, closed paths with 404."""
+    """ASGI middleware: refuses large bodies with 413, slow ones with 408, odd ones and closed paths.
 
-    def __init__(self, app: Any, max_bytes: int) -> None:
-        self.app, self.max_bytes = app, max_bytes
+    Args:
+        app: what comes behind it.
+        max_bytes: of a body that is no upload.
+        inputs: how many values each event of the page takes.
+    """
+
+    def __init__(self, app: Any, max_bytes: int, inputs: Mapping[int, int]) -> None:
+        self.app, self.max_bytes, self.inputs = app, max_bytes, inputs
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Handle one connection."""
@@ -102,20 +120,24 @@ class Gate:
             return await _answer(send, 404, b"Not found")
         if scope["method"] == "POST" and _is_foreign(scope):
             return await _answer(send, 403, b"This page may not ask here.")
+        post = scope["method"] == "POST"
         if path.startswith(_UPLOADS):  # bounded by gradio's own max_file_size
             UPLOADS.make_room(_length(scope))
-            # Gradio fails where a file has no name.
+            receive = _in_time(receive)
+            # Gradio fails where a file has no name, or does not come.
             return await _patiently(self.app, scope, receive, send, 400, b"The upload is broken.")
-        body = await _read(receive, self.max_bytes) if scope["method"] == "POST" else b""
+        try:
+            body = await _read(_in_time(receive), self.max_bytes) if post else b""
+        except asyncio.TimeoutError:
+            return await _answer(send, 408, b"The request took too long.")
         if body is None:
             return await _answer(send, 413, b"The request is too large.")
-        if path.endswith("/queue/join") and _session_length(body) > _MAX_SESSION_CHARS:
-            return await _answer(send, 400, b"The session is not valid.")
-        replies = receive if scope["method"] != "POST" else _replay(body, receive)
+        replies = _replay(body, receive) if post else receive
         if not path.startswith(_ENDPOINTS):
             return await self.app(scope, replies, send)
-        if path in _CALLS and scope["method"] == "POST" and not _has_fields(body):
-            return await _answer(send, 422, _WANTED)
+        refused = refusal(path, body, self.inputs) if post else None
+        if refused:
+            return await _answer(send, refused[0], refused[1].encode())
         # Gradio fails before it answers, or in mid-stream, when an endpoint or an event does not exist.
         gone = b"There is no such endpoint."
         listener = _listener(scope) if scope["method"] == "GET" else ""
@@ -127,9 +149,9 @@ def _listener(scope: Any) -> str:
     """Return the session whose answers a request will listen to, empty for none."""
     if scope["path"].startswith(_LISTEN):
         asked = parse_qs(scope["query_string"].decode("latin1"))
-        return asked.get("session_hash", [""])[0][:_MAX_SESSION_CHARS]
+        return asked.get("session_hash", [""])[0]
     # An answer to a program has the number of what it asked for as its session.
-    return scope["path"].rpartition("/")[2] if scope["path"].startswith(_CALL) else ""
+    return scope["path"].rpartition("/")[2] if scope["path"].startswith(CALL) else ""
 
 
 def _length(scope: Any) -> int:
@@ -180,6 +202,25 @@ class _Patient:
             await _answer(self.send, status, otherwise)
 
 
+def _in_time(receive: Any) -> Any:
+    """Return a receive function that waits so long for a whole body and no longer.
+
+    Whoever sends one byte now and then would otherwise be served for ever.
+    """
+    until = time.monotonic() + SETTINGS.max_body_s
+    whole = False
+
+    async def receives() -> Any:
+        nonlocal whole
+        if whole:
+            return await receive()
+        message = await asyncio.wait_for(receive(), max(0.0, until - time.monotonic()))
+        whole = not message.get("more_body", False)
+        return message
+
+    return receives
+
+
 async def _read(receive: Any, limit: int) -> bytes | None:
     """Return the whole body, None as soon as it passes the limit."""
     body = b""
@@ -202,33 +243,23 @@ def _replay(body: bytes, receive: Any) -> Any:
     return replies
 
 
-def _session_length(body: bytes) -> int:
-    try:
-        return len(str(json.loads(body).get("session_hash", "")))
-    except (ValueError, AttributeError, RecursionError):
-        return 0  # Gradio refuses a body that is no JSON object
-
-
-def _has_fields(body: bytes) -> bool:
-    """Return whether a call has as many values as an endpoint takes; Gradio answers null if not."""
-    try:
-        data = json.loads(body)
-    except (ValueError, RecursionError):
-        return True  # Gradio says that this is no JSON
-    values = data.get("data") if isinstance(data, dict) else None
-    return not isinstance(data, dict) or (isinstance(values, list) and len(values) == _FIELDS)
-
-
 async def _answer(send: Any, status: int, body: bytes) -> None:
     headers = [(b"content-type", b"text/plain; charset=utf-8")]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
-def middleware() -> list[Middleware]:
-    """Return the middleware of the app; a Space is reached under the platform's own host names."""
-    gates = [Middleware(Headers), Middleware(Gate, max_bytes=SETTINGS.max_request_bytes)]
+def middleware(inputs: Mapping[int, int]) -> list[Middleware]:
+    """Return the middleware of the app; a Space is reached under the platform's own host names.
+
+    Args:
+        inputs: how many values each event of the page takes.
+    """
+    limit = SETTINGS.max_request_bytes
+    gates = [Middleware(Headers), Middleware(Gate, max_bytes=limit, inputs=inputs)]
     if not SETTINGS.public:
-        hosts = ["127.0.0.1", "localhost", "::1", *os.environ.get("PLAYGROUND_HOSTS", "").split()]
+        # Starlette reads up to the first colon: "[" is what it has of an address like [::1]:7860. A page
+        # of another name cannot have one, so it keeps strangers out all the same.
+        hosts = ["127.0.0.1", "localhost", "[", *os.environ.get("PLAYGROUND_HOSTS", "").split()]
         gates.insert(0, Middleware(TrustedHostMiddleware, allowed_hosts=hosts))
     return gates

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from engine.reading.quoted import quoted
 from engine.trace import json_io
 from engine.trace.records import Trace
 
+_LOG = logging.getLogger("engine")
 FOLDER = Path(__file__).resolve().parents[2] / "assets" / "gallery"
 INDEX = "index.json"
 CANDIDATES = 8
@@ -44,11 +46,15 @@ class GalleryEntry:
 
 
 def entries(folder: Path = FOLDER) -> list[GalleryEntry]:
-    """Return what the gallery holds, empty when none was made."""
+    """Return what the gallery holds, empty when none was made or its index is damaged."""
     path = folder / INDEX
     if not path.is_file():
         return []
-    return [GalleryEntry(**item) for item in json.loads(path.read_text())]
+    try:
+        return [GalleryEntry(**item) for item in json.loads(path.read_text("utf-8"))]
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        _LOG.error("the index of the gallery is damaged: %s", type(error).__name__)
+        return []
 
 
 def entry_named(name: str, folder: Path = FOLDER) -> GalleryEntry | None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from engine.cli import detect, docs, export, gallery, listing, replay, run, schema, verify
+from engine.cli.values import printable
 from engine.errors import EngineError
 
 COMMANDS = (listing, run, replay, export, verify, detect, gallery, schema, docs)
@@ -33,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return arguments.handler(arguments) or 0
     except EngineError as error:
-        sys.stderr.write(f"{error}\n")
+        sys.stderr.write(f"{printable(str(error))}\n")
         return 2
     except KeyboardInterrupt:
         return 130

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from typing import Any
 
+from engine.cli.values import printable
 from engine.trace import json_io
-from engine.trace.records import replay_ids
+from engine.trace.records import Trace, replay_ids
 
 
 def add(commands: Any) -> None:
@@ -17,16 +19,20 @@ def add(commands: Any) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    trace = json_io.load(arguments.file)
-    print(f"{trace.strategy} · {trace.model.id} · seed {trace.seed}")
-    print(f"prompt: {trace.prompt if trace.prompt is not None else list(trace.prompt_ids)}")
+    for line in _lines(json_io.load(arguments.file)):
+        print(printable(line))
+
+
+def _lines(trace: Trace) -> Iterator[str]:
+    """Yield a run as lines; its texts are whatever the file says."""
+    yield f"{trace.strategy} · {trace.model.id} · seed {trace.seed}"
+    yield f"prompt: {trace.prompt if trace.prompt is not None else list(trace.prompt_ids)}"
     for step in trace.steps:
         emitted = "".join(trace.pieces[i] for i in step.emit)
         best = [f"{trace.pieces[c.token_id]!r} {c.raw_logprob:.3f}" for c in step.candidates[:3]]
-        print(f"{step.index:4} keep {step.keep:3} emit {emitted!r:16} of {', '.join(best)}")
+        yield f"{step.index:4} keep {step.keep:3} emit {emitted!r:16} of {', '.join(best)}"
     for number, output in enumerate(trace.outputs):
         steps = trace.steps_of(number)
         agrees = not steps or replay_ids(steps) == list(output.token_ids)
-        print(
-            f"output {number} ({output.finish_reason}{'' if agrees else ', replay differs'}): {output.text}"
-        )
+        ending = f"{output.finish_reason}{'' if agrees else ', replay differs'}"
+        yield f"output {number} ({ending}): {output.text}"

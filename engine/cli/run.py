@@ -7,7 +7,7 @@ import dataclasses
 import sys
 from typing import Any
 
-from engine.cli.values import json_value, settings_of
+from engine.cli.values import json_value, printable, settings_of
 from engine.errors import EngineError, ParameterError
 from engine.trace import json_io
 from engine.trace.events import Checking, Failed, Finished, Loading, TextDelta, Waiting
@@ -139,6 +139,8 @@ class _Aside:
 def _print_events(run: Any) -> Trace:
     """Stream the first output's text; a revised text is printed again on a new line."""
     text, aside = "", _Aside()
+    # A file or another program gets the text as it is.
+    say = printable if sys.stdout.isatty() else str
     for event in run:
         if isinstance(event, Waiting | Loading | Checking):
             aside.say(event)
@@ -146,17 +148,17 @@ def _print_events(run: Any) -> Trace:
         aside.end()
         if isinstance(event, TextDelta) and event.sequence == 0:
             if event.keep_chars < len(text):
-                sys.stdout.write("\n" + text[: event.keep_chars])
+                sys.stdout.write("\n" + say(text[: event.keep_chars]))
             text = text[: event.keep_chars] + event.text
-            sys.stdout.write(event.text)
+            sys.stdout.write(say(event.text))
             sys.stdout.flush()
         elif isinstance(event, Failed):
             raise event.error
         elif isinstance(event, Finished):
             sys.stdout.write("\n")
             for output in event.trace.outputs[1:]:
-                sys.stdout.write(f"---\n{output.text}\n")
+                sys.stdout.write(f"---\n{say(output.text)}\n")
             for note in event.trace.notes:
-                sys.stderr.write(f"{note}\n")
+                sys.stderr.write(f"{printable(note)}\n")
             return event.trace
     raise EngineError("The run ended without a result.")

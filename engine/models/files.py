@@ -14,6 +14,8 @@ from engine.settings import SETTINGS
 _HUB_ID = re.compile(r"^[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}$", re.ASCII)
 PATTERNS = ["*.safetensors", "*.json", "tokenizer*", "*.txt", "*.model"]
 """Of a repository: weights without code, configuration, tokenizer."""
+INDEX = "model.safetensors.index.json"
+_SHARD = re.compile(r"^[A-Za-z0-9][\w.-]*\.safetensors$", re.ASCII)
 NO_WEIGHTS = "The model has no safetensors weights; other formats are not loaded."
 _CAPS = {
     "num_hidden_layers": 200,
@@ -77,7 +79,7 @@ def fetched(name: str) -> tuple[str, str] | None:
 
 def _has_weights(folder: Path) -> bool:
     """Return whether all weights are there; a download that was broken off may have left some of them."""
-    index = folder / "model.safetensors.index.json"
+    index = folder / INDEX
     try:
         named = json.loads(index.read_bytes())["weight_map"].values() if index.is_file() else ()
         return all((folder / name).is_file() for name in set(named)) and any(
@@ -112,7 +114,25 @@ def check_folder(folder: str) -> dict[str, Any]:
     config = check_config(folder)
     if not any(Path(folder).glob("*.safetensors")):
         raise ModelError(NO_WEIGHTS)
+    _check_index(Path(folder) / INDEX)
     return config
+
+
+def _check_index(path: Path) -> None:
+    """Refuse an index that names anything but safetensors files beside it."""
+    if not path.is_file():
+        return
+    try:
+        named = set(json.loads(path.read_bytes())["weight_map"].values())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise ModelError(f"The model's {path.name} is not valid.") from None
+    for name in named:
+        if not (isinstance(name, str) and _SHARD.match(name)):
+            raise ModelError(
+                f"The model's {path.name} names {shown(name)}, which is no safetensors file beside it."
+            )
+        if not (path.parent / name).is_file():
+            raise ModelError(f"The model lacks the weights file {name}.")
 
 
 def check_config(folder: str) -> dict[str, Any]:

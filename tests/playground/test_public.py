@@ -152,7 +152,7 @@ def test_a_page_of_another_origin_may_not_ask(client, path, origin, status):
 def answer_of(monkeypatch, public):
     monkeypatch.setattr(web, "SETTINGS", dataclasses.replace(SETTINGS, public=public))
     route = Route("/", lambda request: PlainTextResponse("x"))
-    app = Starlette(routes=[route], middleware=web.middleware())
+    app = Starlette(routes=[route], middleware=web.middleware({}))
     return TestClient(app, base_url="http://127.0.0.1").get("/")
 
 

@@ -11,6 +11,7 @@ import torch
 from engine.loops.drafting.following import CachedForward
 from engine.loops.next_token import draw
 
+BROKEN = "The draft model's scores became NaN: where they did, nothing was drafted."
 HEURISTIC = ("heuristic", "heuristic_transient")
 WARPERS = (
     "TemperatureLogitsWarper",
@@ -82,9 +83,14 @@ class RunContext:
 
 
 class Drafter:
-    """Guesses the next tokens; one instance serves one run."""
+    """Guesses the next tokens; one instance serves one run.
+
+    Attributes:
+        note: what the run's trace has to say of it, empty for nothing.
+    """
 
     name = ""
+    note = ""
 
     def draft(self, input_ids: torch.Tensor) -> Draft:
         """Return the guess that follows ``input_ids`` (1, length)."""
@@ -173,6 +179,9 @@ class ModelDrafter(Drafter):
         stop = "all that was asked for" if limit == self.schedule.length else "the token budget"
         while len(tokens) < limit:
             scores = scores_after(tokens)
+            if bool(scores.isnan().any()):
+                stop, self.note = "its scores became NaN", BROKEN
+                break
             if not bool((scores > -torch.inf).any()):
                 stop = self.nothing_allowed
                 break

@@ -1,0 +1,67 @@
+"""Connections that never ask for anything are closed: whoever opens many of them keeps others out."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any
+
+from uvicorn import config
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+from engine.settings import SETTINGS
+
+_MOST_FILES = 65_536
+
+
+class PatientProtocol(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
+    """uvicorn's protocol of one connection, which waits for the headers of a request for a while only."""
+
+    _late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Begin to wait for the first request."""
+        super().connection_made(transport)
+        self._look()
+
+    def data_received(self, data: bytes) -> None:
+        """Go on waiting where what came is no whole request yet."""
+        super().data_received(data)
+        self._look()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no more."""
+        self._wait_no_more()
+        super().connection_lost(exc)
+
+    def _look(self) -> None:
+        if not self._waits():
+            self._wait_no_more()
+        elif self._late is None:
+            self._late = self.loop.call_later(SETTINGS.max_body_s, self._close)
+
+    def _waits(self) -> bool:
+        """Return whether no request is being answered."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def _wait_no_more(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
+
+    def _close(self) -> None:
+        self._late = None
+        if self._waits():
+            self.transport.close()
+
+
+def patient() -> None:
+    """Have every server of this process do so, and let it hold as many connections as the machine allows."""
+    config.HTTP_PROTOCOLS["auto"] = f"{__name__}:{PatientProtocol.__name__}"
+    with contextlib.suppress(ImportError, ValueError, OSError):
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        most = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
+        if soft != resource.RLIM_INFINITY and soft < most:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
