@@ -35,10 +35,14 @@ lint: $(VENV)/.dev node_modules/.ready
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/basedpyright
 	$(NPM) run --silent lint
+	@# What could not be looked up, it names, and that is no failure: lint works without a network.
+	$(PY) -m tests.helpers.audit
 
-# Names the versions that are installed, once all tests have passed with them.
+# Names the versions that are installed, once all tests have passed with them, and what a Space
+# installs of them, with hashes.
 lock: $(VENV)/.dev
 	$(PY) -m tests.helpers.lock
+	$(PY) -m tests.helpers.space_lock
 
 clean:
 	rm -rf $(VENV) node_modules .pytest_cache .ruff_cache

@@ -6,7 +6,7 @@ It names the versions that are installed here, of what the requirements ask for 
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import distribution
 from pathlib import Path
 
@@ -26,9 +26,9 @@ _HEAD = """\
 
 
 def requirements(path: Path) -> Iterator[Requirement]:
-    """Yield what a file of requirements asks for, included files and comments apart."""
+    """Yield what a file of requirements asks for; included files, hashes and comments apart."""
     for line in path.read_text().splitlines():
-        text = line.split("#")[0].strip()
+        text = line.split("#")[0].strip(" \\")
         if text and not text.startswith("-"):
             yield Requirement(text)
 
@@ -38,30 +38,50 @@ def asked() -> list[Requirement]:
     return [wanted for name in ASKED for wanted in requirements(ROOT / name)]
 
 
-def needs(wanted: Requirement) -> Iterator[Requirement]:
-    """Yield what an installed package needs here, with the extras it was asked for with."""
+def needs(wanted: Requirement, elsewhere: Mapping[str, str] | None = None) -> Iterator[Requirement]:
+    """Yield what an installed package needs, with the extras it was asked for with.
+
+    Args:
+        wanted: names the package and its extras.
+        elsewhere: markers of another system than this, such as its ``python_version``.
+    """
     for text in distribution(wanted.name).requires or ():
         needed = Requirement(text)
         extras = ("", *wanted.extras)
-        if needed.marker is None or any(needed.marker.evaluate({"extra": e}) for e in extras):
+        if needed.marker is None or any(
+            needed.marker.evaluate({**(elsewhere or {}), "extra": e}) for e in extras
+        ):
             yield needed
+
+
+def closure(
+    asked_for: Iterable[Requirement],
+    elsewhere: Mapping[str, str] | None = None,
+    follow: Callable[[Requirement], bool] = lambda wanted: True,
+) -> Iterator[Requirement]:
+    """Yield what is asked for, what that needs, and so on, whichever range asks for it.
+
+    Args:
+        asked_for: where to begin.
+        elsewhere: markers of another system than this.
+        follow: whether to look at what a package needs; it must be installed.
+    """
+    seen: set[str] = set()
+    waiting = list(asked_for)
+    while waiting:
+        wanted = waiting.pop()
+        yield wanted
+        key = f"{canonicalize_name(wanted.name)}[{','.join(sorted(wanted.extras))}]"
+        if key not in seen and follow(wanted):
+            waiting += needs(wanted, elsewhere)
+        seen.add(key)
 
 
 def locked() -> str:
     """Return the lock file for what is installed here."""
     ranges = {canonicalize_name(w.name): w for w in asked() if w.name in RANGES}
-    found: dict[str, str] = {}
-    seen: set[str] = set()
-    waiting = asked()
-    while waiting:
-        wanted = waiting.pop()
-        name = canonicalize_name(wanted.name)
-        key = f"{name}[{','.join(sorted(wanted.extras))}]"
-        if key in seen:
-            continue
-        seen.add(key)
-        found[name] = str(ranges[name]) if name in ranges else f"{name}=={_version(name)}"
-        waiting += needs(wanted)
+    names = {canonicalize_name(wanted.name) for wanted in closure(asked())}
+    found = {n: str(ranges[n]) if n in ranges else f"{n}=={_version(n)}" for n in names}
     return head() + "".join(f"{found[name]}\n" for name in sorted(found))
 
 
