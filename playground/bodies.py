@@ -1,4 +1,4 @@
-"""What the body of a request may hold, judged before Gradio reads it: it would print a wrong one or fetch what it names."""
+"""What the body of a request may hold: Gradio would print a wrong one, and fetch what it names."""
 
 from __future__ import annotations
 

@@ -17,6 +17,9 @@ _MOST_FILES = 65_536
 class PatientProtocol(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
     """uvicorn's protocol of one connection, which waits for the headers of a request for a while only."""
 
+    loop: asyncio.AbstractEventLoop
+    transport: asyncio.Transport
+    cycle: Any
     _late: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:

@@ -164,5 +164,5 @@ def _header(header: Any) -> dict[str, Any]:
 
 def whole_state(run_id: str) -> str:
     """Return one message with everything sent so far, for a page that missed something."""
-    about = json.dumps({"kind": "state", "run": run_id})
-    return f'{about[:-1]}, "messages": [{",".join(JOURNAL.messages(run_id))}]}}'
+    messages = ",".join(JOURNAL.messages(run_id))
+    return f'{{"kind":"state","run":{json.dumps(run_id)},"messages":[{messages}]}}'

@@ -128,7 +128,7 @@ class Gate:
             return await _patiently(self.app, scope, receive, send, 400, b"The upload is broken.")
         try:
             body = await _read(_in_time(receive), self.max_bytes) if post else b""
-        except asyncio.TimeoutError:
+        except TimeoutError:
             return await _answer(send, 408, b"The request took too long.")
         if body is None:
             return await _answer(send, 413, b"The request is too large.")
@@ -161,10 +161,15 @@ def _length(scope: Any) -> int:
 
 
 def _is_foreign(scope: Any) -> bool:
-    """Return whether a browser says that a page of another origin asks; programs name no origin."""
+    """Return whether a browser says that a page of another origin asks; programs say nothing of the kind."""
     headers = dict(scope["headers"])
+    site = headers.get(b"sec-fetch-site", b"")
+    if site:
+        return site not in (b"same-origin", b"none")
     origin = headers.get(b"origin", b"")
-    return bool(origin) and origin.partition(b"://")[2] != headers.get(b"host", b"")
+    # A proxy may ask under a name of its own; no page can make another one's browser send this header.
+    own = {headers.get(b"host"), headers.get(b"x-forwarded-host")}
+    return bool(origin) and (origin.partition(b"://")[2] or None) not in own - {None}
 
 
 async def _patiently(
@@ -258,8 +263,7 @@ def middleware(inputs: Mapping[int, int]) -> list[Middleware]:
     limit = SETTINGS.max_request_bytes
     gates = [Middleware(Headers), Middleware(Gate, max_bytes=limit, inputs=inputs)]
     if not SETTINGS.public:
-        # Starlette reads up to the first colon: "[" is what it has of an address like [::1]:7860. A page
-        # of another name cannot have one, so it keeps strangers out all the same.
-        hosts = ["127.0.0.1", "localhost", "[", *os.environ.get("PLAYGROUND_HOSTS", "").split()]
+        own = ["127.0.0.1", "localhost", "[::1]"]
+        hosts = [*own, *os.environ.get("PLAYGROUND_HOSTS", "").split()]
         gates.insert(0, Middleware(TrustedHostMiddleware, allowed_hosts=hosts))
     return gates

@@ -20,7 +20,7 @@ import torch
 
 from engine.aside import aside
 from engine.errors import ModelError
-from engine.models import files, hub, sizes
+from engine.models import files, hashes, hub, sizes
 from engine.models.bare import special_ids_of
 from engine.models.capabilities import Capabilities, capabilities_of
 from engine.models.catalogue import CATALOGUE as CATALOGUE
@@ -271,6 +271,8 @@ def _load(key: tuple[str, str, str, str | None], folder: str, revision: str | No
 
     started = time.perf_counter()
     name, device, dtype, quantization = key
+    if name in CATALOGUE:
+        hashes.check_files(name)
     config = files.check_folder(folder)
     auto, _ = built(name, folder, config)
     if quantization is None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import sys
 from pathlib import Path
 
-from engine import STRATEGIES
+from engine import STRATEGIES, DecodeRequest
 from engine.after import examples, gallery
 from engine.cli.main import main
 from engine.cli.run import _Aside
+from engine.cli.values import printable
+from engine.trace import json_io
 from engine.trace.events import Checking, Loading, Waiting
+from tests.helpers.runs import finished
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "trace.schema.json"
 
@@ -114,3 +118,21 @@ def test_a_terminal_shows_it_in_one_line_that_is_gone_at_the_end(capsys, monkeyp
         "\r\033[KWaiting: 2 runs before yours\r\033[KWaiting: 1 run before yours, "
     )
     assert said.endswith("Checking 0 of 2: runs\r\033[K")
+
+
+def test_a_terminal_is_not_steered_by_what_a_file_says(tmp_path, capsys):
+    trace = finished(DecodeRequest("greedy", prompt="Once", params={"max_new_tokens": 2}))
+    steering = "\x1b]0;owned\x07\x1b[2J\r\x9b31m\u202e"
+    notes = {i: steering + piece for i, piece in trace.pieces.items()}
+    trace = dataclasses.replace(trace, prompt=steering, pieces=notes)
+    output = dataclasses.replace(trace.outputs[0], text=steering + trace.outputs[0].text)
+    path = tmp_path / "run.json"
+    json_io.save(dataclasses.replace(trace, outputs=(output,)), path)
+    assert main(["replay", str(path)]) == 0
+    printed = capsys.readouterr().out
+    assert "\\x1b]0;owned\\x07" in printed
+    assert not [c for c in printed if c != "\n" and (ord(c) < 32 or ord(c) in (0x9B, 0x202E))]
+
+
+def test_text_keeps_its_lines_and_its_letters():
+    assert printable("a\tb\n é 🐻 \u200d") == "a\tb\n é 🐻 \u200d"

@@ -12,15 +12,20 @@ import transformers
 from transformers import DynamicCache
 from transformers.generation import candidate_generator
 
+from engine import DecodeRequest
 from engine.errors import EngineError
 from engine.loops.drafting.assistant import first_layers
-from engine.loops.drafting.drafter import RunContext
+from engine.loops.drafting.drafter import BROKEN, RunContext
 from engine.loops.drafting.lossless import sample_tokens
 from engine.loops.drafting.universal import IntersectionDrafter, longest_run, shared_tokens
 from engine.models.loading import LoadedModel
+from tests.helpers import talkers
 from tests.helpers.drafting import PROMPT, finish, native_rounds, rounds
 from tests.helpers.models import fresh_model, golden_model, tiny_llama
+from tests.helpers.runs import finished
 from tests.helpers.tokenizers import make_tokenizer, renumbered
+
+SAME = "speculative"
 
 
 @cache
@@ -42,6 +47,27 @@ def unchanged(model: Any, before: dict[str, torch.Tensor]) -> bool:
     """Return whether a model still has exactly these parameters."""
     now = dict(model.named_parameters())
     return now.keys() == before.keys() and all(torch.equal(now[n], before[n]) for n in before)
+
+
+@pytest.mark.parametrize("do_sample", [False, True])
+@pytest.mark.parametrize("universal", [False, True])
+def test_a_draft_model_whose_scores_are_no_numbers_costs_no_text(universal, do_sample):
+    target, draft = foreign_pair() if universal else (talkers.target(), talkers.assistant(SAME))
+    name = "universal_assisted" if universal else SAME
+    broken = copy.copy(draft)
+    broken.model = copy.deepcopy(draft.model)
+    with torch.no_grad():
+        broken.model.get_output_embeddings().weight.fill_(torch.nan)
+    params = {"max_new_tokens": 6, "do_sample": do_sample}
+    trace = finished(
+        DecodeRequest(name, target, talkers.PROMPT, params=params, assistant=broken, seed=3)
+    )
+    assert len(trace.outputs[0].token_ids) == 6
+    assert BROKEN in trace.notes
+    assert trace.notes.count(BROKEN) == 1
+    if not do_sample:
+        plain = DecodeRequest("greedy", target, talkers.PROMPT, params={"max_new_tokens": 6})
+        assert trace.outputs[0].token_ids == finished(plain).outputs[0].token_ids
 
 
 def test_first_layers_is_a_view_that_leaves_the_model_alone():

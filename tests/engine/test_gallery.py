@@ -177,3 +177,11 @@ def test_names_outside_the_gallery_are_refused():
 
 def test_no_folder_is_an_empty_gallery(tmp_path):
     assert gallery.entries(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"{}", b'[{"file": 1}]', b"[1]", b"\xff", b"[" * 9999]
+)
+def test_a_damaged_index_is_an_empty_gallery(tmp_path, content):
+    (tmp_path / gallery.INDEX).write_bytes(content)
+    assert gallery.entries(tmp_path) == []

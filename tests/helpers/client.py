@@ -54,6 +54,13 @@ class Client:
         assert event == "complete", data
         return data[0]["outputs"][0]
 
+    def refused(self, event_id: int, asked: Any, data: Any = ()) -> tuple[int, str]:
+        """Send an event of the page that never begins; return the status and the sentence."""
+        sent = {"fn_index": event_id, "data": list(data), "event_data": asked}
+        body = json.dumps({**sent, "session_hash": "refused"})
+        answer = self.post("/gradio_api/queue/join", content=body, headers=_JSON)
+        return answer.status_code, answer.text
+
     def join(self, event_id: int, asked: Any, data: Any = ()) -> str:
         """Send an event of the page itself and return all that it is answered with.
 

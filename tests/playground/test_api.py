@@ -244,7 +244,9 @@ def test_the_pages_own_event_with_a_file_is_refused(server, events):
     asked = form_of("greedy") | {
         "prompt": {"path": "/etc/passwd", "meta": {"_type": "gradio.FileData"}}
     }
-    assert "cannot be accessed" in server.join(events["greedy"], asked)
+    said = 422, "A file must be one that was uploaded here."
+    assert server.refused(events["greedy"], asked) == said
+    assert server.refused(events["greedy"], None, [asked["prompt"]]) == said
     server.works()
 
 
@@ -257,11 +259,29 @@ def test_the_pages_own_events_with_what_is_no_form(server, events, name, asked):
     server.works()
 
 
-@pytest.mark.parametrize("data", [[], [1]], ids=label)
+@pytest.mark.parametrize("data", [[1], [1] * 9], ids=label)
 def test_the_pages_own_event_with_another_number_of_values(server, events, data):
-    text = server.join(events["greedy"], form_of("greedy") | {"seed": "x"}, data)
-    assert "seed = " in text or json.loads(text) == {"error": None}
+    said = server.refused(events["greedy"], form_of("greedy"), data)
+    assert said == (422, "data must be a list of 0 values.")
     server.works()
+
+
+@pytest.mark.parametrize("event_id", [-1, 10_000, "0", None, 1.5, []], ids=label)
+def test_an_event_that_does_not_exist(server, event_id):
+    assert server.refused(event_id, {}) == (404, "There is no such event.")
+
+
+@pytest.mark.parametrize("data", ["deep", {"deep": 1}], ids=label)
+def test_what_nests_too_deep_is_refused_before_it_is_read(server, events, data):
+    deep = "[" * 200 + "]" * 200
+    body = json.dumps({"fn_index": events["greedy"], "data": [], "event_data": data})
+    body = body.replace('"deep"', f'"x": {deep}, "deep"' if isinstance(data, dict) else deep)
+    answer = server.post("/gradio_api/queue/join", content=body, headers=JSON)
+    assert (answer.status_code, answer.text) == (400, "The request nests too deep.")
+    call = server.post("/gradio_api/call/greedy", content=f'{{"data": [{deep}]}}', headers=JSON)
+    assert (call.status_code, call.text) == (400, "The request nests too deep.")
+    endless = server.post("/gradio_api/call/greedy", content="[" * 200_000, headers=JSON)
+    assert endless.status_code in (400, 422)
 
 
 @pytest.mark.parametrize("data", ["x", {}], ids=label)

@@ -5,9 +5,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
+import socket
+import sys
 import time
 
 import pytest
+from gradio import networking
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
@@ -17,7 +21,7 @@ from engine.models.loading import load
 from engine.run import permits
 from engine.run.permits import LINE
 from engine.settings import SETTINGS
-from playground import api, going, web
+from playground import api, connections, going, web
 from playground.listening import Listeners
 from playground.uploads import Uploads
 from playground.visitors import address_of
@@ -147,6 +151,122 @@ def test_a_page_of_another_origin_may_not_ask(client, path, origin, status):
     sent = {"files": {"files": ("a.json", b"{}")}} if path.endswith("upload") else {}
     sent = sent or {"json": {"data": ["", None, {}, 0]}}
     assert client.post(path, headers=headers, **sent).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"sec-fetch-site": "same-origin", "origin": "https://a-space.hf.space"}, 200),
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({"sec-fetch-site": "same-site"}, 403),
+        ({"origin": "https://a-space.hf.space", "x-forwarded-host": "a-space.hf.space"}, 200),
+    ],
+    ids=str,
+)
+def test_what_a_browser_says_of_the_page_that_asks_counts(client, headers, status):
+    sent = {"data": ["", None, {}, 0]}
+    answer = client.post("/gradio_api/call/greedy", headers=headers, json=sent)
+    assert answer.status_code == status
+
+
+@pytest.mark.parametrize("prefix", ["", "/gradio_api"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/openapi.json",
+        "/docs",
+        "/redoc",
+        "/deep_link",
+        "/monitoring/summary",
+        "/runs",
+        "/dev/reload",
+        "/vibe-code/",
+        "/run-history/records",
+        "/profiling/summary",
+        "/proxy=http://127.0.0.1:1/x",
+        "/stream/a/1/2/playlist.m3u8",
+        "/call/v2/greedy/x",
+    ],
+)
+def test_what_the_page_has_no_use_for_is_closed(client, prefix, path):
+    assert client.get(prefix + path).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/greedy", "/run/greedy", "/component_server", "/call/v2/greedy"]
+)
+def test_what_goes_round_the_line_is_closed(client, path):
+    sent = {"data": ["Once", None, {}, 0]}
+    assert client.post("/gradio_api" + path, json=sent).status_code == 404
+
+
+def test_the_source_of_the_page_names_no_folder_of_the_machine(client):
+    text = client.get("/").text + client.get("/config").text
+    assert str(web.__file__).rpartition("/playground/")[0] not in text
+    assert sys.prefix not in text
+    (address,) = set(re.findall(r"scripts/[0-9a-f]{16}/plotly\.js", text))
+    plotly = client.get("/" + address)
+    assert plotly.status_code == 200
+    assert "immutable" in plotly.headers["cache-control"]
+    assert b"plotly.js v" in plotly.content[:300]
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [("[::1]:{}", 200), ("[::1]", 200), ("localhost:{}", 200), ("evil.example", 400), ("", 400)],
+)
+def test_the_page_answers_under_the_names_of_this_machine_alone(client, host, status):
+    port = client.url.rpartition(":")[2]
+    assert client.get("/here", headers={"host": host.format(port)}).status_code in (status, 204)
+    assert (client.get("/", headers={"host": host.format(port)}).status_code) == status
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-",
+        b"GET /here HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\nGET / HT",
+        b"POST /gradio_api/call/greedy HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 50\r\n\r\n{",
+        b"POST /gradio_api/upload HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 50\r\n"
+        b"Content-Type: multipart/form-data; boundary=x\r\n\r\n--x\r\n",
+    ],
+    ids=["nothing", "half a head", "half a second head", "half a body", "half an upload"],
+)
+def test_a_connection_that_never_asks_is_closed(client, monkeypatch, sent):
+    short = dataclasses.replace(SETTINGS, max_body_s=0.5)
+    monkeypatch.setattr(connections, "SETTINGS", short)
+    monkeypatch.setattr(web, "SETTINGS", short)
+    port = int(client.url.rpartition(":")[2])
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as line:
+        line.sendall(sent)
+        while line.recv(65536):  # until the other end is closed
+            pass
+    assert client.get("/here").status_code == 204
+
+
+def test_a_server_under_traffic_does_not_give_itself_up(monkeypatch):
+    monkeypatch.setattr(networking, "url_ok", lambda url: False)
+    with served() as (url, _):
+        assert Client(url).get("/here").status_code == 204
+
+
+def test_what_is_not_given_for_an_event_is_in_no_log(client, capfd):
+    number = events_of(client.get("/config").json())["greedy"]
+    for data in (["a secret prompt"], ["a secret prompt"] * 3):
+        client.refused(number, {"prompt": "a secret prompt"}, data)
+    client.post("/gradio_api/call/greedy", json={"data": ["a secret prompt"]})
+    client.call("greedy", "a secret prompt", None, {"max_new_tokens": "a secret prompt"}, 0)
+    printed = capfd.readouterr()
+    assert "secret" not in printed.out + printed.err
+
+
+def test_a_page_that_asks_for_a_run_in_an_odd_way_is_answered(client):
+    number = events_of(client.get("/config").json())["dp-bus"]
+    for run in (None, 5, [], {"a": []}, "x" * 10_000, "\ud800"):
+        assert '\\"messages\\":[]' in client.join(number, {"run": run})
+    for asked in (None, [], "x", 5):
+        assert '\\"messages\\":[]' in client.join(number, asked)
 
 
 def answer_of(monkeypatch, public):
