@@ -17,7 +17,16 @@ from engine.models.loading import load
 from engine.run.work import stop_all
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
-from playground import connections, draws, recorded, replay, scripts, watermark_bench, zerogpu
+from playground import (
+    audit,
+    connections,
+    draws,
+    recorded,
+    replay,
+    scripts,
+    watermark_bench,
+    zerogpu,
+)
 from playground.api import add_endpoints
 from playground.compare import build_compare
 from playground.elements import OF_THE_PAGE, hidden, sent_with
@@ -109,7 +118,7 @@ def serve(host: str, port: int) -> gr.Blocks:
         theme=_theme(),
         app_kwargs={
             "middleware": middleware({n: len(fn.inputs) for n, fn in demo.fns.items()}),
-            "routes": [*scripts.routes(), *recorded.routes()],
+            "routes": [*scripts.routes(), *recorded.routes(), *audit.routes()],
             "openapi_url": None,
         },
     )

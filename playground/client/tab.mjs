@@ -30,7 +30,13 @@ const NARROW = matchMedia("(max-width: 799px)");
 export function layout(root, title, words, { ask, right, settings }) {
   const told = typeof words === "string" ? el("p", {}, words) : words;
   const about = el("div", { class: "dp-about" }, el("h2", {}, title), told);
-  const set = el("div", { class: "dp-settings" }, settings);
+  const server = el("a", { href: "./audit" }, "About this server");
+  const set = el(
+    "div",
+    { class: "dp-settings" },
+    settings,
+    el("p", { class: "dp-server" }, server),
+  );
   const left = el("div", { class: "dp-left" }, about, el("div", { class: "dp-ask" }, ask), set);
   const columns = el("div", { class: "dp-columns" });
   const fold = button("Prompt and settings", () => asking(!columns.matches(".asking")), {

@@ -1,0 +1,194 @@
+"""The page that says what this deployment is and allows, for people at /audit and for programs at /audit.json."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+
+from playground import deployment
+from visualizers import page
+
+_STYLES = """
+body { margin: 0 auto; max-width: 960px; padding: 24px 16px 48px; background: var(--dp-bg); color: var(--dp-text);
+  font: 15px/1.5 system-ui, sans-serif; }
+h1 { font-size: 1.4rem; margin: 0; } h2 { font-size: 1.05rem; margin: 32px 0 8px; }
+p { margin: 4px 0 12px; color: var(--dp-muted); } a { color: var(--dp-accent); }
+table { border-collapse: collapse; width: 100%; font-size: .9rem; }
+th, td { text-align: left; vertical-align: top; padding: 6px 14px 6px 0; border-bottom: 1px solid var(--dp-line); }
+th { font-weight: 650; color: var(--dp-muted); } code { font-family: var(--dp-mono); font-size: .85em; }
+.t { white-space: nowrap; font-variant-numeric: tabular-nums; }
+@media (max-width: 700px) {
+  thead { display: none; } table, tbody, tr, td { display: block; }
+  tr { border-bottom: 1px solid var(--dp-line); padding: 8px 0; }
+  td { border: 0; padding: 0; overflow-wrap: anywhere; } .t { white-space: normal; }
+}
+.good { color: var(--dp-good); } .bad { color: var(--dp-bad); }
+"""
+_DARK = (
+    "document.documentElement.classList.toggle('dark', matchMedia('(prefers-color-scheme: dark)').matches"
+    " || new URLSearchParams(location.search).get('__theme') === 'dark');"
+)
+
+
+def routes() -> list[Route]:
+    """Return the routes of the page and of its values."""
+    return [Route("/audit", _page), Route("/audit.json", _values)]
+
+
+async def _page(request: Request) -> Response:
+    # The models' files are read the first time.
+    return HTMLResponse(html(await run_in_threadpool(deployment.facts)))
+
+
+async def _values(request: Request) -> Response:
+    return JSONResponse(await run_in_threadpool(deployment.facts))
+
+
+def html(facts: dict[str, Any]) -> str:
+    """Return the page of a deployment's facts."""
+    parts = [
+        "<h1>About this playground</h1>",
+        '<p>What runs here, what it allows, and how it was tested. <a href="./">Back to the playground</a>'
+        ' · <a href="./audit.json">the same as JSON</a></p>',
+        *_about(facts),
+        "<h2>What a visitor may do</h2>",
+        _table([], [(_b(name), escape(text)) for name, text in facts["allows"]], [0]),
+        *_reliability(facts["reliability"]),
+        *_models(facts["models"]),
+        *_limits(facts["limits"]),
+    ]
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width"><title>About this playground</title>'
+        f"<style>{page.styles()}{_STYLES}</style><script>{_DARK}</script></head>"
+        f"<body><main>{''.join(parts)}</main></body></html>"
+    )
+
+
+def _about(facts: dict[str, Any]) -> list[str]:
+    packages = ", ".join(f"{name} {number}" for name, number in facts["packages"].items())
+    kind = (
+        "a public Space" if facts["public"] else "for its owner and whoever can reach this machine"
+    )
+    rows = [
+        (_b("Version"), escape(facts["version"])),
+        (_b("Commit"), f"<code>{escape(facts['commit'])}</code>"),
+        (_b("Made with"), escape(packages)),
+        (_b("Open to"), escape(kind)),
+    ]
+    return ["<h2>What runs here</h2>", _table([], rows, [0])]
+
+
+def _models(models: dict[str, Any]) -> list[str]:
+    rows = [
+        (
+            escape(path),
+            f"<code>{digest}</code>",
+            _state(models["state"].get(path.split("/")[0], "")),
+        )
+        for path, digest in models["files"].items()
+    ]
+    told = f"<p>Read and compared on {escape(models['checked'])}; each is compared again when its model is loaded.</p>"
+    return ["<h2>The embedded models</h2>", told, _table(["File", "sha256", ""], rows, [0, 2])]
+
+
+def _state(text: str) -> str:
+    if text == "as shipped":
+        return '<span class="good">✓ as shipped</span>'
+    return f'<span class="bad">✗ {escape(text or "not checked")}</span>'
+
+
+def _limits(limits: list[dict[str, Any]]) -> list[str]:
+    rows = [
+        (
+            f"<code>{escape(limit['name'])}</code>",
+            _number(limit["value"]),
+            escape(limit["means"])
+            + (
+                "" if limit["value"] == limit["default"] else f" (else {_number(limit['default'])})"
+            ),
+        )
+        for limit in limits
+    ]
+    told = "<p>Each can be set by an environment variable PLAYGROUND_ and its name in capitals.</p>"
+    return [
+        "<h2>Limits in force</h2>",
+        told,
+        _table(["Limit", "Value", "What it means"], rows, [0, 1]),
+    ]
+
+
+def _number(value: float) -> str:
+    return f"{value:,.15g}"
+
+
+def _reliability(found: dict[str, Any] | None) -> list[str]:
+    title = "<h2>The last reliability run</h2>"
+    if found is None:
+        return [title, "<p>None is recorded here.</p>"]
+    rows = [
+        (
+            escape(str(part.get("title", part.get("part", "")))),
+            f"{part.get('n', ''):,}" if isinstance(part.get("n"), int) else "",
+            _figures(part),
+            _held(part.get("held")),
+        )
+        for part in found["parts"]
+        if isinstance(part, dict)
+    ]
+    told = f"<p>{escape(str(found.get('date', '')))}, commit <code>{escape(str(found.get('commit', '')))}</code>.</p>"
+    return [title, told, _table(["What", "n", "Figures and their goals", ""], rows, [1, 3])]
+
+
+def _figures(part: dict[str, Any]) -> str:
+    """Return the figures of a part, those with a goal first."""
+    figures, goals = part.get("figures") or {}, part.get("goals") or {}
+    told = []
+    for name in sorted(figures, key=lambda name: name not in goals):
+        goal = f" (goal {goals[name]})" if name in goals else ""
+        told.append(f"{name.replace('_', ' ')} {_short(figures[name])}{goal}")
+    return escape("; ".join(told))
+
+
+def _short(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _held(held: Any) -> str:
+    return (
+        '<span class="good">✓ held</span>'
+        if held is True
+        else '<span class="bad">✗ not held</span>'
+    )
+
+
+def _b(text: str) -> str:
+    return f"<b>{escape(text)}</b>"
+
+
+def _table(heads: list[str], rows: Iterable[tuple[str, ...]], tight: Iterable[int] = ()) -> str:
+    """Return a table; cells are HTML.
+
+    Args:
+        heads: of its columns, none for a table without.
+        rows: its cells.
+        tight: the columns that stay on one line where there is room.
+    """
+    narrow = set(tight)
+    head = "".join(f'<th scope="col">{escape(text)}</th>' for text in heads)
+    body = "".join(
+        f"<tr>{''.join(_cell(cell, i in narrow) for i, cell in enumerate(row))}</tr>"
+        for row in rows
+    )
+    top = f"<thead><tr>{head}</tr></thead>" if heads else ""
+    return f"<table>{top}<tbody>{body}</tbody></table>"
+
+
+def _cell(content: str, tight: bool) -> str:
+    return f'<td class="t">{content}</td>' if tight else f"<td>{content}</td>"

@@ -1,0 +1,186 @@
+"""What this deployment is: its version, what it allows, its limits, its models' files, how it was tested."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import json
+import os
+import platform
+import subprocess
+import time
+import tomllib
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from engine.errors import ModelError
+from engine.models.catalogue import CATALOGUE, MODEL_DIR
+from engine.models.hashes import check_files, sums
+from engine.settings import SETTINGS, Settings
+
+ROOT = Path(__file__).resolve().parents[1]
+RELIABILITY = ROOT / "assets" / "reliability.json"
+_PACKAGES = ("gradio", "torch", "transformers", "accelerate", "huggingface_hub", "bitsandbytes")
+_GIT_S = 5.0
+UNKNOWN = "not known"
+
+
+def facts() -> dict[str, Any]:
+    """Return all of it as JSON values; nothing in it is a secret or a path of this machine."""
+    return {
+        "version": _version(),
+        "commit": commit(),
+        "packages": packages(),
+        "public": SETTINGS.public,
+        "allows": allows(SETTINGS),
+        "limits": limits(SETTINGS),
+        "models": models(),
+        "reliability": reliability(),
+    }
+
+
+@cache
+def _version() -> str:
+    try:
+        return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+    except (OSError, ValueError, KeyError):
+        return UNKNOWN
+
+
+@cache
+def commit() -> str:
+    """Return the commit that runs: what PLAYGROUND_COMMIT says, else what git knows."""
+    said = os.environ.get("PLAYGROUND_COMMIT", "")
+    if said:
+        return said[:40]
+    try:
+        found = subprocess.run(
+            ["git", "rev-parse", "HEAD"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=_GIT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return UNKNOWN
+    return found.stdout.strip() or UNKNOWN
+
+
+@cache
+def packages() -> dict[str, str]:
+    """Return the versions of Python and of what the figures and the tokens depend on."""
+    found = {"python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+def allows(settings: Settings) -> list[tuple[str, str]]:
+    """Return what a visitor may do here, as pairs of a subject and a sentence."""
+    listed = settings.allowed_models.split()
+    hub = "every model of the hub, and folders of this machine"
+    if settings.public:
+        hub = f"of the hub: {', '.join(listed)}" if listed else "none of the hub"
+    here = f"its own process, {settings.max_check_s:g} s at most, without this server's secrets"
+    kept = f"for {settings.journal_age_s / 60:g} minutes, on disk" if settings.journal else "no"
+    return [
+        (
+            "Models",
+            f"The embedded ones, and {hub}. Safetensors alone; a model's own code never runs.",
+        ),
+        (
+            "The hub's token",
+            "Never sent." if settings.public else "The owner's own, where one is set.",
+        ),
+        (
+            "A visitor's code",
+            "Never runs here. Verify runs code that this server wrote: " + here + ".",
+        ),
+        ("A link", "Runs by itself with embedded models alone; with any other it waits for Run."),
+        (
+            "Uploads",
+            f"Trace files of up to {settings.max_trace_bytes / 1e6:g} MB, removed once they are read.",
+        ),
+        (
+            "Prompts and runs",
+            f"Kept for the page that comes back: {kept}. Never printed into the log.",
+        ),
+        (
+            "Frames",
+            "Pages of the hub may show this one."
+            if settings.public
+            else "No other page may show this one.",
+        ),
+    ]
+
+
+def limits(settings: Settings) -> list[dict[str, Any]]:
+    """Return every limit in force: its name, its value, its default and what it means."""
+    meaning = _meanings()
+    return [
+        {
+            "name": field.name,
+            "value": getattr(settings, field.name),
+            "default": field.default,
+            "means": meaning.get(field.name, ""),
+        }
+        for field in dataclasses.fields(settings)
+        if type(field.default) in (int, float)
+    ]
+
+
+@cache
+def _meanings() -> dict[str, str]:
+    """Return what stands below each field in the source of the settings."""
+    (declared,) = ast.parse(inspect.getsource(Settings)).body
+    found: dict[str, str] = {}
+    name = ""
+    for part in getattr(declared, "body", []):
+        if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name):
+            name = part.target.id
+        elif isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant) and name:
+            found[name] = " ".join(str(part.value.value).split())
+    return found
+
+
+@cache
+def models() -> dict[str, Any]:
+    """Return the files of the embedded models with their sha256, and which models are as shipped.
+
+    The files are read once, when this is first asked for.
+    """
+    state = {}
+    for entry in CATALOGUE.values():
+        if entry.embedded:
+            try:
+                check_files(entry.name)
+                state[entry.name] = "as shipped"
+            except ModelError as error:
+                state[entry.name] = str(error)
+    files = sums(MODEL_DIR)
+    return {"checked": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()), "state": state} | {
+        "files": {path: files[path] for path in sorted(files)}
+    }
+
+
+def reliability() -> dict[str, Any] | None:
+    """Return what the last run of the reliability programme found, None where there was none."""
+    try:
+        found = json.loads(RELIABILITY.read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    parts = found.get("parts") if isinstance(found, dict) else None
+    whole = isinstance(parts, list) and all(
+        isinstance(part, dict)
+        and isinstance(part.get("figures"), dict)
+        and isinstance(part.get("goals"), dict)
+        for part in parts
+    )
+    return found if whole else None
