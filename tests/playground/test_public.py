@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import time
 
 import pytest
@@ -135,6 +136,23 @@ def test_a_page_that_said_it_would_come_is_waited_for(client, held, monkeypatch)
     assert held.passes == 3
     lost = client.join(number, {"press": "another's", "resume": True, "run": "x"})
     assert '\\"messages\\":[]' in lost
+
+
+def test_a_page_that_comes_back_is_sent_what_it_missed(client):
+    number = events_of(client.get("/config").json())["greedy"]
+    said = client.join(number, {**GREEDY, "press": "back", "params": {"max_new_tokens": 3}})
+    (run,) = set(re.findall(r'\brun\\+":\\+"(\w+)', said))
+    numbers = numbers_of(said)
+    assert numbers == set(range(len(numbers)))
+    back = {"press": "back", "resume": True, "run": run}
+    for following in (0, 1, len(numbers) - 1):
+        again = client.join(number, {**back, "next": following})
+        assert numbers_of(again) == {n for n in numbers if n >= following}
+
+
+def numbers_of(said):
+    """Return the numbers of the messages that a page was sent."""
+    return set(map(int, re.findall(r'\bseq\\+":(\d+)', said)))
 
 
 @pytest.mark.parametrize(
