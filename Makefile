@@ -18,9 +18,11 @@ test: $(VENV)/.dev node_modules/.ready
 	@# the browser's files come first, as one of them at the end would run alone.
 	OMP_NUM_THREADS=1 $(PY) -m pytest -q -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-# What is too long for every run of the tests: all architectures under all strategies.
-nightly: $(VENV)/.dev
+# What is too long for every run of the tests: all architectures under all strategies, and a defect
+# planted wherever a guard stands, which the tests have to find.
+nightly: $(VENV)/.dev node_modules/.ready
 	OMP_NUM_THREADS=1 $(PY) -m pytest -q -n auto --maxprocesses 4 -m nightly tests/engine
+	$(PY) -m tests.planted
 
 bench: $(VENV)/.dev
 	$(PY) -m benchmarks.recording

@@ -89,7 +89,9 @@ def allows(settings: Settings) -> list[tuple[str, str]]:
     if settings.public:
         hub = f"of the hub: {', '.join(listed)}" if listed else "none of the hub"
     here = f"its own process, {settings.max_check_s:g} s at most, without this server's secrets"
-    kept = f"for {settings.journal_age_s / 60:g} minutes, on disk" if settings.journal else "no"
+    kept = "in memory alone"
+    if settings.journal:
+        kept = f"for {settings.journal_age_s / 60:g} minutes, on disk"
     return [
         (
             "Models",

@@ -17,7 +17,7 @@ FORBIDDEN = {
     "training": ("gradio", "plotly", "playground", "visualizers"),
     "benchmarks": ("gradio", "plotly", "playground", "visualizers"),
 }
-SHARED = ("tests.helpers", "tests.browser_setup")
+SHARED = ("tests.helpers", "tests.browser_setup", "tests.npm", "tests.planted")
 SCRIPTS = [
     path
     for folder in ("visualizers", "playground/client", "tests/js")

@@ -24,7 +24,7 @@ from engine.trace.records import Trace
 
 ROOT = Path(__file__).resolve().parents[2]
 _POLL_S = 0.1
-_NICE = 10
+_NICE, _NICEST = 10, 19
 _ONE = threading.Lock()
 
 
@@ -133,7 +133,7 @@ def _run(place: Path, cancelled: Callable[[], bool]) -> tuple[int, str, str]:
         )
         with suppress(ProcessLookupError):
             # Whoever decodes goes first.
-            os.setpriority(os.PRIO_PROCESS, process.pid, _NICE)
+            os.setpriority(os.PRIO_PROCESS, process.pid, min(_NICEST, os.nice(0) + _NICE))
         deadline = time.monotonic() + SETTINGS.max_check_s
         try:
             while process.poll() is None:

@@ -8,6 +8,7 @@ import pytest
 
 from engine import DecodeRequest, decode, load
 from engine.cli.main import main
+from engine.settings import SETTINGS
 from engine.trace.events import Failed, StepRecorded
 from tests.helpers.bad_inputs import MODELS, NAMES, PARAMS, PROMPTS, SEEDS, label
 from tests.helpers.bad_strategy_inputs import STRATEGY_ROWS
@@ -94,6 +95,13 @@ def test_prompts(value, said, capsys):
     assert said in text
     if isinstance(value, str):
         assert refused(capsys, "run", "sampling", f"--prompt={value}") == text
+
+
+def test_a_prompt_of_too_many_tokens_is_refused():
+    # This model's positions are relative, so that no context ends the prompt before.
+    text = failure(model="storyfixer", prompt="x " * 4000)
+    assert text.startswith("prompt = ")
+    assert f"at most {SETTINGS.max_prompt_tokens} tokens" in text
 
 
 @pytest.mark.parametrize("value", SEEDS, ids=label)

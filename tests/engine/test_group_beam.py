@@ -37,6 +37,28 @@ def test_equal_to_recorded_outputs(case):
             assert all(group < node.group for group in node.penalised_by)
 
 
+def test_every_end_of_a_model_has_room_in_the_pool():
+    """However probable all ends are, every group goes on with as many beams as it has."""
+    ends = [2, 40, 41]
+
+    def loop(*args, **extra):
+        return group_beam_loop(*args, **extra, num_beam_groups=2, diversity_penalty=0.1)
+
+    _, steps = run(
+        golden_model("llama"),
+        [[1, 5, 6, 7]],
+        loop=loop,
+        num_beams=4,
+        max_new_tokens=3,
+        eos_token_id=ends,
+        sequence_bias=[[[end], 20.0] for end in ends],
+    )
+    for group in range(2):
+        own = [node for node in steps[0].detail.pool if node.group == group]
+        assert {node.token_id for node in own if node.fate != "kept"} >= set(ends)
+        assert sum(node.fate == "kept" for node in own) == 2
+
+
 def test_a_later_group_pays_for_an_earlier_ones_choice():
     """Both groups see the same first distribution: the second loses the first's token."""
     loaded = golden_model("llama")

@@ -356,8 +356,15 @@ def test_a_model_that_has_no_room_in_memory(hub, monkeypatch):
     assert "GB of memory as float32" in refusal(GOOD)
 
 
-def test_a_token_of_the_owner_is_spent_for_the_owner_alone(hub, monkeypatch):
-    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+@pytest.mark.parametrize("where", ["environment", "file"])
+def test_a_token_of_the_owner_is_spent_for_the_owner_alone(hub, monkeypatch, tmp_path, where):
+    if where == "environment":
+        monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    else:
+        home = tmp_path / "home"
+        home.mkdir()
+        (home / "token").write_text("hf_secret")
+        monkeypatch.setenv("HF_HOME", str(home))
     finished(request(GOOD))
     assert "Bearer hf_secret" in hub.tokens
     for name in ("HF_HUB_CACHE",):

@@ -261,6 +261,31 @@ def test_two_may_run_but_not_with_the_same_model(monkeypatch):
             assert not line.advance(d, permits._LOADS), "three are inside already"
 
 
+def test_a_turn_holds_the_locks_of_all_its_models():
+    target, draft = LoadedModel(object()), LoadedModel(object())
+    with RunLine().place(threading.Event()) as place:
+        place.enter()
+        with place.turn(target, None, draft, target):
+            assert target.lock.locked()
+            assert draft.lock.locked()
+    assert not target.lock.locked()
+    assert not draft.lock.locked()
+
+
+def test_a_run_that_fails_leaves_the_line():
+    def fail(*_):
+        raise RuntimeError("of the model")
+
+    loaded = LoadedModel(fresh_model("gpt2"))
+    loaded.model.register_forward_pre_hook(fail)
+    run = decode(request(loaded))
+    *_, last = run
+    assert isinstance(last, Failed)
+    assert run.join(PATIENCE_S)
+    assert LINE._places == LINE._inside == []
+    assert not loaded.lock.locked()
+
+
 def test_what_a_listener_raises_ends_the_wait(first):
     def gone(event):
         raise Cancelled

@@ -82,6 +82,19 @@ def test_not_finite(bad):
         record([], logits=torch.tensor([[1.0, bad, 0.0, 0.0]]))
 
 
+class Spoiled:
+    """A processor that makes one score no number."""
+
+    def __call__(self, input_ids, scores):
+        scores[:, 2] = float("nan")
+        return scores
+
+
+def test_scores_that_are_not_numbers_name_their_processor():
+    with pytest.raises(DecodeError, match="became NaN in Spoiled at step 1"):
+        record([TopKLogitsWarper(4), Spoiled()])
+
+
 def test_a_small_probability_never_becomes_nothing():
     assert significant(3.256789e-9) == 3.25679e-9
     assert significant(0.25) == 0.25

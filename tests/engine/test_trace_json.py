@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gzip
 import json
+import tracemalloc
 from pathlib import Path
 
 import jsonschema
@@ -12,7 +13,7 @@ import pytest
 
 from engine import DecodeRequest
 from engine.errors import TraceError
-from engine.trace import json_io
+from engine.trace import checks, json_io
 from engine.trace.schema import schema
 from tests.helpers.models import golden_model
 from tests.helpers.runs import finished
@@ -117,6 +118,16 @@ def test_a_changed_trace_is_refused_with_its_place(data, number):
 def test_files_that_are_no_trace(raw, said):
     with pytest.raises(TraceError, match=said):
         json_io.loads(raw)
+
+
+def test_no_more_is_unpacked_than_may_be_read():
+    bomb = gzip.compress(b" " * 50_000_000)
+    tracemalloc.start()
+    with pytest.raises(TraceError, match="larger than 1000 bytes"):
+        checks.read_json_strict(bomb, 1000)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 5_000_000
 
 
 def test_html_in_pieces_is_only_text(data):

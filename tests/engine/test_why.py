@@ -7,10 +7,13 @@ import random
 import re
 
 import pytest
+import torch
+from transformers import TopPLogitsWarper
 
 from engine import DecodeRequest
 from engine.asking.again import place_of
 from engine.asking.chain import Chain, is_gone
+from engine.asking.margins import Case, removal
 from engine.asking.reasons import SURVIVES, percent
 from engine.asking.why import why
 from engine.strategies import STRATEGIES
@@ -48,6 +51,17 @@ CASES = {
 def run_of(strategy, params, seed=1):
     models = models_for(strategy)
     return finished(make(strategy, seed=seed, **params)), models
+
+
+def test_what_is_held_before_a_token_is_what_comes_before_it():
+    scores = torch.tensor([[0.5, 0.3, 0.15, 0.05]]).log()
+    nucleus = TopPLogitsWarper(0.6)
+    for token_id, before in ((2, "0.8"), (3, "0.95")):
+        case = Case(nucleus, torch.tensor([[0]]), scores, 0, token_id, 0, None, str)
+        found = removal(case)
+        assert f"already hold {before} of the probability" in found.why
+        assert found.facts[0][:2] == ("Held before it", before)
+        assert float(before) < found.changes["top_p"] < float(before) + 0.02
 
 
 def test_every_strategy_is_asked():

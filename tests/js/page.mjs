@@ -46,6 +46,9 @@ Object.assign(globalThis, {
   Node: Base,
   HTMLElement: Element,
   MutationObserver: class {},
+  addEventListener() {},
+  // What is drawn later never comes.
+  requestAnimationFrame() {},
   window: { addEventListener() {} },
   document: {
     body,

@@ -57,6 +57,19 @@ def test_the_page_and_its_values_say_the_same(client, recorded):
     assert "Steps &lt;b&gt;under" in page
 
 
+@pytest.mark.parametrize(
+    ("about", "says"),
+    [
+        ({"held": True}, "✓ held<"),
+        ({"held": False}, "✗ not held"),
+        ({}, "✗ not held"),
+        ({"held": True, "slow": ["worst_s"]}, "✓ held, too slow"),
+    ],
+)
+def test_what_was_missed_is_said(about, says):
+    assert says in audit._held(about)
+
+
 def test_every_limit_is_named_with_what_it_is_worth():
     changed = dataclasses.replace(Settings(), max_beams=3, away_s=2.5)
     rows = {row["name"]: row for row in deployment.limits(changed)}

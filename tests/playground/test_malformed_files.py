@@ -17,6 +17,7 @@ from engine.errors import TraceError
 from engine.strategies import STRATEGIES
 from engine.trace import json_io
 from playground import replay
+from playground.uploads import Uploads
 from tests.helpers.bad_traces import CHANGES, OTHER_CHANGES, RAW
 from tests.helpers.runs import finished
 from tests.helpers.sentences import clean
@@ -97,6 +98,16 @@ def test_what_is_no_file_at_all(refused, tmp_path):
         assert player == gr.skip()
         assert "cannot be read" in note
         assert str(tmp_path) not in note
+
+
+@pytest.mark.parametrize("good", [True, False])
+def test_an_upload_is_gone_once_it_was_read(monkeypatch, tmp_path, good):
+    monkeypatch.setattr(replay, "UPLOADS", Uploads(tmp_path, most_bytes=10**9, age_s=1e9))
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(recorded("sampling")) if good else "{")
+    player, _ = replay.open_file(path)
+    assert (player == gr.skip()) is not good
+    assert not path.exists()
 
 
 def test_markup_in_a_files_text_is_shown_as_text(refused):

@@ -141,6 +141,23 @@ def test_a_page_that_said_it_would_come_is_waited_for(client, held, monkeypatch)
     assert '\\"messages\\":[]' in lost
 
 
+def test_a_page_that_comes_back_is_sent_what_it_missed(client):
+    number = events_of(client.get("/config").json())["greedy"]
+    said = client.join(number, {**GREEDY, "press": "back", "params": {"max_new_tokens": 3}})
+    (run,) = set(re.findall(r'\brun\\+":\\+"(\w+)', said))
+    numbers = numbers_of(said)
+    assert numbers == set(range(len(numbers)))
+    back = {"press": "back", "resume": True, "run": run}
+    for following in (0, 1, len(numbers) - 1):
+        again = client.join(number, {**back, "next": following})
+        assert numbers_of(again) == {n for n in numbers if n >= following}
+
+
+def numbers_of(said):
+    """Return the numbers of the messages that a page was sent."""
+    return set(map(int, re.findall(r'\bseq\\+":(\d+)', said)))
+
+
 @pytest.mark.parametrize(
     ("origin", "status"),
     [(None, 200), ("same", 200), ("http://evil.example", 403), ("null", 403)],

@@ -7,7 +7,7 @@ import json
 import gradio as gr
 import pytest
 
-from engine import DecodeRequest
+from engine import DecodeRequest, LoadedModel
 from engine.declare.params import params_of
 from engine.errors import ParameterError
 from engine.models.catalogue import CATALOGUE, drafts_for
@@ -17,7 +17,8 @@ from playground.guard import guarded, sentence
 from playground.journal import JOURNAL
 from playground.links import link_of, request_of
 from playground.stream import stream, whole_state
-from tests.helpers.models import golden_model
+from tests.helpers.gates import gate
+from tests.helpers.models import fresh_model, golden_model
 
 
 def test_lists_are_read_as_json_or_words():
@@ -76,6 +77,20 @@ def test_messages_are_numbered_and_complete():
     assert state["messages"] == messages
     assert json.loads(whole_state("unknown"))["messages"] == []
     JOURNAL.cancel("unknown")
+
+
+def test_a_run_is_stopped_by_its_id():
+    loaded = LoadedModel(fresh_model("llama"))
+    request = DecodeRequest("greedy", loaded, input_ids=[5, 9], params={"max_new_tokens": 50})
+    with gate(loaded.model, free=2) as held:
+        messages = stream(request)
+        run = json.loads(next(messages))["run"]
+        held.wait()
+        JOURNAL.cancel(run)
+        held.open()
+        *_, last = map(json.loads, messages)
+    assert last["rest"]["outputs"][0]["finish_reason"] == "cancelled"
+    assert held.passes == 3
 
 
 @pytest.mark.parametrize(

@@ -112,6 +112,12 @@ def test_a_text_in_the_writing_is_only_text():
     assert "<i>" not in pair
 
 
+def test_a_colour_is_a_letter_too(written):
+    marked = r"<span class='wm-tok (\w+)'[^>]*><span class='t'>[^<]*</span><i>([^<]*)</i>"
+    said = set(re.findall(marked, written[-1]["judged"]))
+    assert said == {("green", "G"), ("red", "R"), ("skip", "–")}
+
+
 def test_replacing_words_moves_the_verdict_down(written):
     text = written[-1]["text"]
     words = text.split()

@@ -242,7 +242,8 @@ def test_the_code_knows_no_secret_and_lets_others_go_first(trace, monkeypatch):
     code = "import os\nraise SystemExit(f\"{'told-nobody' in str(os.environ)} {os.nice(0)}\")"
     monkeypatch.setattr(checks, "export_files", lambda trace: {"run.py": code})
     verdict = checks.verify(renamed(trace))
-    assert verdict.message == f"The code stopped with an error: False {os.nice(0) + 10}"
+    # Nicer than who asks, also where that one is nice already.
+    assert verdict.message == f"The code stopped with an error: False {min(19, os.nice(0) + 10)}"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,76 @@
+"""What is in memory: a model is loaded once, whoever asks, and stays as long as a run uses it."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from engine import LoadedModel
+from engine.models import loading
+from tests.helpers.models import fresh_model
+from tests.helpers.patience import comes_true, wait_for
+
+
+@pytest.fixture
+def loads(monkeypatch):
+    """Return the names that are loaded; nothing is in memory before."""
+    names = []
+
+    def load(key, folder, revision):
+        names.append(key[0])
+        return LoadedModel(fresh_model("llama"), None, key[0])
+
+    monkeypatch.setattr(loading, "_CACHE", OrderedDict())
+    monkeypatch.setattr(loading, "_load", load)
+    return names
+
+
+class Counted:
+    """A lock that counts those who have asked for it."""
+
+    def __init__(self):
+        self.lock, self.asked = threading.Lock(), 0
+
+    def __enter__(self):
+        self.asked += 1
+        self.lock.acquire()
+
+    def __exit__(self, *raised):
+        self.lock.release()
+
+
+def test_who_comes_while_a_model_loads_gets_the_same_one(loads, monkeypatch):
+    right, begun, go_on, lock = loading._load, threading.Event(), threading.Event(), Counted()
+
+    def slow(*arguments):
+        loaded = right(*arguments)
+        begun.set()
+        wait_for(go_on)
+        return loaded
+
+    monkeypatch.setattr(loading, "_load", slow)
+    monkeypatch.setattr(loading, "_LOAD_LOCK", lock)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(loading.load, "storyteller")
+        wait_for(begun)
+        second = pool.submit(loading.load, "storyteller")
+        comes_true(lambda: lock.asked == 2 or len(loads) == 2)
+        go_on.set()
+    assert first.result() is second.result()
+    assert loads == ["storyteller"]
+
+
+def test_a_model_in_use_is_not_dropped_for_another(loads, monkeypatch):
+    one = dataclasses.replace(loading.SETTINGS, max_loaded_models=1)
+    monkeypatch.setattr(loading, "SETTINGS", one)
+    first = loading.load("storyteller")
+    with loading.pinned(first):
+        loading.load("storyteller-draft")
+        assert loading.cached("storyteller") is first
+    loading.load("foreign-draft")
+    assert [name for name, *_ in loading._CACHE] == ["foreign-draft"]
+    assert loads == ["storyteller", "storyteller-draft", "foreign-draft"]

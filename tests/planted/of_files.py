@@ -1,0 +1,160 @@
+"""Defects of what comes from outside or leaves: models of the hub, trace files, exported code."""
+
+from __future__ import annotations
+
+from tests.planted.defect import Defect
+
+FILES = (
+    Defect(
+        "pickles-fetched",
+        "A repository's pickles are fetched, and whoever opens them runs a stranger's code.",
+        "engine/models/files.py",
+        'PATTERNS = ["*.safetensors", ',
+        'PATTERNS = ["*.safetensors", "*.bin", ',
+        (
+            "tests/engine/test_hub.py"
+            "::test_a_hub_id_is_fetched_once_by_its_commit_and_never_with_code",
+        ),
+    ),
+    Defect(
+        "remote-code-allowed",
+        "A config.json that asks for its repository's own code is not refused.",
+        "engine/models/files.py",
+        '        if key == "auto_map" or key.startswith("_attn"):\n',
+        '        if key.startswith("_attn"):\n',
+        (
+            "tests/engine/test_hub.py"
+            "::test_a_config_that_asks_too_much_is_refused_before_the_weights_come",
+        ),
+    ),
+    Defect(
+        "sizes-believed",
+        "A config.json whose sizes multiply to more than its weights hold takes all memory.",
+        "engine/models/sizes.py",
+        "        _check_part(part, values + _SPARE)\n",
+        "        _check_part(part, values + _SPARE * _SPARE)\n",
+        ("tests/engine/test_hub.py::test_a_config_whose_sizes_are_no_bomb_one_by_one",),
+    ),
+    Defect(
+        "memory-unbounded",
+        "A model larger than the memory that is meant for models is loaded all the same.",
+        "engine/models/sizes.py",
+        "    if needed > budget:\n",
+        "    if needed > 1e9 * budget:\n",
+        ("tests/engine/test_hub.py::test_a_model_that_has_no_room_in_memory",),
+    ),
+    Defect(
+        "owner-token-lent",
+        "On a public Space a visitor's model is fetched with the owner's token: private ones open.",
+        "engine/models/hub.py",
+        '        "token": not SETTINGS.public,\n',
+        '        "token": True,\n',
+        ("tests/engine/test_hub.py::test_a_token_of_the_owner_is_spent_for_the_owner_alone",),
+    ),
+    Defect(
+        "allow-list-ignored",
+        "A public Space fetches any model that a visitor names.",
+        "engine/models/hub.py",
+        "    if not SETTINGS.public or name in allowed():\n",
+        "    if not SETTINGS.public or allowed():\n",
+        ("tests/engine/test_hub.py::test_a_public_deployment_offers_the_models_of_its_list",),
+    ),
+    Defect(
+        "folders-on-a-space",
+        "A visitor of a public Space names a folder of the machine as a model.",
+        "engine/models/files.py",
+        "    elif not SETTINGS.public and Path(name).is_absolute():\n",
+        "    elif Path(name).is_absolute():\n",
+        ("tests/engine/test_hub.py::test_a_public_space_loads_no_folders",),
+    ),
+    Defect(
+        "download-without-end",
+        "A hub that never finishes holds one of the few downloads for ever.",
+        "engine/models/hub.py",
+        "            if time.monotonic() > self.until:\n",
+        "            if self.until < 0:\n",
+        ("tests/engine/test_hub.py::test_a_download_has_a_time_and_leaves_nothing_behind",),
+    ),
+    Defect(
+        "probability-above-one",
+        "A trace whose candidates are more probable than certain is drawn.",
+        "engine/trace/checks.py",
+        "        if any(value > _SLACK for value in values):\n",
+        "        if any(value > 1e9 for value in values):\n",
+        (
+            "tests/playground/test_malformed_files.py::test_a_changed_trace_never_reaches_the_player",
+        ),
+    ),
+    Defect(
+        "candidate-twice",
+        "A trace that names a candidate twice is drawn, and its bars add up to more than they are.",
+        "engine/trace/checks.py",
+        "    if len({c.token_id for c in step.candidates}) < len(step.candidates):\n",
+        "    if len({c.token_id for c in step.candidates}) > len(step.candidates):\n",
+        (
+            "tests/playground/test_malformed_files.py::test_a_changed_trace_never_reaches_the_player",
+        ),
+    ),
+    Defect(
+        "gzip-bomb",
+        "A small file unpacks to gigabytes in memory before its size is looked at.",
+        "engine/trace/checks.py",
+        "                data = file.read(max_bytes + 1)\n",
+        "                data = file.read()\n",
+        ("tests/engine/test_trace_json.py::test_no_more_is_unpacked_than_may_be_read",),
+    ),
+    Defect(
+        "half-characters",
+        "Half of a character in a file ends the server's answer in mid-stream.",
+        "engine/trace/json_io.py",
+        "    if isinstance(value, str) and not checks.is_unicode(value):\n",
+        "    if isinstance(value, bytes):\n",
+        (
+            "tests/playground/test_malformed_files.py::test_a_changed_trace_never_reaches_the_player",
+        ),
+    ),
+    Defect(
+        "beam-sum-unchecked",
+        "A tree whose sums are not the sums of its paths is shown as a search that took place.",
+        "engine/trace/beam_checks.py",
+        "    if not _close(node.sum_logprobs, before + node.logprob):\n",
+        "    if not math.isfinite(node.sum_logprobs):\n",
+        (
+            "tests/playground/test_malformed_files.py::test_a_changed_trace_never_reaches_the_player",
+        ),
+    ),
+    Defect(
+        "prompt-unquoted",
+        "Exported code holds the prompt as it was typed: a quote in it ends the text and begins code.",
+        "engine/export/script.py",
+        '        f"PROMPT = {plan.trace.prompt!r}",\n',
+        "        f\"PROMPT = '{plan.trace.prompt}'\",\n",
+        ("tests/engine/export/test_parts.py::test_hostile_text_stays_text",),
+    ),
+    Defect(
+        "secrets-handed-on",
+        "Exported code that is checked sees the server's tokens and passwords.",
+        "engine/export/verify.py",
+        "environ = environment(secrets=False)",
+        "environ = environment(secrets=True)",
+        (
+            "tests/engine/export/test_parts.py::test_the_code_knows_no_secret_and_lets_others_go_first",
+        ),
+    ),
+    Defect(
+        "check-unbounded",
+        "Code is run for a run that nobody could have decoded here, however large.",
+        "engine/export/verify.py",
+        "    check(request_of(trace))\n",
+        "    request_of(trace)\n",
+        ("tests/engine/export/test_parts.py::test_nothing_is_run_that_would_not_be_decoded_here",),
+    ),
+    Defect(
+        "spreadsheet-runs-token",
+        "A token that begins with “=” is run by the spreadsheet that opens the table.",
+        "engine/export/steps_csv.py",
+        '    return f"\'{text}" if text.startswith(_ACTIVE) else text\n',
+        "    return text\n",
+        ("tests/engine/export/test_parts.py::test_the_table_of_steps",),
+    ),
+)
