@@ -90,8 +90,8 @@ PAGE = (
     Defect(
         "stop-stops-nothing",
         "Stop is answered, and the run goes on to its end.",
-        "playground/stream.py",
-        "            self._runs[run_id][0].cancel()\n",
+        "playground/journal.py",
+        "            known[0].cancel()\n",
         "            self._runs.move_to_end(run_id)\n",
         ("tests/playground/test_units.py::test_a_run_is_stopped_by_its_id",),
     ),
