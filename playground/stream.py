@@ -86,14 +86,15 @@ def stream(
         follow: told of the run and its events.
     """
     run = decode(request, KEPT_RUNS.follow)
-    messages = JOURNAL.open(run)
-    if follow is not None:
-        follow.begin(run)
+    messages: list[dict[str, Any]] = []
     elsewhere = {} if key is None else {"strategy": key, "link": ""}
     writer = _Writer(request)
     shown_at = key or request.strategy
     last = STARTING
     try:
+        messages = JOURNAL.open(run)
+        if follow is not None:
+            follow.begin(run)
         for events in run.batches(1 / SETTINGS.updates_per_s, BEAT_S):
             more = {} if follow is None else follow.see(events)
             for message in writer.messages(events):
@@ -112,7 +113,9 @@ def stream(
         messages.append(_failed(run.run_id, len(messages), NOBODY_LISTENED))
         raise
     except BaseException as error:
-        messages.append(_failed(run.run_id, len(messages), sentence(error)))
+        failed = _failed(run.run_id, len(messages), sentence(error))
+        # A page that has not heard of the run yet is told where it would be shown.
+        messages.append({**failed, "strategy": shown_at})
         yield json.dumps(messages[-1])
     finally:
         run.close()

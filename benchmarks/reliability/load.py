@@ -132,7 +132,8 @@ class _Trip:
         if self.reload:
             # A page that is loaded anew knows the names alone.
             self._leave_page()
-            self.pressed.heard = Heard(run=self.pressed.heard.run)
+            before = self.pressed.heard
+            self.pressed.heard = Heard(run=before.run, earlier=before.earlier)
             self.pressed.reloads += 1
             self.page.reload()
 
@@ -164,11 +165,14 @@ def visits(url: str, n: int, seed: int, until: float) -> list[Pressed]:
 def _visit(
     port: int, events: dict[str, int], number: int, seed: int, until: float
 ) -> list[Pressed]:
-    chance, found = random.Random(f"{seed}/{number}"), []
+    chance = random.Random(f"{seed}/{number}")
+    found: list[Pressed] = []
     with wire(port) as line:
         page = PageVisitor(f"http://127.0.0.1:{line.port}", events)
         for run in range(RUNS):
-            pressed = Pressed(_asked(1000 * seed + RUNS * number + run))
+            earlier = frozenset(pressed.heard.run for pressed in found)
+            asked = _asked(1000 * seed + RUNS * number + run)
+            pressed = Pressed(asked, Heard(earlier=earlier))
             _Trip(page, line, pressed, chance, until).go()
             found.append(pressed)
         page.http.close()

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from benchmarks.reliability import load
+from benchmarks.reliability import company, ends, faults, load, memory, soak
 
-PARTS = {part.name: part for part in (load.PART,)}
+PARTS = {part.name: part for part in (load.PART, company.PART, faults.PART, memory.PART, ends.PART, soak.PART)}

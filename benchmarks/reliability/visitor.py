@@ -30,13 +30,15 @@ class Heard:
         run: what the server calls it, empty until it has said so.
         next: the number of the message that comes next.
         indices: of the steps that were drawn, in their order.
-        foreign: messages that were another run's.
+        earlier: names of the page's runs before it; what is still told of them is left alone.
+        foreign: messages that were another visitor's.
         repeated: messages that came although the page had said that it has them.
         runs: all the names under which the run was told.
         status: how it ended, empty before that.
     """
 
     run: str = ""
+    earlier: frozenset[str] = frozenset()
     next: int = 0
     indices: list[int] = field(default_factory=list)
     header: dict[str, Any] = field(default_factory=dict)
@@ -53,6 +55,8 @@ class Heard:
             message: as the server sent it.
             last: whether it came as the end of an answer, which repeats the message before it.
         """
+        if message["run"] in self.earlier:
+            return False
         self.runs.add(message["run"])
         self.run = self.run or message["run"]
         if message["run"] != self.run:
