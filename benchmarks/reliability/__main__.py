@@ -33,9 +33,9 @@ def measured(part: Part, n: int, seed: int) -> dict[str, Any]:
 def apart(part: Part, n: int, seed: int, limit_s: float) -> dict[str, Any]:
     """Measure a part in a process of its own; one that fails or takes too long is not held."""
     started = time.perf_counter()
+    asked = [part.name, f"--n={n}", f"--seed={seed}", "--here"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.reliability", part.name, f"--n={n}", f"--seed={seed}"]
-        + ["--here"],
+        [sys.executable, "-m", "benchmarks.reliability", *asked],
         cwd=ROOT,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,

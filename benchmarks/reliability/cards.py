@@ -77,7 +77,9 @@ class Part:
 
     def judged(self, found: Measured, seconds: float) -> dict[str, Any]:
         """Return the part's JSON line, but for what is known of the machine and the code."""
-        missed = [name for name, goal in self.goals.items() if not goal.met(found.figures.get(name))]
+        missed = [
+            name for name, goal in self.goals.items() if not goal.met(found.figures.get(name))
+        ]
         slow = [name for name in missed if self.goals[name].of_speed]
         return {
             "part": self.name,
@@ -96,7 +98,9 @@ class Part:
 
 def card(result: Mapping[str, Any]) -> str:
     """Return what a reader is told of a part: one line of what it is, one of its figures."""
-    verdict = "held" if result["held"] else f"NOT HELD: {', '.join(result['missed']) or 'no figures'}"
+    verdict = (
+        "held" if result["held"] else f"NOT HELD: {', '.join(result['missed']) or 'no figures'}"
+    )
     if result["held"] and result["slow"]:
         verdict = f"held, but slow: {', '.join(result['slow'])}"
     goals = result["goals"]
@@ -137,7 +141,5 @@ def commit() -> str:
 
 
 def _git(*arguments: str) -> str:
-    done = subprocess.run(
-        ["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True
-    )
+    done = subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True)
     return done.stdout.strip()

@@ -61,7 +61,10 @@ def measure(n: int, seed: int) -> Measured:
         "failed": sum(isinstance(got, str) for _, got in wrong),
         "strategies": len({request.strategy for request in requests}),
         "at_once": min(n, _AT_ONCE),
-        **{f"unequal_{name}": count for name, count in Counter(r.strategy for r, _ in wrong).items()},
+        **{
+            f"unequal_{name}": count
+            for name, count in Counter(r.strategy for r, _ in wrong).items()
+        },
     }
     return Measured(n, figures, tuple(failed))
 

@@ -46,8 +46,7 @@ def _page(url: str, events: dict[str, int], seed: int, heard: list[int]) -> None
     asked = {"strategy": "greedy", "prompt": "Once", "model": "storyteller", "seed": seed}
     with suppress(*LOST, httpx.StreamError), page.http:
         page.ask("greedy", {**asked, "params": _LONG, "press": f"press{seed}"})
-        for _ in page.messages(_KILLED_S):
-            heard.append(seed)
+        heard.extend(message["seq"] for message, _ in page.messages(_KILLED_S) if "seq" in message)
 
 
 def _call(url: str, seed: int, heard: list[int]) -> None:

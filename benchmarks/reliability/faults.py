@@ -1,4 +1,4 @@
-"""Faults at drawn places of drawn runs: each is told in a sentence, leaves nothing behind, and the next run is right."""
+"""Faults at drawn places of drawn runs: each is told in a sentence and leaves nothing, and the next run is right."""
 
 from __future__ import annotations
 

@@ -65,7 +65,10 @@ class Pressed:
     def strange(self) -> int:
         """Return how many messages, or runs, were another's."""
         header = self.heard.header
-        own = header.get("seed") == self.asked["seed"] and header.get("prompt") == self.asked["prompt"]
+        own = (
+            header.get("seed") == self.asked["seed"]
+            and header.get("prompt") == self.asked["prompt"]
+        )
         return self.foreign + (0 if own or not header else STEPS)
 
 

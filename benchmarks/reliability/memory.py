@@ -9,7 +9,7 @@ from dataclasses import replace
 from unittest.mock import patch
 
 from benchmarks.reliability.cards import Goal, Measured, Part
-from benchmarks.reliability.requests import Alone, short_request, tokens_of
+from benchmarks.reliability.requests import Alone, short_request
 from engine import DecodeRequest, decode
 from engine.errors import EngineError
 from engine.models import loading
@@ -20,6 +20,8 @@ from engine.strategies import STRATEGIES
 from tests.helpers.patience import PATIENCE_S
 
 _LENGTHS = range(3, 9)
+_WEIGHTS = (4, 2, 1, 1)
+"""How often something is begun, loaded, stopped and left."""
 _MOST_STEPS = 8
 _LIMITS = range(1, 4)
 """Models that may be in memory; there are four of them, and a run may need two."""
@@ -38,9 +40,8 @@ class _Sequence:
 
     def go(self) -> None:
         """Do them, and wait until all that was begun has ended."""
-        acts: list[Callable[[], None]] = [self._load, self._begin, self._cancel, self._leave]
-        for _ in range(self.chance.choice(_LENGTHS)):
-            act = self.chance.choice(acts)
+        acts: list[Callable[[], None]] = [self._begin, self._load, self._cancel, self._leave]
+        for act in self.chance.choices(acts, _WEIGHTS, k=self.chance.choice(_LENGTHS)):
             self.counts["acts"] += 1
             act()
         for request, run in self.going:

@@ -2,6 +2,30 @@
 
 from __future__ import annotations
 
-from benchmarks.reliability import company, ends, faults, load, memory, soak
+from benchmarks.reliability import (
+    census,
+    company,
+    ends,
+    faults,
+    fuzz,
+    liveness,
+    load,
+    memory,
+    soak,
+)
 
-PARTS = {part.name: part for part in (load.PART, company.PART, faults.PART, memory.PART, ends.PART, soak.PART)}
+PARTS = {
+    part.name: part
+    for part in (
+        load.PART,
+        company.PART,
+        faults.PART,
+        memory.PART,
+        ends.PART,
+        soak.PART,
+        fuzz.VALIDATION,
+        fuzz.PART,
+        liveness.PART,
+        census.PART,
+    )
+}

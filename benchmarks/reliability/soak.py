@@ -86,16 +86,18 @@ def measure(n: int, seed: int, warm: int = _WARM) -> Measured:
         warm: visits before memory is looked at.
     """
     del seed
-    with tempfile.TemporaryDirectory() as folder:
-        with process(Path(folder) / "log.txt", **_KEPT) as (url, served):
-            soak = _Soak(url, served.pid)
-            for _ in range(warm):
-                soak.visit()
-            visits, visits_slope = soak.grown(soak.visit, n)
-            page = PageVisitor(url, soak.events)
-            with page.http:
-                runs, runs_slope = soak.grown(lambda: soak.run(page), n)
-            size = soak.process.memory_info().rss
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        process(Path(folder) / "log.txt", **_KEPT) as (url, served),
+    ):
+        soak = _Soak(url, served.pid)
+        for _ in range(warm):
+            soak.visit()
+        visits, visits_slope = soak.grown(soak.visit, n)
+        page = PageVisitor(url, soak.events)
+        with page.http:
+            runs, runs_slope = soak.grown(lambda: soak.run(page), n)
+        size = soak.process.memory_info().rss
     figures = {
         "visits_grown_percent": visits,
         "runs_grown_percent": runs,
