@@ -232,7 +232,7 @@ def _recorded(strategy: str) -> str:
     return json_io.dumps(finished(dataclasses.replace(request, top_candidates=6)))
 
 
-class Tally:
+class CensusTally:
     """Makes attempts one after the other and counts what comes of them."""
 
     def __init__(self) -> None:
@@ -293,7 +293,7 @@ def tried(url: str, n: int, folder: Path) -> Measured:
         n: generated requests besides the tables.
         folder: takes the files that are opened by command.
     """
-    tally, client = Tally(), Client(url)
+    tally, client = CensusTally(), Client(url)
     config = client.get("/config").json()
     events = events_of(config)["dp-ask-bus"], events_of(config, "upload")["replay-file"]
     with contextlib.closing(client.http):

@@ -114,9 +114,7 @@ class _Trip:
                 timer.join()
 
     def _listen(self) -> None:
-        if self.cut_after == 0:
-            self._cut_once()
-        for count, (message, last) in enumerate(self.page.messages(), 1):
+        for count, (message, last) in enumerate(self.page.messages(opened=self._opened), 1):
             if self.pressed.heard.take(message, last=last):
                 self.pressed.gaps += 1
                 self.page.ask("dp-bus", {"run": self.pressed.heard.run})
@@ -124,6 +122,10 @@ class _Trip:
                 return
             if count == self.cut_after:
                 self._cut_once()
+
+    def _opened(self) -> None:
+        if self.cut_after == 0:
+            self._cut_once()
 
     def _cut_once(self) -> None:
         if not self.pressed.cuts:

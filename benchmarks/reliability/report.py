@@ -12,9 +12,10 @@ FILES = ("assets/reliability.json", "docs/reliability.md")
 _ABOUT = ("date", "commit", "machine")
 _HEAD = """# Reliability
 
-What the playground withstands, as it was last measured. `make reliability` (minutes) and `make reliability-nightly` (the
-same code with large numbers) write this page and [the same as JSON](../assets/reliability.json). A goal marked *speed*
-can be missed by a busy machine alone: it is reported and fails nothing. Any other goal that is missed fails the command.
+What the playground withstands, as it was last measured. `make reliability` (minutes) and `make reliability-nightly`
+(the same code with large numbers) write this page and [the same as JSON](../assets/reliability.json). A goal marked
+*speed* can be missed by a busy machine alone: it is reported and fails nothing. Any other that is missed fails the
+command.
 """
 
 

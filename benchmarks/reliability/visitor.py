@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -122,8 +122,14 @@ class PageVisitor:
         sent |= {"session_hash": self.session}
         self.http.post("/gradio_api/queue/join", json=sent).raise_for_status()
 
-    def messages(self, silent_s: float = _SILENT_S) -> Iterator[tuple[dict[str, Any], bool]]:
+    def messages(
+        self, silent_s: float = _SILENT_S, opened: Callable[[], None] = lambda: None
+    ) -> Iterator[tuple[dict[str, Any], bool]]:
         """Listen; yield every message and whether it is the last of its answer.
+
+        Args:
+            silent_s: how long nothing may come.
+            opened: called as soon as the server has begun to answer.
 
         Raises:
             httpx.TransportError: the line was cut, or nothing has come for so long.
@@ -133,6 +139,7 @@ class PageVisitor:
         with self.http.stream(
             "GET", url, params={"session_hash": self.session}, timeout=timeout
         ) as answer:
+            opened()
             for line in answer.iter_lines():
                 if not line.startswith("data: "):
                     continue
