@@ -31,7 +31,10 @@ from playground.web import middleware
 from visualizers.page import plotly_file
 
 PLOTLY = plotly_file()
-_LEAVE_S = 4.0
+_LEAVE_S = 3.0
+"""How long runs may take to stop when the server ends."""
+_CLOSE_S = 1.0
+"""How long Gradio may take after that: it waits five seconds for streams that nobody ends any more."""
 
 
 def build_app() -> gr.Blocks:
@@ -125,7 +128,9 @@ def launch(host: str, port: int) -> None:
     ended.wait()
     stop_downloads()
     stop_all(_LEAVE_S)
-    demo.close()
+    closing = threading.Thread(target=demo.close, daemon=True)
+    closing.start()
+    closing.join(_CLOSE_S)
     UPLOADS.clear()
     sys.stdout.flush()
     # A thread that is still within a model's own code aborts an interpreter that takes itself down.
