@@ -79,7 +79,7 @@ class _Trip:
         self, page: PageVisitor, line: Wire, pressed: Pressed, chance: random.Random, until: float
     ) -> None:
         self.page, self.line, self.pressed, self.until = page, line, pressed, until
-        self.press = uuid.UUID(int=chance.getrandbits(128)).hex
+        self.press = uuid.uuid4().hex
         self.reload = chance.random() < _RELOADS
         early = chance.random() < _CUT_WHILE_ASKING
         self.cut_asking_s = chance.random() * _SOON_S if early else None

@@ -61,6 +61,8 @@ class Heard:
         self.run = self.run or message["run"]
         if message["run"] != self.run:
             self.foreign += 1
+            if message["kind"] in ("finish", "fail"):
+                self.status = "another run's end"
             return False
         if message["kind"] == "progress":
             return False

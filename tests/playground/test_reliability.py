@@ -190,6 +190,16 @@ def test_a_server_that_does_not_end_as_it_should_is_noticed():
         assert "other_status" in judged(ends.PART, ends.measure(1, 0))["missed"]
 
 
+def test_a_server_ends_although_its_streams_do_not():
+    code = (
+        "import threading\nfrom gradio import Blocks\n"
+        "Blocks.close = lambda *_, **__: threading.Event().wait()"
+    )
+    with patch.object(ends, "process", serving(code)):
+        result = judged(ends.PART, ends.measure(1, 0))
+    assert result["held"], result
+
+
 def test_memory_that_grows_is_noticed():
     code = (
         "from playground.listening import Listeners\nkept, announce = [], Listeners.announce\n"
