@@ -6,7 +6,7 @@ NPM := $(PY) -m tests.npm
 export GRADIO_ANALYTICS_ENABLED := False
 export HF_HUB_DISABLE_TELEMETRY := 1
 
-.PHONY: run test nightly bench lint lock clean
+.PHONY: run test nightly bench reliability reliability-nightly lint lock clean
 
 run: $(VENV)/.run
 	$(PY) app.py
@@ -31,6 +31,13 @@ bench: $(VENV)/.dev
 	$(PY) -m benchmarks.watermark
 	$(PY) -m tests.browser_setup
 	$(PY) -m benchmarks.page
+
+# What the playground withstands; the long form takes a night.
+reliability: $(VENV)/.dev
+	$(PY) -m benchmarks.reliability --write
+
+reliability-nightly: $(VENV)/.dev
+	$(PY) -m benchmarks.reliability --nightly --write
 
 lint: $(VENV)/.dev node_modules/.ready
 	$(VENV)/bin/ruff check .

@@ -40,8 +40,12 @@ from playground.tab import QUEUE, build_tab
 from playground.uploads import UPLOADS
 from playground.web import middleware
 
-_LEAVE_S = 3.5
+_LEAVE_S = 3.0
+"""How long runs may take to stop when the server ends."""
 _WRITTEN_S = 0.5
+"""How long what was sent of them may take to be written down."""
+_CLOSE_S = 1.0
+"""How long Gradio may take after that: it waits five seconds for streams that nobody ends any more."""
 
 
 def build_app() -> gr.Blocks:
@@ -138,7 +142,9 @@ def launch(host: str, port: int) -> None:
     stop_downloads()
     stop_all(_LEAVE_S)
     JOURNAL.close(_WRITTEN_S)
-    demo.close()
+    closing = threading.Thread(target=demo.close, daemon=True)
+    closing.start()
+    closing.join(_CLOSE_S)
     UPLOADS.clear()
     sys.stdout.flush()
     # A thread that is still within a model's own code aborts an interpreter that takes itself down.

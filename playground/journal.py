@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
 from collections import OrderedDict
 from pathlib import Path
@@ -12,6 +13,7 @@ from engine.run.work import Work
 from engine.settings import SETTINGS
 from playground.journal_file import JournalFile, Line
 
+_LOG = logging.getLogger("playground")
 _KEPT_RUNS = 32 + SETTINGS.max_waiting_runs
 """A run in line has to be there when somebody stops it."""
 _FLUSH_S = 2.0
@@ -24,7 +26,7 @@ _LAST = ("finish", "fail")
 class Messages:
     """What was sent of one run, each as JSON."""
 
-    def __init__(self, run_id: str, file: JournalFile | None) -> None:
+    def __init__(self, run_id: str, file: JournalFile | None = None) -> None:
         self.run_id = run_id
         self.texts: list[str] = []
         self._file = file
@@ -33,10 +35,14 @@ class Messages:
         """Give a message its run and its number and keep it; return it as JSON."""
         numbered = {"run": self.run_id, "seq": len(self.texts), **message}
         text = json.dumps(numbered, allow_nan=False, separators=(",", ":"))
-        if self._file is not None:
-            last = message["kind"] in _LAST
-            self._file.add(Line(self.run_id, len(self.texts), text, last))
+        line = Line(self.run_id, len(self.texts), text, message["kind"] in _LAST)
         self.texts.append(text)
+        if self._file is not None:
+            try:
+                self._file.add(line)
+            except Exception as error:  # the run goes on, whatever becomes of its copy
+                _LOG.error("a run is not kept for later: %s", type(error).__name__)
+                self._file = None
         return text
 
 

@@ -22,7 +22,7 @@ from engine.trace.events import Failed, Finished, Started, StepRecorded, TextDel
 from engine.trace.json_io import step_to_dict, trace_header, trace_to_dict
 from engine.trace.records import Trace
 from playground.guard import sentence
-from playground.journal import JOURNAL
+from playground.journal import JOURNAL, Messages
 from playground.links import form_of, link_of
 from playground.meanwhile import BEAT_S, DECODING, STARTING, last_told
 from visualizers import Summaries, summaries
@@ -53,14 +53,15 @@ def stream(
         follow: told of the run and its events.
     """
     run = decode(request, KEPT_RUNS.follow)
-    messages = JOURNAL.open(run)
-    if follow is not None:
-        follow.begin(run)
+    messages = Messages(run.run_id)
     elsewhere = {} if key is None else {"strategy": key, "link": ""}
     writer = _Writer(request)
     shown_at = key or request.strategy
     last = STARTING
     try:
+        messages = JOURNAL.open(run)
+        if follow is not None:
+            follow.begin(run)
         for events in run.batches(1 / SETTINGS.updates_per_s, BEAT_S):
             more = {} if follow is None else follow.see(events)
             for message in writer.messages(events):
@@ -77,7 +78,8 @@ def stream(
         messages.add({"kind": "fail", "error": NOBODY_LISTENED})
         raise
     except BaseException as error:
-        yield messages.add({"kind": "fail", "error": sentence(error)})
+        # A page that has not heard of the run yet is told where it would be shown.
+        yield messages.add({"kind": "fail", "error": sentence(error), "strategy": shown_at})
     finally:
         run.close()
 

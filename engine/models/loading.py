@@ -251,9 +251,11 @@ def pinned(*models: LoadedModel | None) -> Iterator[None]:
         with _CACHE_LOCK:
             for entry in entries:
                 entry.pins -= 1
+            # What could not leave while it was used may have to leave now.
+            _evict()
 
 
-def _evict(keep: tuple[str, str, str, str | None]) -> None:
+def _evict(keep: tuple[str, str, str, str | None] | None = None) -> None:
     """Drop the least recently used models that nobody uses until the budget holds."""
     budget = SETTINGS.max_model_memory_gb * 1e9
     for key in list(_CACHE):

@@ -20,7 +20,7 @@ def starts(tmp_path):
     port, kept = free_port(), str(tmp_path / "journal.db")
 
     def start():
-        return playground(tmp_path / "log.txt", port, PLAYGROUND_JOURNAL=kept)
+        return playground(tmp_path / "log.txt", port, journal=kept)
 
     return start
 

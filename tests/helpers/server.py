@@ -9,9 +9,10 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from tests.helpers.patience import PATIENCE_S
 
@@ -20,7 +21,7 @@ _POLL_S = 0.2
 
 
 @contextmanager
-def playground(log: Path, port: int | None = None, **environ: str) -> Iterator[str]:
+def playground(log: Path, port: int | None = None, **limits: Any) -> Iterator[str]:
     """Serve until the block ends; yields the address.
 
     Leaving the block also tests the end: SIGTERM must be followed by status 0.
@@ -28,30 +29,46 @@ def playground(log: Path, port: int | None = None, **environ: str) -> Iterator[s
     Args:
         log: the file that takes what the server prints.
         port: where it listens; a free one for None.
-        environ: variables beside those of this process.
+        limits: as of ``process``.
+    """
+    with process(log, port=port, **limits) as (url, served):
+        yield url
+        served.send_signal(signal.SIGTERM)
+        status = served.wait(PATIENCE_S)
+        assert status == 0, f"SIGTERM must end cleanly: {status}\n{log.read_text()[-2000:]}"
+
+
+@contextmanager
+def process(
+    log: Path, command: Sequence[str] = ("app.py",), port: int | None = None, **limits: Any
+) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """Serve in a process of its own; yields the address and the process, which is killed at the end.
+
+    Args:
+        log: the file that takes what the server prints.
+        command: what Python is given to run.
+        port: where it listens; a free one for None.
+        limits: settings by the names of ``engine.settings``, in place of those of the environment.
     """
     port = port or free_port()
     # A client of a busy machine is slow to fetch what it has asked for.
-    patient = {"PLAYGROUND_UNHEARD_S": str(PATIENCE_S)}
-    own = {"PLAYGROUND_PORT": str(port), "OMP_NUM_THREADS": "1"}
+    limits = {"unheard_s": PATIENCE_S, "journal": "", **limits, "port": port}
+    own = {f"PLAYGROUND_{name.upper()}": str(value) for name, value in limits.items()}
     with log.open("w") as printed:
-        process = subprocess.Popen(
-            [sys.executable, "app.py"],
+        served = subprocess.Popen(
+            [sys.executable, *command],
             cwd=ROOT,
-            env={**os.environ, **patient, **own, **environ},
+            env={**os.environ, **own, "OMP_NUM_THREADS": "1"},
             stdout=printed,
             stderr=subprocess.STDOUT,
         )
     try:
         url = f"http://127.0.0.1:{port}"
-        _await_answer(url, process, log)
-        yield url
-        process.send_signal(signal.SIGTERM)
-        status = process.wait(PATIENCE_S)
-        assert status == 0, f"SIGTERM must end cleanly: {status}\n{log.read_text()[-2000:]}"
+        _await_answer(url, served, log)
+        yield url, served
     finally:
-        process.kill()
-        process.wait()
+        served.kill()
+        served.wait()
 
 
 def free_port() -> int:

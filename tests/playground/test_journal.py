@@ -130,6 +130,17 @@ def test_a_disk_that_takes_nothing_costs_no_run(tmp_path, monkeypatch, caplog):
     assert len([r for r in caplog.records if "journal" in r.message]) == 1
 
 
+def test_a_copy_that_fails_costs_no_run(path, monkeypatch):
+    def broken(self, line):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(JournalFile, "add", broken)
+    monkeypatch.setattr(streaming, "JOURNAL", Journal(file_at(path)))
+    sent = [json.loads(text) for text in stream(REQUEST)]
+    assert sent[-1]["kind"] == "finish"
+    assert messages_of(whole_state(sent[0]["run"])) == [m for m in sent if "seq" in m]
+
+
 def test_no_run_waits_for_a_slow_disk(path, monkeypatch):
     monkeypatch.setattr(journal_file, "_BACKLOG_BYTES", 1000)
     file = file_at(path)

@@ -1,0 +1,1 @@
+"""What the playground withstands: lost connections, company, faults, stops, long hours and nonsense."""

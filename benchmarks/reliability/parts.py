@@ -1,0 +1,31 @@
+"""All parts of the programme, by name, in the order in which they are measured."""
+
+from __future__ import annotations
+
+from benchmarks.reliability import (
+    census,
+    company,
+    ends,
+    faults,
+    fuzz,
+    liveness,
+    load,
+    memory,
+    soak,
+)
+
+PARTS = {
+    part.name: part
+    for part in (
+        load.PART,
+        company.PART,
+        faults.PART,
+        memory.PART,
+        ends.PART,
+        soak.PART,
+        fuzz.VALIDATION,
+        fuzz.PART,
+        liveness.PART,
+        census.PART,
+    )
+}

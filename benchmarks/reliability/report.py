@@ -1,0 +1,64 @@
+"""Where the last run of the programme is kept: one file for programs, one page for readers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from benchmarks.reliability.cards import ROOT
+
+FILES = ("assets/reliability.json", "docs/reliability.md")
+_ABOUT = ("date", "commit", "machine")
+_HEAD = """# Reliability
+
+What the playground withstands, as it was last measured. `make reliability` (minutes) and `make reliability-nightly`
+(the same code with large numbers) write this page and [the same as JSON](../assets/reliability.json). A goal marked
+*speed* can be missed by a busy machine alone: it is reported and fails nothing. Any other that is missed fails the
+command.
+"""
+
+
+def write(result: Mapping[str, Any]) -> None:
+    """Put a part's result in the place of its last one, and write both files anew."""
+    data, page = (ROOT / name for name in FILES)
+    kept = json.loads(data.read_text())["parts"] if data.exists() else []
+    parts = [part for part in kept if part["part"] != result["part"]]
+    parts = sorted([*parts, result], key=_place)
+    about = {name: result[name] for name in _ABOUT}
+    data.write_text(json.dumps({**about, "parts": parts}, indent=1, ensure_ascii=False) + "\n")
+    page.write_text(page_of(parts))
+
+
+def _place(part: Mapping[str, Any]) -> int:
+    from benchmarks.reliability.parts import PARTS
+
+    names = list(PARTS)
+    return names.index(part["part"]) if part["part"] in names else len(names)
+
+
+def page_of(parts: list[Mapping[str, Any]]) -> str:
+    """Return the page that says what every part found."""
+    return "\n".join([_HEAD, *(_section(part) for part in parts)])
+
+
+def _section(part: Mapping[str, Any]) -> str:
+    verdict = "held" if part["held"] else "**not held**"
+    about = part["machine"]
+    load = ", ".join(str(value) for value in about["load_average"])
+    where = f"{about['cores']} cores, {about['memory_gb']} GB, load average {load} at the start"
+    rows = "".join(_row(part, name) for name in {**part["figures"], **part["goals"]})
+    examples = "".join(f"\n- {text}" for text in part["examples"])
+    return (
+        f"## {part['title']}\n\n"
+        f"`{part['part']}`, n = {part['n']}: {verdict}. {part['date']}, commit {part['commit']}, "
+        f"{part['seconds']:g} s, {where}.\n\n"
+        f"| figure | found | goal |\n|---|---|---|\n{rows}{examples}" + ("\n" if examples else "")
+    )
+
+
+def _row(part: Mapping[str, Any], name: str) -> str:
+    goal = part["goals"].get(name, "")
+    missed = ", missed" if name in part["missed"] else ""
+    of_speed = " (speed)" if name in part["of_speed"] else ""
+    return f"| {name} | {part['figures'].get(name, '–')} | {goal}{of_speed}{missed} |\n"
