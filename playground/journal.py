@@ -11,7 +11,7 @@ from typing import Any
 
 from engine.run.work import Work
 from engine.settings import SETTINGS
-from playground.journal_file import JournalFile, Line
+from playground.journal_file import JournalFile, Sent
 
 _LOG = logging.getLogger("playground")
 _KEPT_RUNS = 32 + SETTINGS.max_waiting_runs
@@ -35,7 +35,7 @@ class Messages:
         """Give a message its run and its number and keep it; return it as JSON."""
         numbered = {"run": self.run_id, "seq": len(self.texts), **message}
         text = json.dumps(numbered, allow_nan=False, separators=(",", ":"))
-        line = Line(self.run_id, len(self.texts), text, message["kind"] in _LAST)
+        line = Sent(self.run_id, len(self.texts), text, message["kind"] in _LAST)
         self.texts.append(text)
         if self._file is not None:
             try:

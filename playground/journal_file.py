@@ -45,7 +45,7 @@ PROCESS = uuid.uuid4().hex
 
 
 @dataclass(frozen=True)
-class Line:
+class Sent:
     """One message of a run."""
 
     run: str
@@ -70,7 +70,7 @@ class JournalFile:
 
     def _begin(self) -> None:
         """Forget what another process has to write."""
-        self._lines: queue.SimpleQueue[Line | threading.Event] = queue.SimpleQueue()
+        self._lines: queue.SimpleQueue[Sent | threading.Event] = queue.SimpleQueue()
         self._waiting = 0
         self._left_out: set[str] = set()
         self._failed = False
@@ -78,7 +78,7 @@ class JournalFile:
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
 
-    def add(self, line: Line) -> None:
+    def add(self, line: Sent) -> None:
         """Have a message written soon."""
         with self._lock:
             if self._thread is None:
@@ -129,7 +129,7 @@ class JournalFile:
         db: sqlite3.Connection | None = None
         while True:
             batch = self._next()
-            lines = [item for item in batch if isinstance(item, Line)]
+            lines = [item for item in batch if isinstance(item, Sent)]
             try:
                 db = db or self._open()
                 self._put(db, lines)
@@ -141,7 +141,7 @@ class JournalFile:
                 if isinstance(item, threading.Event):
                     item.set()
 
-    def _next(self) -> list[Line | threading.Event]:
+    def _next(self) -> list[Sent | threading.Event]:
         """Return what has come, nothing where it is time to look for what has expired."""
         batch = []
         with suppress(queue.Empty):
@@ -149,7 +149,7 @@ class JournalFile:
             while len(batch) < _MOST_AT_ONCE:
                 batch.append(self._lines.get_nowait())
         with self._lock:
-            self._waiting -= sum(len(item.text) for item in batch if isinstance(item, Line))
+            self._waiting -= sum(len(item.text) for item in batch if isinstance(item, Sent))
         return batch
 
     def _open(self) -> sqlite3.Connection:
@@ -171,7 +171,7 @@ class JournalFile:
         db.executescript(_SCHEMA)
         return db
 
-    def _put(self, db: sqlite3.Connection, lines: list[Line]) -> None:
+    def _put(self, db: sqlite3.Connection, lines: list[Sent]) -> None:
         lines = [line for line in lines if line.run not in self._left_out]
         with db:
             for line in lines:
@@ -204,7 +204,7 @@ class JournalFile:
         db.execute("PRAGMA incremental_vacuum").fetchall()
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
-    def _leave_out(self, db: sqlite3.Connection | None, lines: list[Line], why: str) -> None:
+    def _leave_out(self, db: sqlite3.Connection | None, lines: list[Sent], why: str) -> None:
         """Keep nothing more of runs of which something was lost."""
         if not self._failed:
             _LOG.error("the journal of runs cannot be written: %s", why)

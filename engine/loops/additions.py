@@ -42,6 +42,11 @@ class Additions:
         self._begun = True
         self.tell(Checking(done, total, what))
 
+    def note(self, sentence: str) -> None:
+        """Keep a sentence for the trace, once; an empty one says nothing."""
+        if sentence and sentence not in self.notes:
+            self.notes.append(sentence)
+
     def begun(self) -> bool:
         """Return whether any addition has begun since this was last asked."""
         begun, self._begun = self._begun, False

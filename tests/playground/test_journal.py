@@ -16,7 +16,7 @@ from engine import DecodeRequest
 from playground import journal, journal_file
 from playground import stream as streaming
 from playground.journal import STARTED_ANEW, Journal
-from playground.journal_file import JournalFile, Line
+from playground.journal_file import JournalFile, Sent
 from playground.stream import stream, whole_state
 from tests.helpers.patience import PATIENCE_S, comes_true
 
@@ -35,7 +35,7 @@ def file_at(path, age_s=3600.0, most_bytes=1_000_000):
 def filled(file, run, count, ended=True, text="{}"):
     """Write messages of a run."""
     for seq in range(count):
-        file.add(Line(run, seq, text, ended and seq == count - 1))
+        file.add(Sent(run, seq, text, ended and seq == count - 1))
     assert file.flush(PATIENCE_S)
 
 
@@ -75,8 +75,8 @@ def test_a_run_that_a_server_did_not_end_is_said_to_have_ended(path, monkeypatch
 
 def test_a_run_of_which_a_message_is_missing_is_not_shown(path):
     file = file_at(path)
-    file.add(Line("r", 0, "{}", False))
-    file.add(Line("r", 2, "{}", True))
+    file.add(Sent("r", 0, "{}", False))
+    file.add(Sent("r", 2, "{}", True))
     assert file.flush(PATIENCE_S)
     assert file.read("r") == ([], True)
 
@@ -148,7 +148,7 @@ def test_no_run_waits_for_a_slow_disk(path, monkeypatch):
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
         for seq in range(100):  # more than may wait
-            file.add(Line("r", seq, "x" * 100, False))
+            file.add(Sent("r", seq, "x" * 100, False))
         assert file._waiting <= 1000
         other.execute("COMMIT")
     assert file.flush(PATIENCE_S)
@@ -163,7 +163,7 @@ def test_a_process_that_is_forked_writes_for_itself(path):
     child = os.fork()
     if child == 0:
         try:
-            file.add(Line("child", 0, "{}", False))
+            file.add(Sent("child", 0, "{}", False))
             os._exit(0 if file.flush(PATIENCE_S) else 1)
         finally:
             os._exit(2)

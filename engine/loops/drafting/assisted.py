@@ -71,11 +71,11 @@ def assisted_loop(
         seconds = drafted - began, time.perf_counter() - drafted
         # 4. The record.
         drafter.learn(len(emitted) - 1, len(guess.tokens))
-        if drafter.note and drafter.note not in recorder.additions.notes:
-            recorder.additions.notes.append(drafter.note)
+        recorder.additions.note(drafter.note)
         this = Round(guess, judgement, emitted, *seconds, drafter.name, 1 + again)
-        keep = input_ids.shape[1] - prompt_length
-        step = round_step(index, keep, this, seen[len(emitted) - 1], recorder)
+        step = round_step(
+            index, input_ids.shape[1] - prompt_length, this, seen[len(emitted) - 1], recorder
+        )
         input_ids = torch.cat([input_ids, input_ids.new_tensor([emitted])], dim=-1)
         if finished and after is not None:
             step = after(recorder.additions, context, prepared, input_ids, step)
