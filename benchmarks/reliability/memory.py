@@ -111,6 +111,8 @@ def measure(n: int, seed: int) -> Measured:
         tight = replace(loading.SETTINGS, max_loaded_models=most)
         roomy = replace(permits.SETTINGS, max_concurrent_runs=chance.choice((1, 2)))
         with patch.object(loading, "SETTINGS", tight), patch.object(permits, "SETTINGS", roomy):
+            # What an earlier limit allowed is no fault of this sequence's.
+            loading._CACHE.clear()
             sequence = _Sequence(chance, alone, counts)
             sequence.go()
             beyond = _beyond(most)

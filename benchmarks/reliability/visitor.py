@@ -160,8 +160,11 @@ def _text_of(sent: dict[str, Any], told: dict[str, str]) -> str:
     data = (sent.get("output") or {}).get("data") or [""]
     value, event = data[0], sent["event_id"]
     if isinstance(value, list):
+        if event not in told:
+            # What these changes are of went down with an earlier line; the gap will be seen.
+            return ""
         for action, _, changed in value:
-            told[event] = told.get(event, "") * (action == "append") + changed
+            told[event] = told[event] * (action == "append") + changed
         return told[event]
     told[event] = value if isinstance(value, str) else ""
     return told[event]

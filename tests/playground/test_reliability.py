@@ -163,7 +163,7 @@ def test_memory_keeps_its_limits():
     result = judged(memory.PART, memory.measure(6, 0))
     assert result["held"], result
     with patch.object(loading, "_evict", lambda keep=None: None):
-        assert judged(memory.PART, memory.measure(2, 0))["missed"] == ["beyond_limits"]
+        assert judged(memory.PART, memory.measure(6, 0))["missed"] == ["beyond_limits"]
 
 
 def test_a_model_that_could_not_leave_while_it_was_used_leaves_afterwards(monkeypatch):
