@@ -56,7 +56,8 @@ def policy() -> str:
     Gradio's own page has scripts in its HTML and makes functions of texts, so scripts cannot be narrowed
     further; escaping is what keeps a visitor's text from being one.
     """
-    frames = f"'self' {_HUB_PAGES}" if SETTINGS.public else "'self'"
+    frames = ["'self'", _HUB_PAGES] if SETTINGS.public else ["'self'"]
+    frames.append(os.environ.get("PLAYGROUND_FRAMES", ""))
     return "; ".join(
         (
             "default-src 'self'",
@@ -70,7 +71,7 @@ def policy() -> str:
             "object-src 'none'",
             "base-uri 'self'",
             "form-action 'self'",
-            f"frame-ancestors {frames} {os.environ.get('PLAYGROUND_FRAMES', '')}".strip(),
+            " ".join(["frame-ancestors", *filter(None, frames)]),
         )
     )
 

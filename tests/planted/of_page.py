@@ -43,8 +43,8 @@ PAGE = (
         "framed-by-anybody",
         "A stranger's page shows the playground in a frame and steals what is clicked.",
         "playground/web.py",
-        '            f"frame-ancestors {frames} {os.environ',
-        '            f"frame-ancestors * {frames} {os.environ',
+        '["frame-ancestors", *filter(None, frames)]',
+        '["frame-ancestors", "*", *filter(None, frames)]',
         (f"{_PUBLIC}::test_who_may_frame_the_page",),
     ),
     Defect(

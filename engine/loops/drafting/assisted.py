@@ -54,14 +54,13 @@ def assisted_loop(
         (1, length + new) ids.
     """
     rules = logits_processor, generation_config, generator, stopping_criteria
-    context = RunContext(model, input_ids, *rules)
+    context, prompt_length = RunContext(model, input_ids, *rules), input_ids.shape[1]
     drafter, target = make_drafter(context), TargetForward(model, model_kwargs)
-    prompt_length, prepared, finished, index = input_ids.shape[1], dict(model_kwargs), False, 0
+    prepared, finished, index = dict(model_kwargs), False, 0
     while not finished:
         # 1. The guess.
         began = time.perf_counter()
-        guess = drafter.draft(input_ids)
-        drafted = time.perf_counter()
+        guess, drafted = drafter.draft(input_ids), time.perf_counter()
         # 2. One forward pass of the target over all of it, then its processors, place by place.
         seen = _observed(target, recorder, input_ids, guess.tokens, logits_processor)
         # 3. The judgement.
@@ -73,9 +72,8 @@ def assisted_loop(
         drafter.learn(len(emitted) - 1, len(guess.tokens))
         recorder.additions.note(drafter.note)
         this = Round(guess, judgement, emitted, *seconds, drafter.name, 1 + again)
-        step = round_step(
-            index, input_ids.shape[1] - prompt_length, this, seen[len(emitted) - 1], recorder
-        )
+        keep = input_ids.shape[1] - prompt_length
+        step = round_step(index, keep, this, seen[len(emitted) - 1], recorder)
         input_ids = torch.cat([input_ids, input_ids.new_tensor([emitted])], dim=-1)
         if finished and after is not None:
             step = after(recorder.additions, context, prepared, input_ids, step)
