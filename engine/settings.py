@@ -31,6 +31,8 @@ class Settings:
     max_model_memory_gb: float = 8.0
     max_model_files_gb: float = 20.0
     """The most that the files of one model of the hub may have."""
+    max_hub_gb: float = 40.0
+    """All models of the hub that a public Space keeps on its disk; what was used longest ago goes first."""
     max_downloads: int = 2
     """Models that are fetched at once."""
     load_timeout_s: float = 900.0

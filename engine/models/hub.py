@@ -101,6 +101,7 @@ class _Download:
         self.over = threading.Event()
         self.until = time.monotonic() + SETTINGS.load_timeout_s
         order = _order(name)
+        self.cache = Path(order["cache"])
         self.folder = files.repository_folder(order["cache"], name)
         self.known = self.folder.exists()
         self.process = subprocess.Popen(
@@ -155,6 +156,8 @@ class _Download:
             if not self.known and "folder" not in (self.answer or {}):
                 # What was refused or broken off is not found on this machine the next time.
                 shutil.rmtree(self.folder, ignore_errors=True)
+            elif SETTINGS.public:
+                _tidy(self.cache, self.name)
             self.over.set()
 
     def _take(self, message: dict[str, Any]) -> None:
@@ -208,6 +211,32 @@ def _order(name: str) -> dict[str, Any]:
         # The owner's token is for the owner alone.
         "token": not SETTINGS.public,
     }
+
+
+def _tidy(cache: Path, keep: str) -> None:
+    """Remove the models that were used longest ago until the rest is within its budget.
+
+    Only on a public Space: elsewhere the cache is its owner's, and other programs' as well.
+
+    Args:
+        cache: the hub's own.
+        keep: the model that has just come.
+    """
+    from huggingface_hub import scan_cache_dir
+    from huggingface_hub.errors import CacheNotFound
+
+    try:
+        found = scan_cache_dir(cache)
+        used = found.size_on_disk
+        for repo in sorted(found.repos, key=lambda repo: repo.last_accessed):
+            if used <= SETTINGS.max_hub_gb * 1e9:
+                return
+            if repo.repo_id != keep:
+                # What is in memory goes on: its files are open.
+                shutil.rmtree(repo.repo_path, ignore_errors=True)
+                used -= repo.size_on_disk
+    except (CacheNotFound, OSError, ValueError) as error:
+        _LOG.error("the hub's cache could not be tidied: %s", type(error).__name__)
 
 
 def _room(cache: Path) -> int:

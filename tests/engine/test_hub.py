@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import pickle
 import shutil
 import socket
+import time
 from pathlib import Path
 
 import pytest
@@ -259,6 +261,33 @@ def test_a_public_space_loads_no_folders(hub, monkeypatch):
     monkeypatch.setattr(model_files, "SETTINGS", public)
     models._CACHE.clear()
     assert "must be a name of the catalogue" in str(failed(request(folder)))
+
+
+def kept_models():
+    return {path.name for path in Path(constants.HF_HUB_CACHE).glob("models--*")}
+
+
+@pytest.mark.parametrize("public", [True, False])
+def test_a_space_keeps_the_models_of_late_within_its_budget(hub, monkeypatch, public):
+    names = [f"someone/{word}" for word in ("first", "second", "third")]
+    for name in names:
+        shutil.copytree(hub.folder / GOOD, hub.folder / name)
+    size = sum(p.stat().st_size for p in (hub.folder / GOOD).iterdir())
+    settings = dataclasses.replace(
+        hubs.SETTINGS, public=public, allowed_models=" ".join(names), max_hub_gb=2.5 * size / 1e9
+    )
+    monkeypatch.setattr(hubs, "SETTINGS", settings)
+    for name in names[:2]:
+        hubs.fetch(name)
+    assert len(kept_models()) == 2
+    # The second is the one that was not used of late.
+    now = time.time()
+    for age, name in ((10, names[0]), (1000, names[1])):
+        for path in Path(constants.HF_HUB_CACHE).glob(f"models--{name.replace('/', '--')}/blobs/*"):
+            os.utime(path, (now - age, now - age))
+    hubs.fetch(names[2])
+    gone = {"models--someone--second"} if public else set()
+    assert kept_models() == {f"models--{n.replace('/', '--')}" for n in names} - gone
 
 
 @pytest.fixture
