@@ -18,7 +18,7 @@ from tests.helpers.server import process
 _PATHS = ("/", "/config")
 _AT_ONCE = 6
 _TOKENS = 40
-_GOAL_S = 2.0
+_GOAL_S = 1.0
 
 
 def _calls(url: str, seeds: count[int], ended: threading.Event) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from benchmarks.reliability import (
     census,
     company,
+    downloads,
     ends,
     faults,
     fuzz,
@@ -26,6 +27,7 @@ PARTS = {
         fuzz.VALIDATION,
         fuzz.PART,
         liveness.PART,
+        downloads.PART,
         census.PART,
     )
 }
