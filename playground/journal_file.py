@@ -134,7 +134,7 @@ class JournalFile:
                 db = db or self._open()
                 self._put(db, lines)
                 self._sweep(db, sum(len(line.text) for line in lines))
-            except (sqlite3.Error, OSError) as error:
+            except Exception as error:  # a thread that ended would keep no later run either
                 self._leave_out(db, lines, type(error).__name__)
                 db = None
             for item in batch:

@@ -19,11 +19,10 @@ from engine.trace.records import Trace
 from playground import configs, what_if, why
 from playground.elements import OF_THE_PAGE, hidden, sent_with
 from playground.guard import sentence
-from playground.journal import JOURNAL
 from playground.links import opened
 from playground.listening import LISTENERS
 from playground.scripts import receiving
-from playground.stream import whole_state
+from playground.stream import known_state
 from playground.visitors import remember, session
 
 _MAX_ID = 2**31
@@ -79,8 +78,7 @@ def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
         _stopper(str(asked.get("press", ""))).set()
         return {}
     if action == "state":
-        run = str(asked.get("run", ""))[:64]
-        return {"state": whole_state(run) if JOURNAL.messages(run) else ""}
+        return {"state": known_state(str(asked.get("run", ""))[:64])}
     if action == "link":
         return opened(str(asked.get("search", "")))
     if action in configs.ACTIONS:

@@ -168,3 +168,9 @@ def whole_state(run_id: str) -> str:
     """Return one message with everything sent so far, for a page that missed something."""
     messages = ",".join(JOURNAL.messages(run_id))
     return f'{{"kind":"state","run":{json.dumps(run_id)},"messages":[{messages}]}}'
+
+
+def known_state(run_id: str) -> str:
+    """Return the same, empty for a run that is not known."""
+    state = whole_state(run_id)
+    return "" if state.endswith('"messages":[]}') else state
