@@ -29,6 +29,7 @@ _BOMB_CONFIG = {"num_hidden_layers": 100, "hidden_size": 3000, "num_attention_he
 _TOKENS = 20
 _BEGUN_S = 60.0
 _PATIENT_S = 5.0
+_AGAIN_S = 1.0
 
 
 def _repositories(folder: Path) -> None:
@@ -65,7 +66,7 @@ def _seconds(client: Client, seed: int) -> float:
 
 
 def _wanting(url: str, model: str, ended: threading.Event, count: list[str]) -> None:
-    """Ask for a model again and again until it is over."""
+    """Ask for a model again and again until it is over, as somebody would who presses Run once more."""
     client = Client(url)
     with client.http:
         while not ended.is_set():
@@ -74,6 +75,7 @@ def _wanting(url: str, model: str, ended: threading.Event, count: list[str]) -> 
                 count.append(client.call("greedy", "Once", model, {"max_new_tokens": 2}, 0)[0])
             except httpx.HTTPError as error:  # nothing came in time
                 count.append(type(error).__name__)
+            ended.wait(_AGAIN_S)
 
 
 def watched(url: str, n: int, seed: int) -> Measured:

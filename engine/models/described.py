@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,6 +12,9 @@ import torch
 from engine.errors import ModelError
 from engine.models import files, sizes
 from engine.models.capabilities import Capabilities, capabilities_of
+
+_REFUSED: dict[tuple[Any, ...], str] = {}
+_MOST_REFUSED = 256
 
 BUILDING = threading.RLock()
 """Held while transformers builds a model: what two threads build at once can be left without weights."""
@@ -52,6 +56,8 @@ def auto_class(name: str, folder: str) -> tuple[Any, Any]:
 def built(name: str, folder: str, config: dict[str, Any]) -> tuple[Any, Any]:
     """Return the auto class of a folder's model, and the model without memory for its weights.
 
+    What is refused is refused at once the next time: building a hundred layers takes a second of everybody's.
+
     Args:
         name: what it is called.
         folder: its files.
@@ -60,6 +66,26 @@ def built(name: str, folder: str, config: dict[str, Any]) -> tuple[Any, Any]:
     Raises:
         ModelError: it is of another kind, its weights are damaged, or they hold less than it asks for.
     """
+    key = (folder, _state(folder))
+    if key in _REFUSED:
+        raise ModelError(_REFUSED[key])
+    try:
+        return _build(name, folder, config)
+    except ModelError as error:
+        _REFUSED[key] = str(error)
+        while len(_REFUSED) > _MOST_REFUSED:
+            _REFUSED.pop(next(iter(_REFUSED)), None)
+        raise
+
+
+def _state(folder: str) -> tuple[tuple[str, int, int], ...]:
+    """Return what tells that files of a folder are others than before."""
+    paths = [Path(folder) / "config.json", *sorted(Path(folder).glob("*.safetensors"))]
+    found = [(path.name, path.stat()) for path in paths if path.is_file()]
+    return tuple((name, about.st_mtime_ns, about.st_size) for name, about in found)
+
+
+def _build(name: str, folder: str, config: dict[str, Any]) -> tuple[Any, Any]:
     try:
         auto, read = auto_class(name, folder)
         values = sizes.values_in(name, folder)

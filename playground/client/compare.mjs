@@ -94,10 +94,11 @@ class Comparison {
   // A recorded comparison stands there until something is run.
   async #example() {
     const before = this.#number;
+    const typed = this.prompt.value;
     const { preset, columns, parting, figures } = await fetchRecorded("compare");
     const found = this.spec.compare.presets.find((p) => p.name === preset);
-    // Whoever has chosen columns or pressed Run meanwhile has other plans.
-    if (this.#number !== before || !found) return;
+    // Whoever has typed, chosen columns or pressed Run meanwhile has other plans.
+    if (this.#number !== before || this.prompt.value !== typed || !found) return;
     const bad = this.note.classList.contains("bad") ? this.note.textContent : "";
     this.#choose(found);
     const runs = columns.map((column, i) =>

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 from huggingface_hub import constants
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForCausalLM
 
 from engine import DecodeRequest, decode
 from engine.models import files as model_files
@@ -207,38 +206,6 @@ def test_damaged_weights(hub):
     tensors.pop("model.norm.weight")
     save_file(tensors, path, metadata={"format": "pt"})
     assert "lacks the weights 'model.norm.weight'" in refusal(GOOD)
-
-
-@pytest.mark.parametrize(
-    "named",
-    ["../other.safetensors", "/etc/passwd", "model.bin", "a/b.safetensors", "", 5, None, ["x"]],
-    ids=str,
-)
-def test_an_index_names_nothing_but_the_files_beside_it(hub, tmp_path, named):
-    folder = tmp_path / "indexed"
-    shutil.copytree(hub.folder / GOOD, folder)
-    (folder / "model.bin").write_bytes(pickle.dumps("never"))
-    (folder / "model.safetensors.index.json").write_text(
-        json.dumps({"metadata": {}, "weight_map": {"model.norm.weight": named}})
-    )
-    text = clean(str(failed(request(str(folder)))), most=300)
-    assert "no safetensors file beside it" in text or "is not valid" in text
-
-
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"weight_map": []}', "[" * 100_000])
-def test_a_damaged_index(hub, tmp_path, content):
-    folder = tmp_path / "indexed"
-    shutil.copytree(hub.folder / GOOD, folder)
-    (folder / "model.safetensors.index.json").write_text(content)
-    assert "index.json is not valid" in clean(str(failed(request(str(folder)))), most=300)
-
-
-def test_no_memory_is_not_called_a_damaged_file(hub, monkeypatch):
-    def no_room(*args, **kwargs):
-        raise MemoryError
-
-    monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", no_room)
-    assert f"{GOOD} needs more memory than there is here." in refusal(GOOD)
 
 
 def load_file_of(data, path):
