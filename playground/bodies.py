@@ -13,7 +13,7 @@ from playground.uploads import UPLOADS
 CALL, JOIN = "/gradio_api/call/", "/gradio_api/queue/join"
 _FIELDS = ("prompt", "model", "params", "seed")
 _WANTED = "data must be a list of prompt, model, params and seed."
-_MAX_SESSION_CHARS = 64
+MAX_SESSION_CHARS = 64
 _MAX_DEPTH = 100
 _TOO_DEEP = "The request nests too deep."
 _FILE = "gradio.FileData"
@@ -50,7 +50,7 @@ def refusal(path: str, body: bytes, inputs: Mapping[int, int]) -> tuple[int, str
 def _odd_join(
     asked: dict[str, Any], data: Any, inputs: Mapping[int, int]
 ) -> tuple[int, str] | None:
-    if len(str(asked.get("session_hash", ""))) > _MAX_SESSION_CHARS:
+    if len(str(asked.get("session_hash", ""))) > MAX_SESSION_CHARS:
         return 400, "The session is not valid."
     event = asked.get("fn_index")
     if type(event) is not int or event not in inputs:

@@ -14,7 +14,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from engine.settings import SETTINGS
-from playground.bodies import CALL, JOIN, refusal
+from playground.bodies import CALL, JOIN, MAX_SESSION_CHARS, refusal
 from playground.listening import LISTENERS
 from playground.uploads import UPLOADS
 
@@ -150,7 +150,7 @@ def _listener(scope: Any) -> str:
     """Return the session whose answers a request will listen to, empty for none."""
     if scope["path"].startswith(_LISTEN):
         asked = parse_qs(scope["query_string"].decode("latin1"))
-        return asked.get("session_hash", [""])[0]
+        return asked.get("session_hash", [""])[0][:MAX_SESSION_CHARS]
     # An answer to a program has the number of what it asked for as its session.
     return scope["path"].rpartition("/")[2] if scope["path"].startswith(CALL) else ""
 

@@ -22,7 +22,7 @@ from engine.run import permits
 from engine.run.permits import LINE
 from engine.settings import SETTINGS
 from playground import api, connections, going, web
-from playground.listening import Listeners
+from playground.listening import LISTENERS, Listeners
 from playground.uploads import Uploads
 from playground.visitors import address_of
 from tests.helpers.client import Client
@@ -266,6 +266,13 @@ def test_a_server_under_traffic_does_not_give_itself_up(monkeypatch):
     monkeypatch.setattr(networking, "url_ok", lambda url: False)
     with served() as (url, _):
         assert Client(url).get("/here").status_code == 204
+
+
+def test_no_more_is_remembered_of_a_session_than_one_may_have(client):
+    client.get("/gradio_api/queue/data?session_hash=" + "x" * 10_000)
+    kept = [*LISTENERS._left, *LISTENERS._open]
+    assert "x" * 64 in kept
+    assert max(map(len, kept)) <= 64
 
 
 def test_what_is_not_given_for_an_event_is_in_no_log(client, capfd):
