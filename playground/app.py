@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 import threading
 
@@ -40,6 +41,7 @@ from playground.tab import QUEUE, build_tab
 from playground.uploads import UPLOADS
 from playground.web import middleware
 
+_ENDS = (signal.SIGTERM, signal.SIGINT)
 _LEAVE_S = 3.0
 """How long runs may take to stop when the server ends."""
 _WRITTEN_S = 0.5
@@ -131,14 +133,13 @@ def serve(host: str, port: int) -> gr.Blocks:
 
 def launch(host: str, port: int) -> None:
     """Serve until SIGTERM or Ctrl-C, then stop running work and leave with status 0."""
+    told = _signals()
     demo = serve(host, port)
     threading.Thread(target=_warm_up, daemon=True).start()
     sys.stdout.write(f"Decoding Playground is at http://{host}:{port}\n")
     sys.stdout.flush()
-    ended = threading.Event()
-    for name in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(name, lambda *_: ended.set())
-    ended.wait()
+    while told.recv(1)[0] not in _ENDS:
+        continue
     stop_downloads()
     stop_all(_LEAVE_S)
     JOURNAL.close(_WRITTEN_S)
@@ -149,6 +150,20 @@ def launch(host: str, port: int) -> None:
     sys.stdout.flush()
     # A thread that is still within a model's own code aborts an interpreter that takes itself down.
     os._exit(0)
+
+
+def _signals() -> socket.socket:
+    """Return where the numbers of the signals arrive that this process gets, one byte each.
+
+    A handler in Python runs when the main thread wakes; the system may give the signal to another thread,
+    and the main thread then sleeps on. What is written here wakes it, whoever got the signal.
+    """
+    told, tells = socket.socketpair()
+    tells.setblocking(False)
+    signal.set_wakeup_fd(tells.detach())
+    for name in _ENDS:
+        signal.signal(name, lambda *_: None)
+    return told
 
 
 def _theme() -> themes.Base:

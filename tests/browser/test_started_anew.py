@@ -25,14 +25,22 @@ def starts(tmp_path):
     return start
 
 
+def _left(page):
+    """Return where the page was before it was left; what is open would reload by itself, at any moment."""
+    address = page.url
+    page.goto("about:blank")
+    return address
+
+
 def test_what_had_ended_is_shown_again(browser, starts):
     with starts() as url:
         pages = Pages(browser, url, BROKEN)
         page = pages.open(link("greedy", PROMPT, max_new_tokens=7))
         finish(page, "greedy")
         known = run_id(page, "greedy")
+    came = _left(page)
     with starts():
-        page.reload()
+        page.goto(came)
         page.wait_for_function(f"{GREEDY}?.status === 'finished'")
         # A run of its own would have another name.
         assert run_id(page, "greedy") == known
@@ -47,8 +55,9 @@ def test_what_had_not_ended_is_said_to_have_ended(browser, starts):
         page = pages.open(link("greedy", PROMPT, max_new_tokens=512, min_new_tokens=512))
         page.wait_for_function(f"{GREEDY}?.status === 'running' && {GREEDY}.steps.length > 3")
         known = run_id(page, "greedy")
+    came = _left(page)
     with starts():
-        page.reload()
+        page.goto(came)
         page.wait_for_function(f"['stopped', 'failed'].includes({GREEDY}?.status)")
         assert run_id(page, "greedy") == known
         steps = page.evaluate(STEPS)

@@ -34,8 +34,8 @@ def playground(log: Path, port: int | None = None, **limits: Any) -> Iterator[st
     with process(log, port=port, **limits) as (url, served):
         yield url
         served.send_signal(signal.SIGTERM)
-        status = served.wait(PATIENCE_S)
-        assert status == 0, f"SIGTERM must end cleanly: {status}\n{log.read_text()[-2000:]}"
+        status = _ended(served)
+        assert status == 0, f"SIGTERM must end cleanly: {status}\n{log.read_text()[-9000:]}"
 
 
 @contextmanager
@@ -58,7 +58,7 @@ def process(
         served = subprocess.Popen(
             [sys.executable, *command],
             cwd=ROOT,
-            env={**os.environ, **own, "OMP_NUM_THREADS": "1"},
+            env={**os.environ, **own, "OMP_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "1"},
             stdout=printed,
             stderr=subprocess.STDOUT,
         )
@@ -69,6 +69,15 @@ def process(
     finally:
         served.kill()
         served.wait()
+
+
+def _ended(served: subprocess.Popen[bytes]) -> int:
+    """Return the status a process ends with; one that does not end says in its log where it hangs."""
+    try:
+        return served.wait(PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        served.send_signal(signal.SIGABRT)
+        return served.wait(PATIENCE_S)
 
 
 def free_port() -> int:

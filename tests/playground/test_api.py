@@ -11,10 +11,8 @@ from engine.strategies import STRATEGIES
 from playground.spec import shown_values
 from tests.helpers.bad_inputs import MODELS, NAMES, PARAMS, PROMPTS, SEEDS, label
 from tests.helpers.bad_strategy_inputs import STRATEGY_ROWS
-from tests.helpers.client import Client
 from tests.helpers.events import events_of
 from tests.helpers.sentences import clean
-from tests.helpers.server import playground
 
 JSON = {"content-type": "application/json"}
 
@@ -336,20 +334,3 @@ def test_an_uploaded_files_name_is_no_path(server):
 def test_an_unknown_event_is_told_cleanly_twice(server):
     for _ in range(2):
         assert "404" in server.get("/gradio_api/call/greedy/unknown").text
-
-
-def test_the_end_of_the_server_ends_those_who_wait(tmp_path):
-    """Leaving the block is SIGTERM, after which the server has to end by itself."""
-    long = {"do_sample": True, "distribution_runs": 2000, "max_new_tokens": 8}
-    with ThreadPoolExecutor(3) as pool, playground(tmp_path / "log.txt") as url:
-        client = Client(url)
-        events = [
-            client.post(
-                "/gradio_api/call/prompt_lookup",
-                json={"data": ["Once upon a time", None, long, seed]},
-            ).json()["event_id"]
-            for seed in range(3)
-        ]
-        path = "/gradio_api/call/prompt_lookup"
-        waiting = [pool.submit(client.get, f"{path}/{event}") for event in events]
-    assert all(answer.done() or answer.exception() is None for answer in waiting)

@@ -1,0 +1,44 @@
+"""A server that is told to end does so, whatever goes on in it and whichever thread is told."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.helpers.client import Client
+from tests.helpers.patience import PATIENCE_S
+from tests.helpers.server import playground, process
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a signal to one thread is Linux's own")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_server_ends_whichever_thread_gets_the_signal(tmp_path, number):
+    """The system gives a signal to any thread of a process; Python acts on it in the main one alone."""
+    log = tmp_path / "log.txt"
+    with process(log) as (_, served):
+        threads = [int(name) for name in os.listdir(f"/proc/{served.pid}/task")]
+        other = next(thread for thread in threads if thread != served.pid)
+        assert ctypes.CDLL(None).tgkill(served.pid, other, int(number)) == 0
+        assert served.wait(PATIENCE_S) == 0, log.read_text()
+
+
+def test_the_end_of_the_server_ends_those_who_wait(tmp_path):
+    """Leaving the block is SIGTERM, after which the server has to end by itself."""
+    long = {"do_sample": True, "distribution_runs": 2000, "max_new_tokens": 8}
+    with ThreadPoolExecutor(3) as pool, playground(tmp_path / "log.txt") as url:
+        client = Client(url)
+        events = [
+            client.post(
+                "/gradio_api/call/prompt_lookup",
+                json={"data": ["Once upon a time", None, long, seed]},
+            ).json()["event_id"]
+            for seed in range(3)
+        ]
+        path = "/gradio_api/call/prompt_lookup"
+        waiting = [pool.submit(client.get, f"{path}/{event}") for event in events]
+    assert all(answer.done() or answer.exception() is None for answer in waiting)
