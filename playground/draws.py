@@ -27,7 +27,7 @@ from playground.elements import OF_A_PRESS, OF_THE_PAGE, drawn, sent_with
 from playground.form import form_request
 from playground.going import ENDED, outliving
 from playground.guard import guarded, sentence
-from playground.meanwhile import BEAT_S, STARTING, last_told
+from playground.meanwhile import STARTING, beat_s, last_told
 from playground.scripts import receiving
 from playground.spec import param_spec
 from playground.zerogpu import in_line, on_gpu
@@ -135,7 +135,7 @@ def _drawn(
 
     with closing(Work(lambda send, left: Task(do, send, left))) as work:
         last = STARTING
-        for events in work.batches(1 / SETTINGS.updates_per_s, BEAT_S):
+        for events in work.batches(1 / SETTINGS.updates_per_s, beat_s()):
             for event in events:
                 if isinstance(event, Failed):
                     raise event.error

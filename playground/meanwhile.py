@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 from contextlib import closing
 from typing import Any, TypeVar
 
-from engine.run.permits import Tell
+from engine.run.permits import LINE, Tell
 from engine.run.progress import says
 from engine.run.work import Task, Work
 from engine.settings import SETTINGS
@@ -16,9 +16,16 @@ from engine.trace.events import Checking, Failed, Loading, Progress, Waiting
 T = TypeVar("T")
 BEAT_S = 1.0
 """A page is told something so often at least: a tab that was closed is found out by that alone."""
+_LONGEST_BEAT_S = 3.5
+"""A page that hears nothing for five seconds asks what has become of its run."""
 STARTING = {"phase": "starting", "says": "Starting…"}
 DECODING = {"phase": "decoding", "says": "Decoding…"}
 _PHASES = {Waiting: "waiting", Loading: "loading", Checking: "checking"}
+
+
+def beat_s() -> float:
+    """Return the seconds after which a page is told something at least: more, where many wait."""
+    return min(max(BEAT_S, LINE.pause_s), _LONGEST_BEAT_S)
 
 
 def told(event: Progress) -> dict[str, str]:
@@ -49,7 +56,7 @@ def aloud(
     with closing(Work(lambda send, cancelled: Task(job, send, cancelled))) as work:
         begin(work)
         last = STARTING
-        for events in work.batches(1 / SETTINGS.updates_per_s, BEAT_S):
+        for events in work.batches(1 / SETTINGS.updates_per_s, beat_s()):
             for event in events:
                 if isinstance(event, Failed):
                     raise event.error

@@ -24,7 +24,7 @@ from engine.trace.records import Trace
 from playground.guard import sentence
 from playground.journal import JOURNAL, Messages
 from playground.links import form_of, link_of
-from playground.meanwhile import BEAT_S, DECODING, STARTING, last_told
+from playground.meanwhile import DECODING, STARTING, beat_s, last_told
 from visualizers import Summaries, summaries
 
 NOBODY_LISTENED = "This was stopped, because no page followed it any more; what had come is kept."
@@ -62,7 +62,7 @@ def stream(
         messages = JOURNAL.open(run)
         if follow is not None:
             follow.begin(run)
-        for events in run.batches(1 / SETTINGS.updates_per_s, BEAT_S):
+        for events in run.batches(1 / SETTINGS.updates_per_s, beat_s()):
             more = {} if follow is None else follow.see(events)
             for message in writer.messages(events):
                 besides = {} if message["kind"] == "start" else more

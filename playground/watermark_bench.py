@@ -25,7 +25,7 @@ from playground.form import form_params, form_request
 from playground.going import ENDED, outliving
 from playground.guard import guarded, sentence
 from playground.journal import JOURNAL
-from playground.meanwhile import BEAT_S, DECODING, STARTING, last_told
+from playground.meanwhile import DECODING, STARTING, beat_s, last_told
 from playground.scripts import receiving
 from playground.spec import param_spec
 from playground.watermark_view import detection_html, pair_html
@@ -148,7 +148,7 @@ def _written(request: DecodeRequest) -> Iterator[Trace | str | dict[str, Any]]:
     text, last = "", STARTING
     with closing(decode(request)) as run:
         JOURNAL.open(run)
-        for events in run.batches(_INTERVAL_S, BEAT_S):
+        for events in run.batches(_INTERVAL_S, beat_s()):
             for event in events:
                 match event:
                     case Started():

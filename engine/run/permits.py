@@ -9,6 +9,7 @@ that are ready, the earliest computes. A place is given up by the worker that to
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import deque
@@ -27,6 +28,10 @@ Tell = Callable[[Any], None]
 """Takes events; whoever does not listen gives ``nobody``."""
 _POLL_S = 0.05
 _AGAIN_S = 1.0
+_TELLS_PER_S = 25
+"""How often all who wait together are told something: every telling is work that the one who runs waits for."""
+_LOOKS_PER_S = 500
+"""The same of how often they look whether it is their turn; a line that moves wakes them besides."""
 _RECENT = 32
 _AWAY, _WAITS, _LOADS, _READY, _RUNS = range(5)
 
@@ -121,19 +126,27 @@ class LinePlace:
 
     def _wait(self, state: int) -> None:
         began = time.perf_counter()
-        told, again_at = 0, 0.0
+        told, told_at = 0, -math.inf
         while not self.line.advance(self, state):
             self._look()
-            news = self.line.before(self)
-            if news.position and (news.position != told or time.perf_counter() >= again_at):
-                told, again_at = news.position, time.perf_counter() + _AGAIN_S
-                self.tell(news)
+            pause = self.line.pause_s
+            since = time.perf_counter() - told_at
+            if since >= pause:
+                news = self.line.before(self)
+                if news.position and (news.position != told or since >= _AGAIN_S):
+                    told, told_at = news.position, time.perf_counter()
+                    self.tell(news)
             self.line.rest()
         self.waited_s += time.perf_counter() - began
 
     def _look(self) -> None:
         if self.cancelled.is_set():
             raise Cancelled
+
+
+def pause_of(places: int) -> float:
+    """Return the seconds between two tellings of one who waits, in a line of so many."""
+    return places / _TELLS_PER_S
 
 
 class RunLine:
@@ -217,10 +230,15 @@ class RunLine:
         with self._changed:
             self._pace.add(place.kind, place.size, time.perf_counter() - place.since)
 
+    @property
+    def pause_s(self) -> float:
+        """Seconds between two tellings of one who waits: the longer, the more wait."""
+        return pause_of(len(self._places))
+
     def rest(self) -> None:
         """Wait until the line has moved, or for a moment."""
         with self._changed:
-            self._changed.wait(_POLL_S)
+            self._changed.wait(max(_POLL_S, len(self._places) / _LOOKS_PER_S))
 
     def _served(self) -> list[LinePlace]:
         """Return the places that count in the order of service: those let in already, then by turn."""

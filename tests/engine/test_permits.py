@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+import time
 import types
 
 import pytest
@@ -310,3 +311,36 @@ def test_nothing_is_said_where_nobody_waits():
     events = list(decode(request(LoadedModel(fresh_model("gpt2")))))
     assert isinstance(events[0], Started)
     assert not any(isinstance(event, Waiting | Loading | Checking) for event in events)
+
+
+def test_the_more_wait_the_more_seldom_each_of_them_is_told():
+    """Every telling is work that the run at work waits for, so a long line is not told of every move."""
+    line, told, all_wait = RunLine(), [], threading.Event()
+    stops = [threading.Event() for _ in range(30)]
+
+    def tell(event):
+        told.append(event)
+        if len(told) >= len(stops):
+            all_wait.set()
+
+    def stand(stop):
+        with pytest.raises(Cancelled), line.place(stop, tell) as place:
+            place.enter()
+
+    never = threading.Event()
+    with line.place(never) as at_work, line.place(never) as next_one:
+        at_work.enter()
+        next_one.enter()
+        others = [threading.Thread(target=stand, args=(stop,)) for stop in stops]
+        for thread in others:
+            thread.start()
+        wait_for(all_wait)
+        told.clear()
+        began = time.perf_counter()
+        for stop, thread in zip(stops, others, strict=True):
+            # Whoever leaves moves all behind him.
+            stop.set()
+            thread.join()
+            if stop is stops[15]:
+                elapsed, heard = time.perf_counter() - began, len(told)
+    assert heard <= len(stops) * (1 + elapsed / permits.pause_of(15))
