@@ -11,7 +11,7 @@ import typing
 from pathlib import Path
 from typing import Any
 
-from engine.errors import TraceError
+from engine.errors import TraceError, shown
 from engine.settings import SETTINGS
 from engine.trace import checks
 from engine.trace.details import DETAIL_TYPES
@@ -182,7 +182,8 @@ def _read_mapping(value: Any, args: tuple[Any, ...], where: str) -> dict[Any, An
     for key, item in value.items():
         if key_kind is int and not (key.isascii() and key.isdigit() and len(key) < 10):
             raise TraceError(f"{where} has a key {key[:40]!r} that is no token id.")
-        result[key_kind(key)] = _read(item, item_kind, f"{where}[{key[:40]}]")
+        name = key[:40] if key.isprintable() else shown(key[:40])
+        result[key_kind(key)] = _read(item, item_kind, f"{where}[{name}]")
     return result
 
 

@@ -58,6 +58,7 @@ CHANGES = [
     (put("strategy", 7), "trace.strategy must be text"),
     (put("config", []), "trace.config must be an object"),
     (put("versions", "torch", 2), "must be text"),
+    (put("versions", "\n\U000ea177", 2), "trace.versions['\\n\\U000ea177'] must be text"),
     (put("prompt", 5), "trace.prompt must be text"),
     (put("prompt_ids", [1.5]), "must be a whole number"),
     (put("model", "id", None), "must"),
