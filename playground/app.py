@@ -163,7 +163,16 @@ def _signals() -> socket.socket:
     signal.set_wakeup_fd(tells.detach())
     for name in _ENDS:
         signal.signal(name, lambda *_: None)
+    # On a ZeroGPU a run has a forked process: what ends that one is not for the server.
+    os.register_at_fork(after_in_child=_no_signals)
     return told
+
+
+def _no_signals() -> None:
+    """Let signals end this process as they end any other, and be told to nobody."""
+    signal.set_wakeup_fd(-1)
+    for name in _ENDS:
+        signal.signal(name, signal.SIG_DFL)
 
 
 def _theme() -> themes.Base:

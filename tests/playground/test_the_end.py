@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
@@ -12,7 +13,7 @@ import pytest
 
 from tests.helpers.client import Client
 from tests.helpers.patience import PATIENCE_S
-from tests.helpers.server import playground, process
+from tests.helpers.server import ROOT, playground, process
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a signal to one thread is Linux's own")
@@ -25,6 +26,46 @@ def test_the_server_ends_whichever_thread_gets_the_signal(tmp_path, number):
         other = next(thread for thread in threads if thread != served.pid)
         assert ctypes.CDLL(None).tgkill(served.pid, other, int(number)) == 0
         assert served.wait(PATIENCE_S) == 0, log.read_text()
+
+
+FORKED = """
+import os, signal, threading
+from playground import app
+
+told = app._signals()
+
+def fork():
+    there, here = os.pipe()
+    child = os.fork()
+    if not child:
+        os.write(here, b"!")
+        signal.pause()
+        os._exit(1)
+    os.read(there, 1)
+    os.kill(child, signal.SIGTERM)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+forking = threading.Thread(target=fork)
+forking.start()
+forking.join()
+os.kill(os.getpid(), signal.SIGINT)
+print(list(told.recv(8)))
+"""
+
+
+def test_a_forked_process_ends_without_the_server(tmp_path):
+    """On a ZeroGPU a run has a process of its own, which shares what the server had open."""
+    ended = subprocess.run(
+        [sys.executable, "-c", FORKED],
+        check=False,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+    assert ended.stdout.split("\n")[:2] == [f"-{int(signal.SIGTERM)}", f"[{int(signal.SIGINT)}]"], (
+        ended.stderr
+    )
 
 
 def test_the_end_of_the_server_ends_those_who_wait(tmp_path):
