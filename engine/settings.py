@@ -58,6 +58,8 @@ class Settings:
     """How long what a page has begun goes on while nobody listens; whoever comes back misses nothing."""
     unheard_s: float = 1.5
     """The same for what was asked for by nobody that ever listened."""
+    models: str = "~/.cache/decoding-playground/models"
+    """Where ``python -m engine fetch`` keeps the models that it brings."""
     journal: str = "~/.cache/decoding-playground/journal.db"
     """Where the runs of late are kept for a server that is started anew; empty for nowhere."""
     journal_age_s: float = 3600.0

@@ -10,6 +10,7 @@ import threading
 
 import gradio as gr
 from gradio import themes
+from starlette.middleware import Middleware
 
 from engine.declare.groups import FAMILIES
 from engine.errors import EngineError
@@ -32,6 +33,7 @@ from playground.api import add_endpoints
 from playground.compare import build_compare
 from playground.elements import OF_THE_PAGE, hidden, sent_with
 from playground.fork import build_fork
+from playground.fresh import FreshHead, Head
 from playground.guard import guarded
 from playground.journal import JOURNAL
 from playground.questions import build_replies
@@ -101,7 +103,7 @@ def page_head() -> str:
 
 def serve(host: str, port: int) -> gr.Blocks:
     """Serve the page from threads of this process; ``close()`` of what is returned ends it."""
-    demo, head = build_app(), page_head()
+    demo, head = build_app(), Head(page_head, spec)
     connections.patient()
     demo.launch(
         server_name=host,
@@ -119,11 +121,14 @@ def serve(host: str, port: int) -> gr.Blocks:
         state_session_capacity=SETTINGS.max_sessions,
         # It asks itself whether it answers, and gives up where many others ask at that moment.
         _frontend=False,
-        head=head,
+        head=head.text,
         footer_links=[],
         theme=_theme(),
         app_kwargs={
-            "middleware": middleware({n: len(fn.inputs) for n, fn in demo.fns.items()}),
+            "middleware": [
+                *middleware({n: len(fn.inputs) for n, fn in demo.fns.items()}),
+                Middleware(FreshHead, renew=lambda: head.renew(demo.config)),
+            ],
             "routes": [*scripts.routes(), *recorded.routes(), *audit.routes()],
             "openapi_url": None,
         },

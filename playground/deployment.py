@@ -88,6 +88,7 @@ def allows(settings: Settings) -> list[tuple[str, str]]:
     hub = "every model of the hub, and folders of this machine"
     if settings.public:
         hub = f"of the hub: {', '.join(listed)}" if listed else "none of the hub"
+    offered = ", ".join(["The embedded ones", *brought()])
     here = f"its own process, {settings.max_check_s:g} s at most, without this server's secrets"
     kept = "in memory alone"
     if settings.journal:
@@ -95,7 +96,7 @@ def allows(settings: Settings) -> list[tuple[str, str]]:
     return [
         (
             "Models",
-            f"The embedded ones, and {hub}. Safetensors alone; a model's own code never runs.",
+            f"{offered}, and {hub}. Safetensors alone; a model's own code never runs.",
         ),
         (
             "The hub's token",
@@ -121,6 +122,11 @@ def allows(settings: Settings) -> list[tuple[str, str]]:
             else "No other page may show this one.",
         ),
     ]
+
+
+def brought() -> list[str]:
+    """Return the models that ``python -m engine fetch`` has brought to this machine."""
+    return [entry.name for entry in CATALOGUE.values() if entry.brought and entry.available]
 
 
 def limits(settings: Settings) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ a control knows its bounds from the strategy's file and from nowhere else.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 from engine.after import gallery
@@ -16,7 +16,7 @@ from engine.asking.processors import askable
 from engine.asking.what_if import why_not
 from engine.declare.groups import FOLDED, MAIN
 from engine.declare.params import Choice, Flag, Integer, Number, Param, defaults_of, params_of
-from engine.models.catalogue import CATALOGUE, drafts_for
+from engine.models.catalogue import CATALOGUE, CatalogueEntry, drafts_for
 from engine.reading.terms import of_parameter, words
 from engine.run.request import MAX_SEED
 from engine.strategies import STRATEGIES
@@ -37,9 +37,16 @@ _MAX_STOPS = 100_000
 """A slider with more stops than this cannot be set by hand."""
 
 
-@cache
 def spec() -> dict[str, Any]:
-    """Return the whole declaration; every parameter stands in it once, however many take it."""
+    """Return the whole declaration; every parameter stands in it once, however many take it.
+
+    A model that is brought while the server runs stands in it from then on.
+    """
+    return _spec(tuple(e for e in CATALOGUE.values() if e.available))
+
+
+@lru_cache(maxsize=2)
+def _spec(models: tuple[CatalogueEntry, ...]) -> dict[str, Any]:
     kinds: list[dict[str, Any]] = []
     return {
         "main": MAIN,
@@ -54,8 +61,7 @@ def spec() -> dict[str, Any]:
                 "role": e.role,
                 "embedded": e.embedded,
             }
-            for e in CATALOGUE.values()
-            if e.available
+            for e in models
         ],
         "drafts": _drafts(),
         "terms": words(),

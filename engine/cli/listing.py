@@ -23,6 +23,7 @@ def add(commands: Any) -> None:
 def _run(arguments: argparse.Namespace) -> None:
     from engine.declare.params import defaults_of, params_of
     from engine.models.catalogue import CATALOGUE
+    from engine.models.sources import how_to_fetch
     from engine.strategies import STRATEGIES
 
     strategies = [
@@ -44,13 +45,20 @@ def _run(arguments: argparse.Namespace) -> None:
             "title": e.title,
             "parameters": e.parameters,
             "good_for": e.good_for,
-            "available_offline": e.embedded and e.available,
+            "available_offline": e.folder is not None and e.available,
+            "how_to_fetch": how_to_fetch(e.name) if e.brought and not e.available else "",
             "cannot_serve": _refusals(e.name),
         }
         for e in CATALOGUE.values()
     ]
     models += [
-        {"name": name, "parameters": "", "good_for": "", "cannot_serve": _refusals(name)}
+        {
+            "name": name,
+            "parameters": "",
+            "good_for": "",
+            "how_to_fetch": "",
+            "cannot_serve": _refusals(name),
+        }
         for name in arguments.model
     ]
     if arguments.json:
@@ -60,6 +68,8 @@ def _run(arguments: argparse.Namespace) -> None:
         print(f"{strategy['name']:22}{strategy['title']}: {', '.join(strategy['params'])}")
     for model in models:
         print(f"{model['name']:32}{model['parameters']:>7}  {model['good_for']}".rstrip())
+        if model["how_to_fetch"]:
+            print(f"    not on this machine yet: {model['how_to_fetch']}")
         for sentence in dict.fromkeys(model["cannot_serve"].values()):
             print(f"    {sentence}")
 

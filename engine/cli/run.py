@@ -7,6 +7,7 @@ import dataclasses
 import sys
 from typing import Any
 
+from engine.cli.status_line import StatusLine
 from engine.cli.values import json_value, printable, settings_of
 from engine.errors import EngineError, ParameterError
 from engine.trace import json_io
@@ -108,32 +109,17 @@ def _loaded(request: Any, arguments: argparse.Namespace) -> Any:
     return dataclasses.replace(request, **changes)
 
 
-class _Aside:
-    """What goes on meanwhile, on stderr: one line that changes in a terminal, elsewhere one for each thing."""
-
-    def __init__(self) -> None:
-        self.live, self.last, self.open = sys.stderr.isatty(), "", False
+class _Aside(StatusLine):
+    """What a run says of itself meanwhile."""
 
     def say(self, event: Any) -> None:
         """Say it."""
         from engine.run.progress import says
 
         about = event.what if isinstance(event, Checking) else type(event).__name__
-        if not self.live and about == self.last:
-            return
         # The text ends where it stands before something is said of it.
         before = "\n" if isinstance(event, Checking) and about != self.last else ""
-        start, end = ("\r\033[K", "") if self.live else ("", "\n")
-        sys.stderr.write(before + start + says(event) + end)
-        sys.stderr.flush()
-        self.last, self.open = about, self.live
-
-    def end(self) -> None:
-        """Clear the line of a terminal for what comes next."""
-        if self.open:
-            sys.stderr.write("\r\033[K")
-            sys.stderr.flush()
-            self.open = False
+        self.show(says(event), about, before)
 
 
 def _print_events(run: Any) -> Trace:

@@ -17,7 +17,7 @@ from typing import Any
 from engine.declare.config import SamplingParams, as_dict
 from engine.declare.params import build, defaults_of, params_of
 from engine.errors import EngineError, ParameterError, TraceError, shown
-from engine.models.catalogue import CATALOGUE, MODEL_DIR
+from engine.models.catalogue import CATALOGUE
 from engine.run.generation import config_values
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
@@ -160,8 +160,8 @@ def _defaults_file(model: str) -> Path | None:
     from huggingface_hub import try_to_load_from_cache
 
     entry = CATALOGUE.get(model)
-    if entry is not None and entry.embedded:
-        return MODEL_DIR / model / FILE
+    if entry is not None and entry.folder is not None:
+        return entry.folder / FILE
     if Path(model).is_absolute():
         return None if SETTINGS.public else Path(model) / FILE
     try:

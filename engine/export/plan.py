@@ -5,15 +5,16 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from engine.declare.config import as_dict
 from engine.declare.own_loop import OwnLoop
 from engine.declare.params import build, params_of
 from engine.errors import EngineError, ExportError
-from engine.models.catalogue import CATALOGUE
+from engine.models.catalogue import CATALOGUE, brought_to
 from engine.models.described import described
+from engine.models.sources import SOURCES
 from engine.run.generation import config_values
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
@@ -24,6 +25,7 @@ from engine.trace.records import ModelInfo, Trace
 _GIVEN_BY_LOOP = ("recorder", "generator")
 _DTYPES = ("float32", "bfloat16", "float16")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
+_COMMIT = re.compile(r"[0-9a-f]{40}", re.ASCII)
 _PLAIN = (bool, int, float, str, type(None))
 
 
@@ -43,6 +45,7 @@ class Source:
     place: str
     """A hub id, or a folder: relative to the playground's repository for embedded models."""
     embedded: bool
+    brought: bool = False
 
 
 @dataclass(frozen=True)
@@ -196,11 +199,19 @@ def _source(info: ModelInfo) -> Source:
     if info.dtype not in _DTYPES:
         raise ExportError(f"The model's dtype {info.dtype[:40]!r} is not one the code can ask for.")
     entry = CATALOGUE.get(info.id)
-    embedded = entry is not None and entry.embedded
-    if embedded:
+    if entry is not None and entry.embedded:
         return Source(info, f"assets/models/{info.id}", True)
+    if entry is not None and entry.brought:
+        return _brought(info)
     if info.id.startswith("/") or (_HUB_ID.fullmatch(info.id) and ".." not in info.id):
         return Source(info, info.id, False)
     raise ExportError(
         f"The model {info.id[:60]!r} has no place to load it from: it was given as an object."
     )
+
+
+def _brought(info: ModelInfo) -> Source:
+    """Return the hub's own repository where the weights are the hub's, else the folder they are kept in."""
+    if _COMMIT.fullmatch(info.revision or ""):
+        return Source(info, SOURCES[info.id].hub, False)
+    return Source(replace(info, revision=None), str(brought_to(info.id)), False, brought=True)

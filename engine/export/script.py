@@ -8,6 +8,7 @@ from textwrap import indent
 from engine.export.folder import digest, folder_files
 from engine.export.plan import Built, Plan, Source
 from engine.export.short import short, spelled
+from engine.models.sources import how_to_fetch
 from engine.run import generation
 
 IN_SHORT = '"""The run in plain generate(); nothing below needs it."""'
@@ -103,6 +104,8 @@ def _head(plan: Plan) -> str:
 
 def _place(source: Source) -> str:
     note = "  # a folder of the playground's repository" if source.embedded else ""
+    if source.brought:
+        note = f"  # where {how_to_fetch(source.info.id)} keeps it"
     return f"{source.place!r}{note}"
 
 

@@ -6,11 +6,20 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.settings import SETTINGS
+
 MODEL_DIR = Path(
     os.environ.get(
         "PLAYGROUND_MODEL_DIR", Path(__file__).resolve().parents[2] / "assets" / "models"
     )
 )
+BROUGHT_FROM = "brought_from.json"
+"""In the folder of a model that was brought: where it came from. It is written last."""
+
+
+def brought_to(name: str) -> Path:
+    """Return the folder that a model of ``sources`` is brought to."""
+    return Path(SETTINGS.models).expanduser() / name
 
 
 @dataclass(frozen=True)
@@ -18,7 +27,8 @@ class CatalogueEntry:
     """One model of the catalogue."""
 
     name: str
-    """Folder under assets/models for embedded models, else the hub id."""
+    """Folder under assets/models for embedded models, folder of PLAYGROUND_MODELS for those that are
+    brought, else the hub id."""
     title: str
     good_for: str
     parameters: str
@@ -26,6 +36,8 @@ class CatalogueEntry:
     role: str = "target"
     """target, draft, foreign or seq2seq."""
     embedded: bool = False
+    brought: bool = False
+    """Neither shipped nor loaded by a hub id: ``python -m engine fetch`` brings it."""
     fits: tuple[str, ...] = ()
     """Drafts: names of the targets they can draft for with the same tokenizer."""
 
@@ -36,8 +48,15 @@ class CatalogueEntry:
 
     @property
     def available(self) -> bool:
-        """Whether it can be loaded without a network."""
-        return not self.embedded or (MODEL_DIR / self.name / "config.json").is_file()
+        """Whether it is here, or can be had from the hub when it is asked for."""
+        return self.folder is None or (self.folder / "config.json").is_file()
+
+    @property
+    def folder(self) -> Path | None:
+        """Where it stands, or will stand; None for a model of the hub."""
+        if self.embedded:
+            return MODEL_DIR / self.name
+        return brought_to(self.name) if self.brought else None
 
 
 _ENTRIES = (
@@ -76,6 +95,14 @@ _ENTRIES = (
         "Apache-2.0",
         "seq2seq",
         embedded=True,
+    ),
+    CatalogueEntry(
+        "smollm2",
+        "SmolLM2 135M Instruct",
+        "instructions and chat; a real model",
+        "135 M",
+        "Apache-2.0",
+        brought=True,
     ),
     CatalogueEntry(
         "HuggingFaceTB/SmolLM2-135M",

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import ModelError, shown
-from engine.models.catalogue import CATALOGUE, MODEL_DIR
+from engine.models.catalogue import BROUGHT_FROM, CATALOGUE
+from engine.models.sources import how_to_fetch
 from engine.settings import SETTINGS
 
 _HUB_ID = re.compile(r"^[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}$", re.ASCII)
@@ -40,9 +41,13 @@ def check_name(name: Any) -> None:
         return
     if isinstance(name, str) and name in CATALOGUE and CATALOGUE[name].embedded:
         raise ModelError(f"The embedded model {name} is not in this installation.")
+    if isinstance(name, str) and name in CATALOGUE and CATALOGUE[name].brought:
+        raise ModelError(
+            f"The model {name} is not on this machine yet: {how_to_fetch(name)} brings it."
+        )
     raise ModelError(
         f"model = {shown(name)} is not allowed: it must be a name of the catalogue"
-        f" ({', '.join(e.name for e in CATALOGUE.values() if e.embedded)}), a hub id like"
+        f" ({', '.join(e.name for e in CATALOGUE.values() if e.folder)}), a hub id like"
         + (
             " owner/name."
             if SETTINGS.public
@@ -53,7 +58,7 @@ def check_name(name: Any) -> None:
 
 def is_hub_id(name: Any) -> bool:
     """Return whether a name can be that of a repository on the hub."""
-    if not isinstance(name, str) or (name in CATALOGUE and CATALOGUE[name].embedded):
+    if not isinstance(name, str) or (name in CATALOGUE and CATALOGUE[name].folder):
         return False
     return bool(_HUB_ID.match(name)) and ".." not in name
 
@@ -95,14 +100,29 @@ def repository_folder(cache: str | Path, name: str) -> Path:
 
 
 def standing(name: str) -> str | None:
-    """Return the folder of an embedded model, or the folder that a path names where that is allowed."""
-    if name in CATALOGUE and CATALOGUE[name].embedded:
-        folder = MODEL_DIR / name
-    elif not SETTINGS.public and Path(name).is_absolute():
+    """Return the folder of a model that is shipped or was brought, or one that a path names where that is allowed."""
+    folder = CATALOGUE[name].folder if name in CATALOGUE else None
+    if folder is None and not SETTINGS.public and Path(name).is_absolute():
         folder = Path(name)
-    else:
+    if folder is None or not (folder / "config.json").is_file():
         return None
-    return str(folder.resolve()) if (folder / "config.json").is_file() else None
+    return str(folder.resolve())
+
+
+def brought_revision(name: str, folder: str) -> str | None:
+    """Return which weights a model has that was brought: a commit of the hub, or a package and its version.
+
+    Args:
+        name: as in ``loading.load``; any but those that are brought have None.
+        folder: where it stands.
+    """
+    if name not in CATALOGUE or not CATALOGUE[name].brought:
+        return None
+    try:
+        found = json.loads((Path(folder) / BROUGHT_FROM).read_bytes())
+        return str(found.get("revision") or found["wheel"])
+    except (OSError, ValueError, KeyError, AttributeError, RecursionError):
+        return None
 
 
 def check_folder(folder: str) -> dict[str, Any]:

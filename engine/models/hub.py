@@ -35,7 +35,7 @@ _LOG = logging.getLogger("engine")
 
 
 def located(name: str) -> tuple[str, str | None]:
-    """Return the absolute folder of a model and its revision, a commit for models of the hub.
+    """Return the absolute folder of a model and its revision: a commit of the hub, or the wheel it was brought in.
 
     Args:
         name: see ``loading.load``.
@@ -49,7 +49,7 @@ def located(name: str) -> tuple[str, str | None]:
         return fetch(name)
     folder = files.standing(name)
     assert folder is not None
-    return folder, None
+    return folder, files.brought_revision(name, folder)
 
 
 def fetch(

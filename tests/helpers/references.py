@@ -17,6 +17,28 @@ from tests.helpers.models import native
 ALPHA, K = 0.6, 4
 BEAMS = {"num_beams": 3, "num_return_sequences": 2}
 SAMPLED = ("sampling", "beam_sampling", "watermark")
+THRESHOLD = {"assistant_confidence_threshold": 0.0}
+_PARAMS: dict[str, dict[str, Any]] = {
+    "beam_search": BEAMS,
+    "beam_sampling": BEAMS,
+    "diverse_beam_search": {
+        "num_beams": 4,
+        "num_beam_groups": 2,
+        "diversity_penalty": 1.0,
+        "num_return_sequences": 2,
+    },
+    "contrastive_search": {"penalty_alpha": ALPHA, "top_k": K},
+    "dola": {"dola_layers": "high"},
+    "early_exit": {"assistant_early_exit": 2, "num_assistant_tokens": 3, **THRESHOLD},
+    "speculative": {"num_assistant_tokens": 3, "plain_run": True, **THRESHOLD},
+    "universal_assisted": {"num_assistant_tokens": 3, **THRESHOLD},
+    "prompt_lookup": {"prompt_lookup_num_tokens": 3, "plain_run": True},
+}
+
+
+def params_of(strategy: str) -> dict[str, Any]:
+    """Return the parameters with which a strategy gives what ``expected`` says."""
+    return dict(_PARAMS.get(strategy, {}))
 
 
 def expected(

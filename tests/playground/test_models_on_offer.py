@@ -1,0 +1,44 @@
+"""A model that is brought while the server runs is on offer with the next page."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from urllib.request import urlopen
+
+from engine.models import catalogue
+from engine.models.catalogue import BROUGHT_FROM, CATALOGUE, MODEL_DIR
+from playground.deployment import allows
+from playground.spec import spec
+from tests.helpers.patience import PATIENCE_S
+from tests.helpers.served import SERVED_HERE, served
+
+pytestmark = SERVED_HERE
+
+NAME = "smollm2"
+
+
+def offered(url):
+    with urlopen(url, timeout=PATIENCE_S) as answer:
+        text = answer.read().decode()
+    assert CATALOGUE["storyteller"].title in text
+    return CATALOGUE[NAME].title in text
+
+
+def test_the_next_page_offers_what_was_brought_meanwhile(tmp_path, monkeypatch):
+    settings = dataclasses.replace(catalogue.SETTINGS, models=str(tmp_path))
+    monkeypatch.setattr(catalogue, "SETTINGS", settings)
+    before = spec()
+    with served() as (url, _):
+        assert not offered(url)
+        assert spec() is before, "it is made anew for every page"
+        assert NAME not in dict(allows(settings))["Models"]
+        shutil.copytree(MODEL_DIR / "storyteller", tmp_path / "beside")
+        (tmp_path / "beside" / BROUGHT_FROM).write_text('{"wheel": "one"}')
+        (tmp_path / "beside").rename(tmp_path / NAME)
+        assert offered(url)
+        assert NAME in dict(allows(settings))["Models"]
+        shutil.rmtree(tmp_path / NAME)
+        assert not offered(url)
+    [model] = [m for m in before["models"] if m["name"] == "storyteller"]
+    assert model["title"].endswith("12 M · Apache-2.0")
