@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from engine.declare.params import params_of
 from engine.errors import ParameterError
 from engine.export import generation_config as config_io
+from engine.export.own_defaults import OwnDefaults, own_defaults
+from engine.strategies import STRATEGIES
+from playground import controls
 from playground.form import form_params, strategy_of
 from playground.spec import shown_values
 
@@ -19,7 +23,8 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         asked: ``action``, one of ACTIONS, and the ``strategy`` with its ``params``. ``write`` makes
             a file's ``text`` of them, ``read`` takes a file's text and returns ``values``, what every
-            control then shows; ``defaults`` is about the ``model`` alone.
+            control then shows; ``defaults`` returns what the ``model``'s own file asks for beside what
+            the strategy begins with: ``differs``, how many are the ``same``, and what is ``left_out``.
 
     Raises:
         EngineError: a control or a file is not valid; one sentence.
@@ -38,9 +43,26 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
         }
     if action == "defaults":
         given = asked.get("model")
-        model = given if isinstance(given, str) else ""
-        return {"model": model, "defaults": config_io.model_defaults(model)}
+        return _own(own_defaults(given if isinstance(given, str) else "", strategy.name))
     raise ParameterError("action", action, f"it must be one of {', '.join(ACTIONS)}")
+
+
+def _own(found: OwnDefaults) -> dict[str, Any]:
+    kinds = params_of(STRATEGIES[found.strategy].config)
+    return {
+        "model": found.model,
+        "differs": [
+            {
+                "name": name,
+                "label": kinds[name].label,
+                "value": controls.show(kinds[name], value),
+                "default": controls.show(kinds[name], found.defaults[name]),
+            }
+            for name, value in found.params.items()
+        ],
+        "same": len(found.same),
+        "left_out": list(found.left_out.values()),
+    }
 
 
 def _text(value: Any) -> str:

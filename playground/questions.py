@@ -11,7 +11,7 @@ from typing import Any
 import gradio as gr
 
 from engine.errors import EngineError, ExportError, ParameterError
-from engine.export.files import CONFIG, config_of, export_files
+from engine.export.files import CONFIG, config_of, export_files, no_pipeline
 from engine.export.verify import verify
 from engine.settings import SETTINGS
 from engine.trace.json_io import trace_from_dict
@@ -59,8 +59,9 @@ def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the page asked for.
 
     Args:
-        asked: ``action`` is ``files`` (texts by their paths) or ``verify`` of a ``trace`` as JSON
-            values whose steps may be left out, ``stop`` of the check whose ``press`` it names,
+        asked: ``action`` is ``files`` (texts by their paths, and why there is no pipeline) or
+            ``verify`` (of the ``form`` generate or pipeline) of a ``trace`` as JSON values whose
+            steps may be left out, ``stop`` of the check whose ``press`` it names,
             ``state`` (all messages of a ``run``, empty where it is not known),
             ``link`` (what the address ``search`` asks for), or
             one of ``configs.ACTIONS``, ``what_if.ACTIONS`` or ``why.ACTIONS``.
@@ -71,9 +72,11 @@ def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
     action = asked.get("action")
     if action == "files":
         trace = trace_of(asked.get("trace"))
-        return {"files": {**export_files(trace), CONFIG: config_of(trace)}}
+        files = {**export_files(trace), CONFIG: config_of(trace)}
+        return {"files": files, "no_pipeline": no_pipeline(trace)}
     if action == "verify":
-        return _verified(trace_of(asked.get("trace")), str(asked.get("press", "")))
+        form = str(asked.get("form", "generate"))[:20]
+        return _verified(trace_of(asked.get("trace")), str(asked.get("press", "")), form)
     if action == "stop":
         _stopper(str(asked.get("press", ""))).set()
         return {}
@@ -90,13 +93,14 @@ def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
     raise ParameterError("action", action, "there is no such question")
 
 
-def _verified(trace: Trace, press: str) -> dict[str, Any]:
+def _verified(trace: Trace, press: str, form: str) -> dict[str, Any]:
     """Return what a check found; it ends when it is stopped, or when nobody listens any more."""
     stopped, own, began = _stopper(press), session(), time.monotonic()
     try:
         found = verify(
             trace,
             lambda: stopped.is_set() or LISTENERS.alone_s(own, began) > SETTINGS.away_s,
+            form,
         )
     finally:
         _CHECKS.pop(press[:64], None)

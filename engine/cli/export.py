@@ -10,7 +10,7 @@ from typing import Any
 from engine.errors import ExportError
 from engine.trace import json_io
 
-_FORMS = ("code", "csv", "config", "zip")
+_FORMS = ("code", "pipeline", "csv", "config", "zip")
 
 
 def add(commands: Any) -> None:
@@ -22,15 +22,16 @@ def add(commands: Any) -> None:
         dest="form",
         choices=_FORMS,
         default="code",
-        help="code: script, notebook and, where one is needed, the loop's folder; csv: one row "
+        help="code: script, notebook and, where one is needed, the loop's folder, and the run as a "
+        "pipeline where one can make it; pipeline: that alone, or why not; csv: one row "
         "a step; config: generation_config.json; zip: all of these with the trace",
     )
-    export.add_argument("--to", required=True, help="the folder (code) or file to write")
+    export.add_argument("--to", required=True, help="the folder (code, pipeline) or file to write")
     export.set_defaults(handler=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from engine.export.files import archive, config_of, everything, export_files
+    from engine.export.files import archive, config_of, everything, export_files, pipeline_files
 
     trace, target = json_io.load(arguments.file), Path(arguments.to)
     if arguments.form == "csv":
@@ -42,7 +43,7 @@ def _run(arguments: argparse.Namespace) -> int:
     elif arguments.form == "zip":
         _write({target: archive(everything(trace))})
     else:
-        files = export_files(trace)
+        files = pipeline_files(trace) if arguments.form == "pipeline" else export_files(trace)
         _write({target / path: text.encode() for path, text in files.items()})
     return 0
 

@@ -6,6 +6,8 @@ import argparse
 import json
 from typing import Any
 
+from engine.cli.values import printable
+
 
 def add(commands: Any) -> None:
     """Add ``list``."""
@@ -48,6 +50,7 @@ def _run(arguments: argparse.Namespace) -> None:
             "available_offline": e.folder is not None and e.available,
             "how_to_fetch": how_to_fetch(e.name) if e.brought and not e.available else "",
             "cannot_serve": _refusals(e.name),
+            "own_settings": _own_settings(e.name),
         }
         for e in CATALOGUE.values()
     ]
@@ -58,6 +61,7 @@ def _run(arguments: argparse.Namespace) -> None:
             "good_for": "",
             "how_to_fetch": "",
             "cannot_serve": _refusals(name),
+            "own_settings": _own_settings(name),
         }
         for name in arguments.model
     ]
@@ -72,6 +76,44 @@ def _run(arguments: argparse.Namespace) -> None:
             print(f"    not on this machine yet: {model['how_to_fetch']}")
         for sentence in dict.fromkeys(model["cannot_serve"].values()):
             print(f"    {sentence}")
+        for line in _own_lines(model["name"]):
+            print(printable(f"    {line}"))
+
+
+def _own_settings(name: str) -> dict[str, Any]:
+    """Return strategy -> what a model's own file gives it; empty where it asks for nothing, or is damaged."""
+    from engine.errors import EngineError
+    from engine.export.generation_config import model_defaults
+    from engine.export.own_defaults import own_defaults
+    from engine.strategies import STRATEGIES
+
+    try:
+        if not model_defaults(name):
+            return {}
+        found = [own_defaults(name, strategy) for strategy in STRATEGIES]
+    except EngineError:
+        return {}
+    return {o.strategy: {"params": o.params, "left_out": o.left_out} for o in found}
+
+
+def _own_lines(name: str) -> list[str]:
+    """Return what a model's own file asks for, in the words of the strategy that it chooses."""
+    from engine.errors import EngineError
+    from engine.export.own_defaults import own_defaults
+    from engine.strategies import STRATEGIES
+
+    try:
+        own = own_defaults(name)
+    except EngineError as error:
+        return [f"its own settings: {error}"]
+    lines = list(own.left_out.values())
+    if own.params:
+        values = [f"{n} = {v} (default here: {own.defaults[n]})" for n, v in own.params.items()]
+        title = STRATEGIES[own.strategy].title
+        lines.insert(
+            0, f"its own settings, for {title}: {', '.join(values)}; no run uses them unasked"
+        )
+    return lines
 
 
 def _refusals(name: str) -> dict[str, str]:

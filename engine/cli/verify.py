@@ -15,12 +15,18 @@ def add(commands: Any) -> None:
         "verify", help="run a trace's exported code in a fresh process; status 1 when tokens differ"
     )
     check.add_argument("file", help="a trace")
+    check.add_argument(
+        "--form",
+        choices=("generate", "pipeline"),
+        default="generate",
+        help="which of the two forms of the code is run",
+    )
     check.set_defaults(handler=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:
     from engine.export.verify import verify
 
-    verification = verify(json_io.load(arguments.file))
+    verification = verify(json_io.load(arguments.file), form=arguments.form)
     sys.stdout.write(f"{verification.message} ({verification.seconds:.1f} s)\n")
     return 0 if verification.equal else 1

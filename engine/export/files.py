@@ -8,6 +8,7 @@ import zipfile
 from engine.export.folder import folder_files
 from engine.export.generation_config import write
 from engine.export.notebook import notebook
+from engine.export.pipeline import pipeline_script, why_not
 from engine.export.plan import plan_of
 from engine.export.script import script
 from engine.export.steps_csv import steps_csv
@@ -15,6 +16,7 @@ from engine.trace.json_io import dumps
 from engine.trace.records import Trace
 
 SCRIPT = "run.py"
+PIPELINE = "run_pipeline.py"
 NOTEBOOK = "run.ipynb"
 CONFIG = "generation_config.json"
 # A fixed date: the same run gives the same archive.
@@ -22,14 +24,35 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 
 
 def export_files(trace: Trace) -> dict[str, str]:
-    """Return path -> text of every file of the export.
+    """Return path -> text of every file of the export; PIPELINE is one of them where a pipeline can make the run.
 
     Raises:
         ExportError: the run cannot be written as code.
     """
     plan = plan_of(trace)
     folder = {f"{plan.folder_name}/{path}": text for path, text in folder_files(plan).items()}
-    return {SCRIPT: script(plan), NOTEBOOK: notebook(plan), **folder}
+    files = {SCRIPT: script(plan), NOTEBOOK: notebook(plan), **folder}
+    return files if why_not(plan) else {**files, PIPELINE: pipeline_script(plan)}
+
+
+def pipeline_files(trace: Trace) -> dict[str, str]:
+    """Return path -> text of what the run needs as a pipeline.
+
+    Raises:
+        ExportError: the run cannot be written as code, or no pipeline can make it.
+    """
+    plan = plan_of(trace)
+    folder = {f"{plan.folder_name}/{path}": text for path, text in folder_files(plan).items()}
+    return {PIPELINE: pipeline_script(plan), **folder}
+
+
+def no_pipeline(trace: Trace) -> str | None:
+    """Return why no pipeline can make a run, None where one can.
+
+    Raises:
+        ExportError: the run cannot be written as code.
+    """
+    return why_not(plan_of(trace))
 
 
 def everything(trace: Trace) -> dict[str, str]:

@@ -41,6 +41,7 @@ def generate(
     inputs: Any = None,
     generation_config: Any = None,
     seed: int = 0,
+    ids_only: bool = False,
     on_step: Any = None,
     **arguments: Any,
 ) -> Any:
@@ -51,6 +52,7 @@ def generate(
         inputs: (1, length) prompt ids.
         generation_config: its fields keep their meaning.
         seed: of the run's own random numbers; the global ones are not used.
+        ids_only: return the ids alone, as a pipeline wants them.
         on_step: called with the record of every decision, if given.
         arguments: the loop's own arguments ({names}) and generate()'s.
 
@@ -94,9 +96,10 @@ def generate(
 
     def once(config: Any) -> Any:
         # The class's generate(): a model's folder may have replaced the instance's own.
-        return type(model).generate(
+        made = type(model).generate(
             model, inputs, generation_config=config, custom_generate=recipe, **arguments
         )
+        return getattr(made, "sequences", made) if ids_only else made
 
     count = generation_config.num_return_sequences or 1
     if not ONE_BY_ONE or count == 1:

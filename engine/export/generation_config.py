@@ -237,7 +237,7 @@ def _check_mode(strategy: Strategy, field: str, value: Any, fields: Mapping[str,
         raise ConfigError(
             f"{field} = {shown(value)} does not fit {strategy.name}; the file is one for {other}."
         )
-    if field in _known():
+    if field in known_fields():
         raise ConfigError(f"{field} = {shown(value)} is not offered here, so the file is not used.")
     near = difflib.get_close_matches(field, params_of(strategy.config), n=1)
     hint = f"; did you mean {near[0]}" if near else ""
@@ -258,7 +258,8 @@ def _fields_of_modes() -> set[str]:
     return modes | {name for s in STRATEGIES.values() for name in params_of(s.config)}
 
 
-def _known() -> Mapping[str, Any]:
+def known_fields() -> Mapping[str, Any]:
+    """Return every field of transformers' GenerationConfig, with its value where nothing is said."""
     from transformers import GenerationConfig
 
     return GenerationConfig().__dict__
@@ -268,7 +269,7 @@ def _is_off(field: str, value: Any) -> bool:
     """Whether a field has the value that transformers gives it anyway."""
     from transformers import GenerationConfig
 
-    standard = {**_known(), **GenerationConfig._get_default_generation_params()}
+    standard = {**known_fields(), **GenerationConfig._get_default_generation_params()}
     modes = ("do_sample",)
     same = field in standard and type(standard[field]) is type(value) and standard[field] == value
     return same and field not in modes

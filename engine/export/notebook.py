@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from engine.export.pipeline import TITLE, pipeline_call, why_not
 from engine.export.plan import Plan
 from engine.export.script import cells, summary
 from engine.export.short import short
@@ -14,7 +15,7 @@ _FOLDED = {"jupyter": {"source_hidden": True}, "tags": ["hide-input"]}
 
 
 def notebook(plan: Plan) -> str:
-    """Return the notebook as JSON text: the run in short, then one folded cell a section."""
+    """Return the notebook as JSON text: the run in short, then one folded cell a section, the pipeline last."""
     listed = [_cell(0, "markdown", f"# {plan.strategy.title}\n\n{_plain_markdown(summary(plan))}")]
     lines = short(plan)
     if lines is not None:
@@ -25,6 +26,12 @@ def notebook(plan: Plan) -> str:
     for title, code in cells(plan):
         listed.append(_cell(len(listed), "markdown", f"### {title}"))
         listed.append({**_cell(len(listed), "code", code), "metadata": _FOLDED})
+    reason = why_not(plan)
+    about = f"### {TITLE}" + (f"\n\n{_plain_markdown(reason)}" if reason else "")
+    listed.append(_cell(len(listed), "markdown", about))
+    if reason is None:
+        code = _cell(len(listed), "code", pipeline_call(plan))
+        listed.append({**code, "metadata": _FOLDED})
     metadata = {
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
         "language_info": {"name": "python"},

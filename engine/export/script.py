@@ -194,7 +194,7 @@ def _config(plan: Plan) -> str:
 
 def _run(plan: Plan) -> str:
     start = "1" if plan.model.info.is_encoder_decoder else "len(PROMPT_IDS)"
-    before, arguments = _arguments(plan)
+    before, arguments = call_arguments(plan)
     lines = [
         *before,
         "prompt = torch.tensor([PROMPT_IDS], device=DEVICE)",
@@ -233,8 +233,8 @@ def _printed(plan: Plan) -> list[str]:
     ]
 
 
-def _arguments(plan: Plan) -> tuple[list[str], list[str]]:
-    """Return code that comes before the call, and the call's further arguments."""
+def call_arguments(plan: Plan) -> tuple[list[str], list[str]]:
+    """Return code that comes before a call of generate(), and its further arguments."""
     config, before, arguments = plan.config, [], []
     if plan.assistant:
         arguments.append("assistant_model=assistant")

@@ -29,12 +29,12 @@ def short(plan: Plan) -> str | None:
     if tokens:
         lines.append(f"tokenizer = AutoTokenizer.from_pretrained({plan.model.place!r})")
     lines.append(f"model = {_loaded(plan.model, auto)}")
-    lines += _draft(plan, auto)
+    lines += draft_lines(plan, auto)
     if not plan.own:
         lines.append(f"set_seed({plan.trace.seed})")
     asked = f'**tokenizer({plan.trace.prompt!r}, return_tensors="pt")' if text else _ids(plan)
     moved = "" if plan.model.info.device == "cpu" else f".to({plan.model.info.device!r})"
-    lines.append(f"out = model.generate({', '.join([asked + moved, *_arguments(plan)])})")
+    lines.append(f"out = model.generate({', '.join([asked + moved, *generate_arguments(plan)])})")
     return "\n".join([*lines, *_printed(plan, tokens)])
 
 
@@ -48,7 +48,8 @@ def _loaded(source: Source, auto: str) -> str:
     return f'{auto}.from_pretrained({source.place!r}, dtype="{info.dtype}"){moved}'
 
 
-def _draft(plan: Plan, auto: str) -> list[str]:
+def draft_lines(plan: Plan, auto: str, model: str = "model") -> list[str]:
+    """Return the lines that load a draft model and set what drafting reads from a model."""
     lines = []
     if plan.assistant:
         lines.append(f"assistant = {_loaded(plan.assistant, auto)}")
@@ -56,12 +57,13 @@ def _draft(plan: Plan, auto: str) -> list[str]:
         place = plan.assistant.place
         lines.append(f"assistant_tokenizer = AutoTokenizer.from_pretrained({place!r})")
     if plan.draft_values and not plan.own:
-        owner = "assistant" if plan.assistant else "model"
+        owner = "assistant" if plan.assistant else model
         lines += [f"{owner}.generation_config.{n} = {v!r}" for n, v in plan.draft_values.items()]
     return lines
 
 
-def _arguments(plan: Plan) -> list[str]:
+def generate_arguments(plan: Plan) -> list[str]:
+    """Return the keyword arguments of generate(), each as code."""
     config = plan.config
     arguments = [f"{name}={spelled(value)}" for name, value in plan.values.items()]
     if config.eos_token_id is not None:

@@ -15,8 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.errors import BusyError, ExportError
-from engine.export.files import SCRIPT, export_files
+from engine.errors import BusyError, ExportError, ParameterError
+from engine.export.files import PIPELINE, SCRIPT, export_files, pipeline_files
 from engine.export.script import MARK
 from engine.run.request import check, request_of
 from engine.settings import SETTINGS, environment
@@ -39,22 +39,31 @@ class Verification:
     printed: tuple[tuple[int, ...], ...] = ()
 
 
-def verify(trace: Trace, cancelled: Callable[[], bool] = lambda: False) -> Verification:
+FORMS = {"generate": SCRIPT, "pipeline": PIPELINE}
+"""Form of the code -> the script that is run."""
+
+
+def verify(
+    trace: Trace, cancelled: Callable[[], bool] = lambda: False, form: str = "generate"
+) -> Verification:
     """Run the exported script in a process of its own and compare its tokens with the trace.
 
     Args:
         trace: the run; its steps are not needed.
         cancelled: asked ten times a second.
+        form: one of FORMS.
 
     Raises:
         ExportError: the run cannot be written as code, or was stopped before its end.
-        ParameterError: the run is larger than what is decoded here.
+        ParameterError: there is no such form, or the run is larger than what is decoded here.
         BusyError: another check is going on.
     """
+    if form not in FORMS:
+        raise ParameterError("form", form, f"it must be one of {', '.join(FORMS)}")
     _refuse_unfinished(trace)
     # Code is run for what this deployment would decode itself, and for nothing larger.
     check(request_of(trace))
-    files = export_files(trace)
+    files = pipeline_files(trace) if form == "pipeline" else export_files(trace)
     if not _ONE.acquire(blocking=False):
         raise BusyError("Another check is running; try again in a moment.")
     try:
@@ -64,7 +73,7 @@ def verify(trace: Trace, cancelled: Callable[[], bool] = lambda: False) -> Verif
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_text(text)
             started = time.perf_counter()
-            code, said, failed = _run(Path(place), cancelled)
+            code, said, failed = _run(Path(place), FORMS[form], cancelled)
             seconds = round(time.perf_counter() - started, 1)
     finally:
         _ONE.release()
@@ -114,8 +123,8 @@ def _refuse_unfinished(trace: Trace) -> None:
         raise ExportError("Folders are not read here, so this run cannot be checked.")
 
 
-def _run(place: Path, cancelled: Callable[[], bool]) -> tuple[int, str, str]:
-    """Run the script; return its exit status, standard output and standard error."""
+def _run(place: Path, script: str, cancelled: Callable[[], bool]) -> tuple[int, str, str]:
+    """Run a script; return its exit status, standard output and standard error."""
     home = place / "modules"
     environ = environment(secrets=False)
     environ |= {"HF_HUB_OFFLINE": "1", "HF_MODULES_CACHE": str(home)}
@@ -123,7 +132,7 @@ def _run(place: Path, cancelled: Callable[[], bool]) -> tuple[int, str, str]:
     with (place / "out.txt").open("w+") as out, (place / "err.txt").open("w+") as err:
         process = subprocess.Popen(
             # -I: neither this project nor the user's folders are importable.
-            [sys.executable, "-I", str(place / SCRIPT)],
+            [sys.executable, "-I", str(place / script)],
             cwd=ROOT,
             env=environ,
             stdin=subprocess.DEVNULL,

@@ -12,34 +12,20 @@ const show = (value) => {
   return typeof value === "string" ? value : JSON.stringify(value);
 };
 
-const note = (kind) => el("p", { class: `dp-note ${kind}` });
-
 class Configs {
-  // What the model itself asks for.
-  #given = {};
-
   constructor(root, tab) {
     this.tab = tab;
     this.strategy = tab.strategy.name;
     this.ask = (data) => ask({ ...tab.ask(), ...data });
     this.say = el("p", { class: "dp-note ec-say", role: "status" });
     this.table = el("div", { class: "ec-table" });
-    this.own = note("ec-own");
-    this.useOwn = button("Use them here", () => this.#use(JSON.stringify(this.#given)), {
-      hidden: true,
-    });
-    const opened = () => {
-      if (this.box.open) this.#defaults();
-    };
     this.box = el(
       "details",
-      { class: "ec-box", ontoggle: opened },
+      { class: "ec-box" },
       el("summary", {}, "Saved settings"),
       ...this.#controls(),
       this.say,
       this.table,
-      this.own,
-      this.useOwn,
     );
     root.replaceChildren(this.box);
     this.#draw();
@@ -114,27 +100,12 @@ class Configs {
   async #use(text) {
     const answer = await this.ask({ action: "read", text });
     if (answer.error) return this.#tell(answer.error, true);
-    this.tab.use(answer.values);
+    this.tab.use(answer.values, "saved");
     const count = Object.keys(answer.params).length;
     const what = count
       ? `${count} parameter${count > 1 ? "s" : ""} other than the default.`
       : "the defaults.";
     this.#tell([`In use: ${what}`, ...answer.left_out].join(" "));
-  }
-
-  async #defaults() {
-    const answer = await this.ask({ action: "defaults" });
-    if (answer.error) {
-      this.own.textContent = `The model's own defaults: ${answer.error}`;
-      this.useOwn.hidden = true;
-      return;
-    }
-    this.#given = answer.defaults;
-    const asked = Object.entries(this.#given).map(([name, value]) => `${name} = ${show(value)}`);
-    this.own.textContent = asked.length
-      ? `The model ${answer.model} asks for ${asked.join(", ")}. Nothing of this is used unless you say so.`
-      : `The model ${answer.model} has no sampling defaults of its own.`;
-    this.useOwn.hidden = !asked.length;
   }
 
   #draw() {

@@ -16,6 +16,12 @@ const DRAWN_MS = 300;
 const LIST_MS = 300;
 const NO_PICTURE = "This figure could not be drawn as a picture; another format may work.";
 
+// Form of the code -> its name and the file that holds it.
+const FORMS = {
+  generate: ["model.generate()", "run.py"],
+  pipeline: ['pipeline("text-generation")', "run_pipeline.py"],
+};
+
 // A reason that is meant for the reader.
 class Refusal extends Error {}
 
@@ -114,7 +120,7 @@ class Exporting {
   #codeRow() {
     const save = (ending, type, contentOf) => async () =>
       saveAs(this.#name(ending), type, contentOf(await this.#codeFiles()));
-    const script = save(".py", "text/x-python", ({ files }) => files["run.py"]);
+    const script = save(".py", "text/x-python", ({ files }) => files[this.#script]);
     const notebook = save(".ipynb", "application/x-ipynb+json", ({ files }) => files["run.ipynb"]);
     const archive = async () => this.#give(this.#name(".zip"), await zip(await this.#everything()));
     this.check = this.#button(
@@ -124,8 +130,18 @@ class Exporting {
     );
     this.halt = button("Stop the check", () => ask({ action: "stop", press: this.#press }));
     this.halt.hidden = true;
+    this.form = el(
+      "select",
+      {
+        class: "ex-form",
+        "aria-label": "Form of the code",
+        onchange: () => this.#chosen(),
+      },
+      Object.entries(FORMS).map(([value, [label]]) => el("option", { value }, label)),
+    );
     return row(
       "Code",
+      this.form,
       this.#button("Script (.py)", script),
       this.#button("Notebook (.ipynb)", notebook),
       this.#button(
@@ -230,9 +246,30 @@ class Exporting {
     return this.#files;
   }
 
+  get #script() {
+    return FORMS[this.form.value][1];
+  }
+
+  // The other form of the code, where there is one.
+  async #chosen() {
+    this.badge.hidden = true;
+    this.say.textContent = "";
+    if (this.form.value === "pipeline" && this.#run) {
+      try {
+        const { no_pipeline: reason } = await this.#codeFiles();
+        if (reason) refuse(reason);
+      } catch (error) {
+        this.form.value = "generate";
+        const words = error instanceof Refusal ? error.message : "The code could not be fetched.";
+        this.say.textContent = `⚠ ${words}`;
+      }
+    }
+    if (this.shown.open && this.#run) this.#showCode();
+  }
+
   async #showCode() {
     try {
-      this.code.textContent = (await this.#codeFiles()).files["run.py"];
+      this.code.textContent = (await this.#codeFiles()).files[this.#script];
     } catch (error) {
       this.code.textContent =
         error instanceof Refusal ? error.message : "The code could not be fetched.";
@@ -243,10 +280,13 @@ class Exporting {
     const asked = this.#run;
     this.#press = newName();
     this.check.disabled = true;
+    this.form.disabled = true;
     this.halt.hidden = false;
     this.#mark("busy", "Running the code in a fresh process…");
-    const answer = await ask({ action: "verify", trace: slim(asked), press: this.#press });
+    const form = this.form.value;
+    const answer = await ask({ action: "verify", trace: slim(asked), press: this.#press, form });
     this.check.disabled = false;
+    this.form.disabled = false;
     this.halt.hidden = true;
     if (asked !== this.#run) return;
     if (answer.error) return this.#mark("bad", `Not checked: ${answer.error}`);
@@ -284,6 +324,7 @@ class Exporting {
   #forget(run) {
     this.#known = run.id;
     this.#files = null;
+    this.form.value = "generate";
     this.badge.hidden = true;
     this.say.textContent = "";
     this.code.textContent = "";

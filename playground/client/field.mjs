@@ -1,11 +1,20 @@
 // One control with its name and what it does: made from a declaration, its value in and out.
 import { button, el } from "../../visualizers/shared/dom.mjs";
 import { mark } from "../../visualizers/shared/terms.mjs";
-import { same } from "./settings.mjs";
+import { said, same } from "./settings.mjs";
 
 /** @typedef {import("./spec.mjs").Param} Param */
 
 const NOT_A_NUMBER = "not a number";
+
+/** Where a value comes from that is not the default, in the words of its badge. */
+export const ORIGINS = {
+  yours: "yours",
+  model: "the model's",
+  preset: "the preset's",
+  run: "the run's",
+  saved: "your file's",
+};
 
 /**
  * @param {Param} param
@@ -26,6 +35,9 @@ function inputOf(param, attrs) {
 }
 
 export class Field {
+  // Where its value comes from, empty where nobody has said so.
+  #origin = "";
+
   /**
    * @param {Param} param
    * @param {string} id
@@ -44,35 +56,47 @@ export class Field {
     this.help = el("p", { class: "f-help", id: about }, `${param.help} (${param.name})`);
     this.mark = this.#markOf(param);
     const explained = param.term ? mark(param.term) : null;
-    const name = el("div", { class: "f-name" }, label, explained, this.mark);
+    this.first = el("span", { class: "f-default" }, "default");
+    const name = el("div", { class: "f-name" }, label, explained, this.mark, this.first);
     const parts = param.kind === "flag" ? [this.input, name] : [name, this.input];
     this.box = el("div", { class: `f-field f-${param.kind}`, id }, parts, this.slider, this.help);
     // Where there is no room for the sentence, it is at least there to be pointed at.
     this.box.title = param.help;
-    this.input.addEventListener("input", () => this.#compare());
+    this.input.addEventListener("input", () => this.came("yours"));
   }
 
   // Says that the value is not the one it begins with, and brings that back.
-  #markOf({ label, kind, value }) {
-    const first = kind === "flag" ? (value ? "on" : "off") : String(value ?? "") || "off";
+  #markOf({ value }) {
     const back = () => {
       this.value = value;
       this.input.dispatchEvent(new Event("input", { bubbles: true }));
       this.input.focus();
     };
-    return button("changed", back, {
+    const first = said(value);
+    return button("", back, {
       class: "f-mark",
       hidden: true,
       title: `Not the default, ${first}. Press to go back to it.`,
-      "aria-label": `${label}: changed, back to ${first}`,
     });
   }
 
+  /**
+   * Say where the value comes from; the badge shows it unless it is the default.
+   * @param {string} [origin] see ORIGINS
+   */
+  came(origin = "") {
+    this.#origin = origin;
+    this.#compare();
+  }
+
   #compare() {
-    this.mark.hidden = same(
-      this.value,
-      this.param.value ?? (this.param.kind === "flag" ? false : ""),
-    );
+    const { label, kind, value } = this.param;
+    const isDefault = same(this.value, value ?? (kind === "flag" ? false : ""));
+    this.mark.hidden = isDefault;
+    this.first.hidden = !isDefault;
+    const words = ORIGINS[this.#origin] ?? "changed";
+    this.mark.textContent = words;
+    this.mark.setAttribute("aria-label", `${label}: ${words}, back to ${said(value)}`);
   }
 
   /** @param {Param} param */

@@ -11,6 +11,8 @@ export class Form {
   // What every control holds; one that was never in sight has no element yet.
   #values = new Map();
   #fields = new Map();
+  // Name -> where its value comes from; see ORIGINS.
+  #origins = new Map();
   // Group -> where its title says how many of its settings were changed.
   #counts = new Map();
   #id;
@@ -69,6 +71,7 @@ export class Form {
   #fieldOf(param) {
     const field = new Field(param, `${this.#id}-${param.name}`);
     field.value = this.#values.get(param.name);
+    field.came(this.#origins.get(param.name));
     this.#fields.set(param.name, field);
     return field;
   }
@@ -106,13 +109,41 @@ export class Form {
   /**
    * Show these values; what is not among them shows what it began with.
    * @param {Record<string, any>} values
+   * @param {string} [origin] where they come from; see ORIGINS
    */
-  show(values) {
+  show(values, origin) {
     for (const { name, value } of this.params) {
       const shown = name in values ? values[name] : value;
       this.#values.set(name, shown);
       if (this.#fields.has(name)) this.#fields.get(name).value = shown;
     }
+    this.came(origin);
     this.#moved();
+  }
+
+  /**
+   * Show these values and leave all others as they are.
+   * @param {Record<string, any>} values
+   * @param {string} origin where they come from; see ORIGINS
+   */
+  take(values, origin) {
+    for (const [name, value] of Object.entries(values)) {
+      this.#values.set(name, value);
+      if (this.#fields.has(name)) this.#fields.get(name).value = value;
+    }
+    this.came(origin, Object.keys(values));
+    this.#moved();
+  }
+
+  /**
+   * Say where values come from.
+   * @param {string} [origin] see ORIGINS
+   * @param {string[]} [names] of whose values; all where nothing is said
+   */
+  came(origin, names = this.params.map((p) => p.name)) {
+    for (const name of names) {
+      this.#origins.set(name, origin);
+      this.#fields.get(name)?.came(origin);
+    }
   }
 }

@@ -5,6 +5,9 @@ import { declared, strategyOf } from "./spec.mjs";
 
 const MOST_NAMED = 3;
 
+/** What a run has come to that goes on no more. */
+export const ENDED = ["finished", "stopped", "failed"];
+
 // A list may be typed as JSON or as words between commas.
 function listOf(text) {
   try {
@@ -57,7 +60,8 @@ export function changedIn(run) {
   return params.filter((p) => p.name in changed).map((p) => [p.label, said(changed[p.name])]);
 }
 
-const said = (value) => {
+/** A value of a control in words. */
+export const said = (value) => {
   if (value === "" || value === null || value === undefined) return "off";
   if (typeof value === "boolean") return value ? "on" : "off";
   return String(value);

@@ -7,18 +7,18 @@ import { Field } from "./field.mjs";
 import { Form } from "./form.mjs";
 import { endedAt, keepEnded, pressOf } from "./kept_presses.mjs";
 import { Models } from "./models.mjs";
+import { OwnDefaults } from "./own_defaults.mjs";
 import { Presets } from "./presets.mjs";
 import { goAndStop, pending, press, resume } from "./press.mjs";
 import { showRecorded } from "./recorded.mjs";
 import { stages, store } from "./runs.mjs";
-import { presetOf } from "./settings.mjs";
+import { ENDED, presetOf } from "./settings.mjs";
 import { settingsMoved } from "./since.mjs";
 import { declared, strategyOf } from "./spec.mjs";
 import { keepTab } from "./tabs.mjs";
 
 const FIRST = { name: "", prompt: "Once upon a time,", seed: 0, params: {} };
 const PROMPT_ROWS = 3;
-const ENDED = ["finished", "stopped", "failed"];
 
 const NARROW = matchMedia("(max-width: 799px)");
 
@@ -88,6 +88,14 @@ class StrategyTab {
     this.seed = new Field(declared().seed, `${name}-seed`);
     const { only } = strategy;
     this.form = new Form(strategy.params, name, {}, { only, seed: this.seed });
+    this.own = new OwnDefaults(
+      name,
+      () => this.form.values(),
+      (values) => {
+        this.form.take(values, "model");
+        this.#moved();
+      },
+    );
     const stop = (run) => trigger("stop", { run });
     const configs = el("div", { id: `${name}-configs`, class: "dp-configs" });
     const acts = goAndStop(name, "Run", name, () => this.run(), stop);
@@ -102,10 +110,12 @@ class StrategyTab {
     layout(root, strategy.title, this.#about(), {
       ask: [this.prompt.box, acts, this.presets.box],
       right: el("div", { id: `${name}-stage` }, stage),
-      settings: [this.models.boxes, this.seed.box, this.form.box, configs].flat(),
+      settings: [this.models.boxes, this.own.box, this.seed.box, this.form.box, configs].flat(),
     });
     this.#fill(first);
     root.addEventListener("input", () => this.#moved());
+    // A model is chosen, or typed and left.
+    this.models.model.box.addEventListener("change", () => this.#lookAtModel());
     const { visuals } = strategy;
     stages.mount(stage, { strategy: name, visuals, again: () => this.run() }, trigger);
     mountConfigs(configs, this);
@@ -216,8 +226,8 @@ class StrategyTab {
   }
 
   // Other parameters; prompt, models and seed stay.
-  use(values) {
-    this.form.show(values);
+  use(values, origin) {
+    this.form.show(values, origin);
     this.#moved();
   }
 
@@ -226,6 +236,11 @@ class StrategyTab {
     const { params, ...asked } = this.ask();
     this.presets.mark(presetOf({ ...asked, values: params }));
     settingsMoved(this.strategy.name);
+    this.own.moved();
+  }
+
+  #lookAtModel() {
+    this.own.look(this.models.values().model);
   }
 
   #fill({ prompt, model, seed, params }) {
@@ -243,7 +258,12 @@ class StrategyTab {
     this.models.show(model, assistant);
     this.seed.value = seed;
     this.form.show(values);
+    const preset = presetOf({ ...this.ask(), values: this.form.values() });
+    const origin = preset ? "preset" : "run";
+    this.form.came(origin);
+    this.seed.came(origin);
     this.#moved();
+    this.#lookAtModel();
   }
 
   // What the controls say.

@@ -15,7 +15,7 @@ from playwright.sync_api import expect
 from engine.export.files import everything, export_files
 from engine.export.steps_csv import steps_csv
 from engine.trace import json_io
-from tests.helpers.pages import drawn, finish, fits, link, shot, view
+from tests.helpers.pages import drawn, fill, finish, fits, link, run, shot, show, view
 
 
 def decoded(open_page, strategy, size=None, **params):
@@ -46,6 +46,36 @@ def test_verify_badges_equal_tokens(open_page, strategy, size):
     expect(card.locator(".ex-code")).to_contain_text("model.generate(")
     assert fits(page)
     shot(card, f"export-{strategy}")
+
+
+def test_the_code_has_a_second_form(open_page):
+    page, card = decoded(open_page, "contrastive_search", max_new_tokens=6)
+    form = card.get_by_label("Form of the code")
+    form.select_option("pipeline")
+    card.locator("summary").click()
+    expect(card.locator(".ex-code")).to_contain_text("pipe = pipeline(")
+    assert b"pipe = pipeline(" in fetched(page, card, "Script (.py)")[1]
+    card.get_by_role("button", name="Verify", exact=True).click()
+    expect(card.locator(".ex-badge")).to_contain_text("✓ Verified. All 6 tokens are equal.")
+    shot(card, "export-pipeline")
+    # A verdict is about one form.
+    form.select_option("generate")
+    expect(card.locator(".ex-badge")).to_be_hidden()
+    expect(card.locator(".ex-code")).not_to_contain_text("pipe = pipeline(")
+    assert fits(page)
+
+
+def test_a_run_that_no_pipeline_can_make_says_why(open_page):
+    page = open_page("/")
+    show(page, "greedy")
+    page.locator("#greedy-model select").select_option("storyfixer")
+    fill(page, "greedy-max_new_tokens", 4)
+    run(page, "greedy")
+    card = view(page.locator("#greedy-stage"), "export")
+    form = card.get_by_label("Form of the code")
+    form.select_option("pipeline")
+    expect(card.locator(".ex-say")).to_contain_text("has removed text2text-generation")
+    expect(form).to_have_value("generate")
 
 
 def test_a_check_can_be_stopped(open_page):
@@ -222,7 +252,6 @@ def test_settings_are_kept_side_by_side_loaded_and_refused(open_page):
     page, _ = decoded(open_page, "sampling", max_new_tokens=6)
     box = page.locator("#sampling-configs")
     box.locator("summary").click()
-    expect(box).to_contain_text("has no sampling defaults of its own")
     keep(box, "short", "Kept as “short”")
     load_file(box, {"do_sample": True, "temperature": 0.4, "top_p": 0.8, "bos_token_id": 0})
     expect(box).to_contain_text("bos_token_id belongs to the model")

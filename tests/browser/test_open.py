@@ -93,7 +93,7 @@ def test_a_preset_says_what_to_look_at_and_which_settings_it_changes(open_page):
     assert run_of(page, "sampling", "selected") == hot.look_at - 1
     marks = page.locator("#page-sampling .f-mark:visible")
     expect(marks).to_have_count(3)
-    page.get_by_role("button", name="Temperature: changed, back to 1", exact=True).click()
+    page.get_by_role("button", name="Temperature: the preset's, back to 1", exact=True).click()
     expect(page.locator("#sampling-temperature input[type=number]")).to_have_value("1")
     expect(marks).to_have_count(2)
     # By hand, also in a group that is folded.

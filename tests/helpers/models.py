@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 import zlib
 from functools import cache
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 import torch
 import transformers
 
+from engine.models.catalogue import MODEL_DIR
 from engine.models.loading import LoadedModel
 
 VOCAB = 97
@@ -134,3 +136,10 @@ def native(loaded: LoadedModel, ids: list[int], seed: int = 0, **kwargs: Any) ->
 def new_tokens(row: list[int], eos: tuple[int, ...]) -> list[int]:
     """Cut a row after its first end-of-sequence id."""
     return next((row[: i + 1] for i, token_id in enumerate(row) if token_id in eos), row)
+
+
+def with_settings(place: Path, fields: dict[str, Any]) -> str:
+    """Return a folder with a small model that tells stories and a generation_config.json of these fields."""
+    shutil.copytree(MODEL_DIR / "storyteller-draft", place)
+    (place / "generation_config.json").write_text(json.dumps(fields))
+    return str(place)

@@ -103,7 +103,7 @@ def test_settings_are_written_read_and_shown():
     }
     load("storyteller")
     answer = configs.act({**form(), "action": "defaults"})
-    assert answer == {"model": "storyteller", "defaults": {}}
+    assert answer == {"model": "storyteller", "differs": [], "same": 0, "left_out": []}
 
 
 @pytest.mark.parametrize(

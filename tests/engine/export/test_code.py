@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -16,12 +12,11 @@ from engine.export.files import export_files
 from engine.export.verify import printed_ids
 from engine.models.loading import LoadedModel
 from engine.strategies import STRATEGIES
+from tests.helpers.exported import run_scripts, written
 from tests.helpers.models import fresh_model
-from tests.helpers.patience import PATIENCE_S
 from tests.helpers.runs import finished
 from tests.helpers.zoo import KINDS, made
 
-ROOT = Path(__file__).parents[3]
 PROMPT = [5, 9, 11, 4, 5, 9, 11]
 HARD_TEXT = 'Quotes " and \' and """ and \\ and \n a new line {braces} <b>'
 # One run for every strategy with its defaults, then what each can be asked for beyond them.
@@ -51,39 +46,6 @@ CASES = [(name, {}) for name in STRATEGIES] + [
     ("watermark", {"scheme": "synthid", "top_k": 0}),
     ("watermark", {"seeding_scheme": "selfhash", "do_sample": False}),
 ]
-RUNNER = """
-import contextlib, io, json, os, pathlib, runpy, sys, traceback
-class Closed:  # the project itself must not be needed
-    def find_spec(self, name, path=None, target=None):
-        if name.split('.')[0] in ('engine', 'visualizers', 'playground', 'gradio'):
-            raise ImportError(name + ' is closed here')
-sys.meta_path.insert(0, Closed())
-said = {}
-for path in sys.argv[1:]:
-    out = io.StringIO()
-    try:
-        with contextlib.redirect_stdout(out):
-            names = runpy.run_path(path, run_name='__main__')
-        said[path] = out.getvalue()
-    except BaseException:
-        said[path] = traceback.format_exc()
-        continue
-    if 'in_short' not in names:
-        said[path + ' short'] = None
-        continue
-    home, out = os.getcwd(), io.StringIO()
-    try:
-        # Models of the repository are named from there, a loop's folder from beside the script.
-        os.chdir(pathlib.Path(path).parent)
-        os.symlink(pathlib.Path(home) / 'assets', 'assets')
-        with contextlib.redirect_stdout(out):
-            names['in_short']()
-        said[path + ' short'] = out.getvalue()
-    except BaseException:
-        said[path + ' short'] = traceback.format_exc()
-    os.chdir(home)
-print(json.dumps(said))
-"""
 
 
 @pytest.fixture(scope="module")
@@ -112,15 +74,6 @@ def record(folders, name, params, model="llama"):
     return finished(request)
 
 
-def write(trace, folder):
-    """Write the export of a run; return its script."""
-    folder.mkdir()
-    for path, text in export_files(trace).items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(text)
-    return folder / "run.py"
-
-
 @pytest.fixture(scope="module")
 def runs(folders, tmp_path_factory):
     """Record every case, then run all exported scripts in one fresh process."""
@@ -129,23 +82,8 @@ def runs(folders, tmp_path_factory):
     traces.append(record(folders, "sampling", {}, model="t5"))
     traces.append(record(folders, "beam_search", {}, model="t5"))
     traces.append(record(folders, "beam_search", {}, model="RecurrentGemma"))
-    scripts = [write(trace, place / str(i)) for i, trace in enumerate(traces)]
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", RUNNER, *map(str, scripts)],
-        cwd=ROOT,
-        env={
-            **os.environ,
-            "HF_HUB_OFFLINE": "1",
-            "HF_MODULES_CACHE": str(place / "modules"),
-            "HF_HOME": str(place / "home"),
-            "OMP_NUM_THREADS": "1",
-        },
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=True,
-    )
-    said = json.loads(done.stdout.splitlines()[-1])
+    scripts = [written(trace, place / str(i)) for i, trace in enumerate(traces)]
+    said = run_scripts(scripts, place)
     return [
         (t, s, said[str(s)], said.get(f"{s} short")) for t, s in zip(traces, scripts, strict=True)
     ]

@@ -105,6 +105,7 @@ def test_the_notebook_holds_the_code_of_the_script(trace):
         assert (book["nbformat"], book["nbformat_minor"]) == (4, 5)
         code = ["".join(c["source"]) for c in book["cells"] if c["cell_type"] == "code"]
         exact = [text for _, text in cells(plan)]
+        # What began with ids has no pipeline.
         assert code == [short(plan), *exact]
         assert all(text in files["run.py"] for text in exact)
         # The short run comes first and is open, everything else is folded.

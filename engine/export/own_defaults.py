@@ -1,0 +1,109 @@
+"""A model's own generation_config.json beside a strategy's defaults: what differs, what is not used."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from engine.declare.params import build, defaults_of
+from engine.errors import EngineError, shown
+from engine.export.generation_config import changed, fitting, known_fields, model_defaults, read
+from engine.strategies import STRATEGIES
+from engine.strategies.base import Strategy
+
+
+@dataclass(frozen=True)
+class OwnDefaults:
+    """What a model asks for, read for one strategy.
+
+    Attributes:
+        model: its name.
+        strategy: the strategy it was read for.
+        params: parameters of the strategy whose value is another than the default, in their normal form.
+        defaults: the default of each of these.
+        same: parameters whose value is the default.
+        left_out: field -> why the strategy does not use it, in one sentence.
+    """
+
+    model: str
+    strategy: str
+    params: Mapping[str, Any]
+    defaults: Mapping[str, Any]
+    same: tuple[str, ...]
+    left_out: Mapping[str, str]
+
+
+def own_defaults(model: str, strategy: str | None = None) -> OwnDefaults:
+    """Return what the generation_config.json of a model on this machine says to a strategy.
+
+    Special token ids are left aside: a run takes them from the model anyway. No run uses the rest unless it asks
+    for it.
+
+    Args:
+        model: a name as in ``load``; of one whose files are elsewhere nothing is known.
+        strategy: one of STRATEGIES; None takes the one that transformers would choose for the file.
+
+    Raises:
+        ConfigError: the file is damaged.
+    """
+    fields = model_defaults(model)
+    declared = STRATEGIES[strategy or fitting(fields)]
+    params: dict[str, Any] = {}
+    left_out: dict[str, str] = {}
+    for field, value in fields.items():
+        try:
+            found = _read(declared, field, value)
+            build(declared.config, {**params, **found}, declared.name)
+        except EngineError as error:
+            left_out[field] = _refused(declared, field, value, error)
+            continue
+        params |= found
+        if not found:
+            reason = _left_out(declared, field, value)
+            left_out |= {field: reason} if reason else {}
+    defaults = defaults_of(declared.config)
+    differs = changed(declared.name, params)
+    return OwnDefaults(
+        model,
+        declared.name,
+        differs,
+        {name: defaults[name] for name in differs},
+        tuple(name for name in params if name not in differs),
+        left_out,
+    )
+
+
+def _read(strategy: Strategy, field: str, value: Any) -> Mapping[str, Any]:
+    """Return the parameters that one field gives, empty where it gives none.
+
+    Raises:
+        EngineError: the strategy cannot use it.
+    """
+    if _chooses_another(strategy, field, value):
+        return {}
+    return read(json.dumps({field: value}), strategy.name).params
+
+
+def _refused(strategy: Strategy, field: str, value: Any, error: EngineError) -> str:
+    if field in known_fields() and field not in defaults_of(strategy.config):
+        return f"{field} = {shown(value)} is not offered here."
+    return str(error)
+
+
+def _left_out(strategy: Strategy, field: str, value: Any) -> str:
+    """Return why a field gave nothing, empty where it only says what happens anyway."""
+    if _chooses_another(strategy, field, value):
+        other = STRATEGIES[fitting({field: value})]
+        return f"{field} = {shown(value)} chooses {other.title}, which is another strategy."
+    return " ".join(read(json.dumps({field: value}), strategy.name).left_out)
+
+
+def _chooses_another(strategy: Strategy, field: str, value: Any) -> bool:
+    """Whether a field turns on the mode of another strategy, and is no parameter of this one."""
+    mode = strategy.generate_kwargs(strategy.config())
+    if field in defaults_of(strategy.config) or mode.get(field) == value:
+        return False
+    other = fitting({field: value})
+    return other not in ("greedy", strategy.name)

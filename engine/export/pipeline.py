@@ -1,0 +1,122 @@
+"""The run as a call of transformers' pipeline("text-generation"): the same tokens, or one sentence why not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from textwrap import indent
+from typing import Any
+
+from engine.errors import ExportError
+from engine.export.plan import Built, Plan
+from engine.export.script import BELOW, MARK, call_arguments, cells, summary
+from engine.export.short import draft_lines, generate_arguments
+
+TITLE = "The run as a pipeline"
+_IN_SHORT = '"""The run as a pipeline; nothing below needs it."""'
+
+
+def why_not(plan: Plan) -> str | None:
+    """Return why a pipeline cannot make a run, None where it can."""
+    if plan.model.info.is_encoder_decoder:
+        return (
+            "There is no pipeline for this model: transformers 5 has removed text2text-generation, and"
+            " text-generation takes decoder-only models alone."
+        )
+    if not plan.trace.prompt:
+        return "A pipeline begins with a text, and this run began with token ids."
+    return None
+
+
+def pipeline_script(plan: Plan) -> str:
+    """Return the script: it prints what ``script.script`` prints, by way of a pipeline.
+
+    Raises:
+        ExportError: no pipeline can make the run.
+    """
+    reason = why_not(plan)
+    if reason is not None:
+        raise ExportError(reason)
+    parts = [*cells(plan)[:-1], (TITLE, pipeline_call(plan))]
+    body = "\n\n".join(f"# {title}\n{code}" for title, code in parts)
+    about = f'"""{summary(plan)}\n\nHere pipeline("text-generation") calls it.\n"""'
+    return f"{about}\n\n{_in_short(plan)}{body}\n"
+
+
+def pipeline_call(plan: Plan) -> str:
+    """Return the call and what it prints; model, tokenizer and config stand above it."""
+    before, arguments = call_arguments(plan)
+    ids_only = ["ids_only=True"] if plan.own else []
+    lines = [
+        "from transformers import pipeline",
+        "",
+        *before,
+        "pipe = pipeline(",
+        '    "text-generation",',
+        "    model=model,",
+        "    tokenizer=tokenizer,",
+        "    device=DEVICE,",
+        '    prefix="",  # a model\'s own prefix is no part of the prompt',
+        ")",
+        "# What is not said here a pipeline would choose by itself.",
+        *(f"config.{name} = {value!r}" for name, value in _said(plan).items()),
+        "# The playground reads a special token that is spelled out as plain text.",
+        'encode = {"split_special_tokens": True}',
+        'assert tokenizer(PROMPT, **encode)["input_ids"] == PROMPT_IDS, "another tokenizer"',
+        *([] if plan.own else ["torch.manual_seed(SEED)"]),
+        "out = pipe(",
+        "    PROMPT,",
+        "    return_tensors=True,",
+        "    tokenizer_encode_kwargs=encode,",
+        "    generation_config=config,",
+        *(f"    {argument}," for argument in [*arguments, *ids_only]),
+        ")",
+        "for answer in out:",
+        '    new = answer["generated_token_ids"][len(PROMPT_IDS) :]',
+        "    # What follows the end of a text is padding.",
+        "    ends = (i + 1 for i, token in enumerate(new) if token in (END or []))",
+        "    new = new[: next(ends, len(new))]",
+        f'    print("{MARK.strip()}", new)',
+        "    print(tokenizer.decode(new, skip_special_tokens=True))",
+    ]
+    return "\n".join(lines)
+
+
+def _said(plan: Plan) -> dict[str, Any]:
+    """Return what a pipeline must be told: unasked it samples, at a temperature of 0.7."""
+    drawn = bool(plan.values.get("do_sample", False))
+    said: dict[str, Any] = {"do_sample": drawn}
+    return said | ({"temperature": plan.values.get("temperature", 1.0)} if drawn else {})
+
+
+def _in_short(plan: Plan) -> str:
+    lines = pipeline_short(plan)
+    if lines is None:
+        return ""
+    return f"\ndef in_short():\n    {_IN_SHORT}\n{indent(lines, '    ')}\n\n\n{BELOW}\n\n"
+
+
+def pipeline_short(plan: Plan) -> str | None:
+    """Return the run as few lines of Python, None where plain lines cannot say it; see ``short.short``."""
+    config = plan.config
+    if config.prefix_allowed_tokens_fn is not None or (plan.own and config.stop_strings):
+        return None
+    told = replace(plan, values={**plan.values, **_said(plan)})
+    built = sorted({v.name for v in told.values.values() if isinstance(v, Built)})
+    names = [*built, "pipeline", *([] if plan.own else ["set_seed"])]
+    names += ["GenerationConfig"] if plan.own else []
+    names += ["AutoModelForCausalLM"] if plan.assistant else []
+    names += ["AutoTokenizer"] if plan.needs_tokenizers else []
+    info = plan.model.info
+    place = f"{plan.model.place!r}, dtype={info.dtype!r}, device={info.device!r}"
+    lines = ["import torch"] if config.negative_prompt_ids else []
+    lines += [f"from transformers import {', '.join(sorted(names))}", ""]
+    lines.append(f'pipe = pipeline("text-generation", model={place})')
+    lines += draft_lines(plan, "AutoModelForCausalLM", model="pipe.model")
+    if plan.needs_tokenizers or config.stop_strings:
+        lines.append("tokenizer = pipe.tokenizer")
+    if not plan.own:
+        lines.append(f"set_seed({plan.trace.seed})")
+    arguments = generate_arguments(told) + (["ids_only=True"] if plan.own else [])
+    lines.append(f"out = pipe({', '.join([repr(plan.trace.prompt), *arguments])})")
+    lines.append("""print(*(answer["generated_text"] for answer in out), sep='\\n')""")
+    return "\n".join(lines)

@@ -1,0 +1,120 @@
+// What a model's own generation_config.json asks for, beside what the tab begins with; taken over by one press.
+import { button, el, scroller } from "../../visualizers/shared/dom.mjs";
+import { ask, connectedAsk } from "./ask.mjs";
+import { store } from "./runs.mjs";
+import { ENDED, said, same } from "./settings.mjs";
+import { declared } from "./spec.mjs";
+
+/** @typedef {{ name: string, label: string, value: any, default: any }} Differing */
+
+const isEmbedded = (name) => declared().models.some((m) => m.name === name && m.embedded);
+
+const settings = (count) => (count === 1 ? "1 setting" : `${count} settings`);
+
+export class OwnDefaults {
+  #model = "";
+  /** @type {Differing[]} */
+  #differs = [];
+
+  /**
+   * @param {string} strategy
+   * @param {() => Record<string, any>} values what the form says
+   * @param {(values: Record<string, any>) => void} take
+   */
+  constructor(strategy, values, take) {
+    this.strategy = strategy;
+    this.values = values;
+    this.take = take;
+    this.box = el("section", {
+      id: `${strategy}-own`,
+      class: "own-box",
+      "aria-label": "The model's own settings",
+    });
+    this.say = el("p", { class: "dp-note own-say", role: "status" });
+    this.box.hidden = true;
+    // A model that a run has fetched can be asked from then on.
+    store.watch({
+      changed: (run) => {
+        if (run.strategy === strategy && ENDED.includes(run.status) && this.box.hidden)
+          this.look(this.#model, true);
+      },
+    });
+  }
+
+  /**
+   * Show what a model asks for, once for each model that is chosen.
+   * @param {string} model
+   * @param {boolean} [again]
+   */
+  async look(model, again = false) {
+    if (model === this.#model && !again) return;
+    this.#model = model;
+    this.#differs = [];
+    this.box.hidden = true;
+    // Those of the repository ask for nothing.
+    if (!model || isEmbedded(model)) return;
+    await connectedAsk;
+    const answer = await ask({ action: "defaults", strategy: this.strategy, model });
+    if (model === this.#model) this.#draw(answer);
+  }
+
+  #draw({ error, differs = [], same: kept = 0, left_out: leftOut = [] }) {
+    this.#differs = differs;
+    this.box.hidden = !error && !differs.length && !kept && !leftOut.length;
+    if (this.box.hidden) return;
+    const all = differs.length === 1 ? "Use the model's value" : "Use the model's values";
+    this.use = button(all, () => this.#take(), { class: "dp-btn own-use" });
+    this.use.hidden = !differs.length;
+    const agreed = kept ? `${settings(kept)} more: the same as the defaults here.` : "";
+    const none = differs.length ? "" : "None of its settings differs from those here.";
+    const parts = [
+      el("h3", { class: "dp-label" }, "The model's own settings"),
+      error ? el("p", { class: "dp-note bad" }, `⚠ ${error}`) : null,
+      differs.length ? this.#table() : null,
+      el("p", { class: "dp-note" }, [none, agreed].filter(Boolean).join(" ")),
+      this.use,
+      this.say,
+      leftOut.length ? this.#unused(leftOut) : null,
+    ];
+    this.box.replaceChildren(...parts.filter((part) => part !== null));
+    this.moved();
+  }
+
+  #table() {
+    const heads = ["Setting", "The model's", "Default here"];
+    const head = heads.map((text) => el("th", { scope: "col" }, text));
+    const row = ({ name, label, value, default: first }) =>
+      el(
+        "tr",
+        { "data-param": name },
+        el("th", { scope: "row" }, label),
+        el("td", {}, said(value)),
+        el("td", {}, said(first)),
+      );
+    const body = el("tbody", {}, this.#differs.map(row));
+    const table = el("table", { class: "dp-table" }, el("thead", {}, el("tr", {}, head)), body);
+    return scroller("The model's own settings beside the defaults", table);
+  }
+
+  #unused(sentences) {
+    const title = `Not used here: ${sentences.length} of its fields`;
+    const list = sentences.map((text) => el("li", {}, text));
+    return el("details", { class: "own-unused" }, el("summary", {}, title), el("ul", {}, list));
+  }
+
+  #take() {
+    this.take(Object.fromEntries(this.#differs.map(({ name, value }) => [name, value])));
+  }
+
+  // The form says something else than before.
+  moved() {
+    if (this.box.hidden || !this.#differs.length) return;
+    const values = this.values();
+    const taken = this.#differs.filter(({ name, value }) => same(values[name], value)).length;
+    const whole = taken === this.#differs.length;
+    /** @type {HTMLButtonElement} */ (this.use).disabled = whole;
+    this.say.textContent = whole
+      ? "The form has the model's values; a badge marks each."
+      : "Nothing of this is used unless you press the button.";
+  }
+}
