@@ -332,6 +332,7 @@ def _load(key: Key, folder: str, revision: str | None) -> LoadedModel:
         holding.remove_now(offloaded)
         raise _load_error(error, name, folder, weights) from None
     _check_loaded(name, model, report, tokenizer)
+    holding.check_packed(name, model)
     # A repository's sampling defaults are never inherited in silence.
     model.generation_config = special_ids_of(model)
     if weights.quantization is None and weights.device_map is None:

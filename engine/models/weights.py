@@ -30,7 +30,8 @@ _SILENT = (
     "transformers.distributed",
     "transformers.generation",
 )
-_OFFLOADED = "whole model to the disk"
+_CPU_BLOCK = (32, 64)
+"""bitsandbytes packs 4-bit matrices for CPUs with AVX512-BF16 in blocks of so many rows and columns."""
 
 
 def settled(weights: WeightsParams, device: str) -> WeightsParams:
@@ -142,14 +143,36 @@ def remove_now(folder: str | None) -> None:
 
 
 def place_error(error: Exception, weights: WeightsParams) -> str | None:
-    """Return one clause for what accelerate says of limits that nothing fits into, None for other errors."""
-    if weights.max_memory is None:
+    """Return one clause for what transformers says of a place it cannot use, None for other errors."""
+    if weights.quantization is None or weights.device_map is None:
         return None
-    if _OFFLOADED in str(error) or isinstance(error, IndexError):
-        return f"max_memory = {dict(weights.max_memory)} leaves room for none of its layers"
-    if weights.quantization is not None and re.search(r"dispatched on the CPU|offload", str(error)):
-        return f"quantised layers cannot wait on disk, so max_memory = {dict(weights.max_memory)} is too little"
-    return None
+    if not re.search(r"dispatched on the CPU|offload", str(error)):
+        return None
+    limits = dict(weights.max_memory or ())
+    return f"quantised layers cannot wait on disk, so max_memory = {limits} is too little"
+
+
+def check_packed(name: str, model: Any) -> None:
+    """Refuse a model that bitsandbytes would only find unfit in its first pass.
+
+    Args:
+        name: what it is called.
+        model: as it was loaded.
+
+    Raises:
+        ModelError: naming the size of a matrix that 4 bits cannot be packed from.
+    """
+    for module in model.modules():
+        if not getattr(module, "support_avx512bf16_for_cpu", False):
+            continue
+        size = (module.out_features, module.in_features)
+        if module.weight.device.type == "cpu" and any(
+            one % block for one, block in zip(size, _CPU_BLOCK, strict=True)
+        ):
+            raise ModelError(
+                f"{name} cannot be held with quantization = 4bit on this CPU: a matrix of it is "
+                f"{size[0]} by {size[1]}, and they must be multiples of {_CPU_BLOCK[0]} and {_CPU_BLOCK[1]}."
+            )
 
 
 def main_device(model: Any) -> torch.device:
