@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from engine.cli.values import printable
+from engine.declare.params import Param
 
 
 def add(commands: Any) -> None:
@@ -24,6 +25,8 @@ def add(commands: Any) -> None:
 
 def _run(arguments: argparse.Namespace) -> None:
     from engine.declare.params import defaults_of, params_of
+    from engine.declare.weights import weights_defaults as defaults
+    from engine.declare.weights import weights_params as kinds
     from engine.models.catalogue import CATALOGUE
     from engine.models.sources import how_to_fetch
     from engine.strategies import STRATEGIES
@@ -34,10 +37,8 @@ def _run(arguments: argparse.Namespace) -> None:
             "title": s.title,
             "family": s.family,
             "summary": s.summary,
-            "params": {
-                n: {"default": defaults_of(s.config)[n], "allowed": p.allowed(), "help": p.help}
-                for n, p in params_of(s.config).items()
-            },
+            "params": _told(params_of(s.config), defaults_of(s.config)),
+            "weights": _told(*(make(s.assistant != "none") for make in (kinds, defaults))),
         }
         for s in STRATEGIES.values()
     ]
@@ -114,6 +115,13 @@ def _own_lines(name: str) -> list[str]:
             0, f"its own settings, for {title}: {', '.join(values)}; no run uses them unasked"
         )
     return lines
+
+
+def _told(kinds: dict[str, Param], defaults: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: {"default": defaults[name], "allowed": kind.allowed(), "help": kind.help}
+        for name, kind in kinds.items()
+    }
 
 
 def _refusals(name: str) -> dict[str, str]:
