@@ -26,6 +26,16 @@ export interface DecodingTrace {
   eos_token_ids?: number[];
   notes?: string[];
   parent?: Parent | null;
+  messages?:
+    | {
+        [k: string]: unknown;
+      }[]
+    | null;
+  template?: {
+    [k: string]: unknown;
+  } | null;
+  prompt_turns?: PromptTurn[];
+  literal_tokens?: number;
 }
 export interface ModelInfo {
   id: string;
@@ -239,4 +249,9 @@ export interface Parent {
   kept: number;
   token_ids: number[];
   text?: string | null;
+}
+export interface PromptTurn {
+  role: string;
+  start: number;
+  end: number;
 }
