@@ -96,11 +96,11 @@ class Comparison {
   // A recorded comparison stands there until something is run.
   async #example() {
     const before = this.#number;
-    const typed = JSON.stringify(this.prompt.ask());
+    const typed = JSON.stringify(this.#asked());
     const { preset, columns, parting, figures } = await fetchRecorded("compare");
     const found = this.spec.compare.presets.find((p) => p.name === preset);
     // Whoever has typed, chosen columns or pressed Run meanwhile has other plans.
-    if (this.#number !== before || JSON.stringify(this.prompt.ask()) !== typed || !found) return;
+    if (this.#number !== before || JSON.stringify(this.#asked()) !== typed || !found) return;
     const bad = this.note.classList.contains("bad") ? this.note.textContent : "";
     this.#choose(found);
     const runs = columns.map((column, i) =>
@@ -232,14 +232,19 @@ class Comparison {
     this.part.replaceChildren(el("h3", {}, TITLE), el("p", { class: "dp-empty" }, EMPTY));
   }
 
-  #press(linked = false) {
-    if (store.busy(KEY)) return;
-    const asked = {
+  // What the controls say.
+  #asked() {
+    return {
       ...this.prompt.ask(),
       seed: this.seed.value === "" ? null : Number(this.seed.value),
       base: this.base.value,
       columns: this.#columns.map((c) => c.form.ask()),
     };
+  }
+
+  #press(linked = false) {
+    if (store.busy(KEY)) return;
+    const asked = this.#asked();
     this.#latest = { ...asked, columns: this.#columns.map((c) => c.form.different()) };
     const link = formLink(KEY, this.#latest);
     // What goes on already is told under the number that it has.

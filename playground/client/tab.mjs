@@ -164,7 +164,7 @@ class StrategyTab {
     store.watch({
       changed: (run) => {
         if (run.id !== store.runId(name) || !ANSWERED.includes(run.status)) return;
-        this.prompt.answered(run, run.outputs[0]?.text ?? "");
+        this.prompt.answered(run.form, run.outputs[0]?.text ?? "");
       },
     });
   }

@@ -7,7 +7,7 @@ const ROLES = ["system", "user", "assistant"];
 const NAMES = { system: "System", user: "User", assistant: "Assistant", tool: "Tool" };
 const TURN_ROWS = 2;
 const EMPTY = { role: "user", content: "" };
-const CONTINUED = "continue_final_message";
+const ANEW = "add_generation_prompt";
 const ARGUMENTS =
   'A JSON object for the model’s chat template, for example {"enable_thinking": false}. (template)';
 
@@ -96,7 +96,7 @@ export class Talk {
       el(
         "p",
         { class: "f-help" },
-        `The answer goes on where the assistant’s last message ends. (${CONTINUED})`,
+        "The answer goes on where the assistant’s last message ends. (continue_final_message)",
       ),
     );
     this.template = el("textarea", {
@@ -119,11 +119,15 @@ export class Talk {
     });
     this.reply.hidden = true;
     const add = button("Add a message", () => this.#add(), { class: "dp-btn tk-add" });
+    this.system = button("Add a system message", () => this.#addSystem(), {
+      class: "dp-btn tk-add",
+      title: "What the assistant is and how it answers; it stands before all others",
+    });
     this.box = el(
       "div",
       { class: "tk-talk" },
       this.list,
-      el("div", { class: "tk-acts" }, add, this.reply),
+      el("div", { class: "tk-acts" }, this.system, add, this.reply),
       this.continues,
       given,
     );
@@ -135,10 +139,10 @@ export class Talk {
   values() {
     const messages = this.#turns.map((turn) => turn.value);
     const given = readArguments(this.template.value);
-    const goesOn = !this.continues.hidden && this.continued.checked;
+    const anew = messages.at(-1)?.role === "assistant" && !this.continued.checked;
     // What is no JSON object goes as it was typed: the server says what is wrong with it.
     if (typeof given === "string") return { messages, template: given };
-    return { messages, template: goesOn ? { ...given, [CONTINUED]: true } : given };
+    return { messages, template: anew ? { ...given, [ANEW]: true } : given };
   }
 
   /**
@@ -146,9 +150,9 @@ export class Talk {
    * @param {any} template
    */
   show(messages, template) {
-    const { [CONTINUED]: goesOn, ...given } = template ?? {};
+    const { [ANEW]: anew, ...given } = template ?? {};
     this.#fill(messages);
-    this.continued.checked = goesOn === true;
+    this.continued.checked = anew !== true;
     this.template.value = Object.keys(given).length ? JSON.stringify(given) : "";
     this.given.open = this.given.open || this.template.value !== "";
     this.#look();
@@ -220,15 +224,23 @@ export class Talk {
     this.focus();
   }
 
+  #addSystem() {
+    const turn = new Turn({ role: "system", content: "" }, this);
+    this.#turns.unshift(turn);
+    this.list.prepend(turn.item);
+    this.changed();
+    turn.area.focus();
+  }
+
   #reply() {
     const text = this.#answer?.text ?? "";
-    const { messages, template } = this.values();
+    const { messages } = this.values();
     const last = messages.at(-1);
     const answer =
-      template[CONTINUED] && last
+      last?.role === "assistant" && this.continued.checked
         ? [...messages.slice(0, -1), { ...last, content: `${last.content}${text}` }]
         : [...messages, { role: "assistant", content: text.trim() }];
-    this.continued.checked = false;
+    this.continued.checked = true;
     this.#fill([...answer, EMPTY]);
     this.changed();
     this.focus();
@@ -240,6 +252,7 @@ export class Talk {
     });
     const asked = this.values();
     const last = asked.messages.at(-1);
+    this.system.hidden = asked.messages.some(({ role }) => role === "system");
     this.continues.hidden = last?.role !== "assistant";
     this.reply.hidden = this.#answer?.asked !== keyOf(asked);
   }
