@@ -14,6 +14,11 @@ class Settings:
 
     max_prompt_chars: int = 8000
     max_prompt_tokens: int = 2048
+    max_messages: int = 64
+    max_template_s: float = 5.0
+    """How long a model's chat template may take; it is a program that came with the model."""
+    max_template_chars: int = 200_000
+    """The most that it may make of a conversation."""
     max_new_tokens: int = 512
     max_top_candidates: int = 50
     max_beams: int = 16

@@ -14,19 +14,21 @@ from playground import controls
 
 
 def form_request(asked: Mapping[str, Any]) -> DecodeRequest:
-    """Read a form: strategy, model, assistant, prompt, seed and params.
+    """Read a form: strategy, model, assistant, prompt or messages with their template, seed and params.
 
     Raises:
         ParameterError: one sentence naming what is wrong; values are not checked yet.
     """
-    strategy = strategy_of(asked)
+    strategy, messages = strategy_of(asked), asked.get("messages")
     return DecodeRequest(
         strategy.name,
         asked.get("model") or strategy.default_model,
-        asked.get("prompt"),
+        asked.get("prompt") if messages is None else None,
         params=form_params(strategy, asked.get("params") or {}),
         seed=controls.whole(asked.get("seed")),
         assistant=assistant_of(strategy, asked),
+        messages=messages,
+        template=None if messages is None else asked.get("template"),
     )
 
 

@@ -1,7 +1,8 @@
 """The address bar: every state of the page as query parameters, and what an address opens.
 
-A request is ``strategy``, ``model``, ``assistant``, ``prompt``, ``params`` and ``seed``; a branch has, in
-place of the prompt, the ids it continues and what was put after them. ``trace`` names a recorded run,
+A request is ``strategy``, ``model``, ``assistant``, ``prompt``, ``params`` and ``seed``; a conversation has, in
+place of the prompt, ``messages`` and what its ``template`` is told, both as JSON, and a branch the ids it
+continues and what was put after them. ``trace`` names a recorded run,
 ``tab`` a tab of the page, ``step`` a step from 1, and ``pressed`` says that Run was pressed for it.
 """
 
@@ -16,6 +17,7 @@ from engine.after import gallery
 from engine.after.fork import shared_params
 from engine.declare.params import params_of
 from engine.errors import ParameterError
+from engine.run.chat_request import check_messages, given
 from engine.run.request import MAX_SEED, DecodeRequest, check
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
@@ -27,6 +29,7 @@ from playground.spec import shown_values
 
 _MAX_PARAMS_CHARS = 8000
 _MAX_IDS_CHARS = 40_000
+_MAX_CHAT_CHARS = 100_000
 _MAX_STEP = 1_000_000
 _FORMS = ("compare", "draws", "watermark_bench")
 """Tabs whose form stands in the address as one JSON object."""
@@ -39,11 +42,17 @@ def link_of(request: DecodeRequest) -> str:
         "model": request.model or "",
         "assistant": request.assistant or "",
         "prompt": request.prompt or "",
+        "messages": "" if request.messages is None else _json(request.messages),
+        "template": _json(request.template) if request.template else "",
         **_branch_fields(request),
-        "params": json.dumps(dict(request.params), separators=(",", ":")),
+        "params": _json(dict(request.params)),
         "seed": request.seed,
     }
     return "?" + urlencode({name: value for name, value in fields.items() if value != ""})
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _branch_fields(request: DecodeRequest) -> dict[str, Any]:
@@ -70,21 +79,41 @@ def request_of(query: Mapping[str, str]) -> DecodeRequest:
     Raises:
         ParameterError: it names no strategy of ours, or something in it cannot be read.
     """
-    strategy = strategy_of(query).name
+    strategy, messages = strategy_of(query).name, _read(query, "messages", list)
+    text = query.get("prompt", "")[: SETTINGS.max_prompt_chars]
+    template = None if messages is None else _read(query, "template", dict)
+    if messages is not None:
+        check_messages(messages, template)
     return DecodeRequest(
         strategy=strategy,
         model=query.get("model") or None,
-        prompt=query.get("prompt", "")[: SETTINGS.max_prompt_chars],
+        prompt=text if messages is None else None,
         params=_params(query.get("params", "{}"), strategy),
         seed=_seed(query.get("seed", "0")),
         assistant=query.get("assistant") or None,
+        messages=messages,
+        template=template,
     )
+
+
+def _read(query: Mapping[str, str], name: str, kind: type) -> Any:
+    """Return a value that stands in an address as JSON, None where there is none."""
+    if name not in query:
+        return None
+    try:
+        value = json.loads(query[name][:_MAX_CHAT_CHARS])
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, kind):
+        allowed = "the link's must be JSON, " + ("a list" if kind is list else "an object")
+        raise ParameterError(name, query[name][:40], allowed)
+    return value
 
 
 def form_of(request: DecodeRequest) -> dict[str, Any]:
     """Return the form that makes a request: its values as the controls show them.
 
-    The prompt is None where the request has ids instead.
+    The prompt is None where the request has ids or messages instead.
     """
     strategy = STRATEGIES[request.strategy]
     named = {"model": request.model, "assistant": request.assistant}
@@ -92,6 +121,8 @@ def form_of(request: DecodeRequest) -> dict[str, Any]:
     return {
         "strategy": request.strategy,
         "prompt": request.prompt,
+        "messages": None if request.messages is None else [dict(m) for m in request.messages],
+        "template": None if request.messages is None else dict(request.template or {}),
         "model": model or strategy.default_model,
         "assistant": assistant or strategy.default_assistant or "",
         # As text: the page's numbers are exact to 2**53 only.
@@ -110,7 +141,10 @@ def preset_form(strategy: str, preset: Preset) -> dict[str, Any]:
 def trace_form(trace: Trace) -> dict[str, Any] | None:
     """Return the form that asks for a recorded run again, None where no form can."""
     strategy = STRATEGIES.get(trace.strategy)
-    if strategy is None or trace.parent is not None or trace.prompt is None:
+    if strategy is None or trace.parent is not None:
+        return None
+    messages, template = trace.messages, trace.template
+    if trace.prompt is None and messages is None:
         return None
     params = shared_params(trace.config, strategy)
     assistant = trace.assistant.id if trace.assistant else None
@@ -122,6 +156,8 @@ def trace_form(trace: Trace) -> dict[str, Any] | None:
             params=params,
             seed=trace.seed,
             assistant=assistant,
+            messages=messages,
+            template=None if messages is None else given(messages, template),
         )
     )
 

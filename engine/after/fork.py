@@ -15,7 +15,8 @@ from engine.declare.params import defaults_of, params_of
 from engine.declare.weights import ASSISTANT
 from engine.errors import EngineError, ParameterError
 from engine.models.text import decode_ids, encode_after
-from engine.run.request import DecodeRequest, recorded_weights, weights_beside
+from engine.run.request import DecodeRequest
+from engine.run.weights import recorded_weights, weights_beside
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy

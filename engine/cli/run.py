@@ -74,7 +74,7 @@ def _forked(arguments: argparse.Namespace, params: dict[str, Any]) -> Any:
     from engine.after.fork import branch, place_of, request_for
     from engine.declare.weights import read_weights
     from engine.models.loading import load
-    from engine.run.request import recorded_weights
+    from engine.run.weights import recorded_weights
 
     if arguments.prompt is not None:
         raise ParameterError("--prompt", arguments.prompt, "--fork has the prompt of its trace")

@@ -15,6 +15,7 @@ from engine.loops.additions import Additions
 from engine.loops.recorder import rounded
 from engine.models.text import Detokenizer, Reader
 from engine.reading import metrics
+from engine.run.chat_request import resolved
 from engine.run.prepare import Prepared
 from engine.trace.events import Event, Finished, Started, StepRecorded, TextDelta
 from engine.trace.records import Output, Step, Timing, Trace
@@ -174,13 +175,24 @@ class Recording:
 
 def _header(run: Prepared, pieces: dict[int, str]) -> Trace:
     """Return the trace as it is before the first step."""
+    request, chat = run.request, run.checked.chat
+    said = (
+        {}
+        if chat is None
+        else {
+            "messages": tuple(dict(message) for message in request.messages),
+            "template": resolved(request.messages, request.template),
+            "prompt_turns": chat.turns,
+            "literal_tokens": chat.literal_tokens,
+        }
+    )
     return Trace(
         strategy=run.strategy.name,
         config=as_dict(run.config),
         model=run.target.info(),
         versions=versions(),
-        seed=run.request.seed,
-        prompt=run.request.prompt,
+        seed=request.seed,
+        prompt=request.prompt,
         prompt_ids=tuple(run.prompt_ids),
         pieces=dict(pieces),
         steps=(),
@@ -188,7 +200,8 @@ def _header(run: Prepared, pieces: dict[int, str]) -> Trace:
         assistant=run.assistant.info() if run.assistant else None,
         eos_token_ids=tuple(run.config.eos_token_id or run.target.eos_token_ids),
         notes=run.checked.notes,
-        parent=run.request.parent,
+        parent=request.parent,
+        **said,
     )
 
 

@@ -13,12 +13,13 @@ from typing import Any
 
 from engine.declare.config import SamplingParams
 from engine.declare.params import build, params_of
-from engine.declare.weights import ASSISTANT, WeightsParams, read_weights
+from engine.declare.weights import WeightsParams
 from engine.errors import ParameterError
-from engine.models import weights as holding
-from engine.models.loading import default_device
+from engine.models.chat import ChatPrompt
 from engine.models.spellings import spellings, told
 from engine.models.text import decode_ids, encode_after, encode_inside
+from engine.run.chat_request import check_messages, rendered
+from engine.run.weights import held, recorded_weights, weights_beside
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
@@ -36,7 +37,10 @@ class DecodeRequest:
         strategy: a name of STRATEGIES.
         model: catalogue name, hub id, folder or LoadedModel; None is the strategy's default.
         prompt: text; feeds the encoder of an encoder-decoder model.
-        input_ids: ids instead of text; exactly one of the two is given.
+        input_ids: ids instead of text.
+        messages: a conversation instead of text, each message with role and content; exactly one of
+            the three is given.
+        template: the other arguments of apply_chat_template, such as enable_thinking or tools.
         params: GenerationConfig names and values, max_new_tokens among them.
         seed: 0 to 2**63 - 1.
         assistant: draft model where the strategy needs one; None is its default.
@@ -56,6 +60,8 @@ class DecodeRequest:
     top_candidates: int = 20
     parent: Parent | None = None
     weights: Mapping[str, Any] = field(default_factory=dict)
+    messages: Any = None
+    template: Any = None
 
 
 @dataclass(frozen=True)
@@ -68,10 +74,14 @@ class CheckedRequest:
     notes: tuple[str, ...]
     weights: tuple[WeightsParams, WeightsParams] = (WeightsParams(), WeightsParams())
     """How the model and the draft model are held."""
+    chat: ChatPrompt | None = None
+    """Its messages as the model reads them, once it is fitted to one."""
 
 
 def request_of(trace: Trace, model: Any = None, assistant: Any = None) -> DecodeRequest:
-    """Return the request that makes a recorded run.
+    """Return the request that makes a recorded run, of the very ids that it continued.
+
+    Messages are not written anew: a chat template may write today's date.
 
     Args:
         trace: the run.
@@ -91,31 +101,6 @@ def request_of(trace: Trace, model: Any = None, assistant: Any = None) -> Decode
     )
 
 
-def recorded_weights(trace: Trace) -> dict[str, Any]:
-    """Return what a request says so that the weights of a recorded run are held alike on this machine."""
-    return holding.asked_for(trace, default_device())
-
-
-def weights_beside(weights: Mapping[str, Any], model: Any, assistant: Any) -> dict[str, Any]:
-    """Return how weights are held without what is about a model that is given loaded.
-
-    Args:
-        weights: see ``DecodeRequest``.
-        model: as a request names it.
-        assistant: likewise.
-    """
-    loaded = {"": _is_loaded(model), ASSISTANT: _is_loaded(assistant)}
-    return {
-        name: value
-        for name, value in weights.items()
-        if not loaded[ASSISTANT if name.startswith(ASSISTANT) else ""]
-    }
-
-
-def _is_loaded(model: Any) -> bool:
-    return model is not None and not isinstance(model, str)
-
-
 def check(request: DecodeRequest) -> CheckedRequest:
     """Validate a request.
 
@@ -123,35 +108,29 @@ def check(request: DecodeRequest) -> CheckedRequest:
         ParameterError: one sentence with parameter, value and range.
     """
     strategy = _strategy(request.strategy)
-    if (request.prompt is None) == (request.input_ids is None):
-        raise ParameterError("prompt", request.prompt, "give exactly one of prompt and input_ids")
-    if request.prompt is not None:
-        _check_prompt(request.prompt)
-    else:
-        _check_ids(request.input_ids)
+    _check_what_is_read(request)
     _check_integer("seed", request.seed, 0, MAX_SEED)
     _check_integer("top_candidates", request.top_candidates, 1, SETTINGS.max_top_candidates)
     if not isinstance(request.params, Mapping):
         raise ParameterError("params", request.params, "it must be an object of names and values")
     values, notes = _own_values(strategy, dict(request.params))
     config = build(strategy.config, values, strategy.name)
-    return CheckedRequest(request, strategy, config, tuple(notes), _weights(strategy, request))
+    return CheckedRequest(request, strategy, config, tuple(notes), held(strategy, request))
 
 
-def _weights(strategy: Strategy, request: DecodeRequest) -> tuple[WeightsParams, WeightsParams]:
-    """Return how the models are held."""
-    if not request.weights:
-        return holding.DEFAULT, holding.DEFAULT
-    drafted = strategy.assistant != "none"
-    found = read_weights(request.weights, strategy.name, drafted)
-    models = (("", request.model), (ASSISTANT, request.assistant))
-    for weights, (prefix, model) in zip(found, models, strict=True):
-        said = weights.said(prefix)
-        if said and _is_loaded(model):
-            name = next(iter(said))
-            raise ParameterError(name, said[name], "the model is given as it was loaded")
-        holding.check_allowed(weights, default_device(), prefix)
-    return found
+def _check_what_is_read(request: DecodeRequest) -> None:
+    given = (request.prompt, request.input_ids, request.messages)
+    if sum(value is not None for value in given) != 1:
+        one = "give exactly one of prompt, input_ids and messages"
+        raise ParameterError("prompt", request.prompt, one)
+    if request.messages is not None:
+        check_messages(request.messages, request.template)
+    elif request.template:
+        raise ParameterError("template", request.template, "it needs messages")
+    elif request.prompt is not None:
+        _check_prompt(request.prompt)
+    else:
+        _check_ids(request.input_ids)
 
 
 def _strategy(name: Any) -> Strategy:
@@ -221,6 +200,7 @@ def fit_to_model(checked: CheckedRequest, loaded: Any) -> CheckedRequest:
     Raises:
         ParameterError: an id outside the vocabulary, or a field the model cannot honour.
     """
+    checked = _with_chat(checked, loaded)
     config, notes = checked.config, list(checked.notes)
     changes: dict[str, Any] = {}
     if config.bad_words_ids:
@@ -229,7 +209,7 @@ def fit_to_model(checked: CheckedRequest, loaded: Any) -> CheckedRequest:
     for name in ("force_words_ids", "prefix_allowed_tokens_fn"):
         value = getattr(config, name, None)
         if value is not None and not callable(value):
-            start = _before(checked.request, loaded) if name == "prefix_allowed_tokens_fn" else None
+            start = _before(checked, loaded) if name == "prefix_allowed_tokens_fn" else None
             changes[name] = tuple(_ids(name, entry, loaded, start) for entry in value)
     if getattr(config, "sequence_bias", None):
         changes["sequence_bias"] = tuple(
@@ -305,10 +285,30 @@ def _encode(text: str, loaded: Any, name: str, before: str | None) -> list[int]:
     return encode_after(loaded.tokenizer, before, text)
 
 
-def _before(request: DecodeRequest, loaded: Any) -> str:
+def _with_chat(checked: CheckedRequest, loaded: Any) -> CheckedRequest:
+    """Return a request with its messages as the model reads them, and a sentence about what stayed text."""
+    request = checked.request
+    if request.messages is None or checked.chat is not None:
+        return checked
+    chat = rendered(request.messages, request.template, loaded)
+    notes = checked.notes
+    if chat.literal_tokens:
+        count = chat.literal_tokens
+        notes = (
+            *notes,
+            f"The messages spell {count} of the template's own tokens; "
+            f"{'they are' if count > 1 else 'it is'} read as text.",
+        )
+    return dataclasses.replace(checked, chat=chat, notes=notes)
+
+
+def _before(checked: CheckedRequest, loaded: Any) -> str:
     """Return the text that an output continues, "" where an encoder reads it."""
+    request = checked.request
     if loaded.is_encoder_decoder:
         return ""
+    if checked.chat is not None:
+        return checked.chat.text
     if request.prompt is not None or loaded.tokenizer is None:
         return request.prompt or ""
     return decode_ids(loaded.tokenizer, request.input_ids)
@@ -347,15 +347,18 @@ def prompt_ids_of(checked: CheckedRequest, loaded: Any) -> list[int]:
 
     Text that spells a special token stays literal text; nothing is ever cut off silently.
     """
-    request = checked.request
-    if request.prompt is None:
+    request, chat = checked.request, _with_chat(checked, loaded).chat
+    if chat is not None:
+        ids = list(chat.ids)
+    elif request.prompt is None:
         ids = list(request.input_ids)
     elif loaded.tokenizer is None:
         raise ParameterError("prompt", request.prompt, "the model has no tokenizer: give input_ids")
     else:
         ids = loaded.tokenizer(request.prompt, split_special_tokens=True)["input_ids"]
     _check_vocabulary("input_ids", ids, loaded.vocab_size)
-    name = "prompt" if request.prompt is not None else "input_ids"
+    given = (("messages", chat), ("prompt", request.prompt), ("input_ids", ids))
+    name = next(n for n, value in given if value is not None)
     if not ids:
         raise ParameterError(name, request.prompt, "it has no tokens; write something")
     limit = SETTINGS.max_prompt_tokens

@@ -13,6 +13,7 @@ from typing import Any
 
 from engine.errors import TraceError
 from engine.trace.beam_checks import check_beams
+from engine.trace.chat_checks import check_chat
 from engine.trace.detail_checks import check_detail, check_details
 from engine.trace.records import FINISH_REASONS, Step, Trace, replay_ids
 
@@ -131,6 +132,7 @@ def check_trace(trace: Trace) -> None:
     _check_header(trace)
     _check_ids("prompt_ids", trace.prompt_ids, trace)
     _check_parent(trace)
+    check_chat(trace)
     lengths: dict[int, int] = {}
     for index, step in enumerate(trace.steps):
         _check_step(index, step, trace, lengths)

@@ -15,6 +15,9 @@ from engine.trace.values import LogProb, Probability, Seconds, TokenId
 
 D = TypeVar("D", bound=Detail)
 SCHEMA = "decoding-trace/1"
+TEMPLATE = "template"
+ROLES = ("system", "user", "assistant", "tool")
+TURNS = (*ROLES, TEMPLATE)
 FINISH_REASONS = ("eos", "length", "stop", "cancelled", "error")
 
 
@@ -138,6 +141,18 @@ class Parent:
     """As it was typed; None when a candidate was chosen."""
 
 
+@dataclass(frozen=True, slots=True)
+class PromptTurn:
+    """A run of tokens of a prompt that was made of messages."""
+
+    role: str
+    """One of TURNS: whose words they are, or that the chat template put them there."""
+    start: int
+    """Index of its first token in prompt_ids."""
+    end: int
+    """Index after its last one."""
+
+
 @dataclass(frozen=True)
 class Trace:
     """A whole run, enough to draw, compare, replay and export it without a model."""
@@ -161,6 +176,14 @@ class Trace:
     """Sentences about adjusted values, such as a top_k above the vocabulary size."""
     parent: Parent | None = None
     """The run this one continues, None when its prompt was written."""
+    messages: tuple[dict[str, Any], ...] | None = None
+    """The conversation whose next turn this is, each message with role and content; prompt is None then."""
+    template: dict[str, Any] | None = None
+    """The other arguments of apply_chat_template, add_generation_prompt or continue_final_message among them."""
+    prompt_turns: tuple[PromptTurn, ...] = ()
+    """The tokens of a prompt that was made of messages, without gaps, by whose they are."""
+    literal_tokens: int = 0
+    """Control tokens that the messages spell; they stayed text, so apply_chat_template alone gives other ids."""
 
     def steps_of(self, sequence: int = 0) -> tuple[Step, ...]:
         """Return the steps that wrote one output, in order."""

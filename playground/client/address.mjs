@@ -57,12 +57,15 @@ export function watchAddress() {
     addEventListener(kind, touch, { capture: true, passive: true });
 }
 
+const textOf = (template) => (typeof template === "string" ? template : JSON.stringify(template));
+
 /**
  * The address that runs what a strategy's form says, as the form says it.
  * @param {{ [name: string]: any }} asked
  */
-export const askLink = ({ params, ...asked }) => {
-  const given = Object.entries(asked).filter(([, value]) => value);
+export const askLink = ({ params, messages, template, ...asked }) => {
+  const chat = messages ? { messages: JSON.stringify(messages), template: textOf(template) } : {};
+  const given = Object.entries({ ...asked, ...chat }).filter(([, value]) => value);
   return `?${new URLSearchParams([...given, ["params", JSON.stringify(params)], ["pressed", "1"]])}`;
 };
 

@@ -6,10 +6,11 @@ import { Form } from "./form.mjs";
 import { Models } from "./models.mjs";
 import { keepPart } from "./parts.mjs";
 import { goAndStop, press } from "./press.mjs";
+import { PromptField } from "./prompt.mjs";
 import { fetchRecorded } from "./recorded.mjs";
 import { store } from "./runs.mjs";
 import { declared, strategyOf } from "./spec.mjs";
-import { layout, promptField } from "./tab.mjs";
+import { layout } from "./tab.mjs";
 
 const KEY = "watermark_bench";
 const ABOUT =
@@ -41,7 +42,10 @@ class Bench {
     this.seed = new Field(seed, "wb-seed");
     this.seed.value = 0;
     this.form = new Form(bench.params, "wb", {}, { only: strategyOf("watermark").only });
-    this.prompt = promptField("wb-prompt", bench.prompt, () => this.#write());
+    this.prompt = new PromptField("wb-prompt", {
+      prompt: bench.prompt,
+      go: () => this.#write(),
+    });
     this.say = el("p", { class: "dp-status", role: "status" });
     this.judged = el("div", { id: "wb-judged", class: "wb-part" }, note(NOTHING));
     this.pair = el("div", { id: "wb-pair", class: "wb-part" }, note(NO_PAIR));

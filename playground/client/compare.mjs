@@ -16,6 +16,7 @@ import { pressFor } from "./kept_presses.mjs";
 import { keepPart } from "./parts.mjs";
 import { Presets } from "./presets.mjs";
 import { follow, press, stop } from "./press.mjs";
+import { PromptField } from "./prompt.mjs";
 import { fetchRecorded } from "./recorded.mjs";
 import { stages, store } from "./runs.mjs";
 
@@ -25,6 +26,7 @@ const TITLE = "Where the texts part";
 const EMPTY =
   "Run all: the tokens common to every text are set apart, and the first that differs is marked with what each run saw there.";
 
+const PROMPT_ROWS = 2;
 const NUMBERS = 1_073_741_824;
 
 const newStage = () => el("div", { class: "dp-stage cmp-stage" });
@@ -94,11 +96,11 @@ class Comparison {
   // A recorded comparison stands there until something is run.
   async #example() {
     const before = this.#number;
-    const typed = this.prompt.value;
+    const typed = JSON.stringify(this.#asked());
     const { preset, columns, parting, figures } = await fetchRecorded("compare");
     const found = this.spec.compare.presets.find((p) => p.name === preset);
     // Whoever has typed, chosen columns or pressed Run meanwhile has other plans.
-    if (this.#number !== before || this.prompt.value !== typed || !found) return;
+    if (this.#number !== before || JSON.stringify(this.#asked()) !== typed || !found) return;
     const bad = this.note.classList.contains("bad") ? this.note.textContent : "";
     this.#choose(found);
     const runs = columns.map((column, i) =>
@@ -116,7 +118,7 @@ class Comparison {
   // What a link says is filled in and run.
   restore({ form }, itself) {
     if (!form) return;
-    this.prompt.value = form.prompt;
+    this.prompt.show(form);
     this.seed.value = form.seed;
     if (form.base) this.base.value = form.base;
     this.#replace(form.columns.map(({ values, ...column }) => ({ ...column, params: values })));
@@ -129,7 +131,12 @@ class Comparison {
 
   #ask() {
     const { spec } = this;
-    this.prompt = el("textarea", { rows: 2, "aria-label": "Prompt", class: "cmp-prompt" });
+    this.prompt = new PromptField("compare-prompt", {
+      rows: PROMPT_ROWS,
+      go: () => this.#press(),
+      models: () => this.#columns.map((c) => c.form.ask().model),
+    });
+    this.prompt.area.classList.add("cmp-prompt");
     const number = { type: "number", min: 0, step: 1, value: 0 };
     this.seed = el("input", { ...number, "aria-label": "Seed" });
     this.base = el(
@@ -163,8 +170,7 @@ class Comparison {
       el("label", {}, "Judged by", this.base),
       this.more,
     );
-    const prompt = el("label", {}, "Prompt", this.prompt);
-    return el("div", { class: "dp-card cmp-ask" }, tries, prompt, line, this.note);
+    return el("div", { class: "dp-card cmp-ask" }, tries, this.prompt.box, line, this.note);
   }
 
   #add(start) {
@@ -205,7 +211,7 @@ class Comparison {
   }
 
   #choose(preset) {
-    this.prompt.value = preset.prompt;
+    this.prompt.show(preset);
     this.#replace(preset.columns);
     this.note.textContent = preset.shows;
   }
@@ -226,14 +232,19 @@ class Comparison {
     this.part.replaceChildren(el("h3", {}, TITLE), el("p", { class: "dp-empty" }, EMPTY));
   }
 
-  #press(linked = false) {
-    if (store.busy(KEY)) return;
-    const asked = {
-      prompt: this.prompt.value,
+  // What the controls say.
+  #asked() {
+    return {
+      ...this.prompt.ask(),
       seed: this.seed.value === "" ? null : Number(this.seed.value),
       base: this.base.value,
       columns: this.#columns.map((c) => c.form.ask()),
     };
+  }
+
+  #press(linked = false) {
+    if (store.busy(KEY)) return;
+    const asked = this.#asked();
     this.#latest = { ...asked, columns: this.#columns.map((c) => c.form.different()) };
     const link = formLink(KEY, this.#latest);
     // What goes on already is told under the number that it has.

@@ -8,10 +8,11 @@ import { Form } from "./form.mjs";
 import { Models } from "./models.mjs";
 import { keepPart } from "./parts.mjs";
 import { goAndStop, press } from "./press.mjs";
+import { PromptField } from "./prompt.mjs";
 import { fetchRecorded } from "./recorded.mjs";
 import { store } from "./runs.mjs";
 import { declared, strategyOf } from "./spec.mjs";
-import { layout, promptField } from "./tab.mjs";
+import { layout } from "./tab.mjs";
 
 const KEY = "draws";
 const ABOUT =
@@ -27,7 +28,7 @@ export function mountDraws(root, trigger) {
   const asked = () => {
     const { draws: count, ...params } = form.values();
     const seed = first.value;
-    return { prompt: prompt.area.value, ...models.values(), draws: count, seed, params };
+    return { ...prompt.ask(), ...models.values(), draws: count, seed, params };
   };
   // What was drawn last, null while that is the recorded example.
   let latest = null;
@@ -39,7 +40,11 @@ export function mountDraws(root, trigger) {
     const send = (more) => trigger("input", { ...wanted, ...more });
     press(KEY, send, formLink("draws", wanted), { linked });
   };
-  const prompt = promptField("draws-prompt", draws.prompt, () => run());
+  const prompt = new PromptField("draws-prompt", {
+    prompt: draws.prompt,
+    go: () => run(),
+    models: () => [models.values().model],
+  });
   const stop = (id) => trigger("stop", { id });
   layout(root, "Many draws", ABOUT, {
     ask: [prompt.box, goAndStop("draws", "Draw", KEY, () => run(), stop)],
@@ -56,7 +61,7 @@ export function mountDraws(root, trigger) {
   keepPart("draws", {
     restore({ form: given }, itself) {
       if (!given) return;
-      prompt.area.value = given.prompt;
+      prompt.show(given);
       models.show(given.model, given.assistant);
       first.value = given.seed;
       form.show({ ...given.values, draws: given.draws ?? draws.params[0].value });

@@ -44,7 +44,7 @@ function receive(text) {
  */
 export async function continueFrom(branch, asked) {
   await connected;
-  const { prompt: _, ...controls } = asked;
+  const { prompt: _, messages: __, template: ___, ...controls } = asked;
   return new Promise((done) => {
     waiting.set(++number, ({ error }) => done(error ?? ""));
     send({ number, linked: true, run_id: "", end_ids: [], ...branch, ...controls });

@@ -9,6 +9,14 @@ export type Message = NumberedMessage | ProgressMessage | StateMessage;
  */
 export type NumberedMessage = StartMessage | DeltaMessage | FinishMessage | FailMessage;
 /**
+ * A conversation, as apply_chat_template takes it.
+ */
+export type ChatMessages = {
+  role: "system" | "user" | "assistant" | "tool";
+  content?: string | null;
+  [k: string]: unknown;
+}[];
+/**
  * Which output's text, how much of it stays, and what follows.
  *
  * @minItems 3
@@ -55,9 +63,19 @@ export interface StartMessage {
 export interface Form {
   strategy: string;
   /**
-   * Null where a run continues ids.
+   * Null where a run continues ids or messages.
    */
   prompt: string | null;
+  /**
+   * A conversation in place of a prompt, null where there is none.
+   */
+  messages: ChatMessages | null;
+  /**
+   * What its chat template is told besides, null without messages.
+   */
+  template: {
+    [k: string]: unknown;
+  } | null;
   model: string;
   assistant: string;
   /**
@@ -98,6 +116,12 @@ export interface Header {
   eos_token_ids?: number[];
   notes?: string[];
   parent?: Parent | null;
+  messages?: ChatMessages | null;
+  template?: {
+    [k: string]: unknown;
+  } | null;
+  prompt_turns?: PromptTurn[];
+  literal_tokens?: number;
 }
 export interface ModelInfo {
   id: string;
@@ -107,6 +131,19 @@ export interface ModelInfo {
   vocab_size?: number;
   layers?: number;
   is_encoder_decoder?: boolean;
+  weights?: HeldWeights | null;
+}
+export interface HeldWeights {
+  quantization?: string | null;
+  bnb_4bit_use_double_quant?: boolean;
+  bnb_4bit_compute_dtype?: string | null;
+  device_map?: string | null;
+  max_memory?: {
+    [k: string]: string;
+  } | null;
+  layers_on?: {
+    [k: string]: number;
+  };
 }
 /**
  * Texts of tokens by their ids.
@@ -129,6 +166,11 @@ export interface Parent {
   kept: number;
   token_ids: number[];
   text?: string | null;
+}
+export interface PromptTurn {
+  role: string;
+  start: number;
+  end: number;
 }
 /**
  * Steps and texts since the message before.

@@ -1,5 +1,6 @@
 // Settings compared: those of a form with those of a run, and those of a preset with either.
 import { declared, strategyOf } from "./spec.mjs";
+import { keyOf } from "./talk.mjs";
 
 /** @typedef {import("./spec.mjs").Param} Param */
 
@@ -80,7 +81,9 @@ const title = (name) =>
  */
 export function differences(form, asked) {
   const found = [];
-  if (form.prompt !== null && form.prompt !== asked.prompt) found.push("another prompt");
+  const known = form.messages || form.prompt !== null;
+  if (known && (form.prompt !== asked.prompt || keyOf(form) !== keyOf(asked)))
+    found.push(asked.messages ? "other messages" : "another prompt");
   const named = (label, was, now) => found.push(`${label} ${was} → ${now}`);
   if (form.model !== asked.model) named("Model", title(form.model), title(asked.model));
   if (form.assistant !== asked.assistant)
@@ -113,6 +116,8 @@ export function formOf(strategy, preset) {
   return {
     strategy: strategy.name,
     prompt: preset.prompt,
+    messages: preset.messages,
+    template: preset.template,
     model: preset.model || strategy.model,
     assistant: strategy.assistant,
     seed: String(preset.seed),

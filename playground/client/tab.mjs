@@ -10,6 +10,7 @@ import { Models } from "./models.mjs";
 import { OwnDefaults } from "./own_defaults.mjs";
 import { Presets } from "./presets.mjs";
 import { goAndStop, pending, press, resume } from "./press.mjs";
+import { PromptField } from "./prompt.mjs";
 import { showRecorded } from "./recorded.mjs";
 import { stages, store } from "./runs.mjs";
 import { ENDED, presetOf } from "./settings.mjs";
@@ -18,7 +19,7 @@ import { declared, strategyOf } from "./spec.mjs";
 import { keepTab } from "./tabs.mjs";
 
 const FIRST = { name: "", prompt: "Once upon a time,", seed: 0, params: {} };
-const PROMPT_ROWS = 3;
+const ANSWERED = ["finished", "stopped"];
 
 const NARROW = matchMedia("(max-width: 799px)");
 
@@ -58,24 +59,6 @@ export function layout(root, title, words, { ask, right, settings }) {
   root.replaceChildren(columns);
 }
 
-/**
- * A prompt; with Ctrl or Shift, the Enter key does what the button beside it does.
- * @param {string} id
- * @param {string} value
- * @param {() => void} go
- */
-export function promptField(id, value, go) {
-  const area = el("textarea", { id: `${id}-input`, rows: PROMPT_ROWS });
-  area.value = value;
-  area.addEventListener("keydown", (event) => {
-    if (event.key !== "Enter" || !(event.shiftKey || event.ctrlKey || event.metaKey)) return;
-    event.preventDefault();
-    go();
-  });
-  const label = el("label", { for: `${id}-input` }, "Prompt");
-  return { area, box: el("div", { class: "f-field", id }, label, area) };
-}
-
 class StrategyTab {
   constructor(root, strategy, trigger) {
     this.strategy = strategy;
@@ -83,8 +66,9 @@ class StrategyTab {
     const { name } = strategy;
     const stage = el("div", { class: "dp-stage" });
     const first = strategy.presets[0] || FIRST;
-    this.prompt = promptField(`${name}-prompt`, "", () => this.run());
     this.models = new Models(strategy, name);
+    const models = () => [this.models.values().model];
+    this.prompt = new PromptField(`${name}-prompt`, { go: () => this.run(), models });
     this.seed = new Field(declared().seed, `${name}-seed`);
     const { only } = strategy;
     this.form = new Form(strategy.params, name, {}, { only, seed: this.seed });
@@ -116,6 +100,7 @@ class StrategyTab {
     root.addEventListener("input", () => this.#moved());
     // A model is chosen, or typed and left.
     this.models.model.box.addEventListener("change", () => this.#lookAtModel());
+    this.#answers();
     const { visuals } = strategy;
     stages.mount(stage, { strategy: name, visuals, again: () => this.run() }, trigger);
     mountConfigs(configs, this);
@@ -183,6 +168,17 @@ class StrategyTab {
     });
   }
 
+  // What a run of the tab has answered can become the next message.
+  #answers() {
+    const { name } = this.strategy;
+    store.watch({
+      changed: (run) => {
+        if (run.id !== store.runId(name) || !ANSWERED.includes(run.status)) return;
+        this.prompt.answered(run.form, run.outputs[0]?.text ?? "");
+      },
+    });
+  }
+
   // What has come to its end here is shown again by a page that is loaded anew.
   #keepEnded() {
     const { name } = this.strategy;
@@ -243,9 +239,11 @@ class StrategyTab {
     this.own.look(this.models.values().model);
   }
 
-  #fill({ prompt, model, seed, params }) {
+  #fill({ prompt, messages, template, model, seed, params }) {
     this.show({
       prompt,
+      messages,
+      template,
       model: model || this.strategy.model,
       assistant: this.strategy.assistant,
       seed,
@@ -253,8 +251,8 @@ class StrategyTab {
     });
   }
 
-  show({ prompt, model, assistant, seed, values }) {
-    if (prompt !== null) this.prompt.area.value = prompt;
+  show({ prompt, messages, template, model, assistant, seed, values }) {
+    this.prompt.show({ prompt, messages, template });
     this.models.show(model, assistant);
     this.seed.value = seed;
     this.form.show(values);
@@ -270,7 +268,7 @@ class StrategyTab {
   ask() {
     return {
       strategy: this.strategy.name,
-      prompt: this.prompt.area.value,
+      ...this.prompt.ask(),
       ...this.models.values(),
       seed: this.seed.value,
       params: this.form.values(),

@@ -273,7 +273,8 @@ class WhatIf {
   }
 
   #offerRun({ values }) {
-    const reason = this.#run.prompt === null ? BRANCH : values ? "" : NO_PARAMETERS;
+    const reason =
+      this.#run.prompt === null && !this.#run.messages ? BRANCH : values ? "" : NO_PARAMETERS;
     this.values = values;
     this.go.disabled = reason !== "";
     this.why.textContent = reason;
@@ -324,7 +325,7 @@ class WhatIf {
 
   // The form of the strategy's tab holds the run's settings with what was asked, and runs.
   #start() {
-    const { strategy, prompt, model, assistant, seed } = this.#run;
+    const { strategy, prompt, messages, template, model, assistant, seed } = this.#run;
     const { values } = this;
     openTab(strategy);
     whenThere(
@@ -332,6 +333,8 @@ class WhatIf {
       (tab) => {
         tab.show({
           prompt,
+          messages,
+          template,
           model: model.id,
           assistant: assistant?.id ?? "",
           seed: String(seed),

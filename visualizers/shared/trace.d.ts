@@ -26,6 +26,16 @@ export interface DecodingTrace {
   eos_token_ids?: number[];
   notes?: string[];
   parent?: Parent | null;
+  messages?:
+    | {
+        [k: string]: unknown;
+      }[]
+    | null;
+  template?: {
+    [k: string]: unknown;
+  } | null;
+  prompt_turns?: PromptTurn[];
+  literal_tokens?: number;
 }
 export interface ModelInfo {
   id: string;
@@ -35,6 +45,19 @@ export interface ModelInfo {
   vocab_size?: number;
   layers?: number;
   is_encoder_decoder?: boolean;
+  weights?: HeldWeights | null;
+}
+export interface HeldWeights {
+  quantization?: string | null;
+  bnb_4bit_use_double_quant?: boolean;
+  bnb_4bit_compute_dtype?: string | null;
+  device_map?: string | null;
+  max_memory?: {
+    [k: string]: string;
+  } | null;
+  layers_on?: {
+    [k: string]: number;
+  };
 }
 export interface Step {
   index: number;
@@ -239,4 +262,9 @@ export interface Parent {
   kept: number;
   token_ids: number[];
   text?: string | null;
+}
+export interface PromptTurn {
+  role: string;
+  start: number;
+  end: number;
 }

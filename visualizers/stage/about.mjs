@@ -29,6 +29,16 @@ function allOf(run) {
   );
 }
 
+// Who said what, and what the template was given besides.
+/** @param {Run} run */
+function talkOf({ messages, template }) {
+  const lines = messages.map(({ role, content }) =>
+    el("li", {}, `${role}: `, el("q", {}, visible(said(content ?? "")))),
+  );
+  const given = Object.keys(template ?? {}).length ? el("p", {}, said(template)) : null;
+  return [el("ol", { class: "ab-talk" }, lines), given];
+}
+
 /** @param {Run} run */
 function factsOf(run) {
   const versions = Object.entries(run.versions ?? {}).map(
@@ -39,6 +49,7 @@ function factsOf(run) {
     "dl",
     {},
     run.prompt === null ? null : named("Prompt", el("q", {}, visible(run.prompt))),
+    run.messages ? named("Messages", talkOf(run)) : null,
     named("Model", modelOf(run.model)),
     run.assistant ? named("Draft model", modelOf(run.assistant)) : null,
     named("Seed", String(run.seed)),

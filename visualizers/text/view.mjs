@@ -3,6 +3,7 @@ import { el } from "../shared/dom.mjs";
 import { severalOf } from "../shared/record.mjs";
 import { told } from "../shared/terms.mjs";
 import { count, fixed, percent, piece, textOfId, textOfIds, visible } from "../shared/text.mjs";
+import { turnsOf } from "./turns.mjs";
 
 const LEVELS = [
   ["", "under 1 bit"],
@@ -26,6 +27,7 @@ const legend = () =>
  * @param {Run} run
  */
 function promptOf(run) {
+  if (run.prompt_turns?.length) return el("span", { class: "dp-prompt" }, chatOf(run));
   const added = run.parent ? run.parent.token_ids.length : 0;
   const cut = run.prompt_ids.length - added;
   const before = run.prompt ? visible(run.prompt) : textOfIds(run, run.prompt_ids.slice(0, cut));
@@ -37,6 +39,13 @@ function promptOf(run) {
     added ? el("b", { class: "dp-added" }, after) : null,
   );
 }
+
+/** @param {Run} run */
+const chatOf = (run) =>
+  turnsOf(
+    run.prompt_ids.map((id) => ({ text: textOfId(run, id) })),
+    run.prompt_turns,
+  );
 
 /** @param {Run} run */
 function describe(run, token) {

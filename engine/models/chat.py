@@ -1,0 +1,202 @@
+"""A rendered conversation as token ids, and whose each of them is.
+
+What the template wrote is read as apply_chat_template reads it: its control tokens are tokens. A
+control token that a user spelled stays text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engine.errors import ParameterError
+from engine.models.templates import Rendered, finder
+from engine.trace.records import TEMPLATE, PromptTurn
+
+_LINE = "\n"
+"""What a piece is cut after, so that nothing is put in front of it as of a text's beginning."""
+
+
+@dataclass(frozen=True)
+class ChatPrompt:
+    """A conversation as the model reads it.
+
+    Attributes:
+        text: what the template made of it.
+        ids: its tokens.
+        turns: runs of tokens, one after another, each of a role or of the template.
+        literal_tokens: how many control tokens users spelled, which stayed text.
+    """
+
+    text: str
+    ids: tuple[int, ...]
+    turns: tuple[PromptTurn, ...]
+    literal_tokens: int = 0
+
+
+@dataclass(frozen=True)
+class _Token:
+    """A token with the place of its last character, None where the tokenizer does not say."""
+
+    id: int
+    at: int | None
+
+
+def encode(tokenizer: Any, rendered: Rendered, roles: Sequence[str]) -> ChatPrompt:
+    """Cut a rendered conversation into tokens.
+
+    Args:
+        tokenizer: a transformers tokenizer.
+        rendered: see ``templates.render``.
+        roles: of its messages.
+
+    Raises:
+        ParameterError: a control token that a user spelled cannot be written as text.
+    """
+    tokens = _carefully(tokenizer, rendered)
+    return ChatPrompt(
+        rendered.text,
+        tuple(token.id for token in tokens),
+        tuple(_turns(tokens, rendered, roles)),
+        len(rendered.literal),
+    )
+
+
+def _cut(tokenizer: Any, text: str, start: int, *, literal: bool) -> list[_Token]:
+    """Cut a text that stands alone.
+
+    Args:
+        tokenizer: a transformers tokenizer.
+        text: what is cut.
+        start: its place in the whole text.
+        literal: special tokens that it spells stay text.
+    """
+    options = {"add_special_tokens": False, "split_special_tokens": literal}
+    if not tokenizer.is_fast:
+        return [_Token(i, None) for i in tokenizer(text, **options)["input_ids"]]
+    found = tokenizer(text, return_offsets_mapping=True, **options)
+    spans = zip(found["input_ids"], found["offset_mapping"], strict=True)
+    # A token of two texts is of the second.
+    return [_Token(i, start + max(first, last - 1)) for i, (first, last) in spans]
+
+
+def _carefully(tokenizer: Any, rendered: Rendered) -> list[_Token]:
+    """Cut a text in which some of what looks like a control token is none.
+
+    The text is taken apart at the special tokens of the template, as every tokenizer does first. A
+    stretch between them in which a user spelled one is cut as text, all others as ever.
+    """
+    tokens: list[_Token] = []
+    for start, end, literal in _stretches(tokenizer, rendered):
+        text = rendered.text[start:end]
+        if literal:
+            tokens += _as_text(tokenizer, text, start, rendered)
+        else:
+            tokens += _cut(tokenizer, text, start, literal=False)
+    return tokens
+
+
+def _stretches(tokenizer: Any, rendered: Rendered) -> Iterator[tuple[int, int, bool]]:
+    """Yield (start, end, whether a user spelled a control token in it), none empty."""
+    text, at = rendered.text, 0
+    real = list(_special_places(tokenizer, rendered))
+    for first, last in sorted(rendered.literal):
+        start = max((end for _, end in real if end <= first), default=0)
+        end = min((begin for begin, _ in real if begin >= last), default=len(text))
+        if start < at:
+            continue
+        if start > at:
+            yield at, start, False
+        yield start, end, True
+        at = end
+    if at < len(text):
+        yield at, len(text), False
+
+
+def _special_places(tokenizer: Any, rendered: Rendered) -> Iterator[tuple[int, int]]:
+    """Yield where the template's special tokens stand, with the white space that they swallow."""
+    added = {t.content: t for t in tokenizer.added_tokens_decoder.values() if t.special}
+    pattern, text, at = finder(set(added)), rendered.text, 0
+    for start, end in (*sorted(rendered.literal), (len(text), len(text))):
+        for found in pattern.finditer(text, at, start):
+            first, last, token = found.start(), found.end(), added[found[0]]
+            while token.lstrip and first > at and text[first - 1].isspace():
+                first -= 1
+            while token.rstrip and last < start and text[last].isspace():
+                last += 1
+            yield first, last
+        at = end
+
+
+def _as_text(tokenizer: Any, text: str, start: int, rendered: Rendered) -> list[_Token]:
+    """Cut a stretch without the template's special tokens as text."""
+    special = {t.content for t in tokenizer.added_tokens_decoder.values() if t.special}
+    whole = {first: last for first, last in rendered.literal if start <= first < start + len(text)}
+    others = {a: b for a, b in whole.items() if rendered.text[a:b] not in special}
+    tokens: list[_Token] = []
+    at = start
+    for first, last in (*sorted(others.items()), (start + len(text), start + len(text))):
+        if first > at:
+            tokens += _after_a_line(tokenizer, rendered.text[at:first], at)
+        if last > first:
+            tokens += _word(tokenizer, rendered.text[first:last], last - 1)
+        at = last
+    known = set(tokenizer.all_special_ids)
+    for token in tokens:
+        if token.id in known and tokenizer.convert_ids_to_tokens(token.id) in special:
+            _refuse(tokenizer.convert_ids_to_tokens(token.id))
+    return tokens
+
+
+def _word(tokenizer: Any, word: str, at: int) -> list[_Token]:
+    """Cut the name of an added token that is no special one: only its letters make it text."""
+    own = tokenizer.convert_tokens_to_ids(word)
+    ids = [i for half in (word[:1], word[1:]) for i in _ids(tokenizer, half)]
+    if own in ids:
+        _refuse(word)
+    return [_Token(i, at) for i in ids]
+
+
+def _ids(tokenizer: Any, text: str) -> list[int]:
+    return [token.id for token in _after_a_line(tokenizer, text, len(_LINE))]
+
+
+def _after_a_line(tokenizer: Any, text: str, start: int) -> list[_Token]:
+    """Cut a text as it is cut inside another one."""
+    if not text:
+        return []
+    line = [token.id for token in _cut(tokenizer, _LINE, 0, literal=True)]
+    whole = _cut(tokenizer, _LINE + text, start - len(_LINE), literal=True)
+    if start > 0 and [token.id for token in whole[: len(line)]] == line:
+        return whole[len(line) :]
+    return _cut(tokenizer, text, start, literal=True)
+
+
+def _refuse(token: str) -> None:
+    raise ParameterError(
+        "messages", token, "the model's tokenizer cannot write this control token as text"
+    )
+
+
+def _turns(
+    tokens: Sequence[_Token], rendered: Rendered, roles: Sequence[str]
+) -> Iterator[PromptTurn]:
+    """Yield runs of tokens; neighbours are of different messages, or one of them is the template's."""
+    if not tokens:
+        return
+    owners = [_owner(token, rendered) for token in tokens]
+    start = 0
+    for end in range(1, len(owners) + 1):
+        if end == len(owners) or owners[end] != owners[start]:
+            owner = owners[start]
+            yield PromptTurn(TEMPLATE if owner is None else roles[owner], start, end)
+            start = end
+
+
+def _owner(token: _Token, rendered: Rendered) -> int | None:
+    """Return the message that a token is of, None for the template."""
+    if token.at is None:
+        return None
+    spans = (n for n, start, end in rendered.contents if start <= token.at < end)
+    return next(spans, None)

@@ -1,0 +1,318 @@
+"""A model's chat template: messages become the text that the model reads.
+
+A template is a program that came with the model. transformers runs it in a sandbox, and here it has
+so long, and its text so much room, as the settings say. What a user wrote is marked on its way
+through, so that the text tells afterwards what is the template's and what is whose.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from engine.errors import ModelError, ParameterError
+from engine.settings import SETTINGS
+
+Message = Mapping[str, Any]
+_FIRST_MARK, _LAST_MARK = 0x100000, 0x10FFFD
+"""Private use: no tokenizer has a meaning for them, and no template."""
+_SHOWN = 240
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """The text of a conversation.
+
+    Attributes:
+        text: what the template wrote, the user's words in it.
+        contents: (message, start, end) of what stands in the text of a message's content, in order
+            of place; characters.
+        literal: (start, end) of what a user wrote and would be taken for a control token.
+    """
+
+    text: str
+    contents: tuple[tuple[int, int, int], ...]
+    literal: tuple[tuple[int, int], ...]
+
+
+def template_of(tokenizer: Any, name: str, tools: Any = None) -> str:
+    """Return the text of a model's chat template.
+
+    Args:
+        tokenizer: a transformers tokenizer, or None.
+        name: what the model is called.
+        tools: as for apply_chat_template: some models have a template of their own for them.
+
+    Raises:
+        ModelError: it has none.
+    """
+    if not getattr(tokenizer, "chat_template", None):
+        raise ModelError(f"{name} has no chat template, so it takes a prompt and no messages.")
+    try:
+        return tokenizer.get_chat_template(tools=tools)
+    except ValueError:
+        raise ModelError(f"{name} has several chat templates and none that is the usual.") from None
+
+
+def render(
+    tokenizer: Any, name: str, messages: Sequence[Message], template: Mapping[str, Any]
+) -> Rendered:
+    """Write messages as the model's template writes them.
+
+    Args:
+        tokenizer: a transformers tokenizer.
+        name: what the model is called.
+        messages: each with role and content.
+        template: the other arguments of apply_chat_template.
+
+    Raises:
+        ModelError: the model has no chat template.
+        ParameterError: the template refuses the messages, in its own words, or takes too long.
+    """
+    source = template_of(tokenizer, name, template.get("tools"))
+    plain = [dict(message) for message in messages]
+
+    def write(said: Any, arguments: Any) -> str:
+        return _write(tokenizer, said, arguments)
+
+    text = write(plain, template)
+    marks = _Marks(tokenizer, source, text, plain, template)
+    wholly = write(marks.bounded(marks.literal(plain)), marks.literal(template))
+    if marks.without(wholly) != text:
+        # The template looks into a content, and takes our marks for a part of it.
+        wholly = write(marks.literal(plain), marks.literal(template))
+    literal = marks.literal_ranges(wholly)
+    contents = marks.contents(wholly, [str(m.get("content") or "") for m in plain])
+    if not literal and marks.without(wholly) != text:
+        return Rendered(text, (), ())
+    return Rendered(marks.without(wholly), tuple(contents), tuple(literal))
+
+
+def _write(tokenizer: Any, messages: Any, template: Any) -> str:
+    """Apply the template, or say in one sentence why it cannot be."""
+    from jinja2.exceptions import TemplateError
+
+    count = f"{len(messages)} message{'s' if len(messages) != 1 else ''}"
+    try:
+        with bounded(SETTINGS.max_template_s):
+            text = tokenizer.apply_chat_template(messages, tokenize=False, **template)
+    except TimeoutError:
+        limit = f"the model's chat template takes longer than {SETTINGS.max_template_s:g} seconds"
+        raise ParameterError("messages", count, limit) from None
+    except TemplateError as error:
+        raise ParameterError("messages", count, _refusal(error.message)) from None
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ParameterError("messages", count, _refusal(str(error))) from None
+    except (RecursionError, MemoryError) as error:
+        raise ParameterError("messages", count, _refusal(type(error).__name__)) from None
+    most = SETTINGS.max_template_chars
+    if len(text) > most:
+        limit = f"the model's chat template makes {len(text)} characters of them, at most {most}"
+        raise ParameterError("messages", count, limit)
+    return text
+
+
+def _refusal(words: str | None) -> str:
+    """Return the template's own words as they may stand in a sentence."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in words or "").split())
+    line = line.rstrip(".") or "it gives no reason"
+    line = line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"
+    return f"the model's chat template refuses them: {line}"
+
+
+@contextmanager
+def bounded(seconds: float) -> Iterator[None]:
+    """End Python code of this thread that takes too long.
+
+    A single operation that does not come back to Python is not ended.
+
+    Raises:
+        TimeoutError: from within the block, at the first line after so many seconds.
+    """
+    deadline, before = time.monotonic() + seconds, sys.gettrace()
+
+    def watch(frame: Any, event: str, argument: Any) -> Any:
+        del frame, event, argument
+        if time.monotonic() > deadline:
+            raise TimeoutError
+        return watch
+
+    sys.settrace(watch)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
+class _Marks:
+    """Characters that nobody uses, set around what users wrote.
+
+    Args:
+        tokenizer: whose control tokens may be spelled.
+        source: the template.
+        used: everything that no mark may occur in.
+    """
+
+    def __init__(self, tokenizer: Any, source: str, *used: Any) -> None:
+        taken = set(source) | {c for text in _texts(used) for c in text}
+        free = (chr(n) for n in range(_FIRST_MARK, _LAST_MARK) if chr(n) not in taken)
+        self._free = free
+        self.open, self.close = next(free), next(free)
+        self.starts: list[str] = []
+        self.ends: list[str] = []
+        self._special, self._control = _control_tokens(tokenizer, source)
+
+    def bounded(self, messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return messages whose contents have marks at both ends, inside the white space there."""
+        self.starts = [next(self._free) for _ in messages]
+        self.ends = [next(self._free) for _ in messages]
+        return [
+            {**message, "content": self._around(number, message["content"])}
+            if str(message.get("content") or "").strip()
+            else message
+            for number, message in enumerate(messages)
+        ]
+
+    def _around(self, number: int, content: str) -> str:
+        start = len(content) - len(content.lstrip())
+        end = len(content.rstrip())
+        inside = self.starts[number] + content[start:end] + self.ends[number]
+        return content[:start] + inside + content[end:]
+
+    def literal(self, value: Any) -> Any:
+        """Return a value of JSON whose texts have marks around every control token they spell.
+
+        In what an assistant says only special tokens count: others, such as the brackets of its
+        thoughts, a model writes itself.
+        """
+        if isinstance(value, str):
+            return self._marked(value, self._control)
+        if isinstance(value, Mapping) and value.get("role") == "assistant":
+            return {
+                key: self._marked(item, self._special)
+                if isinstance(item, str)
+                else self.literal(item)
+                for key, item in value.items()
+            }
+        if isinstance(value, Mapping):
+            return {key: self.literal(item) for key, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self.literal(item) for item in value]
+        return value
+
+    def _marked(self, text: str, tokens: re.Pattern[str]) -> str:
+        return tokens.sub(lambda found: f"{self.open}{found[0]}{self.close}", text)
+
+    def without(self, text: str) -> str:
+        """Return a text without marks."""
+        return self._any.sub("", text)
+
+    @property
+    def _any(self) -> re.Pattern[str]:
+        return re.compile(f"[{''.join((self.open, self.close, *self.starts, *self.ends))}]")
+
+    def literal_ranges(self, marked: str) -> list[tuple[int, int]]:
+        """Return where marked control tokens stand in the text without marks."""
+        found, start = [], None
+        for mark, at in self._places(marked):
+            if mark == self.open:
+                start = at
+            elif mark == self.close and start is not None:
+                found.append((start, at))
+                start = None
+        return [(start, end) for start, end in found if end > start]
+
+    def contents(self, marked: str, contents: Sequence[str]) -> list[tuple[int, int, int]]:
+        """Return (message, start, end) of contents in the text without marks.
+
+        Of a content that the template cut in two, the end that is left is followed as far as it goes.
+        """
+        text, places = self.without(marked), dict(self._places(marked))
+        found = []
+        for number, marks in enumerate(zip(self.starts, self.ends, strict=True)):
+            first, last = (places.get(mark) for mark in marks)
+            span = _whole(text, contents[number], first, last)
+            if span is not None and span[0] < span[1]:
+                found.append((number, *span))
+        found = found or _searched(text, contents)
+        found.sort(key=lambda span: span[1:])
+        return [s for n, s in enumerate(found) if n == 0 or s[1] >= found[n - 1][2]]
+
+    def _places(self, marked: str) -> Iterator[tuple[str, int]]:
+        """Yield every mark with its place in the text without marks."""
+        for number, found in enumerate(self._any.finditer(marked)):
+            yield found[0], found.start() - number
+
+
+def _whole(text: str, content: str, first: int | None, last: int | None) -> tuple[int, int] | None:
+    """Return where a content stands, given where the first and the last of its words' signs do.
+
+    The white space around them is the content's as far as the template left it.
+    """
+    if first is None and last is None:
+        return None
+    if first is None:
+        assert last is not None
+        part = text[:last][last - _common(text[:last][::-1], content.rstrip()[::-1]) :].lstrip()
+        return last - len(part), last
+    if last is None:
+        part = text[first : first + _common(text[first:], content.lstrip())].rstrip()
+        return first, first + len(part)
+    before = content[: len(content) - len(content.lstrip())]
+    after = content[len(content.rstrip()) :]
+    return (
+        first - _common(text[:first][::-1], before[::-1]),
+        last + _common(text[last:], after),
+    )
+
+
+def _searched(text: str, contents: Sequence[str]) -> list[tuple[int, int, int]]:
+    """Return where contents stand in a text, each after the one before."""
+    found, at = [], 0
+    for number, content in enumerate(contents):
+        wanted = content.strip()
+        start = text.find(wanted, at) if wanted else -1
+        if start >= 0:
+            at = start + len(wanted)
+            found.append((number, start, at))
+    return found
+
+
+def _common(a: str, b: str) -> int:
+    shorter = min(len(a), len(b))
+    return next((i for i in range(shorter) if a[i] != b[i]), shorter)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _texts(key)
+            yield from _texts(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _texts(item)
+
+
+def _control_tokens(tokenizer: Any, source: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return what finds special tokens, and what finds besides those that the template writes itself."""
+    added = list(tokenizer.added_tokens_decoder.values())
+    special = {token.content for token in added if token.special} | set(
+        tokenizer.all_special_tokens
+    )
+    written = {
+        token.content for token in added if token.content in source and not token.content.isspace()
+    }
+    return finder(special), finder(special | written)
+
+
+def finder(tokens: set[str]) -> re.Pattern[str]:
+    """Return a pattern of any of the tokens; of two that begin alike it takes the longer."""
+    longest = sorted(filter(None, tokens), key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, longest)) or "(?!)")

@@ -1,0 +1,59 @@
+"""What a model reads with, without its weights: its tokenizer alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from engine.errors import ModelError
+from engine.models import files
+from engine.models.text import Pieces
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A tokenizer of a model that is on this machine.
+
+    Attributes:
+        tokenizer: as transformers loads it.
+        name: what the model is called.
+        pieces: what its tokens are shown as.
+    """
+
+    tokenizer: Any
+    name: str
+    pieces: Pieces = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "pieces", Pieces(self.tokenizer))
+
+
+def reader(name: str) -> Reader:
+    """Return the tokenizer of a model; nothing is fetched, no weights are read.
+
+    Args:
+        name: a name of the catalogue, a folder or a hub id.
+
+    Raises:
+        ModelError: its files are not on this machine, or its tokenizer cannot be read.
+    """
+    files.check_name(name)
+    folder = files.local_folder(name)
+    if folder is None:
+        raise ModelError(f"{name} is not on this machine yet; the first run fetches it.")
+    return _of_folder(name, folder)
+
+
+@lru_cache(maxsize=8)
+def _of_folder(name: str, folder: str) -> Reader:
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False
+        )
+    except Exception as error:  # a tokenizer's files may break any rule of its class
+        kind = type(error).__name__
+        raise ModelError(f"{name} has a tokenizer that cannot be read ({kind}).") from None
+    return Reader(tokenizer, name)

@@ -1,0 +1,209 @@
+"""The messages of a request and what its chat template is told: their validation, and their tokens."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from engine.errors import ParameterError
+from engine.models import chat, templates
+from engine.models.chat import ChatPrompt
+from engine.settings import SETTINGS
+from engine.trace.records import ROLES
+
+_KEYS = ("role", "content", "name", "tool_calls", "tool_call_id", "reasoning_content")
+_LISTS = ("tools", "documents")
+_START, _CONTINUE = "add_generation_prompt", "continue_final_message"
+_REFUSED = (
+    "conversation",
+    "conversations",
+    "messages",
+    "chat_template",
+    "tokenize",
+    "tokenizer_kwargs",
+    "sanitize_control_tokens",
+    "padding",
+    "truncation",
+    "max_length",
+    "bos_token",
+    "eos_token",
+    "unk_token",
+    "sep_token",
+    "pad_token",
+    "cls_token",
+    "mask_token",
+)
+"""Arguments of apply_chat_template that are no template's, or that are the model's own."""
+_MOST_DEPTH = 16
+
+
+def check_messages(messages: Any, template: Any) -> None:
+    """Check a conversation, and what its template is told, without a model.
+
+    Args:
+        messages: as for apply_chat_template.
+        template: the arguments of its own, None for none.
+
+    Raises:
+        ParameterError: one sentence with parameter, value and range.
+    """
+    limit = SETTINGS.max_messages
+    if not isinstance(messages, (list, tuple)) or not 1 <= len(messages) <= limit:
+        got = f"{len(messages)} messages" if isinstance(messages, (list, tuple)) else messages
+        raise ParameterError("messages", got, f"it must be a list of 1 to {limit} messages")
+    for number, message in enumerate(messages):
+        _check_message(f"messages[{number}]", message)
+    if not any((message.get("content") or "").strip() for message in messages):
+        raise ParameterError("messages", "no words", "at least one message must say something")
+    _check_template(template)
+    resolved(messages, template)
+    _check_length([messages, template])
+
+
+def _check_message(where: str, message: Any) -> None:
+    if not isinstance(message, Mapping):
+        raise ParameterError(where, message, "it must be an object with role and content")
+    extra = next((key for key in message if key not in _KEYS), None)
+    if extra is not None:
+        raise ParameterError(where, extra, f"a message has {', '.join(_KEYS)} and nothing else")
+    role, content, calls = (message.get(key) for key in ("role", "content", "tool_calls"))
+    if role not in ROLES:
+        raise ParameterError(f"{where}.role", role, f"it must be one of {', '.join(ROLES)}")
+    if calls is not None and (role != "assistant" or not isinstance(calls, (list, tuple))):
+        raise ParameterError(f"{where}.tool_calls", calls, "it must be a list, of an assistant")
+    if not isinstance(content, str) and not (content is None and calls):
+        raise ParameterError(f"{where}.content", content, "it must be text")
+    for key in ("name", "tool_call_id", "reasoning_content"):
+        if not isinstance(message.get(key, ""), str):
+            raise ParameterError(f"{where}.{key}", message[key], "it must be text")
+    _check_json(where, message)
+
+
+def _check_template(template: Any) -> None:
+    if template is None:
+        return
+    if not isinstance(template, Mapping):
+        raise ParameterError("template", template, "it must be an object of names and values")
+    for name, value in template.items():
+        if not isinstance(name, str) or not name.isidentifier():
+            raise ParameterError("template", name, "its names are those of a template's variables")
+        if name in _REFUSED or name.startswith(("return_", "_")):
+            raise ParameterError(
+                f"template.{name}", value, "it is not the template's, so leave it out"
+            )
+        if name in (_START, _CONTINUE) and not isinstance(value, bool):
+            raise ParameterError(f"template.{name}", value, "it must be true or false")
+        if name in _LISTS and not _is_list_of_objects(value):
+            raise ParameterError(f"template.{name}", value, "it must be a list of objects")
+    _check_json("template", template)
+
+
+def _is_list_of_objects(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and all(isinstance(item, Mapping) for item in value)
+
+
+def _check_json(where: str, value: Any, depth: int = 0) -> None:
+    """Refuse what a file of JSON cannot hold."""
+    if depth > _MOST_DEPTH:
+        raise ParameterError(where, "…", f"it nests at most {_MOST_DEPTH} levels")
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise ParameterError(where, key, "the names of an object are text")
+            _check_json(where, key, depth + 1)
+            _check_json(where, item, depth + 1)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            _check_json(where, item, depth + 1)
+    elif isinstance(value, str):
+        _check_unicode(where, value)
+    else:
+        _check_scalar(where, value)
+
+
+def _check_scalar(where: str, value: Any) -> None:
+    if value is not None and not isinstance(value, (bool, int, float)):
+        raise ParameterError(where, value, "it must be plain JSON")
+    if isinstance(value, float) and not abs(value) < float("inf"):
+        raise ParameterError(where, value, "its numbers must be finite")
+    if isinstance(value, int) and abs(value) >= 2**63:
+        raise ParameterError(where, "a long number", "its numbers must be smaller than 2**63")
+
+
+def _check_unicode(where: str, text: str) -> None:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        part = text[error.start : error.start + 8]
+        sentence = f"it holds half a surrogate pair at character {error.start}"
+        raise ParameterError(where, part, sentence) from None
+
+
+def _check_length(given: Any) -> None:
+    limit = SETTINGS.max_prompt_chars
+    length = sum(len(text) for text in _texts(given))
+    if length > limit:
+        raise ParameterError(
+            "messages", f"{length} characters", f"at most {limit} characters, template included"
+        )
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield every text of a value, and what else is in it as JSON writes it; roles are free."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            if key != "role":
+                yield from _texts(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _texts(item)
+    else:
+        yield value if isinstance(value, str) else json.dumps(value)
+
+
+def resolved(messages: Any, template: Any) -> dict[str, Any]:
+    """Return the arguments of apply_chat_template: those given, and where the answer begins.
+
+    It begins anew, or with the last message where that is the assistant's.
+
+    Raises:
+        ParameterError: the two ways to begin are both wanted, or neither, or there is nothing to continue.
+    """
+    given = dict(template or {})
+    prefilled = messages[-1].get("role") == "assistant"
+    goes_on = given.pop(_CONTINUE, prefilled and not given.get(_START, False))
+    if goes_on and not prefilled:
+        raise ParameterError(
+            f"template.{_CONTINUE}", True, "the last message must be the assistant's"
+        )
+    if given.pop(_START, not goes_on) == goes_on:
+        raise ParameterError(
+            f"template.{_START}", goes_on, f"exactly one of it and {_CONTINUE} is true"
+        )
+    return {**given, (_CONTINUE if goes_on else _START): True}
+
+
+def given(messages: Any, template: Any) -> dict[str, Any]:
+    """Return what has to be said of resolved arguments; where an answer begins anyway is left out."""
+    named = {n: v for n, v in template.items() if n not in (_START, _CONTINUE)}
+    same = resolved(messages, named) == dict(template)
+    return named if same else dict(template)
+
+
+def rendered(messages: Any, template: Any, loaded: Any) -> ChatPrompt:
+    """Return a checked conversation as a model reads it.
+
+    Args:
+        messages: as for apply_chat_template.
+        template: likewise, None for none.
+        loaded: the LoadedModel.
+
+    Raises:
+        ModelError: the model has no chat template.
+        ParameterError: its template refuses the messages.
+    """
+    arguments = resolved(messages, template)
+    plain = [dict(message) for message in messages]
+    found = templates.render(loaded.tokenizer, loaded.name, plain, arguments)
+    return chat.encode(loaded.tokenizer, found, [message["role"] for message in plain])

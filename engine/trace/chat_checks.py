@@ -1,0 +1,73 @@
+"""What the conversation of a trace must satisfy before anything draws it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from engine.errors import TraceError
+from engine.trace.records import ROLES, TURNS, Trace
+
+_LARGEST = 2**64
+
+
+def check_chat(trace: Trace) -> None:
+    """Check messages, and that the turns of the prompt's tokens follow each other without gaps.
+
+    Raises:
+        TraceError: naming the field.
+    """
+    if trace.messages is None:
+        if trace.template is not None or trace.prompt_turns or trace.literal_tokens:
+            raise TraceError("trace.messages is missing, and what belongs to it is there.")
+        return
+    if trace.prompt is not None or trace.template is None or not trace.messages:
+        raise TraceError("trace.messages takes the place of trace.prompt and has a template.")
+    for number, message in enumerate(trace.messages):
+        where = f"trace.messages[{number}]"
+        if message.get("role") not in ROLES:
+            raise TraceError(f"{where}.role must be one of {', '.join(ROLES)}.")
+        if not isinstance(message.get("content"), str) and not message.get("tool_calls"):
+            raise TraceError(f"{where}.content must be text.")
+    for name in ("messages", "template"):
+        if not all(_is_plain(leaf) for leaf in _leaves(getattr(trace, name))):
+            raise TraceError(f"trace.{name} has half of a character or no finite number.")
+    if trace.literal_tokens < 0:
+        raise TraceError("trace.literal_tokens is negative.")
+    _check_turns(trace)
+
+
+def _check_turns(trace: Trace) -> None:
+    at = 0
+    for number, turn in enumerate(trace.prompt_turns):
+        if turn.role not in TURNS:
+            raise TraceError(
+                f"trace.prompt_turns[{number}].role must be one of {', '.join(TURNS)}."
+            )
+        if turn.start != at or turn.end <= at:
+            raise TraceError(
+                f"trace.prompt_turns[{number}] does not begin where the last one ends."
+            )
+        at = turn.end
+    if at != len(trace.prompt_ids):
+        raise TraceError("trace.prompt_turns do not end with the prompt.")
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        yield from value
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _leaves(item)
+    elif not isinstance(value, dict):
+        yield value
+
+
+def _is_plain(leaf: Any) -> bool:
+    if isinstance(leaf, str):
+        return not any("\ud800" <= character <= "\udfff" for character in leaf)
+    if isinstance(leaf, (int, float)):
+        return math.isfinite(leaf) and abs(leaf) <= _LARGEST
+    return leaf is None

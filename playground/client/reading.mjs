@@ -1,0 +1,57 @@
+// What a model reads of a chat: its template filled in, token by token, before anything is run.
+import { el } from "../../visualizers/shared/dom.mjs";
+import { count } from "../../visualizers/shared/text.mjs";
+import { turnsOf } from "../../visualizers/text/turns.mjs";
+import { ask, connectedAsk } from "./ask.mjs";
+
+const PAUSE_MS = 400;
+
+export class Reading {
+  #models;
+  #asked;
+  #timer = 0;
+  #number = 0;
+  #known = "";
+
+  /**
+   * @param {() => string[]} models names of those that read it
+   * @param {() => any} asked the messages
+   */
+  constructor(models, asked) {
+    this.#models = models;
+    this.#asked = asked;
+    this.say = el("p", { class: "f-help", role: "status" });
+    this.parts = el("div", { class: "tk-read" });
+    this.box = el(
+      "details",
+      { class: "tk-more tk-reading", ontoggle: () => this.look() },
+      el("summary", {}, "What the model reads"),
+      this.say,
+      this.parts,
+    );
+  }
+
+  /** Something may have changed: ask again, once nobody types any more. */
+  look() {
+    clearTimeout(this.#timer);
+    if (!this.box.open || !this.box.isConnected) return;
+    this.#timer = setTimeout(() => this.#fetch(), PAUSE_MS);
+  }
+
+  async #fetch() {
+    const { messages, template } = this.#asked();
+    if (!messages) return;
+    const [model] = this.#models();
+    const key = JSON.stringify([model, messages, template]);
+    if (key === this.#known) return;
+    const number = ++this.#number;
+    if (!this.#known) this.say.textContent = "Reading…";
+    await connectedAsk;
+    const found = await ask({ action: "rendered", model, messages, template });
+    // Somebody has typed on meanwhile.
+    if (number !== this.#number) return;
+    this.#known = found.error ? "" : key;
+    this.say.textContent = found.error ?? `${count(found.tokens.length, "token")} of ${model}.`;
+    this.parts.replaceChildren(...(found.error ? [] : turnsOf(found.tokens, found.turns)));
+  }
+}

@@ -1,0 +1,49 @@
+"""What a model reads of a chat, asked by the page before anything is run."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from engine.errors import BusyError, ModelError
+from engine.models.unloaded import reader
+from engine.run.chat_request import check_messages, rendered
+
+ACTIONS = ("rendered",)
+_AT_WORK = threading.Semaphore(2)
+"""Conversations written at a time: runs come first."""
+_WAIT_S = 20.0
+
+
+def act(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tokens that a model reads of a conversation.
+
+    Args:
+        asked: ``model``, its name; ``messages`` and ``template`` as in a request.
+
+    Returns:
+        ``tokens``, each with its ``text`` and whether it is ``special``, and ``turns``, whose they
+        are; ``literal``, how many control tokens stayed text.
+
+    Raises:
+        EngineError: one sentence naming what is not valid.
+    """
+    model, messages, template = (asked.get(name) for name in ("model", "messages", "template"))
+    check_messages(messages, template)
+    if not isinstance(model, str) or not model:
+        raise ModelError("Choose a model: each has a chat template of its own.")
+    if not _AT_WORK.acquire(timeout=_WAIT_S):
+        raise BusyError("Others are asking, too; try again in a moment.")
+    try:
+        read = reader(model)
+        found = rendered(messages, template, read)
+    finally:
+        _AT_WORK.release()
+    special = set(read.tokenizer.all_special_ids)
+    return {
+        "tokens": [{"text": read.pieces[i], "special": i in special} for i in found.ids],
+        "turns": [asdict(turn) for turn in found.turns],
+        "literal": found.literal_tokens,
+    }
