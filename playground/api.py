@@ -10,7 +10,7 @@ from typing import Any
 import gradio as gr
 
 from engine import DecodeRequest, decode
-from engine.errors import StoppedError
+from engine.errors import ParameterError, StoppedError
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
 from engine.trace.events import Failed, Finished
@@ -25,11 +25,18 @@ _BEAT_S = 0.25
 
 
 def run_once(strategy: str, prompt: Any, model: Any, params: Any, seed: Any) -> dict[str, Any]:
-    """Decode to the end, as long as somebody waits for it, and return text, token_ids, finish_reason and metrics."""
+    """Decode to the end, as long as somebody waits for it, and return text, token_ids, finish_reason and metrics.
+
+    In place of a prompt of text there may be an object of messages and, beside them, of template.
+    """
     remember()
     run = decode(
         DecodeRequest(
-            strategy, model, prompt, params=params if params is not None else {}, seed=seed
+            strategy,
+            model,
+            params=params if params is not None else {},
+            seed=seed,
+            **_read_by_the_model(prompt),
         )
     )
     began, own, last = time.monotonic(), session(), None
@@ -45,8 +52,23 @@ def run_once(strategy: str, prompt: Any, model: Any, params: Any, seed: Any) -> 
     return {"outputs": whole["outputs"], "metrics": whole["metrics"], "notes": whole["notes"]}
 
 
+def _read_by_the_model(prompt: Any) -> dict[str, Any]:
+    """Return the fields of a request that say what the model reads.
+
+    Raises:
+        ParameterError: an object names something else than messages and template.
+    """
+    if not isinstance(prompt, dict):
+        return {"prompt": prompt}
+    if "messages" not in prompt or not set(prompt) <= {"messages", "template"}:
+        raise ParameterError(
+            "prompt", prompt, "it must be text, or an object of messages and template"
+        )
+    return prompt
+
+
 def add_endpoints(queue: str) -> None:
-    """Register ``/<strategy>`` of every strategy, with prompt, model, params (an object) and seed."""
+    """Register ``/<strategy>`` of every strategy, with prompt (or messages), model, params (an object) and seed."""
     fields = [gr.JSON(visible=False) for _ in range(4)]
     button, answer = gr.Button(visible=False), gr.JSON(visible=False)
     for name in STRATEGIES:

@@ -142,7 +142,7 @@ def compare(asked: Any) -> Iterator[tuple[str | None, dict[str, Any] | None]]:
     seconds would say nothing.
 
     Args:
-        asked: what the page sent: number, prompt, seed, base and columns.
+        asked: what the page sent: number, prompt or messages with their template, seed, base and columns.
 
     Yields:
         (text for the bus or None, message for the page or None). It never raises.
@@ -203,13 +203,14 @@ def requests_of(asked: Any) -> list[DecodeRequest]:
     if not isinstance(columns, list) or not 2 <= len(columns) <= len(LABELS):
         count = len(columns) if isinstance(columns, list) else columns
         raise ParameterError("columns", count, f"compare 2 to {len(LABELS)} columns")
-    return [_request(column, asked.get("prompt"), asked.get("seed")) for column in columns]
+    shared = {name: asked.get(name) for name in ("prompt", "messages", "template", "seed")}
+    return [_request(column, shared) for column in columns]
 
 
-def _request(column: Any, prompt: Any, seed: Any) -> DecodeRequest:
+def _request(column: Any, shared: dict[str, Any]) -> DecodeRequest:
     if not isinstance(column, dict):
         raise ParameterError("columns", column, "each must be an object")
-    request = form_request({**column, "prompt": prompt, "seed": seed})
+    request = form_request({**column, **shared})
     check(request)
     return request
 

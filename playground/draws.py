@@ -89,7 +89,7 @@ def draw(asked: Any) -> Generator[str, None, None]:
     """Draw and yield messages for the page as JSON; never raises, the last says how it ended.
 
     Args:
-        asked: what the page sent: prompt, model, draws, seed, and params of sampling.
+        asked: what the page sent: prompt or messages with their template, model, draws, seed, and params of sampling.
     """
     run_id, cancelled = uuid.uuid4().hex, threading.Event()
     _RUNNING[run_id] = cancelled

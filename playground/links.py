@@ -239,7 +239,7 @@ def _tab_form(tab: str, query: Mapping[str, str]) -> dict[str, Any]:
     if "form" not in query:
         return {"recorded": None}
     try:
-        form = json.loads(query["form"][:_MAX_IDS_CHARS])
+        form = json.loads(query["form"][:_MAX_CHAT_CHARS])
     except (ValueError, RecursionError):
         form = None
     if not isinstance(form, dict):
@@ -253,7 +253,8 @@ def _tab_form(tab: str, query: Mapping[str, str]) -> dict[str, Any]:
         for n in ("base", "text", "draws", "device")
         if isinstance(form.get(n), (str, int))
     }
-    about = {"prompt": read[0]["prompt"], "seed": read[0]["seed"], **kept}
+    shared = {name: read[0][name] for name in ("prompt", "messages", "template", "seed")}
+    about = {**shared, **kept}
     return {"form": {**about, "columns": read} if tab == "compare" else {**read[0], **about}}
 
 
@@ -269,7 +270,8 @@ def _column(column: Any, form: Mapping[str, Any]) -> dict[str, Any]:
     known = params_of(strategy_of(column).config)
     given = {name: value for name, value in params.items() if name in known}
     seed = _seed(str(form.get("seed", 0)))
-    request = form_request({**column, "prompt": form.get("prompt"), "seed": seed, "params": given})
+    shared = {name: form.get(name) for name in ("prompt", "messages", "template")}
+    request = form_request({**column, **shared, "seed": seed, "params": given})
     check(request)
     return form_of(request)
 

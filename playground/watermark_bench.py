@@ -28,7 +28,7 @@ from playground.journal import JOURNAL
 from playground.meanwhile import DECODING, STARTING, beat_s, last_told
 from playground.scripts import receiving
 from playground.spec import param_spec
-from playground.watermark_view import detection_html, pair_html
+from playground.watermark_view import detection_html, pair_html, said
 from playground.zerogpu import in_line, on_gpu
 
 _INTERVAL_S = 0.3
@@ -112,7 +112,7 @@ def write_both(form: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Decode with the mark and without it from one seed.
 
     Args:
-        form: what the page sent: prompt, model, seed and params.
+        form: what the page sent: prompt or messages with their template, model, seed and params.
 
     Yields:
         What is shown from now on: ``pair``, or what it ``says`` and in which ``phase`` it is, with
@@ -131,7 +131,7 @@ def write_both(form: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             if isinstance(found, Trace):
                 traces.append(found)
             elif isinstance(found, str):
-                yield {"pair": _writing(str(request.prompt), traces, found)}
+                yield {"pair": _writing(said(request.prompt, request.messages), traces, found)}
             else:
                 yield found
         if traces[-1].outputs[0].finish_reason == "cancelled":
@@ -139,7 +139,7 @@ def write_both(form: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     marked, plain = traces
     yield {"phase": "checking", "says": "Checking both texts for the mark…"}
     body = marked.outputs[0].text
-    judged = judge_text({**form, "prompt": None, "text": body, "params": mark})
+    judged = judge_text({**form, "prompt": None, "messages": None, "text": body, "params": mark})
     yield {"pair": pair_html(marked, plain, mark), "text": body, "judged": judged}
 
 

@@ -41,10 +41,15 @@ def pair_html(marked: Trace, plain: Trace, mark: dict[str, Any]) -> str:
     threshold = float(mark.get("z_threshold", 3.0))
     along = plot_html(curves, threshold) if curves else ""
     return (
-        f"<p class='wm-prompt'><b>Prompt, never counted:</b> {escape(marked.prompt or '')}</p>"
+        f"<p class='wm-prompt'><b>Prompt, never counted:</b> {escape(said(marked.prompt, marked.messages))}</p>"
         f"<div class='wm-pair'>{''.join(cards)}</div>{_price(marked, plain)}"
         f"<div class='dp-card'><h3>How many tokens it takes</h3>{along}</div>"
     )
+
+
+def said(prompt: Any, messages: Any) -> str:
+    """Return what a text answers, in words: its prompt, or what was said last."""
+    return str(prompt or "") if not messages else str(messages[-1].get("content") or "")
 
 
 def _card(title: str, body: str) -> str:

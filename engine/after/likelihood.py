@@ -12,7 +12,7 @@ from engine.errors import ModelError
 from engine.loops.recorder import rounded
 from engine.loops.teacher_forced import teacher_forced
 from engine.models.loading import LoadedModel, pinned
-from engine.models.text import decode_ids, encode_both
+from engine.models.text import decode_ids, encode_both, tokenized
 from engine.run.permits import Tell, nobody, running
 from engine.trace.records import Trace
 
@@ -83,7 +83,7 @@ def _recut(trace: Trace, base: LoadedModel, writer: LoadedModel) -> tuple[list[i
     text = trace.outputs[0].text if trace.outputs else ""
     if base.is_encoder_decoder or writer.is_encoder_decoder:
         # Where an encoder reads the prompt or has read it, the text does not go on in its line.
-        ids = base.tokenizer(prompt, split_special_tokens=True)["input_ids"]
+        ids = tokenized(base.tokenizer, prompt, split_special_tokens=True)["input_ids"]
         return ids, encode_both(base.tokenizer, "", text)[1]
     return encode_both(base.tokenizer, prompt, text)
 

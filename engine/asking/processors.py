@@ -19,6 +19,7 @@ from engine.declare.params import build, params_of
 from engine.errors import ParameterError
 from engine.loops.recorder import Recorder
 from engine.loops.watermark import watermark_loop
+from engine.models.chat import written
 from engine.models.described import BUILDING
 from engine.models.loading import LoadedModel
 from engine.run.generation import generate_inputs, generation_config
@@ -94,7 +95,8 @@ def changed_config(run: KeptRun, params: Mapping[str, Any]) -> Any:
     config = build(run.strategy.config, {**old, **params}, run.strategy.name)
     loaded, ids = run.loaded() or hollow(run), list(run.header.prompt_ids)
     request = DecodeRequest(run.strategy.name, prompt=run.header.prompt, input_ids=ids)
-    checked = fit_to_model(CheckedRequest(request, run.strategy, config, ()), loaded)
+    chat = None if run.header.messages is None else written(loaded.tokenizer, ids)
+    checked = fit_to_model(CheckedRequest(request, run.strategy, config, (), chat), loaded)
     if run.strategy.loop is watermark_loop:
         prompt = torch.tensor([run.header.prompt_ids])
         context = Context(checked.config, loaded, None, prompt, Recorder(), torch.Generator())

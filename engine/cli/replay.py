@@ -26,7 +26,10 @@ def _run(arguments: argparse.Namespace) -> None:
 def _lines(trace: Trace) -> Iterator[str]:
     """Yield a run as lines; its texts are whatever the file says."""
     yield f"{trace.strategy} · {trace.model.id} · seed {trace.seed}"
-    yield f"prompt: {trace.prompt if trace.prompt is not None else list(trace.prompt_ids)}"
+    if trace.messages is None:
+        yield f"prompt: {trace.prompt if trace.prompt is not None else list(trace.prompt_ids)}"
+    for message in trace.messages or ():
+        yield f"{message['role']}: {message.get('content') or message.get('tool_calls')}"
     for step in trace.steps:
         emitted = "".join(trace.pieces[i] for i in step.emit)
         best = [f"{trace.pieces[c.token_id]!r} {c.raw_logprob:.3f}" for c in step.candidates[:3]]

@@ -1,4 +1,4 @@
-"""The command ``run``: decode a prompt, or continue a recorded run; the text streams to stdout."""
+"""The command ``run``: decode a prompt, answer a conversation or continue a recorded run; the text streams out."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import dataclasses
 import sys
 from typing import Any
 
-from engine.cli import weights
+from engine.cli import chat, weights
 from engine.cli.status_line import StatusLine
 from engine.cli.values import json_value, printable, settings_of
 from engine.errors import EngineError, ParameterError
@@ -25,6 +25,7 @@ def add(commands: Any) -> None:
     run.add_argument("--model")
     run.add_argument("--assistant")
     run.add_argument("--prompt")
+    chat.add(run)
     fork = run.add_argument_group("continue a recorded run")
     fork.add_argument("--fork", metavar="TRACE", help="trace file of the run to continue")
     fork.add_argument("--at", type=json_value, metavar="STEP", help="step that is decided anew")
@@ -59,6 +60,7 @@ def _run(arguments: argparse.Namespace) -> int:
             assistant=arguments.assistant,
             top_candidates=arguments.top,
             weights=weights.given(arguments),
+            **chat.conversation(arguments),
         )
     running = decode(_loaded(request, arguments))
     trace = _print_events(running)
@@ -78,6 +80,8 @@ def _forked(arguments: argparse.Namespace, params: dict[str, Any]) -> Any:
 
     if arguments.prompt is not None:
         raise ParameterError("--prompt", arguments.prompt, "--fork has the prompt of its trace")
+    if chat.conversation(arguments):
+        raise ParameterError("--message", arguments.said, "--fork has the messages of its trace")
     trace = json_io.load(arguments.fork)
     place = place_of(trace, arguments.at, node_id=arguments.node)
     model = arguments.model or trace.model.id

@@ -30,8 +30,12 @@ def _steers(character: str) -> bool:
     return unicodedata.category(character) == "Cc" or character in _TURNS
 
 
-def settings_of(texts: Iterable[str]) -> dict[str, Any]:
+def settings_of(texts: Iterable[str], option: str = "--set") -> dict[str, Any]:
     """Return NAME=VALUE texts as a mapping; of a name that comes twice the last counts.
+
+    Args:
+        texts: as they were given.
+        option: of the command line, which gave them.
 
     Raises:
         ParameterError: a text has no equals sign.
@@ -40,6 +44,6 @@ def settings_of(texts: Iterable[str]) -> dict[str, Any]:
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals:
-            raise ParameterError("--set", text, "it must be name=value")
+            raise ParameterError(option, text, "it must be name=value")
         found[name] = json_value(value)
     return found

@@ -16,6 +16,7 @@ from engine.models.catalogue import CATALOGUE, brought_to
 from engine.models.described import described
 from engine.models.sources import SOURCES
 from engine.models.weights import weights_of
+from engine.run.chat_request import check_template
 from engine.run.generation import config_values
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
@@ -96,6 +97,10 @@ def plan_of(trace: Trace) -> Plan:
         raise ExportError(f"There is no strategy {trace.strategy[:40]!r} here to write code for.")
     strategy = STRATEGIES[trace.strategy]
     config = _config(strategy, trace)
+    try:
+        check_template(trace.template)
+    except EngineError as error:
+        raise ExportError(f"The run's conversation cannot be written as code: {error}") from None
     own = own_loop_of(strategy, config)
     values = _values(strategy, config, own)
     return Plan(

@@ -8,7 +8,7 @@ from textwrap import indent
 from engine.export.folder import digest, folder_files
 from engine.export.held import assistant_line, load_lines, quantized_names
 from engine.export.plan import Built, Plan, Source
-from engine.export.short import short, spelled
+from engine.export.short import TYPED, by_template, short, spelled
 from engine.models.sources import how_to_fetch
 from engine.run import generation
 
@@ -92,15 +92,41 @@ def _head(plan: Plan) -> str:
     if plan.assistant:
         lines.append(f"ASSISTANT = {_place(plan.assistant)}")
         lines.append(f"ASSISTANT_REVISION = {plan.assistant.info.revision!r}")
-    said = "  # what its tokenizer makes of PROMPT" if plan.trace.prompt is not None else ""
     lines += [
         f"DEVICE = {plan.model.info.device!r}",
         f"SEED = {plan.trace.seed!r}",
-        f"PROMPT = {plan.trace.prompt!r}",
-        f"PROMPT_IDS = {list(plan.trace.prompt_ids)!r}{said}",
+        *_prompt(plan),
         f"END = {list(plan.trace.eos_token_ids) or None!r}  # end-of-sequence ids",
     ]
     return "\n".join(lines)
+
+
+def _prompt(plan: Plan) -> list[str]:
+    trace = plan.trace
+    ids = f"PROMPT_IDS = {list(trace.prompt_ids)!r}"
+    if trace.messages is None:
+        made = "  # what its tokenizer makes of PROMPT" if trace.prompt is not None else ""
+        return [f"PROMPT = {trace.prompt!r}", ids + made]
+    return [
+        f"MESSAGES = {[dict(message) for message in trace.messages]!r}",
+        f"TEMPLATE = {trace.template!r}",
+        *([f"# {TYPED}"] if trace.literal_tokens else []),
+        f"{ids}  # what its chat template makes of MESSAGES",
+    ]
+
+
+def _read(plan: Plan) -> list[str]:
+    """Return the lines that give the model its prompt."""
+    ids = "prompt = torch.tensor([PROMPT_IDS], device=DEVICE)"
+    if not by_template(plan.trace):
+        return [ids]
+    return [
+        "prompt = tokenizer.apply_chat_template(",
+        '    MESSAGES, **TEMPLATE, return_tensors="pt", return_dict=True',
+        ')["input_ids"].to(DEVICE)',
+        "if prompt.tolist() != [PROMPT_IDS]:  # a template may write today's date",
+        f"    {ids}",
+    ]
 
 
 def _place(source: Source) -> str:
@@ -116,8 +142,9 @@ def _auto(plan: Plan) -> str:
 
 
 def _has_tokenizer(plan: Plan) -> bool:
-    """Whether the run's model had a tokenizer: a prompt of text is the sign of one."""
-    return plan.trace.prompt is not None or plan.needs_tokenizers or bool(plan.config.stop_strings)
+    """Whether the run's model had a tokenizer: a prompt of text is the sign of one, and so are messages."""
+    text = plan.trace.prompt is not None or plan.trace.messages is not None
+    return text or plan.needs_tokenizers or bool(plan.config.stop_strings)
 
 
 def _built_names(plan: Plan) -> list[str]:
@@ -180,7 +207,7 @@ def _run(plan: Plan) -> str:
     before, arguments = call_arguments(plan)
     lines = [
         *before,
-        "prompt = torch.tensor([PROMPT_IDS], device=DEVICE)",
+        *_read(plan),
         *([] if plan.own else ["torch.manual_seed(SEED)"]),
         "out = model.generate(",
         "    prompt,",

@@ -6,6 +6,10 @@ from typing import Any
 
 from engine.export.held import held_arguments, is_moved, quantized_names
 from engine.export.plan import Built, Plan, Source
+from engine.trace.records import Trace
+
+TYPED = "A message spells a control token, which stayed text: apply_chat_template gives other ids."
+"""Why the code of a conversation names ids."""
 
 
 def short(plan: Plan) -> str | None:
@@ -18,7 +22,7 @@ def short(plan: Plan) -> str | None:
     # A function of its own, or a tokenizer where a loop's folder takes none, is no plain line.
     if config.prefix_allowed_tokens_fn is not None or (plan.own and config.stop_strings):
         return None
-    text = plan.trace.prompt is not None
+    text = plan.trace.prompt is not None or by_template(plan.trace)
     many = plan.model.info.is_encoder_decoder
     auto = "AutoModelForSeq2SeqLM" if many else "AutoModelForCausalLM"
     built = sorted({v.name for v in plan.values.values() if isinstance(v, Built)})
@@ -33,10 +37,27 @@ def short(plan: Plan) -> str | None:
     lines += draft_lines(plan, auto)
     if not plan.own:
         lines.append(f"set_seed({plan.trace.seed})")
-    asked = f'**tokenizer({plan.trace.prompt!r}, return_tensors="pt")' if text else _ids(plan)
+    if plan.trace.literal_tokens:
+        lines.append(f"# {TYPED}")
+    asked = f"**{_read(plan.trace)}" if text else _ids(plan)
     moved = "" if plan.model.info.device == "cpu" else f".to({plan.model.info.device!r})"
     lines.append(f"out = model.generate({', '.join([asked + moved, *generate_arguments(plan)])})")
     return "\n".join([*lines, *_printed(plan, tokens)])
+
+
+def by_template(trace: Trace) -> bool:
+    """Return whether apply_chat_template makes the run's ids of its messages."""
+    return trace.messages is not None and not trace.literal_tokens
+
+
+def _read(trace: Trace) -> str:
+    if trace.prompt is not None:
+        return f'tokenizer({trace.prompt!r}, return_tensors="pt")'
+    told = "".join(f", {name}={value!r}" for name, value in (trace.template or {}).items())
+    messages = [dict(message) for message in trace.messages or ()]
+    return (
+        f'tokenizer.apply_chat_template({messages!r}{told}, return_tensors="pt", return_dict=True)'
+    )
 
 
 def _ids(plan: Plan) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from engine.errors import ParameterError
 from engine.models.templates import Rendered, finder
+from engine.models.text import tokenized
 from engine.trace.records import TEMPLATE, PromptTurn
 
 _LINE = "\n"
@@ -63,6 +64,17 @@ def encode(tokenizer: Any, rendered: Rendered, roles: Sequence[str]) -> ChatProm
     )
 
 
+def written(tokenizer: Any, ids: Sequence[int]) -> ChatPrompt:
+    """Return a conversation of which the tokens alone are known; without a tokenizer its text is "".
+
+    Args:
+        tokenizer: a transformers tokenizer, or None.
+        ids: what the conversation became.
+    """
+    text = "" if tokenizer is None else tokenizer.decode(list(ids), skip_special_tokens=False)
+    return ChatPrompt(text, tuple(ids), ())
+
+
 def _cut(tokenizer: Any, text: str, start: int, *, literal: bool) -> list[_Token]:
     """Cut a text that stands alone.
 
@@ -74,8 +86,8 @@ def _cut(tokenizer: Any, text: str, start: int, *, literal: bool) -> list[_Token
     """
     options = {"add_special_tokens": False, "split_special_tokens": literal}
     if not tokenizer.is_fast:
-        return [_Token(i, None) for i in tokenizer(text, **options)["input_ids"]]
-    found = tokenizer(text, return_offsets_mapping=True, **options)
+        return [_Token(i, None) for i in tokenized(tokenizer, text, **options)["input_ids"]]
+    found = tokenized(tokenizer, text, return_offsets_mapping=True, **options)
     spans = zip(found["input_ids"], found["offset_mapping"], strict=True)
     # A token of two texts is of the second.
     return [_Token(i, start + max(first, last - 1)) for i, (first, last) in spans]

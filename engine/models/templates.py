@@ -127,7 +127,7 @@ def _refusal(words: str | None) -> str:
 
 @contextmanager
 def bounded(seconds: float) -> Iterator[None]:
-    """End Python code of this thread that takes too long.
+    """End functions that this thread calls and that take too long.
 
     A single operation that does not come back to Python is not ended.
 

@@ -8,12 +8,15 @@ than the first; cut, it is what comes after the first one's tokens.
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
 REPLACEMENT = "\ufffd"
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
+_CUTTING = threading.Lock()
+"""A tokenizer keeps in itself how it treats special tokens, so one thread cuts at a time."""
 _ANCHORS = ("\n", ".", ")", "0", "a", ">")
 """What a text may be cut after where its context is unknown or grows together with it."""
 
@@ -205,9 +208,23 @@ def _common_prefix(a: Sequence[Any], b: Sequence[Any]) -> int:
     return next((i for i in range(shorter) if a[i] != b[i]), shorter)
 
 
+def tokenized(tokenizer: Any, text: str, **options: Any) -> Any:
+    """Return what a tokenizer makes of a text.
+
+    Args:
+        tokenizer: a transformers tokenizer.
+        text: what is cut.
+        options: of the tokenizer's call; ``split_special_tokens`` says whether a text that spells a
+            special token stays text.
+    """
+    with _CUTTING:
+        return tokenizer(text, **options)
+
+
 def _cut(tokenizer: Any, text: str) -> list[int]:
     """Return a text's ids, nothing added; text that spells a special token stays text."""
-    return tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
+    options = {"add_special_tokens": False, "split_special_tokens": True}
+    return tokenized(tokenizer, text, **options)["input_ids"]
 
 
 def encode_after(tokenizer: Any, before: str, text: str) -> list[int]:
@@ -252,7 +269,7 @@ def encode_both(tokenizer: Any, before: str, text: str) -> tuple[list[int], list
     """
     bare, whole = _cut(tokenizer, before), _cut(tokenizer, before + text)
     shared = _common_prefix(bare, whole)
-    full = tokenizer(before, split_special_tokens=True)["input_ids"]
+    full = tokenized(tokenizer, before, split_special_tokens=True)["input_ids"]
     places = range(len(full) - len(bare) + 1)
     lead = next((full[:i] for i in places if full[i : i + len(bare)] == bare), [])
     return [*lead, *whole[:shared]], whole[shared:]

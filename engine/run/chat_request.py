@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from keyword import iskeyword
 from typing import Any
 
 from engine.errors import ParameterError
@@ -56,7 +57,7 @@ def check_messages(messages: Any, template: Any) -> None:
         _check_message(f"messages[{number}]", message)
     if not any((message.get("content") or "").strip() for message in messages):
         raise ParameterError("messages", "no words", "at least one message must say something")
-    _check_template(template)
+    check_template(template)
     resolved(messages, template)
     _check_length([messages, template])
 
@@ -80,13 +81,18 @@ def _check_message(where: str, message: Any) -> None:
     _check_json(where, message)
 
 
-def _check_template(template: Any) -> None:
+def check_template(template: Any) -> None:
+    """Check the arguments of a chat template.
+
+    Raises:
+        ParameterError: one is not a template's, or no plain JSON.
+    """
     if template is None:
         return
     if not isinstance(template, Mapping):
         raise ParameterError("template", template, "it must be an object of names and values")
     for name, value in template.items():
-        if not isinstance(name, str) or not name.isidentifier():
+        if not isinstance(name, str) or not name.isidentifier() or iskeyword(name):
             raise ParameterError("template", name, "its names are those of a template's variables")
         if name in _REFUSED or name.startswith(("return_", "_")):
             raise ParameterError(

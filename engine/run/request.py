@@ -17,7 +17,7 @@ from engine.declare.weights import WeightsParams
 from engine.errors import ParameterError
 from engine.models.chat import ChatPrompt
 from engine.models.spellings import spellings, told
-from engine.models.text import decode_ids, encode_after, encode_inside
+from engine.models.text import decode_ids, encode_after, encode_inside, tokenized
 from engine.run.chat_request import check_messages, rendered
 from engine.run.weights import held, recorded_weights, weights_beside
 from engine.settings import SETTINGS
@@ -355,7 +355,7 @@ def prompt_ids_of(checked: CheckedRequest, loaded: Any) -> list[int]:
     elif loaded.tokenizer is None:
         raise ParameterError("prompt", request.prompt, "the model has no tokenizer: give input_ids")
     else:
-        ids = loaded.tokenizer(request.prompt, split_special_tokens=True)["input_ids"]
+        ids = tokenized(loaded.tokenizer, request.prompt, split_special_tokens=True)["input_ids"]
     _check_vocabulary("input_ids", ids, loaded.vocab_size)
     given = (("messages", chat), ("prompt", request.prompt), ("input_ids", ids))
     name = next(n for n, value in given if value is not None)

@@ -1,0 +1,77 @@
+"""What ``run`` reads of a conversation: its turns, and what the chat template is told."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from engine.cli.values import settings_of
+from engine.errors import ParameterError
+from engine.settings import SETTINGS
+
+
+def add(parser: Any) -> None:
+    """Add the options of a conversation."""
+    chat = parser.add_argument_group("talk to a model by its chat template, in place of --prompt")
+    chat.add_argument("--system", metavar="TEXT", help="what it is told before all else")
+    chat.add_argument(
+        "--message",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        dest="said",
+        help="what the user says; given again, another message of the user",
+    )
+    chat.add_argument(
+        "--chat-file",
+        metavar="FILE",
+        help="JSON list of messages with role and content, before those of --message; one of the "
+        "assistant's at the end is continued",
+    )
+    chat.add_argument(
+        "--template",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="argument of the chat template, such as enable_thinking=false",
+    )
+
+
+def conversation(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return messages and template as a request takes them, nothing where there is no conversation.
+
+    Raises:
+        ParameterError: the file cannot be read, or a template has nothing to write.
+    """
+    asked = arguments.system is not None or arguments.said or arguments.chat_file is not None
+    if not asked and arguments.template:
+        raise ParameterError(
+            "--template", arguments.template[0], "it needs --message or --chat-file"
+        )
+    if not asked:
+        return {}
+    system = [] if arguments.system is None else [{"role": "system", "content": arguments.system}]
+    before = [] if arguments.chat_file is None else _messages(arguments.chat_file)
+    after = [{"role": "user", "content": text} for text in arguments.said]
+    template = settings_of(arguments.template, "--template")
+    return {"messages": [*system, *before, *after], "template": template}
+
+
+def _messages(name: str) -> list[Any]:
+    limit = SETTINGS.max_request_bytes
+    try:
+        with Path(name).open("rb") as file:
+            data = file.read(limit + 1)
+    except OSError as error:
+        raise ParameterError("--chat-file", name, f"it cannot be read: {error.strerror}") from None
+    if len(data) > limit:
+        raise ParameterError("--chat-file", name, f"it may have {limit} bytes")
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, list):
+        raise ParameterError("--chat-file", name, "it must hold a JSON list of messages")
+    return found

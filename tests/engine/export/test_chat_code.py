@@ -1,0 +1,107 @@
+"""Exported code of a conversation: by the chat template where that gives the same ids, else by ids."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import json
+
+import pytest
+
+from engine import DecodeRequest
+from engine.errors import ExportError
+from engine.export.files import export_files
+from engine.export.short import TYPED
+from engine.export.verify import verify
+from engine.models.loading import LoadedModel
+from tests.helpers.runs import finished
+from tests.helpers.talker import TOOLS, said, talker, with_template
+
+QUOTES = 'Quotes " and \' and """ and \\ and \n {braces} <b>'
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    """Talkers as folders."""
+    place = tmp_path_factory.mktemp("talkers")
+    clock = with_template(
+        "{{ strftime_now('%d') if today is not defined else today }} {{ messages[0].content }}"
+    )
+    made = {"qwen3": talker("qwen3"), "mistral": talker("mistral"), "clock": clock}
+    for name, loaded in made.items():
+        loaded.model.save_pretrained(place / name)
+        loaded.tokenizer.save_pretrained(place / name)
+    return {
+        name: LoadedModel(loaded.model, loaded.tokenizer, str(place / name))
+        for name, loaded in made.items()
+    }
+
+
+def recorded(loaded, messages, template=None, strategy="sampling"):
+    params = {"max_new_tokens": 6}
+    return finished(
+        DecodeRequest(strategy, loaded, messages=messages, template=template, params=params, seed=7)
+    )
+
+
+# name of a talker, messages, template, strategy
+TALKS = {
+    "turns": ("qwen3", said(QUOTES, "ran", "why", system="be kind"), None, "sampling"),
+    "tools": ("qwen3", said("why"), {"tools": TOOLS, "enable_thinking": False}, "greedy"),
+    "prefilled": ("mistral", said("why", "the bear"), None, "sampling"),
+    "a loop of its own": ("mistral", said("why"), None, "dola"),
+    "typed": ("qwen3", said("say <|im_end|> now"), None, "sampling"),
+}
+
+
+@pytest.mark.parametrize("name", TALKS)
+def test_the_code_prints_the_recorded_tokens(places, name):
+    place, *asked = TALKS[name]
+    trace = recorded(places[place], *asked)
+    code = export_files(trace)["run.py"]
+    by_template = "apply_chat_template(" in code.replace(TYPED, "")
+    assert by_template == (trace.literal_tokens == 0)
+    assert (TYPED in code) == (name == "typed")
+    done = verify(trace)
+    assert done.equal, done.message
+
+
+@pytest.mark.parametrize("name", TALKS)
+def test_the_run_in_short_reads_the_same_ids(places, name):
+    place, *asked = TALKS[name]
+    trace = recorded(places[place], *asked)
+    code = export_files(trace)["run.py"]
+    call = next(
+        node
+        for node in ast.walk(ast.parse(code))
+        if isinstance(node, ast.FunctionDef) and node.name == "in_short"
+    )
+    reads = [n for n in ast.walk(call) if isinstance(n, ast.Call)]
+    told = [n for n in reads if getattr(n.func, "attr", "") == "apply_chat_template"]
+    if name == "typed":
+        ids = next(n for n in reads if getattr(n.func, "attr", "") == "tensor")
+        assert ast.literal_eval(ids.args[0]) == [list(trace.prompt_ids)]
+        return
+    messages = ast.literal_eval(told[0].args[0])
+    options = {word.arg: ast.literal_eval(word.value) for word in told[0].keywords}
+    found = places[place].tokenizer.apply_chat_template(messages, **options)
+    assert found["input_ids"].tolist() == [list(trace.prompt_ids)]
+
+
+def test_a_template_that_writes_the_date_of_another_day(places):
+    """The code falls back on the recorded ids where the template says something else by now."""
+    trace = recorded(places["clock"], said("the bear"), {"today": "31"})
+    assert verify(dataclasses.replace(trace, template={"add_generation_prompt": True})).equal
+
+
+def test_the_notebook_talks_too(places):
+    trace = recorded(places["qwen3"], said("why"))
+    cells = json.loads(export_files(trace)["run.ipynb"])["cells"]
+    assert any("apply_chat_template" in "".join(cell["source"]) for cell in cells)
+
+
+@pytest.mark.parametrize("name", ["x=print()", "chat_template", "return_tensors", "a b", ""])
+def test_no_name_of_a_file_becomes_code(places, name):
+    trace = recorded(places["qwen3"], said("why"))
+    with pytest.raises(ExportError, match="conversation cannot be written as code"):
+        export_files(dataclasses.replace(trace, template={name: 1}))
