@@ -96,7 +96,7 @@ def changed_config(run: KeptRun, params: Mapping[str, Any]) -> Any:
     loaded, ids = run.loaded() or hollow(run), list(run.header.prompt_ids)
     request = DecodeRequest(run.strategy.name, prompt=run.header.prompt, input_ids=ids)
     chat = None if run.header.messages is None else written(loaded.tokenizer, ids)
-    checked = fit_to_model(CheckedRequest(request, run.strategy, config, (), chat), loaded)
+    checked = fit_to_model(CheckedRequest(request, run.strategy, config, (), chat=chat), loaded)
     if run.strategy.loop is watermark_loop:
         prompt = torch.tensor([run.header.prompt_ids])
         context = Context(checked.config, loaded, None, prompt, Recorder(), torch.Generator())

@@ -12,7 +12,7 @@ from engine.models.text import Pieces
 
 
 @dataclass(frozen=True)
-class Reader:
+class TokenizerAlone:
     """A tokenizer of a model that is on this machine.
 
     Attributes:
@@ -29,7 +29,7 @@ class Reader:
         object.__setattr__(self, "pieces", Pieces(self.tokenizer))
 
 
-def reader(name: str) -> Reader:
+def reader(name: str) -> TokenizerAlone:
     """Return the tokenizer of a model; nothing is fetched, no weights are read.
 
     Args:
@@ -46,7 +46,7 @@ def reader(name: str) -> Reader:
 
 
 @lru_cache(maxsize=8)
-def _of_folder(name: str, folder: str) -> Reader:
+def _of_folder(name: str, folder: str) -> TokenizerAlone:
     from transformers import AutoTokenizer
 
     try:
@@ -56,4 +56,4 @@ def _of_folder(name: str, folder: str) -> Reader:
     except Exception as error:  # a tokenizer's files may break any rule of its class
         kind = type(error).__name__
         raise ModelError(f"{name} has a tokenizer that cannot be read ({kind}).") from None
-    return Reader(tokenizer, name)
+    return TokenizerAlone(tokenizer, name)

@@ -39,8 +39,8 @@ FILES = (
         "memory-unbounded",
         "A model larger than the memory that is meant for models is loaded all the same.",
         "engine/models/sizes.py",
-        "    if needed > budget:\n",
-        "    if needed > 1e9 * budget:\n",
+        "    if needed / 1e9 > budget:\n",
+        "    if needed / 1e18 > budget:\n",
         ("tests/engine/test_hub.py::test_a_model_that_has_no_room_in_memory",),
     ),
     Defect(
@@ -63,8 +63,8 @@ FILES = (
         "folders-on-a-space",
         "A visitor of a public Space names a folder of the machine as a model.",
         "engine/models/files.py",
-        "    elif not SETTINGS.public and Path(name).is_absolute():\n",
-        "    elif Path(name).is_absolute():\n",
+        "    if folder is None and not SETTINGS.public and Path(name).is_absolute():\n",
+        "    if folder is None and Path(name).is_absolute():\n",
         ("tests/engine/test_hub.py::test_a_public_space_loads_no_folders",),
     ),
     Defect(
@@ -127,8 +127,8 @@ FILES = (
         "prompt-unquoted",
         "Exported code holds the prompt as it was typed: a quote in it ends the text and begins code.",
         "engine/export/script.py",
-        '        f"PROMPT = {plan.trace.prompt!r}",\n',
-        "        f\"PROMPT = '{plan.trace.prompt}'\",\n",
+        '        return [f"PROMPT = {trace.prompt!r}", ids + made]\n',
+        "        return [f\"PROMPT = '{trace.prompt}'\", ids + made]\n",
         ("tests/engine/export/test_parts.py::test_hostile_text_stays_text",),
     ),
     Defect(

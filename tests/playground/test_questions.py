@@ -166,7 +166,8 @@ def test_a_link_of_what_was_pressed_reads_a_form_and_runs_it_anew():
     assert opened["form"]["values"] == values | {"eos_token_id": "[2, 7]"}
     preset = STRATEGIES["sampling"].presets[0]
     form = preset_form("sampling", preset)
-    search = "?" + urlencode({**form, "params": json.dumps(form["values"])})
+    fields = {name: value for name, value in form.items() if value is not None}
+    search = "?" + urlencode({**fields, "params": json.dumps(form["values"])})
     opened = questions.answer({"action": "link", "search": search})
     assert opened["recorded"] == "sampling-1"
     opened = questions.answer({"action": "link", "search": search + "&pressed=1"})
