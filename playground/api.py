@@ -10,6 +10,7 @@ from typing import Any
 import gradio as gr
 
 from engine import DecodeRequest, decode
+from engine.declare.weights import weights_params
 from engine.errors import StoppedError
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
@@ -27,11 +28,8 @@ _BEAT_S = 0.25
 def run_once(strategy: str, prompt: Any, model: Any, params: Any, seed: Any) -> dict[str, Any]:
     """Decode to the end, as long as somebody waits for it, and return text, token_ids, finish_reason and metrics."""
     remember()
-    run = decode(
-        DecodeRequest(
-            strategy, model, prompt, params=params if params is not None else {}, seed=seed
-        )
-    )
+    params, weights = apart(params if params is not None else {})
+    run = decode(DecodeRequest(strategy, model, prompt, params=params, seed=seed, weights=weights))
     began, own, last = time.monotonic(), session(), None
     with closing(run):
         for events in run.batches(0.0, _BEAT_S):
@@ -45,8 +43,20 @@ def run_once(strategy: str, prompt: Any, model: Any, params: Any, seed: Any) -> 
     return {"outputs": whole["outputs"], "metrics": whole["metrics"], "notes": whole["notes"]}
 
 
+def apart(params: Any) -> tuple[Any, dict[str, Any]]:
+    """Return parameters of decoding, and how weights are held; what is no object is judged by the engine."""
+    if not isinstance(params, dict):
+        return params, {}
+    kinds = weights_params(assistant=True)
+    weights = {name: value for name, value in params.items() if name in kinds}
+    return {name: value for name, value in params.items() if name not in kinds}, weights
+
+
 def add_endpoints(queue: str) -> None:
-    """Register ``/<strategy>`` of every strategy, with prompt, model, params (an object) and seed."""
+    """Register ``/<strategy>`` of every strategy, with prompt, model, params (an object) and seed.
+
+    How the weights are held stands among the params, by the names of ``declare.weights``.
+    """
     fields = [gr.JSON(visible=False) for _ in range(4)]
     button, answer = gr.Button(visible=False), gr.JSON(visible=False)
     for name in STRATEGIES:

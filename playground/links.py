@@ -15,14 +15,15 @@ from urllib.parse import parse_qsl, urlencode
 from engine.after import gallery
 from engine.after.fork import shared_params
 from engine.declare.params import params_of
+from engine.declare.weights import read_weights, weights_params
 from engine.errors import ParameterError
-from engine.run.request import MAX_SEED, DecodeRequest, check
+from engine.run.request import MAX_SEED, DecodeRequest, check, recorded_weights
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
-from engine.strategies.base import Preset
+from engine.strategies.base import Preset, Strategy
 from engine.trace.records import Trace
 from playground import controls
-from playground.form import form_request, strategy_of
+from playground.form import form_request, form_weights, strategy_of
 from playground.spec import shown_values
 
 _MAX_PARAMS_CHARS = 8000
@@ -40,7 +41,7 @@ def link_of(request: DecodeRequest) -> str:
         "assistant": request.assistant or "",
         "prompt": request.prompt or "",
         **_branch_fields(request),
-        "params": json.dumps(dict(request.params), separators=(",", ":")),
+        "params": json.dumps({**request.params, **request.weights}, separators=(",", ":")),
         "seed": request.seed,
     }
     return "?" + urlencode({name: value for name, value in fields.items() if value != ""})
@@ -70,12 +71,14 @@ def request_of(query: Mapping[str, str]) -> DecodeRequest:
     Raises:
         ParameterError: it names no strategy of ours, or something in it cannot be read.
     """
-    strategy = strategy_of(query).name
+    strategy = strategy_of(query)
+    params, weights = _params(query.get("params", "{}"), strategy)
     return DecodeRequest(
-        strategy=strategy,
+        strategy=strategy.name,
         model=query.get("model") or None,
         prompt=query.get("prompt", "")[: SETTINGS.max_prompt_chars],
-        params=_params(query.get("params", "{}"), strategy),
+        params=params,
+        weights=weights,
         seed=_seed(query.get("seed", "0")),
         assistant=query.get("assistant") or None,
     )
@@ -96,7 +99,7 @@ def form_of(request: DecodeRequest) -> dict[str, Any]:
         "assistant": assistant or strategy.default_assistant or "",
         # As text: the page's numbers are exact to 2**53 only.
         "seed": str(request.seed),
-        "values": shown_values(strategy, request.params),
+        "values": shown_values(strategy, request.params, request.weights),
     }
 
 
@@ -122,6 +125,7 @@ def trace_form(trace: Trace) -> dict[str, Any] | None:
             params=params,
             seed=trace.seed,
             assistant=assistant,
+            weights=recorded_weights(trace),
         )
     )
 
@@ -230,7 +234,8 @@ def _column(column: Any, form: Mapping[str, Any]) -> dict[str, Any]:
     params = column.get("params") or {}
     if not isinstance(params, dict):
         raise ParameterError("params", params, "it must be an object of names and values")
-    known = params_of(strategy_of(column).config)
+    strategy = strategy_of(column)
+    known = params_of(strategy.config) | weights_params(strategy.assistant != "none")
     given = {name: value for name, value in params.items() if name in known}
     seed = _seed(str(form.get("seed", 0)))
     request = form_request({**column, "prompt": form.get("prompt"), "seed": seed, "params": given})
@@ -238,18 +243,22 @@ def _column(column: Any, form: Mapping[str, Any]) -> dict[str, Any]:
     return form_of(request)
 
 
-def _params(text: str, strategy: str) -> dict[str, Any]:
+def _params(text: str, strategy: Strategy) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the parameters of a link, and how it holds the weights."""
     try:
         params = json.loads(text[:_MAX_PARAMS_CHARS])
     except (ValueError, RecursionError):
         params = None
     if not isinstance(params, dict):
         raise ParameterError("params", text[:40], "the link's params must be a JSON object")
-    known = params_of(STRATEGIES[strategy].config)
+    known = params_of(strategy.config)
     read = {
         name: controls.read(name, known[name], params[name]) for name in params if name in known
     }
-    return {name: known[name].check(name, value) for name, value in read.items()}
+    drafted = strategy.assistant != "none"
+    weights = form_weights(strategy, {n: params[n] for n in params if n in weights_params(drafted)})
+    read_weights(weights, strategy.name, drafted)
+    return {name: known[name].check(name, value) for name, value in read.items()}, weights
 
 
 def _seed(text: str) -> int:

@@ -107,6 +107,19 @@ export interface ModelInfo {
   vocab_size?: number;
   layers?: number;
   is_encoder_decoder?: boolean;
+  weights?: HeldWeights | null;
+}
+export interface HeldWeights {
+  quantization?: string | null;
+  bnb_4bit_use_double_quant?: boolean;
+  bnb_4bit_compute_dtype?: string | null;
+  device_map?: string | null;
+  max_memory?: {
+    [k: string]: string;
+  } | null;
+  layers_on?: {
+    [k: string]: number;
+  };
 }
 /**
  * Texts of tokens by their ids.

@@ -102,10 +102,17 @@ class StrategyTab {
     layout(root, strategy.title, this.#about(), {
       ask: [this.prompt.box, acts, this.presets.box],
       right: el("div", { id: `${name}-stage` }, stage),
-      settings: [this.models.boxes, this.seed.box, this.form.box, configs].flat(),
+      settings: [
+        this.models.boxes,
+        this.form.weights,
+        this.seed.box,
+        this.form.box,
+        configs,
+      ].flat(),
     });
     this.#fill(first);
     root.addEventListener("input", () => this.#moved());
+    store.watch({ changed: () => this.models.tell(store.shown(name)?.model) });
     const { visuals } = strategy;
     stages.mount(stage, { strategy: name, visuals, again: () => this.run() }, trigger);
     mountConfigs(configs, this);

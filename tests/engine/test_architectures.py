@@ -13,7 +13,7 @@ from engine import DecodeRequest, LoadedModel
 from engine.strategies import STRATEGIES
 from engine.strategies.refusal import refusal, uses_cache
 from tests.helpers.models import golden_model, native
-from tests.helpers.references import ALPHA, BEAMS, K, expected
+from tests.helpers.references import DRAFT_MODEL, PARAMS, THRESHOLD, expected
 from tests.helpers.runs import failed, finished
 from tests.helpers.sentences import clean
 from tests.helpers.tokenizers import make_tokenizer
@@ -24,24 +24,6 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 PROMPT = [5, 9, 11, 4, 5, 9, 11, 33, 40, 5, 9]
 NEW = 10
 SEED = 3
-PARAMS = {
-    "beam_search": BEAMS,
-    "beam_sampling": BEAMS,
-    "diverse_beam_search": {
-        "num_beams": 4,
-        "num_beam_groups": 2,
-        "diversity_penalty": 1.0,
-        "num_return_sequences": 2,
-    },
-    "contrastive_search": {"penalty_alpha": ALPHA, "top_k": K},
-    "dola": {"dola_layers": "high"},
-    "early_exit": {"assistant_early_exit": 2, "num_assistant_tokens": 3},
-    "speculative": {"num_assistant_tokens": 3, "plain_run": True},
-    "universal_assisted": {"num_assistant_tokens": 3},
-    "prompt_lookup": {"prompt_lookup_num_tokens": 3, "plain_run": True},
-}
-THRESHOLD = {"assistant_confidence_threshold": 0.0}
-DRAFT_MODEL = ("speculative", "universal_assisted", "early_exit")
 KIND_NAMES = [
     pytest.param(name, marks=() if kind.everyday else pytest.mark.nightly)
     for name, kind in KINDS.items()

@@ -17,9 +17,8 @@ from engine.models import loading
 from engine.models.catalogue import MODEL_DIR
 from engine.strategies import STRATEGIES
 from engine.trace.events import Failed
-from tests.engine.test_architectures import DRAFT_MODEL, PARAMS, THRESHOLD
 from tests.helpers.models import tiny_llama
-from tests.helpers.references import expected
+from tests.helpers.references import DRAFT_MODEL, PARAMS, THRESHOLD, expected
 from tests.helpers.runs import failed, finished
 from tests.helpers.sentences import clean
 

@@ -16,6 +16,24 @@ from tests.helpers.models import native
 
 ALPHA, K = 0.6, 4
 BEAMS = {"num_beams": 3, "num_return_sequences": 2}
+PARAMS: dict[str, dict[str, Any]] = {
+    "beam_search": BEAMS,
+    "beam_sampling": BEAMS,
+    "diverse_beam_search": {
+        "num_beams": 4,
+        "num_beam_groups": 2,
+        "diversity_penalty": 1.0,
+        "num_return_sequences": 2,
+    },
+    "contrastive_search": {"penalty_alpha": ALPHA, "top_k": K},
+    "dola": {"dola_layers": "high"},
+    "early_exit": {"assistant_early_exit": 2, "num_assistant_tokens": 3},
+    "speculative": {"num_assistant_tokens": 3, "plain_run": True},
+    "universal_assisted": {"num_assistant_tokens": 3},
+    "prompt_lookup": {"prompt_lookup_num_tokens": 3, "plain_run": True},
+}
+THRESHOLD = {"assistant_confidence_threshold": 0.0}
+DRAFT_MODEL = ("speculative", "universal_assisted", "early_exit")
 SAMPLED = ("sampling", "beam_sampling", "watermark")
 
 
