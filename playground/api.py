@@ -10,6 +10,7 @@ from typing import Any
 import gradio as gr
 
 from engine import DecodeRequest, decode
+from engine.declare.weights import weights_params
 from engine.errors import ParameterError, StoppedError
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
@@ -30,15 +31,9 @@ def run_once(strategy: str, prompt: Any, model: Any, params: Any, seed: Any) -> 
     In place of a prompt of text there may be an object of messages and, beside them, of template.
     """
     remember()
-    run = decode(
-        DecodeRequest(
-            strategy,
-            model,
-            params=params if params is not None else {},
-            seed=seed,
-            **_read_by_the_model(prompt),
-        )
-    )
+    params, weights = apart(params if params is not None else {})
+    read = _read_by_the_model(prompt)
+    run = decode(DecodeRequest(strategy, model, params=params, seed=seed, weights=weights, **read))
     began, own, last = time.monotonic(), session(), None
     with closing(run):
         for events in run.batches(0.0, _BEAT_S):
@@ -67,8 +62,20 @@ def _read_by_the_model(prompt: Any) -> dict[str, Any]:
     return prompt
 
 
+def apart(params: Any) -> tuple[Any, dict[str, Any]]:
+    """Return parameters of decoding, and how weights are held; what is no object is judged by the engine."""
+    if not isinstance(params, dict):
+        return params, {}
+    kinds = weights_params(assistant=True)
+    weights = {name: value for name, value in params.items() if name in kinds}
+    return {name: value for name, value in params.items() if name not in kinds}, weights
+
+
 def add_endpoints(queue: str) -> None:
-    """Register ``/<strategy>`` of every strategy, with prompt (or messages), model, params (an object) and seed."""
+    """Register ``/<strategy>`` of every strategy, with prompt (or messages), model, params (an object) and seed.
+
+    How the weights are held stands among the params, by the names of ``declare.weights``.
+    """
     fields = [gr.JSON(visible=False) for _ in range(4)]
     button, answer = gr.Button(visible=False), gr.JSON(visible=False)
     for name in STRATEGIES:

@@ -16,6 +16,7 @@ from engine.aside import aside
 from engine.errors import Cancelled, ParameterError
 from engine.models import files
 from engine.models.loading import LoadedModel
+from engine.models.weights import weights_of
 from engine.reading.divergence import difference, same_ids, tokens_of
 from engine.run.permits import Tell
 from engine.run.prepare import Models
@@ -249,7 +250,7 @@ def _column(
     if stopped.is_set():
         return Column(label, title, trace), [f"{label} was not judged: it was stopped."]
     try:
-        writer = Models(stopped, tell)(trace.model.id)
+        writer = Models(stopped, tell)(trace.model.id, weights=weights_of(trace.model))
         scores = aside(partial(score_trace, trace, base, writer, stopped, tell))
     except Cancelled:
         return Column(label, title, trace), [f"{label} was not judged: it was stopped."]

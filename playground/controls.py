@@ -52,9 +52,9 @@ def whole(value: Any) -> Any:
 
 def show(param: Param, value: Any) -> Any:
     """Return a parameter's value as its control shows it."""
-    if isinstance(param, Choice):
+    if isinstance(param, Choice) and value is not None:
         return _spelled(value)
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, (list, tuple, dict)):
         return json.dumps(value)
     if value is None and not isinstance(param, (Number, Integer, Flag)):
         return ""

@@ -93,11 +93,16 @@ def allows(settings: Settings) -> list[tuple[str, str]]:
     kept = "in memory alone"
     if settings.journal:
         kept = f"for {settings.journal_age_s / 60:g} minutes, on disk"
+    held = "Held in every way: float32, half precision, 8 and 4 bits, spread over devices and disk."
+    if settings.public:
+        offered = ", ".join(settings.public_weights.split()) or "nothing else"
+        held = f"Held as this machine does by default; besides: {offered}."
     return [
         (
             "Models",
             f"{offered}, and {hub}. Safetensors alone; a model's own code never runs.",
         ),
+        ("Weights", held),
         (
             "The hub's token",
             "Never sent." if settings.public else "The owner's own, where one is set.",

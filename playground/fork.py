@@ -19,7 +19,7 @@ from engine.run.work import Work
 from engine.trace.events import Failed, Started
 from playground import controls
 from playground.elements import OF_A_PRESS, both, hidden
-from playground.form import assistant_of, form_params, strategy_of
+from playground.form import assistant_of, form_params, form_weights, strategy_of
 from playground.going import outliving
 from playground.guard import sentence
 from playground.journal import JOURNAL
@@ -134,7 +134,7 @@ def _request_aloud(
         yield progress(works[0].run_id, key, news), None
 
 
-def request_of(asked: Mapping[str, Any], get: Callable[[Any], LoadedModel] = load) -> DecodeRequest:
+def request_of(asked: Mapping[str, Any], get: Callable[..., LoadedModel] = load) -> DecodeRequest:
     """Read what the page sent.
 
     Args:
@@ -156,10 +156,12 @@ def request_of(asked: Mapping[str, Any], get: Callable[[Any], LoadedModel] = loa
         "params": params,
         "seed": controls.whole(asked.get("seed")),
         "assistant": assistant_of(strategy, asked),
+        "weights": form_weights(strategy, asked.get("params") or {}),
     }
     # Ids alone can be judged before a model is loaded.
-    check(DecodeRequest(strategy.name, input_ids=[*place.prompt_ids, *place.kept_ids], **common))
-    loaded = get(asked.get("model") or strategy.default_model)
+    ids = [*place.prompt_ids, *place.kept_ids]
+    own, _ = check(DecodeRequest(strategy.name, input_ids=ids, **common)).weights
+    loaded = get(asked.get("model") or strategy.default_model, weights=own)
     # A link names ids without their texts.
     pieces = None if asked.get("linked") is True else asked.get("pieces") or {}
     _check_model(loaded, place, pieces)

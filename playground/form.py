@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from engine.declare.params import defaults_of, params_of
+from engine.declare.params import Param, defaults_of, params_of
+from engine.declare.weights import ASSISTANT, NEEDS, weights_defaults, weights_params
 from engine.errors import ParameterError
 from engine.run.request import DecodeRequest
 from engine.strategies import STRATEGIES
@@ -25,6 +26,7 @@ def form_request(asked: Mapping[str, Any]) -> DecodeRequest:
         asked.get("model") or strategy.default_model,
         asked.get("prompt") if messages is None else None,
         params=form_params(strategy, asked.get("params") or {}),
+        weights=form_weights(strategy, asked.get("params") or {}),
         seed=controls.whole(asked.get("seed")),
         assistant=assistant_of(strategy, asked),
         messages=messages,
@@ -58,7 +60,39 @@ def form_params(strategy: Strategy, given: Any) -> dict[str, Any]:
     """
     if not isinstance(given, Mapping):
         raise ParameterError("params", given, "it must be an object of names and values")
-    kinds, defaults = params_of(strategy.config), defaults_of(strategy.config)
+    held = weights_params(assistant=True)
+    return _changed(
+        params_of(strategy.config),
+        defaults_of(strategy.config),
+        {name: value for name, value in given.items() if name not in held},
+    )
+
+
+def form_weights(strategy: Strategy, given: Any) -> dict[str, Any]:
+    """Return what a form's parameters say of how weights are held, as raw values.
+
+    Raises:
+        ParameterError: one sentence naming the parameter.
+    """
+    if not isinstance(given, Mapping):
+        raise ParameterError("params", given, "it must be an object of names and values")
+    drafted = strategy.assistant != "none"
+    kinds = weights_params(drafted)
+    said = {name: value for name, value in given.items() if name in weights_params(True)}
+    found = _changed(kinds, weights_defaults(drafted), said)
+    # A control that is put off may hold anything.
+    return {name: value for name, value in found.items() if _acts(name, found)}
+
+
+def _acts(name: str, weights: Mapping[str, Any]) -> bool:
+    prefix = ASSISTANT if name.startswith(ASSISTANT) else ""
+    other, value = NEEDS.get(name.removeprefix(prefix), ("", None))
+    return weights.get(prefix + other) == value
+
+
+def _changed(
+    kinds: Mapping[str, Param], defaults: Mapping[str, Any], given: Mapping[str, Any]
+) -> dict[str, Any]:
     params = {
         name: controls.read(name, kinds[name], value) if name in kinds else value
         for name, value in given.items()

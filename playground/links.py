@@ -16,15 +16,17 @@ from urllib.parse import parse_qsl, urlencode
 from engine.after import gallery
 from engine.after.fork import shared_params
 from engine.declare.params import params_of
+from engine.declare.weights import read_weights, weights_params
 from engine.errors import ParameterError
 from engine.run.chat_request import check_messages, given
 from engine.run.request import MAX_SEED, DecodeRequest, check
+from engine.run.weights import recorded_weights
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
-from engine.strategies.base import Preset
+from engine.strategies.base import Preset, Strategy
 from engine.trace.records import Trace
 from playground import controls
-from playground.form import form_request, strategy_of
+from playground.form import form_request, form_weights, strategy_of
 from playground.spec import shown_values
 
 _MAX_PARAMS_CHARS = 8000
@@ -45,7 +47,7 @@ def link_of(request: DecodeRequest) -> str:
         "messages": "" if request.messages is None else _json(request.messages),
         "template": _json(request.template) if request.template else "",
         **_branch_fields(request),
-        "params": _json(dict(request.params)),
+        "params": _json({**request.params, **request.weights}),
         "seed": request.seed,
     }
     return "?" + urlencode({name: value for name, value in fields.items() if value != ""})
@@ -79,16 +81,18 @@ def request_of(query: Mapping[str, str]) -> DecodeRequest:
     Raises:
         ParameterError: it names no strategy of ours, or something in it cannot be read.
     """
-    strategy, messages = strategy_of(query).name, _read(query, "messages", list)
+    strategy, messages = strategy_of(query), _read(query, "messages", list)
     text = query.get("prompt", "")[: SETTINGS.max_prompt_chars]
     template = None if messages is None else _read(query, "template", dict)
     if messages is not None:
         check_messages(messages, template)
+    params, weights = _params(query.get("params", "{}"), strategy)
     return DecodeRequest(
-        strategy=strategy,
+        strategy=strategy.name,
         model=query.get("model") or None,
         prompt=text if messages is None else None,
-        params=_params(query.get("params", "{}"), strategy),
+        params=params,
+        weights=weights,
         seed=_seed(query.get("seed", "0")),
         assistant=query.get("assistant") or None,
         messages=messages,
@@ -127,7 +131,7 @@ def form_of(request: DecodeRequest) -> dict[str, Any]:
         "assistant": assistant or strategy.default_assistant or "",
         # As text: the page's numbers are exact to 2**53 only.
         "seed": str(request.seed),
-        "values": shown_values(strategy, request.params),
+        "values": shown_values(strategy, request.params, request.weights),
     }
 
 
@@ -158,6 +162,7 @@ def trace_form(trace: Trace) -> dict[str, Any] | None:
             assistant=assistant,
             messages=messages,
             template=None if messages is None else given(messages, template),
+            weights=recorded_weights(trace),
         )
     )
 
@@ -267,7 +272,8 @@ def _column(column: Any, form: Mapping[str, Any]) -> dict[str, Any]:
     params = column.get("params") or {}
     if not isinstance(params, dict):
         raise ParameterError("params", params, "it must be an object of names and values")
-    known = params_of(strategy_of(column).config)
+    strategy = strategy_of(column)
+    known = params_of(strategy.config) | weights_params(strategy.assistant != "none")
     given = {name: value for name, value in params.items() if name in known}
     seed = _seed(str(form.get("seed", 0)))
     shared = {name: form.get(name) for name in ("prompt", "messages", "template")}
@@ -276,18 +282,22 @@ def _column(column: Any, form: Mapping[str, Any]) -> dict[str, Any]:
     return form_of(request)
 
 
-def _params(text: str, strategy: str) -> dict[str, Any]:
+def _params(text: str, strategy: Strategy) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the parameters of a link, and how it holds the weights."""
     try:
         params = json.loads(text[:_MAX_PARAMS_CHARS])
     except (ValueError, RecursionError):
         params = None
     if not isinstance(params, dict):
         raise ParameterError("params", text[:40], "the link's params must be a JSON object")
-    known = params_of(STRATEGIES[strategy].config)
+    known = params_of(strategy.config)
     read = {
         name: controls.read(name, known[name], params[name]) for name in params if name in known
     }
-    return {name: known[name].check(name, value) for name, value in read.items()}
+    drafted = strategy.assistant != "none"
+    weights = form_weights(strategy, {n: params[n] for n in params if n in weights_params(drafted)})
+    read_weights(weights, strategy.name, drafted)
+    return {name: known[name].check(name, value) for name, value in read.items()}, weights
 
 
 def _seed(text: str) -> int:

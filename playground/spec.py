@@ -16,6 +16,7 @@ from engine.asking.processors import askable
 from engine.asking.what_if import why_not
 from engine.declare.groups import FOLDED, MAIN
 from engine.declare.params import Choice, Flag, Integer, Number, Param, defaults_of, params_of
+from engine.declare.weights import ASSISTANT, NEEDS, weights_defaults, weights_params
 from engine.models.catalogue import CATALOGUE, CatalogueEntry, drafts_for
 from engine.reading.terms import of_parameter, words
 from engine.run.request import MAX_SEED
@@ -92,7 +93,8 @@ def param_spec(name: str, kind: Param, default: Any) -> dict[str, Any]:
     if isinstance(kind, Flag):
         return about | {"kind": "flag"}
     if isinstance(kind, Choice):
-        return about | {"kind": "choice", "choices": [controls.show(kind, c) for c in kind.choices]}
+        choices = [controls.show(kind, c) for c in kind.choices]
+        return about | {"kind": "choice", "choices": [""] * kind.optional + choices}
     if isinstance(kind, (Number, Integer)):
         bounds = {"minimum": kind.minimum, "maximum": kind.maximum, "step": kind.step}
         ends = _slider(kind)
@@ -120,15 +122,19 @@ def _slider(kind: Number | Integer) -> tuple[float, float] | None:
     return low, high
 
 
-def shown_values(strategy: Strategy, params: Any) -> dict[str, Any]:
-    """Return a strategy's parameters, changed by ``params``, as its controls show them."""
+def shown_values(strategy: Strategy, params: Any, weights: Any = None) -> dict[str, Any]:
+    """Return a strategy's parameters, changed by ``params``, and how weights are held, as its controls show them."""
+    drafted = strategy.assistant != "none"
     values = {**defaults_of(strategy.config), **params}
-    kinds = params_of(strategy.config)
+    values |= {**weights_defaults(drafted), **(weights or {})}
+    kinds = params_of(strategy.config) | weights_params(drafted)
     return {name: controls.show(kind, values[name]) for name, kind in kinds.items()}
 
 
 def _strategy(strategy: Strategy, known: list[dict[str, Any]]) -> dict[str, Any]:
-    kinds, defaults = params_of(strategy.config), defaults_of(strategy.config)
+    drafted = strategy.assistant != "none"
+    kinds = params_of(strategy.config) | weights_params(drafted)
+    defaults = defaults_of(strategy.config) | weights_defaults(drafted)
     told = answers(strategy)
     return {
         "name": strategy.name,
@@ -159,13 +165,28 @@ def _refused(strategy: Strategy) -> dict[str, str]:
 def _only(strategy: Strategy) -> dict[str, dict[str, Any]]:
     """Return parameter -> which other decides whether it acts, the values with which it does, and why not."""
     kinds = params_of(strategy.config)
-    return {
+    found = {
         name: {
             "name": only.name,
             "values": [controls.show(kinds[only.name], value) for value in only.values],
             "why": only.why,
         }
         for name, only in acting(strategy).items()
+    }
+    return found | only_of_weights(strategy.assistant != "none")
+
+
+def only_of_weights(assistant: bool) -> dict[str, dict[str, Any]]:
+    """Return the same for how weights are held."""
+    kinds = weights_params(assistant)
+    return {
+        prefix + name: {
+            "name": prefix + other,
+            "values": [value],
+            "why": f"It acts while {kinds[prefix + other].label} is {value}.",
+        }
+        for prefix in (("", ASSISTANT) if assistant else ("",))
+        for name, (other, value) in NEEDS.items()
     }
 
 

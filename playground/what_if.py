@@ -17,6 +17,7 @@ from engine.declare.config import as_dict
 from engine.declare.params import params_of
 from engine.errors import Cancelled, EngineError, ParameterError
 from engine.models.loading import in_memory
+from engine.run.weights import recorded_weights
 from engine.trace.json_io import trace_from_dict
 from engine.trace.records import Trace
 from playground import controls
@@ -171,7 +172,8 @@ def _changed(run: KeptRun, request: Asked) -> list[str]:
 
 def _values(run: KeptRun, params: Mapping[str, Any]) -> dict[str, Any]:
     """Return a run's settings with other parameters as a form's controls show them."""
-    return shown_values(run.strategy, {**as_dict(run.config), **params})
+    held = recorded_weights(run.header)
+    return shown_values(run.strategy, {**as_dict(run.config), **params}, held)
 
 
 def _pieces(run: KeptRun, ids: set[int]) -> dict[str, str]:

@@ -65,7 +65,9 @@ def draw_many(
     cancelled = cancelled or threading.Event()
     checked = _checked(request, count)
     try:
-        loaded = Models(cancelled, tell)(request.model, checked.strategy.default_model)
+        loaded = Models(cancelled, tell)(
+            request.model, checked.strategy.default_model, checked.weights[0]
+        )
     except Cancelled:
         return
     checked = fitted(checked, loaded)

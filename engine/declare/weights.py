@@ -138,15 +138,10 @@ class WeightsParams:
         Raises:
             ParameterError: one sentence naming the field and what it needs.
         """
-        if self.max_memory is not None and self.device_map is None:
-            allowed = f"memory limits need {prefix}device_map = auto"
-            raise ParameterError(f"{prefix}max_memory", dict(self.max_memory), allowed)
-        if self.quantization == "4bit":
-            return
-        for name in ("bnb_4bit_use_double_quant", "bnb_4bit_compute_dtype"):
-            if getattr(self, name) != _DEFAULTS[name]:
-                allowed = f"it needs {prefix}quantization = 4bit"
-                raise ParameterError(prefix + name, getattr(self, name), allowed)
+        for name, (other, value) in NEEDS.items():
+            if name in (said := self.said()) and getattr(self, other) != value:
+                allowed = f"it needs {prefix}{other} = {value}"
+                raise ParameterError(prefix + name, said[name], allowed)
 
     def said(self, prefix: str = "") -> dict[str, Any]:
         """Return what differs from the defaults, as JSON values under the names of a request."""
@@ -157,6 +152,12 @@ class WeightsParams:
         return {prefix + name: value for name, value in changed.items()}
 
 
+NEEDS = {
+    "bnb_4bit_use_double_quant": ("quantization", "4bit"),
+    "bnb_4bit_compute_dtype": ("quantization", "4bit"),
+    "max_memory": ("device_map", "auto"),
+}
+"""Parameter -> the other on which it depends, and the value of it with which it acts."""
 _KINDS = params_of(WeightsParams)
 _DEFAULTS = defaults_of(WeightsParams)
 

@@ -55,7 +55,7 @@ class CompareForm {
       this.#draw(choice.value, this.#kept);
       this.changed();
     });
-    this.box.replaceChildren(choice, ...this.models.boxes, settings);
+    this.box.replaceChildren(choice, ...this.models.boxes, this.form.weights, settings);
   }
 
   #strategies() {

@@ -24,7 +24,7 @@ export function mountDraws(root, trigger) {
   const shown = prefixTree(tree);
   const models = new Models(strategyOf("sampling"), "draws");
   const first = new Field({ ...seed, label: "First seed" }, "draws-seed");
-  const form = new Form(draws.params, "draws");
+  const form = new Form(draws.params, "draws", {}, { only: draws.only });
   const asked = () => {
     const { draws: count, ...params } = form.values();
     const seed = first.value;
@@ -49,7 +49,7 @@ export function mountDraws(root, trigger) {
   layout(root, "Many draws", ABOUT, {
     ask: [prompt.box, goAndStop("draws", "Draw", KEY, () => run(), stop)],
     right: tree,
-    settings: [...models.boxes, first.box, form.box],
+    settings: [...models.boxes, form.weights, first.box, form.box],
   });
   first.value = 0;
   const example = async () => {

@@ -26,7 +26,7 @@ function inputOf(param, attrs) {
     return el(
       "select",
       attrs,
-      param.choices.map((c) => el("option", { value: c }, c)),
+      param.choices.map((c) => el("option", { value: c }, c || "off")),
     );
   const placeholder = param.optional ? "off" : null;
   if (param.kind === "text") return el("textarea", { ...attrs, rows: 1, placeholder });

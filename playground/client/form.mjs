@@ -7,6 +7,8 @@ import { declared } from "./spec.mjs";
 /** @typedef {import("./spec.mjs").Param} Param */
 /** @typedef {Record<string, { name: string, values: any[], why: string }>} Only */
 
+const WEIGHTS = "weights";
+
 export class Form {
   // What every control holds; one that was never in sight has no element yet.
   #values = new Map();
@@ -34,8 +36,10 @@ export class Form {
     this.#only = only;
     if (seed) this.#besides.set("seed", seed);
     this.show(given);
+    // How weights are held stands beside the model and not among what decides the text.
+    this.weights = this.#folded(WEIGHTS, declared().groups[WEIGHTS]);
     this.box = el("div", { class: "f-form" }, this.#parts(close));
-    this.box.addEventListener("input", () => this.#moved());
+    for (const box of [this.weights, this.box]) box?.addEventListener("input", () => this.#moved());
     this.#moved();
   }
 
@@ -56,7 +60,8 @@ export class Form {
 
   #parts(close) {
     const { main, groups } = declared();
-    const folded = Object.entries(groups).map(([group, title]) => this.#folded(group, title));
+    const others = Object.entries(groups).filter(([group]) => group !== WEIGHTS);
+    const folded = others.map(([group, title]) => this.#folded(group, title));
     if (!close) return [...this.#drawn(main), ...folded];
     const more = el("summary", {}, "More parameters");
     return [...this.#drawn(main), el("details", { class: "f-group f-more" }, more, folded)];

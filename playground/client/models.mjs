@@ -7,6 +7,17 @@ const ROLES = ["target", "seq2seq"];
 
 const titleOf = (name) => declared().models.find((m) => m.name === name)?.title ?? name;
 
+/**
+ * How a run held its weights, in a sentence.
+ * @param {any} info of its trace
+ */
+export function heldAs({ id, dtype, device, weights }) {
+  const ways = [dtype, weights?.quantization].filter(Boolean).join(", ");
+  const places = Object.entries(weights?.layers_on ?? {}).map(([place, n]) => `${n} on ${place}`);
+  const where = places.length ? `; layers: ${places.join(", ")}` : ` on ${device}`;
+  return `In the run shown, ${titleOf(id).split(" · ")[0]} is held as ${ways}${where}.`;
+}
+
 // A choice among names that can be left for a typed one.
 class Choice {
   constructor(id, label, typed) {
@@ -64,6 +75,8 @@ export class Models {
       this.draft = new Choice(`${id}-assistant`, "Draft model", "hub id or folder");
       this.model.select.addEventListener("change", () => this.#offerDrafts());
     }
+    this.note = el("p", { class: "f-help f-held", "aria-live": "polite" });
+    this.model.box.append(this.note);
     this.boxes = [this.model, this.draft].filter(Boolean).map((choice) => choice.box);
     this.show(strategy.model, strategy.assistant);
   }
@@ -80,6 +93,14 @@ export class Models {
   show(model, assistant) {
     this.model.value = model;
     this.#offerDrafts(assistant);
+  }
+
+  /**
+   * Say how the weights of the run that is shown are held, and where the layers are.
+   * @param {any} [info] of its trace
+   */
+  tell(info) {
+    this.note.textContent = info?.id ? heldAs(info) : "";
   }
 
   values() {

@@ -94,12 +94,20 @@ class StrategyTab {
     layout(root, strategy.title, this.#about(), {
       ask: [this.prompt.box, acts, this.presets.box],
       right: el("div", { id: `${name}-stage` }, stage),
-      settings: [this.models.boxes, this.own.box, this.seed.box, this.form.box, configs].flat(),
+      settings: [
+        this.models.boxes,
+        this.form.weights,
+        this.own.box,
+        this.seed.box,
+        this.form.box,
+        configs,
+      ].flat(),
     });
     this.#fill(first);
     root.addEventListener("input", () => this.#moved());
     // A model is chosen, or typed and left.
     this.models.model.box.addEventListener("change", () => this.#lookAtModel());
+    store.watch({ changed: () => this.models.tell(store.shown(name)?.model) });
     this.#answers();
     const { visuals } = strategy;
     stages.mount(stage, { strategy: name, visuals, again: () => this.run() }, trigger);

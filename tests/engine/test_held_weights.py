@@ -17,9 +17,8 @@ from engine.models import loading
 from engine.models.catalogue import MODEL_DIR
 from engine.strategies import STRATEGIES
 from engine.trace.events import Failed
-from tests.engine.test_architectures import DRAFT_MODEL, PARAMS, THRESHOLD
 from tests.helpers.models import tiny_llama
-from tests.helpers.references import expected
+from tests.helpers.references import expected, params_of
 from tests.helpers.runs import failed, finished
 from tests.helpers.sentences import clean
 
@@ -66,8 +65,7 @@ def folders(tmp_path_factory):
 def held(strategy, folders, weights, **more):
     """Return a request whose models are held so, the draft like the target."""
     drafted = STRATEGIES[strategy].assistant != "none"
-    params = {"max_new_tokens": NEW, **PARAMS.get(strategy, {})}
-    params |= THRESHOLD if strategy in DRAFT_MODEL else {}
+    params = {"max_new_tokens": NEW, **params_of(strategy)}
     weights = weights | ({f"assistant_{n}": v for n, v in weights.items()} if drafted else {})
     return DecodeRequest(
         strategy,

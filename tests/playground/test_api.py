@@ -27,6 +27,17 @@ def test_endpoints_decode(server):
     assert same[0] == same[1]
 
 
+def test_an_endpoint_holds_weights_as_its_params_say(server):
+    params = {"max_new_tokens": 3, "quantization": "8bit", "dtype": "bfloat16"}
+    event, data = server.call("greedy", "Once upon", None, params, 0)
+    assert event == "complete", data
+    assert len(data[0]["outputs"][0]["token_ids"]) == 3
+    said = server.refusal("greedy", "Once", None, {"max_memory": {"cpu": "1GB"}}, 0)
+    assert said.endswith("is not allowed: it needs device_map = auto.")
+    said = server.refusal("greedy", "Once", None, {"assistant_dtype": "float16"}, 0)
+    assert said.endswith("is not allowed: greedy has no draft model.")
+
+
 CALLS = {
     **{
         ("strategy", n): (row[0], "Once", None, {"max_new_tokens": 3, **row[1], row[2]: row[3]}, 0)

@@ -91,6 +91,8 @@ def test_what_a_space_allows_is_not_what_an_owner_may_do():
     assert public["The hub's token"] == "Never sent."
     assert own["The hub's token"] != public["The hub's token"]
     assert own["Frames"] != public["Frames"]
+    assert public["Weights"] == "Held as this machine does by default; besides: float32."
+    assert own["Weights"] != public["Weights"]
     memory = dict(deployment.allows(Settings(journal="")))
     assert memory["Prompts and runs"] != own["Prompts and runs"]
 

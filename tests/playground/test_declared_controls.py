@@ -11,6 +11,7 @@ from engine import STRATEGIES, DecodeRequest
 from engine.after.many_draws import MAX_DRAWS, MAX_TOKENS
 from engine.declare.groups import GROUPS
 from engine.declare.params import Integer, Number, defaults_of, params_of
+from engine.declare.weights import weights_params
 from engine.errors import ParameterError
 from engine.export.generation_config import write
 from engine.strategies.watermark import WatermarkConfig
@@ -31,7 +32,9 @@ def controls_of(name):
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_every_parameter_has_its_control_in_a_group_that_is_drawn(name):
+    drafted = STRATEGIES[name].assistant != "none"
     kinds, offered = params_of(STRATEGIES[name].config), controls_of(name)
+    kinds |= weights_params(drafted)
     assert list(offered) == list(kinds)
     drawn = {SPEC["main"], *SPEC["groups"]}
     assert set(GROUPS) == drawn

@@ -1,0 +1,75 @@
+"""How weights are held, on the page: chosen beside the model, told under it, carried by the address."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import parse_qs, urlparse
+
+from playwright.sync_api import expect
+
+from tests.helpers.pages import finish, fits, link, run, shot, show, trace_of, unfold
+
+LIMITS = {"cpu": "20MB"}
+
+
+def asked(page):
+    return json.loads(parse_qs(urlparse(page.url).query)["params"][0])
+
+
+def test_a_run_is_held_as_chosen_and_its_link_holds_it_so_again(open_page):
+    page = open_page("/")
+    show(page, "greedy")
+    unfold(page, "greedy", "Weights", "dtype")
+    model = page.locator("#greedy-model").bounding_box()
+    assert page.locator("#greedy-dtype").bounding_box()["y"] > model["y"]
+    page.locator("#greedy-dtype select").select_option("bfloat16")
+    expect(page.locator("#page-greedy summary", has_text="Weights")).to_contain_text("1 changed")
+    page.locator("#greedy-max_new_tokens input[type=number]").fill("5")
+    run(page, "greedy")
+    assert trace_of(page, "greedy").model.dtype == "bfloat16"
+    expect(page.locator("#greedy-model .f-held")).to_contain_text("held as bfloat16 on cpu.")
+    page.wait_for_function("location.search.includes('bfloat16')")
+    assert asked(page)["dtype"] == "bfloat16"
+    other = open_page(urlparse(page.url)._replace(scheme="", netloc="").geturl())
+    finish(other, "greedy")
+    assert trace_of(other, "greedy").outputs == trace_of(page, "greedy").outputs
+    unfold(other, "greedy", "Weights", "dtype")
+    expect(other.locator("#greedy-dtype select")).to_have_value("bfloat16")
+    assert trace_of(other, "greedy").model.dtype == "bfloat16"
+
+
+def test_a_control_that_needs_another_is_off_and_the_note_says_where_layers_are(open_page):
+    page = open_page(
+        link("greedy", "Once upon a", max_new_tokens=3, device_map="auto", max_memory=LIMITS),
+        width=390,
+    )
+    finish(page, "greedy")
+    assert trace_of(page, "greedy").model.weights.max_memory == LIMITS
+    note = page.locator("#greedy-model .f-held")
+    expect(note).to_contain_text("held as float32; layers: 4 on cpu, 12 on disk.")
+    unfold(page, "greedy", "Weights", "max_memory")
+    limits, double = (
+        page.locator(f"#greedy-{name} :is(textarea, input)")
+        for name in ("max_memory", "bnb_4bit_use_double_quant")
+    )
+    expect(limits).to_have_value(json.dumps(LIMITS))
+    expect(double).to_be_disabled()
+    page.locator("#greedy-device_map select").select_option("")
+    expect(limits).to_be_disabled()
+    page.locator("#greedy-quantization select").select_option("4bit")
+    expect(double).to_be_enabled()
+    assert fits(page)
+    shot(page, "weights")
+    run(page, "greedy")
+    assert trace_of(page, "greedy").model.weights.quantization == "4bit"
+    assert trace_of(page, "greedy").model.weights.max_memory is None
+
+
+def test_a_draft_model_has_its_own(open_page):
+    page = open_page("/")
+    show(page, "speculative")
+    unfold(page, "speculative", "Weights", "assistant_dtype")
+    page.locator("#speculative-assistant_dtype select").select_option("float16")
+    run(page, "speculative")
+    trace = trace_of(page, "speculative")
+    assert (trace.model.dtype, trace.assistant.dtype) == ("float32", "float16")
