@@ -1,0 +1,89 @@
+"""The command ``beside``: what another model, or the same held otherwise, makes of a recorded run."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from engine.cli.values import printable
+from engine.trace import json_io
+
+COLUMNS = ("place", "token_id", "text", "kl_nats", "p", "p_beside", "rank", "rank_beside", "agree")
+
+
+def add(commands: Any) -> None:
+    """Add ``beside``."""
+    command = commands.add_parser(
+        "beside", help="another model, or the same at fewer bits, beside a recorded run"
+    )
+    command.add_argument("file", help="trace of the run whose text both read")
+    command.add_argument("--model", help="the other model; that of the run where none is named")
+    command.add_argument("--dtype", help="of the other model")
+    command.add_argument("--quantization", choices=("4bit", "8bit"), help="of the other model")
+    command.add_argument("--json", action="store_true", help="everything, as JSON")
+    command.add_argument("--csv", metavar="FILE", help="file to write the tokens to, as a table")
+    command.set_defaults(handler=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from engine.after.beside import beside
+    from engine.models.loading import load
+
+    trace = json_io.load(arguments.file)
+    own = load(trace.model.id, dtype=trace.model.dtype)
+    other = load(
+        arguments.model or trace.model.id,
+        dtype=arguments.dtype,
+        quantization=arguments.quantization,
+    )
+    found = beside(trace, own, other)
+    if arguments.csv:
+        with Path(arguments.csv).open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file, lineterminator="\n").writerows([COLUMNS, *_rows(found)])
+    lines = [json.dumps(found.to_dict(), allow_nan=False)] if arguments.json else _summary(found)
+    for line in lines:
+        print(printable(line))
+    return 0
+
+
+def _rows(found: Any) -> list[tuple[Any, ...]]:
+    own, other = found.own, found.other
+    return [
+        (
+            place + 1,
+            token_id,
+            found.pieces[token_id],
+            found.kl[place],
+            math.exp(own.logprobs[place]),
+            math.exp(other.logprobs[place]),
+            own.ranks[place],
+            other.ranks[place],
+            int(own.tops[place] == other.tops[place]),
+        )
+        for place, token_id in enumerate(found.token_ids)
+    ]
+
+
+def _summary(found: Any) -> list[str]:
+    own, other = found.own, found.other
+    rows = [
+        ("", own.model, other.model),
+        ("held as", own.dtype, other.dtype),
+        ("bytes", f"{own.bytes:,}", f"{other.bytes:,}"),
+        ("perplexity", f"{own.perplexity:.3f}", f"{other.perplexity:.3f}"),
+        ("tokens/s, greedy", *(f"{side.tokens_per_s or 0:.1f}" for side in (own, other))),
+    ]
+    parted = (
+        "the greedy texts are the same"
+        if found.parted is None
+        else f"the greedy texts part after {found.parted} tokens"
+    )
+    return [
+        *(f"{name:18}{a:>24}{b:>24}".rstrip() for name, a, b in rows),
+        f"{len(found.token_ids)} tokens: mean KL {found.mean_kl:.6f} nats, largest {max(found.kl):.6f};"
+        f" the same token first at {100 * found.agreement:.1f} %; {parted}.",
+    ]
