@@ -216,7 +216,8 @@ def _greedy(
     )
     last = None
     with closing(decode(request)) as run:
-        for last in run:
+        for event in run:
+            last = event
             if cancelled.is_set():
                 raise Cancelled
     if isinstance(last, Failed):

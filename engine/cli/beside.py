@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.cli.values import printable
+from engine.export.steps_csv import inert
 from engine.trace import json_io
 
 COLUMNS = ("place", "token_id", "text", "kl_nats", "p", "p_beside", "rank", "rank_beside", "agree")
@@ -56,7 +57,7 @@ def _rows(found: Any) -> list[tuple[Any, ...]]:
         (
             place + 1,
             token_id,
-            found.pieces[token_id],
+            inert(found.pieces[token_id]),
             found.kl[place],
             math.exp(own.logprobs[place]),
             math.exp(other.logprobs[place]),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
+import json
 import math
 import threading
 
@@ -11,7 +13,9 @@ import torch
 
 from engine import DecodeRequest, load
 from engine.after.beside import beside
+from engine.cli.main import main
 from engine.errors import Cancelled, ModelError
+from engine.trace import json_io
 from tests.helpers.models import native
 from tests.helpers.runs import finished
 
@@ -109,3 +113,19 @@ def test_whoever_stops_waits_no_longer(written):
         beside(written, own, own, stopped)
     # The next one works.
     assert beside(written, own, own).agreement == 1.0
+
+
+def test_the_command_line_prints_and_writes_the_same_figures(written, tmp_path, capsys):
+    run, table = tmp_path / "run.json", tmp_path / "tokens.csv"
+    json_io.save(written, run)
+    asked = ["beside", str(run), "--dtype", "bfloat16", "--csv", str(table)]
+    assert main([*asked, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    found = beside(written, load("storyteller"), load("storyteller", dtype="bfloat16"))
+    assert (told["kl"], told["agreement"]) == (list(found.kl), found.agreement)
+    rows = list(csv.DictReader(table.open(encoding="utf-8")))
+    assert [int(row["token_id"]) for row in rows] == list(found.token_ids)
+    assert [int(row["rank_beside"]) for row in rows] == list(found.other.ranks)
+    assert [float(row["kl_nats"]) for row in rows] == list(found.kl)
+    assert main(asked) == 0
+    assert f"mean KL {found.mean_kl:.6f} nats" in capsys.readouterr().out
