@@ -123,7 +123,7 @@ def test_the_command_line_prints_and_writes_the_same_figures(written, tmp_path, 
     told = json.loads(capsys.readouterr().out)
     found = beside(written, load("storyteller"), load("storyteller", dtype="bfloat16"))
     assert (told["kl"], told["agreement"]) == (list(found.kl), found.agreement)
-    rows = list(csv.DictReader(table.open(encoding="utf-8")))
+    rows = list(csv.DictReader(table.read_text("utf-8").splitlines()))
     assert [int(row["token_id"]) for row in rows] == list(found.token_ids)
     assert [int(row["rank_beside"]) for row in rows] == list(found.other.ranks)
     assert [float(row["kl_nats"]) for row in rows] == list(found.kl)
