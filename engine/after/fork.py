@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.declare.params import defaults_of, params_of
+from engine.declare.weights import ASSISTANT
 from engine.errors import EngineError, ParameterError
 from engine.models.text import decode_ids, encode_after
-from engine.run.request import DecodeRequest
+from engine.run.request import DecodeRequest, recorded_weights, weights_beside
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
@@ -181,6 +182,7 @@ def request_for(
     params: Mapping[str, Any] | None = None,
     seed: Any = None,
     assistant: Any = None,
+    weights: Mapping[str, Any] | None = None,
 ) -> DecodeRequest:
     """Return the request of a branch; what is left out is as it was in the parent.
 
@@ -192,6 +194,7 @@ def request_for(
         params: None is the parent's.
         seed: None is the parent's.
         assistant: None is the parent's where the strategy is the same.
+        weights: None is the parent's.
 
     Raises:
         ParameterError: there is no such strategy.
@@ -201,9 +204,14 @@ def request_for(
         raise ParameterError("strategy", name, f"it must be one of {', '.join(STRATEGIES)}")
     if assistant is None and name == trace.strategy and trace.assistant is not None:
         assistant = trace.assistant.id
+    drafted = STRATEGIES[name].assistant != "none"
+    held = recorded_weights(trace) if weights is None else weights
+    if weights is None:
+        held = {n: v for n, v in held.items() if drafted or not n.startswith(ASSISTANT)}
     return DecodeRequest(
         name,
         trace.model.id if model is None else model,
+        weights=weights_beside(held, model, assistant),
         input_ids=list(made.input_ids),
         params=shared_params(trace.config, STRATEGIES[name]) if params is None else params,
         seed=trace.seed if seed is None else seed,

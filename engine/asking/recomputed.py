@@ -19,7 +19,7 @@ from engine.loops.dola import contrast_of, dola_loop, layers_of, select_layer
 from engine.loops.next_token import next_token_loop
 from engine.loops.teacher_forced import Reading, teacher_forced
 from engine.loops.watermark import watermark_loop
-from engine.models.loading import LoadedModel, in_memory, pinned
+from engine.models.loading import LoadedModel, as_recorded, pinned
 from engine.run.permits import running
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
@@ -61,7 +61,7 @@ def run_of_trace(
     if strategy is None:
         raise EngineError(f"Nothing is known here of the strategy {trace.strategy[:40]!r}.")
     run = KeptRun(strategy, config_of(trace, strategy), trace, list(trace.steps))
-    loaded = model or in_memory(trace.model.id, trace.model.revision)
+    loaded = model or as_recorded(trace.model)
     if loaded is None or not _can_be_read(run, loaded):
         return _recorded(run)
     with pinned(loaded), running(cancelled or threading.Event(), loaded), torch.inference_mode():
@@ -87,8 +87,7 @@ def config_of(trace: Trace, strategy: Strategy) -> Any:
 def _key(trace: Trace) -> str:
     """Return what a trace is known by: all that its logits and draws follow from."""
     steps = [(step.keep, step.emit, step.sequence) for step in trace.steps]
-    model = (trace.model.id, trace.model.revision, trace.model.dtype, trace.model.device)
-    told = (trace.strategy, trace.config, model, trace.seed, trace.prompt_ids, steps)
+    told = (trace.strategy, trace.config, trace.model, trace.seed, trace.prompt_ids, steps)
     return "trace-" + hashlib.sha256(json.dumps(told, default=str).encode()).hexdigest()
 
 

@@ -6,6 +6,8 @@ import argparse
 import json
 from typing import Any
 
+from engine.declare.params import Param
+
 
 def add(commands: Any) -> None:
     """Add ``list``."""
@@ -22,6 +24,8 @@ def add(commands: Any) -> None:
 
 def _run(arguments: argparse.Namespace) -> None:
     from engine.declare.params import defaults_of, params_of
+    from engine.declare.weights import weights_defaults as defaults
+    from engine.declare.weights import weights_params as kinds
     from engine.models.catalogue import CATALOGUE
     from engine.strategies import STRATEGIES
 
@@ -31,10 +35,8 @@ def _run(arguments: argparse.Namespace) -> None:
             "title": s.title,
             "family": s.family,
             "summary": s.summary,
-            "params": {
-                n: {"default": defaults_of(s.config)[n], "allowed": p.allowed(), "help": p.help}
-                for n, p in params_of(s.config).items()
-            },
+            "params": _told(params_of(s.config), defaults_of(s.config)),
+            "weights": _told(*(make(s.assistant != "none") for make in (kinds, defaults))),
         }
         for s in STRATEGIES.values()
     ]
@@ -62,6 +64,13 @@ def _run(arguments: argparse.Namespace) -> None:
         print(f"{model['name']:32}{model['parameters']:>7}  {model['good_for']}".rstrip())
         for sentence in dict.fromkeys(model["cannot_serve"].values()):
             print(f"    {sentence}")
+
+
+def _told(kinds: dict[str, Param], defaults: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: {"default": defaults[name], "allowed": kind.allowed(), "help": kind.help}
+        for name, kind in kinds.items()
+    }
 
 
 def _refusals(name: str) -> dict[str, str]:

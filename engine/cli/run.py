@@ -7,6 +7,7 @@ import dataclasses
 import sys
 from typing import Any
 
+from engine.cli import weights
 from engine.cli.values import json_value, printable, settings_of
 from engine.errors import EngineError, ParameterError
 from engine.trace import json_io
@@ -33,8 +34,7 @@ def add(commands: Any) -> None:
     run.add_argument("--max-new-tokens", type=json_value)
     run.add_argument("--seed", type=json_value, default=argparse.SUPPRESS)
     run.add_argument("--device")
-    run.add_argument("--dtype")
-    run.add_argument("--quantization", choices=("4bit", "8bit"))
+    weights.add(run, assistant=True)
     run.add_argument("--top", type=json_value, default=20, help="candidates recorded per step")
     run.add_argument("--trace", help="file to write the trace to; .gz compresses it")
     run.set_defaults(handler=_run)
@@ -57,6 +57,7 @@ def _run(arguments: argparse.Namespace) -> int:
             seed=getattr(arguments, "seed", 0),
             assistant=arguments.assistant,
             top_candidates=arguments.top,
+            weights=weights.given(arguments),
         )
     running = decode(_loaded(request, arguments))
     trace = _print_events(running)
@@ -70,14 +71,20 @@ def _run(arguments: argparse.Namespace) -> int:
 def _forked(arguments: argparse.Namespace, params: dict[str, Any]) -> Any:
     """Return the request that continues a trace; settings that are given replace the parent's."""
     from engine.after.fork import branch, place_of, request_for
+    from engine.declare.weights import read_weights
     from engine.models.loading import load
+    from engine.run.request import recorded_weights
 
     if arguments.prompt is not None:
         raise ParameterError("--prompt", arguments.prompt, "--fork has the prompt of its trace")
     trace = json_io.load(arguments.fork)
     place = place_of(trace, arguments.at, node_id=arguments.node)
     model = arguments.model or trace.model.id
-    tokenizer = None if arguments.text is None else load(model).tokenizer
+    tokenizer = None
+    if arguments.text is not None:
+        held = {**recorded_weights(trace), **weights.given(arguments)}
+        own, _ = read_weights(held, trace.strategy, assistant=True)
+        tokenizer = load(model, weights=own).tokenizer
     made = branch(place, token_id=arguments.token, text=arguments.text, tokenizer=tokenizer)
     request = request_for(
         trace,
@@ -88,23 +95,27 @@ def _forked(arguments: argparse.Namespace, params: dict[str, Any]) -> Any:
         assistant=arguments.assistant,
     )
     return dataclasses.replace(
-        request, params={**request.params, **params}, top_candidates=arguments.top
+        request,
+        params={**request.params, **params},
+        top_candidates=arguments.top,
+        weights={**request.weights, **weights.given(arguments)},
     )
 
 
 def _loaded(request: Any, arguments: argparse.Namespace) -> Any:
-    """Load the models here when a device, dtype or quantisation is asked for."""
+    """Load the models here when a device is asked for."""
     from engine.models.loading import load
     from engine.run.request import check
 
-    options = (arguments.device, arguments.dtype, arguments.quantization)
-    strategy = check(request).strategy
-    if not any(options):
+    checked = check(request)
+    if arguments.device is None:
         return request
-    changes = {"model": load(request.model or strategy.default_model, *options)}
+    strategy, (own, draft) = checked.strategy, checked.weights
+    name = request.model or strategy.default_model
+    changes = {"model": load(name, arguments.device, weights=own), "weights": {}}
     assistant = request.assistant or strategy.default_assistant
     if strategy.assistant != "none" and assistant is not None:
-        changes["assistant"] = load(assistant, *options)
+        changes["assistant"] = load(assistant, arguments.device, weights=draft)
     return dataclasses.replace(request, **changes)
 
 

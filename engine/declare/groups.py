@@ -18,6 +18,7 @@ MAIN = "main"
 """The group whose controls are always in sight."""
 
 FOLDED = {
+    "weights": "Weights",
     "length": "Length and stopping",
     "sampling": "More sampling filters",
     "penalties": "Penalties",

@@ -14,6 +14,7 @@ from engine.declare.params import build, params_of
 from engine.errors import EngineError, ExportError
 from engine.models.catalogue import CATALOGUE
 from engine.models.described import described
+from engine.models.weights import weights_of
 from engine.run.generation import config_values
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
@@ -195,6 +196,10 @@ def _loop_values(own: OwnLoop, config: Any) -> dict[str, Any]:
 def _source(info: ModelInfo) -> Source:
     if info.dtype not in _DTYPES:
         raise ExportError(f"The model's dtype {info.dtype[:40]!r} is not one the code can ask for.")
+    try:
+        weights_of(info)
+    except EngineError as error:
+        raise ExportError(f"The run's weights cannot be written as code: {error}") from None
     entry = CATALOGUE.get(info.id)
     embedded = entry is not None and entry.embedded
     if embedded:

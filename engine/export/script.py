@@ -6,6 +6,7 @@ import inspect
 from textwrap import indent
 
 from engine.export.folder import digest, folder_files
+from engine.export.held import assistant_line, load_lines, quantized_names
 from engine.export.plan import Built, Plan, Source
 from engine.export.short import short, spelled
 from engine.run import generation
@@ -71,7 +72,7 @@ def _comment(text: str) -> str:
 
 
 def _head(plan: Plan) -> str:
-    names = ["GenerationConfig", _auto(plan), *_built_names(plan)]
+    names = ["GenerationConfig", _auto(plan), *_built_names(plan), *quantized_names(plan)]
     if _has_tokenizer(plan):
         names.append("AutoTokenizer")
     if plan.config.stop_strings:
@@ -132,29 +133,11 @@ assert found.hexdigest() == expected, "the folder was changed"'''
 
 
 def _models(plan: Plan) -> str:
-    dtype = plan.model.info.dtype
-    lines = [
-        "def load(place, revision):",
-        f"    model = {_auto(plan)}.from_pretrained(",
-        "        place,",
-        "        revision=revision,",
-        f"        dtype=torch.{dtype},",
-        '        attn_implementation="sdpa",',
-        "        use_safetensors=True,",
-        "    ).to(DEVICE).eval()",
-        "    # A repository's sampling defaults are not inherited, only its special token ids.",
-        '    names = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")',
-        "    old = model.generation_config",
-        "    model.generation_config = GenerationConfig(**{n: getattr(old, n, None) for n in names})",
-        "    return model",
-        "",
-        "",
-        "model = load(MODEL, REVISION)",
-    ]
+    lines = load_lines(plan, _auto(plan))
     if _has_tokenizer(plan):
         lines.append("tokenizer = AutoTokenizer.from_pretrained(MODEL, revision=REVISION)")
     if plan.assistant:
-        lines.append("assistant = load(ASSISTANT, ASSISTANT_REVISION)")
+        lines.append(assistant_line(plan))
     if plan.needs_tokenizers:
         lines.append("assistant_tokenizer = AutoTokenizer.from_pretrained(")
         lines.append("    ASSISTANT, revision=ASSISTANT_REVISION")

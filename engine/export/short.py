@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from engine.export.held import held_arguments, is_moved, quantized_names
 from engine.export.plan import Built, Plan, Source
 
 
@@ -22,7 +23,7 @@ def short(plan: Plan) -> str | None:
     auto = "AutoModelForSeq2SeqLM" if many else "AutoModelForCausalLM"
     built = sorted({v.name for v in plan.values.values() if isinstance(v, Built)})
     tokens = text or plan.needs_tokenizers or bool(config.stop_strings)
-    names = [auto, *(["AutoTokenizer"] if tokens else []), *built]
+    names = [auto, *(["AutoTokenizer"] if tokens else []), *built, *quantized_names(plan)]
     names += ["GenerationConfig"] if plan.own else ["set_seed"]
     lines = ["import torch"] if not text or config.negative_prompt_ids else []
     lines += [f"from transformers import {', '.join(names)}", ""]
@@ -44,8 +45,10 @@ def _ids(plan: Plan) -> str:
 
 def _loaded(source: Source, auto: str) -> str:
     info = source.info
-    moved = "" if info.device == "cpu" else f".to({info.device!r})"
-    return f'{auto}.from_pretrained({source.place!r}, dtype="{info.dtype}"){moved}'
+    moved = "" if info.device == "cpu" or not is_moved(info) else f".to({info.device!r})"
+    return (
+        f"{auto}.from_pretrained({', '.join([repr(source.place), *held_arguments(info)])}){moved}"
+    )
 
 
 def _draft(plan: Plan, auto: str) -> list[str]:

@@ -45,7 +45,12 @@ def candidate_layers(chosen: str | Sequence[int], layers: int, tied: bool) -> tu
 def is_tied(model: Any) -> bool:
     """Whether the output head is the input embedding itself."""
     head, embedding = model.get_output_embeddings(), model.get_input_embeddings()
-    return head.weight is embedding.weight or head.weight.data_ptr() == embedding.weight.data_ptr()
+    if head.weight is embedding.weight:
+        return True
+    if head.weight.is_meta or embedding.weight.is_meta:
+        # What waits on disk has no address.
+        return bool(model.config.get_text_config(decoder=True).tie_word_embeddings)
+    return head.weight.data_ptr() == embedding.weight.data_ptr()
 
 
 def final_norm(model: Any) -> Any | None:

@@ -13,6 +13,8 @@ from typing import Any
 from torch import nn
 from transformers import GenerationMixin
 
+from engine.models.hooks import wired_to_itself
+
 GENERATE: Any = vars(GenerationMixin)["generate"]
 CACHES = ("past_key_values", "cache_params")
 """What models call transformers' own Cache."""
@@ -123,7 +125,8 @@ def layer_stack(model: Any) -> tuple[str, nn.ModuleList] | None:
     base = getattr(model, model.base_model_prefix, None)
     for name in ("layers", "h"):
         layers = getattr(base, name, None)
-        if isinstance(layers, nn.ModuleList) and "forward" not in {*vars(model), *vars(base)}:
+        own = wired_to_itself(model) or wired_to_itself(base) if base is not None else False
+        if isinstance(layers, nn.ModuleList) and not own:
             return name, layers
     return None
 

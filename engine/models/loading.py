@@ -19,22 +19,23 @@ from typing import Any
 import torch
 
 from engine.aside import aside
+from engine.declare.weights import QUANTIZATIONS, WeightsParams
 from engine.errors import ModelError
 from engine.models import files, hashes, hub, sizes
+from engine.models import weights as holding
 from engine.models.bare import special_ids_of
 from engine.models.capabilities import Capabilities, capabilities_of
 from engine.models.catalogue import CATALOGUE as CATALOGUE
 from engine.models.described import BUILDING, built
 from engine.models.text import Pieces
 from engine.settings import SETTINGS
-from engine.trace.records import ModelInfo
+from engine.trace.records import HeldWeights, ModelInfo
 
 _LOAD_LOCK = threading.Lock()
 _CACHE_LOCK = threading.Lock()
 """Never held while anything loads: what is in memory can be had meanwhile."""
 _ORDER = itertools.count()
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-QUANTIZATIONS = ("4bit", "8bit")
+DTYPES = holding.TORCH_DTYPES
 _SHOWN = 200
 
 
@@ -46,6 +47,7 @@ class LoadedModel:
         model: a transformers generation model; never modified by a run.
         tokenizer: its tokenizer, or None: then prompts are ids and pieces are ids.
         name: what traces call it.
+        weights: how it is held, with its dtype; None for one that was given as an object.
         lock: held by the one run that uses the model's forward passes.
     """
 
@@ -54,6 +56,7 @@ class LoadedModel:
     name: str = "in-memory"
     revision: str | None = None
     load_s: float = 0.0
+    weights: WeightsParams | None = None
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
     order: int = field(default_factory=lambda: next(_ORDER), repr=False)
 
@@ -63,7 +66,7 @@ class LoadedModel:
     @property
     def device(self) -> torch.device:
         """Where the inputs must be."""
-        return self.model.device
+        return holding.main_device(self.model)
 
     @property
     def vocab_size(self) -> int:
@@ -124,11 +127,17 @@ class LoadedModel:
             vocab_size=self.vocab_size,
             layers=self.layers,
             is_encoder_decoder=self.is_encoder_decoder,
+            weights=self._held,
         )
 
+    @cached_property
+    def _held(self) -> HeldWeights | None:
+        return None if self.weights is None else holding.record_of(self.weights, self.model)
+
     def memory_bytes(self) -> int:
-        """Bytes of all parameters."""
-        return sum(p.numel() * p.element_size() for p in self.model.parameters())
+        """Bytes of all parameters in memory; those that wait on disk are not."""
+        there = (p for p in self.model.parameters() if not p.is_meta)
+        return sum(p.numel() * p.element_size() for p in there)
 
     def _text_config(self) -> Any:
         return self.model.config.get_text_config(decoder=True)
@@ -148,7 +157,9 @@ class _Entry:
     pins: int = 0
 
 
-_CACHE: OrderedDict[tuple[str, str, str, str | None], _Entry] = OrderedDict()
+Key = tuple[str, str, WeightsParams]
+"""Name, device, and how its weights are held."""
+_CACHE: OrderedDict[Key, _Entry] = OrderedDict()
 
 
 def load(
@@ -156,21 +167,24 @@ def load(
     device: str | None = None,
     dtype: str | None = None,
     quantization: str | None = None,
+    *,
+    weights: WeightsParams | None = None,
 ) -> LoadedModel:
-    """Return a model by catalogue name, folder or hub id, loading it at most once.
+    """Return a model by catalogue name, folder or hub id, loading it at most once for each way to hold it.
 
     Args:
         name: a name of CATALOGUE, a folder (never on a public Space) or a hub id ``owner/name``.
         device: torch device; the default is accelerate's choice.
         dtype: float32, bfloat16 or float16; the default is float32 on CPU, bfloat16 elsewhere.
-        quantization: 4bit or 8bit (bitsandbytes), None for none.
+        quantization: 4bit (nf4) or 8bit (bitsandbytes), None for none.
+        weights: all of how it is held, in place of dtype and quantization.
 
     Raises:
         BusyError: too many models are being fetched.
         ModelError: it cannot be found or loaded, or its files do not fit together.
     """
     files.check_name(name)
-    key = _key(name, device, dtype, quantization)
+    key = _key(name, device, weights or _held(dtype, quantization))
     there = _cached(key)
     if there is not None:
         return there
@@ -187,26 +201,50 @@ def load(
         return there
 
 
-def cached(name: Any) -> LoadedModel | None:
-    """Return a model as ``load(name)`` does if it is in memory, else None."""
-    return _cached(_key(name, None, None, None)) if isinstance(name, str) else None
+def cached(name: Any, weights: WeightsParams | None = None) -> LoadedModel | None:
+    """Return a model as ``load(name, weights=weights)`` does if it is in memory, else None."""
+    return _cached(_key(name, None, weights)) if isinstance(name, str) else None
 
 
-def _key(
-    name: str, device: str | None, dtype: str | None, quantization: str | None
-) -> tuple[str, str, str, str | None]:
-    device = device or default_device()
-    dtype = dtype or ("float32" if device == "cpu" else "bfloat16")
-    _check_options(device, dtype, quantization)
-    return name, device, dtype, quantization
+def _held(dtype: str | None, quantization: str | None) -> WeightsParams:
+    if dtype is not None and dtype not in DTYPES:
+        raise ModelError(f"dtype = {dtype!r} is not one of {', '.join(DTYPES)}.")
+    if quantization is not None and quantization not in QUANTIZATIONS:
+        raise ModelError(f"quantization = {quantization!r} is not one of 4bit, 8bit.")
+    return WeightsParams(dtype=dtype, quantization=quantization)
 
 
-def _cached(key: tuple[str, str, str, str | None]) -> LoadedModel | None:
+def _key(name: str, device: str | None, weights: WeightsParams | None) -> Key:
+    device, weights = device or default_device(), weights or holding.DEFAULT
+    _check_device(device)
+    holding.check_devices(weights)
+    return name, device, holding.settled(weights, device)
+
+
+def _cached(key: Key) -> LoadedModel | None:
     with _CACHE_LOCK:
         if key not in _CACHE:
             return None
         _CACHE.move_to_end(key)
         return _CACHE[key].loaded
+
+
+def as_recorded(info: ModelInfo) -> LoadedModel | None:
+    """Return the model of a record if it is in memory, held as it was then.
+
+    What another kind of device wrote, whole, may be read by what this machine holds by default.
+
+    Args:
+        info: of a trace.
+    """
+    found = [e.loaded for e in list(_CACHE.values())][::-1]
+    found = [m for m in found if (m.name, m.revision) == (info.id, info.revision)]
+    for loaded in found:
+        own = loaded.info()
+        if (own.dtype, own.weights) == (info.dtype, info.weights):
+            return loaded
+    plain = [m for m in found if info.weights is None and m is cached(m.name)]
+    return next((m for m in plain if m.device.type != info.device), None)
 
 
 def in_memory(name: str, revision: str | None = None) -> LoadedModel | None:
@@ -220,11 +258,7 @@ def in_memory(name: str, revision: str | None = None) -> LoadedModel | None:
     return next((loaded for loaded in found[::-1] if loaded.revision == revision), None)
 
 
-def _check_options(device: str, dtype: str, quantization: str | None) -> None:
-    if dtype not in DTYPES:
-        raise ModelError(f"dtype = {dtype!r} is not one of {', '.join(DTYPES)}.")
-    if quantization is not None and quantization not in QUANTIZATIONS:
-        raise ModelError(f"quantization = {quantization!r} is not one of 4bit, 8bit.")
+def _check_device(device: str) -> None:
     try:
         kind = torch.device(device).type
     except (RuntimeError, TypeError):
@@ -255,7 +289,7 @@ def pinned(*models: LoadedModel | None) -> Iterator[None]:
             _evict()
 
 
-def _evict(keep: tuple[str, str, str, str | None] | None = None) -> None:
+def _evict(keep: Key | None = None) -> None:
     """Drop the least recently used models that nobody uses until the budget holds."""
     budget = SETTINGS.max_model_memory_gb * 1e9
     for key in list(_CACHE):
@@ -266,29 +300,23 @@ def _evict(keep: tuple[str, str, str, str | None] | None = None) -> None:
             del _CACHE[key]
 
 
-def _load(key: tuple[str, str, str, str | None], folder: str, revision: str | None) -> LoadedModel:
-    from transformers import AutoTokenizer, BitsAndBytesConfig, logging
+def _load(key: Key, folder: str, revision: str | None) -> LoadedModel:
+    from transformers import AutoTokenizer
 
-    logging.disable_progress_bar()
-
+    holding.silence()
     started = time.perf_counter()
-    name, device, dtype, quantization = key
+    name, device, weights = key
     if name in CATALOGUE:
         hashes.check_files(name)
     config = files.check_folder(folder)
-    auto, _ = built(name, folder, config)
-    if quantization is None:
-        sizes.check_room(name, sizes.values_in(name, folder), dtype)
-    options: dict[str, Any] = {}
-    if quantization:
-        options["quantization_config"] = BitsAndBytesConfig(
-            load_in_4bit=quantization == "4bit", load_in_8bit=quantization == "8bit"
-        )
+    auto, described = built(name, folder, config)
+    needed = sizes.bytes_held(described, sizes.values_in(name, folder), weights)
+    sizes.check_room(name, needed, weights)
+    options, offloaded = holding.loading_options(weights)
     try:
         with BUILDING:
             model, report = auto.from_pretrained(
                 folder,
-                dtype=DTYPES[dtype],
                 output_loading_info=True,
                 local_files_only=True,
                 use_safetensors=True,
@@ -296,25 +324,32 @@ def _load(key: tuple[str, str, str, str | None], folder: str, revision: str | No
                 attn_implementation="sdpa",
                 **options,
             )
+        holding.remove_with(model, offloaded)
         tokenizer = AutoTokenizer.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False
         )
-    except MemoryError:
-        raise ModelError(f"{name} needs more memory than there is here.") from None
-    except (OSError, ValueError, KeyError, TypeError, RuntimeError, ImportError) as error:
-        raise ModelError(f"{name} could not be loaded: {_first_line(error, folder)}") from None
-    except Exception as error:  # SafetensorError derives from Exception alone
-        raise ModelError(
-            f"{name} has a damaged weights file: {_first_line(error, folder)}"
-        ) from None
+    except Exception as error:
+        holding.remove_now(offloaded)
+        raise _load_error(error, name, folder, weights) from None
     _check_loaded(name, model, report, tokenizer)
     # A repository's sampling defaults are never inherited in silence.
     model.generation_config = special_ids_of(model)
-    if not quantization:
+    if weights.quantization is None and weights.device_map is None:
         model.to(device)
-    return LoadedModel(
-        model.eval(), tokenizer, name, revision, load_s=round(time.perf_counter() - started, 3)
-    )
+    seconds = round(time.perf_counter() - started, 3)
+    return LoadedModel(model.eval(), tokenizer, name, revision, seconds, weights)
+
+
+def _load_error(error: Exception, name: str, folder: str, weights: WeightsParams) -> ModelError:
+    if isinstance(error, MemoryError):
+        return ModelError(f"{name} needs more memory than there is here.")
+    placed = holding.place_error(error, weights)
+    if placed is not None:
+        return ModelError(f"{name} could not be loaded: {placed}.")
+    if isinstance(error, OSError | ValueError | KeyError | TypeError | RuntimeError | ImportError):
+        return ModelError(f"{name} could not be loaded: {_first_line(error, folder)}")
+    # SafetensorError derives from Exception alone.
+    return ModelError(f"{name} has a damaged weights file: {_first_line(error, folder)}")
 
 
 def _check_loaded(name: str, model: Any, report: dict[str, Any], tokenizer: Any) -> None:
@@ -322,7 +357,9 @@ def _check_loaded(name: str, model: Any, report: dict[str, Any], tokenizer: Any)
     missing = [*report.get("missing_keys", ()), *report.get("mismatched_keys", ())]
     if missing:
         raise ModelError(f"{name} lacks the weights {str(missing[0])[:60]!r}.")
-    if any(p.is_meta for p in model.parameters()) or torch.get_default_dtype() != torch.float32:
+    waits = "disk" in (getattr(model, "hf_device_map", None) or {}).values()
+    lost = not waits and any(p.is_meta for p in model.parameters())
+    if lost or torch.get_default_dtype() != torch.float32:
         raise ModelError(f"{name} was not loaded whole; try again.")
     rows = model.get_input_embeddings().weight.shape[0]
     if len(tokenizer) > rows:

@@ -10,6 +10,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+from engine.declare.weights import WeightsParams, bytes_of
 from engine.errors import ModelError
 from engine.settings import SETTINGS
 
@@ -29,6 +30,9 @@ _COUNTS = (
     "n_routed_experts",
 )
 _DTYPE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+_PACKED_BYTES = {"8bit": 1.0, "4bit": 0.5625}
+"""Of one value of a quantised matrix, the scales of its blocks of 64 included."""
+_PACKED_KINDS = ("Linear", "Conv1D")
 
 
 def values_in(name: str, folder: str) -> int:
@@ -67,21 +71,45 @@ def check_sizes(config: dict[str, Any], values: int) -> None:
         _check_part(part, values + _SPARE)
 
 
-def check_room(name: str, values: int, dtype: str) -> None:
+def bytes_held(model: Any, values: int, weights: WeightsParams) -> float:
+    """Return the bytes that a model's weights take, in memory and on disk together.
+
+    Args:
+        model: on the meta device.
+        values: how many its weights hold.
+        weights: how they are held, with their dtype.
+    """
+    assert weights.dtype is not None
+    each = _DTYPE_BYTES[weights.dtype]
+    if weights.quantization is None:
+        return values * each
+    head = model.get_output_embeddings()
+    packed = sum(
+        module.weight.numel()
+        for module in model.modules()
+        if type(module).__name__ in _PACKED_KINDS and module is not head
+    )
+    return max(0, values - packed) * each + packed * _PACKED_BYTES[weights.quantization]
+
+
+def check_room(name: str, needed: float, weights: WeightsParams) -> None:
     """Refuse a model that has no room in memory.
 
     Args:
         name: what it is called.
-        values: how many its weights hold.
-        dtype: float32, bfloat16 or float16, as which it will be in memory.
+        needed: bytes of its weights.
+        weights: how they are held, with their dtype; what is beyond its limits waits on disk.
 
     Raises:
         ModelError: what it needs, and what there is.
     """
-    needed, budget = values * _DTYPE_BYTES[dtype] / 1e9, SETTINGS.max_model_memory_gb
-    if needed > budget:
+    if weights.max_memory is not None:
+        needed = min(needed, sum(bytes_of(size) for _, size in weights.max_memory))
+    budget = SETTINGS.max_model_memory_gb
+    if needed / 1e9 > budget:
+        held = ", ".join(filter(None, (weights.dtype, weights.quantization)))
         raise ModelError(
-            f"{name} needs {needed:.1f} GB of memory as {dtype}; at most {budget:g} GB are for models here."
+            f"{name} needs {needed / 1e9:.1f} GB of memory as {held}; at most {budget:g} GB are for models here."
         )
 
 

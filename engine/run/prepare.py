@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
 
+from engine.declare.weights import WeightsParams
 from engine.errors import Cancelled, ModelError
 from engine.models import files, hub
 from engine.models.loading import LoadedModel, cached, load
@@ -45,22 +46,25 @@ class Prepared:
 
 
 def prepare(
-    checked: CheckedRequest, get: Callable[[Any, str | None], LoadedModel] | None = None
+    checked: CheckedRequest,
+    get: Callable[[Any, str | None, WeightsParams], LoadedModel] | None = None,
 ) -> Prepared:
     """Load what a checked request names, and check it against that.
 
     Args:
         checked: the request.
-        get: returns a model, given what the request names and the strategy's default; None is ``model_of``.
+        get: returns a model, given what the request names, the strategy's default and how it is held;
+            None is ``model_of``.
 
     Raises:
         EngineError: what the user can act on.
     """
     get, request = get or model_of, checked.request
-    target = get(request.model, checked.strategy.default_model)
+    own, draft = checked.weights
+    target = get(request.model, checked.strategy.default_model, own)
     assistant = None
     if checked.strategy.assistant != "none":
-        assistant = get(request.assistant, checked.strategy.default_assistant)
+        assistant = get(request.assistant, checked.strategy.default_assistant, draft)
     checked = fitted(checked, target, assistant)
     ids = prompt_ids_of(checked, target)
     return Prepared(request, _fit_length(checked, target, len(ids)), target, assistant, ids)
@@ -87,7 +91,7 @@ def fitted(
     return dataclasses.replace(checked, notes=(*checked.notes, note))
 
 
-def model_of(model: Any, default: str | None) -> LoadedModel:
+def model_of(model: Any, default: str | None, weights: WeightsParams | None = None) -> LoadedModel:
     """Return a loaded model: the one given, or the one of this name, or else the default.
 
     Raises:
@@ -98,7 +102,7 @@ def model_of(model: Any, default: str | None) -> LoadedModel:
     name = default if model is None else model
     if name is None:
         raise ModelError("Name a model: this strategy has none of its own.")
-    return load(name)
+    return load(name, weights=weights)
 
 
 class Models:
@@ -115,7 +119,9 @@ class Models:
     def __init__(self, cancelled: threading.Event, tell: Tell) -> None:
         self.cancelled, self.tell, self.load_s = cancelled, tell, 0.0
 
-    def __call__(self, model: Any, default: str | None = None) -> LoadedModel:
+    def __call__(
+        self, model: Any, default: str | None = None, weights: WeightsParams | None = None
+    ) -> LoadedModel:
         """Return a loaded model: the one given, or the one of this name, or else the default.
 
         Raises:
@@ -123,14 +129,14 @@ class Models:
             ModelError: see ``model_of``.
         """
         name = default if model is None else model
-        if not isinstance(name, str) or cached(name) is not None:
-            return model_of(model, default)
+        if not isinstance(name, str) or cached(name, weights) is not None:
+            return model_of(model, default, weights)
         files.check_name(name)
         self.fetch([name])
         self.tell(Loading(name))
         began = time.perf_counter()
         executor = ThreadPoolExecutor(1)
-        loading = executor.submit(load, name)
+        loading = executor.submit(load, name, weights=weights)
         executor.shutdown(wait=False)
         while not wait([loading], _POLL_S).done:
             if self.cancelled.is_set():
@@ -169,17 +175,29 @@ def check_names(checked: CheckedRequest) -> None:
 
 def in_memory(checked: CheckedRequest) -> bool:
     """Return whether all models of a request are loaded already."""
-    return all(cached(name) is not None for name in names_of(checked))
+    return all(cached(*named) is not None for named in _named(checked))
 
 
 def names_of(checked: CheckedRequest) -> list[str]:
     """Return the names of the models that a request has not brought along."""
+    return [name for name, _ in _named(checked)]
+
+
+def _named(checked: CheckedRequest) -> list[tuple[str, WeightsParams]]:
+    """Return the models that a request has not brought along, each with how it is held."""
     request, strategy = checked.request, checked.strategy
-    named: list[tuple[Any, str | None]] = [(request.model, strategy.default_model)]
+    own, draft = checked.weights
+    named: list[tuple[Any, WeightsParams]] = [
+        (strategy.default_model if request.model is None else request.model, own)
+    ]
     if strategy.assistant != "none":
-        named.append((request.assistant, strategy.default_assistant))
-    models = [default if model is None else model for model, default in named]
-    return [model for model in models if model is not None and not isinstance(model, LoadedModel)]
+        given = request.assistant
+        named.append((strategy.default_assistant if given is None else given, draft))
+    return [
+        (model, weights)
+        for model, weights in named
+        if model is not None and not isinstance(model, LoadedModel)
+    ]
 
 
 def _fit_length(checked: CheckedRequest, target: LoadedModel, prompt_length: int) -> CheckedRequest:

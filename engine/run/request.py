@@ -13,7 +13,10 @@ from typing import Any
 
 from engine.declare.config import SamplingParams
 from engine.declare.params import build, params_of
+from engine.declare.weights import ASSISTANT, WeightsParams, read_weights
 from engine.errors import ParameterError
+from engine.models import weights as holding
+from engine.models.loading import default_device
 from engine.models.spellings import spellings, told
 from engine.models.text import decode_ids, encode_after, encode_inside
 from engine.settings import SETTINGS
@@ -38,6 +41,8 @@ class DecodeRequest:
         seed: 0 to 2**63 - 1.
         assistant: draft model where the strategy needs one; None is its default.
         top_candidates: tokens recorded per step, 1 to 50.
+        weights: how the models are held: names and values of declare.weights, those of the draft
+            model with the prefix ``assistant_``; a model that is given loaded has none.
         parent: the run whose text input_ids continues, None when it continues none.
     """
 
@@ -50,6 +55,7 @@ class DecodeRequest:
     assistant: Any = None
     top_candidates: int = 20
     parent: Parent | None = None
+    weights: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,8 @@ class CheckedRequest:
     strategy: Strategy
     config: Any
     notes: tuple[str, ...]
+    weights: tuple[WeightsParams, WeightsParams] = (WeightsParams(), WeightsParams())
+    """How the model and the draft model are held."""
 
 
 def request_of(trace: Trace, model: Any = None, assistant: Any = None) -> DecodeRequest:
@@ -79,7 +87,33 @@ def request_of(trace: Trace, model: Any = None, assistant: Any = None) -> Decode
         seed=trace.seed,
         assistant=named if assistant is None else assistant,
         top_candidates=1,
+        weights=weights_beside(recorded_weights(trace), model, assistant),
     )
+
+
+def recorded_weights(trace: Trace) -> dict[str, Any]:
+    """Return what a request says so that the weights of a recorded run are held alike on this machine."""
+    return holding.asked_for(trace, default_device())
+
+
+def weights_beside(weights: Mapping[str, Any], model: Any, assistant: Any) -> dict[str, Any]:
+    """Return how weights are held without what is about a model that is given loaded.
+
+    Args:
+        weights: see ``DecodeRequest``.
+        model: as a request names it.
+        assistant: likewise.
+    """
+    loaded = {"": _is_loaded(model), ASSISTANT: _is_loaded(assistant)}
+    return {
+        name: value
+        for name, value in weights.items()
+        if not loaded[ASSISTANT if name.startswith(ASSISTANT) else ""]
+    }
+
+
+def _is_loaded(model: Any) -> bool:
+    return model is not None and not isinstance(model, str)
 
 
 def check(request: DecodeRequest) -> CheckedRequest:
@@ -101,7 +135,23 @@ def check(request: DecodeRequest) -> CheckedRequest:
         raise ParameterError("params", request.params, "it must be an object of names and values")
     values, notes = _own_values(strategy, dict(request.params))
     config = build(strategy.config, values, strategy.name)
-    return CheckedRequest(request, strategy, config, tuple(notes))
+    return CheckedRequest(request, strategy, config, tuple(notes), _weights(strategy, request))
+
+
+def _weights(strategy: Strategy, request: DecodeRequest) -> tuple[WeightsParams, WeightsParams]:
+    """Return how the models are held."""
+    if not request.weights:
+        return holding.DEFAULT, holding.DEFAULT
+    drafted = strategy.assistant != "none"
+    found = read_weights(request.weights, strategy.name, drafted)
+    models = (("", request.model), (ASSISTANT, request.assistant))
+    for weights, (prefix, model) in zip(found, models, strict=True):
+        said = weights.said(prefix)
+        if said and _is_loaded(model):
+            name = next(iter(said))
+            raise ParameterError(name, said[name], "the model is given as it was loaded")
+        holding.check_allowed(weights, default_device(), prefix)
+    return found
 
 
 def _strategy(name: Any) -> Strategy:

@@ -80,6 +80,22 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldWeights:
+    """How weights were held beyond their dtype, in transformers' names, and where the layers were."""
+
+    quantization: str | None = None
+    """8bit (LLM.int8) or 4bit (nf4), None for none."""
+    bnb_4bit_use_double_quant: bool = False
+    bnb_4bit_compute_dtype: str | None = None
+    device_map: str | None = None
+    """auto where the layers were spread over devices, None where all were on one."""
+    max_memory: dict[str, str] | None = None
+    """Device -> the most that could be filled there, such as 200MB."""
+    layers_on: dict[str, int] = field(default_factory=dict)
+    """Device -> number of layers: cpu, cuda:0, disk."""
+
+
+@dataclass(frozen=True, slots=True)
 class ModelInfo:
     """Which weights produced a run."""
 
@@ -90,6 +106,8 @@ class ModelInfo:
     vocab_size: int = 0
     layers: int = 0
     is_encoder_decoder: bool = False
+    weights: HeldWeights | None = None
+    """How they were held, None where they were whole, on one device, at ``dtype``."""
 
 
 @dataclass(frozen=True, slots=True)

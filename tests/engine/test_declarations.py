@@ -11,6 +11,7 @@ import pytest
 from engine import strategies
 from engine.declare.groups import FAMILIES, FOLDED, GROUPS, MAIN
 from engine.declare.params import Flag, Integer, params_of
+from engine.declare.weights import weights_params
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
 
@@ -31,6 +32,7 @@ def test_an_unknown_group_is_refused_in_a_sentence(kind):
 
 def test_every_family_has_a_strategy_and_every_group_a_parameter():
     kinds = [kind for s in STRATEGIES.values() for kind in params_of(s.config).values()]
+    kinds += weights_params(True).values()
     assert {s.family for s in STRATEGIES.values()} == set(FAMILIES)
     assert {kind.group for kind in kinds} == set(GROUPS) == {MAIN, *FOLDED}
 

@@ -18,6 +18,7 @@ from engine.loops.drafting.drafter import (
     run_processors,
 )
 from engine.models.capabilities import layer_stack
+from engine.models.hooks import rewired
 
 
 class AssistantDrafter(ModelDrafter):
@@ -113,7 +114,7 @@ def first_layers(model: Any, layers: int) -> Any:
 
 def _shell(module: nn.Module, config: Any, **children: nn.Module) -> Any:
     """Return a module that shares all but its configuration and the given children."""
-    shell = copy.copy(module)
+    shell = rewired(copy.copy(module))
     shell.__dict__["_modules"] = dict(module._modules) | children
     shell.__dict__["config"] = config
     return shell

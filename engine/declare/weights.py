@@ -1,0 +1,213 @@
+"""How the weights of a model are held: precision, quantisation and place, declared once.
+
+Names are those of transformers' ``from_pretrained`` and ``BitsAndBytesConfig``; the same with the
+prefix ``assistant_`` are for the draft model. Nothing here imports torch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from engine.declare.params import Choice, Flag, Param, defaults_of, param, params_of
+from engine.errors import ParameterError
+
+DTYPES = ("float32", "bfloat16", "float16")
+QUANTIZATIONS = ("8bit", "4bit")
+ASSISTANT = "assistant_"
+GROUP = "weights"
+_UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+_SIZE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?) ?(KB|MB|GB|KiB|MiB|GiB)", re.ASCII)
+_DEVICE = re.compile(r"cpu|mps|[0-9]|1[0-5]", re.ASCII)
+_MOST_BYTES = 10**15
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryLimits(Param):
+    """Device -> the most that a model's weights may take there; the normal form is pairs."""
+
+    def allowed(self) -> str:
+        return (
+            'an object such as {"cpu": "200MB", "0": "10GiB"}: cpu, mps or the number of an '
+            "accelerator from 0 to 15, each with a size in KB, MB, GB, KiB, MiB or GiB"
+        )
+
+    def parse(self, value: Any) -> tuple[tuple[str, str], ...]:
+        pairs = value.items() if isinstance(value, Mapping) else value
+        if not isinstance(value, (Mapping, list, tuple)) or not 1 <= len(value) <= len(_UNITS) * 3:
+            raise TypeError
+        return tuple(sorted(self._pair(*pair) for pair in pairs))
+
+    def _pair(self, device: Any, size: Any) -> tuple[str, str]:
+        name = str(device) if isinstance(device, int) and not isinstance(device, bool) else device
+        if not isinstance(name, str) or not isinstance(size, str):
+            raise TypeError
+        if not _DEVICE.fullmatch(name) or not 0 < bytes_of(size) <= _MOST_BYTES:
+            raise ValueError
+        return name, size
+
+
+def bytes_of(size: str) -> float:
+    """Return the bytes of a size such as ``200MB``.
+
+    Raises:
+        ValueError: it is none.
+    """
+    found = _SIZE.fullmatch(size)
+    if found is None:
+        raise ValueError
+    return float(found[1]) * _UNITS[found[2]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightsParams:
+    """How one model's weights are held; what is None is as this machine does it by default."""
+
+    dtype: str | None = param(
+        Choice(
+            label="Precision",
+            help="Number format of the weights and of what is computed with them; off is float32 "
+            "on a CPU and bfloat16 elsewhere.",
+            group=GROUP,
+            choices=DTYPES,
+            optional=True,
+        ),
+        None,
+    )
+    quantization: str | None = param(
+        Choice(
+            label="Quantisation",
+            help="Hold the matrices of the layers with 8 or 4 bits a value (bitsandbytes LLM.int8 or "
+            "nf4); less memory, other probabilities.",
+            group=GROUP,
+            choices=QUANTIZATIONS,
+            optional=True,
+        ),
+        None,
+    )
+    bnb_4bit_use_double_quant: bool = param(
+        Flag(
+            label="Double quantisation",
+            help="Quantise the scales of the 4-bit blocks too, which saves 0.4 bits a value.",
+            group=GROUP,
+        ),
+        False,
+    )
+    bnb_4bit_compute_dtype: str | None = param(
+        Choice(
+            label="4-bit compute precision",
+            help="Number format in which 4-bit weights are multiplied; off is float32.",
+            group=GROUP,
+            choices=DTYPES,
+            optional=True,
+        ),
+        None,
+    )
+    device_map: str | None = param(
+        Choice(
+            label="Placement",
+            help="Auto spreads the layers over accelerators, main memory and disk, as far as each "
+            "has room.",
+            group=GROUP,
+            choices=("auto",),
+            optional=True,
+        ),
+        None,
+    )
+    max_memory: tuple[tuple[str, str], ...] | None = param(
+        MemoryLimits(
+            label="Memory limits",
+            help='What the placement may fill, such as {"cpu": "200MB", "0": "10GiB"}; layers '
+            "beyond it wait on disk and are read at every step.",
+            group=GROUP,
+            optional=True,
+        ),
+        None,
+    )
+
+    def check(self, prefix: str = "") -> None:
+        """Check combinations of fields.
+
+        Args:
+            prefix: what the fields are called with.
+
+        Raises:
+            ParameterError: one sentence naming the field and what it needs.
+        """
+        if self.max_memory is not None and self.device_map is None:
+            allowed = f"memory limits need {prefix}device_map = auto"
+            raise ParameterError(f"{prefix}max_memory", dict(self.max_memory), allowed)
+        if self.quantization == "4bit":
+            return
+        for name in ("bnb_4bit_use_double_quant", "bnb_4bit_compute_dtype"):
+            if getattr(self, name) != _DEFAULTS[name]:
+                allowed = f"it needs {prefix}quantization = 4bit"
+                raise ParameterError(prefix + name, getattr(self, name), allowed)
+
+    def said(self, prefix: str = "") -> dict[str, Any]:
+        """Return what differs from the defaults, as JSON values under the names of a request."""
+        values = {name: getattr(self, name) for name in _KINDS}
+        changed = {name: value for name, value in values.items() if value != _DEFAULTS[name]}
+        if self.max_memory is not None:
+            changed["max_memory"] = dict(self.max_memory)
+        return {prefix + name: value for name, value in changed.items()}
+
+
+_KINDS = params_of(WeightsParams)
+_DEFAULTS = defaults_of(WeightsParams)
+
+
+def weights_params(assistant: bool) -> dict[str, Param]:
+    """Return every parameter by name, those of the draft model among them where there is one."""
+    return _KINDS | (_OF_ASSISTANT if assistant else {})
+
+
+def weights_defaults(assistant: bool) -> dict[str, Any]:
+    """Return the default of every parameter of ``weights_params``."""
+    return {name: _DEFAULTS[name.removeprefix(ASSISTANT)] for name in weights_params(assistant)}
+
+
+_OF_ASSISTANT = {
+    ASSISTANT + name: dataclasses.replace(
+        kind, label=f"Draft: {kind.label[0].lower()}{kind.label[1:]}"
+    )
+    for name, kind in _KINDS.items()
+}
+
+
+def read_weights(values: Any, owner: str, assistant: bool) -> tuple[WeightsParams, WeightsParams]:
+    """Return how a run's model and its draft model are held.
+
+    Args:
+        values: names and raw values; the draft model's begin with ``assistant_``.
+        owner: the strategy's name, for messages.
+        assistant: whether it has a draft model.
+
+    Raises:
+        ParameterError: an unknown name, a value outside its range, or one that needs another.
+    """
+    if not isinstance(values, Mapping):
+        raise ParameterError("weights", values, "it must be an object of names and values")
+    kinds = weights_params(assistant)
+    parts: dict[str, dict[str, Any]] = {"": {}, ASSISTANT: {}}
+    for name, value in values.items():
+        if not isinstance(name, str) or name not in kinds:
+            raise _unknown(name, value, kinds, owner)
+        prefix = ASSISTANT if name.startswith(ASSISTANT) else ""
+        parts[prefix][name.removeprefix(ASSISTANT)] = kinds[name].check(name, value)
+    own, draft = (WeightsParams(**part) for part in parts.values())
+    own.check()
+    draft.check(ASSISTANT)
+    return own, draft
+
+
+def _unknown(name: Any, value: Any, kinds: Mapping[str, Param], owner: str) -> ParameterError:
+    if isinstance(name, str) and name in _OF_ASSISTANT:
+        return ParameterError(name, value, f"{owner} has no draft model")
+    near = difflib.get_close_matches(str(name)[:64], kinds, n=1)
+    hint = f"did you mean {near[0]}" if near else f"there are {', '.join(_KINDS)}"
+    return ParameterError("weights", name, "no such parameter says how weights are held", hint)

@@ -1,0 +1,105 @@
+"""How the code of a run holds its models' weights: the arguments of ``from_pretrained``."""
+
+from __future__ import annotations
+
+from engine.export.plan import Plan
+from engine.models.weights import QUANT_TYPE
+from engine.trace.records import HeldWeights, ModelInfo
+
+QUANTIZED = "BitsAndBytesConfig"
+
+
+def held_arguments(info: ModelInfo) -> list[str]:
+    """Return what ``from_pretrained`` is given so that weights are held as they were, as code."""
+    held = info.weights
+    arguments = [f'dtype="{info.dtype}"']
+    if held is None:
+        return arguments
+    if held.quantization is not None:
+        arguments.append(f"quantization_config={_quantized(held)}")
+    if held.device_map is not None:
+        arguments.append(f'device_map="{held.device_map}"')
+    if held.max_memory is not None:
+        limits = {int(d) if d.isdigit() else d: size for d, size in held.max_memory.items()}
+        arguments.append(f"max_memory={limits!r}")
+    return arguments
+
+
+def _quantized(held: HeldWeights) -> str:
+    if held.quantization == "8bit":
+        return f"{QUANTIZED}(load_in_8bit=True)"
+    fields = ["load_in_4bit=True", f'bnb_4bit_quant_type="{QUANT_TYPE}"']
+    if held.bnb_4bit_use_double_quant:
+        fields.append("bnb_4bit_use_double_quant=True")
+    if held.bnb_4bit_compute_dtype is not None:
+        fields.append(f'bnb_4bit_compute_dtype="{held.bnb_4bit_compute_dtype}"')
+    return f"{QUANTIZED}({', '.join(fields)})"
+
+
+def is_moved(info: ModelInfo) -> bool:
+    """Return whether a model is moved to its device once it is loaded: others come there by themselves."""
+    return info.weights is None
+
+
+def quantized_names(plan: Plan) -> list[str]:
+    """Return what the code imports from transformers for weights of its models that are quantised."""
+    infos = [source.info for source in (plan.model, plan.assistant) if source is not None]
+    held = [info.weights for info in infos if info.weights is not None]
+    return [QUANTIZED] if any(weights.quantization for weights in held) else []
+
+
+def load_lines(plan: Plan, auto: str) -> list[str]:
+    """Return the function that loads a model, and the line that loads the run's.
+
+    Args:
+        plan: of the code.
+        auto: transformers' class.
+    """
+    own = plan.model.info
+    draft = None if plan.assistant is None else plan.assistant.info
+    alike = draft is None or held_arguments(own) == held_arguments(draft)
+    given = "" if alike else ", **held"
+    arguments = held_arguments(own) if alike else ["**held"]
+    moved = _moved(own, alike)
+    return [
+        f"def load(place, revision{given}):",
+        f"    model = {auto}.from_pretrained(",
+        "        place,",
+        "        revision=revision,",
+        *(f"        {argument}," for argument in arguments),
+        '        attn_implementation="sdpa",',
+        "        use_safetensors=True,",
+        f"    ){moved}.eval()",
+        *_moved_where_plain(alike),
+        "    # A repository's sampling defaults are not inherited, only its special token ids.",
+        '    names = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")',
+        "    old = model.generation_config",
+        "    model.generation_config = GenerationConfig(**{n: getattr(old, n, None) for n in names})",
+        "    return model",
+        "",
+        "",
+        _loaded("model", "MODEL, REVISION", own, alike),
+    ]
+
+
+def assistant_line(plan: Plan) -> str:
+    """Return the line that loads the draft model."""
+    assert plan.assistant is not None
+    info = plan.assistant.info
+    alike = held_arguments(plan.model.info) == held_arguments(info)
+    return _loaded("assistant", "ASSISTANT, ASSISTANT_REVISION", info, alike)
+
+
+def _loaded(name: str, place: str, info: ModelInfo, alike: bool) -> str:
+    arguments = [place] if alike else [place, *held_arguments(info)]
+    return f"{name} = load({', '.join(arguments)})"
+
+
+def _moved(own: ModelInfo, alike: bool) -> str:
+    return ".to(DEVICE)" if alike and is_moved(own) else ""
+
+
+def _moved_where_plain(alike: bool) -> list[str]:
+    if alike:
+        return []
+    return ['    if list(held) == ["dtype"]:', "        model = model.to(DEVICE)"]

@@ -1,0 +1,236 @@
+"""How one model's weights are held in memory: what transformers is asked for, and where the layers came to be."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import re
+import shutil
+import tempfile
+import weakref
+from collections import Counter
+from functools import partial
+from typing import Any
+
+import torch
+
+from engine.declare.weights import ASSISTANT, DTYPES, WeightsParams
+from engine.errors import ModelError, ParameterError
+from engine.settings import SETTINGS
+from engine.trace.records import HeldWeights, ModelInfo, Trace
+
+TORCH_DTYPES: dict[str, torch.dtype] = {name: getattr(torch, name) for name in DTYPES}
+DEFAULT = WeightsParams()
+QUANT_TYPE = "nf4"
+_SILENT = (
+    "bitsandbytes",
+    "accelerate",
+    "transformers.modeling_utils",
+    "transformers.integrations",
+    "transformers.distributed",
+    "transformers.generation",
+)
+_OFFLOADED = "whole model to the disk"
+
+
+def settled(weights: WeightsParams, device: str) -> WeightsParams:
+    """Return how weights are held with the dtype that a device has by default put in.
+
+    Args:
+        weights: as asked for.
+        device: torch's name of where they are.
+    """
+    return dataclasses.replace(weights, dtype=weights.dtype or default_dtype(device))
+
+
+def default_dtype(device: str) -> str:
+    """Return the dtype in which a device holds weights by default."""
+    return "float32" if device == "cpu" else "bfloat16"
+
+
+def check_allowed(weights: WeightsParams, device: str, prefix: str = "") -> None:
+    """Refuse on a public deployment what it does not offer, so that no model is there five times.
+
+    Args:
+        weights: as asked for.
+        device: the one this machine computes on.
+        prefix: what the parameters are called with.
+
+    Raises:
+        ParameterError: naming the first that is not offered, and what is.
+    """
+    if not SETTINGS.public:
+        return
+    offered = SETTINGS.public_weights.split()
+    listed = ", ".join(offered) or "the default alone"
+    for name, value in weights.said().items():
+        if name == "dtype" and value == default_dtype(device):
+            continue
+        word = _WORDS.get(name, value)
+        if word not in offered:
+            allowed = f"this deployment offers {listed}"
+            raise ParameterError(prefix + name, value, allowed, "leave it at its default")
+
+
+_WORDS = {"bnb_4bit_use_double_quant": "double_quant", "max_memory": "auto"}
+"""Parameter -> what the setting calls it; the others are called by their value."""
+
+
+def check_devices(weights: WeightsParams) -> None:
+    """Refuse limits for accelerators that this machine does not have.
+
+    Raises:
+        ModelError: naming the device.
+    """
+    there = {str(n) for n in range(torch.cuda.device_count())} | {"cpu"}
+    if torch.backends.mps.is_available():
+        there.add("mps")
+    for device, size in weights.max_memory or ():
+        if device not in there:
+            raise ModelError(
+                f"max_memory = {{{device!r}: {size!r}}} names a device that is not here; there is "
+                f"{', '.join(sorted(there))}."
+            )
+
+
+def loading_options(weights: WeightsParams) -> tuple[dict[str, Any], str | None]:
+    """Return what ``from_pretrained`` is given, and a folder of its own for what goes to disk.
+
+    Args:
+        weights: with their dtype.
+    """
+    assert weights.dtype is not None
+    options: dict[str, Any] = {"dtype": TORCH_DTYPES[weights.dtype]}
+    if weights.quantization is not None:
+        options["quantization_config"] = _quantization(weights)
+    folder = None
+    if weights.device_map is not None:
+        folder = tempfile.mkdtemp(prefix="offloaded-")
+        options |= {"device_map": weights.device_map, "offload_folder": folder}
+        if weights.max_memory is not None:
+            options["max_memory"] = {_device(d): size for d, size in weights.max_memory}
+    return options, folder
+
+
+def _quantization(weights: WeightsParams) -> Any:
+    from transformers import BitsAndBytesConfig
+
+    if weights.quantization == "8bit":
+        return BitsAndBytesConfig(load_in_8bit=True)
+    return BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type=QUANT_TYPE,
+        bnb_4bit_use_double_quant=weights.bnb_4bit_use_double_quant,
+        bnb_4bit_compute_dtype=TORCH_DTYPES[weights.bnb_4bit_compute_dtype or "float32"],
+    )
+
+
+def _device(name: str) -> str | int:
+    return int(name) if name.isdigit() else name
+
+
+def remove_with(model: Any, folder: str | None) -> None:
+    """Remove a folder when a model is gone, or the process ends."""
+    if folder is not None:
+        weakref.finalize(model, partial(shutil.rmtree, folder, ignore_errors=True))
+
+
+def remove_now(folder: str | None) -> None:
+    """Remove the folder of a model that was not loaded."""
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def place_error(error: Exception, weights: WeightsParams) -> str | None:
+    """Return one clause for what accelerate says of limits that nothing fits into, None for other errors."""
+    if weights.max_memory is None:
+        return None
+    if _OFFLOADED in str(error) or isinstance(error, IndexError):
+        return f"max_memory = {dict(weights.max_memory)} leaves room for none of its layers"
+    if weights.quantization is not None and re.search(r"dispatched on the CPU|offload", str(error)):
+        return f"quantised layers cannot wait on disk, so max_memory = {dict(weights.max_memory)} is too little"
+    return None
+
+
+def main_device(model: Any) -> torch.device:
+    """Return where a model takes its inputs, also where its first layers wait on disk."""
+    places = getattr(model, "hf_device_map", None)
+    if not places or model.device.type != "meta":
+        return model.device
+    first = next((place for place in places.values() if place not in ("cpu", "disk")), "cpu")
+    return torch.device(first)
+
+
+def layers_on(model: Any) -> dict[str, int]:
+    """Return how many of a model's layers are on every device that has any: cpu, cuda:0, disk."""
+    kinds = set(getattr(model, "_no_split_modules", None) or ())
+    places = getattr(model, "hf_device_map", None) or {}
+    names = [name for name, module in model.named_modules() if type(module).__name__ in kinds]
+    return dict(Counter(_place(name, places, model.device) for name in names))
+
+
+def _place(name: str, places: dict[str, Any], whole: torch.device) -> str:
+    parts = name.split(".")
+    for end in range(len(parts), -1, -1):
+        place = places.get(".".join(parts[:end]))
+        if place is not None:
+            return f"cuda:{place}" if isinstance(place, int) else str(place)
+    return str(whole)
+
+
+def record_of(weights: WeightsParams, model: Any) -> HeldWeights | None:
+    """Return what a trace says of how weights are held, None where its dtype says it all."""
+    if weights.quantization is None and weights.device_map is None:
+        return None
+    limits = weights.max_memory
+    return HeldWeights(
+        quantization=weights.quantization,
+        bnb_4bit_use_double_quant=weights.bnb_4bit_use_double_quant,
+        bnb_4bit_compute_dtype=weights.bnb_4bit_compute_dtype,
+        device_map=weights.device_map,
+        max_memory=None if limits is None else dict(limits),
+        layers_on=layers_on(model),
+    )
+
+
+def weights_of(info: ModelInfo) -> WeightsParams:
+    """Return how the weights of a recorded run were held.
+
+    Raises:
+        ParameterError: its record holds what is not legal.
+    """
+    from engine.declare.weights import read_weights
+
+    values = {} if info.weights is None else dataclasses.asdict(info.weights)
+    values.pop("layers_on", None)
+    if info.dtype in DTYPES:
+        values["dtype"] = info.dtype
+    return read_weights(values, "", False)[0]
+
+
+def asked_for(trace: Trace, device: str, *, assistant: bool = True) -> dict[str, Any]:
+    """Return what a request says so that the weights of a recorded run are held alike here.
+
+    Args:
+        trace: the run.
+        device: the one this machine computes on; what it does by default is left out.
+        assistant: whether the draft model's are wanted, too.
+    """
+    infos = {"": trace.model} | ({ASSISTANT: trace.assistant} if assistant else {})
+    said: dict[str, Any] = {}
+    for prefix, info in infos.items():
+        if info is not None:
+            weights = weights_of(info)
+            if weights.dtype == default_dtype(device):
+                weights = dataclasses.replace(weights, dtype=None)
+            said |= weights.said(prefix)
+    return said
+
+
+def silence() -> None:
+    """Keep libraries from writing of their own work where a terminal shows a text."""
+    from transformers import logging as own
+
+    own.disable_progress_bar()
+    for name in _SILENT:
+        logging.getLogger(name).setLevel(logging.ERROR)
