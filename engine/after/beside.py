@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -18,17 +18,19 @@ from typing import Any
 import torch
 
 from engine.after.likelihood import same_vocabulary
+from engine.declare.weights import WeightsParams, read_weights
 from engine.errors import Cancelled, ModelError
 from engine.loops.recorder import rounded
 from engine.loops.teacher_forced import teacher_forced
-from engine.models.loading import LoadedModel, pinned
+from engine.models.loading import LoadedModel, default_device, pinned
+from engine.models.weights import asked_for, check_allowed
 from engine.reading.divergence import shared
 from engine.reading.metrics import perplexity_of
 from engine.run.decoding import decode
 from engine.run.permits import Tell, nobody, running
 from engine.run.request import DecodeRequest
 from engine.trace.events import Failed, Finished
-from engine.trace.records import Trace
+from engine.trace.records import ModelInfo, Trace
 
 _ROWS = 32
 """Distributions compared at a time: they are held twice, in double precision."""
@@ -38,8 +40,7 @@ _ROWS = 32
 class Side:
     """What one of the two models made of the text."""
 
-    model: str
-    dtype: str
+    model: ModelInfo
     bytes: int
     """Of its parameters in memory."""
     logprobs: tuple[float, ...]
@@ -149,6 +150,28 @@ def beside(
     return _put_together(new, (own, other), compared, written)
 
 
+Held = tuple[str, WeightsParams]
+"""A model's name and how its weights are held."""
+
+
+def asked_beside(trace: Trace, model: str | None, weights: Mapping[str, Any]) -> tuple[Held, Held]:
+    """Return what is loaded for a run and for the model beside it.
+
+    Args:
+        trace: the run.
+        model: the other one's name, None for that of the run.
+        weights: how the other one is held, see ``DecodeRequest``.
+
+    Raises:
+        ParameterError: a way to hold it that is not there, or not offered here.
+    """
+    device = default_device()
+    own, _ = read_weights(asked_for(trace, device, assistant=False), "beside", assistant=False)
+    other, _ = read_weights(weights, "beside", assistant=False)
+    check_allowed(other, device)
+    return (trace.model.id, own), (model or trace.model.id, other)
+
+
 def _check_fits(loaded: LoadedModel, prompt: list[int], new: list[int]) -> None:
     context, length = loaded.context_length, len(prompt) + len(new)
     if context is not None and length > context:
@@ -236,8 +259,7 @@ def _put_together(
     common, parts = shared(texts, [True, True])
     sides = [
         Side(
-            loaded.name,
-            loaded.info().dtype,
+            loaded.info(),
             loaded.memory_bytes(),
             tuple(found.logprobs[place]),
             tuple(found.ranks[place]),
@@ -259,10 +281,22 @@ def _put_together(
     )
 
 
+def held_as(info: ModelInfo) -> str:
+    """Return in a few words how a model's weights are held: their bits, and where they are not together."""
+    held = info.weights
+    if held is None:
+        return info.dtype
+    bits = f"{held.quantization}, {info.dtype}" if held.quantization else info.dtype
+    if len(held.layers_on) < 2:
+        return bits
+    places = ", ".join(f"{count} on {place}" for place, count in held.layers_on.items())
+    return f"{bits}; layers: {places}"
+
+
 def _side_dict(side: Side) -> dict[str, Any]:
     return {
-        "model": side.model,
-        "dtype": side.dtype,
+        "model": side.model.id,
+        "held": held_as(side.model),
         "bytes": side.bytes,
         "perplexity": side.perplexity,
         "logprobs": list(side.logprobs),

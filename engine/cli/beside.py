@@ -9,6 +9,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+from engine.cli import weights
 from engine.cli.values import printable
 from engine.export.steps_csv import inert
 from engine.trace import json_io
@@ -23,25 +24,20 @@ def add(commands: Any) -> None:
     )
     command.add_argument("file", help="trace of the run whose text both read")
     command.add_argument("--model", help="the other model; that of the run where none is named")
-    command.add_argument("--dtype", help="of the other model")
-    command.add_argument("--quantization", choices=("4bit", "8bit"), help="of the other model")
+    weights.add(command, assistant=False)
     command.add_argument("--json", action="store_true", help="everything, as JSON")
     command.add_argument("--csv", metavar="FILE", help="file to write the tokens to, as a table")
     command.set_defaults(handler=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from engine.after.beside import beside
+    from engine.after.beside import asked_beside, beside
     from engine.models.loading import load
 
     trace = json_io.load(arguments.file)
-    own = load(trace.model.id, dtype=trace.model.dtype)
-    other = load(
-        arguments.model or trace.model.id,
-        dtype=arguments.dtype,
-        quantization=arguments.quantization,
-    )
-    found = beside(trace, own, other)
+    own, other = asked_beside(trace, arguments.model, weights.given(arguments))
+    first, second = (load(name, weights=held) for name, held in (own, other))
+    found = beside(trace, first, second)
     if arguments.csv:
         with Path(arguments.csv).open("w", newline="", encoding="utf-8") as file:
             csv.writer(file, lineterminator="\n").writerows([COLUMNS, *_rows(found)])
@@ -70,10 +66,12 @@ def _rows(found: Any) -> list[tuple[Any, ...]]:
 
 
 def _summary(found: Any) -> list[str]:
+    from engine.after.beside import held_as
+
     own, other = found.own, found.other
     rows = [
-        ("", own.model, other.model),
-        ("held as", own.dtype, other.dtype),
+        ("", own.model.id, other.model.id),
+        ("held as", held_as(own.model), held_as(other.model)),
         ("bytes", f"{own.bytes:,}", f"{other.bytes:,}"),
         ("perplexity", f"{own.perplexity:.3f}", f"{other.perplexity:.3f}"),
         ("tokens/s, greedy", *(f"{side.tokens_per_s or 0:.1f}" for side in (own, other))),
