@@ -10,6 +10,7 @@ from typing import Any
 from engine.after.beside import asked_beside, beside
 from engine.declare.weights import weights_params
 from engine.errors import BusyError, Cancelled, ModelError, ParameterError, StoppedError
+from engine.export.beside_csv import beside_csv
 from engine.run.permits import nobody
 from engine.run.prepare import Models
 from engine.trace.records import Trace
@@ -23,7 +24,7 @@ STOPPED = "Stopped."
 
 
 def act(asked: Mapping[str, Any], trace: Trace, gone: Callable[[], bool]) -> dict[str, Any]:
-    """Return both models' figures, as ``Beside.to_dict``.
+    """Return both models' figures, as ``Beside.to_dict``, and the table as ``csv``.
 
     Args:
         asked: ``model``, the other one's name, empty for that of the run, and ``weights``, how it is
@@ -45,7 +46,8 @@ def act(asked: Mapping[str, Any], trace: Trace, gone: Callable[[], bool]) -> dic
         try:
             models = Models(cancelled, nobody)
             loaded = [models(name, weights=held) for name, held in (own, other)]
-            return beside(trace, loaded[0], loaded[1], cancelled).to_dict()
+            found = beside(trace, loaded[0], loaded[1], cancelled)
+            return {**found.to_dict(), "csv": beside_csv(found)}
         except Cancelled:
             raise StoppedError(STOPPED) from None
         finally:

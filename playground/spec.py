@@ -16,6 +16,7 @@ from engine.asking.processors import askable
 from engine.asking.what_if import why_not
 from engine.declare.groups import FOLDED, MAIN
 from engine.declare.params import Choice, Flag, Integer, Number, Param, defaults_of, params_of
+from engine.declare.weights import weights_defaults, weights_params
 from engine.models.catalogue import CATALOGUE, drafts_for
 from engine.reading.terms import of_parameter, words
 from engine.run.request import MAX_SEED
@@ -45,6 +46,7 @@ def spec() -> dict[str, Any]:
         "main": MAIN,
         "groups": FOLDED,
         "seed": param_spec("seed", SEED, 0),
+        "weights": _weights(),
         "strategies": [_strategy(s, kinds) for s in STRATEGIES.values()],
         "params": kinds,
         "models": [
@@ -63,13 +65,20 @@ def spec() -> dict[str, Any]:
     }
 
 
+def _weights() -> list[dict[str, Any]]:
+    """Return the controls of how one model's weights are held."""
+    defaults = weights_defaults(assistant=False)
+    kinds = weights_params(assistant=False)
+    return [param_spec(name, kind, defaults[name]) for name, kind in kinds.items()]
+
+
 def visuals_of(names: tuple[str, ...]) -> list[str]:
     """Return the views of a stage in their order; a run of the playground can be asked, continued and saved."""
     views = arranged(names)
     views.insert(views.index("status") + 1, "since")
     own = [name for name in views if name not in _QUESTIONS]
     asked = [name for name in _QUESTIONS if name in views or name in _SERVED]
-    return [*own, *asked, "family", "export"]
+    return [*own, *asked, "family", "beside", "export"]
 
 
 def param_spec(name: str, kind: Param, default: Any) -> dict[str, Any]:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import csv
 import json
-import math
 from pathlib import Path
 from typing import Any
 
 from engine.cli import weights
 from engine.cli.values import printable
-from engine.export.steps_csv import inert
+from engine.export.beside_csv import beside_csv
 from engine.trace import json_io
-
-COLUMNS = ("place", "token_id", "text", "kl_nats", "p", "p_beside", "rank", "rank_beside", "agree")
 
 
 def add(commands: Any) -> None:
@@ -39,30 +35,11 @@ def _run(arguments: argparse.Namespace) -> int:
     first, second = (load(name, weights=held) for name, held in (own, other))
     found = beside(trace, first, second)
     if arguments.csv:
-        with Path(arguments.csv).open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file, lineterminator="\n").writerows([COLUMNS, *_rows(found)])
+        Path(arguments.csv).write_text(beside_csv(found), "utf-8")
     lines = [json.dumps(found.to_dict(), allow_nan=False)] if arguments.json else _summary(found)
     for line in lines:
         print(printable(line))
     return 0
-
-
-def _rows(found: Any) -> list[tuple[Any, ...]]:
-    own, other = found.own, found.other
-    return [
-        (
-            place + 1,
-            token_id,
-            inert(found.pieces[token_id]),
-            found.kl[place],
-            math.exp(own.logprobs[place]),
-            math.exp(other.logprobs[place]),
-            own.ranks[place],
-            other.ranks[place],
-            int(own.tops[place] == other.tops[place]),
-        )
-        for place, token_id in enumerate(found.token_ids)
-    ]
 
 
 def _summary(found: Any) -> list[str]:
