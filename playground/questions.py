@@ -16,7 +16,7 @@ from engine.export.verify import verify
 from engine.settings import SETTINGS
 from engine.trace.json_io import trace_from_dict
 from engine.trace.records import Trace
-from playground import configs, reading, what_if, why
+from playground import beside, configs, reading, what_if, why
 from playground.elements import OF_THE_PAGE, hidden, sent_with
 from playground.guard import sentence
 from playground.links import opened
@@ -61,7 +61,8 @@ def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         asked: ``action`` is ``files`` (texts by their paths, and why there is no pipeline) or
             ``verify`` (of the ``form`` generate or pipeline) of a ``trace`` as JSON values whose
-            steps may be left out, ``stop`` of the check whose ``press`` it names,
+            steps may be left out, ``beside`` of such a trace (see ``beside.act``),
+            ``stop`` of the check or the reading whose ``press`` it names,
             ``state`` (all messages of a ``run``, empty where it is not known),
             ``link`` (what the address ``search`` asks for), or
             one of ``configs.ACTIONS``, ``reading.ACTIONS``, ``what_if.ACTIONS`` or ``why.ACTIONS``.
@@ -77,6 +78,8 @@ def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
     if action == "verify":
         form = str(asked.get("form", "generate"))[:20]
         return _verified(trace_of(asked.get("trace")), str(asked.get("press", "")), form)
+    if action == "beside":
+        return _beside(asked)
     if action == "stop":
         _stopper(str(asked.get("press", ""))).set()
         return {}
@@ -93,6 +96,20 @@ def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
     if action in why.ACTIONS:
         return why.act(asked)
     raise ParameterError("action", action, "there is no such question")
+
+
+def _beside(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what another model makes of a run; it ends when it is stopped, or when nobody listens any more."""
+    press = str(asked.get("press", ""))
+    stopped, own, began = _stopper(press), session(), time.monotonic()
+
+    def gone() -> bool:
+        return stopped.is_set() or LISTENERS.alone_s(own, began) > SETTINGS.away_s
+
+    try:
+        return beside.act(asked, trace_of(asked.get("trace")), gone)
+    finally:
+        _CHECKS.pop(press[:64], None)
 
 
 def _verified(trace: Trace, press: str, form: str) -> dict[str, Any]:

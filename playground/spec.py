@@ -76,7 +76,7 @@ def visuals_of(names: tuple[str, ...]) -> list[str]:
     views.insert(views.index("status") + 1, "since")
     own = [name for name in views if name not in _QUESTIONS]
     asked = [name for name in _QUESTIONS if name in views or name in _SERVED]
-    return [*own, *asked, "family", "export"]
+    return [*own, *asked, "family", "beside", "export"]
 
 
 def param_spec(name: str, kind: Param, default: Any) -> dict[str, Any]:

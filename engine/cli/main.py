@@ -7,11 +7,35 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from engine.cli import detect, docs, export, fetch, gallery, listing, replay, run, schema, verify
+from engine.cli import (
+    beside,
+    detect,
+    docs,
+    export,
+    fetch,
+    gallery,
+    listing,
+    replay,
+    run,
+    schema,
+    verify,
+)
 from engine.cli.values import printable
 from engine.errors import EngineError
 
-COMMANDS = (listing, fetch, run, replay, export, verify, detect, gallery, schema, docs)
+COMMANDS = (
+    listing,
+    fetch,
+    run,
+    replay,
+    export,
+    verify,
+    detect,
+    beside,
+    gallery,
+    schema,
+    docs,
+)
 """Modules with ``add(commands)``, in the order in which help names them."""
 
 

@@ -54,7 +54,7 @@ def _row(step: Step, trace: Trace) -> list[object]:
         step.sequence + 1,
         step.keep,
         " ".join(map(str, step.emit)),
-        _text("".join(trace.pieces[i] for i in step.emit)),
+        inert("".join(trace.pieces[i] for i in step.emit)),
         *(
             [_number(own.raw_logprob), _number(own.processed_logprob), own.rank + 1]
             if own
@@ -66,7 +66,7 @@ def _row(step: Step, trace: Trace) -> list[object]:
         step.forward_passes,
         _number(step.elapsed_s),
         second.token_id if second else "",
-        _text(trace.pieces[second.token_id]) if second else "",
+        inert(trace.pieces[second.token_id]) if second else "",
         _number(second.raw_logprob) if second else "",
     ]
 
@@ -79,5 +79,6 @@ def _number(value: float) -> object:
     return value if math.isfinite(value) else ""
 
 
-def _text(text: str) -> str:
+def inert(text: str) -> str:
+    """Return a text as a cell that no spreadsheet runs."""
     return f"'{text}" if text.startswith(_ACTIVE) else text

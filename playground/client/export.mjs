@@ -30,10 +30,10 @@ const refuse = (sentence) => {
 };
 
 /**
- * Code needs no steps: only what was asked for and what came out.
+ * Code and another model need no steps: only what was asked for and what came out.
  * @param {Run} run
  */
-function slim(run) {
+export function slim(run) {
   const ids = new Set([...run.prompt_ids, ...run.outputs.flatMap((o) => o.token_ids)]);
   const pieces = Object.fromEntries([...ids].map((id) => [id, run.pieces[id] ?? ""]));
   return { ...trace(run), steps: [], pieces };

@@ -7,7 +7,7 @@ import { declared } from "./spec.mjs";
 /** @typedef {import("./spec.mjs").Param} Param */
 /** @typedef {Record<string, { name: string, values: any[], why: string }>} Only */
 
-const WEIGHTS = "weights";
+export const WEIGHTS = "weights";
 
 export class Form {
   // What every control holds; one that was never in sight has no element yet.

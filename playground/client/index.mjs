@@ -10,6 +10,7 @@ import { VIEWS } from "../../visualizers/stage/views.mjs";
 import { follow, followNow, watchAddress } from "./address.mjs";
 import { connectAsk } from "./ask.mjs";
 import { connectJudge, mountBench } from "./bench.mjs";
+import { beside } from "./beside.mjs";
 import { compare } from "./compare.mjs";
 import { compareWatch } from "./compare_watch.mjs";
 import { mountDraws } from "./draws.mjs";
@@ -38,6 +39,7 @@ stages.register({
   scrub: scrubWith(() => [copying()]),
   compare_watch: compareWatch,
   family,
+  beside,
   export: exporting,
   what_if: whatIf,
   why,

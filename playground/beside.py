@@ -1,0 +1,91 @@
+"""Another model beside a run: the page names it, and both read the run's text."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from engine.after.beside import asked_beside, beside
+from engine.declare.weights import weights_params
+from engine.errors import BusyError, Cancelled, ModelError, ParameterError, StoppedError
+from engine.export.beside_csv import beside_csv
+from engine.run.permits import nobody
+from engine.run.prepare import Models
+from engine.trace.records import Trace
+from playground import controls
+
+_AT_WORK = threading.Semaphore(1)
+"""Two models are in memory for it."""
+_WAIT_S = 20.0
+_POLL_S = 0.05
+STOPPED = "Stopped."
+
+
+def act(asked: Mapping[str, Any], trace: Trace, gone: Callable[[], bool]) -> dict[str, Any]:
+    """Return both models' figures, as ``Beside.to_dict``, and the table as ``csv``.
+
+    Args:
+        asked: ``model``, the other one's name, empty for that of the run, and ``weights``, how it is
+            held, as the page's controls say it.
+        trace: the run; its steps may be left out.
+        gone: whether it was stopped, or nobody listens any more.
+
+    Raises:
+        EngineError: one sentence naming what is wrong.
+    """
+    model, weights = asked.get("model") or None, asked.get("weights") or {}
+    if model is not None and not isinstance(model, str):
+        raise ModelError("Name the model beside it: a name of the list, a hub id or a folder.")
+    own, other = asked_beside(trace, model, _read(weights))
+    if own == other:
+        raise ModelError("That is the run's own model as it was held; choose another one.")
+    with _Gone(gone) as cancelled:
+        _wait_for_turn(cancelled)
+        try:
+            models = Models(cancelled, nobody)
+            loaded = [models(name, weights=held) for name, held in (own, other)]
+            found = beside(trace, loaded[0], loaded[1], cancelled)
+            return {**found.to_dict(), "csv": beside_csv(found)}
+        except Cancelled:
+            raise StoppedError(STOPPED) from None
+        finally:
+            _AT_WORK.release()
+
+
+def _read(weights: Any) -> dict[str, Any]:
+    if not isinstance(weights, Mapping):
+        raise ParameterError("weights", weights, "it must be an object of names and values")
+    kinds = weights_params(assistant=False)
+    read = {n: controls.read(n, kinds[n], v) if n in kinds else v for n, v in weights.items()}
+    return {name: value for name, value in read.items() if value not in (None, False)}
+
+
+def _wait_for_turn(cancelled: threading.Event) -> None:
+    until = time.monotonic() + _WAIT_S
+    while not _AT_WORK.acquire(timeout=_POLL_S):
+        if cancelled.is_set():
+            raise StoppedError(STOPPED)
+        if time.monotonic() > until:
+            raise BusyError("Somebody else compares two models; try again in a moment.")
+
+
+class _Gone:
+    """An event that is set as soon as a question's asker is gone."""
+
+    def __init__(self, gone: Callable[[], bool]) -> None:
+        self.gone, self.cancelled, self.over = gone, threading.Event(), threading.Event()
+
+    def __enter__(self) -> threading.Event:
+        threading.Thread(target=self._watch, daemon=True).start()
+        return self.cancelled
+
+    def __exit__(self, *raised: Any) -> None:
+        self.over.set()
+
+    def _watch(self) -> None:
+        while not self.over.wait(_POLL_S):
+            if self.gone():
+                self.cancelled.set()
+                return

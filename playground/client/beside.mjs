@@ -1,0 +1,143 @@
+// Another model beside a run: chosen here, and the server reads the run's text with both.
+import { besideOf } from "../../visualizers/beside/view.mjs";
+import { button, el, saveAs } from "../../visualizers/shared/dom.mjs";
+import { count } from "../../visualizers/shared/text.mjs";
+import { ask } from "./ask.mjs";
+import { slim } from "./export.mjs";
+import { Form, WEIGHTS } from "./form.mjs";
+import { newName } from "./kept_presses.mjs";
+import { Models } from "./models.mjs";
+import { declared, strategyOf } from "./spec.mjs";
+
+const ABOUT =
+  "The same text, read by another model with the same tokenizer, or by the same one held with fewer bits: how far its distribution is off at every token.";
+const READING = "Both models read the text, then each writes greedily…";
+
+const OF_A_DRAFT = "assistant_";
+
+let made = 0;
+
+class BesideRun {
+  /** @type {Run | null} */
+  #run = null;
+  #known = "";
+  // What stops the question that is open, empty while none is.
+  #press = "";
+  #found = null;
+
+  /** @param {Context} ctx */
+  constructor(root, ctx) {
+    this.ctx = ctx;
+    this.id = `beside-${++made}`;
+    this.form = el("div", { class: "f-compact bs-form" });
+    this.go = button("Read it with both", () => this.#ask(), { class: "dp-btn" });
+    this.halt = button("Stop", () => this.#stop(), { class: "dp-btn" });
+    this.halt.hidden = true;
+    const save = (name, ending, type, textOf) =>
+      button(name, () => saveAs(`beside${ending}`, type, textOf(this.#found)), { class: "dp-btn" });
+    this.saves = [
+      save("Tokens (.csv)", ".csv", "text/csv", ({ csv }) => csv),
+      save("Everything (.json)", ".json", "application/json", ({ csv: _, ...found }) =>
+        JSON.stringify(found),
+      ),
+    ];
+    this.say = el("p", { class: "dp-note", role: "status" });
+    this.drawn = el("div", { class: "bs-drawn" });
+    const acts = el("div", { class: "dp-row" }, this.go, this.halt, this.saves);
+    root.append(el("p", { class: "dp-note" }, ABOUT), this.form, acts, this.say, this.drawn);
+    this.#offerSaves();
+  }
+
+  // The model of the run held otherwise comes first: that is what most want to know.
+  #offer(run) {
+    this.models = new Models(
+      { draft: "none", model: run.model.id, assistant: "", refused: {} },
+      this.id,
+    );
+    const { params, only } = strategyOf(run.strategy) ?? declared().strategies[0];
+    const held = params.filter((p) => p.group === WEIGHTS && !p.name.startsWith(OF_A_DRAFT));
+    this.weights = new Form(held, this.id, {}, { only });
+    this.form.replaceChildren(...this.models.boxes, this.weights.weights);
+  }
+
+  /** @param {Run} run */
+  update(run) {
+    const idle = run.status !== "running" && run.status !== "failed" && run.outputs?.length > 0;
+    if (run.id !== this.#known) {
+      this.#known = run.id;
+      this.#forget();
+      if (run.model?.id) this.#offer(run);
+    }
+    this.#run = run;
+    this.go.disabled = !idle || this.#press !== "";
+  }
+
+  select() {}
+
+  clear() {
+    this.#run = null;
+    this.#known = "";
+    this.#forget();
+    this.form.replaceChildren();
+  }
+
+  #forget() {
+    if (this.#press) this.#stop();
+    this.#press = "";
+    this.#found = null;
+    this.halt.hidden = true;
+    this.say.textContent = "";
+    this.drawn.replaceChildren();
+    this.#offerSaves();
+  }
+
+  #offerSaves() {
+    for (const save of this.saves) save.hidden = !this.#found;
+  }
+
+  #stop() {
+    ask({ action: "stop", press: this.#press });
+    this.say.textContent = "Stopping…";
+  }
+
+  async #ask() {
+    const run = this.#run;
+    if (!run) return;
+    const press = newName();
+    this.#press = press;
+    this.go.disabled = true;
+    this.halt.hidden = false;
+    this.say.textContent = READING;
+    const { model } = this.models.values();
+    const weights = this.weights.values();
+    const answer = await ask({ action: "beside", trace: slim(run), model, weights, press });
+    // Another run is shown by now.
+    if (press !== this.#press) return;
+    this.#press = "";
+    this.halt.hidden = true;
+    this.update(run);
+    if (answer.error) {
+      this.say.textContent = `⚠ ${answer.error}`;
+      return;
+    }
+    this.#found = answer;
+    this.say.textContent = `Done: ${count(answer.token_ids.length, "token")}.`;
+    this.drawn.replaceChildren(...besideOf(answer, (at) => this.#choose(at)));
+    this.#offerSaves();
+  }
+
+  // The step that wrote a token, where there is one.
+  #choose(at) {
+    const step = this.#run?.tokens[0]?.[at]?.step;
+    if (step !== undefined) this.ctx.select(step);
+  }
+}
+
+/** @type {ViewSpec} */
+export const beside = {
+  title: "Beside another model",
+  place: "drawer",
+  empty:
+    "After a run: read its text with another model, or with the same one at fewer bits, and see where they differ.",
+  mount: (root, ctx) => new BesideRun(root, ctx),
+};

@@ -1,0 +1,1 @@
+"""Two models on one text: how far the second is from the first at every token."""
