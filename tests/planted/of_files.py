@@ -127,8 +127,8 @@ FILES = (
         "prompt-unquoted",
         "Exported code holds the prompt as it was typed: a quote in it ends the text and begins code.",
         "engine/export/script.py",
-        '        f"PROMPT = {plan.trace.prompt!r}",\n',
-        "        f\"PROMPT = '{plan.trace.prompt}'\",\n",
+        'f"PROMPT = {trace.prompt!r}"',
+        "f\"PROMPT = '{trace.prompt}'\"",
         ("tests/engine/export/test_parts.py::test_hostile_text_stays_text",),
     ),
     Defect(
