@@ -13,8 +13,8 @@ from engine.models.sources import how_to_fetch
 from engine.settings import SETTINGS
 
 _HUB_ID = re.compile(r"^[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}$", re.ASCII)
-PATTERNS = ["*.safetensors", "*.json", "tokenizer*", "*.txt", "*.model"]
-"""Of a repository: weights without code, configuration, tokenizer."""
+PATTERNS = ["*.safetensors", "*.json", "tokenizer*", "*.txt", "*.model", "*.jinja"]
+"""Of a repository: weights without code, configuration, tokenizer, chat template."""
 INDEX = "model.safetensors.index.json"
 _SHARD = re.compile(r"^[A-Za-z0-9][\w.-]*\.safetensors$", re.ASCII)
 NO_WEIGHTS = "The model has no safetensors weights; other formats are not loaded."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -69,5 +68,5 @@ def _is_plain(leaf: Any) -> bool:
     if isinstance(leaf, str):
         return not any("\ud800" <= character <= "\udfff" for character in leaf)
     if isinstance(leaf, (int, float)):
-        return math.isfinite(leaf) and abs(leaf) <= _LARGEST
+        return abs(leaf) <= _LARGEST
     return leaf is None

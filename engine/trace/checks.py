@@ -199,7 +199,7 @@ def _check_config(config: dict[str, Any]) -> None:
             raise TraceError(f"trace.config.{name} is no number from {-largest} to {largest}.")
     leaves = list(_leaves(config))
     numbers = [leaf for leaf in leaves if isinstance(leaf, (int, float))]
-    if any(not math.isfinite(n) or abs(n) > _LARGEST for n in numbers):
+    if not all(abs(n) <= _LARGEST for n in numbers):
         raise TraceError("trace.config has a number that is not finite or too large.")
     if not all(is_unicode(leaf) for leaf in leaves if isinstance(leaf, str)):
         raise TraceError("trace.config has half of a character (a lone surrogate).")

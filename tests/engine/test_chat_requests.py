@@ -251,6 +251,7 @@ def test_an_older_trace_has_no_messages():
         ({"messages": [{"role": "bear", "content": "a"}]}, "messages[0].role must be one of"),
         ({"messages": [{"role": "user", "content": 7}]}, "messages[0].content must be text"),
         ({"messages": [{"role": "user", "content": "a", "x": 1e70}]}, "no finite number"),
+        ({"template": {"x": 10**400}}, "no finite number"),
         ({"template": {"x": "\ud800"}}, "half of a character"),
         ({"literal_tokens": -1}, "literal_tokens is negative"),
         ({"prompt_turns": []}, "do not end with the prompt"),

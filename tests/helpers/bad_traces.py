@@ -99,6 +99,7 @@ CHANGES = [
     (put("outputs", 0, "text", "I was never written."), "is not the text of its tokens"),
     (put("outputs", 0, "text", "\ud800"), "lone surrogate"),
     (put("config", "stop_strings", "\ud800"), "lone surrogate"),
+    (put("config", "top_k", 10**400), "not finite or too large"),
 ]
 # Of runs of other strategies on the tiny models: (strategy, change, what the sentence says).
 _POOL = ("steps", 1, "detail", "pool")

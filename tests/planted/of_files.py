@@ -127,8 +127,8 @@ FILES = (
         "prompt-unquoted",
         "Exported code holds the prompt as it was typed: a quote in it ends the text and begins code.",
         "engine/export/script.py",
-        '        return [f"PROMPT = {trace.prompt!r}", ids + made]\n',
-        "        return [f\"PROMPT = '{trace.prompt}'\", ids + made]\n",
+        'f"PROMPT = {trace.prompt!r}"',
+        "f\"PROMPT = '{trace.prompt}'\"",
         ("tests/engine/export/test_parts.py::test_hostile_text_stays_text",),
     ),
     Defect(
