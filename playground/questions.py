@@ -16,7 +16,7 @@ from engine.export.verify import verify
 from engine.settings import SETTINGS
 from engine.trace.json_io import trace_from_dict
 from engine.trace.records import Trace
-from playground import configs, what_if, why
+from playground import configs, pairs, what_if, why
 from playground.elements import OF_THE_PAGE, hidden, sent_with
 from playground.guard import sentence
 from playground.links import opened
@@ -64,7 +64,7 @@ def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
             steps may be left out, ``stop`` of the check whose ``press`` it names,
             ``state`` (all messages of a ``run``, empty where it is not known),
             ``link`` (what the address ``search`` asks for), or
-            one of ``configs.ACTIONS``, ``what_if.ACTIONS`` or ``why.ACTIONS``.
+            one of ``configs.ACTIONS``, ``pairs.ACTIONS``, ``what_if.ACTIONS`` or ``why.ACTIONS``.
 
     Raises:
         EngineError: one sentence naming what is not valid.
@@ -86,6 +86,8 @@ def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
         return opened(str(asked.get("search", "")))
     if action in configs.ACTIONS:
         return configs.act(asked)
+    if action in pairs.ACTIONS:
+        return pairs.act(asked)
     if action in what_if.ACTIONS:
         return what_if.act(asked)
     if action in why.ACTIONS:

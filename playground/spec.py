@@ -16,7 +16,8 @@ from engine.asking.processors import askable
 from engine.asking.what_if import why_not
 from engine.declare.groups import FOLDED, MAIN
 from engine.declare.params import Choice, Flag, Integer, Number, Param, defaults_of, params_of
-from engine.models.catalogue import CATALOGUE, drafts_for
+from engine.models.catalogue import CATALOGUE, CatalogueEntry, drafts_for
+from engine.models.hub import offered
 from engine.reading.terms import of_parameter, words
 from engine.run.request import MAX_SEED
 from engine.strategies import STRATEGIES
@@ -54,13 +55,16 @@ def spec() -> dict[str, Any]:
                 "role": e.role,
                 "embedded": e.embedded,
             }
-            for e in CATALOGUE.values()
-            if e.available
+            for e in _offered()
         ],
         "drafts": _drafts(),
         "terms": words(),
         "compare": {"labels": LABELS, "presets": [_comparison(p) for p in presets()]},
     }
+
+
+def _offered() -> list[CatalogueEntry]:
+    return [e for e in CATALOGUE.values() if e.available and offered(e.name)]
 
 
 def visuals_of(names: tuple[str, ...]) -> list[str]:
@@ -146,7 +150,7 @@ def _strategy(strategy: Strategy, known: list[dict[str, Any]]) -> dict[str, Any]
 
 def _refused(strategy: Strategy) -> dict[str, str]:
     """Return the models on offer that cannot serve a strategy, each with the reason."""
-    reasons = {e.name: refusal(strategy, e.name) for e in CATALOGUE.values() if e.available}
+    reasons = {e.name: refusal(strategy, e.name) for e in _offered()}
     return {name: reason for name, reason in reasons.items() if reason is not None}
 
 
@@ -204,9 +208,12 @@ def _recorded(strategy: str, preset: str) -> str | None:
 
 def _drafts() -> dict[str, dict[str, list[str]]]:
     """Return tokenizer kind -> target -> names of fitting drafts; "" is a target nobody knows."""
-    targets = ["", *(e.name for e in CATALOGUE.values() if e.available)]
+    names = [e.name for e in _offered()]
     return {
-        kind: {target: [e.name for e in drafts_for(target, kind)] for target in targets}
+        kind: {
+            target: [e.name for e in drafts_for(target, kind) if e.name in names]
+            for target in ["", *names]
+        }
         for kind in ("same_tokenizer", "any_tokenizer")
     }
 
