@@ -16,7 +16,7 @@ from engine.export.verify import verify
 from engine.settings import SETTINGS
 from engine.trace.json_io import trace_from_dict
 from engine.trace.records import Trace
-from playground import beside, configs, reading, what_if, why
+from playground import beside, configs, pairs, reading, what_if, why
 from playground.elements import OF_THE_PAGE, hidden, sent_with
 from playground.guard import sentence
 from playground.links import opened
@@ -26,6 +26,8 @@ from playground.stream import known_state
 from playground.visitors import remember, session
 
 _MAX_ID = 2**31
+_ROOMS = (configs, pairs, reading, what_if, why)
+"""Modules with questions of their own: ``ACTIONS`` and ``act(asked)``."""
 _CHECKS: dict[str, threading.Event] = {}
 """What stops a check, by the unguessable name that its page gave it: it may be stopped before it is there."""
 _KEPT_CHECKS = 64
@@ -65,7 +67,7 @@ def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
             ``stop`` of the check or the reading whose ``press`` it names,
             ``state`` (all messages of a ``run``, empty where it is not known),
             ``link`` (what the address ``search`` asks for), or
-            one of ``configs.ACTIONS``, ``reading.ACTIONS``, ``what_if.ACTIONS`` or ``why.ACTIONS``.
+            an action of one of ``_ROOMS``.
 
     Raises:
         EngineError: one sentence naming what is not valid.
@@ -87,14 +89,9 @@ def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
         return {"state": known_state(str(asked.get("run", ""))[:64])}
     if action == "link":
         return opened(str(asked.get("search", "")))
-    if action in configs.ACTIONS:
-        return configs.act(asked)
-    if action in reading.ACTIONS:
-        return reading.act(asked)
-    if action in what_if.ACTIONS:
-        return what_if.act(asked)
-    if action in why.ACTIONS:
-        return why.act(asked)
+    room = next((room for room in _ROOMS if action in room.ACTIONS), None)
+    if room is not None:
+        return room.act(asked)
     raise ParameterError("action", action, "there is no such question")
 
 

@@ -18,6 +18,7 @@ from engine.declare.groups import FOLDED, MAIN
 from engine.declare.params import Choice, Flag, Integer, Number, Param, defaults_of, params_of
 from engine.declare.weights import ASSISTANT, NEEDS, weights_defaults, weights_params
 from engine.models.catalogue import CATALOGUE, CatalogueEntry, drafts_for
+from engine.models.hub import offered
 from engine.reading.terms import of_parameter, words
 from engine.run.request import MAX_SEED
 from engine.strategies import STRATEGIES
@@ -43,7 +44,7 @@ def spec() -> dict[str, Any]:
 
     A model that is brought while the server runs stands in it from then on.
     """
-    return _spec(tuple(e for e in CATALOGUE.values() if e.available))
+    return _spec(_offered())
 
 
 @lru_cache(maxsize=2)
@@ -68,6 +69,10 @@ def _spec(models: tuple[CatalogueEntry, ...]) -> dict[str, Any]:
         "terms": words(),
         "compare": {"labels": LABELS, "presets": [_comparison(p) for p in presets()]},
     }
+
+
+def _offered() -> tuple[CatalogueEntry, ...]:
+    return tuple(e for e in CATALOGUE.values() if e.available and offered(e.name))
 
 
 def visuals_of(names: tuple[str, ...]) -> list[str]:
@@ -158,7 +163,7 @@ def _strategy(strategy: Strategy, known: list[dict[str, Any]]) -> dict[str, Any]
 
 def _refused(strategy: Strategy) -> dict[str, str]:
     """Return the models on offer that cannot serve a strategy, each with the reason."""
-    reasons = {e.name: refusal(strategy, e.name) for e in CATALOGUE.values() if e.available}
+    reasons = {e.name: refusal(strategy, e.name) for e in _offered()}
     return {name: reason for name, reason in reasons.items() if reason is not None}
 
 
@@ -231,9 +236,12 @@ def _recorded(strategy: str, preset: str) -> str | None:
 
 def _drafts() -> dict[str, dict[str, list[str]]]:
     """Return tokenizer kind -> target -> names of fitting drafts; "" is a target nobody knows."""
-    targets = ["", *(e.name for e in CATALOGUE.values() if e.available)]
+    names = [e.name for e in _offered()]
     return {
-        kind: {target: [e.name for e in drafts_for(target, kind)] for target in targets}
+        kind: {
+            target: [e.name for e in drafts_for(target, kind) if e.name in names]
+            for target in ["", *names]
+        }
         for kind in ("same_tokenizer", "any_tokenizer")
     }
 

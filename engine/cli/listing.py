@@ -20,10 +20,18 @@ def add(commands: Any) -> None:
         default=[],
         help="also say what this model cannot serve: a hub id or a folder that is on this machine",
     )
+    listing.add_argument(
+        "--drafts-for",
+        metavar="MODEL",
+        help="only name the models, here and in the catalogue, that can draft for this one, and why",
+    )
     listing.set_defaults(handler=_run)
 
 
 def _run(arguments: argparse.Namespace) -> None:
+    if arguments.drafts_for is not None:
+        _print_drafts(arguments.drafts_for, as_json=arguments.json)
+        return
     from engine.declare.params import defaults_of, params_of
     from engine.declare.weights import weights_defaults as defaults
     from engine.declare.weights import weights_params as kinds
@@ -79,6 +87,31 @@ def _run(arguments: argparse.Namespace) -> None:
             print(f"    {sentence}")
         for line in _own_lines(model["name"]):
             print(printable(f"    {line}"))
+
+
+def _print_drafts(target: str, *, as_json: bool) -> None:
+    from dataclasses import asdict
+
+    from engine.models.files import check_name
+    from engine.models.pairs import made_for_early_exit, pairs_for
+
+    check_name(target)
+    same = pairs_for(target, "same_tokenizer")
+    names = {pair.name for pair in same}
+    others = [pair for pair in pairs_for(target, "any_tokenizer") if pair.name not in names]
+    exits = made_for_early_exit(target)
+    if as_json:
+        listed = {"speculative": same, "universal_assisted": others}
+        drafts = {strategy: [asdict(pair) for pair in pairs] for strategy, pairs in listed.items()}
+        print(json.dumps({"target": target, "drafts": drafts, "early_exit": exits}))
+        return
+    for strategy, pairs in (("speculative", same), ("universal_assisted", others)):
+        print(f"{strategy}:" if pairs else f"{strategy}: no draft is known here")
+        for pair in pairs:
+            print(printable(f"    {pair.name:32}{pair.reason}"))
+    print(
+        printable(f"early_exit: {exits or 'nothing says that its layers were trained to be left'}")
+    )
 
 
 def _own_settings(name: str) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from typing import Any
 
 from engine.errors import BusyError, Cancelled, ModelError
 from engine.models import files
+from engine.models.catalogue import CATALOGUE
 from engine.settings import SETTINGS, environment
 
 Tell = Callable[[int, int], None]
@@ -186,10 +187,16 @@ def _check_allowed(name: str) -> None:
     Raises:
         ModelError: which names are allowed.
     """
-    if not SETTINGS.public or name in allowed():
+    if offered(name):
         return
     known = ", ".join(allowed()) or "none"
     raise ModelError(f"{name} is not offered here: of the hub's models, these are: {known}.")
+
+
+def offered(name: str) -> bool:
+    """Return whether this deployment offers a model: a public one has those of its owner's folders and those it allows."""
+    own = name in CATALOGUE and CATALOGUE[name].folder is not None
+    return not SETTINGS.public or own or name in allowed()
 
 
 def allowed() -> tuple[str, ...]:

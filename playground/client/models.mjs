@@ -1,5 +1,6 @@
 // Which model, and which draft beside it: those on offer, or any other by its name.
 import { el } from "../../visualizers/shared/dom.mjs";
+import { Drafts } from "./drafts.mjs";
 import { declared } from "./spec.mjs";
 
 const OTHER = "\u0000other";
@@ -59,7 +60,7 @@ class Choice {
 
 export class Models {
   /**
-   * @param {{ draft: string, model: string, assistant: string, refused: Record<string, string> }} strategy
+   * @param {{ name: string, draft: string, model: string, assistant: string, refused: Record<string, string> }} strategy
    * @param {string} id what the elements' ids begin with
    */
   constructor(strategy, id) {
@@ -77,8 +78,25 @@ export class Models {
     }
     this.note = el("p", { class: "f-help f-held", "aria-live": "polite" });
     this.model.box.append(this.note);
+    this.#pair(strategy);
     this.boxes = [this.model, this.draft].filter(Boolean).map((choice) => choice.box);
     this.show(strategy.model, strategy.assistant);
+  }
+
+  // What else is on this machine is asked for when somebody chooses a model, or looks for a draft.
+  #pair({ name }) {
+    if (!this.draft && name !== "early_exit") return;
+    const chosen = () => this.draft?.value ?? "";
+    this.drafts = new Drafts(name, (names) => {
+      const wanted = chosen();
+      this.draft?.offer(names.includes(wanted) || !wanted ? names : [...names, wanted]);
+      if (this.draft) this.draft.value = wanted || names[0];
+    });
+    (this.draft ?? this.model).box.append(this.drafts.say);
+    const look = () => this.drafts.look(this.model.value, chosen);
+    this.model.box.addEventListener("change", look);
+    this.draft?.box.addEventListener("change", look);
+    this.draft?.select.addEventListener("focus", look);
   }
 
   // Only some drafts fit a model.

@@ -1,0 +1,205 @@
+"""Which models can draft for which: by comparing tokenizers, of all that is on this machine and in the catalogue.
+
+No weights are loaded: of a model's safetensors files only the headers are read.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from engine.errors import EngineError
+from engine.models import catalogue, files, hub, sizes
+from engine.models.catalogue import CATALOGUE
+from engine.models.vocabularies import Vocabulary, vocabulary_of
+from engine.settings import SETTINGS
+
+_PREFIX = "models--"
+_MOST = 200
+"""Folders that are looked at, of the hub's cache and beside the target's own."""
+_HINTS = ("early_exit", "layerskip", "layer_skip", "exit_layer")
+"""Parts of names of fields that tell of layers trained to be left."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A draft for a target.
+
+    Attributes:
+        name: the draft, as in ``load``.
+        shares: whether a token id means the same in both; None where only the catalogue says so.
+        values: how many values its weights hold, None where they are not on this machine.
+        reason: why it is offered, in one sentence.
+    """
+
+    name: str
+    shares: bool | None
+    values: int | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class _Found:
+    name: str
+    vocabulary: Vocabulary | None
+    values: int
+
+
+def pairs_for(target: str, tokenizer: str) -> list[Pair]:
+    """Return the drafts for a target, the best fitting first; nothing is downloaded or loaded.
+
+    Args:
+        target: a name as in ``load``.
+        tokenizer: same_tokenizer (the draft must share it) or any_tokenizer.
+    """
+    listed = [entry.name for entry in catalogue.drafts_for(target, tokenizer)]
+    known = [name for name in listed if hub.offered(name)]
+    ours = _found(target)
+    found: list[Pair] = []
+    for name in dict.fromkeys([*known, *models_here(target)]):
+        theirs = _found(name) if name != target else None
+        if theirs is None:
+            if name in known and name != target and files.local_folder(name) is None:
+                found.append(_unseen(name, target))
+        elif ours is not None:
+            found += _compared(ours, theirs, tokenizer, listed=name in known)
+        elif name in known:
+            found.append(Pair(name, None, theirs.values, f"{_by_catalogue(name, target)}."))
+    place = {name: number for number, name in enumerate(known)}
+    return sorted(found, key=lambda pair: (place.get(pair.name, len(place)), pair.values or 0))
+
+
+def _compared(ours: _Found, theirs: _Found, tokenizer: str, *, listed: bool) -> list[Pair]:
+    """Return the pair of two models that are both here, nothing where it is none."""
+    if ours.vocabulary is None or theirs.vocabulary is None:
+        return []
+    shares = ours.vocabulary.digest == theirs.vocabulary.digest
+    # A draft as large as its target saves nothing.
+    if (not shares and tokenizer == "same_tokenizer") or theirs.values >= ours.values:
+        return []
+    if tokenizer == "any_tokenizer" and shares and not listed:
+        return []
+    ratio = f"its weights are {_share(theirs.values, ours.values)} of the target's"
+    size = theirs.vocabulary.size
+    if not shares:
+        reason = f"It has a tokenizer of its own ({size:,} tokens), so its drafts are translated; {ratio}."
+    elif ours.vocabulary.ends != theirs.vocabulary.ends:
+        reason = f"All {size:,} tokens mean the same in both, but other ones end a text; {ratio}."
+    else:
+        reason = f"All {size:,} tokens mean the same in both; {ratio}."
+    return [Pair(theirs.name, shares, theirs.values, reason)]
+
+
+def _share(values: int, of: int) -> str:
+    percent = 100 * values / of
+    return f"{percent:.0f} %" if percent >= 1 else "less than 1 %"
+
+
+def _unseen(name: str, target: str) -> Pair:
+    return Pair(name, None, None, f"{_by_catalogue(name, target)}; it would be fetched first.")
+
+
+def _by_catalogue(name: str, target: str) -> str:
+    if target in CATALOGUE[name].fits:
+        return "The catalogue says that it shares the tokenizer"
+    return "A small model of the catalogue; nothing was compared"
+
+
+def models_here(target: str = "") -> list[str]:
+    """Return the models on this machine that a run could name, embedded ones first.
+
+    Those of the hub's cache are among them, on a public deployment only those that it offers; for a target that is a
+    folder, the folders beside it as well.
+    """
+    embedded = [e.name for e in CATALOGUE.values() if e.embedded and e.available]
+    return [*embedded, *_of_the_hub(), *_beside(target)]
+
+
+def _of_the_hub() -> list[str]:
+    from huggingface_hub import constants
+
+    try:
+        folders = sorted(path.name for path in Path(constants.HF_HUB_CACHE).iterdir())
+    except OSError:
+        return []
+    names = [
+        n.removeprefix(_PREFIX).replace("--", "/", 1) for n in folders if n.startswith(_PREFIX)
+    ]
+    offered = [n for n in names if files.is_hub_id(n) and hub.offered(n)]
+    return [n for n in offered[:_MOST] if files.local_folder(n) is not None]
+
+
+def _beside(target: str) -> list[str]:
+    if SETTINGS.public or not Path(target).is_absolute():
+        return []
+    try:
+        folders = sorted(Path(target).resolve().parent.iterdir())[:_MOST]
+    except OSError:
+        return []
+    return [str(folder) for folder in folders if (folder / "config.json").is_file()]
+
+
+def _found(name: str) -> _Found | None:
+    """Return what is known of a decoder-only model on this machine, None of any other."""
+    folder = files.local_folder(name)
+    if folder is None:
+        return None
+    values = _values(name, folder, _stamp(folder))
+    return None if not values else _Found(name, vocabulary_of(folder), values)
+
+
+def _stamp(folder: str) -> tuple[int, ...]:
+    paths = [Path(folder) / "config.json", *sorted(Path(folder).glob("*.safetensors"))]
+    return tuple(path.stat().st_mtime_ns for path in paths if path.is_file())
+
+
+@lru_cache(maxsize=256)
+def _values(name: str, folder: str, stamp: tuple[int, ...]) -> int:
+    """Return how many values a decoder's weights hold, 0 for what is none or cannot be read."""
+    del stamp  # it is part of the key
+    try:
+        config = files.check_folder(folder)
+        kinds = config.get("architectures") or ["ForCausalLM"]
+        decodes = any(str(kind).endswith(("ForCausalLM", "LMHeadModel")) for kind in kinds)
+        if config.get("is_encoder_decoder") or not decodes:
+            return 0
+        return sizes.values_in(name, folder)
+    except EngineError:
+        return 0
+
+
+def made_for_early_exit(name: str) -> str | None:
+    """Return why a model can be expected to draft well with its own first layers, None where nothing says so.
+
+    LayerSkip (Elhoushi et al. 2024, arXiv 2404.16710) trains a model so that its layers can be left early. Such a
+    model is known by its name, by a field of its config.json, or by assistant_early_exit in its
+    generation_config.json.
+
+    Args:
+        name: as in ``load``; nothing is downloaded.
+    """
+    folder = files.local_folder(name)
+    config = _fields(folder, "config.json")
+    layer = _fields(folder, "generation_config.json").get("assistant_early_exit")
+    if isinstance(layer, int):
+        return f"Its generation_config.json asks for assistant_early_exit = {layer}."
+    field = next((key for key in config if any(hint in key.lower() for hint in _HINTS)), None)
+    if field is not None:
+        return f"Its config.json has the field {field[:40]}: its layers were trained to be left."
+    names = (name, str(config.get("_name_or_path", "")))
+    if any("layerskip" in text.lower() for text in names):
+        return "By its name it was trained with LayerSkip, so that its layers can be left early."
+    return None
+
+
+def _fields(folder: str | None, file: str) -> dict[str, Any]:
+    if folder is None:
+        return {}
+    try:
+        found = json.loads((Path(folder) / file).read_bytes()[:1_000_000])
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}

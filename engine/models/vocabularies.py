@@ -1,0 +1,113 @@
+"""What token ids mean to a model of a folder, and which of them end a text, read without weights and once a folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+_FILES = ("tokenizer.json", "tokenizer_config.json", "config.json", "generation_config.json")
+_OLDER = ("vocab.json", "merges.txt", "tokenizer.model", "vocab.txt", "spiece.model")
+"""What older folders keep their tokenizer in."""
+_MOST_BYTES = 100_000_000
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """A tokenizer by its content.
+
+    Attributes:
+        digest: SHA-256 of all tokens with their ids, added ones included.
+        size: how many there are.
+        ends: ids that end a text, as the model's files name them; empty where they name none.
+    """
+
+    digest: str
+    size: int
+    ends: frozenset[int]
+
+
+def vocabulary_of(folder: str) -> Vocabulary | None:
+    """Return the vocabulary of a model's folder, None where it has no tokenizer that can be read.
+
+    It is read again only when one of its files has changed.
+    """
+    return _read(folder, _state(Path(folder)))
+
+
+def _state(folder: Path) -> tuple[tuple[str, int, int], ...]:
+    paths = [folder / name for name in (*_FILES, *_OLDER)]
+    found = [(path.name, path.stat()) for path in paths if path.is_file()]
+    return tuple((name, about.st_mtime_ns, about.st_size) for name, about in found)
+
+
+@lru_cache(maxsize=256)
+def _read(folder: str, state: tuple[tuple[str, int, int], ...]) -> Vocabulary | None:
+    del state  # it is part of the key
+    place = Path(folder)
+    try:
+        tokens = _tokens(place)
+    except (
+        Exception
+    ):  # a tokenizer's files may break any rule; it is then none that can be compared
+        return None
+    if not tokens:
+        return None
+    told = hashlib.sha256()
+    for token, token_id in sorted(tokens.items()):
+        told.update(f"{len(token)} {token} {token_id}\n".encode("utf-8", "surrogatepass"))
+    return Vocabulary(told.hexdigest(), len(tokens), _ends(place))
+
+
+def _tokens(folder: Path) -> dict[str, int]:
+    """Return token -> id, as the tokenizer's get_vocab() does."""
+    whole = folder / "tokenizer.json"
+    if not whole.is_file():
+        return _by_transformers(folder)
+    spec = _json(whole)
+    vocab = spec["model"]["vocab"]
+    tokens = (
+        {pair[0]: number for number, pair in enumerate(vocab)}
+        if isinstance(vocab, list)
+        else dict(vocab)
+    )
+    tokens |= {added["content"]: added["id"] for added in spec.get("added_tokens") or ()}
+    more = _json(folder / "tokenizer_config.json").get("added_tokens_decoder") or {}
+    return tokens | {added["content"]: int(token_id) for token_id, added in more.items()}
+
+
+def _by_transformers(folder: Path) -> dict[str, int]:
+    from transformers import AutoTokenizer
+
+    tokenizer: Any = AutoTokenizer.from_pretrained(
+        folder, local_files_only=True, trust_remote_code=False
+    )
+    return tokenizer.get_vocab()
+
+
+def _ends(folder: Path) -> frozenset[int]:
+    """Return the end ids; those of generation_config.json count before those of config.json."""
+    for name in ("generation_config.json", "config.json"):
+        fields = _json(folder / name)
+        own = fields.get("eos_token_id")
+        if own is None and isinstance(fields.get("text_config"), Mapping):
+            own = fields["text_config"].get("eos_token_id")
+        ids = own if isinstance(own, list) else [own]
+        if any(isinstance(i, int) for i in ids):
+            return frozenset(i for i in ids if isinstance(i, int))
+    return frozenset()
+
+
+def _json(path: Path) -> Any:
+    """Return a file's object, an empty one where there is none that can be read."""
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            return {}
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,23 @@
+"""The page is told which drafts there are for a model, and of one that was made for early exit."""
+
+from __future__ import annotations
+
+from engine.models.pairs import pairs_for
+from playground.questions import answer
+
+
+def test_the_page_is_told_what_the_engine_finds():
+    told = answer({"action": "drafts", "strategy": "speculative", "model": "storyteller"})
+    [found] = pairs_for("storyteller", "same_tokenizer")
+    assert told == {
+        "drafts": [{"name": found.name, "here": True, "reason": found.reason}],
+        "early_exit": None,
+    }
+
+
+def test_a_strategy_without_a_draft_asks_for_none():
+    asked = {"action": "drafts", "strategy": "early_exit"}
+    told = answer({**asked, "model": "facebook/layerskip-llama3.2-1B"})
+    assert told["drafts"] == []
+    assert "LayerSkip" in told["early_exit"]
+    assert answer({**asked, "model": 5}) == {"drafts": [], "early_exit": None}
