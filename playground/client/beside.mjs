@@ -51,7 +51,7 @@ class BesideRun {
   // The model of the run held otherwise comes first: that is what most want to know.
   #offer(run) {
     this.models = new Models(
-      { draft: "none", model: run.model.id, assistant: "", refused: {} },
+      { name: run.strategy, draft: "none", model: run.model.id, assistant: "", refused: {} },
       this.id,
     );
     const { params, only } = strategyOf(run.strategy) ?? declared().strategies[0];
