@@ -13,6 +13,7 @@ const ABOUT =
   "The same text, read by another model with the same tokenizer, or by the same one held with fewer bits: how far its distribution is off at every token.";
 const READING = "Both models read the text, then each writes greedily…";
 
+const ROLES = ["target", "draft", "foreign", "seq2seq"];
 const OF_A_DRAFT = "assistant_";
 
 let made = 0;
@@ -53,6 +54,7 @@ class BesideRun {
     this.models = new Models(
       { name: run.strategy, draft: "none", model: run.model.id, assistant: "", refused: {} },
       this.id,
+      ROLES,
     );
     const { params, only } = strategyOf(run.strategy) ?? declared().strategies[0];
     const held = params.filter((p) => p.group === WEIGHTS && !p.name.startsWith(OF_A_DRAFT));

@@ -62,11 +62,12 @@ export class Models {
   /**
    * @param {{ name: string, draft: string, model: string, assistant: string, refused: Record<string, string> }} strategy
    * @param {string} id what the elements' ids begin with
+   * @param {string[]} roles of the models on offer
    */
-  constructor(strategy, id) {
+  constructor(strategy, id, roles = ROLES) {
     this.kind = strategy.draft;
     this.model = new Choice(`${id}-model`, "Model", "hub id or folder");
-    const offered = declared().models.filter((m) => ROLES.includes(m.role));
+    const offered = declared().models.filter((m) => roles.includes(m.role));
     this.model.offer(
       offered.map((m) => m.name),
       strategy.refused,
