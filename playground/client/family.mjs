@@ -8,6 +8,7 @@ import { adopt, members, titleOf } from "./members.mjs";
 import { openTab } from "./open_tab.mjs";
 import { press, UNDER_WAY } from "./press.mjs";
 import { store } from "./runs.mjs";
+import { strategyOf } from "./spec.mjs";
 
 const SHOWN_BEFORE = 12;
 const APART =
@@ -66,6 +67,17 @@ function open(run) {
 }
 
 /**
+ * How a run's weights are held, as the controls of its form said it.
+ * @param {Run} run
+ */
+function heldIn(run) {
+  const { form } = run;
+  const kinds = form ? (strategyOf(run.strategy)?.params ?? []) : [];
+  const held = kinds.filter(({ group, name }) => group === "weights" && name in form.values);
+  return Object.fromEntries(held.map(({ name }) => [name, form.values[name]]));
+}
+
+/**
  * A run's settings as the controls of a form take them.
  * @param {Run} run
  */
@@ -77,7 +89,7 @@ function settingsOf(run) {
   ]);
   return {
     strategy: run.strategy,
-    params: Object.fromEntries(params),
+    params: { ...Object.fromEntries(params), ...heldIn(run) },
     model: run.model.id,
     assistant: run.assistant ? run.assistant.id : "",
   };

@@ -7,7 +7,19 @@ from urllib.parse import parse_qs, urlparse
 
 from playwright.sync_api import expect
 
-from tests.helpers.pages import finish, fits, link, run, shot, show, trace_of, unfold
+from tests.helpers.pages import (
+    drawn,
+    finish,
+    fits,
+    link,
+    run,
+    run_id,
+    shot,
+    show,
+    trace_of,
+    unfold,
+    view,
+)
 
 LIMITS = {"cpu": "20MB"}
 
@@ -30,6 +42,21 @@ def test_a_run_is_held_as_chosen_and_its_link_holds_it_so_again(open_page):
     expect(page.locator("#greedy-model .f-held")).to_contain_text("held as bfloat16 on cpu.")
     page.wait_for_function("location.search.includes('bfloat16')")
     assert asked(page)["dtype"] == "bfloat16"
+    page.locator("#greedy-stage .dp-tok[data-step='1']").click()
+    drawn(page, "greedy")
+    page.locator("#greedy-stage .dp-v-candidates .fm-pick").nth(2).click()
+    parent = run_id(page, "greedy")
+    card = view(page.locator("#greedy-stage"), "family")
+    card.get_by_role("button", name="Continue", exact=True).click()
+    finish(page, "greedy", parent)
+    assert trace_of(page, "greedy").parent.run_id == parent
+    assert trace_of(page, "greedy").model.dtype == "bfloat16"
+
+
+def test_a_link_holds_weights_as_it_says(open_page):
+    page = open_page(link("greedy", "Once upon a", max_new_tokens=3, dtype="bfloat16"))
+    finish(page, "greedy")
+    assert trace_of(page, "greedy").model.dtype == "bfloat16"
     other = open_page(urlparse(page.url)._replace(scheme="", netloc="").geturl())
     finish(other, "greedy")
     assert trace_of(other, "greedy").outputs == trace_of(page, "greedy").outputs

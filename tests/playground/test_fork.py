@@ -54,6 +54,18 @@ def test_a_branch_is_streamed_and_named_once(asked):
     assert messages[-1]["kind"] == "finish"
 
 
+def test_a_branch_is_held_as_its_form_says_and_its_link_says_so(asked):
+    held = {"quantization": "8bit", "max_memory": "", "device_map": ""}
+    change = {"params": {**asked["params"], **held}, "token_id": None, "text": " and"}
+    answers = list(run_branch({**asked, **change}))
+    messages = [json.loads(text) for text, _ in answers if text is not None]
+    header = next(m["header"] for m in messages if m["kind"] == "start")
+    assert header["model"]["weights"]["quantization"] == "8bit"
+    link = next(m["link"] for m in messages if m["kind"] == "start")
+    assert links.opened(link)["form"]["values"]["quantization"] == "8bit"
+    assert messages[-1]["kind"] == "finish"
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
