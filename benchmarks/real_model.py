@@ -189,7 +189,7 @@ SAYS = {
     "differs_from_greedy": "share of texts that are not the greedy one",
     "gain_over_greedy": "log-probability of a token gained over greedy search (nats)",
     "not_first": "share of tokens that were not the model's first choice",
-    "accepted": "share of judged draft tokens that were accepted",
+    "accepted": "share of judged draft tokens that were accepted, where any was drafted",
     "tokens_per_pass": "tokens for one pass of the target",
     "same_as_greedy": "share of texts that are the greedy ones",
     "z": "z-score of the mark",
@@ -206,7 +206,9 @@ def page(found: dict[str, list[dict[str, Any]]], tokens: int, weights: str | Non
         "",
         f"The same {n} openings of stories continued by {tokens} tokens at most (float32): SmolLM2 135M Instruct"
         f" (weights: `{weights}`), without its chat template, and Storyteller.",
-        f"Means over n = {n} openings ± standard error. Written by `python -m benchmarks.real_model --write`.",
+        f"Means over n = {n} openings ± standard error; the openings are of the kind that Storyteller was"
+        " trained on. SmolLM2 has no smaller model of its tokenizer on this machine to draft for it.",
+        "Written by `python -m benchmarks.real_model --write`.",
     ]
     names = list(dict.fromkeys(row["case"] for row in (*real, *own)))
     for name in names:
