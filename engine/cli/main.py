@@ -7,11 +7,11 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from engine.cli import detect, docs, export, gallery, listing, replay, run, schema, verify
+from engine.cli import detect, docs, export, gallery, listing, push, replay, run, schema, verify
 from engine.cli.values import printable
 from engine.errors import EngineError
 
-COMMANDS = (listing, run, replay, export, verify, detect, gallery, schema, docs)
+COMMANDS = (listing, run, replay, export, verify, push, detect, gallery, schema, docs)
 """Modules with ``add(commands)``, in the order in which help names them."""
 
 
