@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import threading
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from urllib.parse import urlparse
 
 from tests.helpers.patience import PATIENCE_S
 
+BRANCHES = ("main",)
 SHA = "0123456789abcdef0123456789abcdef01234567"
 
 
@@ -24,6 +26,8 @@ class Hub(ThreadingHTTPServer):
         faults: repository -> (status, headers, body) answered to every request for it.
         cut: bytes that are held back of every file, though announced.
         stall: leave every request without an answer until the hub closes.
+        commits: what was committed: query, header and files of each, with its path and authorization.
+        refusals: repository -> status answered to whoever writes to it.
         drips: names of files that come byte by byte until the hub closes, and never whole.
     """
 
@@ -38,6 +42,8 @@ class Hub(ThreadingHTTPServer):
         self.cut = 0
         self.stall = False
         self.drips: set[str] = set()
+        self.commits: list[dict[str, Any]] = []
+        self.refusals: dict[str, int] = {}
         self.closing = threading.Event()
 
     @property
@@ -74,6 +80,8 @@ class _Handler(BaseHTTPRequestHandler):
         if "/resolve/" in path:
             return self._file(folder / path.partition(f"/resolve/{SHA}/")[2])
         found = sorted(folder.iterdir())
+        if "/revision/" in path and path.rpartition("/")[2] not in (*BRANCHES, SHA):
+            return self._send(404, b"{}", {"X-Error-Code": "RevisionNotFound"})
         if "/tree/" in path:
             return self._json(
                 [
@@ -83,6 +91,38 @@ class _Handler(BaseHTTPRequestHandler):
             )
         siblings = [{"rfilename": f.name, "size": f.stat().st_size} for f in found]
         return self._json({"id": repo, "modelId": repo, "sha": SHA, "siblings": siblings})
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        url = urlparse(self.path)
+        self.server.asked.append(url.path)
+        repo, _, act = url.path.removeprefix("/api/models/").partition("/preupload/")
+        if act:
+            named = json.loads(body)["files"]
+            answer = [{"path": f["path"], "uploadMode": "regular"} for f in named]
+            return self._json({"files": [{**f, "shouldIgnore": False} for f in answer]})
+        repo, _, branch = repo.partition("/commit/")
+        if repo in self.server.refusals:
+            return self._send(self.server.refusals[repo], b"{}", {})
+        lines = [json.loads(line) for line in body.splitlines()]
+        files = {
+            line["value"]["path"]: base64.b64decode(line["value"]["content"])
+            for line in lines
+            if line["key"] == "file"
+        }
+        header = next(line["value"] for line in lines if line["key"] == "header")
+        told = {"branch": branch, "query": url.query, "header": header, "files": files}
+        self.server.commits.append(told | {"token": self.headers["Authorization"]})
+        if "create_pr" not in url.query:
+            for name, data in files.items():
+                (self.server.folder / repo / name).write_bytes(data)
+        return self._json(
+            {
+                "commitUrl": f"{self.server.url}/{repo}/commit/{SHA}",
+                "commitOid": SHA,
+                "pullRequestUrl": f"{self.server.url}/{repo}/discussions/1",
+            }
+        )
 
     def _file(self, path: Path) -> None:
         if not path.is_file():
@@ -111,7 +151,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        if self.command == "GET":
+        if self.command in ("GET", "POST"):
             self.wfile.write(body[: len(body) - cut])
 
 

@@ -1,0 +1,89 @@
+"""The command ``push``: settings as a repository's generation_config.json, shown before they are uploaded."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from engine.cli.values import printable
+from engine.errors import TraceError
+from engine.trace import json_io
+from engine.trace.checks import read_json_strict
+
+_GZIP = b"\x1f\x8b"
+
+
+def add(commands: Any) -> None:
+    """Add ``push``."""
+    push = commands.add_parser(
+        "push", help="upload a run's settings to the hub as generation_config.json, shown first"
+    )
+    push.add_argument("file", help="a trace, or a generation_config.json")
+    push.add_argument("--to", required=True, help="the repository, owner/name; it must be there")
+    push.add_argument("--revision", default="main", help="its branch; main where nothing is said")
+    push.add_argument(
+        "--create-pr", action="store_true", help="open a pull request in place of a commit"
+    )
+    push.add_argument("--yes", action="store_true", help="do not ask")
+    push.set_defaults(handler=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from engine.export.generation_config import FILE
+    from engine.export.push import prepared, send, token_of_environment
+
+    text, left_out = _settings(arguments.file)
+    token = token_of_environment()
+    upload = prepared(text, arguments.to, token, arguments.revision)
+    for sentence in left_out:
+        _say(f"Left out: {sentence}")
+    if not upload.changes:
+        _say(f"{FILE} of {arguments.to} says this already; there is nothing to upload.")
+        return 0
+    _say(f"This would be {FILE} of {arguments.to}, branch {arguments.revision}:\n\n{upload.text}")
+    _say(f"What it changes:\n\n{upload.diff()}\n")
+    if not arguments.yes and not _agreed(arguments.to):
+        _say("Nothing was uploaded.")
+        return 1
+    _say(f"Uploaded: {send(upload, token, create_pr=arguments.create_pr)}")
+    return 0
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(printable(text) + "\n")
+
+
+def _agreed(to: str) -> bool:
+    sys.stdout.write(f"Upload it to {to}? [y/N] ")
+    sys.stdout.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _settings(name: str) -> tuple[str, tuple[str, ...]]:
+    """Return the file to upload, and what a given config says beyond it.
+
+    Raises:
+        EngineError: the file is neither a trace nor a generation_config.json.
+    """
+    from engine.export.files import config_of
+    from engine.export.generation_config import MAX_BYTES, read, write
+
+    try:
+        with Path(name).open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise TraceError(f"{Path(name).name} cannot be read: {error.strerror}.") from None
+    if data.startswith(_GZIP) or len(data) > MAX_BYTES or _is_trace(data):
+        return config_of(json_io.load(name)), ()
+    found = read(data)
+    return write(found.strategy, found.params), found.left_out
+
+
+def _is_trace(data: bytes) -> bool:
+    try:
+        fields = read_json_strict(data, len(data))
+    except TraceError:
+        return False
+    return isinstance(fields, dict) and "steps" in fields
