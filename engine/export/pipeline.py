@@ -9,7 +9,7 @@ from typing import Any
 from engine.errors import ExportError
 from engine.export.plan import Built, Plan
 from engine.export.script import BELOW, MARK, call_arguments, cells, summary
-from engine.export.short import draft_lines, generate_arguments
+from engine.export.short import by_template, draft_lines, generate_arguments
 
 TITLE = "The run as a pipeline"
 _IN_SHORT = '"""The run as a pipeline; nothing below needs it."""'
@@ -22,7 +22,9 @@ def why_not(plan: Plan) -> str | None:
             "There is no pipeline for this model: transformers 5 has removed text2text-generation, and"
             " text-generation takes decoder-only models alone."
         )
-    if not plan.trace.prompt:
+    if plan.trace.literal_tokens:
+        return "A message spells a control token, and a pipeline would read it as one."
+    if not plan.trace.prompt and not by_template(plan.trace):
         return "A pipeline begins with a text, and this run began with token ids."
     return None
 
@@ -59,12 +61,10 @@ def pipeline_call(plan: Plan) -> str:
         ")",
         "# What is not said here a pipeline would choose by itself.",
         *(f"config.{name} = {value!r}" for name, value in _said(plan).items()),
-        "# The playground reads a special token that is spelled out as plain text.",
-        'encode = {"split_special_tokens": True}',
-        'assert tokenizer(PROMPT, **encode)["input_ids"] == PROMPT_IDS, "another tokenizer"',
+        *_encoded(plan),
         *([] if plan.own else ["torch.manual_seed(SEED)"]),
         "out = pipe(",
-        "    PROMPT,",
+        "    text,",
         "    return_tensors=True,",
         "    tokenizer_encode_kwargs=encode,",
         "    generation_config=config,",
@@ -79,6 +79,23 @@ def pipeline_call(plan: Plan) -> str:
         "    print(tokenizer.decode(new, skip_special_tokens=True))",
     ]
     return "\n".join(lines)
+
+
+def _encoded(plan: Plan) -> list[str]:
+    """Return the lines that make the text and say how it is cut into tokens."""
+    if plan.trace.messages is None:
+        return [
+            "text = PROMPT",
+            "# The playground reads a special token that is spelled out as plain text.",
+            'encode = {"split_special_tokens": True}',
+            'assert tokenizer(text, **encode)["input_ids"] == PROMPT_IDS, "another tokenizer"',
+        ]
+    return [
+        "text = tokenizer.apply_chat_template(MESSAGES, **TEMPLATE, tokenize=False)",
+        "# The template has written every token that stands before a text.",
+        'encode = {"add_special_tokens": False}',
+        'assert tokenizer(text, **encode)["input_ids"] == PROMPT_IDS, "the template says something else now"',
+    ]
 
 
 def _said(plan: Plan) -> dict[str, Any]:
@@ -98,6 +115,8 @@ def _in_short(plan: Plan) -> str:
 def pipeline_short(plan: Plan) -> str | None:
     """Return the run as few lines of Python, None where plain lines cannot say it; see ``short.short``."""
     config = plan.config
+    if plan.trace.messages is not None:
+        return None
     if config.prefix_allowed_tokens_fn is not None or (plan.own and config.stop_strings):
         return None
     told = replace(plan, values={**plan.values, **_said(plan)})

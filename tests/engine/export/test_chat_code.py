@@ -105,3 +105,17 @@ def test_no_name_of_a_file_becomes_code(places, name):
     trace = recorded(places["qwen3"], said("why"))
     with pytest.raises(ExportError, match="conversation cannot be written as code"):
         export_files(dataclasses.replace(trace, template={name: 1}))
+
+
+@pytest.mark.parametrize("name", ["turns", "tools", "prefilled", "a loop of its own"])
+def test_a_pipeline_prints_the_recorded_tokens(places, name):
+    place, *asked = TALKS[name]
+    trace = recorded(places[place], *asked)
+    found = verify(trace, form="pipeline")
+    assert found.equal, found.message
+
+
+def test_a_pipeline_is_refused_where_it_would_read_what_was_typed_as_a_control_token(places):
+    place, *asked = TALKS["typed"]
+    with pytest.raises(ExportError, match="a pipeline would read it as one"):
+        verify(recorded(places[place], *asked), form="pipeline")
