@@ -195,8 +195,9 @@ def _check_allowed(name: str) -> None:
 
 def offered(name: str) -> bool:
     """Return whether this deployment offers a model: a public one has those of the repository and those it allows."""
-    embedded = name in CATALOGUE and CATALOGUE[name].embedded
-    return not SETTINGS.public or embedded or name in allowed()
+    if not SETTINGS.public or name in allowed():
+        return True
+    return name in CATALOGUE and CATALOGUE[name].embedded
 
 
 def allowed() -> tuple[str, ...]:
