@@ -195,8 +195,9 @@ def _check_allowed(name: str) -> None:
 
 def offered(name: str) -> bool:
     """Return whether this deployment offers a model: a public one has its own folders and what it allows."""
-    own = name in CATALOGUE and CATALOGUE[name].folder is not None
-    return not SETTINGS.public or own or name in allowed()
+    if not SETTINGS.public or name in allowed():
+        return True
+    return name in CATALOGUE and CATALOGUE[name].folder is not None
 
 
 def allowed() -> tuple[str, ...]:
