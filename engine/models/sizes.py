@@ -105,11 +105,11 @@ def check_room(name: str, needed: float, weights: WeightsParams) -> None:
     """
     if weights.max_memory is not None:
         needed = min(needed, sum(bytes_of(size) for _, size in weights.max_memory))
-    budget = SETTINGS.max_model_memory_gb
-    if needed / 1e9 > budget:
+    needed, budget = needed / 1e9, SETTINGS.max_model_memory_gb
+    if needed > budget:
         held = ", ".join(filter(None, (weights.dtype, weights.quantization)))
         raise ModelError(
-            f"{name} needs {needed / 1e9:.1f} GB of memory as {held}; at most {budget:g} GB are for models here."
+            f"{name} needs {needed:.1f} GB of memory as {held}; at most {budget:g} GB are for models here."
         )
 
 

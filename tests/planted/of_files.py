@@ -44,6 +44,24 @@ FILES = (
         ("tests/engine/test_hub.py::test_a_model_that_has_no_room_in_memory",),
     ),
     Defect(
+        "weights-held-unasked",
+        "A public Space loads a model in every way a visitor names, and has it in memory five times.",
+        "engine/models/weights.py",
+        "    if not SETTINGS.public:\n        return\n    offered",
+        "    if SETTINGS.public:\n        return\n    offered",
+        ("tests/engine/test_weights_of_runs.py::test_a_public_deployment_offers_what_it_says",),
+    ),
+    Defect(
+        "held-code-unchecked",
+        "What a hostile trace calls its weights is written into code that others run.",
+        "engine/export/plan.py",
+        "        weights_of(info)\n",
+        "        str(info)\n",
+        (
+            "tests/engine/export/test_held_code.py::test_a_record_that_holds_something_else_is_not_written_as_code",
+        ),
+    ),
+    Defect(
         "owner-token-lent",
         "On a public Space a visitor's model is fetched with the owner's token: private ones open.",
         "engine/models/hub.py",
