@@ -42,7 +42,16 @@ export function messagesOf(trace, run = "a") {
     kind: "start",
     strategy: trace.strategy,
     link: "/?strategy=x",
-    form: { strategy: "x", prompt: "", model: "", assistant: "", seed: "0", values: {} },
+    form: {
+      strategy: "x",
+      prompt: "",
+      messages: null,
+      template: null,
+      model: "",
+      assistant: "",
+      seed: "0",
+      values: {},
+    },
     header: { ...known, fields },
   };
   const deltas = steps.map((step, i) => ({
