@@ -68,8 +68,21 @@ def pairs_for(target: str, tokenizer: str) -> list[Pair]:
             found += _compared(ours, theirs, tokenizer, listed=name in known)
         elif name in known:
             found.append(Pair(name, None, theirs.values, f"{_by_catalogue(name, target)}."))
+    if not found and tokenizer == "same_tokenizer":
+        return _itself(ours)
     place = {name: number for number, name in enumerate(known)}
     return sorted(found, key=lambda pair: (place.get(pair.name, len(place)), pair.values or 0))
+
+
+def _itself(ours: _Found | None) -> list[Pair]:
+    """Return a target as its own draft; a public deployment offers no other ways to hold weights."""
+    if ours is None or ours.vocabulary is None or SETTINGS.public:
+        return []
+    reason = (
+        "Nothing else here shares its tokenizer. The model itself can draft: hold the draft's weights"
+        " with fewer bits, which takes less memory and changes few of its choices."
+    )
+    return [Pair(ours.name, True, ours.values, reason)]
 
 
 def _compared(ours: _Found, theirs: _Found, tokenizer: str, *, listed: bool) -> list[Pair]:

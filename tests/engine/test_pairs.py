@@ -89,6 +89,28 @@ def test_what_is_offered_is_accepted_by_a_run_and_the_rest_is_not(shelf):
         assert "their tokenizers differ" in str(said)
 
 
+def test_a_model_that_is_alone_with_its_tokenizer_drafts_for_itself(monkeypatch):
+    [pair] = pairs_for("foreign-draft", "same_tokenizer")
+    assert pair.name == "foreign-draft"
+    assert "with fewer bits" in clean(pair.reason, most=200)
+    asked = {"model": pair.name, "prompt": "the bear", "params": {"max_new_tokens": 8}}
+    drafted = finished(
+        DecodeRequest(
+            "speculative",
+            assistant=pair.name,
+            weights={"assistant_quantization": "8bit"},
+            **asked,
+        )
+    )
+    assert drafted.assistant.weights.quantization == "8bit"
+    assert (
+        drafted.outputs[0].token_ids
+        == finished(DecodeRequest("greedy", **asked)).outputs[0].token_ids
+    )
+    monkeypatch.setattr(pairs, "SETTINGS", dataclasses.replace(pairs.SETTINGS, public=True))
+    assert pairs_for("foreign-draft", "same_tokenizer") == []
+
+
 @pytest.mark.usefixtures("nothing_loads")
 def test_another_tokenizer_is_offered_to_what_translates(shelf):
     found = pairs_for(str(shelf / "target"), "any_tokenizer")
