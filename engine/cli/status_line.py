@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import shutil
 import sys
-import time
 
 from engine.cli.values import printable
+from engine.run.rate import Rate, rest
 
 _CELLS = 24
 _PART = 25
 """Per cent of the bytes between two lines where no terminal reads them."""
-_SURE_S = 0.5
 
 
 class StatusLine:
@@ -54,7 +53,7 @@ class BytesLine:
 
     def __init__(self, line: StatusLine) -> None:
         self.line, self.what = line, ""
-        self.began, self.first = 0.0, 0
+        self.rate = Rate()
 
     def tell(self, what: str, done: int, total: int) -> None:
         """Show how far it is.
@@ -65,22 +64,16 @@ class BytesLine:
             total: bytes, 0 where that is not known.
         """
         if what != self.what:
-            self.what, self.began, self.first = what, time.monotonic(), done
+            self.what, self.rate = what, Rate()
         if not total:
             self._show(f"{what}…", what)
             return
         part = min(1.0, done / total)
         filled = round(part * _CELLS)
         bar = "█" * filled + "░" * (_CELLS - filled)
-        text = f"{what} {bar} {done / 1e6:.0f} of {total / 1e6:.0f} MB{self._rate(done, total)}"
+        left = rest(done, total, self.rate.of(done))
+        text = f"{what} {bar} {done / 1e6:.0f} of {total / 1e6:.0f} MB{left}"
         self._show(text, f"{what} {int(part * 100) // _PART}")
-
-    def _rate(self, done: int, total: int) -> str:
-        passed = time.monotonic() - self.began
-        if passed < _SURE_S or done <= self.first or done >= total:
-            return ""
-        rate = (done - self.first) / passed
-        return f", {rate / 1e6:.1f} MB/s, {(total - done) / rate:.0f} s left"
 
     def _show(self, text: str, about: str) -> None:
         text = printable(text)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from engine.declare.weights import WeightsParams
@@ -15,6 +16,7 @@ from engine.errors import Cancelled, ModelError
 from engine.models import files, hub
 from engine.models.loading import LoadedModel, cached, load
 from engine.run.permits import Tell
+from engine.run.rate import Rate
 from engine.run.request import CheckedRequest, DecodeRequest, fit_to_model, prompt_ids_of
 from engine.strategies.base import Strategy
 from engine.strategies.refusal import refusal, uses_cache
@@ -157,10 +159,11 @@ class Models:
                 continue
             began = time.perf_counter()
             self.tell(Loading(name))
-            hub.fetch(
-                name, self.cancelled, lambda *bytes, name=name: self.tell(Loading(name, *bytes))
-            )
+            hub.fetch(name, self.cancelled, partial(self._come, name, Rate()))
             self.load_s += time.perf_counter() - began
+
+    def _come(self, name: str, rate: Rate, got: int, total: int) -> None:
+        self.tell(Loading(name, got, total, rate.of(got)))
 
 
 def check_names(checked: CheckedRequest) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine.models.catalogue import CATALOGUE
+from engine.run.rate import rest
 from engine.trace.events import Checking, Loading, Progress, Waiting
 
 
@@ -14,8 +15,9 @@ def says(event: Progress) -> str:
             # An estimate that has run out says nothing any more.
             about = f", about {round(expected)} s" if expected and round(expected) else ""
             return f"Waiting: {runs} before yours{about}"
-        case Loading(model, got, total) if total:
-            return f"Fetching {_title(model)}: {got / 1e6:.0f} of {total / 1e6:.0f} MB…"
+        case Loading(model, got, total, per_s) if total:
+            left = rest(got, total, per_s)
+            return f"Fetching {_title(model)}: {got / 1e6:.0f} of {total / 1e6:.0f} MB{left}…"
         case Loading(model):
             return f"Loading {_title(model)}…"
         case Checking(done, total, what):

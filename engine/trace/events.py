@@ -32,6 +32,8 @@ class Loading:
     """Bytes that have come from the hub."""
     total: int = 0
     """Bytes that are to come from there, 0 where nothing is, or where it is not known yet."""
+    per_s: float = 0.0
+    """Bytes that came in a second, 0 while that is not known."""
 
 
 @dataclass(frozen=True, slots=True)

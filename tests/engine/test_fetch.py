@@ -355,7 +355,7 @@ def test_a_terminal_has_one_line_with_rate_and_time(capsys, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "120")
     clock = iter([0.0, 0.0, 2.0])
-    monkeypatch.setattr("engine.cli.status_line.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("engine.run.rate.time.monotonic", lambda: next(clock))
     with StatusLine() as line:
         told = BytesLine(line)
         told.tell("Fetching it", 0, 100_000_000)

@@ -17,6 +17,7 @@ from engine.errors import BusyError, Cancelled, StoppedError
 from engine.run import permits
 from engine.run.permits import LINE, Pace, RunLine
 from engine.run.progress import says
+from engine.run.rate import Rate
 from engine.run.work import stop_all
 from engine.trace.events import Checking, Failed, Finished, Loading, Started, Waiting
 from tests.helpers.gates import gate
@@ -304,6 +305,20 @@ def test_every_event_has_its_sentence():
     assert says(Waiting(2, 0.2)) == "Waiting: 2 runs before yours"
     assert says(Loading("storyteller")) == "Loading Storyteller…"
     assert says(Loading("owner/name")) == "Loading owner/name…"
+    some = Loading("owner/name", 30_000_000, 300_000_000)
+    assert says(some) == "Fetching owner/name: 30 of 300 MB…"
+    fast = dataclasses.replace(some, per_s=1.5e6)
+    assert says(fast) == "Fetching owner/name: 30 of 300 MB, 1.5 MB/s, 180 s left…"
+
+
+def test_a_rate_is_told_once_it_is_sure():
+    now = [0.0]
+    rate = Rate(lambda: now[0])
+    told = []
+    for seconds, done in ((0.0, 100), (0.2, 600), (1.0, 1100), (2.0, 1100), (4.0, 4100)):
+        now[0] = seconds
+        told.append(rate.of(done))
+    assert told == [0.0, 0.0, 1000.0, 500.0, 1000.0]
     assert says(Checking(37, 200, "short runs")) == "Checking 37 of 200: short runs"
 
 
