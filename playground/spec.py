@@ -25,6 +25,7 @@ from engine.strategies import STRATEGIES
 from engine.strategies.acting import acting
 from engine.strategies.base import Preset, Strategy
 from engine.strategies.refusal import refusal
+from engine.strategies.talks import MODEL, TALKS
 from playground import controls
 from visualizers.page import arranged
 
@@ -156,7 +157,7 @@ def _strategy(strategy: Strategy, known: list[dict[str, Any]]) -> dict[str, Any]
         "only": _only(strategy),
         "visuals": visuals_of(strategy.visuals),
         "what_if": _asked(strategy),
-        "presets": [_preset(strategy, p) for p in strategy.presets],
+        "presets": [*(_preset(strategy, p) for p in strategy.presets), *_talks(strategy)],
         "params": [_place(param_spec(n, k, defaults[n]), known) for n, k in kinds.items()],
     }
 
@@ -226,6 +227,27 @@ def _preset(strategy: Strategy, preset: Preset) -> dict[str, Any]:
         "recorded": _recorded(strategy.name, preset.name),
         "params": {n: controls.show(kinds[n], v) for n, v in preset.params.items()},
     }
+
+
+def _talks(strategy: Strategy) -> list[dict[str, Any]]:
+    """Return the presets of a model that answers, none where it is not on offer."""
+    if MODEL not in {entry.name for entry in _offered()}:
+        return []
+    kinds = params_of(strategy.config)
+    return [
+        {
+            "name": talk.name,
+            "prompt": None,
+            "messages": talk.messages,
+            "template": {},
+            "seed": talk.seed,
+            "model": MODEL,
+            "shows": talk.shows,
+            "recorded": None,
+            "params": {n: controls.show(kinds[n], v) for n, v in talk.params.items()},
+        }
+        for talk in TALKS.get(strategy.name, ())
+    ]
 
 
 def _recorded(strategy: str, preset: str) -> str | None:
