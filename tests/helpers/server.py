@@ -52,7 +52,8 @@ def process(
     """
     port = port or free_port()
     # A client of a busy machine is slow to fetch what it has asked for.
-    limits = {"unheard_s": PATIENCE_S, "journal": "", **limits, "port": port}
+    # What was brought to the machine is on offer in no test that does not say so.
+    limits = {"unheard_s": PATIENCE_S, "journal": "", "models": log.parent, **limits, "port": port}
     own = {f"PLAYGROUND_{name.upper()}": str(value) for name, value in limits.items()}
     with log.open("w") as printed:
         served = subprocess.Popen(
