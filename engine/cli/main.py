@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from engine.cli import (
+    about,
     beside,
     detect,
     docs,
@@ -26,6 +27,7 @@ from engine.errors import EngineError
 
 COMMANDS = (
     listing,
+    about,
     fetch,
     run,
     replay,

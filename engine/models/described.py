@@ -70,7 +70,7 @@ def built(name: str, folder: str, config: dict[str, Any]) -> tuple[Any, Any]:
     if key in _REFUSED:
         raise ModelError(_REFUSED[key])
     try:
-        return _build(name, folder, config)
+        return build(name, folder, config, sizes.values_in(name, folder))
     except ModelError as error:
         _REFUSED[key] = str(error)
         while len(_REFUSED) > _MOST_REFUSED:
@@ -85,10 +85,20 @@ def _state(folder: str) -> tuple[tuple[str, int, int], ...]:
     return tuple((name, about.st_mtime_ns, about.st_size) for name, about in found)
 
 
-def _build(name: str, folder: str, config: dict[str, Any]) -> tuple[Any, Any]:
+def build(name: str, folder: str, config: dict[str, Any], values: int) -> tuple[Any, Any]:
+    """Return what ``built`` does, of a config.json whose weights may be elsewhere.
+
+    Args:
+        name: what it is called.
+        folder: where the config.json is.
+        config: what it says.
+        values: how many its weights hold at most.
+
+    Raises:
+        ModelError: it is of another kind, or its weights hold less than it asks for.
+    """
     try:
         auto, read = auto_class(name, folder)
-        values = sizes.values_in(name, folder)
         sizes.check_sizes(config, values)
         with BUILDING, torch.device("meta"):
             model = auto.from_config(read, trust_remote_code=False)

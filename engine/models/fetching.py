@@ -12,6 +12,8 @@ import json
 import os
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +22,8 @@ _BEHIND = 10
 _UNAUTHORISED = 401
 
 
-def main() -> None:
-    """Carry out the order of the standard input, behind whatever decodes."""
+def begin() -> dict[str, Any]:
+    """Return the order of the standard input, as which the hub is asked from now on, behind whatever decodes."""
     if hasattr(os, "nice"):
         os.nice(_BEHIND)
     order = json.loads(sys.stdin.read())
@@ -34,33 +36,35 @@ def main() -> None:
         "HF_HUB_DISABLE_TELEMETRY": "1",
         **({} if order["token"] else {"HF_HUB_DISABLE_IMPLICIT_TOKEN": "1"}),
     }
+    return order
+
+
+def main() -> None:
+    """Carry out the order of the standard input."""
+    order = begin()
     from engine.errors import ModelError
     from engine.models.files import repository_folder
 
     own = repository_folder(order["cache"], order["name"])
     try:
         folder, revision = _fetch(order, own)
-        _write(folder=folder, revision=revision)
+        write(folder=folder, revision=revision)
     except ModelError as error:
-        _write(refused=str(error))
+        write(refused=str(error))
     except BaseException as error:
-        _write(failed=type(error).__name__)
+        write(failed=type(error).__name__)
         raise
 
 
 def _fetch(order: dict[str, Any], own: Path) -> tuple[str, str]:
     """Return the folder of a snapshot and its commit."""
     from huggingface_hub import HfApi, snapshot_download
-    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
 
-    from engine.errors import ModelError
     from engine.models import files, sizes
 
     name, probe_s = order["name"], order["probe_s"]
     token = None if order["token"] else False
-    # Which HTTP library the hub package stands on has changed: its own error knows.
-    unreachable: Any = HfHubHTTPError.__bases__[0]
-    try:
+    with hub_errors(name):
         info = HfApi(token=token).model_info(name, timeout=probe_s, files_metadata=True)
         total = _weights(info.siblings or (), order)
         # Nothing large before the config is read. Asked for by its branch, the commit is noted in
@@ -75,6 +79,27 @@ def _fetch(order: dict[str, Any], own: Path) -> tuple[str, str]:
                 name, revision=revision, allow_patterns=files.PATTERNS, **small
             )
         files.check_folder(folder)
+    return folder, revision
+
+
+@contextmanager
+def hub_errors(name: str) -> Iterator[None]:
+    """Turn whatever a hub answers, or does not answer, into one sentence.
+
+    Args:
+        name: the model that is asked for.
+
+    Raises:
+        ModelError: why it cannot be had.
+    """
+    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
+
+    from engine.errors import ModelError
+
+    # Which HTTP library the hub package stands on has changed: its own error knows.
+    unreachable: Any = HfHubHTTPError.__bases__[0]
+    try:
+        yield
     except GatedRepoError:
         raise ModelError(f"{name} is gated: ask for access on its hub page first.") from None
     except RepositoryNotFoundError:
@@ -88,7 +113,36 @@ def _fetch(order: dict[str, Any], own: Path) -> tuple[str, str]:
         raise ModelError(
             f"{name} is not on this machine and the hub cannot be reached; embedded models still work."
         ) from None
-    return folder, revision
+
+
+def wanted(siblings: Any) -> tuple[int, int]:
+    """Return the bytes of what would be fetched of a repository, and of the weights among it, 0 where none are safe.
+
+    Args:
+        siblings: its files, as the hub lists them.
+    """
+    from fnmatch import fnmatch
+
+    from engine.models import files
+
+    found = [
+        f for f in siblings if any(fnmatch(f.rfilename, pattern) for pattern in files.PATTERNS)
+    ]
+    weights = [file for file in found if file.rfilename.endswith(".safetensors")]
+    return sum(f.size or 0 for f in found), sum(f.size or 0 for f in weights)
+
+
+def no_room(name: str, total: int, most: int) -> str:
+    """Return the sentence that says why a model's files do not fit.
+
+    Args:
+        name: what it is called.
+        total: bytes of its files.
+        most: bytes that there is room for.
+    """
+    return (
+        f"{name} has {total / 1e9:.2f} GB of files, and there is room for {most / 1e9:.2f} GB here."
+    )
 
 
 def _weights(siblings: Any, order: dict[str, Any]) -> int:
@@ -97,25 +151,16 @@ def _weights(siblings: Any, order: dict[str, Any]) -> int:
     Raises:
         ModelError: it has none that are safe, or more files than there is room for.
     """
-    from fnmatch import fnmatch
-
     from engine.errors import ModelError
     from engine.models import files
 
-    wanted = [
-        f for f in siblings if any(fnmatch(f.rfilename, pattern) for pattern in files.PATTERNS)
-    ]
-    weights = [file for file in wanted if file.rfilename.endswith(".safetensors")]
-    if not weights:
+    if not any(file.rfilename.endswith(".safetensors") for file in siblings):
         raise ModelError(files.NO_WEIGHTS)
-    total = sum(file.size or 0 for file in wanted)
+    total, weights = wanted(siblings)
     if total > order["most_bytes"]:
-        raise ModelError(
-            f"{order['name']} has {total / 1e9:.2f} GB of files, and there is room for"
-            f" {order['most_bytes'] / 1e9:.2f} GB here."
-        )
-    _write(total=total)
-    return sum(file.size or 0 for file in weights)
+        raise ModelError(no_room(order["name"], total, order["most_bytes"]))
+    write(total=total)
+    return weights
 
 
 class _Teller:
@@ -132,7 +177,7 @@ class _Teller:
 
     def _tell(self) -> None:
         while not self.over.wait(_TELL_S):
-            _write(got=size_of(self.own / "blobs"))
+            write(got=size_of(self.own / "blobs"))
 
 
 def size_of(folder: Path) -> int:
@@ -146,7 +191,8 @@ def size_of(folder: Path) -> int:
     return total
 
 
-def _write(**message: Any) -> None:
+def write(**message: Any) -> None:
+    """Write one line for who gave the order."""
     sys.stdout.write(json.dumps(message) + "\n")
     sys.stdout.flush()
 

@@ -68,7 +68,7 @@ def fetch(
         Cancelled: it was cancelled meanwhile.
         ModelError: it is not allowed here, or cannot be fetched.
     """
-    _check_allowed(name)
+    check_allowed(name)
     found = files.fetched(name)
     if found is not None:
         return found
@@ -101,7 +101,7 @@ class _Download:
         self.answer: dict[str, Any] | None = None
         self.over = threading.Event()
         self.until = time.monotonic() + SETTINGS.load_timeout_s
-        order = _order(name)
+        order = order_for(name)
         self.cache = Path(order["cache"])
         self.folder = files.repository_folder(order["cache"], name)
         self.known = self.folder.exists()
@@ -181,7 +181,7 @@ def stop_downloads() -> None:
             download.end()
 
 
-def _check_allowed(name: str) -> None:
+def check_allowed(name: str) -> None:
     """Refuse what a public deployment does not offer.
 
     Raises:
@@ -205,7 +205,8 @@ def allowed() -> tuple[str, ...]:
     return tuple(SETTINGS.allowed_models.split())
 
 
-def _order(name: str) -> dict[str, Any]:
+def order_for(name: str) -> dict[str, Any]:
+    """Return what a process is told that asks the hub for a model."""
     from huggingface_hub import constants
 
     cache = Path(constants.HF_HUB_CACHE)

@@ -59,6 +59,7 @@ class BesideRun {
     const { params, only } = strategyOf(run.strategy) ?? declared().strategies[0];
     const held = params.filter((p) => p.group === WEIGHTS && !p.name.startsWith(OF_A_DRAFT));
     this.weights = new Form(held, this.id, {}, { only });
+    this.models.params = () => this.weights.values();
     this.form.replaceChildren(...this.models.boxes, this.weights.weights);
   }
 

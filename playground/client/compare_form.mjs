@@ -47,6 +47,7 @@ class CompareForm {
       close: true,
       only: this.strategy.only,
     });
+    this.models.params = () => this.form.values();
     const summary = el("summary", {}, "Parameters");
     const settings = el("details", { class: "cmp-settings", open: true }, summary, this.form.box);
     const choice = this.#strategies();

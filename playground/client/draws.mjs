@@ -25,6 +25,7 @@ export function mountDraws(root, trigger) {
   const models = new Models(strategyOf("sampling"), "draws");
   const first = new Field({ ...seed, label: "First seed" }, "draws-seed");
   const form = new Form(draws.params, "draws", {}, { only: draws.only });
+  models.params = () => form.values();
   const asked = () => {
     const { draws: count, ...params } = form.values();
     const seed = first.value;

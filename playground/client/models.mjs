@@ -1,6 +1,7 @@
 // Which model, and which draft beside it: those on offer, or any other by its name.
 import { el } from "../../visualizers/shared/dom.mjs";
 import { Drafts } from "./drafts.mjs";
+import { Preflight } from "./preflight.mjs";
 import { declared } from "./spec.mjs";
 
 const OTHER = "\u0000other";
@@ -78,7 +79,17 @@ export class Models {
       this.model.select.addEventListener("change", () => this.#offerDrafts());
     }
     this.note = el("p", { class: "f-help f-held", "aria-live": "polite" });
-    this.model.box.append(this.note);
+    // What the form beside it says of the weights; whoever has one sets it.
+    this.params = () => ({});
+    this.about = new Preflight(() => ({
+      model: this.model.value,
+      strategy: strategy.name,
+      params: this.params(),
+    }));
+    this.model.select.addEventListener("change", () => this.about.forget());
+    this.model.own.addEventListener("input", () => this.about.forget());
+    this.model.own.addEventListener("change", () => this.model.value && this.about.look());
+    this.model.box.append(this.note, this.about.box);
     this.#pair(strategy);
     this.boxes = [this.model, this.draft].filter(Boolean).map((choice) => choice.box);
     this.show(strategy.model, strategy.assistant);
@@ -110,6 +121,7 @@ export class Models {
   }
 
   show(model, assistant) {
+    this.about.forget();
     this.model.value = model;
     this.#offerDrafts(assistant);
   }

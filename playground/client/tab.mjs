@@ -72,6 +72,7 @@ class StrategyTab {
     this.seed = new Field(declared().seed, `${name}-seed`);
     const { only } = strategy;
     this.form = new Form(strategy.params, name, {}, { only, seed: this.seed });
+    this.models.params = () => this.form.values();
     this.own = new OwnDefaults(
       name,
       () => this.form.values(),

@@ -28,6 +28,7 @@ class Hub(ThreadingHTTPServer):
         stall: leave every request without an answer until the hub closes.
         commits: what was committed: query, header and files of each, with its path and authorization.
         refusals: repository -> status answered to whoever writes to it.
+        about: repository -> what the hub says of it besides its files.
         drips: names of files that come byte by byte until the hub closes, and never whole.
     """
 
@@ -42,6 +43,7 @@ class Hub(ThreadingHTTPServer):
         self.cut = 0
         self.stall = False
         self.drips: set[str] = set()
+        self.about: dict[str, dict[str, Any]] = {}
         self.commits: list[dict[str, Any]] = []
         self.refusals: dict[str, int] = {}
         self.closing = threading.Event()
@@ -78,6 +80,8 @@ class _Handler(BaseHTTPRequestHandler):
         if not folder.is_dir():
             return self._send(404, b"{}", {"X-Error-Code": "RepoNotFound"})
         if "/resolve/" in path:
+            if "gated" in self.server.about.get(repo, {}):
+                return self._send(403, b"", {"X-Error-Code": "GatedRepo"})
             return self._file(folder / path.partition(f"/resolve/{SHA}/")[2])
         found = sorted(folder.iterdir())
         if "/revision/" in path and path.rpartition("/")[2] not in (*BRANCHES, SHA):
@@ -90,7 +94,8 @@ class _Handler(BaseHTTPRequestHandler):
                 ]
             )
         siblings = [{"rfilename": f.name, "size": f.stat().st_size} for f in found]
-        return self._json({"id": repo, "modelId": repo, "sha": SHA, "siblings": siblings})
+        told = {"id": repo, "modelId": repo, "sha": SHA, "siblings": siblings}
+        return self._json(told | self.server.about.get(repo, {}))
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))

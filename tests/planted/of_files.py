@@ -73,8 +73,8 @@ FILES = (
         "allow-list-ignored",
         "A public Space fetches any model that a visitor names.",
         "engine/models/hub.py",
-        "    if not SETTINGS.public or name in allowed():\n",
-        "    if not SETTINGS.public or allowed():\n",
+        "    return not SETTINGS.public or own or name in allowed()\n",
+        "    return not SETTINGS.public or own or bool(allowed())\n",
         ("tests/engine/test_hub.py::test_a_public_deployment_offers_the_models_of_its_list",),
     ),
     Defect(

@@ -1,0 +1,37 @@
+"""The command ``about``: what a model is and costs, before it is fetched or loaded."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from engine.cli import weights
+from engine.cli.values import printable
+
+
+def add(commands: Any) -> None:
+    """Add ``about``."""
+    about = commands.add_parser(
+        "about", help="what a model is and costs, before it is fetched or loaded"
+    )
+    about.add_argument("model", help="a name of the catalogue, a hub id or a folder")
+    about.add_argument("--json", action="store_true")
+    weights.add(about, assistant=False)
+    about.set_defaults(handler=_run)
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    from engine.declare.weights import read_weights
+    from engine.run.preflight import preflight
+
+    held, _ = read_weights(weights.given(arguments), "", assistant=False)
+    found = preflight(arguments.model, held)
+    if arguments.json:
+        print(json.dumps(found.to_dict()))
+        return
+    print(printable(found.name))
+    for subject, text in found.told():
+        print(printable(f"    {subject + ':':15}{text}"))
+    for note in found.notes:
+        print(printable(note))

@@ -1,0 +1,84 @@
+"""Asks the hub what a model is, in a process of its own that can be ended whatever the hub does.
+
+It reads an order as ``fetching`` does, with the ``into`` of small files, and writes one line of JSON: ``facts``, or
+what is ``refused``. Of the model's files it brings config.json and tokenizer_config.json alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine.models.fetching import begin, hub_errors, wanted, write
+
+CONFIG, TOKENIZER, TEMPLATE = "config.json", "tokenizer_config.json", "chat_template.jinja"
+_MOST_BYTES = {CONFIG: 1_000_000, TOKENIZER: 10_000_000}
+_MOST_WORDS = 60
+
+
+def main() -> None:
+    """Carry out the order of the standard input."""
+    order = begin()
+    from engine.errors import ModelError
+
+    try:
+        write(facts=_facts(order))
+    except ModelError as error:
+        write(refused=str(error))
+
+
+def _facts(order: dict[str, Any]) -> dict[str, Any]:
+    """Return what the hub tells of a model; ``problem`` says why its small files did not come."""
+    from huggingface_hub import HfApi
+
+    from engine.errors import ModelError
+
+    name, token = order["name"], None if order["token"] else False
+    with hub_errors(name):
+        info = HfApi(token=token).model_info(name, timeout=order["probe_s"], files_metadata=True)
+    siblings = info.siblings or []
+    total, weights = wanted(siblings)
+    problem = None
+    try:
+        _bring(order, info.sha, {file.rfilename: file.size or 0 for file in siblings})
+    except ModelError as error:
+        problem = str(error)
+    values = getattr(info.safetensors, "total", None)
+    return {
+        "revision": info.sha,
+        "licence": _licence(info.card_data),
+        "gated": bool(info.gated),
+        "private": bool(info.private),
+        "disk_bytes": total,
+        "weights_bytes": weights,
+        "values": values if isinstance(values, int) and values > 0 else None,
+        "template_file": any(file.rfilename == TEMPLATE for file in siblings),
+        "problem": problem,
+    }
+
+
+def _bring(order: dict[str, Any], revision: str | None, sizes: dict[str, int]) -> None:
+    from huggingface_hub import hf_hub_download
+
+    for file, most in _MOST_BYTES.items():
+        if sizes.get(file, most + 1) <= most:
+            with hub_errors(order["name"]):
+                hf_hub_download(
+                    order["name"],
+                    file,
+                    revision=revision,
+                    local_dir=order["into"],
+                    etag_timeout=order["probe_s"],
+                    token=None if order["token"] else False,
+                )
+
+
+def _licence(card: Any) -> str | None:
+    """Return the licence that a model card names."""
+    said = getattr(card, "license", None)
+    if said == "other":
+        said = getattr(card, "license_name", None) or said
+    return str(said)[:_MOST_WORDS] if said else None
+
+
+if __name__ == "__main__":
+    main()

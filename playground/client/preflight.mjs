@@ -1,0 +1,52 @@
+// What a model is and costs, told under the field that names it before anything is fetched or loaded.
+import { button, el } from "../../visualizers/shared/dom.mjs";
+import { ask, connectedAsk } from "./ask.mjs";
+
+const ASKING = "Asking…";
+
+export class Preflight {
+  // Of the question that is waited for; an answer to any other is dropped.
+  #number = 0;
+
+  /**
+   * @param {() => Record<string, any>} asked the model, and what the form says of its weights
+   */
+  constructor(asked) {
+    this.asked = asked;
+    this.say = el("p", { class: "f-help pf-say", role: "status" });
+    this.facts = el("dl", { class: "pf-facts" });
+    this.facts.hidden = true;
+    const go = button("What is it?", () => this.look(), { class: "dp-btn pf-go" });
+    this.box = el("div", { class: "pf-box" }, go, this.say, this.facts);
+  }
+
+  // Another model is named: what was told is no longer of it.
+  forget() {
+    this.#number++;
+    this.#tell("");
+  }
+
+  async look() {
+    const asked = this.asked();
+    const number = ++this.#number;
+    if (!asked.model) return this.#tell("Name a model first.");
+    this.#tell(ASKING);
+    await connectedAsk;
+    const { error, told, notes } = await ask({ action: "preflight", ...asked });
+    if (number !== this.#number) return;
+    if (error) this.#tell(error);
+    else this.#tell(notes.join(" "), told);
+  }
+
+  /**
+   * @param {string} text
+   * @param {[string, string][]} [facts]
+   */
+  #tell(text, facts = []) {
+    this.say.textContent = text;
+    this.facts.replaceChildren(
+      ...facts.flatMap(([subject, said]) => [el("dt", {}, subject), el("dd", {}, said)]),
+    );
+    this.facts.hidden = !facts.length;
+  }
+}

@@ -1,0 +1,32 @@
+"""What a model is and costs, told under the field that names it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from engine.declare.weights import read_weights
+from engine.run.preflight import preflight
+from playground.form import form_weights, strategy_of
+
+ACTIONS = ("preflight",)
+
+
+def act(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is known of a model that was not loaded.
+
+    Args:
+        asked: the ``model``; the ``strategy`` whose form names it, and its ``params``, which say how the
+            weights are held.
+
+    Returns:
+        ``told``, pairs of a subject and a text, and ``notes``, sentences on what stands in the way.
+
+    Raises:
+        EngineError: one sentence.
+    """
+    strategy = strategy_of(asked)
+    said = form_weights(strategy, asked.get("params") or {})
+    held, _ = read_weights(said, strategy.name, assistant=True)
+    found = preflight(asked.get("model"), held)
+    return {"told": found.told(), "notes": list(found.notes)}

@@ -1,0 +1,203 @@
+"""What a model is and costs is told before anything large is fetched or loaded."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from huggingface_hub import constants
+
+from engine.cli.main import main
+from engine.declare.weights import WeightsParams
+from engine.errors import EngineError
+from engine.models import hub as hubs
+from engine.models import loading, lookup, sizes
+from engine.models.catalogue import MODEL_DIR
+from engine.run import preflight as flights
+from engine.run.preflight import preflight
+from engine.strategies import STRATEGIES
+from tests.helpers.hub import SHA, serving
+from tests.helpers.patience import PATIENCE_S
+from tests.helpers.sentences import clean
+
+NAME = "someone/tiny"
+STORY = MODEL_DIR / "storyteller-draft"
+"""The repository that is served, a real model with its card."""
+
+
+@pytest.fixture
+def hub(tmp_path, monkeypatch):
+    shutil.copytree(STORY, tmp_path / NAME)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    # This hub answers, however late.
+    monkeypatch.setattr(hubs, "PROBE_S", PATIENCE_S)
+    monkeypatch.setattr(lookup, "LOOKUP_S", PATIENCE_S)
+    with serving(tmp_path) as served:
+        monkeypatch.setattr(constants, "ENDPOINT", served.url)
+        yield served
+
+
+def limited(monkeypatch, **limits):
+    """Set limits for whatever of the engine is asked."""
+    for module in (flights, hubs, lookup, sizes, flights.files, flights.holding):
+        settings = dataclasses.replace(module.SETTINGS, **limits)
+        monkeypatch.setattr(module, "SETTINGS", settings)
+
+
+def refused(name, **held):
+    with pytest.raises(EngineError) as caught:
+        preflight(name, WeightsParams(**held))
+    text = clean(str(caught.value), most=300)
+    assert "127.0.0.1" not in text
+    return text
+
+
+def unloaded(monkeypatch):
+    """Let nothing read weights."""
+
+    def never(*given):
+        raise AssertionError("a model was loaded")
+
+    monkeypatch.setattr(loading, "_load", never)
+
+
+def test_an_embedded_model_is_told_as_it_would_be_loaded(monkeypatch):
+    loaded = loading.load("storyfixer")
+    unloaded(monkeypatch)
+    found = preflight("storyfixer", WeightsParams(dtype="float32"))
+    assert (found.where, found.licence, found.chat_template) == ("embedded", "Apache-2.0", False)
+    assert (found.model_type, found.architecture) == ("t5", "T5ForConditionalGeneration")
+    assert found.memory_bytes == loaded.memory_bytes()
+    assert found.parameters == sum(p.numel() for p in loaded.model.parameters())
+    assert set(found.cannot_serve) == {
+        "dola",
+        "speculative",
+        "early_exit",
+        "universal_assisted",
+    }
+    assert found.fits
+    assert not found.notes
+
+
+def test_a_folder_names_its_licence_and_its_template(tmp_path):
+    folder = tmp_path / "own"
+    shutil.copytree(STORY, folder)
+    card = (folder / "README.md").read_text()
+    (folder / "README.md").write_text(card.replace("apache-2.0", "cc-by-4.0"))
+    (folder / "chat_template.jinja").write_text("{{ messages[0].content }}")
+    found = preflight(str(folder), WeightsParams(dtype="bfloat16"))
+    assert (found.where, found.licence, found.chat_template) == ("here", "cc-by-4.0", True)
+    assert found.memory_bytes == 2 * found.parameters
+    assert found.context_length == json.loads((folder / "config.json").read_text()).get(
+        "max_position_embeddings"
+    )
+    (folder / "README.md").write_text("---\nlicense: [\n---\n")
+    (folder / "config.json").write_text("{")
+    broken = preflight(str(folder))
+    assert broken.licence is None
+    assert broken.notes == ("The model's config.json is not valid.",)
+    assert set(broken.cannot_serve) == set(STRATEGIES)
+
+
+def test_of_the_hub_only_small_files_come_and_nothing_stays(hub):
+    hub.about[NAME] = {"cardData": {"license": "mit"}, "private": False}
+    found = preflight(NAME, WeightsParams(dtype="float32"))
+    assert set(hub.files()) == {"config.json", "tokenizer_config.json"}
+    assert not Path(constants.HF_HUB_CACHE).exists()
+    own = preflight("storyteller-draft", WeightsParams(dtype="float32"))
+    same = ("model_type", "architecture", "parameters", "memory_bytes", "context_length")
+    for field in (*same, "disk_bytes", "cannot_serve", "chat_template"):
+        assert getattr(found, field) == getattr(own, field), field
+    assert (found.where, found.revision, found.licence) == ("hub", SHA, "mit")
+    assert (found.gated, found.private) == (False, False)
+    assert found.fits
+
+
+def test_a_gated_model_is_told_as_far_as_the_hub_tells(hub):
+    hub.about[NAME] = {"gated": "manual", "safetensors": {"parameters": {"F32": 7}, "total": 7}}
+    found = preflight(NAME)
+    assert found.gated
+    assert found.parameters == 7
+    assert found.disk_bytes > 1_000_000
+    assert found.cannot_serve is None
+    assert found.fits is None
+    assert found.notes == (f"{NAME} is gated: ask for access on its hub page first.",)
+
+
+def test_what_does_not_fit_says_what_would(hub, monkeypatch):
+    limited(monkeypatch, max_model_memory_gb=0.004, max_model_files_gb=0.001)
+    found = preflight(NAME, WeightsParams(dtype="float32"))
+    assert found.fits is False
+    disk, memory = found.notes
+    assert disk == f"{NAME} has 0.00 GB of files, and there is room for 0.00 GB here."
+    assert "6.9 MB as float32, and 0.004 GB are for models here: bfloat16 would fit (3.5 MB)." in (
+        memory
+    )
+    limited(monkeypatch, max_model_memory_gb=0.0001)
+    assert preflight(NAME).notes[-1].endswith("no way to hold it that is offered here would fit.")
+
+
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        (
+            (401, {"X-Error-Code": "RepoNotFound"}, b"{}"),
+            "does not exist on the hub, or is private",
+        ),
+        ((503, {}, b""), "The hub answered 503"),
+        ((200, {}, b"<!doctype html>"), "the hub cannot be reached"),
+    ],
+)
+def test_a_hub_that_does_not_tell_is_one_sentence(hub, fault, says):
+    hub.faults[NAME] = fault
+    assert says in refused(NAME)
+
+
+def test_no_network_no_answer_and_no_room_to_ask(hub, monkeypatch):
+    assert "does not exist on the hub" in refused("someone/else")
+    hub.stall = True
+    monkeypatch.setattr(lookup, "LOOKUP_S", 0.5)
+    assert "did not answer" in refused(NAME)
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr(lookup, "LOOKUP_S", PATIENCE_S)
+    assert "the hub cannot be reached" in refused(NAME)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert "the hub is switched off" in refused(NAME)
+
+
+def test_a_model_without_safe_weights_says_so(hub):
+    (hub.folder / NAME / "model.safetensors").unlink()
+    found = preflight(NAME)
+    assert found.notes == (flights.files.NO_WEIGHTS,)
+    assert set(found.cannot_serve) == set(STRATEGIES)
+
+
+def test_a_public_deployment_asks_only_about_what_it_offers_and_without_a_token(hub, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    preflight(NAME)
+    assert hub.tokens == {"Bearer hf_secret"}
+    hub.tokens.clear()
+    limited(monkeypatch, public=True, allowed_models=NAME)
+    assert preflight(NAME).where == "hub"
+    assert not hub.tokens
+    asked = len(hub.asked)
+    assert "is not offered here" in refused("someone/else")
+    assert "owner/name." in refused(str(hub.folder / NAME))
+    assert "dtype" in refused(NAME, dtype="float16")
+    assert len(hub.asked) == asked
+
+
+def test_the_command_line_tells_it_in_lines_or_as_json(capsys):
+    assert main(["about", "storyteller", "--dtype", "bfloat16"]) == 0
+    said = capsys.readouterr().out
+    assert "24.1 MB as bfloat16" in said
+    assert f"all {len(STRATEGIES)} can use it" in said
+    assert main(["about", "storyteller", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == preflight("storyteller").to_dict()
+    assert main(["about", "nonsense"]) == 2
+    clean(capsys.readouterr().err.strip(), most=400)

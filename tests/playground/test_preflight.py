@@ -1,0 +1,29 @@
+"""The page is told what a model is, held as its form says."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.declare.weights import WeightsParams
+from engine.errors import EngineError
+from engine.run.preflight import preflight
+from playground.questions import answer
+from tests.helpers.sentences import clean
+
+ASKED = {"action": "preflight", "strategy": "greedy", "model": "storyteller"}
+
+
+def test_the_page_is_told_what_the_engine_finds_for_the_weights_of_its_form():
+    told = answer({**ASKED, "params": {"dtype": "bfloat16", "max_new_tokens": 5}})
+    found = preflight("storyteller", WeightsParams(dtype="bfloat16"))
+    assert told == {"told": found.told(), "notes": []}
+    assert ("In memory", "24.1 MB as bfloat16") in told["told"]
+
+
+@pytest.mark.parametrize(
+    "odd", [{"model": 5}, {"model": ""}, {"params": [1]}, {"strategy": "none"}]
+)
+def test_what_is_no_question_is_one_sentence(odd):
+    with pytest.raises(EngineError) as caught:
+        answer({**ASKED, **odd})
+    clean(str(caught.value), most=400)
