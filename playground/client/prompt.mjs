@@ -6,6 +6,14 @@ import { Talk } from "./talk.mjs";
 const PROMPT_ROWS = 3;
 
 export class PromptField {
+  /** @type {Talk | null} */
+  #talk = null;
+  /** @type {(() => Talk) | null} null where it is a text only */
+  #begin = null;
+  // What the latest run read, and its answer.
+  /** @type {[any, string] | null} */
+  #answer = null;
+
   /**
    * @param {string} id what the elements' ids begin with
    * @param {{ prompt?: string, rows?: number, go: () => void, models?: () => string[] }} options
@@ -26,16 +34,21 @@ export class PromptField {
       this.box.append(this.area);
       return;
     }
-    this.talk = new Talk(id, go);
-    this.reading = new Reading(models, () => this.ask());
-    this.talk.box.append(this.reading.box);
+    // Most never talk: the messages have elements once somebody does.
+    this.#begin = () => {
+      this.reading = new Reading(models, () => this.ask());
+      const talk = new Talk(id, go);
+      talk.box.append(this.reading.box);
+      this.box.append(talk.box);
+      return talk;
+    };
     const kind = (name, title, chat) =>
       button(name, () => this.#choose(chat), { class: "dp-btn pf-kind", title });
     this.asText = kind("Text", "The model continues a text", false);
     this.asChat = kind("Chat", "The model answers messages", true);
     const group = { class: "pf-kinds", role: "group", "aria-label": "Kind of prompt" };
     const kinds = el("div", group, this.asText, this.asChat);
-    this.box.append(kinds, this.area, this.talk.box);
+    this.box.append(kinds, this.area);
     this.box.addEventListener("input", () => this.reading?.look());
     this.#turn(false);
   }
@@ -46,8 +59,8 @@ export class PromptField {
 
   // What the controls say: a prompt, or messages with what their template is given.
   ask() {
-    if (!this.chat || !this.talk) return { prompt: this.area.value };
-    return { prompt: null, ...this.talk.values() };
+    if (!this.chat || !this.#talk) return { prompt: this.area.value };
+    return { prompt: null, ...this.#talk.values() };
   }
 
   /**
@@ -55,8 +68,8 @@ export class PromptField {
    * @param {{ prompt?: string | null, messages?: any[] | null, template?: any }} asked
    */
   show({ prompt, messages, template }) {
-    if (messages && this.talk) {
-      this.talk.show(messages, template);
+    if (messages && this.#begin) {
+      this.#messages().show(messages, template);
       this.#turn(true);
     } else if (prompt !== null && prompt !== undefined) {
       this.area.value = prompt;
@@ -71,14 +84,24 @@ export class PromptField {
    * @param {string} text
    */
   answered(asked, text) {
-    this.talk?.answered(asked, text);
+    this.#answer = [asked, text];
+    this.#talk?.answered(asked, text);
+  }
+
+  #messages() {
+    if (!this.#talk && this.#begin) {
+      this.#talk = this.#begin();
+      if (this.#answer) this.#talk.answered(...this.#answer);
+    }
+    return this.#talk;
   }
 
   // Somebody changes from one to the other: what was written first is the first message.
   #choose(chat) {
     if (chat === this.chat) return;
-    if (chat && this.talk?.blank)
-      this.talk.show([{ role: "user", content: this.area.value }], this.talk.values().template);
+    const talk = chat ? this.#messages() : null;
+    if (talk?.blank)
+      talk.show([{ role: "user", content: this.area.value }], talk.values().template);
     this.#turn(chat);
     this.box.dispatchEvent(new Event("input", { bubbles: true }));
   }
@@ -87,7 +110,7 @@ export class PromptField {
     this.asText?.setAttribute("aria-pressed", String(!chat));
     this.asChat?.setAttribute("aria-pressed", String(chat));
     this.area.hidden = chat;
-    if (this.talk) this.talk.box.hidden = !chat;
+    if (this.#talk) this.#talk.box.hidden = !chat;
     this.label.textContent = chat ? "Messages" : "Prompt";
     // A label of nothing in sight would name nothing.
     if (chat) this.label.removeAttribute("for");
