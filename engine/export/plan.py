@@ -14,6 +14,7 @@ from engine.declare.params import build, params_of
 from engine.errors import EngineError, ExportError
 from engine.models.catalogue import CATALOGUE, brought_to
 from engine.models.described import described
+from engine.models.gguf_names import folder_of
 from engine.models.sources import SOURCES
 from engine.models.weights import weights_of
 from engine.run.chat_request import check_template
@@ -28,6 +29,7 @@ _GIVEN_BY_LOOP = ("recorder", "generator")
 _DTYPES = ("float32", "bfloat16", "float16")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 _COMMIT = re.compile(r"[0-9a-f]{40}", re.ASCII)
+_SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _PLAIN = (bool, int, float, str, type(None))
 
 
@@ -48,6 +50,8 @@ class Source:
     """A hub id, or a folder: relative to the playground's repository for embedded models."""
     embedded: bool
     brought: bool = False
+    converted: bool = False
+    """Whether the place is what was made of a GGUF file."""
 
 
 @dataclass(frozen=True)
@@ -208,6 +212,8 @@ def _source(info: ModelInfo) -> Source:
         weights_of(info)
     except EngineError as error:
         raise ExportError(f"The run's weights cannot be written as code: {error}") from None
+    if info.id.startswith("/") and info.id.lower().endswith(".gguf"):
+        return _converted(info)
     entry = CATALOGUE.get(info.id)
     if entry is not None and entry.embedded:
         return Source(info, f"assets/models/{info.id}", True)
@@ -225,3 +231,13 @@ def _brought(info: ModelInfo) -> Source:
     if _COMMIT.fullmatch(info.revision or ""):
         return Source(info, SOURCES[info.id].hub, False)
     return Source(replace(info, revision=None), str(brought_to(info.id)), False, brought=True)
+
+
+def _converted(info: ModelInfo) -> Source:
+    """Return the folder that a GGUF file was converted to."""
+    if not _SHA256.fullmatch(info.revision or ""):
+        raise ExportError(
+            "The model is a GGUF file, and the run does not say which: it has no sha256."
+        )
+    place = str(folder_of(str(info.revision)))
+    return Source(replace(info, revision=None), place, False, converted=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 from engine.errors import ModelError, shown
 from engine.models.catalogue import BROUGHT_FROM, CATALOGUE
+from engine.models.gguf_names import converted, is_gguf
 from engine.models.sources import how_to_fetch
 from engine.settings import SETTINGS
 
@@ -37,7 +38,7 @@ def check_name(name: Any) -> None:
     Raises:
         ModelError: what is wrong with it.
     """
-    if is_hub_id(name) or (isinstance(name, str) and standing(name) is not None):
+    if is_hub_id(name) or is_gguf(name) or (isinstance(name, str) and standing(name) is not None):
         return
     if isinstance(name, str) and name in CATALOGUE and CATALOGUE[name].embedded:
         raise ModelError(f"The embedded model {name} is not in this installation.")
@@ -51,7 +52,7 @@ def check_name(name: Any) -> None:
         + (
             " owner/name."
             if SETTINGS.public
-            else " owner/name, or the absolute path of a model folder."
+            else " owner/name, or the absolute path of a model folder or a GGUF file."
         )
     )
 
@@ -100,9 +101,11 @@ def repository_folder(cache: str | Path, name: str) -> Path:
 
 
 def standing(name: str) -> str | None:
-    """Return the folder of a model that is shipped or was brought, or one that a path names where that is allowed."""
+    """Return the folder of a model that is shipped, brought or converted, or that an allowed path names."""
     folder = CATALOGUE[name].folder if name in CATALOGUE else None
-    if folder is None and not SETTINGS.public and Path(name).is_absolute():
+    if folder is None and is_gguf(name):
+        folder = converted(name)
+    elif folder is None and not SETTINGS.public and Path(name).is_absolute():
         folder = Path(name)
     if folder is None or not (folder / "config.json").is_file():
         return None

@@ -35,24 +35,6 @@ _FREE_BYTES = 1_000_000_000
 _LOG = logging.getLogger("engine")
 
 
-def located(name: str) -> tuple[str, str | None]:
-    """Return the absolute folder of a model and its revision: a commit of the hub, or the wheel it was brought in.
-
-    Args:
-        name: see ``loading.load``.
-
-    Raises:
-        BusyError: too many models are being fetched.
-        ModelError: the name is not allowed, or the model cannot be found or fetched.
-    """
-    files.check_name(name)
-    if files.is_hub_id(name):
-        return fetch(name)
-    folder = files.standing(name)
-    assert folder is not None
-    return folder, files.brought_revision(name, folder)
-
-
 def fetch(
     name: str, cancelled: threading.Event | None = None, tell: Tell | None = None
 ) -> tuple[str, str]:

@@ -12,8 +12,9 @@ from typing import Any
 
 from engine.declare.weights import WeightsParams
 from engine.errors import Cancelled, ModelError
-from engine.models import files, hub
+from engine.models import files
 from engine.models.loading import LoadedModel, cached, load
+from engine.models.locating import comes_first, located
 from engine.run.permits import Tell
 from engine.run.request import CheckedRequest, DecodeRequest, fit_to_model, prompt_ids_of
 from engine.strategies.base import Strategy
@@ -145,7 +146,7 @@ class Models:
         return loading.result()
 
     def fetch(self, names: Iterable[str]) -> None:
-        """Bring models of the hub to this machine; nothing is loaded, and nobody else waits for it.
+        """Fetch or convert what is not on this machine; nothing is loaded, and nobody else waits for it.
 
         Raises:
             BusyError: too many models are being fetched.
@@ -153,11 +154,11 @@ class Models:
             ModelError: one cannot be fetched.
         """
         for name in names:
-            if not files.is_hub_id(name) or cached(name) is not None:
+            if not comes_first(name) or cached(name) is not None:
                 continue
             began = time.perf_counter()
             self.tell(Loading(name))
-            hub.fetch(
+            located(
                 name, self.cancelled, lambda *bytes, name=name: self.tell(Loading(name, *bytes))
             )
             self.load_s += time.perf_counter() - began
