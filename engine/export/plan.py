@@ -14,6 +14,7 @@ from engine.declare.params import build, params_of
 from engine.errors import EngineError, ExportError
 from engine.models.catalogue import CATALOGUE, brought_to
 from engine.models.described import described
+from engine.models.files import is_hub_id, repository_of
 from engine.models.gguf_names import folder_of
 from engine.models.sources import SOURCES
 from engine.models.weights import weights_of
@@ -27,7 +28,6 @@ from engine.trace.records import ModelInfo, Trace
 
 _GIVEN_BY_LOOP = ("recorder", "generator")
 _DTYPES = ("float32", "bfloat16", "float16")
-_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 _COMMIT = re.compile(r"[0-9a-f]{40}", re.ASCII)
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _PLAIN = (bool, int, float, str, type(None))
@@ -52,6 +52,14 @@ class Source:
     brought: bool = False
     converted: bool = False
     """Whether the place is what was made of a GGUF file."""
+    revision: str | None = None
+    """The branch, tag or commit that the model's name asks for, None where it asks for none."""
+
+    @property
+    def arguments(self) -> list[str]:
+        """What names the model where code is short, each as code: a revision only where one was asked for."""
+        asked = [] if self.revision is None else [f"revision={self.revision!r}"]
+        return [repr(self.place), *asked]
 
 
 @dataclass(frozen=True)
@@ -219,8 +227,11 @@ def _source(info: ModelInfo) -> Source:
         return Source(info, f"assets/models/{info.id}", True)
     if entry is not None and entry.brought:
         return _brought(info)
-    if info.id.startswith("/") or (_HUB_ID.fullmatch(info.id) and ".." not in info.id):
+    if info.id.startswith("/"):
         return Source(info, info.id, False)
+    if is_hub_id(info.id):
+        place, revision = repository_of(info.id)
+        return Source(info, place, False, revision=revision)
     raise ExportError(
         f"The model {info.id[:60]!r} has no place to load it from: it was given as an object."
     )

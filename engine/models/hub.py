@@ -41,7 +41,7 @@ def fetch(
     """Return the folder and the commit of a hub model, which is fetched if it is not on this machine.
 
     Args:
-        name: a hub id ``owner/name``.
+        name: a hub id ``owner/name`` or ``owner/name@revision``.
         cancelled: gives up waiting when set.
         tell: hears how far it is.
 
@@ -136,12 +136,18 @@ class _Download:
         except (OSError, ValueError):  # it was ended meanwhile
             pass
         finally:
-            if not self.known and "folder" not in (self.answer or {}):
+            if "folder" not in (self.answer or {}) and self._is_alone():
                 # What was refused or broken off is not found on this machine the next time.
                 shutil.rmtree(self.folder, ignore_errors=True)
             elif SETTINGS.public:
-                _tidy(self.cache, self.name)
+                _tidy(self.cache, files.repository_of(self.name)[0])
             self.over.set()
+
+    def _is_alone(self) -> bool:
+        """Return whether nothing else of the repository is on this machine, or on its way."""
+        with _lock:
+            others = [d for d in _GOING.values() if d is not self and d.folder == self.folder]
+        return not (self.known or others or files.holds_whole(self.folder))
 
     def _take(self, message: dict[str, Any]) -> None:
         self.total = message.get("total", self.total)

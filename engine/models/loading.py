@@ -176,7 +176,7 @@ def load(
 
     Args:
         name: a name of CATALOGUE, a folder or a GGUF file (neither on a public Space) or a hub id
-            ``owner/name``.
+            ``owner/name`` or ``owner/name@revision``, a branch, tag or commit.
         device: torch device; the default is accelerate's choice.
         dtype: float32, bfloat16 or float16; the default is float32 on CPU, bfloat16 elsewhere.
         quantization: 4bit (nf4) or 8bit (bitsandbytes), None for none.
