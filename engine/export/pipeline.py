@@ -126,7 +126,7 @@ def pipeline_short(plan: Plan) -> str | None:
     names += ["AutoModelForCausalLM"] if plan.assistant else []
     names += ["AutoTokenizer"] if plan.needs_tokenizers else []
     info = plan.model.info
-    place = f"{plan.model.place!r}, dtype={info.dtype!r}, device={info.device!r}"
+    place = f"{', '.join(plan.model.arguments)}, dtype={info.dtype!r}, device={info.device!r}"
     lines = ["import torch"] if config.negative_prompt_ids else []
     lines += [f"from transformers import {', '.join(sorted(names))}", ""]
     lines.append(f'pipe = pipeline("text-generation", model={place})')

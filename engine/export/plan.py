@@ -14,6 +14,8 @@ from engine.declare.params import build, params_of
 from engine.errors import EngineError, ExportError
 from engine.models.catalogue import CATALOGUE, brought_to
 from engine.models.described import described
+from engine.models.files import is_hub_id, repository_of
+from engine.models.gguf_names import folder_of
 from engine.models.sources import SOURCES
 from engine.models.weights import weights_of
 from engine.run.chat_request import check_template
@@ -26,8 +28,8 @@ from engine.trace.records import ModelInfo, Trace
 
 _GIVEN_BY_LOOP = ("recorder", "generator")
 _DTYPES = ("float32", "bfloat16", "float16")
-_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 _COMMIT = re.compile(r"[0-9a-f]{40}", re.ASCII)
+_SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _PLAIN = (bool, int, float, str, type(None))
 
 
@@ -48,6 +50,16 @@ class Source:
     """A hub id, or a folder: relative to the playground's repository for embedded models."""
     embedded: bool
     brought: bool = False
+    converted: bool = False
+    """Whether the place is what was made of a GGUF file."""
+    revision: str | None = None
+    """The branch, tag or commit that the model's name asks for, None where it asks for none."""
+
+    @property
+    def arguments(self) -> list[str]:
+        """What names the model where code is short, each as code: a revision only where one was asked for."""
+        asked = [] if self.revision is None else [f"revision={self.revision!r}"]
+        return [repr(self.place), *asked]
 
 
 @dataclass(frozen=True)
@@ -208,13 +220,18 @@ def _source(info: ModelInfo) -> Source:
         weights_of(info)
     except EngineError as error:
         raise ExportError(f"The run's weights cannot be written as code: {error}") from None
+    if info.id.startswith("/") and info.id.lower().endswith(".gguf"):
+        return _converted(info)
     entry = CATALOGUE.get(info.id)
     if entry is not None and entry.embedded:
         return Source(info, f"assets/models/{info.id}", True)
     if entry is not None and entry.brought:
         return _brought(info)
-    if info.id.startswith("/") or (_HUB_ID.fullmatch(info.id) and ".." not in info.id):
+    if info.id.startswith("/"):
         return Source(info, info.id, False)
+    if is_hub_id(info.id):
+        place, revision = repository_of(info.id)
+        return Source(info, place, False, revision=revision)
     raise ExportError(
         f"The model {info.id[:60]!r} has no place to load it from: it was given as an object."
     )
@@ -225,3 +242,13 @@ def _brought(info: ModelInfo) -> Source:
     if _COMMIT.fullmatch(info.revision or ""):
         return Source(info, SOURCES[info.id].hub, False)
     return Source(replace(info, revision=None), str(brought_to(info.id)), False, brought=True)
+
+
+def _converted(info: ModelInfo) -> Source:
+    """Return the folder that a GGUF file was converted to."""
+    if not _SHA256.fullmatch(info.revision or ""):
+        raise ExportError(
+            "The model is a GGUF file, and the run does not say which: it has no sha256."
+        )
+    place = str(folder_of(str(info.revision)))
+    return Source(replace(info, revision=None), place, False, converted=True)

@@ -92,7 +92,7 @@ def prepared(text: str, to: str, token: str, revision: str = "main") -> Upload:
         ParameterError: ``to`` is no hub id.
         PushError: the hub cannot be reached, the repository or branch is not there, or its file is damaged.
     """
-    if not files.is_hub_id(to):
+    if not files.is_hub_id(to) or files.repository_of(to)[1] is not None:
         raise ParameterError("--to", to, "it must be a hub id like owner/name")
     if os.environ.get("HF_HUB_OFFLINE") == "1":
         raise PushError("HF_HUB_OFFLINE is 1: the hub is switched off, so nothing can be uploaded.")

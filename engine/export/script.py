@@ -133,6 +133,8 @@ def _place(source: Source) -> str:
     note = "  # a folder of the playground's repository" if source.embedded else ""
     if source.brought:
         note = f"  # where {how_to_fetch(source.info.id)} keeps it"
+    if source.converted:
+        note = "  # what the playground made of the GGUF file"
     return f"{source.place!r}{note}"
 
 

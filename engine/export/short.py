@@ -32,7 +32,9 @@ def short(plan: Plan) -> str | None:
     lines = ["import torch"] if not text or config.negative_prompt_ids else []
     lines += [f"from transformers import {', '.join(names)}", ""]
     if tokens:
-        lines.append(f"tokenizer = AutoTokenizer.from_pretrained({plan.model.place!r})")
+        lines.append(
+            f"tokenizer = AutoTokenizer.from_pretrained({', '.join(plan.model.arguments)})"
+        )
     lines.append(f"model = {_loaded(plan.model, auto)}")
     lines += draft_lines(plan, auto)
     if not plan.own:
@@ -67,9 +69,7 @@ def _ids(plan: Plan) -> str:
 def _loaded(source: Source, auto: str) -> str:
     info = source.info
     moved = "" if info.device == "cpu" or not is_moved(info) else f".to({info.device!r})"
-    return (
-        f"{auto}.from_pretrained({', '.join([repr(source.place), *held_arguments(info)])}){moved}"
-    )
+    return f"{auto}.from_pretrained({', '.join([*source.arguments, *held_arguments(info)])}){moved}"
 
 
 def draft_lines(plan: Plan, auto: str, model: str = "model") -> list[str]:
@@ -78,8 +78,8 @@ def draft_lines(plan: Plan, auto: str, model: str = "model") -> list[str]:
     if plan.assistant:
         lines.append(f"assistant = {_loaded(plan.assistant, auto)}")
     if plan.needs_tokenizers and plan.assistant:
-        place = plan.assistant.place
-        lines.append(f"assistant_tokenizer = AutoTokenizer.from_pretrained({place!r})")
+        place = ", ".join(plan.assistant.arguments)
+        lines.append(f"assistant_tokenizer = AutoTokenizer.from_pretrained({place})")
     if plan.draft_values and not plan.own:
         owner = "assistant" if plan.assistant else model
         lines += [f"{owner}.generation_config.{n} = {v!r}" for n, v in plan.draft_values.items()]

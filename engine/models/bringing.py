@@ -50,9 +50,9 @@ def bring(name: str, tell: TellStage) -> Path:
     folder = brought_to(name)
     if is_whole(folder):
         return folder
-    with _no_room(name, folder.parent):
+    with no_room(name, folder.parent):
         folder.parent.mkdir(parents=True, exist_ok=True)
-        _tidy(folder)
+        tidy(folder)
         with tempfile.TemporaryDirectory(
             prefix=f".{name}.", dir=folder.parent, ignore_cleanup_errors=True
         ) as beside:
@@ -60,7 +60,7 @@ def bring(name: str, tell: TellStage) -> Path:
             made.mkdir()
             where = _bring_into(name, made, Path(beside), tell)
             (made / BROUGHT_FROM).write_text(json.dumps(where) + "\n", "utf-8")
-            _take_place(made, folder)
+            take_place(made, folder)
     return folder
 
 
@@ -112,7 +112,7 @@ def _share(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
-def _take_place(made: Path, folder: Path) -> None:
+def take_place(made: Path, folder: Path) -> None:
     """Give what was made its name, unless another process was first."""
     if folder.exists() and not is_whole(folder):
         shutil.rmtree(folder, ignore_errors=True)
@@ -123,7 +123,7 @@ def _take_place(made: Path, folder: Path) -> None:
             raise
 
 
-def _tidy(folder: Path) -> None:
+def tidy(folder: Path) -> None:
     """Remove what processes left that were killed long ago."""
     for path in folder.parent.glob(f".{folder.name}.*"):
         try:
@@ -134,7 +134,7 @@ def _tidy(folder: Path) -> None:
 
 
 @contextmanager
-def _no_room(name: str, folder: Path) -> Iterator[None]:
+def no_room(name: str, folder: Path) -> Iterator[None]:
     """Say in one sentence that a folder cannot be written."""
     try:
         yield

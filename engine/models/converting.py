@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from typing import Any
 
 from engine.errors import ModelError
 from engine.models.wheel import is_full
-from engine.settings import environment
+from engine.settings import SETTINGS, environment
 
 NEEDED = "gguf"
 _POLL_S = 0.2
@@ -43,15 +44,16 @@ def check_can_convert(name: str) -> None:
         ) from None
 
 
-def convert(gguf: Path, folder: Path, tell: Callable[[], None]) -> None:
-    """Write a GGUF file's model and tokenizer as transformers keeps them, weights as bfloat16.
+def convert(gguf: Path, folder: Path, tell: Callable[[], None], dtype: str = "bfloat16") -> None:
+    """Write a GGUF file's model and tokenizer as transformers keeps them.
 
-    bfloat16 takes half the room of float32; what it rounds is far less than the GGUF file's four bits did.
+    bfloat16 takes half the room of float32; what it rounds is far less than four bits did.
 
     Args:
         gguf: the file.
         folder: takes the result.
         tell: called now and then while it goes on.
+        dtype: of the weights: bfloat16 or float32.
 
     Raises:
         ModelError: the file cannot be read.
@@ -67,7 +69,8 @@ def convert(gguf: Path, folder: Path, tell: Callable[[], None]) -> None:
         env=environment(secrets=False) | {"HF_HUB_OFFLINE": "1"},
     ) as process:
         try:
-            answer = _answer(process, {"gguf": str(gguf), "folder": str(folder)}, tell)
+            order = {"gguf": str(gguf), "folder": str(folder), "dtype": dtype}
+            answer = _answer(process, order, tell)
         finally:
             process.kill()
     if process.returncode != 0 and is_full(answer):
@@ -92,7 +95,7 @@ def main() -> int:
     """Carry out the order of the standard input; return the exit status."""
     order = json.loads(sys.stdin.read())
     try:
-        _write(Path(order["gguf"]), order["folder"])
+        _write(Path(order["gguf"]), order["folder"], order["dtype"])
     except Exception as error:  # the file may break any rule of its format
         lines = str(error).strip().splitlines() or [type(error).__name__]
         said = lines[0].replace(order["folder"], "the folder").rstrip(" .!")
@@ -101,20 +104,56 @@ def main() -> int:
     return 0
 
 
-def _write(gguf: Path, folder: str) -> None:
+def _write(gguf: Path, folder: str, dtype: str) -> None:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
+    _check_room(_values(gguf), folder, dtype)
     where: Any = {"pretrained_model_name_or_path": gguf.parent, "gguf_file": gguf.name}
     tokenizer = AutoTokenizer.from_pretrained(**where, local_files_only=True)
-    model: Any = AutoModelForCausalLM.from_pretrained(
-        **where, dtype=torch.float32, local_files_only=True, trust_remote_code=False
+    auto: Any = AutoModelForCausalLM
+    model, report = auto.from_pretrained(
+        **where,
+        dtype=torch.float32,
+        local_files_only=True,
+        trust_remote_code=False,
+        output_loading_info=True,
     )
+    # transformers would fill them with random numbers.
+    missing = sorted(map(str, (*report["missing_keys"], *report["mismatched_keys"])))
+    if missing:
+        raise ModelError(f"it lacks the weights {missing[0]}")
     # The weights are plain by now, and what says otherwise would keep them from being saved.
     del model.config.quantization_config
     model.hf_quantizer = None
-    model.to(torch.bfloat16).save_pretrained(folder)
+    model.to(getattr(torch, dtype)).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+
+
+def _values(gguf: Path) -> int:
+    """Return how many values a file's weights hold."""
+    from gguf import GGUFReader
+
+    try:
+        return sum(int(tensor.n_elements) for tensor in GGUFReader(gguf).tensors)
+    except Exception:  # the file may break any rule of its format
+        raise ModelError("the file is damaged or was cut off") from None
+
+
+def _check_room(values: int, folder: str, dtype: str) -> None:
+    """Refuse what has no room in memory in any dtype, or none on the disk.
+
+    Raises:
+        ModelError: what it needs in memory.
+        OSError: the disk is too full.
+    """
+    budget, least = SETTINGS.max_model_memory_gb, 2 * values / 1e9
+    if least > budget:
+        raise ModelError(
+            f"it needs {least:.1f} GB of memory as bfloat16; at most {budget:g} GB are for models here"
+        )
+    if shutil.disk_usage(folder).free < values * (4 if dtype == "float32" else 2):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 if __name__ == "__main__":

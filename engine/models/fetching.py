@@ -63,20 +63,25 @@ def _fetch(order: dict[str, Any], own: Path) -> tuple[str, str]:
     from engine.models import files, sizes
 
     name, probe_s = order["name"], order["probe_s"]
+    repository, asked = files.repository_of(name)
     token = None if order["token"] else False
     with hub_errors(name):
-        info = HfApi(token=token).model_info(name, timeout=probe_s, files_metadata=True)
+        info = HfApi(token=token).model_info(
+            repository, revision=asked, timeout=probe_s, files_metadata=True
+        )
         total = _weights(info.siblings or (), order)
         # Nothing large before the config is read. Asked for by its branch, the commit is noted in
         # the cache, so that the model is found there without the hub.
         small = {"etag_timeout": probe_s, "token": token}
-        folder = snapshot_download(name, allow_patterns=["config.json"], **small)
+        folder = snapshot_download(
+            repository, revision=asked, allow_patterns=["config.json"], **small
+        )
         # A value takes half a byte at least.
         sizes.check_sizes(files.check_config(folder), 2 * total)
         revision = Path(folder).name
         with _Teller(own):
             folder = snapshot_download(
-                name, revision=revision, allow_patterns=files.PATTERNS, **small
+                repository, revision=revision, allow_patterns=files.PATTERNS, **small
             )
         files.check_folder(folder)
     return folder, revision
@@ -92,9 +97,17 @@ def hub_errors(name: str) -> Iterator[None]:
     Raises:
         ModelError: why it cannot be had.
     """
-    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
+    from huggingface_hub.errors import (
+        GatedRepoError,
+        HfHubHTTPError,
+        RepositoryNotFoundError,
+        RevisionNotFoundError,
+    )
 
     from engine.errors import ModelError
+    from engine.models import files
+
+    repository, asked = files.repository_of(name)
 
     # Which HTTP library the hub package stands on has changed: its own error knows.
     unreachable: Any = HfHubHTTPError.__bases__[0]
@@ -104,6 +117,11 @@ def hub_errors(name: str) -> Iterator[None]:
         raise ModelError(f"{name} is gated: ask for access on its hub page first.") from None
     except RepositoryNotFoundError:
         raise ModelError(f"{name} does not exist on the hub, or is private.") from None
+    except RevisionNotFoundError:
+        raise ModelError(
+            f"{repository} has no revision {asked or 'main'} on the hub: no branch, tag or commit is"
+            " called so, or not any more."
+        ) from None
     except HfHubHTTPError as error:
         code = error.response.status_code if error.response is not None else "an error"
         if code == _UNAUTHORISED:

@@ -9,10 +9,14 @@ from typing import Any
 
 from engine.errors import ModelError, shown
 from engine.models.catalogue import BROUGHT_FROM, CATALOGUE
+from engine.models.gguf_names import converted, is_gguf
 from engine.models.sources import how_to_fetch
 from engine.settings import SETTINGS
 
-_HUB_ID = re.compile(r"^[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}$", re.ASCII)
+_HUB_ID = re.compile(
+    r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}(@[A-Za-z0-9][\w.-]{0,95}(/[\w.-]{1,96}){0,3})?",
+    re.ASCII,
+)
 PATTERNS = ["*.safetensors", "*.json", "tokenizer*", "*.txt", "*.model", "*.jinja"]
 """Of a repository: weights without code, configuration, tokenizer, chat template."""
 INDEX = "model.safetensors.index.json"
@@ -37,7 +41,7 @@ def check_name(name: Any) -> None:
     Raises:
         ModelError: what is wrong with it.
     """
-    if is_hub_id(name) or (isinstance(name, str) and standing(name) is not None):
+    if is_hub_id(name) or is_gguf(name) or (isinstance(name, str) and standing(name) is not None):
         return
     if isinstance(name, str) and name in CATALOGUE and CATALOGUE[name].embedded:
         raise ModelError(f"The embedded model {name} is not in this installation.")
@@ -49,18 +53,24 @@ def check_name(name: Any) -> None:
         f"model = {shown(name)} is not allowed: it must be a name of the catalogue"
         f" ({', '.join(e.name for e in CATALOGUE.values() if e.folder)}), a hub id like"
         + (
-            " owner/name."
+            " owner/name or owner/name@revision."
             if SETTINGS.public
-            else " owner/name, or the absolute path of a model folder."
+            else " owner/name or owner/name@revision, or the absolute path of a model folder or a GGUF file."
         )
     )
 
 
 def is_hub_id(name: Any) -> bool:
-    """Return whether a name can be that of a repository on the hub."""
+    """Return whether a name can be that of a repository on the hub: ``owner/name`` or ``owner/name@revision``."""
     if not isinstance(name, str) or (name in CATALOGUE and CATALOGUE[name].folder):
         return False
-    return bool(_HUB_ID.match(name)) and ".." not in name
+    return bool(_HUB_ID.fullmatch(name)) and ".." not in name
+
+
+def repository_of(name: str) -> tuple[str, str | None]:
+    """Return the repository of a hub id and the revision that it asks for, None for the newest."""
+    repository, _, revision = name.partition("@")
+    return repository, revision or None
 
 
 def local_folder(name: str) -> str | None:
@@ -76,7 +86,10 @@ def fetched(name: str) -> tuple[str, str] | None:
     from huggingface_hub import snapshot_download
 
     try:
-        folder = snapshot_download(name, allow_patterns=PATTERNS, local_files_only=True)
+        repository, revision = repository_of(name)
+        folder = snapshot_download(
+            repository, revision=revision, allow_patterns=PATTERNS, local_files_only=True
+        )
     except (OSError, ValueError):  # LocalEntryNotFoundError is both
         return None
     return (folder, Path(folder).name) if _has_weights(Path(folder)) else None
@@ -95,14 +108,21 @@ def _has_weights(folder: Path) -> bool:
 
 
 def repository_folder(cache: str | Path, name: str) -> Path:
-    """Return where the hub's own cache keeps all of a repository."""
-    return Path(cache) / f"models--{name.replace('/', '--')}"
+    """Return where the hub's own cache keeps all of a repository, with every revision that was fetched."""
+    return Path(cache) / f"models--{repository_of(name)[0].replace('/', '--')}"
+
+
+def holds_whole(repository: Path) -> bool:
+    """Return whether a repository's folder in the hub's cache holds a revision with all its weights."""
+    return any(_has_weights(folder) for folder in repository.glob("snapshots/*"))
 
 
 def standing(name: str) -> str | None:
-    """Return the folder of a model that is shipped or was brought, or one that a path names where that is allowed."""
+    """Return the folder of a model that is shipped, brought or converted, or that an allowed path names."""
     folder = CATALOGUE[name].folder if name in CATALOGUE else None
-    if folder is None and not SETTINGS.public and Path(name).is_absolute():
+    if folder is None and is_gguf(name):
+        folder = converted(name)
+    elif folder is None and not SETTINGS.public and Path(name).is_absolute():
         folder = Path(name)
     if folder is None or not (folder / "config.json").is_file():
         return None

@@ -35,31 +35,13 @@ _FREE_BYTES = 1_000_000_000
 _LOG = logging.getLogger("engine")
 
 
-def located(name: str) -> tuple[str, str | None]:
-    """Return the absolute folder of a model and its revision: a commit of the hub, or the wheel it was brought in.
-
-    Args:
-        name: see ``loading.load``.
-
-    Raises:
-        BusyError: too many models are being fetched.
-        ModelError: the name is not allowed, or the model cannot be found or fetched.
-    """
-    files.check_name(name)
-    if files.is_hub_id(name):
-        return fetch(name)
-    folder = files.standing(name)
-    assert folder is not None
-    return folder, files.brought_revision(name, folder)
-
-
 def fetch(
     name: str, cancelled: threading.Event | None = None, tell: Tell | None = None
 ) -> tuple[str, str]:
     """Return the folder and the commit of a hub model, which is fetched if it is not on this machine.
 
     Args:
-        name: a hub id ``owner/name``.
+        name: a hub id ``owner/name`` or ``owner/name@revision``.
         cancelled: gives up waiting when set.
         tell: hears how far it is.
 
@@ -154,12 +136,18 @@ class _Download:
         except (OSError, ValueError):  # it was ended meanwhile
             pass
         finally:
-            if not self.known and "folder" not in (self.answer or {}):
+            if "folder" not in (self.answer or {}) and self._is_alone():
                 # What was refused or broken off is not found on this machine the next time.
                 shutil.rmtree(self.folder, ignore_errors=True)
             elif SETTINGS.public:
-                _tidy(self.cache, self.name)
+                _tidy(self.cache, files.repository_of(self.name)[0])
             self.over.set()
+
+    def _is_alone(self) -> bool:
+        """Return whether nothing else of the repository is on this machine, or on its way."""
+        with _lock:
+            others = [d for d in _GOING.values() if d is not self and d.folder == self.folder]
+        return not (self.known or others or files.holds_whole(self.folder))
 
     def _take(self, message: dict[str, Any]) -> None:
         self.total = message.get("total", self.total)

@@ -21,12 +21,14 @@ import torch
 from engine.aside import aside
 from engine.declare.weights import QUANTIZATIONS, WeightsParams
 from engine.errors import ModelError
-from engine.models import files, hashes, hub, sizes
+from engine.models import files, hashes, sizes
 from engine.models import weights as holding
 from engine.models.bare import special_ids_of
 from engine.models.capabilities import Capabilities, capabilities_of
 from engine.models.catalogue import CATALOGUE as CATALOGUE
 from engine.models.described import BUILDING, built
+from engine.models.gguf_names import is_stale
+from engine.models.locating import located
 from engine.models.text import Pieces
 from engine.settings import SETTINGS
 from engine.trace.records import HeldWeights, ModelInfo
@@ -173,7 +175,8 @@ def load(
     """Return a model by catalogue name, folder or hub id, loading it at most once for each way to hold it.
 
     Args:
-        name: a name of CATALOGUE, a folder (never on a public Space) or a hub id ``owner/name``.
+        name: a name of CATALOGUE, a folder or a GGUF file (neither on a public Space) or a hub id
+            ``owner/name`` or ``owner/name@revision``, a branch, tag or commit.
         device: torch device; the default is accelerate's choice.
         dtype: float32, bfloat16 or float16; the default is float32 on CPU, bfloat16 elsewhere.
         quantization: 4bit (nf4) or 8bit (bitsandbytes), None for none.
@@ -188,8 +191,8 @@ def load(
     there = _cached(key)
     if there is not None:
         return there
-    # Whatever has to come from the hub comes before the lock: nobody else waits for that.
-    folder, revision = hub.located(name)
+    # Whatever has to be fetched or converted comes before the lock: nobody else waits for that.
+    folder, revision = located(name)
     with _LOAD_LOCK:
         # Somebody else may have loaded it meanwhile.
         there = _cached(key)
@@ -223,10 +226,11 @@ def _key(name: str, device: str | None, weights: WeightsParams | None) -> Key:
 
 def _cached(key: Key) -> LoadedModel | None:
     with _CACHE_LOCK:
-        if key not in _CACHE:
+        entry = _CACHE.get(key)
+        if entry is None or is_stale(key[0], entry.loaded.revision):
             return None
         _CACHE.move_to_end(key)
-        return _CACHE[key].loaded
+        return entry.loaded
 
 
 def as_recorded(info: ModelInfo) -> LoadedModel | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from engine.models import files
 from engine.models.fetching import begin, hub_errors, wanted, write
 
 CONFIG, TOKENIZER, TEMPLATE = "config.json", "tokenizer_config.json", "chat_template.jinja"
@@ -33,8 +34,11 @@ def _facts(order: dict[str, Any]) -> dict[str, Any]:
     from engine.errors import ModelError
 
     name, token = order["name"], None if order["token"] else False
+    repository, asked = files.repository_of(name)
     with hub_errors(name):
-        info = HfApi(token=token).model_info(name, timeout=order["probe_s"], files_metadata=True)
+        info = HfApi(token=token).model_info(
+            repository, revision=asked, timeout=order["probe_s"], files_metadata=True
+        )
     siblings = info.siblings or []
     total, weights = wanted(siblings)
     problem = None
@@ -63,7 +67,7 @@ def _bring(order: dict[str, Any], revision: str | None, sizes: dict[str, int]) -
         if sizes.get(file, most + 1) <= most:
             with hub_errors(order["name"]):
                 hf_hub_download(
-                    order["name"],
+                    files.repository_of(order["name"])[0],
                     file,
                     revision=revision,
                     local_dir=order["into"],

@@ -13,8 +13,9 @@ from typing import Any
 
 from engine.declare.weights import WeightsParams
 from engine.errors import Cancelled, ModelError
-from engine.models import files, hub
+from engine.models import files
 from engine.models.loading import LoadedModel, cached, load
+from engine.models.locating import comes_first, located
 from engine.run.permits import Tell
 from engine.run.rate import Rate
 from engine.run.request import CheckedRequest, DecodeRequest, fit_to_model, prompt_ids_of
@@ -147,7 +148,7 @@ class Models:
         return loading.result()
 
     def fetch(self, names: Iterable[str]) -> None:
-        """Bring models of the hub to this machine; nothing is loaded, and nobody else waits for it.
+        """Fetch or convert what is not on this machine; nothing is loaded, and nobody else waits for it.
 
         Raises:
             BusyError: too many models are being fetched.
@@ -155,11 +156,11 @@ class Models:
             ModelError: one cannot be fetched.
         """
         for name in names:
-            if not files.is_hub_id(name) or cached(name) is not None:
+            if not comes_first(name) or cached(name) is not None:
                 continue
             began = time.perf_counter()
             self.tell(Loading(name))
-            hub.fetch(name, self.cancelled, partial(self._come, name, Rate()))
+            located(name, self.cancelled, partial(self._come, name, Rate()))
             self.load_s += time.perf_counter() - began
 
     def _come(self, name: str, rate: Rate, got: int, total: int) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlparse
+from urllib.parse import unquote, urlparse
 
 from tests.helpers.patience import PATIENCE_S
 
@@ -29,6 +30,8 @@ class Hub(ThreadingHTTPServer):
         commits: what was committed: query, header and files of each, with its path and authorization.
         refusals: repository -> status answered to whoever writes to it.
         about: repository -> what the hub says of it besides its files.
+        tags: branches, tags and commits beside main -> the commit, of all repositories.
+        states: commit -> the folder that has the repository's files then, where it is not ``folder``'s own.
         drips: names of files that come byte by byte until the hub closes, and never whole.
     """
 
@@ -46,6 +49,8 @@ class Hub(ThreadingHTTPServer):
         self.about: dict[str, dict[str, Any]] = {}
         self.commits: list[dict[str, Any]] = []
         self.refusals: dict[str, int] = {}
+        self.tags: dict[str, str] = {}
+        self.states: dict[str, Path] = {}
         self.closing = threading.Event()
 
     @property
@@ -79,13 +84,23 @@ class _Handler(BaseHTTPRequestHandler):
         folder = self.server.folder / repo
         if not folder.is_dir():
             return self._send(404, b"{}", {"X-Error-Code": "RepoNotFound"})
-        if "/resolve/" in path:
-            if "gated" in self.server.about.get(repo, {}):
-                return self._send(403, b"", {"X-Error-Code": "GatedRepo"})
-            return self._file(folder / path.partition(f"/resolve/{SHA}/")[2])
-        found = sorted(folder.iterdir())
-        if "/revision/" in path and path.rpartition("/")[2] not in (*BRANCHES, SHA):
+        known = {**dict.fromkeys((*BRANCHES, SHA), SHA), **self.server.tags}
+        sha, _, name = path.partition("/resolve/")[2].partition("/")
+        if sha and "gated" in self.server.about.get(repo, {}):
+            return self._send(403, b"", {"X-Error-Code": "GatedRepo"})
+        if sha in known.values():
+            return self._file(self.server.states.get(sha, folder) / name, sha)
+        return self._listing(repo, path, folder, known)
+
+    def _listing(self, repo: str, path: str, folder: Path, known: dict[str, str]) -> None:
+        """Answer what files a revision of a repository has, and what is said of it."""
+        asked = unquote(path.partition("/revision/")[2] or SHA)
+        if "/tree/" in path:
+            asked = path.partition("/tree/")[2]
+        if asked not in known:
             return self._send(404, b"{}", {"X-Error-Code": "RevisionNotFound"})
+        sha = known[asked]
+        found = sorted(self.server.states.get(sha, folder).iterdir())
         if "/tree/" in path:
             return self._json(
                 [
@@ -94,7 +109,7 @@ class _Handler(BaseHTTPRequestHandler):
                 ]
             )
         siblings = [{"rfilename": f.name, "size": f.stat().st_size} for f in found]
-        told = {"id": repo, "modelId": repo, "sha": SHA, "siblings": siblings}
+        told = {"id": repo, "modelId": repo, "sha": sha, "siblings": siblings}
         return self._json(told | self.server.about.get(repo, {}))
 
     def do_POST(self) -> None:
@@ -129,12 +144,12 @@ class _Handler(BaseHTTPRequestHandler):
             }
         )
 
-    def _file(self, path: Path) -> None:
+    def _file(self, path: Path, sha: str) -> None:
         if not path.is_file():
             return self._send(404, b"", {"X-Error-Code": "EntryNotFound"})
         data = path.read_bytes()
-        etag = f'"{path.name}-{len(data)}"'
-        headers = {"ETag": etag, "X-Repo-Commit": SHA}
+        etag = f'"{path.name}-{hashlib.sha256(data).hexdigest()}"'
+        headers = {"ETag": etag, "X-Repo-Commit": sha}
         if path.name in self.server.drips and self.command == "GET":
             return self._drip(data, headers)
         return self._send(200, data, headers, self.server.cut)

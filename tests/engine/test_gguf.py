@@ -1,0 +1,199 @@
+"""A GGUF file as a model: converted once, then a folder like any other, and every way it can be wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import hashlib
+import os
+import shutil
+import threading
+from importlib.metadata import PackageNotFoundError
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from engine import DecodeRequest, decode
+from engine.errors import Cancelled, ExportError, ModelError
+from engine.export.plan import plan_of
+from engine.export.script import script
+from engine.models import catalogue, converting, files, gguf_files, gguf_names
+from engine.models import loading as models
+from engine.models.described import described
+from engine.models.gguf_files import fetch_gguf
+from engine.trace.events import Loading
+from tests.helpers.packages import make_gguf
+from tests.helpers.runs import failed, finished
+from tests.helpers.sentences import clean
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    path = tmp_path_factory.mktemp("gguf") / "tiny.gguf"
+    make_gguf(path)
+    return path
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """Return the folder of what is made of GGUF files, an empty one."""
+    folder = tmp_path / "models"
+    settings = dataclasses.replace(catalogue.SETTINGS, models=str(folder))
+    monkeypatch.setattr(catalogue, "SETTINGS", settings)
+    monkeypatch.setattr(models, "_CACHE", type(models._CACHE)())
+    return folder / "gguf"
+
+
+@pytest.fixture
+def path(original, tmp_path):
+    copy = tmp_path / "files" / "tiny.gguf"
+    copy.parent.mkdir()
+    shutil.copyfile(original, copy)
+    return copy
+
+
+def request(path):
+    return DecodeRequest("greedy", str(path), "the", params={"max_new_tokens": 4})
+
+
+def sum_of(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def refusal(path, home):
+    """Return the sentence for a file, of which nothing stays."""
+    with pytest.raises(ModelError) as caught:
+        fetch_gguf(str(path))
+    assert not list(home.glob("*"))
+    assert not list(home.glob(".*"))
+    return clean(str(caught.value), most=400)
+
+
+def test_a_file_is_converted_once_and_then_a_folder(path, home, monkeypatch):
+    # What lies beside a file is not the file's.
+    (path.parent / "config.json").write_text('{"model_type": "gpt2"}')
+    (path.parent / "tokenizer_config.json").write_text("{}")
+    assert described(str(path)) is None, "nothing is claimed before it is read"
+    events = list(decode(request(path)))
+    told = [event for event in events if isinstance(event, Loading)]
+    size = path.stat().st_size
+    assert {event.model for event in told} == {str(path)}
+    assert (size, size) in [(event.got, event.total) for event in told]
+    trace = events[-1].trace
+    assert (trace.model.id, trace.model.revision) == (str(path), sum_of(path))
+    reference = AutoModelForCausalLM.from_pretrained(
+        path.parent, gguf_file=path.name, dtype=torch.float32
+    )
+    loaded = models.load(str(path))
+    for name, value in reference.state_dict().items():
+        assert torch.equal(loaded.model.state_dict()[name], value), name
+    ids = torch.tensor([trace.prompt_ids])
+    expected = reference.generate(ids, max_new_tokens=4, do_sample=False)[0, ids.shape[1] :]
+    assert list(trace.outputs[0].token_ids) == expected.tolist()
+    assert described(str(path))[1] == loaded.capabilities
+    models._CACHE.clear()
+    monkeypatch.setattr(gguf_files, "convert", None)
+    again = finished(request(path))
+    assert again.model == trace.model
+    beam = DecodeRequest("beam_search", str(path), "the", params={"max_new_tokens": 3})
+    assert finished(beam).model == trace.model
+
+
+def test_a_changed_file_is_converted_anew(path, home, original):
+    first = finished(request(path)).model.revision
+    data = bytearray(path.read_bytes())
+    data[-8:] = bytes(8)
+    before = path.stat()
+    path.write_bytes(data)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    second = finished(request(path)).model.revision
+    assert first != second == sum_of(path)
+    assert models.in_memory(str(path), second) is not None
+    # The same content under another name is not converted again.
+    folder = home / second
+    written = (folder / "config.json").stat().st_mtime_ns
+    other = path.with_name("other.gguf")
+    path.rename(other)
+    assert fetch_gguf(str(other)) == (str(folder), second)
+    assert (folder / "config.json").stat().st_mtime_ns == written
+    assert not files.is_hub_id(str(path))
+    assert described(str(path)) is None
+
+
+def test_the_exported_code_loads_what_was_made(path, home):
+    trace = finished(request(path))
+    code = script(plan_of(trace))
+    assert f"MODEL = {str(home / trace.model.revision)!r}" in code
+    unknown = dataclasses.replace(
+        trace, model=dataclasses.replace(trace.model, revision="../../elsewhere")
+    )
+    with pytest.raises(ExportError, match="has no sha256"):
+        plan_of(unknown)
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda data: data[: len(data) * 2 // 3], "the file is damaged or was cut off."),
+        (lambda data: data[:60], "the file is damaged or was cut off."),
+        (lambda data: data.replace(b"llama", b"zzama"), "architecture zzama is not supported yet."),
+        (
+            lambda data: data.replace(b"blk.0.ffn_up", b"blk.0.ffn_zp"),
+            "it lacks the weights model.layers.0.mlp.up_proj.weight.",
+        ),
+    ],
+)
+def test_a_file_that_cannot_be_used(path, home, damage, said):
+    path.write_bytes(damage(path.read_bytes()))
+    sentence = refusal(path, home)
+    assert sentence.startswith("tiny.gguf could not be converted: ")
+    assert sentence.endswith(said)
+
+
+def test_without_the_package_one_sentence_says_how_to_get_it(path, home, monkeypatch):
+    def missing(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(converting, "version", missing)
+    assert "-r requirements-models.txt brings it" in refusal(path, home)
+
+
+def test_a_full_disk(path, home, monkeypatch):
+    def full(*given, **named):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(gguf_files, "convert", full)
+    assert refusal(path, home).startswith("There is no room left on the disk for ")
+
+
+def test_too_large_for_memory_or_disk(tmp_path):
+    most = int(converting.SETTINGS.max_model_memory_gb * 1e9)
+    with pytest.raises(ModelError, match=r"it needs .* GB of memory as bfloat16"):
+        converting._check_room(most, str(tmp_path), "float32")
+    free = shutil.disk_usage(tmp_path).free
+    values = most // 4
+    if free >= values * 4:
+        converting._check_room(values, str(tmp_path), "float32")
+    else:
+        with pytest.raises(OSError, match="No space left"):
+            converting._check_room(values, str(tmp_path), "float32")
+
+
+def test_whoever_stops_waits_no_longer(path, home):
+    stopped = threading.Event()
+    stopped.set()
+    with pytest.raises(Cancelled):
+        fetch_gguf(str(path), stopped)
+    assert not list(home.glob("*"))
+
+
+def test_names_that_are_no_gguf_file(path, home, monkeypatch):
+    fake = path.with_name("fake.gguf")
+    fake.write_bytes(b"PK" + bytes(50))
+    for name in (str(fake), str(path.with_name("none.gguf")), "tiny.gguf", "/a\0b.gguf"):
+        assert "a model folder or a GGUF file" in str(failed(request(name)))
+    settings = dataclasses.replace(gguf_names.SETTINGS, public=True)
+    monkeypatch.setattr(gguf_names, "SETTINGS", settings)
+    assert not gguf_names.is_gguf(str(path))
+    assert "is not allowed" in str(failed(request(path)))
