@@ -5,6 +5,7 @@ import { pictureIn } from "../../visualizers/shared/pictures.mjs";
 import { plotly } from "../../visualizers/shared/plotly.mjs";
 
 const NOT_FIGURES = [
+  "beside",
   "about",
   "look",
   "status",
