@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from engine.declare.params import defaults_of, params_of
+from engine.declare.weights import weights_params
 from engine.strategies import STRATEGIES
 from engine.strategies.refusal import refusal
 from engine.trace import json_io
@@ -88,7 +89,14 @@ def test_an_untouched_form_asks_for_its_first_preset(same_page, strategy):
     )
     declared = STRATEGIES[strategy]
     kinds = params_of(declared.config)
-    expect(page.locator(f"#page-{strategy} .f-field[id] .f-help")).to_have_count(len(kinds) + 1)
+    fields = {*kinds, *weights_params(declared.assistant != "none"), "seed"}
+    controls = page.locator(f"#page-{strategy} [data-param]")
+    expect(controls).to_have_count(len(fields))
+    assert set(controls.evaluate_all("all => all.map((field) => field.dataset.param)")) == fields
+    assert (
+        controls.count()
+        == page.locator(f"#page-{strategy} .f-field[id]:has([data-param]) .f-help").count()
+    )
     asked = page.evaluate("name => playground.page.tabOf(name).ask()", strategy)
     preset = declared.presets[0]
     request = form_request(asked)
