@@ -166,7 +166,7 @@ MODELS: list[Any] = [
     "/etc/passwd",
     "http://169.254.169.254/x",
     "file:///etc/passwd",
-    "org/x@main",
+    "org/x@ma in",
     "org/..",
     "assets",
     5,

@@ -57,7 +57,9 @@ def test_what_comes_back_untouched_is_the_default(name):
 def test_a_preset_comes_back_as_it_was_declared(name):
     strategy = STRATEGIES[name]
     kinds = params_of(strategy.config)
-    for preset, sent in zip(strategy.presets, FORMS[name]["presets"], strict=True):
+    # Conversations stand behind them where their model is on this machine.
+    told = [preset for preset in FORMS[name]["presets"] if "messages" not in preset]
+    for preset, sent in zip(strategy.presets, told, strict=True):
         request = form_request(
             {
                 "strategy": name,
