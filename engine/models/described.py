@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,7 @@ def built(name: str, folder: str, config: dict[str, Any]) -> tuple[Any, Any]:
     if key in _REFUSED:
         raise ModelError(_REFUSED[key])
     try:
-        return build(name, folder, config, sizes.values_in(name, folder))
+        return build(name, folder, config, partial(sizes.values_in, name, folder))
     except ModelError as error:
         _REFUSED[key] = str(error)
         while len(_REFUSED) > _MOST_REFUSED:
@@ -85,20 +86,23 @@ def _state(folder: str) -> tuple[tuple[str, int, int], ...]:
     return tuple((name, about.st_mtime_ns, about.st_size) for name, about in found)
 
 
-def build(name: str, folder: str, config: dict[str, Any], values: int) -> tuple[Any, Any]:
+def build(
+    name: str, folder: str, config: dict[str, Any], values_in: Callable[[], int]
+) -> tuple[Any, Any]:
     """Return what ``built`` does, of a config.json whose weights may be elsewhere.
 
     Args:
         name: what it is called.
         folder: where the config.json is.
         config: what it says.
-        values: how many its weights hold at most.
+        values_in: returns how many values its weights hold at most; asked once its kind is known.
 
     Raises:
-        ModelError: it is of another kind, or its weights hold less than it asks for.
+        ModelError: it is of another kind, its weights are damaged, or they hold less than it asks for.
     """
     try:
         auto, read = auto_class(name, folder)
+        values = values_in()
         sizes.check_sizes(config, values)
         with BUILDING, torch.device("meta"):
             model = auto.from_config(read, trust_remote_code=False)

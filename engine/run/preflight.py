@@ -192,7 +192,7 @@ def _on_the_hub(name: str, facts: lookup.HubFacts, small: str, held: WeightsPara
     try:
         config = files.check_config(small)
         # A value takes half a byte at least.
-        model = build(name, small, config, 2 * facts.weights_bytes)[1]
+        model = build(name, small, config, lambda: 2 * facts.weights_bytes)[1]
     except ModelError as error:
         return _unusable(found, str(error))
     own = sum(parameter.numel() for parameter in model.parameters())
