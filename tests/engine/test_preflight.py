@@ -187,7 +187,7 @@ def test_a_public_deployment_asks_only_about_what_it_offers_and_without_a_token(
     assert not hub.tokens
     asked = len(hub.asked)
     assert "is not offered here" in refused("someone/else")
-    assert "owner/name." in refused(str(hub.folder / NAME))
+    assert "a hub id like owner/name" in refused(str(hub.folder / NAME))
     assert "dtype" in refused(NAME, dtype="float16")
     assert len(hub.asked) == asked
 
