@@ -199,12 +199,13 @@ def test_a_model_that_is_loading_holds_up_nobody_else(first, monkeypatch):
     held, run = first
     begun, go_on = threading.Event(), threading.Event()
 
-    def load(name):
+    def load(name, weights):
+        del weights
         begun.set()
         wait_for(go_on)
         return LoadedModel(fresh_model("llama"), name=name)
 
-    monkeypatch.setattr("engine.models.hub.fetch", lambda *_: None)
+    monkeypatch.setattr("engine.run.prepare.located", lambda *_: None)
     monkeypatch.setattr("engine.run.prepare.load", load)
     slow = decode(request("nobody/slow"))
     # The next in line loads while the first computes.
@@ -224,8 +225,8 @@ def test_a_model_that_is_loading_holds_up_nobody_else(first, monkeypatch):
 
 def test_a_run_that_is_stopped_does_not_wait_for_its_model(monkeypatch):
     go_on = threading.Event()
-    monkeypatch.setattr("engine.models.hub.fetch", lambda *_: None)
-    monkeypatch.setattr("engine.run.prepare.load", lambda name: wait_for(go_on))
+    monkeypatch.setattr("engine.run.prepare.located", lambda *_: None)
+    monkeypatch.setattr("engine.run.prepare.load", lambda name, weights: wait_for(go_on))
     run = decode(request("nobody/slow"))
     assert next(run) == Loading("nobody/slow")
     run.cancel()
