@@ -105,11 +105,13 @@ def _run_pip(
 def _largest(folder: Path) -> int:
     """Return the bytes of the largest file below a folder; one that goes away meanwhile counts nothing."""
     largest = 0
-    for path in folder.rglob("*"):
-        try:
-            largest = max(largest, path.stat().st_size)
-        except OSError:
-            continue
+    # Unlike Path.rglob, it goes on where a folder goes away.
+    for place, _, names in os.walk(folder):
+        for name in names:
+            try:
+                largest = max(largest, os.stat(os.path.join(place, name)).st_size)
+            except OSError:
+                continue
     return largest
 
 

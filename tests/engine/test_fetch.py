@@ -6,6 +6,7 @@ import dataclasses
 import errno
 import io
 import json
+import os
 import shutil
 import sys
 import tarfile
@@ -26,6 +27,7 @@ from engine.models import bringing, catalogue, converting, wheel
 from engine.models import hub as hubs
 from engine.models import loading as models
 from engine.models.catalogue import BROUGHT_FROM, CATALOGUE, MODEL_DIR
+from engine.models.fetching import size_of
 from engine.models.sources import SOURCES
 from tests.helpers.hub import SHA, serving
 from tests.helpers.models import tiny_llama
@@ -371,3 +373,20 @@ def test_a_narrow_terminal_is_not_made_to_wrap(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "20")
     BytesLine(StatusLine()).tell("Fetching something long", 1, 2)
     assert len(capsys.readouterr().err.removeprefix("\r\033[K")) == 19
+
+
+def test_a_folder_that_goes_away_while_it_is_looked_at_counts_nothing(tmp_path, monkeypatch):
+    (tmp_path / "file").write_bytes(b"12345")
+    (tmp_path / "gone").mkdir()
+    (tmp_path / "gone" / "larger").write_bytes(b"1234567890")
+    scandir = os.scandir
+
+    def goes_away(path):
+        if os.fspath(path).endswith("gone"):
+            raise FileNotFoundError(2, "No such file or directory")
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", goes_away)
+    assert wheel._largest(tmp_path) == 5
+    assert size_of(tmp_path) == 5
+    assert size_of(tmp_path / "gone") == 0
