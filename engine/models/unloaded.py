@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from engine.errors import ModelError
-from engine.models import files
+from engine.models import files, hub
 from engine.models.text import Pieces
 
 
@@ -36,9 +36,11 @@ def reader(name: str) -> TokenizerAlone:
         name: a name of the catalogue, a folder or a hub id.
 
     Raises:
-        ModelError: its files are not on this machine, or its tokenizer cannot be read.
+        ModelError: it is not offered here, its files are not on this machine, or its tokenizer cannot be read.
     """
     files.check_name(name)
+    if files.is_hub_id(name):
+        hub.check_allowed(name)
     folder = files.local_folder(name)
     if folder is None:
         raise ModelError(f"{name} is not on this machine yet; the first run fetches it.")

@@ -19,26 +19,13 @@ from engine.run.request import check, request_of
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
 from engine.trace import json_io
-from tests.helpers.references import ALPHA, BEAMS, K, expected
+from tests.helpers.references import expected, params_of
 from tests.helpers.runs import failed, finished
 from tests.helpers.sentences import clean
 from tests.helpers.talker import said, talker, with_template
 
 TALK = said("the little bear saw the little", "bear", "the little bear ran to the little")
 NEW, SEED = 8, 3
-PARAMS = {
-    "beam_search": BEAMS,
-    "beam_sampling": BEAMS,
-    "diverse_beam_search": {
-        "num_beams": 4,
-        "num_beam_groups": 2,
-        "diversity_penalty": 1.0,
-        "num_return_sequences": 2,
-    },
-    "contrastive_search": {"penalty_alpha": ALPHA, "top_k": K},
-    "dola": {"dola_layers": "high"},
-    "early_exit": {"assistant_early_exit": 2, "num_assistant_tokens": 3},
-}
 LONG = "x" * (SETTINGS.max_prompt_chars + 1)
 USER = {"role": "user", "content": "hi"}
 # (messages, template, parameter, part of the sentence)
@@ -187,7 +174,7 @@ def test_every_strategy_answers_like_generate(strategy):
         draft = talker(layers=2, seed=9)
     elif STRATEGIES[strategy].assistant == "any_tokenizer":
         draft = talker("llama3", layers=2, seed=9)
-    trace = finished(chat(strategy, params=PARAMS.get(strategy, {}), assistant=draft))
+    trace = finished(chat(strategy, params=params_of(strategy), assistant=draft))
     ids = ids_of(loaded, TALK)
     assert list(trace.prompt_ids) == ids
     outputs = [list(output.token_ids) for output in trace.outputs]
