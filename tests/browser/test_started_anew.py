@@ -9,6 +9,8 @@ from tests.helpers.server import free_port, playground
 from tests.helpers.visits import Pages
 
 BROKEN = ("AbortError", "TypeError: network error", "Connection errored out", "net::ERR_", "fetch")
+ENDING = ("503 ", "status of 503")
+"""What a page is told that asks a server between its SIGTERM and its end."""
 PROMPT = "Once upon a time, there was"
 GREEDY = "window.playground?.page?.shown('greedy')"
 STEPS = f"{GREEDY}.steps.map((s) => s.index)"
@@ -34,7 +36,7 @@ def _left(page):
 
 def test_what_had_ended_is_shown_again(browser, starts):
     with starts() as url:
-        pages = Pages(browser, url, BROKEN)
+        pages = Pages(browser, url, BROKEN + ENDING)
         page = pages.open(link("greedy", PROMPT, max_new_tokens=7))
         finish(page, "greedy")
         known = run_id(page, "greedy")
@@ -51,7 +53,7 @@ def test_what_had_ended_is_shown_again(browser, starts):
 
 def test_what_had_not_ended_is_said_to_have_ended(browser, starts):
     with starts() as url:
-        pages = Pages(browser, url, BROKEN)
+        pages = Pages(browser, url, BROKEN + ENDING)
         page = pages.open(link("greedy", PROMPT, max_new_tokens=512, min_new_tokens=512))
         page.wait_for_function(f"{GREEDY}?.status === 'running' && {GREEDY}.steps.length > 3")
         known = run_id(page, "greedy")
