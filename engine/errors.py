@@ -52,6 +52,12 @@ class DecodeError(EngineError):
     code = "decode"
 
 
+class MethodError(EngineError):
+    """A custom generation method cannot be used; the message names its file and line where there is one."""
+
+    code = "method"
+
+
 class ExportError(EngineError):
     """A run cannot be written as code; the message says what stands in the way."""
 

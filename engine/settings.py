@@ -55,6 +55,10 @@ class Settings:
     """All files together that visitors have uploaded; the oldest go first."""
     uploads_age_s: float = 600.0
     updates_per_s: float = 10.0
+    max_method_s: float = 120.0
+    """How long a custom method may take, the start of its process included."""
+    max_method_memory_gb: float = 2.0
+    """Memory that it may take beyond what its model takes."""
     max_kept_bytes: int = 256_000_000
     """Memory for the logits of recent runs, of which a step can be asked; the oldest run goes first."""
     max_kept_run_bytes: int = 64_000_000

@@ -305,7 +305,43 @@ class WatermarkDetail:
     """Exact share of hits in unmarked text: that of the list, or of ones in SynthID's table."""
 
 
-Detail = DrawDetail | BeamDetail | DraftDetail | LayerDetail | ContrastiveDetail | WatermarkDetail
+@dataclass(frozen=True, slots=True)
+class ForwardPass:
+    """One forward pass of the model as a hook saw it, of the first row of its batch."""
+
+    rows: int
+    """Rows of the batch that were read at once."""
+    read: int
+    """Tokens that were read of each row."""
+    cached: int
+    """Tokens of each row that a cache held before."""
+    dropped: int
+    """Tokens of the text as it was at the pass before that are in it no more."""
+    length: int
+    """Tokens of the text after this pass, the prompt's included."""
+    elapsed_s: Seconds = 0.0
+    """Seconds since the run started, when the pass had ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardDetail:
+    """What a custom method did with the model to write a step, seen from outside."""
+
+    passes: tuple[ForwardPass, ...]
+    """In order; the step's token was decided after the last."""
+    declared: int = 0
+    """Tokens that the method handed to its streamer meanwhile."""
+
+
+Detail = (
+    DrawDetail
+    | BeamDetail
+    | DraftDetail
+    | LayerDetail
+    | ContrastiveDetail
+    | WatermarkDetail
+    | ForwardDetail
+)
 
 
 def draw_of(detail: Detail | None) -> DrawDetail | None:
@@ -321,4 +357,5 @@ DETAIL_TYPES: dict[str, type] = {
     "layer": LayerDetail,
     "contrastive": ContrastiveDetail,
     "watermark": WatermarkDetail,
+    "forward": ForwardDetail,
 }

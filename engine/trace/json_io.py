@@ -111,6 +111,15 @@ def trace_from_dict(data: Any) -> Trace:
     return trace
 
 
+def step_from_dict(data: Any) -> Step:
+    """Make a Step from parsed JSON.
+
+    Raises:
+        TraceError: naming the field that is wrong.
+    """
+    return _read(data, Step, "step")
+
+
 def _names(cls: type) -> tuple[str, ...]:
     return tuple(f.name for f in dataclasses.fields(cls))
 

@@ -1,0 +1,167 @@
+"""A custom generation method as a folder: its source, its arguments and its requirements, read and never run.
+
+The folder is what transformers reads for ``custom_generate``: ``custom_generate/generate.py`` with a function
+``generate(model, ...)``, ``custom_generate/requirements.txt`` and a README with a table of its arguments
+(https://huggingface.co/docs/transformers/generation_strategies#custom-generation-methods).
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.errors import MethodError, shown
+from engine.methods.arguments import Argument, arguments_of
+from engine.methods.needed import missing_packages
+
+CODE = "custom_generate"
+ENTRY = f"{CODE}/generate.py"
+REQUIREMENTS = f"{CODE}/requirements.txt"
+README = "README.md"
+TAG = "custom_generate"
+MAX_FILES = 64
+MAX_BYTES = 1_000_000
+"""All source of a method together."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method that can be run as far as reading it can tell."""
+
+    name: str
+    """Of its folder."""
+    files: dict[str, bytes]
+    """Path inside the folder -> content, of everything that is run or read."""
+    arguments: tuple[Argument, ...]
+    """Its own, beyond those of generate(), in the order of its signature."""
+    takes: frozenset[str]
+    """Names in the signature of its ``generate``."""
+    takes_all: bool
+    """Whether it takes keyword arguments that it does not name."""
+    tagged: bool
+    """Whether the README carries the tag by which the hub finds such methods."""
+
+    @property
+    def sha256(self) -> str:
+        """The hash of its code, by which it is trusted: of every path and content under custom_generate."""
+        digest = hashlib.sha256()
+        for path in sorted(self.files):
+            if path.startswith(f"{CODE}/"):
+                content = self.files[path]
+                digest.update(f"{path}\0{len(content)}\0".encode() + content)
+        return digest.hexdigest()
+
+    def source(self, path: str = ENTRY) -> str:
+        """Return one of its files as text."""
+        return self.files[path].decode("utf-8", "replace")
+
+
+def read_method(folder: str | Path) -> Method:
+    """Read a method from its folder; none of its code is run.
+
+    Raises:
+        MethodError: there is none, it cannot be read, or it needs what is not here; one sentence that
+            names the file and, where there is one, the line.
+    """
+    folder = Path(folder)
+    files = _files(folder)
+    trees = {path: _parsed(path, text) for path, text in files.items() if path.endswith(".py")}
+    function = _generate(trees)
+    readme = files.get(README, b"").decode("utf-8", "replace")
+    missing = missing_packages(trees, files.get(REQUIREMENTS, b"").decode("utf-8", "replace"))
+    if missing:
+        raise MethodError(missing)
+    named = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+    return Method(
+        folder.resolve().name,
+        files,
+        arguments_of(function, readme),
+        frozenset(argument.arg for argument in named),
+        function.args.kwarg is not None,
+        _tagged(readme),
+    )
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    """Return path -> content of a method's files.
+
+    Raises:
+        MethodError: there are none, too many, or some that are no plain files.
+    """
+    if not folder.is_dir():
+        raise MethodError(f"method = {shown(str(folder))} is not allowed: there is no such folder.")
+    if not (folder / ENTRY).is_file():
+        raise MethodError(f"{folder.name} is no custom generation method: it has no {ENTRY}.")
+    found, size = {}, 0
+    for path in [folder / README, *sorted((folder / CODE).rglob("*"))]:
+        name = path.relative_to(folder).as_posix()
+        if "__pycache__" in path.parts or (name == README and not path.exists()):
+            continue
+        if path.is_symlink():
+            raise MethodError(f"{name} is a link; a method must consist of plain files.")
+        if path.is_dir():
+            continue
+        if not path.is_file():
+            raise MethodError(f"{name} is no plain file; a method must consist of plain files.")
+        size += path.stat().st_size
+        if len(found) == MAX_FILES or size > MAX_BYTES:
+            raise MethodError(
+                f"{folder.name} is too large: a method may have {MAX_FILES} files and"
+                f" {MAX_BYTES // 1000:,} kB, its README included."
+            )
+        found[name] = path.read_bytes()
+    return found
+
+
+def _parsed(path: str, text: bytes) -> ast.Module:
+    try:
+        return ast.parse(text, path)
+    except SyntaxError as error:
+        line = f", line {error.lineno}" if error.lineno else ""
+        raise MethodError(f"{path}{line}: {error.msg}.") from None
+    except (ValueError, RecursionError, MemoryError):
+        raise MethodError(f"{path} is no Python source.") from None
+
+
+def _generate(trees: dict[str, ast.Module]) -> ast.FunctionDef:
+    """Return the function ``generate`` of the entry, or of the file beside it that it imports it from.
+
+    Raises:
+        MethodError: there is none, or it does not begin with the model.
+    """
+    found = _defined(trees[ENTRY]) or _imported(trees)
+    if found is None:
+        raise MethodError(f"{ENTRY} has no function generate(model, ...).")
+    positional = [*found.args.posonlyargs, *found.args.args]
+    if not positional and found.args.vararg is None:
+        raise MethodError(
+            f"{ENTRY}, line {found.lineno}: the first argument of generate must be the model."
+        )
+    return found
+
+
+def _defined(tree: ast.Module) -> ast.FunctionDef | None:
+    functions = (n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "generate")
+    return next(iter(functions), None)
+
+
+def _imported(trees: dict[str, ast.Module]) -> ast.FunctionDef | None:
+    for node in trees[ENTRY].body:
+        if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module:
+            names = [alias.asname or alias.name for alias in node.names]
+            beside = trees.get(f"{CODE}/{node.module.replace('.', '/')}.py")
+            if "generate" in names and beside is not None:
+                return _defined(beside)
+    return None
+
+
+def _tagged(readme: str) -> bool:
+    """Return whether the README's front matter has the tag."""
+    if not readme.startswith("---"):
+        return False
+    front = readme[3:].partition("\n---")[0]
+    return any(
+        line.strip().strip("-[], ") == TAG for line in front.replace(",", "\n").splitlines()
+    ) or (f"- {TAG}" in front)

@@ -1,0 +1,165 @@
+"""The process that runs one custom method: it loads the model, shuts itself in, and only then reads foreign code.
+
+Started by ``child.Child`` and spoken to over two pipes. What it says is data to whoever started it.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import traceback
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from engine.methods import confine, wire
+
+
+def main(parent: int, channel: int) -> None:
+    """Serve one job and end.
+
+    Args:
+        parent: id of the process that started this one.
+        channel: file descriptor that takes messages.
+    """
+    confine.die_with(parent)
+    with os.fdopen(channel, "wb", buffering=0) as out:
+        tell = partial(_tell, out)
+        setup = wire.read(sys.stdin.buffer)
+        if setup is None:
+            return
+        host = _Host(setup)
+        tell({"ready": {"barriers": host.barriers, "load_s": host.loaded.load_s}})
+        job = wire.read(sys.stdin.buffer)
+        if job is not None:
+            tell({"end": host.do(job, tell)})
+    # Nothing that the method has left behind (threads, what runs at exit) goes on.
+    os._exit(0)
+
+
+def _tell(out: BinaryIO, message: dict[str, Any]) -> None:
+    out.write(wire.packed(message))
+
+
+class _Host:
+    """A model in a process that has given up everything else.
+
+    Args:
+        setup: model (a folder), weights, readable and own (folders), memory_bytes, cpu_s, file_bytes.
+    """
+
+    def __init__(self, setup: dict[str, Any]) -> None:
+        # Everything that is imported later is imported by the confined process.
+        import torch
+
+        import engine.methods.returned
+        import engine.methods.watching  # noqa: F401
+        from engine.declare.weights import read_weights
+        from engine.models.loading import load
+
+        torch.set_num_threads(setup["threads"])
+        own, _ = read_weights(setup["weights"], "", assistant=False)
+        readable = [Path(path) for path in setup["readable"]]
+        up = confine.close_files(readable, [Path(setup["own"])])
+        self.loaded = load(setup["model"], weights=own)
+        confine.limit(setup["memory_bytes"], setup["cpu_s"], setup["file_bytes"])
+        up += confine.close_calls()
+        self.barriers = [name for name in confine.BARRIERS if name in up]
+
+    def do(self, job: dict[str, Any], tell: Any) -> dict[str, Any]:
+        """Run a method and return what came of it.
+
+        Args:
+            job: method (its folder), takes, ids, config, arguments, seed, top_candidates, and stop_after.
+            tell: takes messages meanwhile.
+        """
+        from engine.methods.returned import read_returned
+        from engine.trace.json_io import step_to_dict
+
+        watch = self._watch(job, lambda step: tell({"step": step_to_dict(step)}))
+        try:
+            with watch.on(self.loaded.model):
+                returned = self._call(job, watch)
+        except BaseException as error:
+            return {"error": _told(error, Path(job["method"]).name), "passes": watch.passes}
+        told = read_returned(returned, self.loaded.vocab_size)
+        if told.get("sequences"):
+            watch.close(told["sequences"][0])
+        return {**told, "start": watch.start, "passes": watch.passes}
+
+    def _watch(self, job: dict[str, Any], send: Any) -> Any:
+        from engine.loops.recorder import Recorder
+        from engine.methods.watching import Watch
+
+        loaded, prompt = self.loaded, job["ids"][0]
+        if loaded.is_encoder_decoder:
+            start = loaded.model.generation_config.decoder_start_token_id
+            prompt = [loaded.model.config.decoder_start_token_id if start is None else start]
+        return Watch(Recorder(job["top_candidates"]), prompt, loaded.is_encoder_decoder, send)
+
+    def _call(self, job: dict[str, Any], watch: Any) -> Any:
+        import numpy
+        import torch
+        from transformers import GenerationConfig
+
+        model, device = self.loaded.model, self.loaded.device
+        ids = torch.tensor(job["ids"], device=device)
+        named: dict[str, Any] = dict(job["arguments"])
+        takes = job["takes"]
+        if "streamer" in takes:
+            named["streamer"] = watch
+        # What comes by position reaches a method as ``inputs``.
+        name = "input_ids" if "input_ids" in takes and "inputs" not in takes else "inputs"
+        random.seed(job["seed"])
+        numpy.random.seed(job["seed"] % 2**32)
+        torch.manual_seed(job["seed"])
+        # type(model).generate: a model folder may have replaced the instance's own generate.
+        return type(model).generate(
+            model,
+            **{name: ids},
+            attention_mask=torch.ones_like(ids),
+            generation_config=GenerationConfig(**job["config"]),
+            stopping_criteria=stops(job, self.loaded, ids.shape[1]),
+            custom_generate=job["method"],
+            trust_remote_code=True,
+            **named,
+        )
+
+
+def stops(job: dict[str, Any], loaded: Any, length: int) -> Any:
+    """Return the stopping criteria of a job: its stop strings, and its most new tokens of any text."""
+    from transformers import MaxLengthCriteria, StoppingCriteriaList, StopStringCriteria
+
+    criteria = StoppingCriteriaList()
+    if job.get("stop_strings"):
+        criteria.append(StopStringCriteria(loaded.tokenizer, job["stop_strings"]))
+    if job.get("stop_after"):
+        start = 1 if loaded.is_encoder_decoder else length
+        criteria.append(MaxLengthCriteria(start + job["stop_after"]))
+    return criteria
+
+
+def _told(error: BaseException, folder: str) -> dict[str, Any]:
+    """Return what an error was and where in the method it arose, plain values only."""
+    frames = traceback.extract_tb(error.__traceback__)
+    mark = f"{os.sep}{folder}{os.sep}"
+    own = [
+        f
+        for f in frames
+        if mark in f.filename or f"{os.sep}transformers_modules{os.sep}" in f.filename
+    ]
+    where = own[-1] if own else None
+    if isinstance(error, SyntaxError) and error.filename:
+        return {
+            "kind": "SyntaxError",
+            "text": error.msg,
+            "file": Path(error.filename).name,
+            "line": error.lineno,
+        }
+    return {
+        "kind": type(error).__name__,
+        "text": str(error)[:2000],
+        "file": Path(where.filename).name if where else None,
+        "line": where.lineno if where else None,
+    }

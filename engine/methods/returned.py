@@ -1,0 +1,79 @@
+"""What a method returned, as plain values: ids where it returned ids, else a sentence about what it was."""
+
+from __future__ import annotations
+
+from typing import Any
+
+MAX_IDS = 200_000
+"""Of all sequences together."""
+
+
+def read_returned(returned: Any, vocab_size: int) -> dict[str, Any]:
+    """Return ``sequences`` (rows of ids, the prompt included), or ``refused`` with a sentence; and ``notes``.
+
+    Args:
+        returned: whatever ``generate`` gave back.
+        vocab_size: of the model whose ids they are.
+    """
+    import torch
+
+    notes = []
+    value = returned
+    if isinstance(value, dict):  # ModelOutput is one
+        if "sequences" not in value:
+            keys = ", ".join(sorted(str(key) for key in value)[:8]) or "nothing"
+            return _refused(f"a dictionary without sequences (it has {keys})")
+        others = ", ".join(str(key) for key in value if key != "sequences")
+        notes += [f"The method also returned {others}, which is not shown."] if others else []
+        value = value["sequences"]
+    texts = [value] if isinstance(value, str) else value
+    if isinstance(texts, (list, tuple)) and texts and all(isinstance(v, str) for v in texts):
+        return _refused(f"text in place of ids ({'; '.join(texts)[:200]!r})")
+    if isinstance(value, torch.Tensor):
+        if value.is_floating_point() or value.is_complex() or value.dtype == torch.bool:
+            return _refused(f"a tensor of {str(value.dtype).removeprefix('torch.')}")
+        if value.numel() > MAX_IDS:
+            return _refused(f"{value.numel():,} ids, more than {MAX_IDS:,}")
+        value = value.tolist()
+    if isinstance(value, list) and value and all(type(i) is int for i in value):
+        value = [value]
+    if not _rows(value):
+        return _refused(_named(returned))
+    return _checked(value, vocab_size) or {
+        "sequences": [list(row) for row in value],
+        "notes": notes,
+    }
+
+
+def _checked(rows: Any, vocab_size: int) -> dict[str, Any] | None:
+    if sum(len(row) for row in rows) > MAX_IDS:
+        return _refused(f"more than {MAX_IDS:,} ids")
+    beyond = next((i for row in rows for i in row if not 0 <= i < vocab_size), None)
+    if beyond is None:
+        return None
+    return _refused(f"the id {beyond}, and the model's go from 0 to {vocab_size - 1}")
+
+
+def _rows(value: Any) -> bool:
+    return (
+        isinstance(value, (list, tuple))
+        and len(value) > 0
+        and all(
+            isinstance(row, (list, tuple)) and all(type(i) is int for i in row) for row in value
+        )
+    )
+
+
+def _named(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    if hasattr(value, "__next__"):
+        return "a generator"
+    kind = type(value).__name__
+    return f"a {kind}"
+
+
+def _refused(what: str) -> dict[str, Any]:
+    return {
+        "refused": f"The method returned {what}; it must return token ids, one row for each sequence."
+    }

@@ -1,0 +1,214 @@
+"""What can be seen of a method from outside, while it runs: forward passes, processors, and what it streams.
+
+A hook sees every call of the model: which ids it reads, how long the cache was, which logits came out. From
+the ids follows the text at every pass, and from two texts what was decided between them: tokens that were
+added, and tokens that were taken back. Whatever passes through a LogitsProcessorList shows its stages. None
+of it changes a number or draws one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from engine.errors import DecodeError
+from engine.loops.recorder import Observation, Recorder, Row, display_name
+from engine.trace.details import ForwardDetail, ForwardPass
+from engine.trace.records import Step
+
+Send = Callable[[Step], None]
+
+
+class Watch:
+    """Makes the steps of a run from what a hook sees.
+
+    Args:
+        recorder: makes the records.
+        prompt: ids that stand before the output: the prompt, or a decoder's start token.
+        encoder_decoder: whether the model's own ids are those of its decoder.
+        send: takes each step as soon as it is known.
+
+    Attributes:
+        passes: forward passes so far.
+        start: tokens of the text that stand before the output: more than the prompt's where the method
+            put some before it.
+    """
+
+    def __init__(
+        self, recorder: Recorder, prompt: list[int], encoder_decoder: bool, send: Send
+    ) -> None:
+        self.recorder, self.send = recorder, send
+        self._ids = "decoder_input_ids" if encoder_decoder else "input_ids"
+        self.start = len(prompt)
+        self._text = list(prompt)
+        self._logits: torch.Tensor | None = None
+        self._first = 0
+        self._seen: Observation | None = None
+        self._seen_at = 0
+        self._since: list[ForwardPass] = []
+        self._declared = 0
+        self._steps = 0
+        self.passes = 0
+
+    @contextmanager
+    def on(self, model: Any) -> Any:
+        """Watch a model and all lists of processors until the block ends."""
+        from transformers import LogitsProcessorList
+
+        original = LogitsProcessorList.__call__
+        hooks = (
+            model.register_forward_pre_hook(self._before, with_kwargs=True),
+            model.register_forward_hook(self._after, with_kwargs=True),
+        )
+
+        def call(processors: Any, input_ids: Any, scores: Any, **kwargs: Any) -> Any:
+            return self._processed(original, processors, input_ids, scores, **kwargs)
+
+        LogitsProcessorList.__call__ = call
+        try:
+            yield
+        finally:
+            LogitsProcessorList.__call__ = original
+            for hook in hooks:
+                hook.remove()
+
+    def put(self, value: torch.Tensor) -> None:
+        """Be a streamer: count the tokens that the method declares, the prompt among them."""
+        self._declared += value.numel()
+
+    def end(self) -> None:
+        """Be a streamer that has nothing to close."""
+
+    def close(self, ids: list[int]) -> None:
+        """Take the text that the method returned; what was decided last follows from it.
+
+        Args:
+            ids: of its first row, the prompt included.
+        """
+        kept = _common(self._text, ids)
+        if len(ids) > kept or len(self._text) > kept or self._since:
+            self._step(kept, ids[kept:])
+        self._text = list(ids)
+
+    def _before(self, module: Any, args: Any, kwargs: dict[str, Any]) -> None:
+        del module
+        ids = kwargs.get(self._ids)
+        if ids is None and args and isinstance(args[0], torch.Tensor):
+            ids = args[0]
+        self._cached = _length(kwargs.get("past_key_values"))
+        if not isinstance(ids, torch.Tensor) or ids.dim() != 2:
+            self._read, self._rows, self._dropped = 0, 0, 0
+            return
+        self._rows, self._read = ids.shape
+        text = [*self._text[: self._cached], *ids[0].tolist()]
+        if self.passes == self._steps == 0:
+            self._begin(text)
+        kept = _common(self._text, text)
+        self._dropped = len(self._text) - kept
+        if len(text) > kept:
+            self._step(kept, text[kept:])
+        self._text = text
+
+    def _begin(self, text: list[int]) -> None:
+        """Find where the output begins in the first text that the model reads."""
+        prompt = self._text
+        if text[: len(prompt)] != prompt:
+            # Something was put before the prompt, or it reads another prompt.
+            self.start, self._text = len(text), list(text)
+
+    def _after(self, module: Any, args: Any, kwargs: Any, output: Any) -> None:
+        del module, args, kwargs
+        self.passes += 1
+        logits = getattr(output, "logits", None)
+        self._logits = self._seen = None
+        if isinstance(logits, torch.Tensor) and logits.dim() == 3:
+            # Of the first row; row i of it was read at position first + i of the text.
+            self._logits = logits[0].detach()
+            self._first = len(self._text) - logits.shape[1]
+        self._since.append(
+            ForwardPass(
+                self._rows,
+                self._read,
+                self._cached,
+                self._dropped,
+                len(self._text),
+                self.recorder.elapsed_s(),
+            )
+        )
+
+    def _processed(
+        self, original: Any, processors: Any, input_ids: Any, scores: Any, **kwargs: Any
+    ) -> Any:
+        """Apply a list as it would be, one processor at a time, and keep what each returned of the first row."""
+        single = type(processors)
+        raw, stages = scores[:1].detach().float().clone(), []
+        for processor in processors:
+            scores = original(single([processor]), input_ids, scores, **kwargs)
+            stages.append((display_name(processor), scores[:1].detach().float().clone()))
+        total = torch.logsumexp(raw, dim=-1)
+        self._seen_at = len(self._text)
+        self._seen = Observation(
+            raw - total[:, None], total, stages[-1][1] if stages else raw, stages
+        )
+        return scores
+
+    def _step(self, kept: int, new: list[int]) -> None:
+        """Send what was decided since the last step.
+
+        Args:
+            kept: tokens of the text that stand.
+            new: what follows them; may be none where tokens were only taken back.
+        """
+        row = self._row(kept, new)
+        step = Step(
+            self._steps,
+            max(kept - self.start, 0),
+            tuple(new),
+            row.candidates if row else (),
+            row.stages if row else (),
+            ForwardDetail(tuple(self._since), self._declared),
+            row.logsumexp if row else 0.0,
+            row.entropy if row else 0.0,
+            len(self._since),
+            self.recorder.elapsed_s(),
+        )
+        self._since, self._declared, self._seen = [], 0, None
+        self._steps += 1
+        self.send(step)
+
+    def _row(self, kept: int, new: list[int]) -> Row | None:
+        """Return the record of the distribution that a token was decided by, None where none was seen."""
+        processed = self._seen is not None and self._seen_at == kept
+        seen = self._seen if processed else self._observed(kept)
+        if seen is None or not new:
+            return None
+        chosen = torch.tensor([new[0]], device=seen.logprobs.device)
+        try:
+            [row] = self.recorder.record(seen, chosen, self._steps)
+        except DecodeError:
+            return None  # numbers that are none are the method's own affair
+        return row
+
+    def _observed(self, position: int) -> Observation | None:
+        """Return what the model said of the token at a position, None where no pass covers it."""
+        if self._logits is None or not 0 <= position - 1 - self._first < len(self._logits):
+            return None
+        logits = self._logits[position - 1 - self._first][None].float()
+        total = torch.logsumexp(logits, dim=-1)
+        return Observation(logits - total[:, None], total, logits, [])
+
+
+def _common(first: list[int], second: list[int]) -> int:
+    """Return how many ids two texts have in common before they part."""
+    pairs = zip(first, second, strict=False)
+    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(first), len(second)))
+
+
+def _length(cache: Any) -> int:
+    """Return the tokens that a cache holds, 0 for none."""
+    if cache is None or not hasattr(cache, "get_seq_length"):
+        return 0
+    return int(cache.get_seq_length())
