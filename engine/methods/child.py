@@ -67,7 +67,7 @@ class Child:
 
     def __init__(self, folder: str, weights: dict[str, Any] | None = None) -> None:
         self.printed = ""
-        self.is_ready = False
+        self.is_ready = self._closed = False
         self.barriers: tuple[str, ...] = ()
         self.load_s = 0.0
         self._own = Path(tempfile.mkdtemp(prefix="method-"))
@@ -165,7 +165,10 @@ class Child:
         raise MethodError(f"The method's process could not start: {self.printed[-300:]!r}.")
 
     def close(self) -> None:
-        """End the process and everything it has started, and remove its folder."""
+        """End the process and everything it has started, and remove its folder; again does nothing."""
+        if self._closed:
+            return
+        self._closed = True
         try:
             os.killpg(self._process.pid, signal.SIGKILL)
         except ProcessLookupError:

@@ -90,13 +90,13 @@ class _Host:
 
     def _watch(self, job: dict[str, Any], send: Any) -> Any:
         from engine.loops.recorder import Recorder
-        from engine.methods.watching import Watch
+        from engine.methods.watching import ForwardWatch
 
         loaded, prompt = self.loaded, job["ids"][0]
         if loaded.is_encoder_decoder:
             start = loaded.model.generation_config.decoder_start_token_id
             prompt = [loaded.model.config.decoder_start_token_id if start is None else start]
-        return Watch(Recorder(job["top_candidates"]), prompt, loaded.is_encoder_decoder, send)
+        return ForwardWatch(Recorder(job["top_candidates"]), prompt, loaded.is_encoder_decoder, send)
 
     def _call(self, job: dict[str, Any], watch: Any) -> Any:
         import numpy

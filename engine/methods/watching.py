@@ -22,7 +22,7 @@ from engine.trace.records import Step
 Send = Callable[[Step], None]
 
 
-class Watch:
+class ForwardWatch:
     """Makes the steps of a run from what a hook sees.
 
     Args:

@@ -194,7 +194,8 @@ export interface Step {
   emit: number[];
   candidates?: Candidate[];
   stages?: Stage[];
-  detail?: DrawDetail | BeamDetail | DraftDetail | LayerDetail | ContrastiveDetail | WatermarkDetail | null;
+  detail?:
+    DrawDetail | BeamDetail | DraftDetail | LayerDetail | ContrastiveDetail | WatermarkDetail | ForwardDetail | null;
   logsumexp?: number;
   entropy?: number;
   forward_passes?: number;
@@ -372,6 +373,19 @@ export interface WatermarkDetail {
   marked?: boolean;
   expected?: number;
   chance?: number;
+}
+export interface ForwardDetail {
+  kind?: "forward";
+  passes: ForwardPass[];
+  declared?: number;
+}
+export interface ForwardPass {
+  rows: number;
+  read: number;
+  cached: number;
+  dropped: number;
+  length: number;
+  elapsed_s?: number;
 }
 /**
  * Picture -> its numbers, as its summary.py makes them.

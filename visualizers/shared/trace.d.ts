@@ -65,7 +65,8 @@ export interface Step {
   emit: number[];
   candidates?: Candidate[];
   stages?: Stage[];
-  detail?: DrawDetail | BeamDetail | DraftDetail | LayerDetail | ContrastiveDetail | WatermarkDetail | null;
+  detail?:
+    DrawDetail | BeamDetail | DraftDetail | LayerDetail | ContrastiveDetail | WatermarkDetail | ForwardDetail | null;
   logsumexp?: number;
   entropy?: number;
   forward_passes?: number;
@@ -243,6 +244,19 @@ export interface WatermarkDetail {
   marked?: boolean;
   expected?: number;
   chance?: number;
+}
+export interface ForwardDetail {
+  kind?: "forward";
+  passes: ForwardPass[];
+  declared?: number;
+}
+export interface ForwardPass {
+  rows: number;
+  read: number;
+  cached: number;
+  dropped: number;
+  length: number;
+  elapsed_s?: number;
 }
 export interface Output {
   token_ids: number[];

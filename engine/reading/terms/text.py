@@ -100,7 +100,20 @@ TERMS = (
         "where nearly all of the time goes.",
         "Not every token costs one: a pass may check several drafted tokens, and a search may need "
         "many for one.",
-        codes=("forward_passes", "tokens_per_forward"),
+        codes=("forward_passes", "tokens_per_forward", "passes", "forward", "read", "rows"),
+    ),
+    Term(
+        "custom generation method",
+        "A function in a folder of its own that takes the place of generate(): it is given the model and the "
+        "prompt, and returns the text. Here it runs shut in, and is seen from outside by the model's passes.",
+        "What it decides by is seen only as far as it goes through the model and through lists of processors.",
+        codes=("declared", "length"),
+    ),
+    Term(
+        "rollback",
+        "Tokens that were written and are taken back, so that something else can stand in their place. In the "
+        "record a pass then reads a text that has lost some of the tokens it had at the pass before.",
+        codes=("dropped", "cached"),
     ),
     Term(
         "time to first token",

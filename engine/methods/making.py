@@ -1,0 +1,77 @@
+"""A method's folder made from a template: something that runs as it stands, to be changed."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+from engine.errors import MethodError, shown
+from engine.methods.folder import README
+
+SHIPPED = Path(__file__).resolve().parents[2] / "assets" / "methods"
+"""Folders of the methods that come along, each of which can be read, run and copied."""
+TEMPLATES = SHIPPED / "templates"
+TRY = "try.py"
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}", re.ASCII)
+_TRY = '''"""Runs this method with transformers alone: python {file} MODEL "prompt"."""
+
+import sys
+from pathlib import Path
+
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+name, prompt = sys.argv[1:3]
+model, tokenizer = AutoModelForCausalLM.from_pretrained(name), AutoTokenizer.from_pretrained(name)
+inputs = tokenizer(prompt, return_tensors="pt")
+ids = model.generate(
+    **inputs,
+    max_new_tokens=40,
+    custom_generate=str(Path(__file__).parent),
+    trust_remote_code=True,  # it is your own code
+)
+print(tokenizer.decode(ids[0], skip_special_tokens=True))
+'''
+
+
+def templates() -> list[str]:
+    """Return the names of the templates."""
+    return sorted(path.name for path in TEMPLATES.iterdir() if path.is_dir())
+
+
+def shipped() -> dict[str, Path]:
+    """Return name -> folder of the methods that come along."""
+    found = (p for p in sorted(SHIPPED.iterdir()) if p.is_dir() and p != TEMPLATES)
+    return {path.name: path for path in found}
+
+
+def new_method(folder: str | Path, template: str) -> Path:
+    """Write a method's folder from a template; return it.
+
+    Args:
+        folder: that is not there yet, in one that is; its name is the method's.
+        template: one of ``templates()``.
+
+    Raises:
+        MethodError: the name or the template is not allowed, or there is something already.
+    """
+    folder = Path(folder)
+    if template not in templates():
+        raise MethodError(
+            f"template = {shown(template)} is not allowed: it must be one of {', '.join(templates())}."
+        )
+    if not _NAME.fullmatch(folder.name):
+        raise MethodError(
+            f"name = {shown(folder.name)} is not allowed: it must be 1 to 63 letters, digits, _ and -,"
+            " a letter first."
+        )
+    if folder.exists():
+        raise MethodError(f"{folder} is there already; nothing was written.")
+    try:
+        shutil.copytree(TEMPLATES / template, folder, ignore=shutil.ignore_patterns("__pycache__"))
+        readme = folder / README
+        readme.write_text(readme.read_text("utf-8").replace(template, folder.name), "utf-8")
+        (folder / TRY).write_text(_TRY.format(file=TRY), "utf-8")
+    except OSError as error:
+        raise MethodError(f"{folder} could not be written: {error.strerror}.") from None
+    return folder

@@ -1,0 +1,59 @@
+"""Custom generation methods that tests write, and how they are run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from engine.methods.child import Child
+from engine.methods.folder import read_method
+from engine.methods.outcome import Outcome
+from engine.models.locating import located
+from engine.trace.records import Step
+
+PLAIN = """
+import torch
+
+def generate(model, input_ids, generation_config=None, **kwargs):
+    ids = input_ids
+    for _ in range(generation_config.max_new_tokens):
+        ids = torch.cat([ids, model(input_ids=ids).logits[:, -1].argmax(-1, keepdim=True)], -1)
+    return ids
+"""
+
+
+def write_method(
+    folder: Path, source: str, *, requirements: str = "", readme: str = "", **beside: str
+) -> Path:
+    """Write a method's folder; ``beside`` are more files of its code by their stems."""
+    code = folder / "custom_generate"
+    code.mkdir(parents=True)
+    (code / "generate.py").write_text(source)
+    if requirements:
+        (code / "requirements.txt").write_text(requirements)
+    if readme:
+        (folder / "README.md").write_text(readme)
+    for stem, text in beside.items():
+        (code / f"{stem}.py").write_text(text)
+    return folder
+
+
+def job(rows: list[list[int]], new: int = 6, **more: Any) -> dict[str, Any]:
+    """Return a job of so many new tokens."""
+    config = {"max_new_tokens": new, "eos_token_id": None, "pad_token_id": 0}
+    plain = {"ids": rows, "config": config, "arguments": {}, "seed": 0, "top_candidates": 3}
+    return plain | more
+
+
+def run_method(
+    folder: Path, task: dict[str, Any], child: Child | None = None
+) -> tuple[list[Step], Outcome]:
+    """Run a method on Storyteller in a process of its own."""
+    steps: list[Step] = []
+    with child or Child(located("storyteller")[0]) as process:
+        run = process.run(read_method(folder), task)
+        while True:
+            try:
+                steps.append(next(run))
+            except StopIteration as stop:
+                return steps, stop.value

@@ -1,0 +1,37 @@
+"""The page about custom methods keeps its word: its commands run, and the checks are those it lists."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+from engine.cli.main import main
+from engine.methods.making import templates
+
+PAGE = (Path(__file__).parents[1] / "docs" / "methods.md").read_text()
+COMMANDS = [
+    shlex.split(line)[3:]
+    for block in re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL)
+    for line in block.splitlines()
+]
+
+
+def test_a_reader_comes_from_nothing_to_a_method_that_passes(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for command in COMMANDS:
+        wanted = [*command, "--json"] if "check" in command else command
+        assert main(wanted) == 0, capsys.readouterr().out
+    checks = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line[0] == "{"]
+    listed = re.findall(r"^\| ([\w ]+?) \|", PAGE.partition("| line |")[2], re.MULTILINE)
+    assert [check["what"] for check in checks] == listed
+    assert {check["result"] for check in checks} <= {"passed", "noted"}
+    assert all((tmp_path / "my_method" / name).is_file() for name in ("try.py", "README.md"))
+    # There is one already, and nothing of it is lost.
+    assert main(["method", "new", "my_method"]) == 2
+    assert "my_method is there already; nothing was written." in capsys.readouterr().err
+
+
+def test_the_templates_are_those_that_there_are():
+    assert all(f"`{name}`" in PAGE for name in templates())
