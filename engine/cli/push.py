@@ -21,41 +21,49 @@ def add(commands: Any) -> None:
         "push", help="upload a run's settings to the hub as generation_config.json, shown first"
     )
     push.add_argument("file", help="a trace, or a generation_config.json")
-    push.add_argument("--to", required=True, help="the repository, owner/name; it must be there")
-    push.add_argument("--revision", default="main", help="its branch; main where nothing is said")
-    push.add_argument(
+    add_target(push)
+    push.set_defaults(handler=_run)
+
+
+def add_target(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say where something is uploaded to, and how."""
+    parser.add_argument("--to", required=True, help="the repository, owner/name; it must be there")
+    parser.add_argument("--revision", default="main", help="its branch; main where nothing is said")
+    parser.add_argument(
         "--create-pr", action="store_true", help="open a pull request in place of a commit"
     )
-    push.add_argument("--yes", action="store_true", help="do not ask")
-    push.set_defaults(handler=_run)
+    parser.add_argument("--yes", action="store_true", help="do not ask")
 
 
 def _run(arguments: argparse.Namespace) -> int:
     from engine.export.generation_config import FILE
-    from engine.export.push import prepared, send, token_of_environment
+    from engine.export.push import prepared, send
+    from engine.export.uploading import token_of_environment
 
     text, left_out = _settings(arguments.file)
     token = token_of_environment()
     upload = prepared(text, arguments.to, token, arguments.revision)
     for sentence in left_out:
-        _say(f"Left out: {sentence}")
+        say(f"Left out: {sentence}")
     if not upload.changes:
-        _say(f"{FILE} of {arguments.to} says this already; there is nothing to upload.")
+        say(f"{FILE} of {arguments.to} says this already; there is nothing to upload.")
         return 0
-    _say(f"This would be {FILE} of {arguments.to}, branch {arguments.revision}:\n\n{upload.text}")
-    _say(f"What it changes:\n\n{upload.diff()}\n")
-    if not arguments.yes and not _agreed(arguments.to):
-        _say("Nothing was uploaded.")
+    say(f"This would be {FILE} of {arguments.to}, branch {arguments.revision}:\n\n{upload.text}")
+    say(f"What it changes:\n\n{upload.diff()}\n")
+    if not arguments.yes and not agreed(arguments.to):
+        say("Nothing was uploaded.")
         return 1
-    _say(f"Uploaded: {send(upload, token, create_pr=arguments.create_pr)}")
+    say(f"Uploaded: {send(upload, token, create_pr=arguments.create_pr)}")
     return 0
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
+    """Print text as a terminal may show it."""
     sys.stdout.write(printable(text) + "\n")
 
 
-def _agreed(to: str) -> bool:
+def agreed(to: str) -> bool:
+    """Ask whether to upload, and return whether the answer is yes."""
     sys.stdout.write(f"Upload it to {to}? [y/N] ")
     sys.stdout.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -8,30 +8,24 @@ from __future__ import annotations
 
 import difflib
 import json
-import os
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from engine.errors import EngineError, ParameterError, TraceError
+from engine.errors import TraceError
 from engine.export.generation_config import FILE, MAX_BYTES, SPECIAL_IDS
-from engine.models import files
+from engine.export.uploading import (
+    TIMEOUT_S,
+    PushError,
+    check_target,
+    client,
+    commit,
+    file_there,
+    in_words,
+)
 from engine.trace.checks import read_json_strict
 
 MESSAGE = "Set generation_config.json from the Decoding Playground"
-TIMEOUT_S = 10.0
-"""Longest wait for the hub's first answer."""
 _KEPT = (*SPECIAL_IDS, "eos_token_id")
-_UNAUTHORISED, _FORBIDDEN, _CHANGED = 401, 403, (409, 412)
-
-
-class PushError(EngineError):
-    """Settings cannot be uploaded; the message says what stands in the way, and never holds the token."""
-
-    code = "push"
 
 
 @dataclass(frozen=True)
@@ -65,18 +59,6 @@ class Upload:
         return "\n".join(lines)
 
 
-def token_of_environment() -> str:
-    """Return the token that HF_TOKEN holds; no other place is looked at.
-
-    Raises:
-        PushError: there is none.
-    """
-    token = os.environ.get("HF_TOKEN", "").strip()
-    if not token:
-        raise PushError("HF_TOKEN is not set: put a token with the right to write into it.")
-    return token
-
-
 def prepared(text: str, to: str, token: str, revision: str = "main") -> Upload:
     """Compare settings with what a repository has; nothing is uploaded.
 
@@ -92,13 +74,10 @@ def prepared(text: str, to: str, token: str, revision: str = "main") -> Upload:
         ParameterError: ``to`` is no hub id.
         PushError: the hub cannot be reached, the repository or branch is not there, or its file is damaged.
     """
-    if not files.is_hub_id(to) or files.repository_of(to)[1] is not None:
-        raise ParameterError("--to", to, "it must be a hub id like owner/name")
-    if os.environ.get("HF_HUB_OFFLINE") == "1":
-        raise PushError("HF_HUB_OFFLINE is 1: the hub is switched off, so nothing can be uploaded.")
-    with _in_words(to, revision):
-        parent = _api(token).model_info(to, revision=revision, timeout=TIMEOUT_S).sha
-        before = _file(to, str(parent), token)
+    check_target(to)
+    with in_words(to, revision):
+        parent = client(token).model_info(to, revision=revision, timeout=TIMEOUT_S).sha
+        before = file_there(to, FILE, str(parent), token, MAX_BYTES)
     fields = json.loads(text)
     return Upload(to, revision, str(parent), _with_ids(fields, before, to), before)
 
@@ -109,40 +88,15 @@ def send(upload: Upload, token: str, *, create_pr: bool = False) -> str:
     Raises:
         PushError: no right to write, the repository has changed meanwhile, or the hub cannot be reached.
     """
-    from huggingface_hub import CommitOperationAdd
-
-    with _in_words(upload.to, upload.revision):
-        done = _api(token).create_commit(
-            upload.to,
-            [CommitOperationAdd(FILE, upload.text.encode())],
-            commit_message=MESSAGE,
-            revision=upload.revision,
-            parent_commit=upload.parent,
-            create_pr=create_pr,
-        )
-    return str(done.pr_url or done.commit_url)
-
-
-def _api(token: str) -> Any:
-    from huggingface_hub import HfApi, constants
-
-    return HfApi(endpoint=constants.ENDPOINT, token=token)
-
-
-def _file(to: str, commit: str, token: str) -> str | None:
-    """Return a repository's generation_config.json, None where it has none."""
-    from huggingface_hub.errors import RemoteEntryNotFoundError
-
-    # The hub's cache is for models; what is compared here is gone afterwards.
-    with tempfile.TemporaryDirectory(prefix="push-") as place:
-        try:
-            path = _api(token).hf_hub_download(
-                to, FILE, revision=commit, cache_dir=place, etag_timeout=TIMEOUT_S
-            )
-        except RemoteEntryNotFoundError:
-            return None
-        with Path(path).open("rb") as file:
-            return file.read(MAX_BYTES + 1).decode("utf-8", "replace")
+    return commit(
+        upload.to,
+        {FILE: upload.text.encode()},
+        MESSAGE,
+        upload.parent,
+        upload.revision,
+        token,
+        create_pr=create_pr,
+    )
 
 
 def _with_ids(fields: dict[str, Any], before: str | None, to: str) -> str:
@@ -159,42 +113,3 @@ def _with_ids(fields: dict[str, Any], before: str | None, to: str) -> str:
             )
         kept = {n: old[n] for n in _KEPT if old.get(n) is not None and fields.get(n) is None}
     return json.dumps({**kept, **fields}, indent=2, allow_nan=False) + "\n"
-
-
-@contextmanager
-def _in_words(to: str, revision: str) -> Iterator[None]:
-    """Turn whatever the hub's client raises into one sentence of our own; its text is not passed on."""
-    from huggingface_hub.errors import (
-        GatedRepoError,
-        HfHubHTTPError,
-        RepositoryNotFoundError,
-        RevisionNotFoundError,
-    )
-
-    # Which HTTP library the hub package stands on has changed: its own error knows.
-    unreachable: Any = HfHubHTTPError.__bases__[0]
-    try:
-        yield
-    except GatedRepoError:
-        raise PushError(f"{to} is gated: ask for access on its hub page first.") from None
-    except RevisionNotFoundError:
-        raise PushError(f"{to} has no branch {revision}; --revision names another.") from None
-    except RepositoryNotFoundError:
-        raise PushError(
-            f"{to} does not exist on the hub, or this token may not see it; create it there first."
-        ) from None
-    except HfHubHTTPError as error:
-        code = error.response.status_code if error.response is not None else 0
-        raise PushError(_refused(to, code)) from None
-    except (unreachable, OSError, ValueError):  # a login page is no JSON
-        raise PushError(f"The hub cannot be reached, so nothing was uploaded to {to}.") from None
-
-
-def _refused(to: str, code: int) -> str:
-    if code == _UNAUTHORISED:
-        return f"The hub does not know the token in HF_TOKEN, so nothing was uploaded to {to}."
-    if code == _FORBIDDEN:
-        return f"The token in HF_TOKEN has no right to write to {to}; --create-pr may still be open to it."
-    if code in _CHANGED:
-        return f"{to} has changed since it was looked at; try again to see the new difference."
-    return f"The hub answered {code} for {to}; try again later."

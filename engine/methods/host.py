@@ -96,7 +96,9 @@ class _Host:
         if loaded.is_encoder_decoder:
             start = loaded.model.generation_config.decoder_start_token_id
             prompt = [loaded.model.config.decoder_start_token_id if start is None else start]
-        return ForwardWatch(Recorder(job["top_candidates"]), prompt, loaded.is_encoder_decoder, send)
+        return ForwardWatch(
+            Recorder(job["top_candidates"]), prompt, loaded.is_encoder_decoder, send
+        )
 
     def _call(self, job: dict[str, Any], watch: Any) -> Any:
         import numpy

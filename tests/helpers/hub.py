@@ -116,6 +116,8 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         url = urlparse(self.path)
         self.server.asked.append(url.path)
+        if url.path == "/api/validate-yaml":  # the front matter of a README
+            return self._json({"errors": [], "warnings": []})
         repo, _, act = url.path.removeprefix("/api/models/").partition("/preupload/")
         if act:
             named = json.loads(body)["files"]
@@ -135,7 +137,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.commits.append(told | {"token": self.headers["Authorization"]})
         if "create_pr" not in url.query:
             for name, data in files.items():
-                (self.server.folder / repo / name).write_bytes(data)
+                path = self.server.folder / repo / name
+                path.parent.mkdir(exist_ok=True)
+                path.write_bytes(data)
         return self._json(
             {
                 "commitUrl": f"{self.server.url}/{repo}/commit/{SHA}",

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
-import sys
 
 import pytest
 from huggingface_hub import HfApi, constants
@@ -16,15 +14,11 @@ from engine.cli.main import main
 from engine.export.generation_config import read
 from engine.export.push import MESSAGE
 from engine.trace import json_io
-from tests.helpers.hub import SHA, serving
+from tests.helpers.hub import SHA
+from tests.helpers.pushing import FILE, THERE, TO, TOKEN, point
 from tests.helpers.runs import finished
 from tests.helpers.sentences import clean
 from tests.helpers.server import free_port
-
-TO = "someone/tiny"
-TOKEN = "hf_told_nobody"
-FILE = "generation_config.json"
-THERE = {"bos_token_id": 1, "eos_token_id": [2, 7], "temperature": 0.9, "do_sample": True}
 
 
 @pytest.fixture(scope="module")
@@ -38,34 +32,6 @@ def saved(trace, tmp_path):
     path = tmp_path / "run.json.gz"
     json_io.save(trace, path)
     return str(path)
-
-
-@pytest.fixture
-def hub(tmp_path, monkeypatch):
-    """Serve a repository with a generation_config.json of its own."""
-    folder = tmp_path / "hub"
-    (folder / TO).mkdir(parents=True)
-    (folder / TO / FILE).write_text(json.dumps(THERE))
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
-    monkeypatch.setenv("HF_TOKEN", TOKEN)
-    with serving(folder) as served:
-        point(monkeypatch, served.url)
-        yield served
-
-
-def point(monkeypatch, url):
-    """Let the hub's client ask at another address."""
-    monkeypatch.setattr(constants, "ENDPOINT", url)
-    template = url + "/{repo_id}/resolve/{revision}/{filename}"
-    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
-
-
-@pytest.fixture
-def answers(monkeypatch):
-    """Return a function that types an answer."""
-    return lambda text: monkeypatch.setattr(sys, "stdin", io.StringIO(text))
 
 
 def refused(capsys, *arguments):

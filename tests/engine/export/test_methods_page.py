@@ -9,8 +9,9 @@ from pathlib import Path
 
 from engine.cli.main import main
 from engine.methods.making import templates
+from tests.helpers.pushing import TO
 
-PAGE = (Path(__file__).parents[1] / "docs" / "methods.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "methods.md").read_text()
 COMMANDS = [
     shlex.split(line)[3:]
     for block in re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL)
@@ -18,11 +19,13 @@ COMMANDS = [
 ]
 
 
-def test_a_reader_comes_from_nothing_to_a_method_that_passes(tmp_path, monkeypatch, capsys):
+def test_a_reader_comes_from_nothing_to_a_published_method(hub, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    more = {"new": [], "check": ["--json"], "push": ["--yes"]}
     for command in COMMANDS:
-        wanted = [*command, "--json"] if "check" in command else command
-        assert main(wanted) == 0, capsys.readouterr().out
+        wanted = [TO if word == "owner/my_method" else word for word in command]
+        assert main([*wanted, *more[command[1]]]) == 0, capsys.readouterr().out
+    assert set(hub.commits[0]["files"]) == {"README.md", "custom_generate/generate.py"}
     checks = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line[0] == "{"]
     listed = re.findall(r"^\| ([\w ]+?) \|", PAGE.partition("| line |")[2], re.MULTILINE)
     assert [check["what"] for check in checks] == listed
