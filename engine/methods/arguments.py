@@ -122,9 +122,11 @@ def checked_arguments(arguments: tuple[Argument, ...], given: dict[str, Any]) ->
 @cache
 def base_names() -> frozenset[str]:
     """Return the names that generate() itself, its config and the models have."""
-    from transformers import GenerationConfig, GenerationMixin
+    from transformers import GenerationConfig
+    from transformers.generation import utils
 
-    signature = inspect.signature(GenerationMixin.generate).parameters
+    mixin: Any = utils.GenerationMixin
+    signature = inspect.signature(mixin.generate).parameters
     return frozenset({*signature, *GenerationConfig().__dict__, *_MODEL_INPUTS})
 
 

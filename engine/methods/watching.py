@@ -56,9 +56,10 @@ class ForwardWatch:
     @contextmanager
     def on(self, model: Any) -> Any:
         """Watch a model and all lists of processors until the block ends."""
-        from transformers import LogitsProcessorList
+        import transformers
 
-        original = LogitsProcessorList.__call__
+        lists: Any = transformers.LogitsProcessorList
+        original = lists.__call__
         hooks = (
             model.register_forward_pre_hook(self._before, with_kwargs=True),
             model.register_forward_hook(self._after, with_kwargs=True),
@@ -67,11 +68,11 @@ class ForwardWatch:
         def call(processors: Any, input_ids: Any, scores: Any, **kwargs: Any) -> Any:
             return self._processed(original, processors, input_ids, scores, **kwargs)
 
-        LogitsProcessorList.__call__ = call
+        lists.__call__ = call
         try:
             yield
         finally:
-            LogitsProcessorList.__call__ = original
+            lists.__call__ = original
             for hook in hooks:
                 hook.remove()
 
