@@ -170,14 +170,14 @@ def test_a_full_disk(path, home, monkeypatch):
 def test_too_large_for_memory_or_disk(tmp_path):
     most = int(converting.SETTINGS.max_model_memory_gb * 1e9)
     with pytest.raises(ModelError, match=r"it needs .* GB of memory as bfloat16"):
-        converting._check_room(most, str(tmp_path), "float32")
+        converting.check_room(most, str(tmp_path), "float32")
     free = shutil.disk_usage(tmp_path).free
     values = most // 4
     if free >= values * 4:
-        converting._check_room(values, str(tmp_path), "float32")
+        converting.check_room(values, str(tmp_path), "float32")
     else:
         with pytest.raises(OSError, match="No space left"):
-            converting._check_room(values, str(tmp_path), "float32")
+            converting.check_room(values, str(tmp_path), "float32")
 
 
 def test_whoever_stops_waits_no_longer(path, home):
