@@ -137,7 +137,9 @@ def tokenizer_files(adapter: str | Path, base: str | Path) -> list[Path]:
     """Return the tokenizer's files of a merged model: the adapter's own where it has one, else its base's."""
     own = any((Path(adapter) / name).is_file() for name in _TOKENIZERS)
     found = [Path(adapter if own else base) / name for name in _TOKENIZER_FILES]
-    template = next((p for p in (Path(adapter) / TEMPLATE, Path(base) / TEMPLATE) if p.is_file()), None)
+    template = next(
+        (p for p in (Path(adapter) / TEMPLATE, Path(base) / TEMPLATE) if p.is_file()), None
+    )
     return [path for path in (*found, template) if path is not None and path.is_file()]
 
 

@@ -1,4 +1,4 @@
-"""An order that a process of its own carries out: what it loads talks and takes memory, and all of it goes when it ends.
+"""An order that a process of its own carries out, and all that it loads and takes goes when it ends.
 
 The process reads the order as JSON from its standard input and answers one line of JSON; what is ``refused`` ends
 it with status 1.

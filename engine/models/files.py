@@ -9,6 +9,7 @@ from typing import Any
 
 from engine.errors import ModelError, shown
 from engine.models.adapter_names import (
+    CONFIG,
     ON,
     holds_adapter,
     is_adapter_folder,
@@ -68,7 +69,8 @@ def check_name(name: Any) -> None:
         + (
             " owner/name or owner/name@revision."
             if SETTINGS.public
-            else " owner/name or owner/name@revision, or the absolute path of a model folder, a GGUF file or a LoRA adapter."
+            else " owner/name or owner/name@revision, or the absolute path of a model folder, a GGUF file"
+            " or a LoRA adapter."
         )
     )
 
@@ -117,6 +119,16 @@ def adapter_named(name: Any) -> tuple[str, str | None] | None:
     return None
 
 
+def check_merges(place: str) -> None:
+    """Refuse an adapter on a public deployment.
+
+    Raises:
+        ModelError: none is merged there.
+    """
+    if SETTINGS.public:
+        raise ModelError(f"{place} is a LoRA adapter, and none is merged on a public deployment.")
+
+
 def base_of(place: str, folder: str, said: str | None) -> str:
     """Return the name of an adapter's base.
 
@@ -130,10 +142,14 @@ def base_of(place: str, folder: str, said: str | None) -> str:
     Raises:
         ModelError: it says none that could be on this machine, or its own files are not valid.
     """
+    if not holds_adapter(folder):
+        raise ModelError(f"{place} is no LoRA adapter: it has no {CONFIG}, or it is a whole model.")
     config = read_adapter(place, folder)
     base = said or config.base
     if base is None:
-        raise ModelError(f"{place} is a LoRA adapter that does not say of which base: {_by(place)}.")
+        raise ModelError(
+            f"{place} is a LoRA adapter that does not say of which base: {_by(place)}."
+        )
     if adapter_named(base) is not None:
         raise ModelError(f"{place} is a LoRA adapter of {base}, which is one itself: {_by(place)}.")
     if is_hub_id(base):

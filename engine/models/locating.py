@@ -8,13 +8,12 @@ from pathlib import Path
 from engine.errors import ModelError
 from engine.models import files, hub
 from engine.models.adapter_files import fetch_merged
-from engine.models.adapter_names import CONFIG, check_weights, holds_adapter
+from engine.models.adapter_names import check_weights, holds_adapter
 from engine.models.gguf_files import fetch_gguf
 from engine.models.gguf_names import is_gguf
 from engine.models.made_names import SHA256
 from engine.models.merging import check_can_merge
 from engine.models.sources import how_to_download
-from engine.settings import SETTINGS
 
 
 def located(
@@ -61,10 +60,7 @@ def _adapted(
     tell: hub.Tell | None,
 ) -> tuple[str, str]:
     """Return the folder that an adapter and its base are merged into, and the sha256 of both."""
-    if SETTINGS.public:
-        raise ModelError(f"{place} is a LoRA adapter, and none is merged on a public deployment.")
-    if not holds_adapter(folder):
-        raise ModelError(f"{place} is no LoRA adapter: it has no {CONFIG}, or it is a whole model.")
+    files.check_merges(place)
     base = files.base_of(place, folder, said)
     check_can_merge(place)
     check_weights(place, folder)

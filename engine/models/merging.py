@@ -137,7 +137,9 @@ def _untied(model: Any, adapter: str) -> bool:
     head, table = model.get_output_embeddings(), model.get_input_embeddings()
     if model.config.is_encoder_decoder or head is None or head.weight is not table.weight:
         return False
-    names = {name.rpartition(".")[2] for name, part in model.named_modules() if part in (head, table)}
+    names = {
+        name.rpartition(".")[2] for name, part in model.named_modules() if part in (head, table)
+    }
     with safe_open(Path(adapter) / WEIGHTS, "np") as opened:
         if not any(names & set(key.split(".")) for key in opened.keys()):  # noqa: SIM118 - it is no dict
             return False
