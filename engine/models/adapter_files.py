@@ -26,6 +26,9 @@ from engine.models.hub import Tell
 from engine.models.making import made_once
 from engine.models.merging import merge
 
+_PREFIX = "base_model.model."
+_SHOWN = 80
+
 
 def fetch_merged(
     name: str,
@@ -77,7 +80,34 @@ def base_built(name: str, folder: str, base: str, under: str) -> Any:
         raise ModelError(
             f"{name} does not fit its base by the task_type of its {CONFIG}: {base} is {kind}."
         )
+    if (Path(folder) / WEIGHTS).is_file():
+        _check_shapes(name, Path(folder) / WEIGHTS, base, model)
     return model
+
+
+def _check_shapes(name: str, weights: Path, base: str, model: Any) -> None:
+    """Refuse an adapter whose matrices are for layers that its base has not, or for other sizes."""
+    from safetensors import safe_open
+
+    try:
+        with safe_open(weights, "np") as opened:
+            shapes = {key: opened.get_slice(key).get_shape() for key in opened.keys()}  # noqa: SIM118 - it is no dict
+    except Exception:  # SafetensorError derives from Exception alone
+        raise ModelError(f"{name} has a damaged weights file: {WEIGHTS}.") from None
+    layers = dict(model.named_modules())
+    for key, shape in shapes.items():
+        place, part, _ = key.removeprefix(_PREFIX).partition(".lora_A.weight")
+        if not part:
+            continue
+        layer = layers.get(place)
+        if layer is None:
+            raise ModelError(f"{name} does not fit its base: {base} has no layer {place[:_SHOWN]}.")
+        wide = getattr(layer, "in_features", None) or getattr(layer, "nx", None)
+        if wide is not None and shape[-1] != wide:
+            raise ModelError(
+                f"{name} does not fit its base: {place[:_SHOWN]} of {base} takes {wide} values, and the"
+                f" adapter's {shape[-1]}."
+            )
 
 
 def _merge(

@@ -102,7 +102,7 @@ def read_adapter(name: str, folder: str | Path) -> LoraAdapter:
             raise ModelError(
                 f"{name} has {field} = {shown(rank)} in its {CONFIG}; from 1 to {_MOST_RANK} works."
             )
-    alpha = config.get("lora_alpha")
+    alpha: Any = config.get("lora_alpha")
     if type(alpha) not in (int, float) or not math.isfinite(alpha):
         raise ModelError(
             f"{name} has lora_alpha = {shown(alpha)} in its {CONFIG}; it must be a number."
