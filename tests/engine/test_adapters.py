@@ -38,6 +38,7 @@ from tests.helpers.runs import failed, finished
 from tests.helpers.sentences import clean
 
 NEAR = 1e-5
+"""Of the largest logit: two ways to compute one thing in float32 part by rounding."""
 HUB = "someone/poet"
 
 
@@ -88,7 +89,7 @@ def test_what_is_merged_computes_and_writes_what_peft_does(home):
     ids = torch.arange(60)[None] * 7
     with torch.inference_mode():
         found, expected = loaded.model(ids).logits, adapted(input_ids=ids).logits
-        assert (found - expected).abs().max() < NEAR
+        assert (found - expected).abs().max() < NEAR * expected.abs().max()
         assert (plain()(ids).logits - expected).abs().max() > 0.1, "the adapter changes something"
     assert loaded.revision == folder.name
     assert described(str(path))[1] == loaded.capabilities
@@ -122,9 +123,9 @@ def test_base_and_adapter_stand_beside_each_other(home):
         )
     for side, rows in ((found.own, ours), (found.other, theirs)):
         expected = rows.gather(-1, new[:, None])[:, 0].tolist()
-        assert side.logprobs == pytest.approx(expected, abs=NEAR)
+        assert side.logprobs == pytest.approx(expected, abs=10 * NEAR)
     kl = (ours.exp() * (ours - theirs)).sum(-1)
-    assert found.kl == pytest.approx(kl.tolist(), abs=NEAR)
+    assert found.kl == pytest.approx(kl.tolist(), abs=10 * NEAR)
     assert found.mean_kl > 100 * NEAR, "the adapter changes something"
 
 
@@ -172,14 +173,22 @@ def test_the_hub_has_adapters_too(home, tmp_path, monkeypatch):
         assert located(HUB) == (str(folder), folder.name)
         assert models.load(HUB).revision == folder.name
         assert preflight(HUB).where == "here"
+
+
+def test_a_public_deployment_merges_no_adapter(tmp_path, monkeypatch):
+    named = {"peft_type": "LORA", "task_type": "CAUSAL_LM", "base_model_name_or_path": BASE}
+    (tmp_path / "adapter_config.json").write_text(json.dumps(named | {"r": 4, "lora_alpha": 8}))
+    assert files.adapter_named(str(tmp_path)) == (str(tmp_path), None)
     for module in (files, hub, flights):
         settings = dataclasses.replace(module.SETTINGS, public=True, allowed_models=HUB)
         monkeypatch.setattr(module, "SETTINGS", settings)
-    with pytest.raises(ModelError, match="none is merged on a public deployment"):
-        located(HUB)
-    for name in (str(path), f"{path} on {BASE}", f"{HUB} on {BASE}"):
+    for name in (str(tmp_path), f"{tmp_path} on {BASE}", f"{HUB} on {BASE}"):
         with pytest.raises(ModelError, match="is not allowed"):
             located(name)
+    # Somebody has fetched it, or its owner's list has it.
+    monkeypatch.setattr(hub, "fetch", lambda *given: (str(tmp_path), "0" * 40))
+    with pytest.raises(ModelError, match="none is merged on a public deployment"):
+        located(HUB)
 
 
 @pytest.mark.parametrize(
@@ -259,37 +268,44 @@ def test_a_merge_that_is_broken_off_leaves_nothing(own, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "lora",
+    ("base", "lora"),
     [
-        {"target_modules": ["q_proj", "lm_head"]},
-        {"target_modules": ["embed_tokens"], "use_rslora": True},
-        {"modules_to_save": ["lm_head"], "use_dora": True},
+        # Three whose head shares the embeddings' weights, and gets its own.
+        (BASE, {"target_modules": ["q_proj", "lm_head"]}),
+        (BASE, {"target_modules": ["embed_tokens"], "use_rslora": True}),
+        (BASE, {"modules_to_save": ["lm_head"], "use_dora": True}),
+        ("storyfixer", {"target_modules": ["q", "v"]}),
     ],
 )
-def test_a_head_that_shares_the_embeddings_weights_gets_its_own(tmp_path, lora):
-    adapted = make_adapter(tmp_path, **lora)
+def test_every_kind_of_lora_is_merged_exactly(tmp_path, base, lora):
+    adapted = make_adapter(tmp_path, base, **lora)
     ids = torch.arange(30)[None]
+    given = {"input_ids": ids} | ({"decoder_input_ids": ids} if base == "storyfixer" else {})
     with torch.inference_mode():
-        expected = adapted(input_ids=ids).logits
-        found = merged_here(tmp_path)(ids).logits
+        expected = adapted(**given).logits
+        found = merged_here(tmp_path, base)(**given).logits
+        assert (plain(base)(**given).logits - expected).abs().max() > 0.1
     assert (found - expected).abs().max() < NEAR * expected.abs().max()
-    assert (plain()(ids).logits - expected).abs().max() > 0.1
 
 
-def test_what_only_one_of_the_two_has_is_refused(own):
-    path = own / "adapter_model.safetensors"
+def test_what_only_one_of_the_two_has_is_refused(tmp_path):
+    make_adapter(tmp_path)
+    path = tmp_path / "adapter_model.safetensors"
     weights = load_file(path)
     key = next(key for key in weights if "layers.0" in key and "lora_B" in key)
     for change, said in (
-        ({key.replace("layers.0", "layers.77"): weights[key].clone()}, "no place for its model.layers.77"),
+        (
+            {key.replace("layers.0", "layers.77"): weights[key].clone()},
+            "no place for its model.layers.77",
+        ),
         ({key: weights[key][:-1].contiguous()}, "where the adapter has"),
     ):
         save_file(weights | change, path)
         with pytest.raises(ModelError, match=said):
-            merged_here(own)
+            merged_here(tmp_path)
     save_file({k: v for k, v in weights.items() if k != key}, path)
     with pytest.raises(ModelError, match=r"it lacks the weights model\.layers\.0"):
-        merged_here(own)
+        merged_here(tmp_path)
 
 
 def test_it_is_told_before_and_after_it_is_merged(home, own, tmp_path, monkeypatch, capsys):
