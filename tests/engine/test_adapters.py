@@ -237,6 +237,14 @@ def test_files_that_are_no_adapter(own, tmp_path):
     assert "no adapter_model.safetensors beside it" in refusal(own, tmp_path)
 
 
+def test_a_base_that_is_kept_quantised_is_refused(own, tmp_path):
+    base = Path(shutil.copytree(MODEL_DIR / BASE, tmp_path / "base"))
+    config = json.loads((base / "config.json").read_text())
+    packed = {"quantization_config": {"quant_method": "bitsandbytes", "load_in_4bit": True}}
+    (base / "config.json").write_text(json.dumps(config | packed))
+    assert "whose weights are kept quantised" in refusal(f"{own} on {base}", tmp_path)
+
+
 def test_without_peft_one_sentence_says_how_to_get_it(own, tmp_path, monkeypatch):
     def missing(name):
         raise PackageNotFoundError(name)
