@@ -15,7 +15,9 @@ def add(commands: Any) -> None:
     about = commands.add_parser(
         "about", help="what a model is and costs, before it is fetched or loaded"
     )
-    about.add_argument("model", help="a name of the catalogue, a hub id or a folder")
+    about.add_argument(
+        "model", help="a name of the catalogue, a hub id, a folder, a GGUF file or a LoRA adapter"
+    )
     about.add_argument("--json", action="store_true")
     weights.add(about, assistant=False)
     about.set_defaults(handler=_run)

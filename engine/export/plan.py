@@ -15,7 +15,7 @@ from engine.errors import EngineError, ExportError
 from engine.models.catalogue import CATALOGUE, brought_to
 from engine.models.described import described
 from engine.models.files import is_hub_id, repository_of
-from engine.models.gguf_names import folder_of
+from engine.models.made_names import SHA256, folder_of
 from engine.models.sources import SOURCES
 from engine.models.weights import weights_of
 from engine.run.chat_request import check_template
@@ -29,7 +29,6 @@ from engine.trace.records import ModelInfo, Trace
 _GIVEN_BY_LOOP = ("recorder", "generator")
 _DTYPES = ("float32", "bfloat16", "float16")
 _COMMIT = re.compile(r"[0-9a-f]{40}", re.ASCII)
-_SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _PLAIN = (bool, int, float, str, type(None))
 
 
@@ -51,7 +50,7 @@ class Source:
     embedded: bool
     brought: bool = False
     converted: bool = False
-    """Whether the place is what was made of a GGUF file."""
+    """Whether the place is what was made of a GGUF file, or of a LoRA adapter and its base."""
     revision: str | None = None
     """The branch, tag or commit that the model's name asks for, None where it asks for none."""
 
@@ -220,8 +219,13 @@ def _source(info: ModelInfo) -> Source:
         weights_of(info)
     except EngineError as error:
         raise ExportError(f"The run's weights cannot be written as code: {error}") from None
+    if SHA256.fullmatch(info.revision or ""):
+        place = str(folder_of(str(info.revision)))
+        return Source(replace(info, revision=None), place, False, converted=True)
     if info.id.startswith("/") and info.id.lower().endswith(".gguf"):
-        return _converted(info)
+        raise ExportError(
+            "The model is a GGUF file, and the run does not say which: it has no sha256."
+        )
     entry = CATALOGUE.get(info.id)
     if entry is not None and entry.embedded:
         return Source(info, f"assets/models/{info.id}", True)
@@ -242,13 +246,3 @@ def _brought(info: ModelInfo) -> Source:
     if _COMMIT.fullmatch(info.revision or ""):
         return Source(info, SOURCES[info.id].hub, False)
     return Source(replace(info, revision=None), str(brought_to(info.id)), False, brought=True)
-
-
-def _converted(info: ModelInfo) -> Source:
-    """Return the folder that a GGUF file was converted to."""
-    if not _SHA256.fullmatch(info.revision or ""):
-        raise ExportError(
-            "The model is a GGUF file, and the run does not say which: it has no sha256."
-        )
-    place = str(folder_of(str(info.revision)))
-    return Source(replace(info, revision=None), place, False, converted=True)

@@ -134,7 +134,7 @@ def _place(source: Source) -> str:
     if source.brought:
         note = f"  # where {how_to_fetch(source.info.id)} keeps it"
     if source.converted:
-        note = "  # what the playground made of the GGUF file"
+        note = "  # what the playground made of the file or the adapter"
     return f"{source.place!r}{note}"
 
 

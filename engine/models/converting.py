@@ -1,16 +1,10 @@
-"""From a GGUF file to a folder of plain safetensors with its tokenizer, in a process of its own.
-
-The libraries that read a GGUF file talk and take memory; the process can be ended, and both go with it.
-It reads an order as JSON from its standard input and writes what is ``refused`` as JSON, or nothing.
-"""
+"""From a GGUF file to a folder of plain safetensors with its tokenizer, in a process of its own."""
 
 from __future__ import annotations
 
 import errno
-import json
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
@@ -18,12 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import ModelError
-from engine.models.wheel import is_full
-from engine.settings import SETTINGS, environment
+from engine.models.apart import answered, carried_out
+from engine.settings import SETTINGS
 
 NEEDED = "gguf"
-_POLL_S = 0.2
-_SHOWN = 200
 
 
 def check_can_convert(name: str) -> None:
@@ -59,56 +51,20 @@ def convert(gguf: Path, folder: Path, tell: Callable[[], None], dtype: str = "bf
         ModelError: the file cannot be read.
         OSError: the disk is full.
     """
-    with subprocess.Popen(
-        [sys.executable, "-m", "engine.models.converting"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        cwd=Path(__file__).resolve().parents[2],
-        env=environment(secrets=False) | {"HF_HUB_OFFLINE": "1"},
-    ) as process:
-        try:
-            order = {"gguf": str(gguf), "folder": str(folder), "dtype": dtype}
-            answer = _answer(process, order, tell)
-        finally:
-            process.kill()
-    if process.returncode != 0 and is_full(answer):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    if process.returncode != 0:
-        refused = json.loads(answer)["refused"] if answer.strip() else "it ended before it was done"
-        raise ModelError(f"{gguf.name} could not be converted: {refused}.")
-
-
-def _answer(process: subprocess.Popen[str], order: dict[str, str], tell: Callable[[], None]) -> str:
-    """Return what a process says that is given an order."""
-    given: str | None = json.dumps(order)
-    while True:
-        try:
-            return process.communicate(given, timeout=_POLL_S)[0]
-        except subprocess.TimeoutExpired:
-            given = None
-            tell()
+    order = {"gguf": str(gguf), "folder": str(folder), "dtype": dtype}
+    carried_out("engine.models.converting", order, f"{gguf.name} could not be converted", tell)
 
 
 def main() -> int:
     """Carry out the order of the standard input; return the exit status."""
-    order = json.loads(sys.stdin.read())
-    try:
-        _write(Path(order["gguf"]), order["folder"], order["dtype"])
-    except Exception as error:  # the file may break any rule of its format
-        lines = str(error).strip().splitlines() or [type(error).__name__]
-        said = lines[0].replace(order["folder"], "the folder").rstrip(" .!")
-        print(json.dumps({"refused": said[:_SHOWN]}))  # noqa: T201 - the answer
-        return 1
-    return 0
+    return answered(lambda order: _write(Path(order["gguf"]), order["folder"], order["dtype"]))
 
 
 def _write(gguf: Path, folder: str, dtype: str) -> None:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    _check_room(_values(gguf), folder, dtype)
+    check_room(_values(gguf), folder, dtype)
     where: Any = {"pretrained_model_name_or_path": gguf.parent, "gguf_file": gguf.name}
     tokenizer = AutoTokenizer.from_pretrained(**where, local_files_only=True)
     auto: Any = AutoModelForCausalLM
@@ -119,15 +75,23 @@ def _write(gguf: Path, folder: str, dtype: str) -> None:
         trust_remote_code=False,
         output_loading_info=True,
     )
-    # transformers would fill them with random numbers.
-    missing = sorted(map(str, (*report["missing_keys"], *report["mismatched_keys"])))
-    if missing:
-        raise ModelError(f"it lacks the weights {missing[0]}")
+    check_whole(report)
     # The weights are plain by now, and what says otherwise would keep them from being saved.
     del model.config.quantization_config
     model.hf_quantizer = None
     model.to(getattr(torch, dtype)).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+
+
+def check_whole(report: dict[str, Any]) -> None:
+    """Refuse weights that lack some, which transformers would fill with random numbers.
+
+    Args:
+        report: what it says of a model that it has loaded.
+    """
+    missing = sorted(map(str, (*report["missing_keys"], *report["mismatched_keys"])))
+    if missing:
+        raise ModelError(f"it lacks the weights {missing[0]}")
 
 
 def _values(gguf: Path) -> int:
@@ -140,8 +104,13 @@ def _values(gguf: Path) -> int:
         raise ModelError("the file is damaged or was cut off") from None
 
 
-def _check_room(values: int, folder: str, dtype: str) -> None:
+def check_room(values: int, folder: str, dtype: str) -> None:
     """Refuse what has no room in memory in any dtype, or none on the disk.
+
+    Args:
+        values: of the model that is made.
+        folder: takes it.
+        dtype: of its weights: bfloat16 or float32.
 
     Raises:
         ModelError: what it needs in memory.

@@ -61,6 +61,7 @@ def _fetch(order: dict[str, Any], own: Path) -> tuple[str, str]:
     from huggingface_hub import HfApi, snapshot_download
 
     from engine.models import files, sizes
+    from engine.models.adapter_names import CONFIG, check_weights, read_adapter
 
     name, probe_s = order["name"], order["probe_s"]
     repository, asked = files.repository_of(name)
@@ -70,20 +71,27 @@ def _fetch(order: dict[str, Any], own: Path) -> tuple[str, str]:
             repository, revision=asked, timeout=probe_s, files_metadata=True
         )
         total = _weights(info.siblings or (), order)
+        named = {file.rfilename for file in info.siblings or ()}
+        first = "config.json" if "config.json" in named or CONFIG not in named else CONFIG
         # Nothing large before the config is read. Asked for by its branch, the commit is noted in
         # the cache, so that the model is found there without the hub.
         small = {"etag_timeout": probe_s, "token": token}
-        folder = snapshot_download(
-            repository, revision=asked, allow_patterns=["config.json"], **small
-        )
-        # A value takes half a byte at least.
-        sizes.check_sizes(files.check_config(folder), 2 * total)
+        folder = snapshot_download(repository, revision=asked, allow_patterns=[first], **small)
+        if first == CONFIG:
+            files.check_merges(name)
+            read_adapter(name, folder)
+        else:
+            # A value takes half a byte at least.
+            sizes.check_sizes(files.check_config(folder), 2 * total)
         revision = Path(folder).name
         with _Teller(own):
             folder = snapshot_download(
                 repository, revision=revision, allow_patterns=files.PATTERNS, **small
             )
-        files.check_folder(folder)
+        if first == CONFIG:
+            check_weights(name, folder)
+        else:
+            files.check_folder(folder)
     return folder, revision
 
 

@@ -8,9 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import ModelError, shown
+from engine.models.adapter_names import (
+    CONFIG,
+    ON,
+    holds_adapter,
+    is_adapter_folder,
+    read_adapter,
+    sources_of,
+)
 from engine.models.catalogue import BROUGHT_FROM, CATALOGUE
 from engine.models.gguf_names import converted, is_gguf
-from engine.models.sources import how_to_fetch
+from engine.models.made_names import made_of
+from engine.models.sources import SOURCES, how_to_fetch
 from engine.settings import SETTINGS
 
 _HUB_ID = re.compile(
@@ -43,6 +52,11 @@ def check_name(name: Any) -> None:
     """
     if is_hub_id(name) or is_gguf(name) or (isinstance(name, str) and standing(name) is not None):
         return
+    adapter = adapter_named(name)
+    if adapter is not None:
+        if adapter[1] is not None:
+            check_name(adapter[1])
+        return
     if isinstance(name, str) and name in CATALOGUE and CATALOGUE[name].embedded:
         raise ModelError(f"The embedded model {name} is not in this installation.")
     if isinstance(name, str) and name in CATALOGUE and CATALOGUE[name].brought:
@@ -55,7 +69,8 @@ def check_name(name: Any) -> None:
         + (
             " owner/name or owner/name@revision."
             if SETTINGS.public
-            else " owner/name or owner/name@revision, or the absolute path of a model folder or a GGUF file."
+            else " owner/name or owner/name@revision, or the absolute path of a model folder, a GGUF file"
+            " or a LoRA adapter."
         )
     )
 
@@ -74,11 +89,113 @@ def repository_of(name: str) -> tuple[str, str | None]:
 
 
 def local_folder(name: str) -> str | None:
-    """Return the folder of a model that is on this machine, None for any other; nothing is fetched."""
+    """Return the folder of a model that is on this machine, None for any other; nothing is fetched or made."""
+    adapter = adapter_named(name)
+    if adapter is not None:
+        return _merged(name, *adapter)
     if is_hub_id(name):
         found = fetched(name)
-        return None if found is None else found[0]
+        return None if found is None or holds_adapter(found[0]) else found[0]
     return standing(name)
+
+
+def adapter_named(name: Any) -> tuple[str, str | None] | None:
+    """Return the place of a LoRA adapter and the base that its name says; None for any other, always on a public Space.
+
+    Args:
+        name: ``ADAPTER`` or ``ADAPTER on BASE``: the place is a folder, or a hub id, which alone is known to be an
+            adapter once it was fetched.
+    """
+    if not isinstance(name, str) or SETTINGS.public:
+        return None
+    if is_adapter_folder(name):
+        return name, None
+    for found in re.finditer(re.escape(ON), name):
+        place, base = name[: found.start()], name[found.end() :]
+        if is_adapter_folder(place) or is_hub_id(place):
+            return place, base
+    if is_hub_id(name) and holds_adapter((fetched(name) or ("",))[0]):
+        return name, None
+    return None
+
+
+def check_merges(place: str) -> None:
+    """Refuse an adapter on a public deployment.
+
+    Raises:
+        ModelError: none is merged there.
+    """
+    if SETTINGS.public:
+        raise ModelError(f"{place} is a LoRA adapter, and none is merged on a public deployment.")
+
+
+def base_of(place: str, folder: str, said: str | None) -> str:
+    """Return the name of an adapter's base.
+
+    A model of the hub that was brought to this machine by another name is taken under that name.
+
+    Args:
+        place: what the adapter is called.
+        folder: where its files are.
+        said: the base that stands in its name, None for the one of its adapter_config.json.
+
+    Raises:
+        ModelError: it says none that could be on this machine, or its own files are not valid.
+    """
+    if not holds_adapter(folder):
+        raise ModelError(f"{place} is no LoRA adapter: it has no {CONFIG}, or it is a whole model.")
+    config = read_adapter(place, folder)
+    base = said or config.base
+    if base is None:
+        raise ModelError(
+            f"{place} is a LoRA adapter that does not say of which base: {_by(place)}."
+        )
+    if adapter_named(base) is not None:
+        raise ModelError(f"{place} is a LoRA adapter of {base}, which is one itself: {_by(place)}.")
+    if is_hub_id(base):
+        brought = next((n for n, source in SOURCES.items() if source.hub == base), base)
+        if brought != base and standing(brought) is not None and fetched(base) is None:
+            return brought
+        asked = f"@{config.revision}" if said is None and config.revision else ""
+        return base if "@" in base else f"{base}{asked}"
+    try:
+        check_name(base)
+    except ModelError:
+        how = f"{how_to_fetch(base)} brings it" if base in SOURCES else "bring it there"
+        raise no_base(place, base, how) from None
+    return base
+
+
+def no_base(place: str, base: str, how: str, reason: str = "") -> ModelError:
+    """Return the error that says which base an adapter wants.
+
+    Args:
+        place: the adapter.
+        base: its base.
+        how: brings it.
+        reason: why it could not be brought, a sentence.
+    """
+    because = f" ({reason.rstrip('.')})" if reason else ""
+    return ModelError(
+        f"{place} is a LoRA adapter of {shown(base)}, which is not on this machine: {how}, or {_by(place)}{because}."
+    )
+
+
+def _by(place: str) -> str:
+    return f'name its base, as in "{place}{ON}BASE"'
+
+
+def _merged(name: str, place: str, said: str | None) -> str | None:
+    """Return the folder that an adapter was merged into, None where it was not."""
+    try:
+        found = fetched(place) if is_hub_id(place) else (place, "")
+        if found is None:
+            return None
+        base = local_folder(base_of(place, found[0], said))
+        folder = None if base is None else made_of(sources_of(found[0], base))
+    except ModelError:  # which is told where it is merged
+        return None
+    return None if folder is None else str(folder.resolve())
 
 
 def fetched(name: str) -> tuple[str, str] | None:

@@ -27,8 +27,7 @@ from engine.models.bare import special_ids_of
 from engine.models.capabilities import Capabilities, capabilities_of
 from engine.models.catalogue import CATALOGUE as CATALOGUE
 from engine.models.described import BUILDING, built
-from engine.models.gguf_names import is_stale
-from engine.models.locating import located
+from engine.models.locating import is_stale, located
 from engine.models.text import Pieces
 from engine.settings import SETTINGS
 from engine.trace.records import HeldWeights, ModelInfo
@@ -175,8 +174,9 @@ def load(
     """Return a model by catalogue name, folder or hub id, loading it at most once for each way to hold it.
 
     Args:
-        name: a name of CATALOGUE, a folder or a GGUF file (neither on a public Space) or a hub id
-            ``owner/name`` or ``owner/name@revision``, a branch, tag or commit.
+        name: a name of CATALOGUE, a folder, a GGUF file or a LoRA adapter (none on a public Space), which may say
+            its base as ``ADAPTER on BASE``, or a hub id ``owner/name`` or ``owner/name@revision``, a branch, tag
+            or commit.
         device: torch device; the default is accelerate's choice.
         dtype: float32, bfloat16 or float16; the default is float32 on CPU, bfloat16 elsewhere.
         quantization: 4bit (nf4) or 8bit (bitsandbytes), None for none.

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
+from engine.errors import ModelError
 from engine.models import files, hub
+from engine.models.adapter_files import fetch_merged
+from engine.models.adapter_names import check_weights, holds_adapter
 from engine.models.gguf_files import fetch_gguf
 from engine.models.gguf_names import is_gguf
+from engine.models.made_names import SHA256
+from engine.models.merging import check_can_merge
+from engine.models.sources import how_to_download
 
 
 def located(
@@ -14,7 +21,8 @@ def located(
 ) -> tuple[str, str | None]:
     """Return the absolute folder of a model and its revision.
 
-    The revision is a commit of the hub, the wheel that it was brought in, or a GGUF file's sha256.
+    The revision is a commit of the hub, the wheel that it was brought in, or the sha256 of a GGUF file or of what an
+    adapter was merged of.
 
     Args:
         name: see ``loading.load``.
@@ -24,18 +32,62 @@ def located(
     Raises:
         BusyError: too many models are being fetched.
         Cancelled: it was cancelled meanwhile.
-        ModelError: the name is not allowed, or the model cannot be found, fetched or converted.
+        ModelError: the name is not allowed, or the model cannot be found, fetched, converted or merged.
     """
     files.check_name(name)
-    if files.is_hub_id(name):
-        return hub.fetch(name, cancelled, tell)
+    adapter = files.adapter_named(name)
+    place, said = adapter or (name, None)
+    if files.is_hub_id(place):
+        folder, commit = hub.fetch(place, cancelled, tell)
+        # Whether it is an adapter is known by now, whatever it was before.
+        if said is not None or holds_adapter(folder):
+            return _adapted(place, folder, said, cancelled, tell)
+        return folder, commit
+    if adapter is not None:
+        return _adapted(place, place, said, cancelled, tell)
     if is_gguf(name):
         return fetch_gguf(name, cancelled, tell)
-    folder = files.standing(name)
-    assert folder is not None
-    return folder, files.brought_revision(name, folder)
+    standing = files.standing(name)
+    assert standing is not None
+    return standing, files.brought_revision(name, standing)
+
+
+def _adapted(
+    place: str,
+    folder: str,
+    said: str | None,
+    cancelled: threading.Event | None,
+    tell: hub.Tell | None,
+) -> tuple[str, str]:
+    """Return the folder that an adapter and its base are merged into, and the sha256 of both."""
+    files.check_merges(place)
+    base = files.base_of(place, folder, said)
+    check_can_merge(place)
+    check_weights(place, folder)
+    try:
+        under, _ = located(base, cancelled, tell)
+    except ModelError as error:
+        if not files.is_hub_id(base):
+            raise
+        raise files.no_base(place, base, how_to_download(base), str(error)) from None
+    return fetch_merged(place, folder, base, under, cancelled, tell)
 
 
 def comes_first(name: str) -> bool:
-    """Return whether a model may have to be fetched or converted before it can be loaded."""
-    return files.is_hub_id(name) or is_gguf(name)
+    """Return whether a model may have to be fetched, converted or merged before it can be loaded."""
+    return files.is_hub_id(name) or is_gguf(name) or files.adapter_named(name) is not None
+
+
+def is_stale(name: str, revision: str | None) -> bool:
+    """Return whether what a model is made of is there and is other than what was loaded.
+
+    Args:
+        name: as in ``loading.load``.
+        revision: of what was loaded; what was made of files has a sha256.
+    """
+    if not SHA256.fullmatch(revision or ""):
+        return False
+    if not is_gguf(name) and files.adapter_named(name) is None:
+        return False
+    folder = files.local_folder(name)
+    return folder is None or Path(folder).name != revision

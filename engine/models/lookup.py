@@ -54,7 +54,7 @@ def look_up(name: str, into: str) -> HubFacts:
 
     Args:
         name: a hub id ``owner/name``.
-        into: an empty folder for its config.json and tokenizer_config.json.
+        into: an empty folder for its config.json, adapter_config.json and tokenizer_config.json.
 
     Raises:
         BusyError: too many models are being asked about.

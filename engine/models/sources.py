@@ -69,3 +69,14 @@ SOURCES: dict[str, ModelSource] = {
 def how_to_fetch(name: str) -> str:
     """Return the command that brings a model."""
     return f"python -m engine fetch {name}"
+
+
+def how_to_download(hub_id: str) -> str:
+    """Return what brings a model of the hub, as a part of a sentence.
+
+    Args:
+        hub_id: ``owner/name`` or ``owner/name@revision``.
+    """
+    repository, _, revision = hub_id.partition("@")
+    asked = f" --revision {revision}" if revision else ""
+    return f"hf download {repository}{asked} brings it where the hub is reached"

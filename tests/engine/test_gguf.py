@@ -15,6 +15,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from engine import DecodeRequest, decode
+from engine.declare.weights import WeightsParams
 from engine.errors import Cancelled, ExportError, ModelError
 from engine.export.plan import plan_of
 from engine.export.script import script
@@ -22,6 +23,8 @@ from engine.models import catalogue, converting, files, gguf_files, gguf_names
 from engine.models import loading as models
 from engine.models.described import described
 from engine.models.gguf_files import fetch_gguf
+from engine.run.preflight import preflight
+from engine.strategies import STRATEGIES
 from engine.trace.events import Loading
 from tests.helpers.packages import make_gguf
 from tests.helpers.runs import failed, finished
@@ -42,7 +45,7 @@ def home(tmp_path, monkeypatch):
     settings = dataclasses.replace(catalogue.SETTINGS, models=str(folder))
     monkeypatch.setattr(catalogue, "SETTINGS", settings)
     monkeypatch.setattr(models, "_CACHE", type(models._CACHE)())
-    return folder / "gguf"
+    return folder / "made"
 
 
 @pytest.fixture
@@ -151,6 +154,30 @@ def test_a_file_that_cannot_be_used(path, home, damage, said):
     assert sentence.endswith(said)
 
 
+def test_a_file_is_told_by_its_header_before_and_after_it_is_converted(path, home):
+    (path.parent / "config.json").write_text('{"model_type": "gpt2"}')
+    before = preflight(str(path), WeightsParams(dtype="float32"))
+    assert not home.exists(), "nothing is converted"
+    assert (before.where, before.revision, before.chat_template) == ("unmade", None, True)
+    assert before.gguf.types == {"F32": 1.0}
+    assert ("GGUF file", f"llama, {path.stat().st_size / 1e6:.1f} MB, 100 % F32") in before.told()
+    fetch_gguf(str(path))
+    after = preflight(str(path), WeightsParams(dtype="float32"))
+    assert (after.where, after.revision) == ("here", sum_of(path))
+    same = ("gguf", "architecture", "model_type", "context_length", "cannot_serve", "parameters")
+    for field in (*same, "memory_bytes", "chat_template"):
+        assert getattr(before, field) == getattr(after, field), field
+    path.write_bytes(path.read_bytes().replace(b"llama", b"zzama"))
+    told = preflight(str(path))
+    assert told.gguf.architecture == "zzama"
+    assert set(told.cannot_serve) == set(STRATEGIES)
+    assert "zzama" in clean(told.notes[0])
+    path.write_bytes(path.read_bytes()[:60])
+    assert preflight(str(path)).notes == (
+        "tiny.gguf could not be read: the file is damaged or was cut off.",
+    )
+
+
 def test_without_the_package_one_sentence_says_how_to_get_it(path, home, monkeypatch):
     def missing(name):
         raise PackageNotFoundError(name)
@@ -170,14 +197,14 @@ def test_a_full_disk(path, home, monkeypatch):
 def test_too_large_for_memory_or_disk(tmp_path):
     most = int(converting.SETTINGS.max_model_memory_gb * 1e9)
     with pytest.raises(ModelError, match=r"it needs .* GB of memory as bfloat16"):
-        converting._check_room(most, str(tmp_path), "float32")
+        converting.check_room(most, str(tmp_path), "float32")
     free = shutil.disk_usage(tmp_path).free
     values = most // 4
     if free >= values * 4:
-        converting._check_room(values, str(tmp_path), "float32")
+        converting.check_room(values, str(tmp_path), "float32")
     else:
         with pytest.raises(OSError, match="No space left"):
-            converting._check_room(values, str(tmp_path), "float32")
+            converting.check_room(values, str(tmp_path), "float32")
 
 
 def test_whoever_stops_waits_no_longer(path, home):
@@ -192,7 +219,7 @@ def test_names_that_are_no_gguf_file(path, home, monkeypatch):
     fake = path.with_name("fake.gguf")
     fake.write_bytes(b"PK" + bytes(50))
     for name in (str(fake), str(path.with_name("none.gguf")), "tiny.gguf", "/a\0b.gguf"):
-        assert "a model folder or a GGUF file" in str(failed(request(name)))
+        assert "a model folder, a GGUF file or a LoRA adapter" in str(failed(request(name)))
     settings = dataclasses.replace(gguf_names.SETTINGS, public=True)
     monkeypatch.setattr(gguf_names, "SETTINGS", settings)
     assert not gguf_names.is_gguf(str(path))

@@ -86,6 +86,22 @@ FILES = (
         ("tests/engine/test_hub.py::test_a_public_space_loads_no_folders",),
     ),
     Defect(
+        "adapters-on-a-space",
+        "A visitor of a public Space names an adapter's folder of the machine as a model.",
+        "engine/models/files.py",
+        "    if not isinstance(name, str) or SETTINGS.public:\n",
+        "    if not isinstance(name, str):\n",
+        ("tests/engine/test_adapters.py::test_a_public_deployment_merges_no_adapter",),
+    ),
+    Defect(
+        "adapter-in-part",
+        "Weights of an adapter that its base has no place for are passed over in silence.",
+        "engine/models/merging.py",
+        "    if report.unexpected_keys:\n",
+        "    if False:\n",
+        ("tests/engine/test_adapters.py::test_what_only_one_of_the_two_has_is_refused",),
+    ),
+    Defect(
         "download-without-end",
         "A hub that never finishes holds one of the few downloads for ever.",
         "engine/models/hub.py",

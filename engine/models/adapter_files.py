@@ -1,0 +1,132 @@
+"""From a LoRA adapter and its base to a folder of the models' cache."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from engine.errors import ModelError
+from engine.models import files, hashes, sizes
+from engine.models.adapter_names import (
+    CONFIG,
+    DEFAULTS,
+    ON,
+    WEIGHTS,
+    read_adapter,
+    sources_of,
+    tokenizer_files,
+)
+from engine.models.catalogue import CATALOGUE
+from engine.models.described import built
+from engine.models.hub import Tell
+from engine.models.making import made_once
+from engine.models.merging import merge
+
+_PREFIX = "base_model.model."
+_SHOWN = 80
+
+
+def fetch_merged(
+    name: str,
+    adapter: str,
+    base: str,
+    under: str,
+    cancelled: threading.Event | None = None,
+    tell: Tell | None = None,
+) -> tuple[str, str]:
+    """Return the folder of a merged model and the sha256 of what it was made of; it is merged if it was not before.
+
+    Args:
+        name: what the adapter is called.
+        adapter: the adapter's folder.
+        base: what its base is called.
+        under: the folder of its base.
+        cancelled: gives up when set.
+        tell: hears how many bytes of both are read.
+
+    Raises:
+        Cancelled: it was cancelled meanwhile.
+        ModelError: the two cannot be merged, or there is no room; nothing of it is left.
+    """
+    make = partial(_merge, name, adapter, base, under)
+    return made_once(name, sources_of(adapter, under), make, cancelled, tell)
+
+
+def base_built(name: str, folder: str, base: str, under: str) -> Any:
+    """Return an adapter's base without memory for its weights.
+
+    Args:
+        name: what the adapter is called.
+        folder: where its adapter_config.json is.
+        base: what its base is called.
+        under: the folder of its base.
+
+    Raises:
+        ModelError: it cannot be used, or the adapter is of another kind.
+    """
+    config = files.check_folder(under)
+    if config.get("quantization_config"):
+        raise ModelError(
+            f"{name} is a LoRA adapter of {base}, whose weights are kept quantised; name a base that"
+            f' has them whole, as in "{name}{ON}BASE".'
+        )
+    model = built(base, under, config)[1]
+    if read_adapter(name, folder).encodes != bool(model.config.is_encoder_decoder):
+        kind = "an encoder-decoder" if model.config.is_encoder_decoder else "a decoder alone"
+        raise ModelError(
+            f"{name} does not fit its base by the task_type of its {CONFIG}: {base} is {kind}."
+        )
+    if (Path(folder) / WEIGHTS).is_file():
+        _check_shapes(name, Path(folder) / WEIGHTS, base, model)
+    return model
+
+
+def _check_shapes(name: str, weights: Path, base: str, model: Any) -> None:
+    """Refuse an adapter whose matrices are for layers that its base has not, or for other sizes."""
+    from safetensors import safe_open
+
+    try:
+        with safe_open(weights, "np") as opened:
+            shapes = {key: opened.get_slice(key).get_shape() for key in opened.keys()}  # noqa: SIM118 - it is no dict
+    except Exception:  # SafetensorError derives from Exception alone
+        raise ModelError(f"{name} has a damaged weights file: {WEIGHTS}.") from None
+    layers = dict(model.named_modules())
+    for key, shape in shapes.items():
+        place, part, _ = key.removeprefix(_PREFIX).partition(".lora_A.weight")
+        if not part:
+            continue
+        layer = layers.get(place)
+        if layer is None:
+            raise ModelError(f"{name} does not fit its base: {base} has no layer {place[:_SHOWN]}.")
+        wide = getattr(layer, "in_features", None) or getattr(layer, "nx", None)
+        if wide is not None and shape[-1] != wide:
+            raise ModelError(
+                f"{name} does not fit its base: {place[:_SHOWN]} of {base} takes {wide} values, and the"
+                f" adapter's {shape[-1]}."
+            )
+
+
+def _merge(
+    name: str,
+    adapter: str,
+    base: str,
+    under: str,
+    made: Path,
+    own: Path,
+    tell: Callable[[], None],
+) -> dict[str, str]:
+    if base in CATALOGUE:
+        hashes.check_files(base)
+    base_built(name, adapter, base, under)
+    # Alone in its folder: what else lies beside is nothing that peft has to read.
+    for file in (CONFIG, WEIGHTS):
+        (own / file).symlink_to((Path(adapter) / file).resolve())
+    merge(name, own, under, sizes.values_in(base, under), made, tell)
+    for path in [*tokenizer_files(adapter, under), Path(under) / DEFAULTS]:
+        if path.is_file():
+            shutil.copyfile(path, made / path.name)
+    return {"adapter": adapter, "base": base}
