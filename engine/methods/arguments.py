@@ -27,7 +27,7 @@ _MODEL_INPUTS = frozenset(
         "encoder_outputs",
         "token_type_ids",
         "use_cache",
-        "record_step",
+        "on_step",
     )
 )
 

@@ -5,6 +5,8 @@ Started by ``child.Child`` and spoken to over two pipes. What it says is data to
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import os
 import random
 import sys
@@ -77,10 +79,13 @@ class _Host:
         from engine.methods.returned import read_returned
         from engine.trace.json_io import step_to_dict
 
-        watch = self._watch(job, lambda step: tell({"step": step_to_dict(step)}))
+        knows = "on_step" in job["takes"]
+        outside = _nobody if knows else lambda step: tell({"step": step_to_dict(step)})
+        own = {"on_step": lambda step: tell({"step": own_step(step)})} if knows else {}
+        watch = self._watch(job, outside)
         try:
             with watch.on(self.loaded.model):
-                returned = self._call(job, watch)
+                returned = self._call(job, watch, own)
         except BaseException as error:
             return {"error": _told(error, Path(job["method"]).name), "passes": watch.passes}
         told = read_returned(returned, self.loaded.vocab_size)
@@ -100,14 +105,14 @@ class _Host:
             Recorder(job["top_candidates"]), prompt, loaded.is_encoder_decoder, send
         )
 
-    def _call(self, job: dict[str, Any], watch: Any) -> Any:
+    def _call(self, job: dict[str, Any], watch: Any, own: dict[str, Any]) -> Any:
         import numpy
         import torch
         from transformers import GenerationConfig
 
         model, device = self.loaded.model, self.loaded.device
         ids = torch.tensor(job["ids"], device=device)
-        named: dict[str, Any] = dict(job["arguments"])
+        named: dict[str, Any] = {**job["arguments"], **own}
         takes = job["takes"]
         if "streamer" in takes:
             named["streamer"] = watch
@@ -127,6 +132,31 @@ class _Host:
             trust_remote_code=True,
             **named,
         )
+
+
+def own_step(step: Any) -> Any:
+    """Return a step that a method made itself as the JSON object of one; its classes may be copies of ours.
+
+    Args:
+        step: a dataclass with the fields of ``trace.records.Step``, or such an object already.
+    """
+    from engine.trace.details import DETAIL_TYPES
+
+    kinds = {cls.__name__: kind for kind, cls in DETAIL_TYPES.items()}
+    if dataclasses.is_dataclass(step):
+        kind = kinds.get(type(step).__name__)
+        fields = {f.name: own_step(getattr(step, f.name)) for f in dataclasses.fields(step)}
+        return {"kind": kind, **fields} if kind else fields
+    if isinstance(step, (list, tuple)):
+        return [own_step(item) for item in step]
+    if isinstance(step, dict):
+        return {str(name): own_step(item) for name, item in step.items()}
+    return None if isinstance(step, float) and not math.isfinite(step) else step
+
+
+def _nobody(step: Any) -> None:
+    """Take a step of the watch where the method makes its own."""
+    del step
 
 
 def stops(job: dict[str, Any], loaded: Any, length: int) -> Any:

@@ -26,6 +26,8 @@ def read_returned(returned: Any, vocab_size: int) -> dict[str, Any]:
         others = ", ".join(str(key) for key in value if key != "sequences")
         notes += [f"The method also returned {others}, which is not shown."] if others else []
         value = value["sequences"]
+    elif hasattr(value, "sequences"):
+        value = value.sequences
     texts = [value] if isinstance(value, str) else value
     if isinstance(texts, (list, tuple)) and texts and all(isinstance(v, str) for v in texts):
         return _refused(f"text in place of ids ({'; '.join(texts)[:200]!r})")
