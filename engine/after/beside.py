@@ -23,12 +23,13 @@ from engine.errors import Cancelled, ModelError
 from engine.loops.recorder import rounded
 from engine.loops.teacher_forced import teacher_forced
 from engine.models.loading import LoadedModel, default_device, pinned
-from engine.models.weights import asked_for, check_allowed
+from engine.models.weights import asked_for
 from engine.reading.divergence import shared
 from engine.reading.metrics import perplexity_of
 from engine.run.decoding import decode
 from engine.run.permits import Tell, nobody, running
 from engine.run.request import DecodeRequest
+from engine.run.weights import held_alone
 from engine.trace.events import Failed, Finished
 from engine.trace.records import ModelInfo, Trace
 
@@ -167,9 +168,7 @@ def asked_beside(trace: Trace, model: str | None, weights: Mapping[str, Any]) ->
     """
     device = default_device()
     own, _ = read_weights(asked_for(trace, device, assistant=False), "beside", assistant=False)
-    other, _ = read_weights(weights, "beside", assistant=False)
-    check_allowed(other, device)
-    return (trace.model.id, own), (model or trace.model.id, other)
+    return (trace.model.id, own), (model or trace.model.id, held_alone(weights, "beside"))
 
 
 def _check_fits(loaded: LoadedModel, prompt: list[int], new: list[int]) -> None:

@@ -8,12 +8,13 @@ from itertools import combinations
 from typing import Any
 
 from engine.reading.divergence import same_ids, shared
-from engine.trace.records import Step, Trace
+from engine.trace.records import ModelInfo, Step, Trace
 from visualizers.base import Shown, bits
 
 COLUMNS = [
     "run",
     "strategy",
+    "weights",
     "log-probability per token, nats",
     "perplexity",
     "rep-2",
@@ -131,12 +132,25 @@ def view(columns: Sequence[Column]) -> dict[str, Any]:
     return {"columns": COLUMNS, "rows": [_row(c) for c in columns], "curves": curves}
 
 
+def held_as(info: ModelInfo) -> str:
+    """Return how a model's weights were held in a few words: precision, quantisation, placement."""
+    said = info.weights
+    more = (said.quantization, said.device_map and "spread") if said else ()
+    return ", ".join(filter(None, (info.dtype, *more)))
+
+
+def _weights(trace: Trace) -> str:
+    draft = trace.assistant
+    return held_as(trace.model) + (f"; draft {held_as(draft)}" if draft else "")
+
+
 def _row(column: Column) -> list[Any]:
     trace = column.trace
     numbers = trace.metrics
     return [
         column.label,
         column.title,
+        _weights(trace),
         column.mean_logprob,
         column.perplexity,
         *(numbers.get(f"rep_{n}") for n in (2, 3, 4)),

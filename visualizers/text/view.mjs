@@ -124,11 +124,7 @@ class Strip {
       "aria-label": "Tokens; arrow keys move, the details below follow",
       onkeydown: (event) => this.#press(event),
     });
-    this.special = el(
-      "span",
-      { class: "dp-tok special", hidden: true },
-      told("[special token]"),
-    );
+    this.special = el("span", { class: "dp-tok special", hidden: true }, told("[special token]"));
     root.append(this.box, legend(this.special));
   }
 
