@@ -19,6 +19,7 @@ from engine.models import files
 from engine.models.loading import LoadedModel
 from engine.models.weights import weights_of
 from engine.reading.divergence import difference, same_ids, tokens_of
+from engine.reading.held import held_as
 from engine.run.permits import Tell
 from engine.run.prepare import Models
 from engine.run.request import DecodeRequest, check
@@ -35,7 +36,7 @@ from playground.meanwhile import aloud
 from playground.scripts import receiving
 from playground.stream import stream
 from playground.zerogpu import in_line, on_gpu
-from visualizers.compare.summary import Column, Texts, held_as, view
+from visualizers.compare.summary import Column, Texts, view
 
 T = TypeVar("T")
 _MAX_NUMBER = 2**31

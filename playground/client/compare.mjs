@@ -79,6 +79,8 @@ class Comparison {
   // What was run last, null while that is the recorded example.
   #latest = null;
   #dirty = false;
+  // What is to be seen in the preset that was chosen.
+  #shows = "";
 
   constructor(root, spec, trigger) {
     this.spec = spec;
@@ -92,6 +94,10 @@ class Comparison {
     this.figures = compareFigures(results);
     this.#choose(spec.compare.presets[0]);
     keepPart("compare", this);
+    // What was said of a preset is said no more of what somebody has changed.
+    root.addEventListener("input", () => {
+      if (this.note.textContent === this.#shows) this.note.textContent = "";
+    });
     linked(root, () => (this.#latest ? formLink("compare", this.#latest) : "?tab=compare"));
     this.#example().catch(() => {});
   }
@@ -232,7 +238,8 @@ class Comparison {
   #choose(preset) {
     this.prompt.show(preset);
     this.#replace(preset.columns);
-    this.note.textContent = preset.shows;
+    this.#shows = preset.shows;
+    this.#say(preset.shows);
   }
 
   // New columns, new keys: what an earlier press still sends finds no place.

@@ -8,7 +8,8 @@ from itertools import combinations
 from typing import Any
 
 from engine.reading.divergence import same_ids, shared
-from engine.trace.records import ModelInfo, Step, Trace
+from engine.reading.held import held_as
+from engine.trace.records import Step, Trace
 from visualizers.base import Shown, bits
 
 COLUMNS = [
@@ -130,13 +131,6 @@ def view(columns: Sequence[Column]) -> dict[str, Any]:
         for column in columns
     ]
     return {"columns": COLUMNS, "rows": [_row(c) for c in columns], "curves": curves}
-
-
-def held_as(info: ModelInfo) -> str:
-    """Return how a model's weights were held in a few words: precision, quantisation, placement."""
-    said = info.weights
-    more = (said.quantization, said.device_map and "spread") if said else ()
-    return ", ".join(filter(None, (info.dtype, *more)))
 
 
 def _weights(trace: Trace) -> str:
