@@ -74,9 +74,9 @@ def test_three_columns_stream_and_the_parting_is_marked(open_page):
 
 def test_columns_and_judge_are_held_as_chosen_and_a_link_holds_them_so_again(open_page):
     page = opened(open_page)
-    page.locator("[data-param=max_new_tokens]").first.fill("4")
-    second = page.get_by_label("Column B", exact=True)
-    second.locator("[data-param=max_new_tokens]").fill("4")
+    first, second = (page.get_by_label(f"Column {label}", exact=True) for label in "AB")
+    for column in (first, second):
+        column.locator("[data-param=max_new_tokens]").fill("4")
     second.locator("summary", has_text="Weights").click()
     second.locator("[data-param=dtype]").select_option("bfloat16")
     expect(second.locator(".cmp-held")).to_have_text("dtype bfloat16")
@@ -112,14 +112,14 @@ def test_a_column_takes_over_its_models_own_settings_and_keeps_the_model(open_pa
     column.locator(".f-model input").press("Tab")
     own = column.locator(".own-box")
     expect(own.locator("tr[data-param=temperature]")).to_have_text("Temperature0.61")
-    temperature = column.locator("[data-param=temperature]input")
+    temperature = column.locator("input[data-param=temperature]")
     expect(temperature).to_have_value("1")
     expect(page.get_by_label("Column B", exact=True).locator(".own-box")).to_be_hidden()
     own.get_by_role("button", name="Use the model's value", exact=True).click()
     expect(temperature).to_have_value("0.6")
     expect(own).to_contain_text("The form has the model's values")
-    mark = column.locator(".f-field", has=temperature).locator(".f-mark")
-    expect(mark).to_have_text("the model's")
+    field = column.locator(".f-field", has=page.locator("input[data-param=temperature]"))
+    expect(field.locator(".f-mark")).to_have_text("the model's")
     column.locator("[data-field=strategy]").select_option("greedy")
     expect(column.locator(".f-model input")).to_have_value(folder)
     # Greedy search has no temperature to take over.

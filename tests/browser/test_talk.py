@@ -127,6 +127,7 @@ def test_a_special_token_that_was_written_is_in_a_box_and_says_so(open_page, fol
     sides = "n => ['Top', 'Right', 'Left'].map((s) => getComputedStyle(n)[`border${s}Width`])"
     assert written.first.evaluate(sides) == ["1px"] * 3
     expect(page.locator(".dp-legend .dp-tok.special")).to_have_text("special token")
+    expect(page.locator(".ab-talk li")).to_have_text(["user: Hi"])
     shot(page, "special")
 
 
