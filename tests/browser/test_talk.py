@@ -219,7 +219,7 @@ def test_a_chat_is_compared_and_drawn_many_times(open_page, folder):
     box = chat(page, "compare")
     say(box, 0, "Tell me of a bear")
     page.locator("#compare").get_by_role("button", name="Run all").click()
-    expect(page.locator(".cmp-ask .cmp-line + .dp-status")).to_contain_text("Done.")
+    expect(page.locator(".cmp-ask > .dp-status")).to_contain_text("Done.")
     page.wait_for_function("location.search.includes('messages')")
     form = json.loads(parse_qs(urlsplit(page.url).query)["form"][0])
     assert form["messages"] == [{"role": "user", "content": "Tell me of a bear"}]
