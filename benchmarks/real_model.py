@@ -1,7 +1,8 @@
 """Every strategy on a real model beside the embedded one: what of the effects is the method's, what the model's.
 
 The same openings are continued by SmolLM2 135M Instruct (``python -m engine fetch smollm2``) and by
-Storyteller. The first text of an opening is judged by the model that wrote it, in one teacher-forced pass.
+Storyteller. The first text of an opening is judged by the model that wrote it, in one teacher-forced pass,
+held as it was when it wrote; ``--dtype`` and the like hold both models otherwise.
 Figures are means over the openings with their standard error. ``--write`` makes docs/real_model.md of them.
 """
 
@@ -19,10 +20,14 @@ from benchmarks.watermark import OPENINGS
 from engine import DecodeRequest, LoadedModel, Trace, decode, load
 from engine.after.detect import detect_trace
 from engine.after.likelihood import score_trace
+from engine.cli import weights
+from engine.declare.weights import read_weights
 from engine.models.bringing import bring
+from engine.reading.held import held_as
 from engine.reading.metrics import repetition
 from engine.trace.details import BeamDetail, DraftDetail
 from engine.trace.events import Finished
+from engine.trace.records import ModelInfo
 
 PAGE = Path(__file__).parents[1] / "docs" / "real_model.md"
 MODELS = ("smollm2", "storyteller")
@@ -197,15 +202,15 @@ SAYS = {
 }
 
 
-def page(found: dict[str, list[dict[str, Any]]], tokens: int, weights: str | None) -> str:
+def page(found: dict[str, list[dict[str, Any]]], tokens: int, real_model: ModelInfo) -> str:
     """Return the page that shows the figures of both models beside one another."""
     real, own = (found[name] for name in MODELS)
     n = real[0]["n"]
     lines = [
         "# A real model beside the embedded one",
         "",
-        f"The same {n} openings of stories continued by {tokens} tokens at most (float32): SmolLM2 135M Instruct"
-        f" (weights: `{weights}`), without its chat template, and Storyteller.",
+        f"The same {n} openings of stories continued by {tokens} tokens at most ({held_as(real_model)}):"
+        f" SmolLM2 135M Instruct (weights: `{real_model.revision}`), without its chat template, and Storyteller.",
         f"Means over n = {n} openings ± standard error; the openings are of the kind that Storyteller was"
         " trained on. SmolLM2 has no smaller model of its tokenizer on this machine to draft for it.",
         "Written by `python -m benchmarks.real_model --write`.",
@@ -236,14 +241,20 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=len(OPENINGS), help="openings")
     parser.add_argument("--tokens", type=int, default=40)
     parser.add_argument("--write", action="store_true", help="write docs/real_model.md")
+    weights.add(parser, assistant=False)
     arguments = parser.parse_args()
+    held, _ = read_weights(weights.given(arguments), "real_model", assistant=False)
     bring("smollm2", lambda what, done, total: None)
-    loaded = {name: load(name, "cpu", "float32") for name in MODELS}
+    loaded = {name: load(name, "cpu", weights=held) for name in MODELS}
     openings = OPENINGS[: arguments.n]
     found = {name: measure(model, openings, arguments.tokens) for name, model in loaded.items()}
     if arguments.write:
-        PAGE.write_text(page(found, arguments.tokens, loaded["smollm2"].revision), "utf-8")
-    print(json.dumps({"benchmark": "real_model", "tokens": arguments.tokens, **found}))
+        PAGE.write_text(page(found, arguments.tokens, loaded["smollm2"].info()), "utf-8")
+    print(
+        json.dumps(
+            {"benchmark": "real_model", "tokens": arguments.tokens, "held": held.said(), **found}
+        )
+    )
 
 
 if __name__ == "__main__":

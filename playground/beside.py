@@ -8,13 +8,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from engine.after.beside import asked_beside, beside
-from engine.declare.weights import weights_params
-from engine.errors import BusyError, Cancelled, ModelError, ParameterError, StoppedError
+from engine.errors import BusyError, Cancelled, ModelError, StoppedError
 from engine.export.beside_csv import beside_csv
 from engine.run.permits import nobody
 from engine.run.prepare import Models
 from engine.trace.records import Trace
-from playground import controls
+from playground.form import one_models_weights
 
 _AT_WORK = threading.Semaphore(1)
 """Two models are in memory for it."""
@@ -38,7 +37,7 @@ def act(asked: Mapping[str, Any], trace: Trace, gone: Callable[[], bool]) -> dic
     model, weights = asked.get("model") or None, asked.get("weights") or {}
     if model is not None and not isinstance(model, str):
         raise ModelError("Name the model beside it: a name of the list, a hub id or a folder.")
-    own, other = asked_beside(trace, model, _read(weights))
+    own, other = asked_beside(trace, model, one_models_weights(weights))
     if own == other:
         raise ModelError("That is the run's own model as it was held; choose another one.")
     with _Gone(gone) as cancelled:
@@ -52,14 +51,6 @@ def act(asked: Mapping[str, Any], trace: Trace, gone: Callable[[], bool]) -> dic
             raise StoppedError(STOPPED) from None
         finally:
             _AT_WORK.release()
-
-
-def _read(weights: Any) -> dict[str, Any]:
-    if not isinstance(weights, Mapping):
-        raise ParameterError("weights", weights, "it must be an object of names and values")
-    kinds = weights_params(assistant=False)
-    read = {n: controls.read(n, kinds[n], v) if n in kinds else v for n, v in weights.items()}
-    return {name: value for name, value in read.items() if value not in (None, False)}
 
 
 def _wait_for_turn(cancelled: threading.Event) -> None:

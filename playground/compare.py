@@ -13,20 +13,23 @@ import gradio as gr
 from engine.after.comparisons import LABELS
 from engine.after.likelihood import Scores, score_trace
 from engine.aside import aside
+from engine.declare.weights import WeightsParams
 from engine.errors import Cancelled, ParameterError
 from engine.models import files
 from engine.models.loading import LoadedModel
 from engine.models.weights import weights_of
 from engine.reading.divergence import difference, same_ids, tokens_of
+from engine.reading.held import held_as
 from engine.run.permits import Tell
 from engine.run.prepare import Models
 from engine.run.request import DecodeRequest, check
+from engine.run.weights import held_alone
 from engine.run.work import Work
 from engine.strategies import STRATEGIES
 from engine.trace.events import Checking, Failed, Finished, Started, StepRecorded
-from engine.trace.records import Trace
+from engine.trace.records import ModelInfo, Trace
 from playground.elements import OF_A_PRESS, OF_THE_PAGE, both, drawn, sent_with
-from playground.form import form_request
+from playground.form import form_request, one_models_weights
 from playground.going import ENDED, outliving
 from playground.guard import sentence
 from playground.meanwhile import aloud
@@ -143,7 +146,8 @@ def compare(asked: Any) -> Iterator[tuple[str | None, dict[str, Any] | None]]:
     seconds would say nothing.
 
     Args:
-        asked: what the page sent: number, prompt or messages with their template, seed, base and columns.
+        asked: what the page sent: number, prompt or messages with their template, seed and columns, each
+            with its own models and how they are held; base, the model that judges, and base_weights.
 
     Yields:
         (text for the bus or None, message for the page or None). It never raises.
@@ -155,6 +159,7 @@ def compare(asked: Any) -> Iterator[tuple[str | None, dict[str, Any] | None]]:
         requests = requests_of(asked)
         named = asked.get("base") or requests[0].model
         files.check_name(named)
+        held = held_alone(one_models_weights(asked.get("base_weights") or {}), "compare")
     except BaseException as error:
         yield None, {"kind": "refused", **about, "error": sentence(error)}
         return
@@ -163,7 +168,7 @@ def compare(asked: Any) -> Iterator[tuple[str | None, dict[str, Any] | None]]:
         _ACTIVE.pop(next(iter(_ACTIVE)))
     try:
         yield None, {"kind": "begin", **about}
-        base = yield from _aloud(about, comparison, lambda tell, left: Models(left, tell)(named))
+        base = yield from _aloud(about, comparison, partial(_base, named, held))
         for i, request in enumerate(requests):
             if comparison.stopped.is_set():
                 break
@@ -180,6 +185,10 @@ def compare(asked: Any) -> Iterator[tuple[str | None, dict[str, Any] | None]]:
         yield None, {"kind": "refused", **about, "error": sentence(error)}
     finally:
         _ACTIVE.pop(comparison.id, None)
+
+
+def _base(name: str, weights: WeightsParams, tell: Tell, stopped: threading.Event) -> LoadedModel:
+    return Models(stopped, tell)(name, weights=weights)
 
 
 def _aloud(
@@ -230,13 +239,14 @@ def judged(
         column, note = _column(label, trace, base, tell, stopped)
         columns.append(column)
         notes += note
-    return figures_of(base.name, columns, notes)
+    return figures_of(base.info(), columns, notes)
 
 
-def figures_of(base: str, columns: list[Column], notes: list[str]) -> dict[str, Any]:
+def figures_of(base: ModelInfo, columns: list[Column], notes: list[str]) -> dict[str, Any]:
     """Return the figures of columns that have been judged by a base model."""
     return {
-        "base": base,
+        "base": base.id,
+        "base_held": held_as(base),
         "notes": notes,
         "diff": [_edits(columns[0], other) for other in columns[1:]],
         **view(columns),

@@ -14,7 +14,6 @@ import gradio as gr
 
 from engine.after.many_draws import MAX_DRAWS, MAX_TOKENS, Batch, draw_many
 from engine.declare.params import Integer, defaults_of, params_of
-from engine.declare.weights import weights_defaults, weights_params
 from engine.reading.prefix_tree import Draw
 from engine.run.permits import Tell
 from engine.run.request import DecodeRequest
@@ -30,7 +29,7 @@ from playground.going import ENDED, outliving
 from playground.guard import guarded, sentence
 from playground.meanwhile import STARTING, beat_s, last_told
 from playground.scripts import receiving
-from playground.spec import only_of_weights, param_spec
+from playground.spec import one_models_weights, param_spec
 from playground.zerogpu import in_line, on_gpu
 from visualizers.prefix_tree.summary import view
 
@@ -61,14 +60,14 @@ def declaration() -> dict[str, Any]:
     kinds, defaults = params_of(STRATEGY.config), defaults_of(STRATEGY.config)
     kinds["max_new_tokens"] = dataclasses.replace(kinds["max_new_tokens"], **_SHORT)
     defaults["max_new_tokens"] = _TOKENS
-    held = weights_defaults(assistant=False)
+    held = one_models_weights()
     return {
         "prompt": STORY,
-        "only": only_of_weights(assistant=False),
+        "only": held["only"],
         "params": [
             param_spec("draws", _COUNT, _FIRST_COUNT),
             *(param_spec(name, kinds[name], defaults[name]) for name in _OFFERED),
-            *(param_spec(n, k, held[n]) for n, k in weights_params(assistant=False).items()),
+            *held["params"],
         ],
     }
 

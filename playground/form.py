@@ -84,6 +84,18 @@ def form_weights(strategy: Strategy, given: Any) -> dict[str, Any]:
     return {name: value for name, value in found.items() if _acts(name, found)}
 
 
+def one_models_weights(given: Any) -> dict[str, Any]:
+    """Return what a form says of how one model is held that reads and does not write, as raw values.
+
+    Raises:
+        ParameterError: one sentence naming the parameter; values are not checked yet.
+    """
+    if not isinstance(given, Mapping):
+        raise ParameterError("weights", given, "it must be an object of names and values")
+    found = _changed(weights_params(False), weights_defaults(False), given)
+    return {name: value for name, value in found.items() if _acts(name, found)}
+
+
 def _acts(name: str, weights: Mapping[str, Any]) -> bool:
     prefix = ASSISTANT if name.startswith(ASSISTANT) else ""
     other, value = NEEDS.get(name.removeprefix(prefix), ("", None))

@@ -16,17 +16,17 @@ from urllib.parse import parse_qsl, urlencode
 from engine.after import gallery
 from engine.after.fork import shared_params
 from engine.declare.params import params_of
-from engine.declare.weights import read_weights, weights_params
+from engine.declare.weights import weights_params
 from engine.errors import ParameterError
 from engine.run.chat_request import check_messages, given
 from engine.run.request import MAX_SEED, DecodeRequest, check
-from engine.run.weights import recorded_weights
+from engine.run.weights import held, held_alone, recorded_weights
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Preset, Strategy
 from engine.trace.records import Trace
 from playground import controls
-from playground.form import form_request, form_weights, strategy_of
+from playground.form import form_request, form_weights, one_models_weights, strategy_of
 from playground.spec import shown_values
 
 _MAX_PARAMS_CHARS = 8000
@@ -87,7 +87,7 @@ def request_of(query: Mapping[str, str]) -> DecodeRequest:
     if messages is not None:
         check_messages(messages, template)
     params, weights = _params(query.get("params", "{}"), strategy)
-    return DecodeRequest(
+    request = DecodeRequest(
         strategy=strategy.name,
         model=query.get("model") or None,
         prompt=text if messages is None else None,
@@ -98,6 +98,9 @@ def request_of(query: Mapping[str, str]) -> DecodeRequest:
         messages=messages,
         template=template,
     )
+    # What is not offered here has no control that could say it.
+    held(strategy, request)
+    return request
 
 
 def _read(query: Mapping[str, str], name: str, kind: type) -> Any:
@@ -259,8 +262,18 @@ def _tab_form(tab: str, query: Mapping[str, str]) -> dict[str, Any]:
         if isinstance(form.get(n), (str, int))
     }
     shared = {name: read[0][name] for name in ("prompt", "messages", "template", "seed")}
-    about = {**shared, **kept}
+    about = {**shared, **kept, **_judge(tab, form)}
     return {"form": {**about, "columns": read} if tab == "compare" else {**read[0], **about}}
+
+
+def _judge(tab: str, form: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how the model that judges a comparison is held, as the controls show it."""
+    if tab != "compare" or "base_weights" not in form:
+        return {}
+    said = one_models_weights(form["base_weights"])
+    held_alone(said, "compare")
+    kinds = weights_params(assistant=False)
+    return {"base_weights": {name: controls.show(kinds[name], v) for name, v in said.items()}}
 
 
 _ONE = {"draws": "sampling", "watermark_bench": "watermark"}
@@ -296,7 +309,6 @@ def _params(text: str, strategy: Strategy) -> tuple[dict[str, Any], dict[str, An
     }
     drafted = strategy.assistant != "none"
     weights = form_weights(strategy, {n: params[n] for n in params if n in weights_params(drafted)})
-    read_weights(weights, strategy.name, drafted)
     return {name: known[name].check(name, value) for name, value in read.items()}, weights
 
 

@@ -41,9 +41,9 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
         found = rendered(messages, template, read)
     finally:
         _AT_WORK.release()
-    special = set(read.tokenizer.all_special_ids)
+    pieces = read.pieces
     return {
-        "tokens": [{"text": read.pieces[i], "special": i in special} for i in found.ids],
+        "tokens": [{"text": pieces[i], "special": i in pieces.special} for i in found.ids],
         "turns": [asdict(turn) for turn in found.turns],
         "literal": found.literal_tokens,
     }

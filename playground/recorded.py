@@ -22,7 +22,7 @@ from engine.after.comparisons import LABELS
 from engine.errors import TraceError
 from engine.strategies import STRATEGIES
 from engine.strategies.watermark import STRATEGY as WATERMARK
-from engine.trace.records import Trace
+from engine.trace.records import ModelInfo, Trace
 from playground import scripts
 from playground.compare import figures_of, scored
 from playground.links import preset_form
@@ -112,8 +112,13 @@ def _compared() -> dict[str, Any]:
         "preset": found.preset,
         "columns": [drawn(trace, _COLUMN) for trace in traces],
         "parting": _parting(traces),
-        "figures": figures_of(found.base, judged, []),
+        "figures": figures_of(_judge(found), judged, []),
     }
+
+
+def _judge(found: examples.RecordedComparison) -> ModelInfo:
+    """Return the base model, which wrote the first column and judged as it was held there."""
+    return next(c.trace.model for c in found.columns if c.trace.model.id == found.base)
 
 
 def _parting(traces: list[Trace]) -> Any:

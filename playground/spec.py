@@ -21,6 +21,7 @@ from engine.models.catalogue import CATALOGUE, CatalogueEntry, drafts_for
 from engine.models.hub import offered
 from engine.reading.terms import of_parameter, words
 from engine.run.request import MAX_SEED
+from engine.run.weights import offered_weights
 from engine.strategies import STRATEGIES
 from engine.strategies.acting import acting
 from engine.strategies.base import Preset, Strategy
@@ -45,17 +46,19 @@ def spec() -> dict[str, Any]:
 
     A model that is brought while the server runs stands in it from then on.
     """
-    return _spec(_offered())
+    return _spec(_offered(), tuple(offered_weights(assistant=True).items()))
 
 
 @lru_cache(maxsize=2)
-def _spec(models: tuple[CatalogueEntry, ...]) -> dict[str, Any]:
+def _spec(
+    models: tuple[CatalogueEntry, ...], held: tuple[tuple[str, Param], ...]
+) -> dict[str, Any]:
     kinds: list[dict[str, Any]] = []
     return {
         "main": MAIN,
         "groups": FOLDED,
         "seed": param_spec("seed", SEED, 0),
-        "strategies": [_strategy(s, kinds) for s in STRATEGIES.values()],
+        "strategies": [_strategy(s, dict(held), kinds) for s in STRATEGIES.values()],
         "params": kinds,
         "models": [
             {
@@ -67,6 +70,7 @@ def _spec(models: tuple[CatalogueEntry, ...]) -> dict[str, Any]:
             for e in models
         ],
         "drafts": _drafts(),
+        "weights": one_models_weights(),
         "terms": words(),
         "compare": {"labels": LABELS, "presets": [_comparison(p) for p in presets()]},
     }
@@ -137,9 +141,12 @@ def shown_values(strategy: Strategy, params: Any, weights: Any = None) -> dict[s
     return {name: controls.show(kind, values[name]) for name, kind in kinds.items()}
 
 
-def _strategy(strategy: Strategy, known: list[dict[str, Any]]) -> dict[str, Any]:
+def _strategy(
+    strategy: Strategy, held: dict[str, Param], known: list[dict[str, Any]]
+) -> dict[str, Any]:
     drafted = strategy.assistant != "none"
-    kinds = params_of(strategy.config) | weights_params(drafted)
+    own = {n: k for n, k in held.items() if drafted or not n.startswith(ASSISTANT)}
+    kinds = params_of(strategy.config) | own
     defaults = defaults_of(strategy.config) | weights_defaults(drafted)
     told = answers(strategy)
     return {
@@ -193,6 +200,16 @@ def only_of_weights(assistant: bool) -> dict[str, dict[str, Any]]:
         }
         for prefix in (("", ASSISTANT) if assistant else ("",))
         for name, (other, value) in NEEDS.items()
+    }
+
+
+def one_models_weights() -> dict[str, Any]:
+    """Return the controls of how one model is held, and which of them act only with another."""
+    defaults = weights_defaults(assistant=False)
+    kinds = offered_weights(assistant=False)
+    return {
+        "params": [param_spec(name, kind, defaults[name]) for name, kind in kinds.items()],
+        "only": only_of_weights(assistant=False),
     }
 
 

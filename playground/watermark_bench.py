@@ -17,17 +17,18 @@ from engine.errors import EngineError, StoppedError
 from engine.models.loading import load
 from engine.run.decoding import decode
 from engine.run.request import DecodeRequest
+from engine.run.weights import held_alone
 from engine.strategies.watermark import MAX_KEY, STRATEGY
 from engine.trace.events import Failed, Finished, Started, TextDelta
 from engine.trace.records import Trace
 from playground.elements import OF_A_PRESS, OF_THE_PAGE, drawn, hidden, sent_with
-from playground.form import form_params, form_request
+from playground.form import form_params, form_request, form_weights
 from playground.going import ENDED, outliving
 from playground.guard import guarded, sentence
 from playground.journal import JOURNAL
 from playground.meanwhile import DECODING, STARTING, beat_s, last_told
 from playground.scripts import receiving
-from playground.spec import param_spec
+from playground.spec import one_models_weights, param_spec
 from playground.watermark_view import detection_html, pair_html, said
 from playground.zerogpu import in_line, on_gpu
 
@@ -72,11 +73,14 @@ def declaration() -> dict[str, Any]:
     kinds = params_of(STRATEGY.config)
     first = {**defaults_of(STRATEGY.config), **_FIRST.params}
     names = ("max_new_tokens", *_MARK)
+    held = one_models_weights()
     return {
+        "only": held["only"],
         "prompt": _FIRST.prompt,
         "params": [
             param_spec("device", _DEVICE, _DEVICE.choices[0]),
             *({**param_spec(n, kinds[n], first[n]), "group": MAIN} for n in names),
+            *held["params"],
         ],
     }
 
@@ -124,8 +128,12 @@ def write_both(form: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     params = form_params(STRATEGY, form.get("params") or {})
     length = {n: v for n, v in params.items() if n == "max_new_tokens"}
     mark = {n: v for n, v in params.items() if n in _MARK}
+    held = form_weights(STRATEGY, form.get("params") or {})
     traces: list[Trace] = []
-    for strategy, given in ((STRATEGY.name, {**mark, **length}), ("sampling", length)):
+    for strategy, given in (
+        (STRATEGY.name, {**mark, **length, **held}),
+        ("sampling", {**length, **held}),
+    ):
         request = form_request({**form, "strategy": strategy, "params": given})
         for found in _written(request):
             if isinstance(found, Trace):
@@ -139,7 +147,9 @@ def write_both(form: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     marked, plain = traces
     yield {"phase": "checking", "says": "Checking both texts for the mark…"}
     body = marked.outputs[0].text
-    judged = judge_text({**form, "prompt": None, "messages": None, "text": body, "params": mark})
+    judged = judge_text(
+        {**form, "prompt": None, "messages": None, "text": body, "params": {**mark, **held}}
+    )
     yield {"pair": pair_html(marked, plain, mark), "text": body, "judged": judged}
 
 
@@ -185,8 +195,8 @@ def judge_text(form: Mapping[str, Any]) -> str:
 
     Args:
         form: the ``text``; the ``model`` whose tokenizer reads it; ``params``, the watermark looked
-            for and the kind of ``device`` that the text was marked on; the ``prompt``, left out when
-            the text starts with it.
+            for, how the model is held and the kind of ``device`` that the text was marked on; the
+            ``prompt``, left out when the text starts with it.
     """
     body, prompt = form.get("text"), form.get("prompt")
     if body is None or (isinstance(body, str) and not body.strip()):
@@ -199,7 +209,8 @@ def judge_text(form: Mapping[str, Any]) -> str:
             "device": device if device != _DEVICE.choices[0] else None,
         }
         mark = {n: v for n, v in params.items() if n in _MARK}
-        loaded = load(form.get("model") or STRATEGY.default_model)
+        held = held_alone(form_weights(STRATEGY, form.get("params") or {}), STRATEGY.name)
+        loaded = load(form.get("model") or STRATEGY.default_model, weights=held)
         found = detect_text(body, loaded, watermark_config(mark), **where)
         wrong = detect_text(body, loaded, watermark_config(_wrong_key(mark)), **where)
     except EngineError as error:

@@ -23,12 +23,14 @@ from engine.errors import Cancelled, ModelError
 from engine.loops.recorder import rounded
 from engine.loops.teacher_forced import teacher_forced
 from engine.models.loading import LoadedModel, default_device, pinned
-from engine.models.weights import asked_for, check_allowed
+from engine.models.weights import asked_for
 from engine.reading.divergence import shared
+from engine.reading.held import held_as
 from engine.reading.metrics import perplexity_of
 from engine.run.decoding import decode
 from engine.run.permits import Tell, nobody, running
 from engine.run.request import DecodeRequest
+from engine.run.weights import held_alone
 from engine.trace.events import Failed, Finished
 from engine.trace.records import ModelInfo, Trace
 
@@ -167,9 +169,7 @@ def asked_beside(trace: Trace, model: str | None, weights: Mapping[str, Any]) ->
     """
     device = default_device()
     own, _ = read_weights(asked_for(trace, device, assistant=False), "beside", assistant=False)
-    other, _ = read_weights(weights, "beside", assistant=False)
-    check_allowed(other, device)
-    return (trace.model.id, own), (model or trace.model.id, other)
+    return (trace.model.id, own), (model or trace.model.id, held_alone(weights, "beside"))
 
 
 def _check_fits(loaded: LoadedModel, prompt: list[int], new: list[int]) -> None:
@@ -279,18 +279,6 @@ def _put_together(
         common if parts else None,
         models[0].pieces.of(sorted(named)),
     )
-
-
-def held_as(info: ModelInfo) -> str:
-    """Return in a few words how a model's weights are held: their bits, and where they are not together."""
-    held = info.weights
-    if held is None:
-        return info.dtype
-    bits = f"{held.quantization}, {info.dtype}" if held.quantization else info.dtype
-    if len(held.layers_on) < 2:
-        return bits
-    places = ", ".join(f"{count} on {place}" for place, count in held.layers_on.items())
-    return f"{bits}; layers: {places}"
 
 
 def _side_dict(side: Side) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _summary(found: Any) -> list[str]:
-    from engine.after.beside import held_as
+    from engine.reading.held import held_as
 
     own, other = found.own, found.other
     rows = [

@@ -38,13 +38,16 @@ class Pieces:
 
     Args:
         tokenizer: a transformers tokenizer, or None: then pieces are the ids themselves.
+
+    Attributes:
+        special: ids of the tokens that no text has; see ``special_ids``.
     """
 
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
         self._known: dict[int, str] = {}
         self._byte_level = _is_byte_level(tokenizer)
-        self._special = set(getattr(tokenizer, "all_special_ids", ()))
+        self.special = special_ids(tokenizer)
 
     def __getitem__(self, token_id: int) -> str:
         if token_id not in self._known:
@@ -60,7 +63,7 @@ class Pieces:
         """Piece -> the ids that are shown so, special tokens apart."""
         found: dict[str, list[int]] = {}
         for token_id in sorted(self.tokenizer.get_vocab().values()):
-            if token_id not in self._special:
+            if token_id not in self.special:
                 found.setdefault(self[token_id], []).append(token_id)
         return found
 
@@ -70,7 +73,7 @@ class Pieces:
         token = self.tokenizer.convert_ids_to_tokens(token_id)
         if token is None:
             return f"<unused {token_id}>"
-        if token_id in self._special:
+        if token_id in self.special:
             return token
         if self._byte_level and all(character in _BYTES for character in token):
             return _show_bytes(bytes(_BYTES[character] for character in token))
@@ -90,9 +93,19 @@ class Pieces:
     def _inside(self) -> Reader:
         """Reads a token as it stands inside a text: some decoders treat the first one otherwise."""
         for token_id in sorted(self.tokenizer.get_vocab().values()):
-            if token_id not in self._special and _decode(self.tokenizer, [token_id]).isalnum():
+            if token_id not in self.special and _decode(self.tokenizer, [token_id]).isalnum():
                 return Reader(self.tokenizer, [token_id])
         return Reader(self.tokenizer)
+
+
+def special_ids(tokenizer: Any) -> frozenset[int]:
+    """Return the ids of the tokens that a tokenizer leaves out of a text, whether they have a role or not.
+
+    ``all_special_ids`` alone lacks those that a file only declares, such as the headers of Llama's chats.
+    """
+    added = getattr(tokenizer, "added_tokens_decoder", {})
+    declared = (int(token_id) for token_id, token in added.items() if token.special)
+    return frozenset((*getattr(tokenizer, "all_special_ids", ()), *declared))
 
 
 def _is_byte_level(tokenizer: Any) -> bool:

@@ -9,12 +9,14 @@ import shutil
 import tempfile
 import weakref
 from collections import Counter
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import torch
 
-from engine.declare.weights import ASSISTANT, DTYPES, WeightsParams
+from engine.declare.params import Choice, Flag, Param
+from engine.declare.weights import ASSISTANT, DTYPES, NEEDS, WeightsParams
 from engine.errors import ModelError, ParameterError
 from engine.settings import SETTINGS
 from engine.trace.records import HeldWeights, ModelInfo, Trace
@@ -60,17 +62,48 @@ def check_allowed(weights: WeightsParams, device: str, prefix: str = "") -> None
     Raises:
         ParameterError: naming the first that is not offered, and what is.
     """
-    if not SETTINGS.public:
-        return
-    offered = SETTINGS.public_weights.split()
-    listed = ", ".join(offered) or "the default alone"
     for name, value in weights.said().items():
-        if name == "dtype" and value == default_dtype(device):
-            continue
-        word = _WORDS.get(name, value)
-        if word not in offered:
+        if not _is_offered(name, value, device):
+            listed = ", ".join(SETTINGS.public_weights.split()) or "the default alone"
             allowed = f"this deployment offers {listed}"
             raise ParameterError(prefix + name, value, allowed, "leave it at its default")
+
+
+def _is_offered(name: str, value: Any, device: str) -> bool:
+    if not SETTINGS.public or (name == "dtype" and value == default_dtype(device)):
+        return True
+    return _WORDS.get(name, value) in SETTINGS.public_weights.split()
+
+
+def offered(kinds: Mapping[str, Param], device: str) -> dict[str, Param]:
+    """Return the parameters that change anything here, each with the values that ``check_allowed`` lets through.
+
+    Args:
+        kinds: by name, those of a draft model among them.
+        device: the one this machine computes on.
+    """
+    own = {n: _narrowed(n.removeprefix(ASSISTANT), kind, device) for n, kind in kinds.items()}
+    return {name: kind for name, kind in own.items() if kind is not None and _acts(name, own)}
+
+
+def _narrowed(name: str, kind: Param, device: str) -> Param | None:
+    """Return a parameter with what is offered of it, None where that is what happens anyway."""
+    if not isinstance(kind, Choice):
+        value = isinstance(kind, Flag) or None
+        return kind if _is_offered(name, value, device) else None
+    choices = tuple(c for c in kind.choices if _is_offered(name, c, device))
+    plain = (default_dtype(device),) if name == "dtype" else ()
+    return None if choices in ((), plain) else dataclasses.replace(kind, choices=choices)
+
+
+def _acts(name: str, own: Mapping[str, Param | None]) -> bool:
+    """Return whether the value on which a parameter depends is offered."""
+    prefix = ASSISTANT if name.startswith(ASSISTANT) else ""
+    other, value = NEEDS.get(name.removeprefix(prefix), (None, None))
+    if other is None:
+        return True
+    kind = own[prefix + other]
+    return isinstance(kind, Choice) and value in kind.choices
 
 
 _WORDS = {"bnb_4bit_use_double_quant": "double_quant", "max_memory": "auto"}

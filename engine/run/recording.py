@@ -199,6 +199,7 @@ def _header(run: Prepared, pieces: dict[int, str]) -> Trace:
         outputs=(),
         assistant=run.assistant.info() if run.assistant else None,
         eos_token_ids=tuple(run.config.eos_token_id or run.target.eos_token_ids),
+        special_token_ids=tuple(sorted(run.target.pieces.special)),
         notes=run.checked.notes,
         parent=request.parent,
         **said,

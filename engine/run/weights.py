@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from engine.declare.weights import ASSISTANT, WeightsParams, read_weights
+from engine.declare.params import Param
+from engine.declare.weights import ASSISTANT, WeightsParams, read_weights, weights_params
 from engine.errors import ParameterError
 from engine.models import weights as holding
 from engine.models.loading import default_device
@@ -16,6 +17,30 @@ from engine.trace.records import Trace
 def recorded_weights(trace: Trace) -> dict[str, Any]:
     """Return what a request says so that the weights of a recorded run are held alike on this machine."""
     return holding.asked_for(trace, default_device())
+
+
+def offered_weights(assistant: bool) -> dict[str, Param]:
+    """Return the parameters by which this deployment lets anybody say how weights are held.
+
+    Args:
+        assistant: whether those of the draft model are wanted, too.
+    """
+    return holding.offered(weights_params(assistant), default_device())
+
+
+def held_alone(weights: Any, owner: str) -> WeightsParams:
+    """Return how one model is held that reads and does not write.
+
+    Args:
+        weights: see ``DecodeRequest``, without a draft model's.
+        owner: who reads, for messages.
+
+    Raises:
+        ParameterError: a way that is not there or not offered here.
+    """
+    own, _ = read_weights(weights, owner, assistant=False)
+    holding.check_allowed(own, default_device())
+    return own
 
 
 def weights_beside(weights: Mapping[str, Any], model: Any, assistant: Any) -> dict[str, Any]:

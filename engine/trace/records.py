@@ -172,6 +172,8 @@ class Trace:
     metrics: dict[str, float] = field(default_factory=dict)
     assistant: ModelInfo | None = None
     eos_token_ids: tuple[int, ...] = ()
+    special_token_ids: tuple[int, ...] = ()
+    """The tokens that stand in no text, of the whole vocabulary; empty also in files that do not say."""
     notes: tuple[str, ...] = ()
     """Sentences about adjusted values, such as a top_k above the vocabulary size."""
     parent: Parent | None = None

@@ -41,7 +41,9 @@ class Bench {
     this.models = new Models(strategyOf("watermark"), "wb");
     this.seed = new Field(seed, "wb-seed");
     this.seed.value = 0;
-    this.form = new Form(bench.params, "wb", {}, { only: strategyOf("watermark").only });
+    const only = { ...strategyOf("watermark").only, ...bench.only };
+    this.form = new Form(bench.params, "wb", {}, { only });
+    this.models.params = () => this.form.values();
     this.prompt = new PromptField("wb-prompt", {
       prompt: bench.prompt,
       go: () => this.#write(),
@@ -62,7 +64,7 @@ class Bench {
         this.say,
       ],
       right: [this.#textField(), this.judged, this.pair],
-      settings: [...this.models.boxes, this.seed.box, this.form.box],
+      settings: [...this.models.boxes, this.form.weights, this.seed.box, this.form.box],
     });
     const settings = root.querySelector(".dp-settings");
     store.watch({ active: (key) => key === KEY && this.#tell(store.activity(KEY)?.says ?? "") });

@@ -4,17 +4,16 @@ import { button, el, saveAs } from "../../visualizers/shared/dom.mjs";
 import { count } from "../../visualizers/shared/text.mjs";
 import { ask } from "./ask.mjs";
 import { slim } from "./export.mjs";
-import { Form, WEIGHTS } from "./form.mjs";
+import { Form } from "./form.mjs";
 import { newName } from "./kept_presses.mjs";
 import { Models } from "./models.mjs";
-import { declared, strategyOf } from "./spec.mjs";
+import { declared } from "./spec.mjs";
 
 const ABOUT =
   "The same text, read by another model with the same tokenizer, or by the same one held with fewer bits: how far its distribution is off at every token.";
 const READING = "Both models read the text, then each writes greedily…";
 
 const ROLES = ["target", "draft", "foreign", "seq2seq"];
-const OF_A_DRAFT = "assistant_";
 
 let made = 0;
 
@@ -56,11 +55,10 @@ class BesideRun {
       this.id,
       ROLES,
     );
-    const { params, only } = strategyOf(run.strategy) ?? declared().strategies[0];
-    const held = params.filter((p) => p.group === WEIGHTS && !p.name.startsWith(OF_A_DRAFT));
-    this.weights = new Form(held, this.id, {}, { only });
+    const { params, only } = declared().weights;
+    this.weights = new Form(params, this.id, {}, { only });
     this.models.params = () => this.weights.values();
-    this.form.replaceChildren(...this.models.boxes, this.weights.weights);
+    this.form.replaceChildren(...this.models.boxes, this.weights.weights ?? "");
   }
 
   /** @param {Run} run */

@@ -12,13 +12,16 @@ import { count, piece, visible } from "../../visualizers/shared/text.mjs";
 import { formLink, linked } from "./address.mjs";
 import { compareForm } from "./compare_form.mjs";
 import { watchers } from "./compare_watch.mjs";
+import { Form } from "./form.mjs";
 import { pressFor } from "./kept_presses.mjs";
+import { heldAs, waysOf } from "./models.mjs";
 import { keepPart } from "./parts.mjs";
 import { Presets } from "./presets.mjs";
 import { follow, press, stop } from "./press.mjs";
 import { PromptField } from "./prompt.mjs";
 import { fetchRecorded } from "./recorded.mjs";
 import { stages, store } from "./runs.mjs";
+import { changedOf, said } from "./settings.mjs";
 
 const KEY = "compare";
 const VIEWS = ["status", "strip", "compare_watch", "candidates"];
@@ -76,6 +79,8 @@ class Comparison {
   // What was run last, null while that is the recorded example.
   #latest = null;
   #dirty = false;
+  // What is to be seen in the preset that was chosen.
+  #shows = "";
 
   constructor(root, spec, trigger) {
     this.spec = spec;
@@ -89,6 +94,10 @@ class Comparison {
     this.figures = compareFigures(results);
     this.#choose(spec.compare.presets[0]);
     keepPart("compare", this);
+    // What was said of a preset is said no more of what somebody has changed.
+    root.addEventListener("input", () => {
+      if (this.note.textContent === this.#shows) this.note.textContent = "";
+    });
     linked(root, () => (this.#latest ? formLink("compare", this.#latest) : "?tab=compare"));
     this.#example().catch(() => {});
   }
@@ -121,6 +130,7 @@ class Comparison {
     this.prompt.show(form);
     this.seed.value = form.seed;
     if (form.base) this.base.value = form.base;
+    this.judge.show(form.base_weights ?? {});
     this.#replace(form.columns.map(({ values, ...column }) => ({ ...column, params: values })));
     if (itself) this.#press(true);
   }
@@ -146,6 +156,8 @@ class Comparison {
         .filter((m) => m.role === "target")
         .map((m) => el("option", { value: m.name }, m.title)),
     );
+    const { params, only } = spec.weights;
+    this.judge = new Form(params, "compare-judge", {}, { only });
     const run = button("Run all", () => this.#press(), { class: "dp-btn f-go" });
     const halt = button("Stop", () => stop(KEY, (id) => this.trigger("stop", { id })));
     follow(run, halt, KEY);
@@ -170,22 +182,35 @@ class Comparison {
       el("label", {}, "Judged by", this.base),
       this.more,
     );
-    return el("div", { class: "dp-card cmp-ask" }, tries, this.prompt.box, line, this.note);
+    const { weights } = this.judge;
+    weights?.querySelector("summary")?.prepend("The judge: ");
+    const judge = weights && el("div", { class: "cmp-judge f-compact" }, weights);
+    return el("div", { class: "dp-card cmp-ask" }, tries, this.prompt.box, line, judge, this.note);
   }
 
   #add(start) {
     if (this.#columns.length >= this.spec.compare.labels.length) return;
     const label = this.spec.compare.labels[this.#columns.length];
-    const column = { label, stage: newStage(), remove: null, form: null, node: null, key: "" };
+    const held = el("span", { class: "cmp-held" });
+    const column = {
+      label,
+      held,
+      stage: newStage(),
+      remove: null,
+      form: null,
+      node: null,
+      key: "",
+    };
     column.remove = button("✕", () => this.#drop(column), {
       class: "dp-btn cmp-remove",
       "aria-label": `Remove column ${label}`,
     });
-    column.form = compareForm(`column ${label}`, start, () => {});
+    column.form = compareForm(`column ${label}`, start, () => tellHeld(column));
+    column.form.box.addEventListener("input", () => tellHeld(column));
     column.node = el(
       "section",
       { class: "cmp-column", "aria-label": `Column ${label}` },
-      el("div", { class: "cmp-head" }, el("b", {}, label), column.remove),
+      el("div", { class: "cmp-head" }, el("b", {}, label), held, column.remove),
       column.form.box,
       column.stage,
     );
@@ -213,7 +238,8 @@ class Comparison {
   #choose(preset) {
     this.prompt.show(preset);
     this.#replace(preset.columns);
-    this.note.textContent = preset.shows;
+    this.#shows = preset.shows;
+    this.#say(preset.shows);
   }
 
   // New columns, new keys: what an earlier press still sends finds no place.
@@ -226,7 +252,13 @@ class Comparison {
       column.stage.replaceWith(stage);
       column.stage = stage;
       column.key = `compare-${this.#number}-${i}`;
-      watchers.set(column.key, () => this.#moved());
+      watchers.set(column.key, () => {
+        const run = store.shown(column.key);
+        if (run) column.form.ran(run);
+        tellHeld(column);
+        this.#moved();
+      });
+      tellHeld(column);
       stages.mount(stage, { strategy: column.key, visuals: VIEWS }, this.trigger);
     });
     this.part.replaceChildren(el("h3", {}, TITLE), el("p", { class: "dp-empty" }, EMPTY));
@@ -238,6 +270,7 @@ class Comparison {
       ...this.prompt.ask(),
       seed: this.seed.value === "" ? null : Number(this.seed.value),
       base: this.base.value,
+      base_weights: changedOf(this.spec.weights.params, this.judge.values()),
       columns: this.#columns.map((c) => c.form.ask()),
     };
   }
@@ -318,6 +351,17 @@ class Comparison {
       this.figures.show(message);
     }
   }
+}
+
+// How the models of a column are held: in the run that it shows, else in what its controls ask for.
+function tellHeld({ held, form, key }) {
+  const { model, assistant } = store.shown(key) ?? {};
+  const asked = Object.entries(form.held()).map(([name, value]) => `${name} ${said(value)}`);
+  const run = model?.id ? [model, assistant].filter(Boolean) : [];
+  const [own, draft] = run.map(waysOf);
+  const ways = own && [own, draft && `draft ${draft}`].filter(Boolean).join(" · ");
+  held.textContent = ways ?? asked.join(", ");
+  held.title = run.map(heldAs).join(" ");
 }
 
 // The tokens of a column that all texts have, and the first that they have not.

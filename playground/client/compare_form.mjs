@@ -1,7 +1,8 @@
 // A strategy of one's choice with its models and settings: a column of a comparison, or a branch.
 import { el } from "../../visualizers/shared/dom.mjs";
-import { Form } from "./form.mjs";
+import { Form, WEIGHTS } from "./form.mjs";
 import { Models } from "./models.mjs";
+import { OwnDefaults } from "./own_defaults.mjs";
 import { changedOf } from "./settings.mjs";
 import { declared, strategyOf } from "./spec.mjs";
 
@@ -17,7 +18,8 @@ class CompareForm {
     this.changed = changed;
     this.box = el("div", { class: "cmp-form f-compact" });
     this.#draw(start.strategy, start.params || {});
-    if (start.model) this.models.show(start.model, start.assistant);
+    if (start.model) this.#choose(start.model, start.assistant);
+    this.box.addEventListener("input", () => this.own.moved());
   }
 
   title() {
@@ -39,6 +41,23 @@ class CompareForm {
     return { ...asked, params: changedOf(this.strategy.params, asked.params) };
   }
 
+  // The weights that were chosen, by the names of a request.
+  held() {
+    const { weights } = this.form;
+    const own = weights ? this.strategy.params.filter((p) => p.group === WEIGHTS) : [];
+    return changedOf(own, this.form.values());
+  }
+
+  /** @param {Run} run of this form */
+  ran(run) {
+    this.own.ran(run);
+  }
+
+  #choose(model, assistant) {
+    this.models.show(model, assistant);
+    this.own.look(model);
+  }
+
   #draw(name, given) {
     this.strategy = strategyOf(name) || declared().strategies[0];
     const id = `form-${++serial}`;
@@ -48,15 +67,36 @@ class CompareForm {
       only: this.strategy.only,
     });
     this.models.params = () => this.form.values();
+    this.own = new OwnDefaults(
+      this.strategy.name,
+      id,
+      () => this.form.values(),
+      (values) => {
+        this.form.take(values, "model");
+        this.own.moved();
+        this.changed();
+      },
+    );
+    const { model } = this.models;
+    model.box.addEventListener("change", () => this.own.look(model.value));
     const summary = el("summary", {}, "Parameters");
     const settings = el("details", { class: "cmp-settings", open: true }, summary, this.form.box);
     const choice = this.#strategies();
     choice.addEventListener("change", () => {
       this.#keep();
-      this.#draw(choice.value, this.#kept);
+      this.#another(choice.value);
       this.changed();
     });
-    this.box.replaceChildren(choice, ...this.models.boxes, this.form.weights, settings);
+    const parts = [choice, ...this.models.boxes, this.form.weights, this.own.box, settings];
+    this.box.replaceChildren(...parts.filter((part) => part !== null));
+  }
+
+  // A model that somebody chose stays with another strategy that can use it.
+  #another(name) {
+    const { model } = this.models.values();
+    const chosen = model !== this.strategy.model;
+    this.#draw(name, this.#kept);
+    if (chosen && !(model in this.strategy.refused)) this.#choose(model);
   }
 
   #strategies() {

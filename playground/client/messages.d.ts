@@ -114,6 +114,7 @@ export interface Header {
   metrics?: Metrics;
   assistant?: ModelInfo | null;
   eos_token_ids?: number[];
+  special_token_ids?: number[];
   notes?: string[];
   parent?: Parent | null;
   messages?: ChatMessages | null;

@@ -10,15 +10,21 @@ const ROLES = ["target", "seq2seq"];
 const titleOf = (name) => declared().models.find((m) => m.name === name)?.title ?? name;
 
 /**
- * How a run held its weights, in a sentence.
+ * How a run held its weights, in a few words.
  * @param {any} info of its trace
  */
-export function heldAs({ id, dtype, device, weights }) {
+export function waysOf({ dtype, device, weights }) {
   const ways = [dtype, weights?.quantization].filter(Boolean).join(", ");
   const places = Object.entries(weights?.layers_on ?? {}).map(([place, n]) => `${n} on ${place}`);
-  const where = places.length ? `; layers: ${places.join(", ")}` : ` on ${device}`;
-  return `In the run shown, ${titleOf(id).split(" · ")[0]} is held as ${ways}${where}.`;
+  return `${ways}${places.length ? `; layers: ${places.join(", ")}` : ` on ${device}`}`;
 }
+
+/**
+ * The same in a sentence.
+ * @param {any} info of its trace
+ */
+export const heldAs = (info) =>
+  `In the run shown, ${titleOf(info.id).split(" · ")[0]} is held as ${waysOf(info)}.`;
 
 // A choice among names that can be left for a typed one.
 class Choice {

@@ -1,7 +1,6 @@
 // What a model's own generation_config.json asks for, beside what the tab begins with; taken over by one press.
 import { button, el, scroller } from "../../visualizers/shared/dom.mjs";
 import { ask, connectedAsk } from "./ask.mjs";
-import { store } from "./runs.mjs";
 import { ENDED, said, same } from "./settings.mjs";
 import { declared } from "./spec.mjs";
 
@@ -18,27 +17,29 @@ export class OwnDefaults {
 
   /**
    * @param {string} strategy
+   * @param {string} id what the element's id begins with
    * @param {() => Record<string, any>} values what the form says
    * @param {(values: Record<string, any>) => void} take
    */
-  constructor(strategy, values, take) {
+  constructor(strategy, id, values, take) {
     this.strategy = strategy;
     this.values = values;
     this.take = take;
     this.box = el("section", {
-      id: `${strategy}-own`,
+      id: `${id}-own`,
       class: "own-box",
       "aria-label": "The model's own settings",
     });
     this.say = el("p", { class: "dp-note own-say", role: "status" });
     this.box.hidden = true;
-    // A model that a run has fetched can be asked from then on.
-    store.watch({
-      changed: (run) => {
-        if (run.strategy === strategy && ENDED.includes(run.status) && this.box.hidden)
-          this.look(this.#model, true);
-      },
-    });
+  }
+
+  /**
+   * A run of this form has moved on: a model that it has fetched can be asked from its end on.
+   * @param {Run} run
+   */
+  ran(run) {
+    if (ENDED.includes(run.status) && this.box.hidden) this.look(this.#model, true);
   }
 
   /**

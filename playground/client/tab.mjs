@@ -75,6 +75,7 @@ class StrategyTab {
     this.models.params = () => this.form.values();
     this.own = new OwnDefaults(
       name,
+      name,
       () => this.form.values(),
       (values) => {
         this.form.take(values, "model");
@@ -108,7 +109,12 @@ class StrategyTab {
     root.addEventListener("input", () => this.#moved());
     // A model is chosen, or typed and left.
     this.models.model.box.addEventListener("change", () => this.#lookAtModel());
-    store.watch({ changed: () => this.models.tell(store.shown(name)?.model) });
+    store.watch({
+      changed: (run) => {
+        this.models.tell(store.shown(name)?.model);
+        if (run.strategy === name) this.own.ran(run);
+      },
+    });
     this.#answers();
     const { visuals } = strategy;
     stages.mount(stage, { strategy: name, visuals, again: () => this.run() }, trigger);

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from urllib.parse import parse_qs, urlparse
+
 from playwright.sync_api import expect
 
 from engine.settings import SETTINGS
 from engine.trace import json_io
+from tests.helpers.models import with_settings
 from tests.helpers.pages import fill, fits, shot
 from tests.helpers.runs import parts_at
 
@@ -62,10 +66,64 @@ def test_three_columns_stream_and_the_parting_is_marked(open_page):
         expect(marks.nth(i)).to_contain_text(wrote)
         expect(part.locator(".cmp-sides > div").nth(i)).to_contain_text(wrote)
     expect(page.locator(".cmp-common")).to_have_count(3 * at)
-    expect(page.locator(".cmp-table tbody tr")).to_have_count(12)
+    expect(page.locator(".cmp-table tbody tr")).to_have_count(13)
     expect(page.locator(".cmp-diff")).to_have_count(2)
     expect(page.locator(".cmp-plot .scatterlayer .trace")).to_have_count(6)
     shot(page, "compare")
+
+
+def test_columns_and_judge_are_held_as_chosen_and_a_link_holds_them_so_again(open_page):
+    page = opened(open_page)
+    first, second = (page.get_by_label(f"Column {label}", exact=True) for label in "AB")
+    for column in (first, second):
+        column.locator("[data-param=max_new_tokens]").fill("4")
+    second.locator("summary", has_text="Weights").click()
+    second.locator("[data-param=dtype]").select_option("bfloat16")
+    expect(second.locator(".cmp-held")).to_have_text("dtype bfloat16")
+    judge = page.locator(".cmp-judge")
+    judge.locator("summary").click()
+    judge.locator("[data-param=dtype]").select_option("float16")
+    page.get_by_role("button", name="Run all").click()
+    expect(page.locator(".cmp-table")).to_be_visible()
+    held = ["float32 on cpu", "bfloat16 on cpu"]
+    expect(page.locator(".cmp-held")).to_have_text(held)
+    row = page.locator(".cmp-table tbody tr", has_text="weights")
+    assert row.locator("td").all_text_contents() == ["float32", "bfloat16"]
+    expect(page.locator(".cmp-results")).to_contain_text("storyteller (float16) reading")
+    shot(page, "compare_weights")
+    page.wait_for_function("location.search.includes('base_weights')")
+    [form] = parse_qs(urlparse(page.url).query)["form"]
+    said = json.loads(form)
+    assert said["base_weights"] == {"dtype": "float16"}
+    assert [c["params"].get("dtype") for c in said["columns"]] == [None, "bfloat16"]
+    other = open_page(urlparse(page.url)._replace(scheme="", netloc="").geturl())
+    expect(other.locator(".cmp-held")).to_have_text(held)
+    expect(other.locator(".cmp-results")).to_contain_text("storyteller (float16) reading")
+    assert other.evaluate(f"{RUNS}.map(run => run.model.dtype)") == ["float32", "bfloat16"]
+
+
+def test_a_column_takes_over_its_models_own_settings_and_keeps_the_model(open_page, tmp_path):
+    folder = with_settings(tmp_path / "model", {"do_sample": True, "temperature": 0.6, "top_p": 1})
+    page = opened(open_page)
+    column = page.get_by_label("Column A", exact=True)
+    column.locator("[data-field=strategy]").select_option("sampling")
+    column.locator(".f-model select").select_option(label="Another…")
+    column.locator(".f-model input").fill(folder)
+    column.locator(".f-model input").press("Tab")
+    own = column.locator(".own-box")
+    expect(own.locator("tr[data-param=temperature]")).to_have_text("Temperature0.61")
+    temperature = column.locator("input[data-param=temperature]")
+    expect(temperature).to_have_value("1")
+    expect(page.get_by_label("Column B", exact=True).locator(".own-box")).to_be_hidden()
+    own.get_by_role("button", name="Use the model's value", exact=True).click()
+    expect(temperature).to_have_value("0.6")
+    expect(own).to_contain_text("The form has the model's values")
+    field = column.locator(".f-field", has=page.locator("input[data-param=temperature]"))
+    expect(field.locator(".f-mark")).to_have_text("the model's")
+    column.locator("[data-field=strategy]").select_option("greedy")
+    expect(column.locator(".f-model input")).to_have_value(folder)
+    # Greedy search has no temperature to take over.
+    expect(column.locator(".own-box .own-use")).to_be_hidden()
 
 
 def test_what_is_wrong_is_said_and_the_page_goes_on(open_page):

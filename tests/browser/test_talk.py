@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import expect
 
+from engine import DecodeRequest
 from engine.models.unloaded import reader
 from engine.run.chat_request import rendered
 from tests.helpers.pages import finish, fits, run, settled, shot, start, status, tokens, trace_of
-from tests.helpers.talker import talker
+from tests.helpers.runs import finished
+from tests.helpers.talker import said, talker
+from visualizers.page import page as drawn_page
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +87,7 @@ def test_a_chat_is_written_read_answered_and_goes_on(open_page, folder):
     assert trace.prompt_ids == found.ids
     strip = page.locator("#greedy-stage .dp-strip .dp-prompt")
     assert strip.locator(".tn-who").all_text_contents() == roles
+    assert strip.locator(".tn-special").all_text_contents() == special
     expect(page.locator("#greedy-stage .dp-v-since")).to_have_text("")
     settled(page)
     shot(page, "talk")
@@ -99,6 +104,31 @@ def test_a_chat_is_written_read_answered_and_goes_on(open_page, folder):
     ]
     finish(page, "greedy", start(page, "greedy"))
     assert len(trace_of(page, "greedy").messages) == 4
+
+
+def test_a_special_token_that_was_written_is_in_a_box_and_says_so(open_page, folder, tmp_path):
+    start_id = reader(folder).tokenizer.convert_tokens_to_ids("<|im_start|>")
+    own = {"max_new_tokens": 3, "sequence_bias": [[[start_id], 100.0]]}
+    request = DecodeRequest("greedy", folder, messages=said("Hi"), params=own)
+    trace = finished(request)
+    assert trace.outputs[0].token_ids == (start_id,) * 3
+    assert trace.outputs[0].text == ""
+    file = tmp_path / "run.html"
+    drawn_page(trace).save(file)
+    page = open_page("/")
+    page.goto(file.as_uri())
+    written = page.locator(".dp-strip .dp-tok.special")
+    expect(written).to_have_count(3)
+    expect(written.first).to_have_text("<|im_start|>")
+    expect(written.first).to_have_attribute(
+        "title", re.compile("^A special token: “<.im_start.>”, ")
+    )
+    # A box, whatever the colour: there is a line on every side of it and of no other token.
+    sides = "n => ['Top', 'Right', 'Left'].map((s) => getComputedStyle(n)[`border${s}Width`])"
+    assert written.first.evaluate(sides) == ["1px"] * 3
+    expect(page.locator(".dp-legend .dp-tok.special")).to_have_text("special token")
+    expect(page.locator(".ab-talk li")).to_have_text(["user: Hi"])
+    shot(page, "special")
 
 
 def test_a_link_brings_a_chat_with_its_template_back(open_page, folder):
@@ -189,7 +219,7 @@ def test_a_chat_is_compared_and_drawn_many_times(open_page, folder):
     box = chat(page, "compare")
     say(box, 0, "Tell me of a bear")
     page.locator("#compare").get_by_role("button", name="Run all").click()
-    expect(page.locator(".cmp-ask .cmp-line + .dp-status")).to_contain_text("Done.")
+    expect(page.locator(".cmp-ask > .dp-status")).to_contain_text("Done.")
     page.wait_for_function("location.search.includes('messages')")
     form = json.loads(parse_qs(urlsplit(page.url).query)["form"][0])
     assert form["messages"] == [{"role": "user", "content": "Tell me of a bear"}]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from urllib.parse import parse_qs, urlparse
 
 from playwright.sync_api import expect
 
+from engine.models import weights as holding
 from tests.helpers.pages import (
     drawn,
     finish,
@@ -20,7 +22,9 @@ from tests.helpers.pages import (
     unfold,
     view,
 )
+from tests.helpers.served import SERVED_HERE
 
+pytestmark = SERVED_HERE
 LIMITS = {"cpu": "20MB"}
 
 
@@ -100,3 +104,26 @@ def test_a_draft_model_has_its_own(open_page):
     run(page, "speculative")
     trace = trace_of(page, "speculative")
     assert (trace.model.dtype, trace.assistant.dtype) == ("float32", "float16")
+
+
+def test_a_public_deployment_shows_what_it_offers(visit, monkeypatch):
+    def offer(words):
+        settings = dataclasses.replace(holding.SETTINGS, public=True, public_weights=words)
+        monkeypatch.setattr(holding, "SETTINGS", settings)
+        return visit("/")
+
+    page = offer("")
+    show(page, "speculative")
+    expect(page.locator("#speculative-model")).to_be_visible()
+    page.get_by_role("tab", name="Compare", exact=True).click()
+    expect(page.locator(".cmp-column")).to_have_count(4)
+    expect(page.locator("summary", has_text="More parameters").first).to_be_visible()
+    # Neither a group without controls nor a word in its place.
+    expect(page.locator("summary", has_text="Weights")).to_have_count(0)
+    assert "null" not in page.locator(".cmp-form").first.inner_text()
+    page = offer("4bit")
+    show(page, "greedy")
+    unfold(page, "greedy", "Weights", "quantization")
+    group = page.locator("#page-greedy .f-group", has_text="Weights")
+    assert group.locator(".f-field").count() == 1
+    assert group.locator("option").all_text_contents() == ["off", "4bit"]

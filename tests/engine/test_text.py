@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
+from copy import deepcopy
 
-from engine import load
-from engine.models.text import Detokenizer, Pieces, Reader, decode_ids
+import pytest
+from tokenizers import AddedToken
+
+from engine import DecodeRequest, load
+from engine.models.text import Detokenizer, Pieces, Reader, decode_ids, special_ids
+from tests.helpers.runs import reread
+from tests.helpers.talker import FAMILIES, said, talker
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +47,27 @@ def test_pieces_join_to_the_text_and_partial_bytes_are_shown(tokenizer):
     assert any(pieces[i].startswith("<0x") for i in partial)
     assert pieces[tokenizer.eos_token_id] == "<|endoftext|>"
     assert pieces[10**6].startswith("<unused")
+
+
+@pytest.mark.parametrize("family", ["chatml", "llama3", "gemma"])
+def test_a_run_says_which_tokens_no_text_has(family):
+    loaded = talker(family)
+    reader = Reader(loaded.tokenizer, loaded.tokenizer("a bear")["input_ids"])
+    silent = [i for i in range(loaded.vocab_size) if loaded.pieces[i] and reader.text([i]) == ""]
+    request = DecodeRequest("greedy", loaded, messages=said("Hi"), params={"max_new_tokens": 1})
+    trace = reread(request)
+    assert set(FAMILIES[family][2]) <= {loaded.pieces[i] for i in trace.special_token_ids}
+    assert set(trace.special_token_ids) <= set(silent)
+
+
+def test_a_token_that_is_only_declared_special_is_one(tokenizer):
+    own = deepcopy(tokenizer)
+    own.add_tokens([AddedToken("<|header|>", special=True)])
+    added = own.convert_tokens_to_ids("<|header|>")
+    assert added in special_ids(own)
+    assert added not in special_ids(tokenizer)
+    assert decode_ids(own, [added]) == ""
+    assert special_ids(None) == frozenset()
 
 
 def test_without_a_tokenizer_ids_are_the_text():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 
@@ -13,7 +14,13 @@ from engine.after.many_draws import draw_many
 from engine.asking import again
 from engine.asking.recomputed import run_of_trace
 from engine.cli.main import main
-from engine.declare.weights import read_weights, weights_params
+from engine.declare.weights import (
+    ASSISTANT,
+    NEEDS,
+    WeightsParams,
+    read_weights,
+    weights_params,
+)
 from engine.errors import ParameterError
 from engine.models import loading
 from engine.models import weights as holding
@@ -195,6 +202,41 @@ def test_a_public_deployment_offers_what_it_says(monkeypatch):
     offer("")
     with pytest.raises(ParameterError, match="this deployment offers the default alone"):
         check(asked(PLACED))
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("public", [False, True])
+@pytest.mark.parametrize(
+    "words", ["", "float32", "bfloat16 4bit", "4bit bfloat16 double_quant auto"]
+)
+def test_what_is_offered_is_what_is_allowed(monkeypatch, words, public, device):
+    settings = dataclasses.replace(holding.SETTINGS, public=public, public_weights=words)
+    monkeypatch.setattr(holding, "SETTINGS", settings)
+    kinds = weights_params(assistant=True)
+    offered = holding.offered(kinds, device)
+    if not public:
+        assert offered == kinds
+    several = {"max_memory": [{"cpu": "1GB"}]}
+    for name, kind in kinds.items():
+        prefix = ASSISTANT if name.startswith(ASSISTANT) else ""
+        bare = name.removeprefix(prefix)
+        values = getattr(kind, "choices", several.get(bare, [True]))
+        other, needed = NEEDS.get(bare, (None, None))
+        allowed = set()
+        for value in values:
+            held = WeightsParams(
+                **{bare: kind.check(bare, value)}, **({other: needed} if other else {})
+            )
+            with contextlib.suppress(ParameterError):
+                holding.check_allowed(held, device)
+                allowed.add(str(value))
+        # What the machine does anyway is no choice where there is none beside it.
+        plain = {holding.default_dtype(device)} if bare == "dtype" else set()
+        if allowed <= plain:
+            assert name not in offered
+        else:
+            found = getattr(offered[name], "choices", several.get(bare, [True]))
+            assert {str(value) for value in found} == allowed
 
 
 def test_the_command_line(capsys, tmp_path):

@@ -8,6 +8,7 @@ import pytest
 
 from engine.errors import EngineError
 from engine.models.bringing import bring
+from engine.models.files import local_folder
 from engine.models.loading import LoadedModel, load
 
 NAME = "smollm2"
@@ -15,10 +16,18 @@ NAME = "smollm2"
 
 def real_model() -> LoadedModel:
     """Return it as float32 on the processor; a test is skipped, with the reason, where it cannot be had."""
+    real_folder()
+    return load(NAME, "cpu", "float32")
+
+
+def real_folder() -> str:
+    """Return its folder, by which any server names it; a test is skipped where it cannot be had."""
     reason = _missing()
     if reason is not None:
         pytest.skip(reason)
-    return load(NAME, "cpu", "float32")
+    folder = local_folder(NAME)
+    assert folder is not None
+    return folder
 
 
 @cache

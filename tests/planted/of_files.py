@@ -47,9 +47,20 @@ FILES = (
         "weights-held-unasked",
         "A public Space loads a model in every way a visitor names, and has it in memory five times.",
         "engine/models/weights.py",
-        "    if not SETTINGS.public:\n        return\n    offered",
-        "    if SETTINGS.public:\n        return\n    offered",
+        "    if not SETTINGS.public or (name",
+        "    if SETTINGS.public or (name",
         ("tests/engine/test_weights_of_runs.py::test_a_public_deployment_offers_what_it_says",),
+    ),
+    Defect(
+        "judge-held-unasked",
+        "A public Space holds the model that judges a comparison or a watermark as any link says.",
+        "engine/run/weights.py",
+        "    holding.check_allowed(own, default_device())\n    return own\n",
+        "    return own\n",
+        (
+            "tests/playground/test_declared_controls.py"
+            "::test_a_public_deployment_shows_the_weights_that_it_offers_and_a_link_no_others",
+        ),
     ),
     Defect(
         "held-code-unchecked",

@@ -105,6 +105,21 @@ def test_the_figures_are_those_of_a_forward_of_the_base_model(ran):
     assert [len(curve["surprise"]) for curve in figures["curves"]] == [len(ids) for ids in outputs]
 
 
+def test_every_column_and_the_judge_are_held_as_they_say():
+    rough = {**GREEDY, "params": {**GREEDY["params"], "dtype": "bfloat16"}}
+    sent = {"base": "storyteller", "base_weights": {"dtype": "bfloat16", "max_memory": ""}}
+    *_, (_, figures) = compare.compare(asked(GREEDY, rough, **sent))
+    assert figures["base_held"] == "bfloat16"
+    named = [dict(zip(figures["columns"], row, strict=True)) for row in figures["rows"]]
+    assert [column["weights"] for column in named] == ["float32", "bfloat16"]
+    base, prompt = load("storyteller", dtype="bfloat16"), PROMPT
+    ids = base.tokenizer(prompt, split_special_tokens=True)["input_ids"]
+    [trace] = (finished(DecodeRequest("greedy", prompt=prompt, params=GREEDY["params"])),)
+    scores = score_ids(base, ids, list(trace.outputs[0].token_ids))
+    assert named[0]["perplexity"] == scores.perplexity
+    assert scores.perplexity != score_trace(trace, load("storyteller")).perplexity
+
+
 def test_a_text_of_another_tokenizer_is_judged_and_said():
     foreign = {**GREEDY, "model": "foreign-draft"}
     *_, (_, figures) = compare.compare(asked(GREEDY, foreign, base="storyteller"))
@@ -170,6 +185,9 @@ def test_a_stopped_comparison_judges_what_there_is():
         ({"prompt": ""}, "prompt"),
         ({"prompt": 5}, "prompt"),
         ({"base": "no-such-model"}, "no-such-model"),
+        ({"base_weights": {"dtype": "int3"}}, "dtype = 'int3'"),
+        ({"base_weights": {"assistant_dtype": "float16"}}, "has no draft model"),
+        ({"base_weights": "4bit"}, "weights = '4bit'"),
     ],
     ids=str,
 )

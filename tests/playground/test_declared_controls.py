@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from urllib.parse import urlencode
 
 import pytest
 
@@ -14,9 +15,10 @@ from engine.declare.params import Integer, Number, defaults_of, params_of
 from engine.declare.weights import weights_params
 from engine.errors import ParameterError
 from engine.export.generation_config import write
+from engine.models import weights as holding
 from engine.strategies.watermark import WatermarkConfig
 from engine.watermark.schemes import GreenList, SynthId
-from playground import controls, draws, watermark_bench
+from playground import controls, draws, links, watermark_bench
 from playground.compare import requests_of
 from playground.form import form_request
 from playground.spec import param_spec, shown_values, spec
@@ -39,6 +41,31 @@ def test_every_parameter_has_its_control_in_a_group_that_is_drawn(name):
     drawn = {SPEC["main"], *SPEC["groups"]}
     assert set(GROUPS) == drawn
     assert {control["group"] for control in offered.values()} <= drawn
+
+
+def test_a_public_deployment_shows_the_weights_that_it_offers_and_a_link_no_others(monkeypatch):
+    def offer(words):
+        settings = dataclasses.replace(holding.SETTINGS, public=True, public_weights=words)
+        monkeypatch.setattr(holding, "SETTINGS", settings)
+        declared = spec()
+        kinds = {p["name"]: p for p in (*declared["params"], *declared["weights"]["params"])}
+        return {n: kinds[n]["choices"] for n in weights_params(assistant=True) if n in kinds}
+
+    assert offer(holding.default_dtype("cpu")) == {}
+    assert [p["name"] for p in draws.declaration()["params"]][-1] == "top_p"
+    found = offer("4bit")
+    assert found == {n: ["", "4bit"] for n in ("quantization", "assistant_quantization")}
+    linked = {"strategy": "greedy", "prompt": "a", "params": json.dumps({"dtype": "float16"})}
+    with pytest.raises(ParameterError, match="dtype = 'float16' is not allowed: this deployment"):
+        links.request_of(linked)
+    columns = [{"strategy": "greedy", "params": {"quantization": "8bit"}}] * 2
+    form = {"prompt": "a", "columns": columns}
+    for given in (
+        form,
+        {**form, "columns": [{"strategy": "greedy"}], "base_weights": {"dtype": "float16"}},
+    ):
+        with pytest.raises(ParameterError, match="this deployment offers 4bit"):
+            links.opened("?" + urlencode({"tab": "compare", "form": json.dumps(given)}))
 
 
 @pytest.mark.parametrize("name", STRATEGIES)

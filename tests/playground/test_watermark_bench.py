@@ -64,6 +64,24 @@ def test_the_marked_text_is_found_and_the_plain_one_is_not(written):
     assert "for good from" in pair
 
 
+def test_both_texts_are_written_and_judged_as_the_weights_are_held(monkeypatch):
+    runs, judges = [], []
+    decoded, loaded = bench.decode, bench.load
+    monkeypatch.setattr(bench, "decode", lambda asked: runs.append(asked.weights) or decoded(asked))
+    monkeypatch.setattr(
+        bench,
+        "load",
+        lambda name, weights: judges.append(weights.dtype) or loaded(name, weights=weights),
+    )
+    params = {"max_new_tokens": 4, "dtype": "bfloat16", "quantization": ""}
+    *_, last = bench.write_both({"prompt": "Once upon a time", "seed": 0, "params": params})
+    assert last["text"]
+    assert runs == [{"dtype": "bfloat16"}] * 2
+    assert judges == ["bfloat16"]
+    refused = bench.judge_text({"text": "Once upon a time", "params": {"dtype": "int3"}})
+    assert "dtype = &#x27;int3&#x27; is not allowed" in refused
+
+
 class Replayed:
     """A run that has been, handed over in batches of a fixed size, whatever the time."""
 

@@ -8,12 +8,14 @@ from itertools import combinations
 from typing import Any
 
 from engine.reading.divergence import same_ids, shared
+from engine.reading.held import held_as
 from engine.trace.records import Step, Trace
 from visualizers.base import Shown, bits
 
 COLUMNS = [
     "run",
     "strategy",
+    "weights",
     "log-probability per token, nats",
     "perplexity",
     "rep-2",
@@ -131,12 +133,18 @@ def view(columns: Sequence[Column]) -> dict[str, Any]:
     return {"columns": COLUMNS, "rows": [_row(c) for c in columns], "curves": curves}
 
 
+def _weights(trace: Trace) -> str:
+    draft = trace.assistant
+    return held_as(trace.model) + (f"; draft {held_as(draft)}" if draft else "")
+
+
 def _row(column: Column) -> list[Any]:
     trace = column.trace
     numbers = trace.metrics
     return [
         column.label,
         column.title,
+        _weights(trace),
         column.mean_logprob,
         column.perplexity,
         *(numbers.get(f"rep_{n}") for n in (2, 3, 4)),

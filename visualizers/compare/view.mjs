@@ -114,12 +114,12 @@ async function draw(plot, curves) {
 const card = (title, ...inside) =>
   el("section", { class: "dp-card", "aria-label": title }, el("h3", {}, title), inside);
 
-const about = (base) =>
+const about = (base, held) =>
   el(
     "p",
     { class: "dp-note" },
     told(
-      `[log-probability] per token and [perplexity] are those of ${base} reading each text token by token (teacher-forced), whoever wrote it. [rep-n] is the share of [n-gram|n-grams] that repeat an earlier one; distinct-n the share of different ones. Seconds are decoding alone, without waiting. A text that is more probable is not therefore better.`,
+      `[log-probability] per token and [perplexity] are those of ${base} (${held}) reading each text token by token (teacher-forced), whoever wrote it. [rep-n] is the share of [n-gram|n-grams] that repeat an earlier one; distinct-n the share of different ones. Seconds are decoding alone, without waiting. A text that is more probable is not therefore better.`,
     ),
   );
 
@@ -138,7 +138,7 @@ const differences = (diff) =>
 export const compareFigures = (root) => ({
   clear: () => root.replaceChildren(),
   show(message) {
-    const { base, diff, curves } = message;
+    const { base, base_held: held, diff, curves } = message;
     const plot = el("div", {
       class: "dp-plot cmp-plot",
       role: "img",
@@ -146,7 +146,7 @@ export const compareFigures = (root) => ({
         "Surprise and entropy of every text under the base model, in bits, over the new tokens",
     });
     root.replaceChildren(
-      card("Figures", tableOf(message), about(base)),
+      card("Figures", tableOf(message), about(base, held)),
       diff.length ? differences(diff) : "",
       curves.length ? card(`Surprise and entropy under ${base}`, plot) : "",
     );

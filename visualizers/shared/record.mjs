@@ -10,6 +10,7 @@ export const NOTHING = {
   prompt: null,
   prompt_ids: [],
   eos_token_ids: [],
+  special_token_ids: [],
 };
 
 /**

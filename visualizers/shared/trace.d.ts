@@ -24,6 +24,7 @@ export interface DecodingTrace {
   };
   assistant?: ModelInfo | null;
   eos_token_ids?: number[];
+  special_token_ids?: number[];
   notes?: string[];
   parent?: Parent | null;
   messages?:

@@ -49,7 +49,7 @@ function factsOf(run) {
     "dl",
     {},
     run.prompt === null ? null : named("Prompt", el("q", {}, visible(run.prompt))),
-    run.messages ? named("Messages", talkOf(run)) : null,
+    run.messages ? named("Messages", ...talkOf(run)) : null,
     named("Model", modelOf(run.model)),
     run.assistant ? named("Draft model", modelOf(run.assistant)) : null,
     named("Seed", String(run.seed)),

@@ -5,15 +5,17 @@ import { visible } from "../shared/text.mjs";
 /** @typedef {{ text: string, special?: boolean }} Read */
 /** @typedef {{ role: string, start: number, end: number }} Told */
 
+/** What a token says of itself that stands in no text. */
+export const SPECIAL = "A special token";
+
 const SPOKEN = ["system", "user", "assistant", "tool"];
 
 /**
+ * A token as it was read, in a box where it is a special one.
  * @param {Read} token
  */
-const tokenOf = ({ text, special }) =>
-  special
-    ? el("span", { class: "tn-special", title: "A special token" }, visible(text))
-    : visible(text);
+export const tokenOf = ({ text, special }) =>
+  special ? el("span", { class: "tn-special", title: SPECIAL }, visible(text)) : visible(text);
 
 /**
  * One box for each part of a prompt.

@@ -3,7 +3,7 @@ import { el } from "../shared/dom.mjs";
 import { severalOf } from "../shared/record.mjs";
 import { told } from "../shared/terms.mjs";
 import { count, fixed, percent, piece, textOfId, textOfIds, visible } from "../shared/text.mjs";
-import { turnsOf } from "./turns.mjs";
+import { SPECIAL, tokenOf, turnsOf } from "./turns.mjs";
 
 const LEVELS = [
   ["", "under 1 bit"],
@@ -14,13 +14,30 @@ const LEVELS = [
 const level = (bits) =>
   bits === null || bits < 1 ? "" : bits < 3 ? " s1" : bits < 6 ? " s2" : " s3";
 
-const legend = () =>
+/** @param {HTMLElement} special says what its box means, where there is one */
+const legend = (special) =>
   el(
     "div",
     { class: "dp-legend" },
     el("span", {}, told("[surprise|Surprise] in [bit|bits]:")),
     LEVELS.map(([shade, words]) => el("span", { class: `dp-tok${shade}` }, words)),
+    special,
   );
+
+const ENDS = "The token that ends a text";
+
+/**
+ * What a token is besides what it says, empty for most; files of earlier versions know of the end alone.
+ * @param {Run} run
+ */
+function kindOf(run, id) {
+  if (run.eos_token_ids.includes(id)) return ENDS;
+  return run.special_token_ids?.includes(id) ? SPECIAL : "";
+}
+
+/** @param {Run} run */
+const readOf = (run, ids) =>
+  ids.map((id) => ({ text: textOfId(run, id), special: kindOf(run, id) !== "" }));
 
 /**
  * A branch's prompt is its parent's text and what was put after it.
@@ -30,7 +47,9 @@ function promptOf(run) {
   if (run.prompt_turns?.length) return el("span", { class: "dp-prompt" }, chatOf(run));
   const added = run.parent ? run.parent.token_ids.length : 0;
   const cut = run.prompt_ids.length - added;
-  const before = run.prompt ? visible(run.prompt) : textOfIds(run, run.prompt_ids.slice(0, cut));
+  const before = run.prompt
+    ? visible(run.prompt)
+    : readOf(run, run.prompt_ids.slice(0, cut)).map(tokenOf);
   const after = textOfIds(run, run.prompt_ids.slice(cut));
   return el(
     "span",
@@ -41,15 +60,12 @@ function promptOf(run) {
 }
 
 /** @param {Run} run */
-const chatOf = (run) =>
-  turnsOf(
-    run.prompt_ids.map((id) => ({ text: textOfId(run, id) })),
-    run.prompt_turns,
-  );
+const chatOf = (run) => turnsOf(readOf(run, run.prompt_ids), run.prompt_turns);
 
 /** @param {Run} run */
 function describe(run, token) {
-  const name = `“${piece(run, token.id)}”`;
+  const kind = kindOf(run, token.id);
+  const name = `${kind && `${kind}: `}“${piece(run, token.id)}”`;
   if (token.bits === null) return name;
   return `${name}, ${probabilityOf(token)}, surprise ${fixed(token.bits, 1)} bits`;
 }
@@ -108,7 +124,8 @@ class Strip {
       "aria-label": "Tokens; arrow keys move, the details below follow",
       onkeydown: (event) => this.#press(event),
     });
-    root.append(this.box, legend());
+    this.special = el("span", { class: "dp-tok special", hidden: true }, told("[special token]"));
+    root.append(this.box, legend(this.special));
   }
 
   #press(event) {
@@ -159,7 +176,8 @@ class Strip {
   /** @param {Run} run */
   #token(run, token) {
     const text = textOfId(run, token.id);
-    const special = run.eos_token_ids.includes(token.id) ? " special" : "";
+    const special = kindOf(run, token.id) ? " special" : "";
+    if (special) this.special.hidden = false;
     const said = describe(run, token);
     const choose = () => this.ctx.select(token.step);
     const node = el("span", {
@@ -235,6 +253,7 @@ class Strip {
 
   clear() {
     this.box.replaceChildren();
+    this.special.hidden = true;
     this.#rows = [];
     this.#others = [];
     this.#selected = null;

@@ -58,6 +58,13 @@ TERMS = (
         "Every halving of a probability adds one.",
     ),
     Term(
+        "special token",
+        "A token that stands for no text: the end of a text, or where somebody's turn begins in a "
+        "conversation. Texts leave it out; where tokens are shown one by one it is in a box.",
+        "The same signs typed by somebody are cut as any other text and are no special token.",
+        codes=("special_token_ids",),
+    ),
+    Term(
         "surprise",
         "Minus the logarithm of the probability the model gave to the token that came: 0 bits for a "
         "certain one, 1 bit for 50 %, 10 bits for 0.1 %.",

@@ -50,7 +50,9 @@ def test_a_recipe_gives_the_tokens_and_the_record_of_its_tab(made, name):
     steps, outcome = run_method(folder, job | {"top_candidates": 20}, child)
     new = [row[: len(o.token_ids)] for row, o in zip(outcome.sequences, trace.outputs, strict=True)]
     assert new == [output.token_ids for output in trace.outputs]
-    assert outcome.passes == sum(step.forward_passes for step in trace.steps)
+    # Beside its beams a search follows the greedy path, which is no part of the price of a step.
+    beside = 2 if "beam" in name else 1
+    assert outcome.passes == beside * sum(step.forward_passes for step in trace.steps)
     # It knows of the record, so its own is the whole one: candidates, details, everything but the clock.
     assert [(s.keep, s.emit, s.candidates, s.detail) for s in steps] == [
         (s.keep, s.emit, s.candidates, s.detail) for s in trace.steps

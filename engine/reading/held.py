@@ -1,0 +1,17 @@
+"""How the weights of a recorded run were held, in words."""
+
+from __future__ import annotations
+
+from engine.trace.records import ModelInfo
+
+
+def held_as(info: ModelInfo) -> str:
+    """Return in a few words how a model's weights are held: their bits, and where they are not together."""
+    held = info.weights
+    if held is None:
+        return info.dtype
+    bits = f"{held.quantization}, {info.dtype}" if held.quantization else info.dtype
+    if len(held.layers_on) < 2:
+        return bits
+    places = ", ".join(f"{count} on {place}" for place, count in held.layers_on.items())
+    return f"{bits}; layers: {places}"
