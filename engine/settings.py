@@ -39,7 +39,7 @@ class Settings:
     max_hub_gb: float = 40.0
     """All models of the hub that a public Space keeps on its disk; what was used longest ago goes first."""
     max_parts_gb: float = 20.0
-    """What has come of files whose download was broken off; the oldest go first. A public Space counts it to max_hub_gb."""
+    """What is kept of downloads that were broken off; the oldest go first. On a public Space max_hub_gb counts it."""
     parts_age_s: float = 604_800.0
     """How long that is kept for another try."""
     max_downloads: int = 2

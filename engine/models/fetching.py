@@ -16,6 +16,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -91,13 +92,17 @@ def _fetch(order: dict[str, Any], own: Path) -> tuple[str, str]:
         sizes.check_sizes(files.check_config(folder), 2 * total)
         revision = Path(folder).name
         with _Teller(own, info.siblings):
+            # What is small comes first: with its weights, a folder is a model.
+            snapshot_download(
+                repository, revision=revision, allow_patterns=_small(info.siblings), **small
+            )
+            _check_hashes(Path(folder), info.siblings)
             for file in _large(info.siblings):
                 url = hf_hub_url(repository, file.path, revision=revision)
                 parts.complete(own, file, url, build_hf_headers(token=token))
             folder = snapshot_download(
                 repository, revision=revision, allow_patterns=files.PATTERNS, **small
             )
-        _check_hashes(Path(folder), info.siblings)
         files.check_folder(folder)
     return folder, revision
 
@@ -111,6 +116,11 @@ def _large(siblings: Any) -> list[parts.Large]:
     ]
 
 
+def _small(siblings: Any) -> list[str]:
+    """Return patterns of the other files."""
+    return [escape(file.rfilename) for file in _wanted(siblings) if file.lfs is None]
+
+
 def _check_hashes(folder: Path, siblings: Any) -> None:
     """Refuse a small file whose bytes are not those that the hub announced, and remove it.
 
@@ -122,11 +132,11 @@ def _check_hashes(folder: Path, siblings: Any) -> None:
 
     for file in _wanted(siblings):
         path = folder / file.rfilename
-        if file.lfs is None and file.blob_id is not None and path.is_file():
-            if git_hash_of(path) != file.blob_id:
-                path.resolve().unlink()
-                path.unlink(missing_ok=True)
-                raise ModelError(parts.wrong_hash(file.rfilename))
+        announced = None if file.lfs else file.blob_id
+        if announced and path.is_file() and git_hash_of(path) != announced:
+            path.resolve().unlink()
+            path.unlink(missing_ok=True)
+            raise ModelError(parts.wrong_hash(file.rfilename))
 
 
 @contextmanager
@@ -245,7 +255,9 @@ class _Teller:
         self.over = threading.Event()
         wanted = {file.lfs.sha256 if file.lfs else file.blob_id for file in _wanted(siblings)}
         # Another revision's, in the same folder.
-        self.others = sum(parts.size_of(path) - parts.size_of(path, wanted) for path in self.folders)
+        self.others = sum(
+            parts.size_of(path) - parts.size_of(path, wanted) for path in self.folders
+        )
 
     def __enter__(self) -> None:
         threading.Thread(target=self._tell, daemon=True).start()

@@ -1,4 +1,4 @@
-"""Files are what they should be: those of the embedded models as they were shipped, others as the hub announces them."""
+"""What files have as hashes; the embedded models' are held against theirs before they are read."""
 
 from __future__ import annotations
 

@@ -91,7 +91,10 @@ def complete(own: Path, large: Large, url: str, headers: dict[str, str]) -> None
 
 def wrong_hash(path: str) -> str:
     """Return the sentence about a file whose bytes are not those that the hub announced."""
-    return f"What came as {path} is not the file that the hub announced: its hash is another one, so it was removed; try again."
+    return (
+        f"What came as {path} is not the file that the hub announced: its hash is another one, so it"
+        " was removed; try again."
+    )
 
 
 def size_of(folder: Path, names: Iterable[str] | None = None) -> int:

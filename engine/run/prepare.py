@@ -171,7 +171,9 @@ class Models:
     def _tell_left(self, told: Loading) -> Loading:
         """Tell once which models left for the one that was told of; return what is told by now."""
         found = (leaving.since(self._begun, told.model, place) for place in ("memory", "disk"))
-        now = dataclasses.replace(told, **dict(zip(("left_memory", "left_disk"), found, strict=True)))
+        now = dataclasses.replace(
+            told, **dict(zip(("left_memory", "left_disk"), found, strict=True))
+        )
         if now != told:
             self.tell(now)
         return now

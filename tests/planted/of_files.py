@@ -91,7 +91,7 @@ FILES = (
         "engine/models/hub.py",
         "            if time.monotonic() > self.until:\n",
         "            if self.until < 0:\n",
-        ("tests/engine/test_hub.py::test_a_download_has_a_time_and_leaves_nothing_behind",),
+        ("tests/engine/test_hub.py::test_a_download_has_a_time_and_leaves_nothing_to_be_found",),
     ),
     Defect(
         "probability-above-one",
