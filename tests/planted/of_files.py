@@ -94,6 +94,22 @@ FILES = (
         ("tests/engine/test_hub.py::test_a_download_has_a_time_and_leaves_nothing_to_be_found",),
     ),
     Defect(
+        "other-bytes-kept",
+        "A file that is not the one the hub announced, after a broken line or a bad mirror, is taken for it.",
+        "engine/models/parts.py",
+        "        if sha256_of(part) != large.sha256:\n",
+        "        if part.stat().st_size != large.size:\n",
+        ("tests/engine/test_resuming.py::test_a_part_that_is_not_of_the_file_is_found_out",),
+    ),
+    Defect(
+        "parts-unbounded",
+        "What is left of broken downloads fills the disk.",
+        "engine/models/parts.py",
+        "used <= most_bytes and",
+        "used >= 0 and",
+        ("tests/engine/test_resuming.py::test_parts_go_when_they_are_old_or_too_many",),
+    ),
+    Defect(
         "probability-above-one",
         "A trace whose candidates are more probable than certain is drawn.",
         "engine/trace/checks.py",
