@@ -137,13 +137,10 @@ def sweep(cache: Path, busy: Iterable[Path], most_bytes: float, age_s: float) ->
     Returns:
         The bytes of those that are left.
     """
-    found = sorted(
-        (_stat(path)[::-1], path)
-        for own in cache.glob("models--*")
-        for path in _files(own / FOLDER)
-    )
-    kept, used = {*busy}, sum(size for (_, size), _ in found)
-    for (changed, size), path in found:
+    found = [path for own in cache.glob("models--*") for path in _files(own / FOLDER)]
+    about = {path: _stat(path) for path in found}
+    kept, used = {*busy}, sum(size for size, _ in about.values())
+    for path, (size, changed) in sorted(about.items(), key=lambda item: item[1][1]):
         own = path.parent.parent
         if own in kept or (used <= most_bytes and time.time() - changed <= age_s):
             continue
