@@ -38,6 +38,10 @@ class Settings:
     """The most that the files of one model of the hub may have."""
     max_hub_gb: float = 40.0
     """All models of the hub that a public Space keeps on its disk; what was used longest ago goes first."""
+    max_parts_gb: float = 20.0
+    """What is kept of downloads that were broken off; the oldest go first. On a public Space max_hub_gb counts it."""
+    parts_age_s: float = 604_800.0
+    """How long that is kept for another try."""
     max_downloads: int = 2
     """Models that are fetched at once."""
     load_timeout_s: float = 900.0

@@ -16,9 +16,10 @@ from engine import DecodeRequest, decode
 from engine.asking.kept import KEPT_RUNS
 from engine.errors import BusyError, StoppedError
 from engine.run.decoding import DecodeRun
+from engine.run.progress import departures
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
-from engine.trace.events import Failed, Finished, Started, StepRecorded, TextDelta
+from engine.trace.events import Failed, Finished, Loading, Started, StepRecorded, TextDelta
 from engine.trace.json_io import step_to_dict, trace_header, trace_to_dict
 from engine.trace.records import Trace
 from playground.guard import sentence
@@ -108,6 +109,7 @@ class _Writer:
     def __init__(self, request: DecodeRequest) -> None:
         self.request = request
         self.summaries: Summaries | None = None
+        self.left: dict[str, tuple[str, ...]] = {}
 
     def messages(self, events: list[Any]) -> Iterator[dict[str, Any]]:
         """Turn a batch of events into messages; steps and texts of a batch travel together."""
@@ -120,6 +122,8 @@ class _Writer:
         }
         for event in events:
             match event:
+                case Loading():
+                    self.left[event.model] = departures(event)
                 case Started(header):
                     yield self._start(header)
                 case StepRecorded(step, pieces):
@@ -130,7 +134,7 @@ class _Writer:
                     delta["texts"].append([sequence, keep, text])
                 case Finished(trace):
                     yield from _unless_empty(delta)
-                    delta = {"kind": "finish", "rest": _rest(trace)}
+                    delta = {"kind": "finish", "rest": _rest(trace, self.left)}
                 case Failed(error):
                     yield from _unless_empty(delta)
                     strategy = self.request.strategy
@@ -154,9 +158,12 @@ def _unless_empty(delta: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield delta
 
 
-def _rest(trace: Trace) -> dict[str, Any]:
+def _rest(trace: Trace, left: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
+    """Return what the end of a run adds to its beginning, and what its reader would have to be quick to see."""
     whole = trace_to_dict(trace)
-    return {k: whole[k] for k in ("outputs", "metrics", "timing", "notes", "pieces")}
+    rest = {k: whole[k] for k in ("outputs", "metrics", "timing", "notes", "pieces")}
+    said = [f"{one}." for of_one in left.values() for one in of_one]
+    return rest | {"notes": [*whole["notes"], *said]}
 
 
 def _header(header: Any) -> dict[str, Any]:

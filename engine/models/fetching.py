@@ -1,5 +1,7 @@
 """Fetches one model of the hub, in a process of its own that can be ended whatever the hub does.
 
+Large files go on where an earlier try ended (``parts``); each must have the hash that the hub announced.
+
 It reads an order as JSON from its standard input and writes lines of JSON: ``total`` once the sizes are
 known, ``got`` while bytes come, and at the end ``folder`` and ``revision``, or what is ``refused``. It
 imports neither torch nor anything that a visitor could have sent, and it knows a token only if the
@@ -14,12 +16,17 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from glob import escape
 from pathlib import Path
 from typing import Any
+
+from engine.models import parts
 
 _TELL_S = 0.3
 _BEHIND = 10
 _UNAUTHORISED = 401
+_PIECE = 1 << 20
+"""Bytes that are written at once, so that what has come is told and kept; the package waits for ten times as many."""
 
 
 def begin() -> dict[str, Any]:
@@ -34,6 +41,8 @@ def begin() -> dict[str, Any]:
         "HF_HUB_DOWNLOAD_TIMEOUT": str(order["silence_s"]),
         "HF_HUB_DISABLE_PROGRESS_BARS": "1",
         "HF_HUB_DISABLE_TELEMETRY": "1",
+        # It would begin every file anew.
+        "HF_HUB_DISABLE_XET": "1",
         **({} if order["token"] else {"HF_HUB_DISABLE_IMPLICIT_TOKEN": "1"}),
     }
     return order
@@ -58,7 +67,8 @@ def main() -> None:
 
 def _fetch(order: dict[str, Any], own: Path) -> tuple[str, str]:
     """Return the folder of a snapshot and its commit."""
-    from huggingface_hub import HfApi, snapshot_download
+    from huggingface_hub import HfApi, constants, hf_hub_url, snapshot_download
+    from huggingface_hub.utils import build_hf_headers
 
     from engine.models import files, sizes
     from engine.models.adapter_names import CONFIG, check_weights, read_adapter
@@ -66,7 +76,8 @@ def _fetch(order: dict[str, Any], own: Path) -> tuple[str, str]:
     name, probe_s = order["name"], order["probe_s"]
     repository, asked = files.repository_of(name)
     token = None if order["token"] else False
-    with hub_errors(name):
+    constants.DOWNLOAD_CHUNK_SIZE = _PIECE
+    with hub_errors(name, own):
         info = HfApi(token=token).model_info(
             repository, revision=asked, timeout=probe_s, files_metadata=True
         )
@@ -77,6 +88,7 @@ def _fetch(order: dict[str, Any], own: Path) -> tuple[str, str]:
         # the cache, so that the model is found there without the hub.
         small = {"etag_timeout": probe_s, "token": token}
         folder = snapshot_download(repository, revision=asked, allow_patterns=[first], **small)
+        _check_hashes(Path(folder), info.siblings)
         if first == CONFIG:
             files.check_merges(name)
             read_adapter(name, folder)
@@ -84,7 +96,15 @@ def _fetch(order: dict[str, Any], own: Path) -> tuple[str, str]:
             # A value takes half a byte at least.
             sizes.check_sizes(files.check_config(folder), 2 * total)
         revision = Path(folder).name
-        with _Teller(own):
+        with _Teller(own, info.siblings):
+            # What is small comes first: with its weights, a folder is a model.
+            snapshot_download(
+                repository, revision=revision, allow_patterns=_small(info.siblings), **small
+            )
+            _check_hashes(Path(folder), info.siblings)
+            for file in _large(info.siblings):
+                url = hf_hub_url(repository, file.path, revision=revision)
+                parts.complete(own, file, url, build_hf_headers(token=token))
             folder = snapshot_download(
                 repository, revision=revision, allow_patterns=files.PATTERNS, **small
             )
@@ -95,12 +115,45 @@ def _fetch(order: dict[str, Any], own: Path) -> tuple[str, str]:
     return folder, revision
 
 
+def _large(siblings: Any) -> list[parts.Large]:
+    """Return the files of a repository that can be gone on with; what has no SHA-256 comes as the package does it."""
+    return [
+        parts.Large(file.rfilename, file.lfs.size, file.lfs.sha256)
+        for file in _wanted(siblings)
+        if file.lfs is not None
+    ]
+
+
+def _small(siblings: Any) -> list[str]:
+    """Return patterns of the other files."""
+    return [escape(file.rfilename) for file in _wanted(siblings) if file.lfs is None]
+
+
+def _check_hashes(folder: Path, siblings: Any) -> None:
+    """Refuse a small file whose bytes are not those that the hub announced, and remove it.
+
+    Raises:
+        ModelError: naming the file.
+    """
+    from engine.errors import ModelError
+    from engine.models.hashes import git_hash_of
+
+    for file in _wanted(siblings):
+        path = folder / file.rfilename
+        announced = None if file.lfs else file.blob_id
+        if announced and path.is_file() and git_hash_of(path) != announced:
+            path.resolve().unlink()
+            path.unlink(missing_ok=True)
+            raise ModelError(parts.wrong_hash(file.rfilename))
+
+
 @contextmanager
-def hub_errors(name: str) -> Iterator[None]:
+def hub_errors(name: str, own: Path | None = None) -> Iterator[None]:
     """Turn whatever a hub answers, or does not answer, into one sentence.
 
     Args:
         name: the model that is asked for.
+        own: its folder in the hub's cache, where something of it may be kept for the next try.
 
     Raises:
         ModelError: why it cannot be had.
@@ -135,7 +188,17 @@ def hub_errors(name: str) -> Iterator[None]:
         if code == _UNAUTHORISED:
             raise ModelError(f"{name} does not exist on the hub, or is private.") from None
         raise ModelError(f"The hub answered {code} for {name}; try again later.") from None
-    except (unreachable, OSError, ValueError):  # a login page is no JSON
+    except (unreachable, OSError, ValueError) as error:  # a login page is no JSON
+        if getattr(error, "errno", None) in parts.NO_ROOM:
+            raise ModelError(
+                f"There is no room left on the disk for {name}; what had come of it was removed."
+            ) from None
+        kept = parts.size_of(own / parts.FOLDER) if own else 0
+        if kept:
+            raise ModelError(
+                f"The line to the hub broke while {name} came; {kept / 1e6:.0f} MB are kept, and"
+                " the next try goes on from there."
+            ) from None
         raise ModelError(
             f"{name} is not on this machine and the hub cannot be reached; embedded models still work."
         ) from None
@@ -147,15 +210,18 @@ def wanted(siblings: Any) -> tuple[int, int]:
     Args:
         siblings: its files, as the hub lists them.
     """
+    found = _wanted(siblings)
+    weights = [file for file in found if file.rfilename.endswith(".safetensors")]
+    return sum(f.size or 0 for f in found), sum(f.size or 0 for f in weights)
+
+
+def _wanted(siblings: Any) -> list[Any]:
+    """Return those of a repository's files that would be fetched."""
     from fnmatch import fnmatch
 
     from engine.models import files
 
-    found = [
-        f for f in siblings if any(fnmatch(f.rfilename, pattern) for pattern in files.PATTERNS)
-    ]
-    weights = [file for file in found if file.rfilename.endswith(".safetensors")]
-    return sum(f.size or 0 for f in found), sum(f.size or 0 for f in weights)
+    return [f for f in siblings if any(fnmatch(f.rfilename, pattern) for pattern in files.PATTERNS)]
 
 
 def no_room(name: str, total: int, most: int) -> str:
@@ -190,10 +256,16 @@ def _weights(siblings: Any, order: dict[str, Any]) -> int:
 
 
 class _Teller:
-    """Tells while a block runs how many bytes of a repository have come."""
+    """Tells while a block runs how many bytes of a model have come, those of earlier tries among them."""
 
-    def __init__(self, own: Path) -> None:
-        self.own, self.over = own, threading.Event()
+    def __init__(self, own: Path, siblings: Any) -> None:
+        self.folders = own / "blobs", own / parts.FOLDER
+        self.over = threading.Event()
+        wanted = {file.lfs.sha256 if file.lfs else file.blob_id for file in _wanted(siblings)}
+        # Another revision's, in the same folder.
+        self.others = sum(
+            parts.size_of(path) - parts.size_of(path, wanted) for path in self.folders
+        )
 
     def __enter__(self) -> None:
         threading.Thread(target=self._tell, daemon=True).start()
@@ -203,20 +275,7 @@ class _Teller:
 
     def _tell(self) -> None:
         while not self.over.wait(_TELL_S):
-            write(got=size_of(self.own / "blobs"))
-
-
-def size_of(folder: Path) -> int:
-    """Return the bytes of the files of a folder; one that goes away meanwhile counts nothing."""
-    total = 0
-    # Unlike Path.glob, it goes on where a folder goes away.
-    _, _, names = next(os.walk(folder), ("", [], []))
-    for name in names:
-        try:
-            total += (folder / name).stat().st_size
-        except OSError:
-            continue
-    return total
+            write(got=max(0, sum(parts.size_of(path) for path in self.folders) - self.others))
 
 
 def write(**message: Any) -> None:

@@ -1,4 +1,4 @@
-"""The embedded models are what was shipped: their files are held against their sha256 before they are read."""
+"""What files have as hashes; the embedded models' are held against theirs before they are read."""
 
 from __future__ import annotations
 
@@ -28,12 +28,19 @@ def check_files(name: str, folder: Path = MODEL_DIR) -> None:
         if path.partition("/")[0] != name:
             continue
         file = folder / path
-        if not file.is_file() or _sha256(file) != digest:
+        if not file.is_file() or sha256_of(file) != digest:
             raise ModelError(
                 f"The embedded model {name} is damaged: {file.name} is not the file that was shipped."
             )
 
 
-def _sha256(path: Path) -> str:
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file, in hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def git_hash_of(path: Path) -> str:
+    """Return what git, and so the hub, calls a file that is no large one: a SHA-1 of its size and bytes."""
+    data = path.read_bytes()
+    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()

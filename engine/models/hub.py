@@ -1,7 +1,8 @@
 """Models of the hub: each is fetched once, beside everything else, within a time and a room of its own.
 
 A download stands under no lock that a run needs. Whoever wants the model that is being fetched waits for
-the same download; when nobody waits any more, or its time is over, its process is ended.
+the same download; when nobody waits any more, or its time is over, its process is ended. What has come of
+its large files by then is kept for the next try (``parts``).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import BusyError, Cancelled, ModelError
-from engine.models import files
+from engine.models import files, leaving, parts
 from engine.models.catalogue import CATALOGUE
 from engine.settings import SETTINGS, environment
 
@@ -86,7 +87,7 @@ class _Download:
         order = order_for(name)
         self.cache = Path(order["cache"])
         self.folder = files.repository_folder(order["cache"], name)
-        self.known = self.folder.exists()
+        self.known = not parts.only_parts(self.folder)
         self.process = subprocess.Popen(
             [sys.executable, "-m", "engine.models.fetching"],
             stdin=subprocess.PIPE,
@@ -106,7 +107,8 @@ class _Download:
                 raise Cancelled
             if time.monotonic() > self.until:
                 raise ModelError(
-                    f"{self.name} did not come within {SETTINGS.load_timeout_s:g} s; try again later."
+                    f"{self.name} did not come within {SETTINGS.load_timeout_s:g} s; what came of it is"
+                    " kept, and the next try goes on from there."
                 )
             if told != (self.got, self.total):
                 told = self.got, self.total
@@ -136,17 +138,24 @@ class _Download:
         except (OSError, ValueError):  # it was ended meanwhile
             pass
         finally:
+            self._leave()
+            self.over.set()
+
+    def _leave(self) -> None:
+        """Leave what can be used, within its room."""
+        with _lock:
             if "folder" not in (self.answer or {}) and self._is_alone():
                 # What was refused or broken off is not found on this machine the next time.
-                shutil.rmtree(self.folder, ignore_errors=True)
-            elif SETTINGS.public:
-                _tidy(self.cache, files.repository_of(self.name)[0])
-            self.over.set()
+                parts.keep_only_parts(self.folder)
+            busy = [d.folder for d in _GOING.values() if d is not self]
+            most, age_s = SETTINGS.max_parts_gb * 1e9, SETTINGS.parts_age_s
+            kept = parts.sweep(self.cache, busy, most, age_s)
+        if SETTINGS.public:
+            _tidy(self.cache, self.name, kept)
 
     def _is_alone(self) -> bool:
         """Return whether nothing else of the repository is on this machine, or on its way."""
-        with _lock:
-            others = [d for d in _GOING.values() if d is not self and d.folder == self.folder]
+        others = [d for d in _GOING.values() if d is not self and d.folder == self.folder]
         return not (self.known or others or files.holds_whole(self.folder))
 
     def _take(self, message: dict[str, Any]) -> None:
@@ -204,40 +213,42 @@ def order_for(name: str) -> dict[str, Any]:
         "cache": str(cache),
         "probe_s": PROBE_S,
         "silence_s": SILENCE_S,
-        "most_bytes": _room(cache),
+        "most_bytes": _room(cache, files.repository_folder(cache, name)),
         # The owner's token is for the owner alone.
         "token": not SETTINGS.public,
     }
 
 
-def _tidy(cache: Path, keep: str) -> None:
+def _tidy(cache: Path, name: str, kept: int) -> None:
     """Remove the models that were used longest ago until the rest is within its budget.
 
     Only on a public Space: elsewhere the cache is its owner's, and other programs' as well.
 
     Args:
         cache: the hub's own.
-        keep: the model that has just come.
+        name: the model that has just come.
+        kept: bytes of files that are not whole yet.
     """
     from huggingface_hub import scan_cache_dir
     from huggingface_hub.errors import CacheNotFound
 
     try:
         found = scan_cache_dir(cache)
-        used = found.size_on_disk
+        used = found.size_on_disk + kept
         for repo in sorted(found.repos, key=lambda repo: repo.last_accessed):
             if used <= SETTINGS.max_hub_gb * 1e9:
                 return
-            if repo.repo_id != keep:
+            if repo.repo_id != files.repository_of(name)[0]:
                 # What is in memory goes on: its files are open.
                 shutil.rmtree(repo.repo_path, ignore_errors=True)
                 used -= repo.size_on_disk
+                leaving.note(repo.repo_id, "disk", name)
     except (CacheNotFound, OSError, ValueError) as error:
         _LOG.error("the hub's cache could not be tidied: %s", type(error).__name__)
 
 
-def _room(cache: Path) -> int:
-    """Return how many bytes a model's files may have."""
+def _room(cache: Path, own: Path) -> int:
+    """Return how many bytes a model's files may have, those that an earlier try has brought among them."""
     there = next(folder for folder in (cache, *cache.parents) if folder.exists())
-    free = shutil.disk_usage(there).free - _FREE_BYTES
+    free = shutil.disk_usage(there).free - _FREE_BYTES + parts.size_of(own / parts.FOLDER)
     return max(0, min(free, int(SETTINGS.max_model_files_gb * 1e9)))

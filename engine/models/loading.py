@@ -21,12 +21,13 @@ import torch
 from engine.aside import aside
 from engine.declare.weights import QUANTIZATIONS, WeightsParams
 from engine.errors import ModelError
-from engine.models import files, hashes, sizes
+from engine.models import files, hashes, leaving, sizes
 from engine.models import weights as holding
 from engine.models.bare import special_ids_of
 from engine.models.capabilities import Capabilities, capabilities_of
 from engine.models.catalogue import CATALOGUE as CATALOGUE
 from engine.models.described import BUILDING, built
+from engine.models.freed import give_back
 from engine.models.locating import is_stale, located
 from engine.models.text import Pieces
 from engine.settings import SETTINGS
@@ -200,7 +201,7 @@ def load(
             there = aside(partial(_load, key, folder, revision))
             with _CACHE_LOCK:
                 _CACHE[key] = _Entry(there)
-                _evict(keep=key)
+            _evict(name, keep=key)
         return there
 
 
@@ -289,19 +290,29 @@ def pinned(*models: LoadedModel | None) -> Iterator[None]:
         with _CACHE_LOCK:
             for entry in entries:
                 entry.pins -= 1
-            # What could not leave while it was used may have to leave now.
-            _evict()
+            newest = next(reversed(_CACHE), ("",))[0]
+        # What could not leave while it was used may have to leave now.
+        _evict(newest)
 
 
-def _evict(keep: Key | None = None) -> None:
-    """Drop the least recently used models that nobody uses until the budget holds."""
-    budget = SETTINGS.max_model_memory_gb * 1e9
-    for key in list(_CACHE):
-        used = sum(entry.loaded.memory_bytes() for entry in _CACHE.values())
-        if len(_CACHE) <= SETTINGS.max_loaded_models and used <= budget:
-            return
-        if key != keep and _CACHE[key].pins == 0:
-            del _CACHE[key]
+def _evict(room_for: str, keep: Key | None = None, coming: float = 0.0) -> None:
+    """Drop the least recently used models that nobody uses until the budget holds.
+
+    Args:
+        room_for: the name of the model that they leave for.
+        keep: one that stays.
+        coming: bytes of one that is about to be loaded, 0 for none.
+    """
+    budget = SETTINGS.max_model_memory_gb * 1e9 - coming
+    most = SETTINGS.max_loaded_models - bool(coming)
+    with _CACHE_LOCK:
+        for key in list(_CACHE):
+            used = sum(entry.loaded.memory_bytes() for entry in _CACHE.values())
+            if len(_CACHE) <= most and used <= budget:
+                return
+            if key != keep and _CACHE[key].pins == 0:
+                del _CACHE[key]
+                leaving.note(key[0], "memory", room_for)
 
 
 def _load(key: Key, folder: str, revision: str | None) -> LoadedModel:
@@ -316,6 +327,9 @@ def _load(key: Key, folder: str, revision: str | None) -> LoadedModel:
     auto, described = built(name, folder, config)
     needed = sizes.bytes_held(described, sizes.values_in(name, folder), weights)
     sizes.check_room(name, needed, weights)
+    # Before it comes, or both would be there at once; a run that has ended may have kept one that left.
+    _evict(name, coming=needed)
+    give_back()
     options, offloaded = holding.loading_options(weights)
     try:
         with BUILDING:

@@ -13,7 +13,7 @@ from typing import Any
 
 from engine.declare.weights import WeightsParams
 from engine.errors import Cancelled, ModelError
-from engine.models import files
+from engine.models import files, leaving
 from engine.models.loading import LoadedModel, cached, load
 from engine.models.locating import comes_first, located
 from engine.run.permits import Tell
@@ -121,6 +121,7 @@ class Models:
 
     def __init__(self, cancelled: threading.Event, tell: Tell) -> None:
         self.cancelled, self.tell, self.load_s = cancelled, tell, 0.0
+        self._begun = leaving.mark()
 
     def __call__(
         self, model: Any, default: str | None = None, weights: WeightsParams | None = None
@@ -136,7 +137,8 @@ class Models:
             return model_of(model, default, weights)
         files.check_name(name)
         self.fetch([name])
-        self.tell(Loading(name))
+        told = Loading(name)
+        self.tell(told)
         began = time.perf_counter()
         executor = ThreadPoolExecutor(1)
         loading = executor.submit(load, name, weights=weights)
@@ -144,6 +146,8 @@ class Models:
         while not wait([loading], _POLL_S).done:
             if self.cancelled.is_set():
                 raise Cancelled
+            told = self._tell_left(told)
+        self._tell_left(told)
         self.load_s += time.perf_counter() - began
         return loading.result()
 
@@ -161,7 +165,18 @@ class Models:
             began = time.perf_counter()
             self.tell(Loading(name))
             located(name, self.cancelled, partial(self._come, name, Rate()))
+            self._tell_left(Loading(name))
             self.load_s += time.perf_counter() - began
+
+    def _tell_left(self, told: Loading) -> Loading:
+        """Tell once which models left for the one that was told of; return what is told by now."""
+        found = (leaving.since(self._begun, told.model, place) for place in ("memory", "disk"))
+        now = dataclasses.replace(
+            told, **dict(zip(("left_memory", "left_disk"), found, strict=True))
+        )
+        if now != told:
+            self.tell(now)
+        return now
 
     def _come(self, name: str, rate: Rate, got: int, total: int) -> None:
         self.tell(Loading(name, got, total, rate.of(got)))

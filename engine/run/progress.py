@@ -17,11 +17,26 @@ def says(event: Progress) -> str:
             return f"Waiting: {runs} before yours{about}"
         case Loading(model, got, total, per_s) if total:
             left = rest(got, total, per_s)
-            return f"Fetching {_title(model)}: {got / 1e6:.0f} of {total / 1e6:.0f} MB{left}…"
+            come = f"{got / 1e6:.0f} of {total / 1e6:.0f} MB{left}"
+            return f"Fetching {_title(model)}: {come}{_aside(event)}…"
         case Loading(model):
-            return f"Loading {_title(model)}…"
+            return f"Loading {_title(model)}{_aside(event)}…"
         case Checking(done, total, what):
             return f"Checking {done} of {total}: {what}"
+
+
+def departures(event: Loading) -> tuple[str, ...]:
+    """Return what is said of the models that left to make room, a sentence without its end for each place."""
+    places = (("memory", event.left_memory), ("the disk", event.left_disk))
+    return tuple(
+        f"{' and '.join(map(_title, models))} left {place} to make room"
+        for place, models in places
+        if models
+    )
+
+
+def _aside(event: Loading) -> str:
+    return "".join(f"; {said}" for said in departures(event))
 
 
 def _title(model: str) -> str:

@@ -34,6 +34,10 @@ class Loading:
     """Bytes that are to come from there, 0 where nothing is, or where it is not known yet."""
     per_s: float = 0.0
     """Bytes that came in a second, 0 while that is not known."""
+    left_memory: tuple[str, ...] = ()
+    """Models that were used longest ago and left memory to make room for this one."""
+    left_disk: tuple[str, ...] = ()
+    """The same for the room that a public Space has for the hub's models on its disk."""
 
 
 @dataclass(frozen=True, slots=True)

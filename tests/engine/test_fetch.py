@@ -27,7 +27,7 @@ from engine.models import apart, bringing, catalogue, converting, wheel
 from engine.models import hub as hubs
 from engine.models import loading as models
 from engine.models.catalogue import BROUGHT_FROM, CATALOGUE, MODEL_DIR
-from engine.models.fetching import size_of
+from engine.models.parts import size_of
 from engine.models.sources import SOURCES
 from tests.helpers.hub import SHA, serving
 from tests.helpers.models import tiny_llama

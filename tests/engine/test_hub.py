@@ -7,7 +7,6 @@ import json
 import os
 import pickle
 import shutil
-import socket
 import time
 from pathlib import Path
 
@@ -19,49 +18,27 @@ from engine import DecodeRequest, decode
 from engine.models import files as model_files
 from engine.models import hub as hubs
 from engine.models import loading as models
-from engine.models import sizes
-from engine.models.catalogue import MODEL_DIR
+from engine.models import parts, sizes
 from engine.trace.events import Loading
-from tests.helpers.hub import SHA, serving
-from tests.helpers.models import tiny_llama
-from tests.helpers.patience import PATIENCE_S, comes_true
+from tests.helpers.hub import GOOD, SHA, asked, kept_files, repository_at
+from tests.helpers.patience import comes_true
 from tests.helpers.runs import failed, finished
 from tests.helpers.sentences import clean
 
-GOOD = "someone/tiny"
 HTML = b"<!doctype html><title>Sign in to this network</title>"
 
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory):
     """Return the folder of one good repository: a tiny model with a real tokenizer."""
-    folder = tmp_path_factory.mktemp("hub") / "good"
-    tiny_llama(1, vocab_size=4096, eos_token_id=0, seed=0).save_pretrained(folder)
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        shutil.copy(MODEL_DIR / "storyteller" / name, folder)
-    return folder
+    return repository_at(tmp_path_factory.mktemp("hub") / "good")
 
 
 @pytest.fixture
 def hub(tmp_path, repository, monkeypatch):
     """Serve a copy of the good repository as ``someone/tiny``; nothing else can be reached."""
     shutil.copytree(repository, tmp_path / GOOD)
-    connect = socket.socket.connect
-
-    def local_only(self, address):
-        assert address[0] in ("127.0.0.1", "localhost"), f"a request to {address}"
-        return connect(self, address)
-
-    monkeypatch.setattr(socket.socket, "connect", local_only)
-    monkeypatch.setattr(models, "_CACHE", type(models._CACHE)())
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
-    # This hub answers, however late.
-    monkeypatch.setattr(hubs, "PROBE_S", PATIENCE_S)
-    monkeypatch.setattr(hubs, "SILENCE_S", int(PATIENCE_S))
-    with serving(tmp_path) as served:
-        monkeypatch.setattr(constants, "ENDPOINT", served.url)
+    with asked(tmp_path, monkeypatch) as served:
         yield served
 
 
@@ -213,14 +190,6 @@ def load_file_of(data, path):
     return load_file(path)
 
 
-def test_a_download_that_breaks_off_leaves_nothing_behind(hub):
-    hub.cut = 5
-    refusal(GOOD)
-    assert not list(Path(constants.HF_HUB_CACHE).rglob("*.safetensors"))
-    hub.cut = 0
-    assert finished(request(GOOD)).steps
-
-
 def test_a_public_space_loads_no_folders(hub, monkeypatch):
     folder = str((hub.folder / GOOD).resolve())
     assert finished(request(folder)).steps
@@ -265,8 +234,10 @@ def dripping(hub):
 
 
 def begun(hub):
-    """Start a run whose model is being fetched now; return it."""
+    """Start a run whose weights are coming now, and of whose size the run has been told; return it."""
     run = decode(request(GOOD))
+    told = next(event for event in run if not isinstance(event, Loading) or event.total)
+    assert isinstance(told, Loading), told
     comes_true(lambda: "model.safetensors" in hub.files())
     return run
 
@@ -276,20 +247,20 @@ def test_a_slow_download_keeps_nobody_from_running(dripping):
     assert finished(request("storyteller")).steps, "a model that was not loaded before"
     assert finished(request("storyteller")).steps, "a model that is loaded"
     slow.cancel()
-    *events, last = slow
-    assert "Stopped" in str(last.error)
-    assert any(isinstance(event, Loading) and event.total for event in events)
+    assert "Stopped" in str([*slow][-1].error)
     comes_true(lambda: not hubs._GOING)
-    comes_true(lambda: not files_of_hub())
+    comes_true(nothing_is_found)
     dripping.drips.clear()
     assert finished(request(GOOD)).steps
 
 
-def files_of_hub():
-    return list(model_files.repository_folder(constants.HF_HUB_CACHE, GOOD).rglob("*"))
+def nothing_is_found():
+    """Return whether nothing is on this machine that any program would take for a model or a part of it."""
+    folder = model_files.repository_folder(constants.HF_HUB_CACHE, GOOD)
+    return all(f"/{parts.FOLDER}/" in path for path in kept_files(folder))
 
 
-def test_two_who_want_one_model_comes_true_one_download(hub):
+def test_two_who_want_one_model_share_one_download(hub):
     hub.drips = {"model.safetensors"}
     first, second = begun(hub), decode(request(GOOD))
     comes_true(lambda: hubs._GOING[GOOD].waiting == 2)
@@ -302,10 +273,10 @@ def test_two_who_want_one_model_comes_true_one_download(hub):
     comes_true(lambda: not hubs._GOING)
 
 
-def test_a_download_has_a_time_and_leaves_nothing_behind(dripping, monkeypatch):
+def test_a_download_has_a_time_and_leaves_nothing_to_be_found(dripping, monkeypatch):
     change_settings(monkeypatch, load_timeout_s=4.0)
     assert "did not come within 4 s" in refusal(GOOD)
-    comes_true(lambda: not files_of_hub())
+    comes_true(nothing_is_found)
     assert not hubs._GOING
 
 

@@ -9,8 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from engine import LoadedModel
+from engine import DecodeRequest, LoadedModel, decode
 from engine.models import loading
+from engine.trace.events import Finished, Loading
 from tests.helpers.models import fresh_model
 from tests.helpers.patience import comes_true, wait_for
 
@@ -74,3 +75,25 @@ def test_a_model_in_use_is_not_dropped_for_another(loads, monkeypatch):
     loading.load("foreign-draft")
     assert [name for name, *_ in loading._CACHE] == ["foreign-draft"]
     assert loads == ["storyteller", "storyteller-draft", "foreign-draft"]
+
+
+def test_a_run_is_told_which_model_left_for_its_own(monkeypatch):
+    monkeypatch.setattr(loading, "_CACHE", OrderedDict())
+    one = dataclasses.replace(loading.SETTINGS, max_loaded_models=1)
+    monkeypatch.setattr(loading, "SETTINGS", one)
+    first = loading.load("storyteller-draft")
+    there, right = [], loading.holding.loading_options
+
+    def options(weights):
+        there.append(loading.cached("storyteller-draft"))
+        return right(weights)
+
+    monkeypatch.setattr(loading.holding, "loading_options", options)
+    request = DecodeRequest("greedy", "foreign-draft", "Once", params={"max_new_tokens": 1})
+    *events, last = decode(request)
+    assert isinstance(last, Finished)
+    assert there == [None], "both were in memory at once"
+    told = [event for event in events if isinstance(event, Loading)]
+    assert [event.left_memory for event in told] == [(), (first.name,)]
+    # Whoever comes later, and finds it there, is told nothing.
+    assert not any(isinstance(event, Loading) for event in decode(request))

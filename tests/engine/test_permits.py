@@ -310,6 +310,11 @@ def test_every_event_has_its_sentence():
     assert says(some) == "Fetching owner/name: 30 of 300 MB…"
     fast = dataclasses.replace(some, per_s=1.5e6)
     assert says(fast) == "Fetching owner/name: 30 of 300 MB, 1.5 MB/s, 180 s left…"
+    less = dataclasses.replace(fast, left_disk=("someone/old",))
+    assert says(less).endswith(" s left; someone/old left the disk to make room…")
+    two = Loading("owner/name", left_memory=("storyteller", "someone/old"))
+    both = "Loading owner/name; Storyteller and someone/old left memory to make room…"
+    assert says(two) == both
 
 
 def test_a_rate_is_told_once_it_is_sure():

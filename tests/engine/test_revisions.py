@@ -19,42 +19,29 @@ from engine.export.short import short
 from engine.models import files
 from engine.models import hub as hubs
 from engine.models import loading as models
-from engine.models.catalogue import MODEL_DIR
 from engine.models.described import described
-from tests.helpers.hub import SHA, serving
-from tests.helpers.models import tiny_llama
+from tests.helpers.hub import GOOD, SHA, asked, repository_at
 from tests.helpers.patience import PATIENCE_S
 from tests.helpers.runs import failed, finished
 from tests.helpers.sentences import clean
 
-GOOD = "someone/tiny"
 OLD = "89abcdef0123456789abcdef0123456789abcdef"
 
 
 @pytest.fixture
 def hub(tmp_path, monkeypatch):
     """Serve a repository with two commits; the tag v1 and the branch of a pull request name the older one."""
-    folder, older = tmp_path / GOOD, tmp_path / "older"
-    tiny_llama(1, vocab_size=4096, eos_token_id=0, seed=0).save_pretrained(folder)
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        shutil.copy(MODEL_DIR / "storyteller" / name, folder)
-    shutil.copytree(folder, older)
+    older = tmp_path / "older"
+    shutil.copytree(repository_at(tmp_path / GOOD), older)
     weights = load_file(older / "model.safetensors")
     save_file(
         {name: -value for name, value in weights.items()},
         older / "model.safetensors",
         metadata={"format": "pt"},
     )
-    monkeypatch.setattr(models, "_CACHE", type(models._CACHE)())
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
-    monkeypatch.setattr(hubs, "PROBE_S", PATIENCE_S)
-    monkeypatch.setattr(hubs, "SILENCE_S", int(PATIENCE_S))
-    with serving(tmp_path) as served:
+    with asked(tmp_path, monkeypatch) as served:
         served.tags = {"v1": OLD, "refs/pr/1": OLD, OLD: OLD}
         served.states = {OLD: older}
-        monkeypatch.setattr(constants, "ENDPOINT", served.url)
         yield served
 
 

@@ -5,17 +5,51 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
+import shutil
+import socket
+import sys
 import threading
 from contextlib import contextmanager
+from functools import lru_cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
+from huggingface_hub import constants
+
+from engine.models import hub as hubs
+from engine.models import loading
+from engine.models.catalogue import MODEL_DIR
+from tests.helpers.models import tiny_llama
 from tests.helpers.patience import PATIENCE_S
 
 BRANCHES = ("main",)
 SHA = "0123456789abcdef0123456789abcdef01234567"
+
+
+GOOD = "someone/tiny"
+_PIECE = 1 << 18
+_LOOK_S = 0.02
+_LARGE = ".safetensors"
+
+
+def _announced(path: Path) -> dict[str, Any]:
+    """Return the hashes that a hub tells of a file: git's, or for a large one its SHA-256."""
+    about = path.stat()
+    return _hashes(path, about.st_size, about.st_mtime_ns)
+
+
+@lru_cache(maxsize=256)
+def _hashes(path: Path, size: int, changed_ns: int) -> dict[str, Any]:
+    del changed_ns
+    if path.suffix != _LARGE:
+        data = path.read_bytes()
+        return {"blobId": hashlib.sha1(b"blob %d\0" % size + data).hexdigest()}
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"blobId": digest[:40], "lfs": {"sha256": digest, "size": size, "pointerSize": 130}}
 
 
 class Hub(ThreadingHTTPServer):
@@ -33,6 +67,11 @@ class Hub(ThreadingHTTPServer):
         tags: branches, tags and commits beside main -> the commit, of all repositories.
         states: commit -> the folder that has the repository's files then, where it is not ``folder``'s own.
         drips: names of files that come byte by byte until the hub closes, and never whole.
+        breaks: name of a file -> how many of its bytes come before every line breaks.
+        waits: name of a file -> how many of its bytes come before the hub waits until it closes, or for ``go_on``.
+        changed: names of files that come with another last byte than the one announced.
+        per_s: bytes a second of every large file, 0 for as many as there are.
+        begun: of every large file that was sent, its name and the byte it began with.
     """
 
     daemon_threads = True
@@ -51,7 +90,17 @@ class Hub(ThreadingHTTPServer):
         self.refusals: dict[str, int] = {}
         self.tags: dict[str, str] = {}
         self.states: dict[str, Path] = {}
-        self.closing = threading.Event()
+        self.breaks: dict[str, int] = {}
+        self.waits: dict[str, int] = {}
+        self.changed: set[str] = set()
+        self.per_s = 0.0
+        self.begun: list[tuple[str, int]] = []
+        self.closing, self.go_on = threading.Event(), threading.Event()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say what went wrong here; that somebody has hung up is none of it."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
     @property
     def url(self) -> str:
@@ -108,7 +157,7 @@ class _Handler(BaseHTTPRequestHandler):
                     for n, f in enumerate(found)
                 ]
             )
-        siblings = [{"rfilename": f.name, "size": f.stat().st_size} for f in found]
+        siblings = [{"rfilename": f.name, "size": f.stat().st_size, **_announced(f)} for f in found]
         told = {"id": repo, "modelId": repo, "sha": sha, "siblings": siblings}
         return self._json(told | self.server.about.get(repo, {}))
 
@@ -151,12 +200,51 @@ class _Handler(BaseHTTPRequestHandler):
     def _file(self, path: Path, sha: str) -> None:
         if not path.is_file():
             return self._send(404, b"", {"X-Error-Code": "EntryNotFound"})
+        told = _announced(path)
+        etag = told["lfs"]["sha256"] if "lfs" in told else told["blobId"]
+        headers = {"ETag": f'"{etag}"', "X-Repo-Commit": sha}
+        if self.command == "GET" and path.name in self.server.drips:
+            return self._drip(path.read_bytes(), headers)
+        if self.command == "GET" and "lfs" in told:
+            return self._large(path, headers)
         data = path.read_bytes()
-        etag = f'"{path.name}-{hashlib.sha256(data).hexdigest()}"'
-        headers = {"ETag": etag, "X-Repo-Commit": sha}
-        if path.name in self.server.drips and self.command == "GET":
-            return self._drip(data, headers)
+        if path.name in self.server.changed:
+            data = data[:-1] + bytes([data[-1] ^ 1])
         return self._send(200, data, headers, self.server.cut)
+
+    def _large(self, path: Path, headers: dict[str, str]) -> None:
+        """Send a large file from the byte that was asked for, as a hub does."""
+        size = path.stat().st_size
+        asked = self.headers.get("Range", "")
+        first = int(asked.removeprefix("bytes=").rstrip("-")) if asked else 0
+        end = min(self.server.breaks.get(path.name, size), size - self.server.cut)
+        if first >= end < size:
+            return
+        self.server.begun.append((path.name, first))
+        self.send_response(206 if asked else 200)
+        if asked:
+            headers["Content-Range"] = f"bytes {first}-{size - 1}/{size}"
+        for name, value in {**headers, "Content-Length": str(size - first)}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        with path.open("rb") as file:
+            file.seek(first)
+            self._pieces(file, path.name, first, end, size)
+
+    def _pieces(self, file: Any, name: str, at: int, end: int, size: int) -> None:
+        server, wait = self.server, self.server.waits.get(name)
+        while at < end:
+            stop = end if wait is None or at >= wait else min(end, wait)
+            piece = file.read(min(_PIECE, stop - at))
+            at += len(piece)
+            if at == size and name in server.changed:
+                piece = piece[:-1] + bytes([piece[-1] ^ 1])
+            self.wfile.write(piece)
+            if server.per_s and server.closing.wait(len(piece) / server.per_s):
+                return
+            if at == wait:
+                while not (server.go_on.wait(_LOOK_S) or server.closing.is_set()):
+                    continue
 
     def _drip(self, body: bytes, headers: dict[str, str]) -> None:
         self._send(200, body, headers, len(body))
@@ -193,3 +281,47 @@ def serving(folder: Path):
         hub.server_close()
         thread.join(PATIENCE_S)
         assert not thread.is_alive()
+
+
+def repository_at(folder: Path, **settings: Any) -> Path:
+    """Write a repository: a tiny model with a real tokenizer.
+
+    Args:
+        folder: where.
+        settings: of its config besides, see ``tiny_llama``.
+    """
+    values = {"vocab_size": 4096, "eos_token_id": 0, "seed": 0, **settings}
+    tiny_llama(1, **values).save_pretrained(folder)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(MODEL_DIR / "storyteller" / name, folder)
+    return folder
+
+
+@contextmanager
+def asked(folder: Path, monkeypatch: Any):
+    """Serve a folder of repositories as the hub that the engine asks; nothing else can be reached.
+
+    Nothing is in memory, and the hub's cache is an empty folder beside the repositories.
+    """
+    connect = socket.socket.connect
+
+    def local_only(self: Any, address: Any) -> Any:
+        assert address[0] in ("127.0.0.1", "localhost"), f"a request to {address}"
+        return connect(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", local_only)
+    monkeypatch.setattr(loading, "_CACHE", type(loading._CACHE)())
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(folder / "cache"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    # This hub answers, however late.
+    monkeypatch.setattr(hubs, "PROBE_S", PATIENCE_S)
+    monkeypatch.setattr(hubs, "SILENCE_S", int(PATIENCE_S))
+    with serving(folder) as served:
+        monkeypatch.setattr(constants, "ENDPOINT", served.url)
+        yield served
+
+
+def kept_files(folder: str | Path) -> list[str]:
+    """Return the paths of all files below a folder, of which some may go away meanwhile."""
+    return [os.path.join(place, name) for place, _, names in os.walk(folder) for name in names]

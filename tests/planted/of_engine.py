@@ -54,6 +54,14 @@ ENGINE = (
         ("tests/engine/test_loading.py::test_a_model_in_use_is_not_dropped_for_another",),
     ),
     Defect(
+        "room-made-too-late",
+        "A model leaves only when the next one is there, so for a while both take memory.",
+        "engine/models/loading.py",
+        "    _evict(name, coming=needed)\n",
+        "    _evict(name)\n",
+        ("tests/engine/test_loading.py::test_a_run_is_told_which_model_left_for_its_own",),
+    ),
+    Defect(
         "broken-logits-pass",
         "Logits that are NaN or infinite become a text instead of an error that names the step.",
         "engine/loops/recorder.py",

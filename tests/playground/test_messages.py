@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from referencing import Registry, Resource
 
 from engine import DecodeRequest
+from engine.models import loading
 from engine.strategies import STRATEGIES
 from playground.stream import stream, whole_state
 from tests.helpers.models import golden_model
@@ -87,3 +89,18 @@ def test_what_the_schema_does_not_name_is_refused():
     ):
         with pytest.raises(jsonschema.ValidationError):
             MESSAGE.validate(wrong)
+
+
+def test_the_end_of_a_run_says_which_models_left_for_it(monkeypatch):
+    """While it loads that is said, too, but too short to be read where a model loads fast."""
+    monkeypatch.setattr(loading, "_CACHE", type(loading._CACHE)())
+    one = dataclasses.replace(loading.SETTINGS, max_loaded_models=1)
+    monkeypatch.setattr(loading, "SETTINGS", one)
+    loading.load("storyteller")
+    request = DecodeRequest("greedy", "foreign-draft", "Once", params={"max_new_tokens": 1})
+    left = "Storyteller left memory to make room."
+    for notes in ([left], []):
+        messages = sent(request)
+        for message in messages:
+            check(message)
+        assert messages[-1]["rest"]["notes"] == notes
