@@ -27,6 +27,7 @@ from tests.helpers.references import (
     params_of,
 )
 
+_UNIVERSAL = candidate_generator.AssistedCandidateGeneratorDifferentTokenizers
 _DRAFTS = ("speculative", "prompt_lookup", "early_exit", "universal_assisted")
 
 
@@ -86,12 +87,29 @@ def _settings(config: Any, drafts: dict[str, Any]) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in drafts.items():
             patch.setattr(config, name, value)
-        patch.setattr(
-            candidate_generator.AssistedCandidateGeneratorDifferentTokenizers,
-            "_update_past_and_masks",
-            lambda self, *args, **kwargs: self.assistant_kwargs.pop("past_key_values", None),
-        )
+        patch.setattr(_UNIVERSAL, "_prepare_assistant_input_ids", _encoded_anew)
+        patch.setattr(_UNIVERSAL, "convert_source_tokens_to_target_tokens", _converted)
         yield
+
+
+def _encoded_anew(self: Any, input_ids: torch.Tensor) -> tuple[torch.Tensor, int]:
+    """Return the text in the draft's ids; 5.23 mends its last ones, and a cache that fits them not.
+
+    It also takes the id that ends the target's text for the one that ends the draft's.
+    """
+    self.assistant_kwargs.pop("past_key_values", None)
+    self.generation_config.eos_token_id = self.assistant_tokenizer.eos_token_id
+    tokenizers = self.target_tokenizer, self.assistant_tokenizer
+    return _converted(self, input_ids, *tokenizers), 0
+
+
+def _converted(self: Any, ids: torch.Tensor, source_tokenizer: Any, destination_tokenizer: Any) -> Any:
+    """Return other ids of the very text: 5.23 drops spaces before punctuation."""
+    del self
+    text = source_tokenizer.decode(
+        ids[0], skip_special_tokens=True, clean_up_tokenization_spaces=False
+    )
+    return destination_tokenizer(text, return_tensors="pt")["input_ids"]
 
 
 @torch.no_grad()
