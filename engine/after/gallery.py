@@ -130,8 +130,8 @@ def _of_talks(
     if not CATALOGUE[MODEL].available:
         kept = [entry for entry in standing if entry.strategy in STRATEGIES]
         tell(
-            f"{CATALOGUE[MODEL].title} is not on this machine, so {len(wanted)} conversations with it "
-            f"are not recorded and the {len(kept)} recorded before stay; "
+            f"{CATALOGUE[MODEL].title} is not on this machine, so conversations with it are not "
+            f"recorded: those recorded before stay, {len(kept)} of {len(wanted)}; "
             f"`python -m engine fetch {MODEL}` brings it."
         )
         return kept

@@ -23,7 +23,7 @@ def _run(arguments: argparse.Namespace) -> None:
     from engine.after.gallery import FOLDER, make
 
     folder = arguments.to or FOLDER
-    told = (lambda sentence: sys.stderr.write(f"{sentence}\n"))
+    told = lambda sentence: sys.stderr.write(f"{sentence}\n")
     for entry in make(folder, told, talks_only=arguments.talks):
         size = (folder / entry.file).stat().st_size
         sys.stdout.write(f"{size:8} bytes  {entry.file:32} {entry.title}\n")

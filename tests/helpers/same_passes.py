@@ -103,7 +103,9 @@ def _encoded_anew(self: Any, input_ids: torch.Tensor) -> tuple[torch.Tensor, int
     return _converted(self, input_ids, *tokenizers), 0
 
 
-def _converted(self: Any, ids: torch.Tensor, source_tokenizer: Any, destination_tokenizer: Any) -> Any:
+def _converted(
+    self: Any, ids: torch.Tensor, source_tokenizer: Any, destination_tokenizer: Any
+) -> Any:
     """Return other ids of the very text: 5.23 drops spaces before punctuation."""
     del self
     text = source_tokenizer.decode(
