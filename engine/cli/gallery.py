@@ -23,11 +23,14 @@ def _run(arguments: argparse.Namespace) -> None:
     from engine.after.gallery import FOLDER, make
 
     folder = arguments.to or FOLDER
-    told = lambda sentence: sys.stderr.write(f"{sentence}\n")
-    for entry in make(folder, told, talks_only=arguments.talks):
+    for entry in make(folder, _tell, talks_only=arguments.talks):
         size = (folder / entry.file).stat().st_size
         sys.stdout.write(f"{size:8} bytes  {entry.file:32} {entry.title}\n")
     beside = [] if arguments.talks else examples.make(folder / examples.FOLDER.name)
     for path in beside:
         name = str(path.relative_to(folder))
         sys.stdout.write(f"{path.stat().st_size:8} bytes  {name:32} an example\n")
+
+
+def _tell(sentence: str) -> None:
+    sys.stderr.write(f"{sentence}\n")

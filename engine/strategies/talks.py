@@ -128,7 +128,7 @@ TALKS: dict[str, tuple[Talk, ...]] = {
             "The answer lost",
             _CAPITAL,
             {"max_new_tokens": 20, "dola_layers": "high", "repetition_penalty": 1.2},
-            "DoLa was made for models fifty times as large. Contrasted with its upper layers this one does not say Paris.",
+            "Made for models fifty times as large: contrasted with its upper layers this one does not say Paris.",
             recorded=True,
         ),
         Talk(
@@ -159,7 +159,7 @@ TALKS: dict[str, tuple[Talk, ...]] = {
             "Drafted by a teller of stories",
             _CAT,
             {"max_new_tokens": 32, **_DRAFTS},
-            "A draft model a hundred times smaller, with other tokens: of its guesses in a story every fifth or so is right.",
+            "A draft model a hundred times smaller, with other tokens: in a story every fifth guess or so is right.",
         ),
     ),
     "watermark": (

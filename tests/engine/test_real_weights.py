@@ -12,7 +12,7 @@ from engine.models.loading import load
 from engine.strategies import STRATEGIES
 from engine.trace.details import DraftDetail
 from tests.helpers.real import CHAT, NAME, PLAIN, assistant_of, ids_of, real_model
-from tests.helpers.references import expected, params_of
+from tests.helpers.references import params_of
 from tests.helpers.runs import finished
 from tests.helpers.same_passes import expected_by_passes
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
-
 from transformers import LlamaForCausalLM
 
 from engine.errors import EngineError

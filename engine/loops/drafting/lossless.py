@@ -1,8 +1,8 @@
 """Is an assisted output the target's own? Measured on the run itself, never assumed.
 
 Greedy: one teacher-forced forward pass over the finished text says at every place what the target
-alone would have chosen, unless its weights are quantised. Sampling: many short runs against the target's exact distribution. On
-request a plain run of the same prompt gives the speed to compare with.
+alone would have chosen, unless its weights are quantised. Sampling: many short runs against the
+target's exact distribution. On request a plain run of the same prompt gives the speed to compare with.
 """
 
 from __future__ import annotations
