@@ -231,8 +231,8 @@ def differing(real: list[dict[str, Any]], own: list[dict[str, Any]]) -> list[str
     """
     judged = {row["case"]: row for row in own}
     lines = [
-        "More than two standard errors of the difference apart, figures of SmolLM2 first; all other effects are"
-        " alike within the error of so few openings:",
+        "More than two standard errors of the difference apart, figures of SmolLM2 first; of all other effects so few"
+        " openings show no difference:",
         "",
     ]
     for row in real:
