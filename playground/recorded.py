@@ -25,7 +25,7 @@ from engine.strategies.watermark import STRATEGY as WATERMARK
 from engine.trace.records import ModelInfo, Trace
 from playground import scripts
 from playground.compare import figures_of, scored
-from playground.links import preset_form
+from playground.links import preset_form, trace_form
 from playground.replay import recorded
 from playground.spec import visuals_of
 from playground.watermark_view import pair_html
@@ -96,7 +96,7 @@ def run(name: str) -> dict[str, Any]:
         "shows": entry.shows,
         "look_at": entry.look_at,
         "visuals": visuals_of(strategy.visuals),
-        "form": preset_form(entry.strategy, preset) if preset else None,
+        "form": preset_form(entry.strategy, preset) if preset else trace_form(trace),
         **recorded(trace),
     }
 

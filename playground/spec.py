@@ -260,7 +260,7 @@ def _talks(strategy: Strategy) -> list[dict[str, Any]]:
             "seed": talk.seed,
             "model": MODEL,
             "shows": talk.shows,
-            "recorded": None,
+            "recorded": _recorded(strategy.name, talk.name),
             "params": {n: controls.show(kinds[n], v) for n, v in talk.params.items()},
         }
         for talk in TALKS.get(strategy.name, ())

@@ -1,17 +1,22 @@
-"""Recorded runs that ship with the playground: one file a preset, and an index of them."""
+"""Recorded runs that ship with the playground: one file a preset or conversation, and an index of them."""
 
 from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.errors import TraceError
 from engine.reading.quoted import quoted
 from engine.trace import json_io
 from engine.trace.records import Trace
+
+if TYPE_CHECKING:
+    from engine.strategies.base import Preset, Strategy
+    from engine.strategies.talks import Talk
 
 _LOG = logging.getLogger("engine")
 FOLDER = Path(__file__).resolve().parents[2] / "assets" / "gallery"
@@ -38,6 +43,8 @@ class GalleryEntry:
     """Number, from 1, of the step that shows it."""
     figures: dict[str, float] = field(default_factory=dict)
     """What a sentence may quote of it, see ``engine.reading.quoted``."""
+    model: str | None = None
+    """Name of the model of a conversation (``engine.strategies.talks``); None for a strategy's own."""
 
     @property
     def name(self) -> str:
@@ -73,51 +80,114 @@ def open_entry(file: str, folder: Path = FOLDER) -> Trace:
     return json_io.load(folder / file)
 
 
-def make(folder: Path) -> list[GalleryEntry]:
-    """Record the first presets of every strategy and write them with an index.
+def make(
+    folder: Path, tell: Callable[[str], None] = _LOG.warning, *, talks_only: bool = False
+) -> list[GalleryEntry]:
+    """Record the first presets of every strategy and its conversations; write them with an index.
+
+    Args:
+        folder: where the gallery is; what else it recorded before is deleted.
+        tell: hears which conversations are not recorded because their model is not on this machine;
+            those that were stay as they are.
+        talks_only: leave what was recorded of presets as it is.
 
     Raises:
         EngineError: a preset does not run.
     """
+    folder.mkdir(parents=True, exist_ok=True)
+    standing = entries(folder)
+    presets = [e for e in standing if e.model is None] if talks_only else _of_presets(folder)
+    made = [*presets, *_of_talks(folder, [e for e in standing if e.model is not None], tell)]
+    for old in folder.glob(f"*{_ENDING}"):
+        if old.name not in {entry.file for entry in made}:
+            old.unlink()
+    write_index(made, folder)
+    return made
+
+
+def _of_presets(folder: Path) -> list[GalleryEntry]:
     from engine.strategies import STRATEGIES
 
-    folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob(f"*{_ENDING}"):
-        old.unlink()
     made = []
     for strategy in STRATEGIES.values():
         for number, preset in enumerate(strategy.presets[:PRESETS]):
             file = f"{strategy.name}-{number + 1}{_ENDING}"
             if not number:
                 record(strategy.name, preset)  # the second time nothing is loaded any more
-            trace = record(strategy.name, preset)
-            json_io.save(trace, folder / file)
-            title = f"{strategy.title}: {preset.name}"
-            about = strategy.name, preset.name, title, preset.shows, preset.look_at
-            made.append(GalleryEntry(file, *about, quoted(trace)))
-    write_index(made, folder)
+            made.append(_saved(folder / file, strategy, preset))
     return made
+
+
+def _of_talks(
+    folder: Path, standing: list[GalleryEntry], tell: Callable[[str], None]
+) -> list[GalleryEntry]:
+    """Record the conversations that ship; where their model is not, keep what was recorded of them."""
+    from engine.models.catalogue import CATALOGUE
+    from engine.strategies import STRATEGIES
+    from engine.strategies.talks import MODEL, TALKS
+
+    wanted = [(s, t) for n, s in STRATEGIES.items() for t in TALKS.get(n, ()) if t.recorded]
+    if not CATALOGUE[MODEL].available:
+        kept = [entry for entry in standing if entry.strategy in STRATEGIES]
+        tell(
+            f"{CATALOGUE[MODEL].title} is not on this machine, so conversations with it are not "
+            f"recorded: those recorded before stay, {len(kept)} of {len(wanted)}; "
+            f"`python -m engine fetch {MODEL}` brings it."
+        )
+        return kept
+    made: list[GalleryEntry] = []
+    for strategy, talk in wanted:
+        number = 1 + sum(entry.strategy == strategy.name for entry in made)
+        file = f"{strategy.name}-{MODEL}-{number}{_ENDING}"
+        if not made:
+            record(strategy.name, talk)
+        made.append(_saved(folder / file, strategy, talk, MODEL))
+    return made
+
+
+def _saved(
+    path: Path, strategy: Strategy, preset: Preset | Talk, model: str | None = None
+) -> GalleryEntry:
+    """Record a preset into a file and return its entry, whose title names a model of its own."""
+    from engine.models.catalogue import CATALOGUE
+
+    trace = record(strategy.name, preset)
+    json_io.save(trace, path)
+    whose = "" if model is None else f" ({CATALOGUE[model].title})"
+    title = f"{strategy.title}: {preset.name}{whose}"
+    about = strategy.name, preset.name, title, preset.shows, preset.look_at
+    return GalleryEntry(path.name, *about, quoted(trace), model)
 
 
 def write_index(made: list[GalleryEntry], folder: Path = FOLDER) -> None:
     """Write what the gallery holds."""
-    text = json.dumps([vars(entry) for entry in made], ensure_ascii=False, indent=1)
+    items = [{n: v for n, v in vars(entry).items() if v is not None} for entry in made]
+    text = json.dumps(items, ensure_ascii=False, indent=1)
     (folder / INDEX).write_text(text + "\n")
 
 
-def record(strategy: str, preset: Any) -> Trace:
-    """Run a preset on the embedded models, no longer than the gallery's runs are.
+def record(strategy: str, preset: Preset | Talk) -> Trace:
+    """Run a preset on the embedded models, or a conversation on its own, no longer than the gallery's runs are.
 
     Raises:
         EngineError: the run failed.
     """
+    from engine.strategies.talks import MODEL, Talk
+
     params = dict(preset.params)
     params["max_new_tokens"] = min(TOKENS, params.get("max_new_tokens", TOKENS))
+    if isinstance(preset, Talk):
+        return recorded(strategy, None, params, preset.seed, MODEL, preset.messages)
     return recorded(strategy, preset.prompt, params, preset.seed, preset.model)
 
 
 def recorded(
-    strategy: str, prompt: str, params: dict[str, Any], seed: int = 0, model: str | None = None
+    strategy: str,
+    prompt: str | None,
+    params: dict[str, Any],
+    seed: int = 0,
+    model: str | None = None,
+    messages: list[dict[str, str]] | None = None,
 ) -> Trace:
     """Run a strategy to its end and keep as many candidates as the gallery does.
 
@@ -130,7 +200,13 @@ def recorded(
 
     last = None
     request = DecodeRequest(
-        strategy, model, prompt, params=params, seed=seed, top_candidates=CANDIDATES
+        strategy,
+        model,
+        prompt,
+        messages=messages,
+        params=params,
+        seed=seed,
+        top_candidates=CANDIDATES,
     )
     for event in decode(request):
         last = event

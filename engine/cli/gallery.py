@@ -1,4 +1,4 @@
-"""The command ``gallery``: record every preset, as the playground ships them."""
+"""The command ``gallery``: record presets and conversations, as the playground ships them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ def add(commands: Any) -> None:
     """Add ``gallery``."""
     gallery = commands.add_parser("gallery", help="record presets and examples anew; takes minutes")
     gallery.add_argument("--to", type=Path, help="folder, by default the one that ships")
+    gallery.add_argument(
+        "--talks", action="store_true", help="record the conversations with a real model alone"
+    )
     gallery.set_defaults(handler=_run)
 
 
@@ -20,9 +23,14 @@ def _run(arguments: argparse.Namespace) -> None:
     from engine.after.gallery import FOLDER, make
 
     folder = arguments.to or FOLDER
-    for entry in make(folder):
+    for entry in make(folder, _tell, talks_only=arguments.talks):
         size = (folder / entry.file).stat().st_size
         sys.stdout.write(f"{size:8} bytes  {entry.file:32} {entry.title}\n")
-    for path in examples.make(folder / examples.FOLDER.name):
+    beside = [] if arguments.talks else examples.make(folder / examples.FOLDER.name)
+    for path in beside:
         name = str(path.relative_to(folder))
         sys.stdout.write(f"{path.stat().st_size:8} bytes  {name:32} an example\n")
+
+
+def _tell(sentence: str) -> None:
+    sys.stderr.write(f"{sentence}\n")

@@ -12,11 +12,17 @@ from typing import Any
 
 MODEL = "smollm2"
 """What all of them talk to."""
+_CAPITAL = "What is the capital of France?"
+_CAT = "Tell me a story about a cat."
+_RAIN = "Write a short poem about rain."
 _SEA = "Write one sentence about the sea."
 _FOX = (
     "Copy this text word by word: The quick brown fox jumps over the lazy dog. The lazy dog sleeps."
     " The quick brown fox jumps over the lazy dog again."
 )
+
+
+_DRAFTS = {"num_assistant_tokens": 3, "assistant_confidence_threshold": 0.0}
 
 
 @dataclass(frozen=True)
@@ -30,6 +36,10 @@ class Talk:
     shows: str
     """One sentence: what to look at."""
     seed: int = 0
+    look_at: int = 1
+    """Number, from 1, of the step at which its recorded run is opened: one worth seeing."""
+    recorded: bool = False
+    """Whether the gallery ships its run."""
 
     @property
     def messages(self) -> list[dict[str, str]]:
@@ -41,9 +51,17 @@ TALKS: dict[str, tuple[Talk, ...]] = {
     "greedy": (
         Talk(
             "Ask a question",
-            "What is the capital of France?",
+            _CAPITAL,
             {"max_new_tokens": 24},
             "A model that was taught to answer: a few tokens, and the end mark ends the run by itself.",
+        ),
+        Talk(
+            "Stuck in a poem",
+            _RAIN,
+            {"max_new_tokens": 60},
+            "A model that was taught to answer goes in circles, too: most 3-grams of this poem repeat an earlier one.",
+            look_at=21,
+            recorded=True,
         ),
     ),
     "sampling": (
@@ -60,6 +78,104 @@ TALKS: dict[str, tuple[Talk, ...]] = {
             {"max_new_tokens": 40, "temperature": 1.5, "top_k": 0},
             "At 1.5, with all 49,152 tokens allowed, the words stop making sense.",
             1,
+        ),
+    ),
+    "beam_search": (
+        Talk(
+            "An answer better than the greedy one",
+            _SEA,
+            {"max_new_tokens": 24, "num_beams": 4},
+            "The best of four beams is more probable than the greedy answer, token for token, and ends by itself.",
+            look_at=6,
+            recorded=True,
+        ),
+    ),
+    "beam_sampling": (
+        Talk(
+            "Drawn, but from the best",
+            _SEA,
+            {"max_new_tokens": 24, "num_beams": 4, "top_k": 0},
+            "No temperature and no filter, and still a probable sentence: of what is drawn the best beams stay.",
+            1,
+        ),
+    ),
+    "diverse_beam_search": (
+        Talk(
+            "Four answers that begin otherwise",
+            _SEA,
+            {
+                "max_new_tokens": 20,
+                "num_beams": 4,
+                "num_beam_groups": 4,
+                "diversity_penalty": 10.0,
+                "num_return_sequences": 4,
+            },
+            "Each group pays for the words of the others: four answers with four first words.",
+        ),
+    ),
+    "contrastive_search": (
+        Talk(
+            "The poem goes on",
+            _RAIN,
+            {"max_new_tokens": 60, "penalty_alpha": 0.6, "top_k": 6},
+            "Greedy search goes in circles with this poem. Here no 3-gram is there twice, at the price of odd words.",
+            look_at=14,
+            recorded=True,
+        ),
+    ),
+    "dola": (
+        Talk(
+            "The answer lost",
+            _CAPITAL,
+            {"max_new_tokens": 20, "dola_layers": "high", "repetition_penalty": 1.2},
+            "Made for models fifty times as large: contrasted with its upper layers this one does not say Paris.",
+            recorded=True,
+        ),
+        Talk(
+            "The answer kept",
+            _CAPITAL,
+            {"max_new_tokens": 20, "dola_layers": "low", "repetition_penalty": 1.2},
+            "Contrasted with the lower layers, which know little of the answer, it says Paris.",
+        ),
+    ),
+    "early_exit": (
+        Talk(
+            "A model that cannot be left early",
+            _CAT,
+            {"max_new_tokens": 24, "assistant_early_exit": 20, **_DRAFTS},
+            "It was not taught to answer before its last layer: after 20 of 30, nearly every guess is wrong.",
+            look_at=3,
+            recorded=True,
+        ),
+        Talk(
+            "Three layers before the end",
+            _CAT,
+            {"max_new_tokens": 24, "assistant_early_exit": 27, **_DRAFTS},
+            "After 27 of 30 layers about every second guess is right, and nearly all the work is done.",
+        ),
+    ),
+    "universal_assisted": (
+        Talk(
+            "Drafted by a teller of stories",
+            _CAT,
+            {"max_new_tokens": 32, **_DRAFTS},
+            "A draft model a hundred times smaller, with other tokens: in a story every fifth guess or so is right.",
+        ),
+    ),
+    "watermark": (
+        Talk(
+            "A marked story",
+            _CAT,
+            {"max_new_tokens": 60, "bias": 2.5},
+            "A story may go on in many ways, so the mark finds room: z is far above the threshold after 60 tokens.",
+            look_at=20,
+            recorded=True,
+        ),
+        Talk(
+            "What a mark costs",
+            _CAPITAL,
+            {"max_new_tokens": 24, "bias": 2.5},
+            "The same seed says Paris without a mark. With it the mark is found, and the answer is wrong.",
         ),
     ),
     "prompt_lookup": (

@@ -159,7 +159,7 @@ class DraftReport:
     """What was measured after an assisted run had ended; part of its last step."""
 
     checked: int
-    """New tokens compared with the target's own greedy choice; 0 when sampling or lossy."""
+    """New tokens compared with the target's own greedy choice; 0 when sampling, lossy or quantised."""
     parting: Parting | None
     check_s: Seconds
     plain_tokens: int

@@ -15,10 +15,15 @@ from engine.after.detect import detect_trace
 from engine.after.likelihood import score_ids
 from engine.declare.config import as_dict
 from engine.errors import TraceError
+from engine.models.catalogue import CATALOGUE, CatalogueEntry
 from engine.run.request import check, fit_to_model
+from engine.strategies import talks
 from engine.trace.details import DraftDetail
+from tests.helpers.real import real_model
 
 SHIPPED = gallery.entries()
+OF_PRESETS = [entry for entry in SHIPPED if entry.model is None]
+OF_TALKS = [entry for entry in SHIPPED if entry.model is not None]
 
 
 def preset_of(entry):
@@ -26,6 +31,13 @@ def preset_of(entry):
     [preset] = [p for p in strategy.presets if p.name == entry.preset]
     assert entry.title == f"{strategy.title}: {preset.name}"
     return strategy, preset
+
+
+def talk_of(entry):
+    [talk] = [t for t in talks.TALKS[entry.strategy] if t.name == entry.preset]
+    model = CATALOGUE[entry.model].title
+    assert entry.title == f"{STRATEGIES[entry.strategy].title}: {talk.name} ({model})"
+    return talk
 
 
 def test_every_entry_has_its_file_and_every_file_its_entry():
@@ -38,7 +50,7 @@ def test_every_entry_has_its_file_and_every_file_its_entry():
     assert sum(path.stat().st_size for path in examples.FOLDER.iterdir()) < 150_000
 
 
-@pytest.mark.parametrize("entry", SHIPPED, ids=lambda entry: entry.file)
+@pytest.mark.parametrize("entry", OF_PRESETS, ids=lambda entry: entry.file)
 def test_an_entry_is_its_preset_as_it_is_now(entry):
     strategy, preset = preset_of(entry)
     assert (entry.shows, entry.look_at) == (preset.shows, preset.look_at)
@@ -56,6 +68,10 @@ def test_an_entry_is_its_preset_as_it_is_now(entry):
     assert dict(trace.config) == json.loads(json.dumps(config))
     assert trace.model == load(model).info()
     assert (trace.assistant and trace.assistant.id) == strategy.default_assistant
+    kept(trace, longest)
+
+
+def kept(trace, longest):
     assert trace.outputs[0].text
     assert 0 < len(trace.outputs[0].token_ids) <= longest
     # What was emitted is kept beside the best.
@@ -63,6 +79,25 @@ def test_an_entry_is_its_preset_as_it_is_now(entry):
         gallery.CANDIDATES,
         gallery.CANDIDATES + 1,
     }
+
+
+@pytest.mark.parametrize("entry", OF_TALKS, ids=lambda entry: entry.file)
+def test_an_entry_is_its_conversation_as_it_is_now(entry):
+    """Without its model: what was asked, and with which parameters, is in the record."""
+    talk = talk_of(entry)
+    assert (entry.model, talk.recorded) == (talks.MODEL, True)
+    assert (entry.shows, entry.look_at) == (talk.shows, talk.look_at)
+    trace = gallery.open_entry(entry.file)
+    assert (trace.strategy, trace.model.id, trace.seed) == (entry.strategy, entry.model, talk.seed)
+    assert [{"role": t["role"], "content": t["content"]} for t in trace.messages] == talk.messages
+    config = as_dict(STRATEGIES[entry.strategy].config(**talk.params))
+    assert dict(trace.config) == json.loads(json.dumps(config))
+    kept(trace, min(gallery.TOKENS, talk.params["max_new_tokens"]))
+
+
+def test_every_conversation_that_is_to_be_recorded_is():
+    wanted = [(n, t.name) for n, all_ in talks.TALKS.items() for t in all_ if t.recorded]
+    assert sorted((entry.strategy, entry.preset) for entry in OF_TALKS) == sorted(wanted)
 
 
 @pytest.mark.parametrize("entry", SHIPPED, ids=lambda entry: entry.file)
@@ -108,9 +143,15 @@ def test_what_is_opened_is_what_the_sentence_speaks_of():
         assert all(z > 3 for z in curve[at:])
 
 
-@pytest.mark.parametrize("entry", SHIPPED, ids=lambda entry: entry.file)
+@pytest.mark.parametrize(
+    "entry",
+    [*OF_PRESETS, *(pytest.param(entry, marks=pytest.mark.real) for entry in OF_TALKS)],
+    ids=lambda entry: entry.file,
+)
 def test_an_entry_was_written_by_the_model_as_it_is_now(entry):
     trace = gallery.open_entry(entry.file)
+    if entry.model is not None and real_model().revision != trace.model.revision:
+        pytest.skip("the hub's weights are other ones than those that were recorded")
     step = trace.steps[0]
     best = step.candidates[0]
     before = [*trace.prompt_ids, *step.emit[:-1]]
@@ -119,6 +160,7 @@ def test_an_entry_was_written_by_the_model_as_it_is_now(entry):
 
 
 def test_the_command_makes_a_gallery_of_the_first_presets(tmp_path, monkeypatch):
+    there(monkeypatch, False)
     monkeypatch.setattr("engine.strategies.STRATEGIES", {"greedy": STRATEGIES["greedy"]})
     (tmp_path / "old-1.json.gz").touch()
     made = gallery.make(tmp_path)
@@ -133,6 +175,53 @@ def test_the_command_makes_a_gallery_of_the_first_presets(tmp_path, monkeypatch)
         trace = gallery.open_entry(entry.file, tmp_path)
         assert (trace.prompt, trace.seed) == (preset.prompt, preset.seed)
         assert trace.outputs[0].text
+
+
+def there(monkeypatch, whether):
+    """Say whether the conversations' model is on this machine."""
+    known = CatalogueEntry.available.fget
+    own = property(lambda entry: whether if entry.name == talks.MODEL else known(entry))
+    monkeypatch.setattr(CatalogueEntry, "available", own)
+
+
+def test_what_was_recorded_with_a_model_that_is_not_here_stays(tmp_path, monkeypatch):
+    there(monkeypatch, False)
+    entry = OF_TALKS[0]
+    gallery.write_index([entry], tmp_path)
+    (tmp_path / entry.file).write_bytes((gallery.FOLDER / entry.file).read_bytes())
+    monkeypatch.setattr(
+        "engine.strategies.STRATEGIES", {entry.strategy: STRATEGIES[entry.strategy]}
+    )
+    told = []
+    assert gallery.make(tmp_path, told.append, talks_only=True) == [entry]
+    assert gallery.open_entry(entry.file, tmp_path) == gallery.open_entry(entry.file)
+    [sentence] = told
+    assert sentence == (
+        "SmolLM2 135M Instruct is not on this machine, so conversations with it are not recorded: "
+        "those recorded before stay, 1 of 1; `python -m engine fetch smollm2` brings it."
+    )
+
+
+def test_a_conversation_is_recorded_beside_what_stands(tmp_path, monkeypatch):
+    there(monkeypatch, True)
+    own = OF_PRESETS[0]
+    gallery.write_index([own], tmp_path)
+    (tmp_path / own.file).touch()
+    (tmp_path / "greedy-smollm2-9.json.gz").touch()
+    monkeypatch.setattr("engine.strategies.STRATEGIES", {"greedy": STRATEGIES["greedy"]})
+    asked = []
+
+    def instead(strategy, prompt, params, seed, model, messages):
+        asked.append((strategy, prompt, params, seed, model, messages))
+        return gallery.open_entry(OF_TALKS[0].file)
+
+    monkeypatch.setattr(gallery, "recorded", instead)
+    made = gallery.make(tmp_path, pytest.fail, talks_only=True)
+    [talk] = [t for t in talks.TALKS["greedy"] if t.recorded]
+    assert made == gallery.entries(tmp_path) == [own, OF_TALKS[0]]
+    assert (tmp_path / own.file).stat().st_size == 0
+    assert {path.name for path in tmp_path.iterdir()} == {gallery.INDEX, *(e.file for e in made)}
+    assert asked[-1] == ("greedy", None, dict(talk.params), 0, talks.MODEL, talk.messages)
 
 
 def test_the_examples_are_what_their_tabs_begin_with():

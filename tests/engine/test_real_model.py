@@ -2,54 +2,19 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import pytest
-from transformers import LlamaForCausalLM
 
-from engine import DecodeRequest, LoadedModel
-from engine.models.loading import load
+from engine import DecodeRequest
 from engine.strategies import STRATEGIES
 from engine.strategies.refusal import refusal
-from tests.helpers.real import real_model
-from tests.helpers.references import expected, params_of
+from tests.helpers.real import CHAT, PLAIN, assistant_of, ids_of, real_model
+from tests.helpers.references import SAMPLED, expected, params_of
 from tests.helpers.runs import finished
 
 pytestmark = [pytest.mark.real, pytest.mark.filterwarnings("ignore")]
 
-CHAT = "Write one sentence about the sea."
-PLAIN = "The capital of France is Paris, and the capital of Italy is"
 LISTING = "def add(a, b):\n    return a + b\n\ndef sub(a, b):\n    return"
-NEW, SEED, DRAFT_LAYERS = 8, 3, 6
-
-
-@cache
-def draft():
-    """Return the real model's own first layers: a draft of the same tokenizer, and a bad one."""
-    real = real_model()
-    config = type(real.model.config).from_dict(
-        {**real.model.config.to_dict(), "num_hidden_layers": DRAFT_LAYERS}
-    )
-    model = LlamaForCausalLM(config)
-    missing, _ = model.load_state_dict(real.model.state_dict(), strict=False)
-    assert not [name for name in missing if "lm_head" not in name]
-    return LoadedModel(model.eval(), real.tokenizer, "smollm2-first-layers")
-
-
-def ids_of(prompt):
-    tokenizer = real_model().tokenizer
-    if prompt != CHAT:
-        return tokenizer(prompt).input_ids
-    turns = [{"role": "user", "content": prompt}]
-    text = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
-    return tokenizer(text, add_special_tokens=False).input_ids
-
-
-def assistant_of(strategy):
-    needed = STRATEGIES[strategy].assistant
-    if needed == "any_tokenizer":
-        return load("storyteller-draft", "cpu", "float32")
-    return draft() if needed == "same_tokenizer" else None
+NEW, SEED = 6, 3
 
 
 def check(strategy, prompt, new, seed):
@@ -75,9 +40,10 @@ def test_a_strategy_gives_the_tokens_of_transformers(strategy):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("prompt", [CHAT, PLAIN, LISTING], ids=["chat", "plain", "code"])
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize(
+    ("strategy", "seed"), [(s, n) for s in STRATEGIES for n in range(3 if s in SAMPLED else 1)]
+)
 def test_longer_texts_of_several_prompts_and_seeds(strategy, prompt, seed):
     check(strategy, prompt, 40, seed)
 

@@ -5,13 +5,18 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
+from transformers import LlamaForCausalLM
 
 from engine.errors import EngineError
 from engine.models.bringing import bring
 from engine.models.files import local_folder
 from engine.models.loading import LoadedModel, load
+from engine.strategies import STRATEGIES
 
 NAME = "smollm2"
+CHAT = "Write one sentence about the sea."
+PLAIN = "The capital of France is Paris, and the capital of Italy is"
+DRAFT_LAYERS = 6
 
 
 def real_model() -> LoadedModel:
@@ -28,6 +33,38 @@ def real_folder() -> str:
     folder = local_folder(NAME)
     assert folder is not None
     return folder
+
+
+@cache
+def draft() -> LoadedModel:
+    """Return the real model's own first layers: a draft of the same tokenizer, and a bad one."""
+    real = real_model()
+    config = type(real.model.config).from_dict(
+        {**real.model.config.to_dict(), "num_hidden_layers": DRAFT_LAYERS}
+    )
+    model = LlamaForCausalLM(config)
+    missing, _ = model.load_state_dict(real.model.state_dict(), strict=False)
+    assert not [name for name in missing if "lm_head" not in name]
+    return LoadedModel(model.eval(), real.tokenizer, "smollm2-first-layers")
+
+
+def assistant_of(strategy: str) -> LoadedModel | None:
+    """Return a draft model for the real one, None for strategies that take none."""
+    needed = STRATEGIES[strategy].assistant
+    if needed == "any_tokenizer":
+        return load("storyteller-draft", "cpu", "float32")
+    return draft() if needed == "same_tokenizer" else None
+
+
+@cache
+def ids_of(prompt: str) -> list[int]:
+    """Return a prompt's ids; ``CHAT`` is asked in the model's chat template."""
+    tokenizer = real_model().tokenizer
+    if prompt != CHAT:
+        return tokenizer(prompt).input_ids
+    turns = [{"role": "user", "content": prompt}]
+    text = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
+    return tokenizer(text, add_special_tokens=False).input_ids
 
 
 @cache

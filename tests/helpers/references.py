@@ -60,7 +60,8 @@ def expected(
         return [dola(loaded, ids, new)]
     limits = {"max_new_tokens": new, "pad_token_id": 0, "use_cache": use_cache}
     if strategy == "diverse_beam_search":
-        return diverse(loaded, ids, limits)
+        # Every step read anew.
+        return diverse(loaded, ids, limits | {"use_cache": False})
     kwargs: dict[str, Any] = {"do_sample": strategy in SAMPLED}
     if "beam" in strategy:
         kwargs |= BEAMS
@@ -70,10 +71,10 @@ def expected(
 
 
 def diverse(loaded: LoadedModel, ids: list[int], limits: dict[str, Any]) -> list[list[int]]:
-    """Return two groups' best texts, every step read anew: the loop is compared with 4.55 elsewhere."""
+    """Return two groups' best texts: the loop is compared with 4.55 elsewhere."""
     loop = partial(group_beam_loop, num_beam_groups=2, diversity_penalty=1.0)
     counts = {"num_beams": 4, "num_return_sequences": 2}
-    out, _ = run_loop(loop, loaded, [ids], **counts, **limits | {"use_cache": False})
+    out, _ = run_loop(loop, loaded, [ids], **counts, **limits)
     start = 1 if loaded.is_encoder_decoder else len(ids)
     rows = zip(out.sequences.tolist(), out.lengths, strict=True)
     return [row[start : start + length] for row, length in rows]
@@ -86,37 +87,58 @@ def contrastive(loaded: LoadedModel, ids: list[int], new: int) -> list[int]:
     while len(text) < new:
         logits, states = _read(loaded, ids, text)
         probs, tokens = logits.softmax(-1).topk(K)
-        scores = []
-        for p, token in zip(probs.tolist(), tokens.tolist(), strict=True):
-            own = _read(loaded, ids, [*text, token])[1][-1][-1]
-            similar = torch.cosine_similarity(states[-1], own[None], dim=-1)
-            scores.append((1 - ALPHA) * p - ALPHA * float(similar.max()))
-        text.append(tokens.tolist()[scores.index(max(scores))])
+        own = [_read(loaded, ids, [*text, token])[1][-1][-1] for token in tokens.tolist()]
+        text.append(int(tokens[most_promising(probs, states[-1], torch.stack(own))]))
         if text[-1] in loaded.eos_token_ids:
             break
     return text
+
+
+def most_promising(probs: torch.Tensor, context: torch.Tensor, own: torch.Tensor) -> int:
+    """Return which of k candidates contrastive search takes.
+
+    Args:
+        probs: (k,).
+        context: (places, hidden) states so far.
+        own: (k, hidden) the state that each would have.
+    """
+    scores = []
+    for p, state in zip(probs.tolist(), own, strict=True):
+        similar = torch.cosine_similarity(context, state[None], dim=-1)
+        scores.append((1 - ALPHA) * p - ALPHA * float(similar.max()))
+    return scores.index(max(scores))
 
 
 @torch.no_grad()
 def dola(loaded: LoadedModel, ids: list[int], new: int) -> list[int]:
     """Return the tokens of DoLa (2309.03883) with the upper layers, greedily and without a cache."""
     text: list[int] = []
-    head = loaded.model.get_output_embeddings()
     while len(text) < new:
         logits, states = _read(loaded, ids, text)
-        layers = len(states) - 1
-        final, found = logits.log_softmax(-1), []
-        for layer in range(layers // 2, layers, 2):
-            early = head(states[layer][-1]).float().log_softmax(-1)
-            mean = (final.exp() + early.exp()) / 2
-            parts = [mean * (mean.log() - one) for one in (final, early)]
-            found.append((float(sum(part.mean() for part in parts)), early))
-        early = max(found, key=lambda pair: pair[0])[1]
-        contrast = (final - early).masked_fill(final.exp() < 0.1 * final.exp().max(), -torch.inf)
-        text.append(int(contrast.argmax()))
+        text.append(most_contrasted(loaded, logits, [state[-1] for state in states]))
         if text[-1] in loaded.eos_token_ids:
             break
     return text
+
+
+def most_contrasted(loaded: LoadedModel, logits: torch.Tensor, states: list[torch.Tensor]) -> int:
+    """Return the token that grew most since the upper layer that differs most.
+
+    Args:
+        loaded: the model.
+        logits: (vocab,) of the last place.
+        states: every layer's (hidden,) state there.
+    """
+    head, layers = loaded.model.get_output_embeddings(), len(states) - 1
+    final, found = logits.log_softmax(-1), []
+    for layer in range(layers // 2, layers, 2):
+        early = head(states[layer]).float().log_softmax(-1)
+        mean = (final.exp() + early.exp()) / 2
+        parts = [mean * (mean.log() - one) for one in (final, early)]
+        found.append((float(sum(part.mean() for part in parts)), early))
+    early = max(found, key=lambda pair: pair[0])[1]
+    contrast = (final - early).masked_fill(final.exp() < 0.1 * final.exp().max(), -torch.inf)
+    return int(contrast.argmax())
 
 
 def _read(

@@ -13,7 +13,9 @@ from starlette.testclient import TestClient
 
 from engine.after import examples, gallery
 from engine.errors import TraceError
+from engine.models.catalogue import CATALOGUE, CatalogueEntry
 from engine.strategies import STRATEGIES
+from engine.strategies.talks import MODEL
 from engine.trace import json_io
 from playground import recorded
 from playground.app import page_head
@@ -39,9 +41,22 @@ def test_every_strategy_opens_with_its_first_preset_as_it_was_recorded(name):
     assert found["form"] == json.loads(json.dumps(preset_form(name, preset)))
 
 
-def test_presets_name_their_recorded_runs_and_no_other():
+@pytest.mark.parametrize("there", [True, False])
+def test_presets_name_their_recorded_runs_and_no_other(there, monkeypatch):
+    monkeypatch.setattr(CatalogueEntry, "available", property(lambda e: e.name != MODEL or there))
     named = [p["recorded"] for s in spec()["strategies"] for p in s["presets"] if p["recorded"]]
-    assert named == NAMES
+    own = [entry.name for entry in gallery.entries() if there or entry.model is None]
+    assert sorted(named) == sorted(own)
+
+
+def test_a_recorded_conversation_opens_with_its_form_where_its_model_is_not(monkeypatch):
+    monkeypatch.setattr(CatalogueEntry, "available", property(lambda e: e.name != MODEL))
+    for entry in gallery.entries():
+        if entry.model is not None:
+            found = recorded.run(entry.name)
+            [said] = found["form"]["messages"]
+            assert (said["role"], found["form"]["model"]) == ("user", MODEL)
+            assert CATALOGUE[MODEL].title in found["title"]
 
 
 def test_the_examples_hold_what_their_tabs_show():

@@ -29,6 +29,7 @@ function verdictOf(run, report) {
   if (report.checked && !report.parting)
     return ["good", "✓", "[lossless|Lossless]", proofOf(report)];
   if (report.parting) return partingOf(run, report.parting);
+  if (!run.config.do_sample) return ["", "ⓘ", "Not checked", "The notes of the run say why."];
   if (!report.distributions.length)
     return [
       "",

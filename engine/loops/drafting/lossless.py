@@ -1,8 +1,8 @@
 """Is an assisted output the target's own? Measured on the run itself, never assumed.
 
 Greedy: one teacher-forced forward pass over the finished text says at every place what the target
-alone would have chosen. Sampling: many short runs against the target's exact distribution. On
-request a plain run of the same prompt gives the speed to compare with.
+alone would have chosen, unless its weights are quantised. Sampling: many short runs against the
+target's exact distribution. On request a plain run of the same prompt gives the speed to compare with.
 """
 
 from __future__ import annotations
@@ -138,8 +138,15 @@ def first_parting(
         tell: told how far it has come.
 
     Raises:
-        LeftOut: the run was stopped.
+        LeftOut: the run was stopped, or the target's weights are quantised.
     """
+    # LLM.int8 looks at all rows of a pass together, and four bits have a kernel of their own for
+    # one row: the same text has other sums in one pass than in the rounds, and neither is proof.
+    if getattr(context.model, "hf_quantizer", None) is not None:
+        raise LeftOut(
+            "with quantised weights the sums of a pass depend on how many tokens it reads, so no "
+            "other pass can say what the target would have chosen."
+        )
     start = context.input_ids.shape[1]
     count = ids.shape[1] - start
     tell(0, count, "tokens against the target alone")
