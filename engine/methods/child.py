@@ -47,6 +47,7 @@ _LOOK_S = 0.5
 _MAX_PRINTED = 20_000
 _MAX_PIPE = 65_536
 MAX_FILE_BYTES = 16_000_000
+_MAX_FILES = 5_000
 _SPAWNER = ThreadPoolExecutor(1, thread_name_prefix="methods")
 """Starts all of them: a child ends with the thread that started it, and this one lasts."""
 
@@ -146,7 +147,7 @@ class Child:
             if "end" in message:
                 return outcome_of(message["end"])
             yield _step(message)
-        raise MethodError(_how_it_ended(self._process.wait()))
+        raise MethodError(_how_it_ended(self._end(wait=True)))
 
     def wait(self, cancelled: threading.Event | None = None) -> None:
         """Wait until the model is in its memory.
@@ -169,11 +170,7 @@ class Child:
         if self._closed:
             return
         self._closed = True
-        try:
-            os.killpg(self._process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        self._process.wait()
+        self._end()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 try:
@@ -182,6 +179,23 @@ class Child:
                     pass
         os.close(self._channel)
         shutil.rmtree(self._own, ignore_errors=True)
+
+    def _end(self, *, wait: bool = False) -> int:
+        """End the whole group of the process; return the status it ends with.
+
+        Args:
+            wait: until it has ended by itself.
+        """
+        if self._process.returncode is not None:
+            return self._process.returncode
+        if wait:
+            # Its number stays its own until it is asked for its status: nobody else's group is ended.
+            os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        return self._process.wait()
 
     def __enter__(self) -> Child:
         return self
@@ -238,17 +252,19 @@ class Child:
             self.printed = (self.printed + data.decode("utf-8", "replace"))[:_MAX_PRINTED]
 
     def _check_disk(self) -> None:
-        size = 0
+        size = count = 0
         for folder, _, names in os.walk(self._own):
             for name in names:
+                count += 1
                 try:
                     size += os.lstat(os.path.join(folder, name)).st_size
                 except OSError:
                     continue
-        if size > 4 * MAX_FILE_BYTES:
-            raise MethodError(
-                f"The method wrote more than {4 * MAX_FILE_BYTES // 1_000_000} MB and was ended."
-            )
+            if size > 4 * MAX_FILE_BYTES or count > _MAX_FILES:
+                raise MethodError(
+                    f"The method wrote more than {4 * MAX_FILE_BYTES // 1_000_000} MB or"
+                    f" {_MAX_FILES:,} files and was ended."
+                )
 
 
 def _step(message: dict[str, Any]) -> Step:
