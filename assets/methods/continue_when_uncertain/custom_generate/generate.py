@@ -11,7 +11,7 @@ at hand.
 from functools import partial
 
 import torch
-from transformers import DynamicCache, GenerationMixin
+from transformers import DynamicCache
 
 
 def generate(
@@ -51,7 +51,7 @@ def generate(
     if branches < 2 or depth < 1:
         raise ValueError(f"branches = {branches} must be 2 or more, and depth = {depth} 1 or more.")
     # transformers prepares the prompts, the processors and the criteria, and then calls the loop below.
-    return GenerationMixin.generate(
+    return type(model).generate(
         model,
         input_ids=input_ids,
         generation_config=generation_config,

@@ -11,7 +11,7 @@ import math
 from functools import partial
 
 import torch
-from transformers import DynamicCache, GenerationMixin
+from transformers import DynamicCache
 
 
 def generate(
@@ -54,7 +54,7 @@ def generate(
             f" amateur_temperature = {amateur_temperature} above 0."
         )
     # transformers prepares the prompts, the processors and the criteria, and then calls the loop below.
-    return GenerationMixin.generate(
+    return type(model).generate(
         model,
         input_ids=input_ids,
         generation_config=generation_config,

@@ -11,7 +11,6 @@ import copy
 from collections import Counter
 
 import torch
-from transformers import GenerationMixin
 
 
 def generate(
@@ -52,7 +51,7 @@ def generate(
     config.do_sample, config.num_beams, config.num_return_sequences = True, 1, num_samples
     config.return_dict_in_generate = False
     # Drawing is left to transformers: it has its own loop for that.
-    drawn = GenerationMixin.generate(
+    drawn = type(model).generate(
         model,
         input_ids=input_ids,
         generation_config=config,

@@ -10,7 +10,7 @@ import math
 from functools import partial
 
 import torch
-from transformers import DynamicCache, GenerationMixin
+from transformers import DynamicCache
 
 
 def generate(
@@ -46,7 +46,7 @@ def generate(
     if not (tau > 0 and eta > 0):
         raise ValueError(f"tau = {tau} and eta = {eta} must both be above 0.")
     # transformers prepares the prompts, the processors and the criteria, and then calls the loop below.
-    return GenerationMixin.generate(
+    return type(model).generate(
         model,
         input_ids=input_ids,
         generation_config=generation_config,

@@ -10,7 +10,7 @@ model will do.
 from functools import partial
 
 import torch
-from transformers import DynamicCache, GenerationMixin
+from transformers import DynamicCache
 
 
 def generate(
@@ -51,7 +51,7 @@ def generate(
             f" max_rollbacks = {max_rollbacks} 0 or more."
         )
     # transformers prepares the prompts, the processors and the criteria, and then calls the loop below.
-    return GenerationMixin.generate(
+    return type(model).generate(
         model,
         input_ids=input_ids,
         generation_config=generation_config,

@@ -9,7 +9,7 @@ probability and never which ones are kept. (Tang et al. 2024, arXiv 2411.07641)
 from functools import partial
 
 import torch
-from transformers import DynamicCache, GenerationMixin
+from transformers import DynamicCache
 
 
 def generate(
@@ -43,7 +43,7 @@ def generate(
     if not n >= 0:
         raise ValueError(f"n = {n} must be 0 or more.")
     # transformers prepares the prompts, the processors and the criteria, and then calls the loop below.
-    return GenerationMixin.generate(
+    return type(model).generate(
         model,
         input_ids=input_ids,
         generation_config=generation_config,

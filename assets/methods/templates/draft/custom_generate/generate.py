@@ -8,7 +8,7 @@ text is the greedy one whatever is guessed; only the number of passes differs.
 from functools import partial
 
 import torch
-from transformers import DynamicCache, GenerationMixin
+from transformers import DynamicCache
 
 
 def generate(
@@ -44,7 +44,7 @@ def generate(
     if ngram < 1 or guesses < 1:
         raise ValueError(f"ngram = {ngram} and guesses = {guesses} must both be 1 or more.")
     # transformers prepares the prompts, the processors and the criteria, and then calls the loop below.
-    return GenerationMixin.generate(
+    return type(model).generate(
         model,
         input_ids=input_ids,
         generation_config=generation_config,

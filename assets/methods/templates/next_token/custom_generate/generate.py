@@ -7,7 +7,7 @@ token and says which one is taken. Everything else is what any such method needs
 from functools import partial
 
 import torch
-from transformers import DynamicCache, GenerationMixin
+from transformers import DynamicCache
 
 
 def generate(
@@ -36,7 +36,7 @@ def generate(
         The prompts and what follows them, shape (batch, length + new).
     """
     # transformers prepares the prompts, the processors and the criteria, and then calls the loop below.
-    return GenerationMixin.generate(
+    return type(model).generate(
         model,
         input_ids=input_ids,
         generation_config=generation_config,

@@ -8,7 +8,7 @@ on in another way.
 from functools import partial
 
 import torch
-from transformers import DynamicCache, GenerationMixin
+from transformers import DynamicCache
 
 
 def generate(
@@ -46,7 +46,7 @@ def generate(
             f"least = {least} must be 0 to 1, and max_returns = {max_returns} 0 or more."
         )
     # transformers prepares the prompts, the processors and the criteria, and then calls the loop below.
-    return GenerationMixin.generate(
+    return type(model).generate(
         model,
         input_ids=input_ids,
         generation_config=generation_config,
