@@ -173,7 +173,7 @@ def test_looking_ahead_finds_likelier_texts_than_greedy_search(outcomes):
 
 
 def test_rollback_takes_back_the_circle_that_greedy_search_runs_in(outcomes):
-    new, greedy = outcomes["rollback_when_stuck"]["rows"][0], outcomes["draft, greedy"]["rows"][0]
+    new, greedy = outcomes["rollback_when_stuck"]["rows"][0], outcomes["greedy, ran"]["rows"][0]
     assert most_common(greedy, 3) > 1 == most_common(new, 3)
     assert 1 <= len(unexpected("ran", new)) < NEW / 3
 
@@ -211,6 +211,8 @@ def test_the_amateur_is_the_model_with_the_last_token_of_the_prompt(outcomes):
     plausible = expert >= expert.max(-1, keepdim=True).values + math.log(0.1)
     best = torch.where(plausible, expert - amateur, -math.inf).argmax(-1)
     assert new == best.tolist() != expert.argmax(-1).tolist()
+    # One that sees as much as the model leaves nothing but rounding to contrast.
+    assert outcomes["contrastive_decoding, four"]["rows"] == outcomes["greedy, four"]["rows"]
 
 
 def test_the_least_risk_is_that_of_the_draw_most_like_the_others(outcomes):
@@ -238,12 +240,12 @@ def alike(one, other):
 
 
 def test_guesses_save_passes_and_change_no_token(outcomes):
-    assert outcomes["draft"]["rows"] == outcomes["draft, greedy"]["rows"]
-    assert outcomes["draft"]["passes"] < outcomes["draft, greedy"]["passes"] == NEW
+    assert outcomes["draft"]["rows"] == outcomes["greedy, ran"]["rows"]
+    assert outcomes["draft"]["passes"] < outcomes["greedy, ran"]["passes"] == NEW
 
 
 def test_the_rule_of_the_template_says_other_words(outcomes):
-    new, greedy = outcomes["next_token"]["rows"][0], outcomes["draft, greedy"]["rows"][0]
+    new, greedy = outcomes["next_token"]["rows"][0], outcomes["greedy, ran"]["rows"][0]
     assert len(set(new)) > len(set(greedy))
 
 

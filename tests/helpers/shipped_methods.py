@@ -93,8 +93,11 @@ EFFECTS = {
     "top_n_sigma, cool": _run("top_n_sigma", ("two",), config=_FIRST | {"temperature": COOL}),
     "greedy, four": _run(None, LIKELY),
     "continue_when_uncertain, four": _run("continue_when_uncertain", LIKELY),
+    "contrastive_decoding, four": _run(
+        "contrastive_decoding", LIKELY, arguments={"amateur_context": 99}
+    ),
     "four draws": _run(None, config=DRAWN | {"num_return_sequences": 4}),
-    "draft, greedy": _run(None, ("ran",)),
+    "greedy, ran": _run(None, ("ran",)),
     "rollback, least 0": _run("rollback", ("two",), arguments={"least": 0.0}),
     "greedy, two": _run(None, ("two",)),
 }
@@ -105,7 +108,7 @@ REFUSED = {
     "branches = 1": _run("continue_when_uncertain", arguments={"branches": 1}),
     "times = 1": _run("rollback_when_stuck", arguments={"times": 1}),
     "alpha = 0": _run("contrastive_decoding", arguments={"alpha": 0}),
-    "amateur_context = 5 must": _run("contrastive_decoding", arguments={"amateur_context": 5}),
+    "amateur_context = 0 must": _run("contrastive_decoding", arguments={"amateur_context": 0}),
     "num_samples = 0": _run("min_bayes_risk", arguments={"num_samples": 0}),
     "guesses = 0": _run("draft", arguments={"guesses": 0}),
     "least = 2": _run("rollback", arguments={"least": 2}),

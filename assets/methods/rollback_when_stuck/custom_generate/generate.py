@@ -85,8 +85,8 @@ def decode(
     ids, cache = input_ids, DynamicCache(config=model.config)
     start, rollbacks = ids.shape[1], 0
     forbidden = {}  # place in the text -> ids that must not stand there
-    logits = read(model, ids, cache, inputs)[:, -1]
     cache.activate_past_recording()  # what a sliding window would forget can now be gone back to
+    logits = read(model, ids, cache, inputs)[:, -1]
     while True:
         scores = logits_processor(ids, logits).clone()
         scores[:, forbidden.get(ids.shape[1], [])] = -torch.inf
