@@ -47,20 +47,24 @@ def generate(
         raise ValueError(
             f"num_samples = {num_samples} and max_ngram = {max_ngram} must both be 1 or more."
         )
-    config = copy.deepcopy(generation_config or model.generation_config)
-    config.do_sample, config.num_beams, config.num_return_sequences = True, 1, num_samples
-    config.return_dict_in_generate = False
+    drawing = {"do_sample": True, "num_beams": 1, "num_return_sequences": num_samples}
+    drawing["return_dict_in_generate"] = False
+    if generation_config is None:
+        kwargs |= drawing
+    else:
+        generation_config = copy.deepcopy(generation_config)
+        generation_config.update(**drawing)
     # Drawing is left to transformers: it has its own loop for that.
     drawn = type(model).generate(
         model,
         input_ids=input_ids,
-        generation_config=config,
+        generation_config=generation_config,
         logits_processor=logits_processor,
         stopping_criteria=stopping_criteria,
         **kwargs,
     )
     prompts = input_ids if input_ids is not None else kwargs["inputs"]
-    start, ends = prompts.shape[1], ends_of(config, model)
+    start, ends = prompts.shape[1], ends_of(kwargs, generation_config, model.generation_config)
     best, longest = [], 0
     for samples in drawn.view(len(prompts), num_samples, -1):  # shape (num_samples, length + new)
         texts = [until_end(row, ends) for row in samples[:, start:].tolist()]
@@ -105,8 +109,8 @@ def until_end(row, ends):
     return row[: next((i + 1 for i, token in enumerate(row) if token in ends), len(row))]
 
 
-def ends_of(generation_config, model):
-    """Return the ids that end a text."""
-    ends = generation_config.eos_token_id
-    ends = model.generation_config.eos_token_id if ends is None else ends
+def ends_of(kwargs, *configs):
+    """Return the ids that end a text, as whoever says so first has them."""
+    said = [kwargs.get("eos_token_id"), *(c.eos_token_id for c in configs if c is not None)]
+    ends = next((value for value in said if value is not None), [])
     return ends if isinstance(ends, list) else [ends]
