@@ -17,7 +17,11 @@ def add(commands: Any) -> None:
     acts = method.add_subparsers(dest="act", required=True)
     new = acts.add_parser("new", help="write a folder from a template")
     new.add_argument("name", help="of the folder, which is not there yet")
-    new.add_argument("--template", default="next_token", help="next_token, draft or rollback")
+    new.add_argument(
+        "--template",
+        default="next_token",
+        help="next_token, draft, rollback, or a method that comes along",
+    )
     new.set_defaults(handler=_new)
     check = acts.add_parser("check", help="read a method, and run it shut in on a small model")
     check.add_argument("folder", help="with custom_generate/generate.py")

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from engine.errors import MethodError, shown
-from engine.methods.folder import README
+from engine.methods.folder import ENTRY, README
 
 SHIPPED = Path(__file__).resolve().parents[2] / "assets" / "methods"
 """Folders of the methods that come along, each of which can be read, run and copied."""
@@ -34,15 +34,10 @@ print(tokenizer.decode(ids[0], skip_special_tokens=True))
 '''
 
 
-def templates() -> list[str]:
-    """Return the names of the templates."""
-    return sorted(path.name for path in TEMPLATES.iterdir() if path.is_dir())
-
-
-def shipped() -> dict[str, Path]:
-    """Return name -> folder of the methods that come along."""
-    found = (p for p in sorted(SHIPPED.iterdir()) if p.is_dir() and p != TEMPLATES)
-    return {path.name: path for path in found}
+def templates() -> dict[str, Path]:
+    """Return name -> folder of what a method can begin from: the templates, then the methods that come along."""
+    found = [*sorted(TEMPLATES.iterdir()), *sorted(SHIPPED.iterdir())]
+    return {path.name: path for path in found if (path / ENTRY).is_file()}
 
 
 def new_method(folder: str | Path, template: str) -> Path:
@@ -56,9 +51,10 @@ def new_method(folder: str | Path, template: str) -> Path:
         MethodError: the name or the template is not allowed, or there is something already.
     """
     folder = Path(folder)
-    if template not in templates():
+    known = templates()
+    if template not in known:
         raise MethodError(
-            f"template = {shown(template)} is not allowed: it must be one of {', '.join(templates())}."
+            f"template = {shown(template)} is not allowed: it must be one of {', '.join(known)}."
         )
     if not _NAME.fullmatch(folder.name):
         raise MethodError(
@@ -68,9 +64,10 @@ def new_method(folder: str | Path, template: str) -> Path:
     if folder.exists():
         raise MethodError(f"{folder} is there already; nothing was written.")
     try:
-        shutil.copytree(TEMPLATES / template, folder, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(known[template], folder, ignore=shutil.ignore_patterns("__pycache__"))
         readme = folder / README
-        readme.write_text(readme.read_text("utf-8").replace(template, folder.name), "utf-8")
+        text = readme.read_text("utf-8").replace(f"# {template}\n", f"# {folder.name}\n", 1)
+        readme.write_text(text.replace(f'/{template}"', f'/{folder.name}"'), "utf-8")
         (folder / TRY).write_text(_TRY.format(file=TRY), "utf-8")
     except OSError as error:
         raise MethodError(f"{folder} could not be written: {error.strerror}.") from None

@@ -20,6 +20,8 @@ from engine.trace.details import ForwardDetail, ForwardPass
 from engine.trace.records import Step
 
 Send = Callable[[Step], None]
+_KEPT_ROWS = 64
+"""Positions of a pass whose logits are kept: as many as a draft may have that it checks, not a prompt's."""
 
 
 class ForwardWatch:
@@ -48,6 +50,7 @@ class ForwardWatch:
         self._first = 0
         self._seen: Observation | None = None
         self._seen_at = 0
+        self._aside = False
         self._since: list[ForwardPass] = []
         self._declared = 0
         self._steps = 0
@@ -100,7 +103,8 @@ class ForwardWatch:
         if ids is None and args and isinstance(args[0], torch.Tensor):
             ids = args[0]
         self._cached = _length(kwargs.get("past_key_values"))
-        if not isinstance(ids, torch.Tensor) or ids.dim() != 2:
+        self._aside = not isinstance(ids, torch.Tensor) or ids.dim() != 2
+        if self._aside:
             self._read, self._rows, self._dropped = 0, 0, 0
             return
         self._rows, self._read = ids.shape
@@ -108,6 +112,11 @@ class ForwardWatch:
         if self.passes == self._steps == 0:
             self._begin(text)
         kept = _common(self._text, text)
+        self._aside = kept < self.start
+        if self._aside:
+            # Not the text: a part of it, or another that the method compares it with.
+            self._dropped = 0
+            return
         self._dropped = len(self._text) - kept
         if len(text) > kept:
             self._step(kept, text[kept:])
@@ -125,10 +134,11 @@ class ForwardWatch:
         self.passes += 1
         logits = getattr(output, "logits", None)
         self._logits = self._seen = None
-        if isinstance(logits, torch.Tensor) and logits.dim() == 3:
-            # Of the first row; row i of it was read at position first + i of the text.
-            self._logits = logits[0].detach()
-            self._first = len(self._text) - logits.shape[1]
+        if isinstance(logits, torch.Tensor) and logits.dim() == 3 and not self._aside:
+            # Of the first row; row i of it was read at position first + i of the text. A copy, as a
+            # method may write into its own.
+            self._logits = logits[0, -_KEPT_ROWS:].detach().clone()
+            self._first = len(self._text) - len(self._logits)
         self._since.append(
             ForwardPass(
                 self._rows,

@@ -202,6 +202,31 @@ def generate(model, input_ids, generation_config=None, **kwargs):
     assert all(step.stages[1].kept < step.stages[0].kept for step in steps)
 
 
+def test_what_a_method_reads_beside_its_text_is_no_part_of_it(tmp_path):
+    """It compares with what the model says without the beginning, and writes into the logits it was given."""
+    source = """
+import torch
+
+def generate(model, input_ids, generation_config=None, **kwargs):
+    ids = input_ids
+    for _ in range(generation_config.max_new_tokens):
+        whole = model(input_ids=ids).logits
+        token = whole[:, -1].argmax(-1, keepdim=True)
+        model(input_ids=ids[:, 2:])
+        whole.zero_()
+        ids = torch.cat([ids, token], -1)
+    return ids
+"""
+    steps, outcome = run_method(write_method(tmp_path / "m", source), job([PROMPT], new=3))
+    assert tuple(replay_ids(tuple(steps))) == outcome.sequences[0]
+    assert [(s.keep, len(s.emit), s.forward_passes) for s in steps] == [
+        (0, 1, 2),
+        (1, 1, 2),
+        (2, 1, 2),
+    ]
+    assert all(p.dropped == 0 for s in steps for p in s.detail.passes)
+
+
 @pytest.mark.parametrize(
     ("returned", "sentence"),
     [

@@ -164,7 +164,9 @@ def generate(model, input_ids, **kwargs):
         with open(os.path.join(os.environ["TMPDIR"], str(number % 40)), "wb") as file:
             file.write(bytes(10_000_000))
 """
-    with pytest.raises(MethodError, match="The method wrote more than 64 MB or 5,000 files and was ended"):
+    with pytest.raises(
+        MethodError, match="The method wrote more than 64 MB or 5,000 files and was ended"
+    ):
         run_method(write_method(tmp_path / "m", source), job([PROMPT]))
 
 
