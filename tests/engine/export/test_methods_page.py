@@ -26,7 +26,7 @@ def test_a_reader_comes_from_nothing_to_a_published_method(hub, tmp_path, monkey
         wanted = [TO if word == "owner/my_method" else word for word in command]
         assert main([*wanted, *more[command[1]]]) == 0, capsys.readouterr().out
     assert set(hub.commits[0]["files"]) == {"README.md", "custom_generate/generate.py"}
-    checks = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line[0] == "{"]
+    checks = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line[:1] == "{"]
     listed = re.findall(r"^\| ([\w ]+?) \|", PAGE.partition("| line |")[2], re.MULTILINE)
     assert [check["what"] for check in checks] == listed
     assert {check["result"] for check in checks} <= {"passed", "noted"}
