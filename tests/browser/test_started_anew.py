@@ -9,7 +9,7 @@ from tests.helpers.server import free_port, playground
 from tests.helpers.visits import Pages
 
 BROKEN = ("AbortError", "TypeError: network error", "Connection errored out", "net::ERR_", "fetch")
-ENDING = ("503 ", "status of 503")
+ENDING = ("503 ", "status of 503", "Server stopped unexpectedly")
 """What a page is told that asks a server between its SIGTERM and its end."""
 PROMPT = "Once upon a time, there was"
 GREEDY = "window.playground?.page?.shown('greedy')"
@@ -40,7 +40,7 @@ def test_what_had_ended_is_shown_again(browser, starts):
         page = pages.open(link("greedy", PROMPT, max_new_tokens=7))
         finish(page, "greedy")
         known = run_id(page, "greedy")
-    came = _left(page)
+        came = _left(page)
     with starts():
         page.goto(came)
         page.wait_for_function(f"{GREEDY}?.status === 'finished'")
