@@ -103,9 +103,8 @@ class ForwardWatch:
         if ids is None and args and isinstance(args[0], torch.Tensor):
             ids = args[0]
         self._cached = _length(kwargs.get("past_key_values"))
-        self._aside = not isinstance(ids, torch.Tensor) or ids.dim() != 2
-        if self._aside:
-            self._read, self._rows, self._dropped = 0, 0, 0
+        if not isinstance(ids, torch.Tensor) or ids.dim() != 2:
+            self._aside, self._read, self._rows, self._dropped = True, 0, 0, 0
             return
         self._rows, self._read = ids.shape
         text = [*self._text[: self._cached], *ids[0].tolist()]
