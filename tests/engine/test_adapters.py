@@ -126,7 +126,7 @@ def test_base_and_adapter_stand_beside_each_other(home):
         assert side.logprobs == pytest.approx(expected, abs=10 * NEAR)
     kl = (ours.exp() * (ours - theirs)).sum(-1)
     assert found.kl == pytest.approx(kl.tolist(), abs=10 * NEAR)
-    assert found.mean_kl > 100 * NEAR, "the adapter changes something"
+    assert found.mean_kl > 10 * NEAR, "the adapter changes something"
 
 
 def test_an_adapter_that_has_changed_is_another_model(home, tmp_path):

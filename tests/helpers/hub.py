@@ -149,15 +149,19 @@ class _Handler(BaseHTTPRequestHandler):
         if asked not in known:
             return self._send(404, b"{}", {"X-Error-Code": "RevisionNotFound"})
         sha = known[asked]
-        found = sorted(self.server.states.get(sha, folder).iterdir())
+        state = self.server.states.get(sha, folder)
+        found = {f.relative_to(state).as_posix(): f for f in sorted(state.rglob("*")) if f.is_file()}
         if "/tree/" in path:
             return self._json(
                 [
-                    {"type": "file", "path": f.name, "size": f.stat().st_size, "oid": f"{n:040x}"}
-                    for n, f in enumerate(found)
+                    {"type": "file", "path": name, "size": f.stat().st_size, "oid": f"{n:040x}"}
+                    for n, (name, f) in enumerate(found.items())
                 ]
             )
-        siblings = [{"rfilename": f.name, "size": f.stat().st_size, **_announced(f)} for f in found]
+        siblings = [
+            {"rfilename": name, "size": f.stat().st_size, **_announced(f)}
+            for name, f in found.items()
+        ]
         told = {"id": repo, "modelId": repo, "sha": sha, "siblings": siblings}
         return self._json(told | self.server.about.get(repo, {}))
 
