@@ -150,7 +150,9 @@ class _Handler(BaseHTTPRequestHandler):
             return self._send(404, b"{}", {"X-Error-Code": "RevisionNotFound"})
         sha = known[asked]
         state = self.server.states.get(sha, folder)
-        found = {f.relative_to(state).as_posix(): f for f in sorted(state.rglob("*")) if f.is_file()}
+        found = {
+            f.relative_to(state).as_posix(): f for f in sorted(state.rglob("*")) if f.is_file()
+        }
         if "/tree/" in path:
             return self._json(
                 [

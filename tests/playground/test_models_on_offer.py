@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import shutil
 from urllib.request import urlopen
 
 from engine.models import catalogue
-from engine.models.catalogue import BROUGHT_FROM, CATALOGUE, MODEL_DIR
+from engine.models.catalogue import BROUGHT_FROM, MODEL_DIR
 from playground.deployment import allows
 from playground.spec import spec
 from tests.helpers.patience import PATIENCE_S
@@ -27,10 +26,8 @@ def offered(url):
 
 
 def _option(name, text):
-    """Return whether a page has an option of this model; its title alone stands in recorded runs, too."""
-    entry = CATALOGUE[name]
-    option = f"{entry.title} · {entry.parameters}"
-    return option in text or json.dumps(option).strip('"') in text
+    """Return whether a page has this model among those it offers; recorded runs tell of others by their titles."""
+    return f'{{\\"name\\":\\"{name}\\",' in text
 
 
 def test_the_next_page_offers_what_was_brought_meanwhile(tmp_path, monkeypatch):
