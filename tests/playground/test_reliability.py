@@ -162,7 +162,7 @@ def test_a_page_is_told_of_a_run_that_cannot_be_written_down():
 def test_memory_keeps_its_limits():
     result = judged(memory.PART, memory.measure(6, 0))
     assert result["held"], result
-    with patch.object(loading, "_evict", lambda keep=None: None):
+    with patch.object(loading, "_evict", lambda *models, **room: None):
         assert judged(memory.PART, memory.measure(6, 0))["missed"] == ["beyond_limits"]
 
 

@@ -110,19 +110,6 @@ TERMS = (
         codes=("forward_passes", "tokens_per_forward", "passes", "forward", "read", "rows"),
     ),
     Term(
-        "custom generation method",
-        "A function in a folder of its own that takes the place of generate(): it is given the model and the "
-        "prompt, and returns the text. Here it runs shut in, and is seen from outside by the model's passes.",
-        "What it decides by is seen only as far as it goes through the model and through lists of processors.",
-        codes=("declared", "length"),
-    ),
-    Term(
-        "rollback",
-        "Tokens that were written and are taken back, so that something else can stand in their place. In the "
-        "record a pass then reads a text that has lost some of the tokens it had at the pass before.",
-        codes=("dropped", "cached"),
-    ),
-    Term(
         "time to first token",
         "The time from the start of decoding to the first token, the reading of the prompt included. "
         "Waiting in the queue and loading the model are not.",
