@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import MethodError
-from engine.methods.child import Child
+from engine.methods.child import Child, drained
 from engine.methods.confine import BARRIERS
 from engine.methods.folder import README, REQUIREMENTS, TAG, Method, read_method
 from engine.methods.outcome import Outcome
@@ -134,9 +134,8 @@ class _Trial:
         job = trial_job(self.loaded, self.prompts[:rows], self.arguments) | {
             "stop_after": stop_after
         }
-        steps: list[Step] = []
         try:
-            outcome = yield_all(child.run(self.method, job), steps)
+            steps, outcome = drained(child.run(self.method, job))
         except MethodError as error:
             return error
         finally:
@@ -165,15 +164,6 @@ def trial_job(
     eos = list(loaded.eos_token_ids) or None
     config = {"max_new_tokens": NEW_TOKENS, "eos_token_id": eos, "pad_token_id": eos and eos[0]}
     return {"ids": rows, "config": config, "arguments": arguments, "seed": 0, "top_candidates": 1}
-
-
-def yield_all(run: Any, steps: list[Step]) -> Outcome:
-    """Drain a run into a list and return its outcome."""
-    while True:
-        try:
-            steps.append(next(run))
-        except StopIteration as stop:
-            return stop.value
 
 
 def _streamed(method: Method, steps: list[Step]) -> Check:

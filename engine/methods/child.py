@@ -267,6 +267,20 @@ class Child:
                 )
 
 
+def drained(run: Generator[Step, None, Outcome]) -> tuple[list[Step], Outcome]:
+    """Take a run to its end; return its steps and what came of it.
+
+    Raises:
+        Cancelled, MethodError: as ``Child.run``.
+    """
+    steps: list[Step] = []
+    while True:
+        try:
+            steps.append(next(run))
+        except StopIteration as stop:
+            return steps, stop.value
+
+
 def _step(message: dict[str, Any]) -> Step:
     """Return the step of a message; nobody says that the host wrote it."""
     try:

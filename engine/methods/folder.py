@@ -162,6 +162,5 @@ def _tagged(readme: str) -> bool:
     if not readme.startswith("---"):
         return False
     front = readme[3:].partition("\n---")[0]
-    return any(
-        line.strip().strip("-[], ") == TAG for line in front.replace(",", "\n").splitlines()
-    ) or (f"- {TAG}" in front)
+    lines = front.replace(",", "\n").splitlines()
+    return any(line.strip().strip("-[], ") == TAG for line in lines)

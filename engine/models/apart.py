@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stdout
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,24 @@ from engine.settings import environment
 
 _POLL_S = 0.2
 _SHOWN = 200
+
+
+def check_package(needed: str, whose: str) -> None:
+    """Refuse where a package that only some models need is missing.
+
+    Args:
+        needed: its name on the package index.
+        whose: begins the sentence: what needs it, and what for.
+
+    Raises:
+        ModelError: how to get the package.
+    """
+    try:
+        version(needed)
+    except PackageNotFoundError:
+        raise ModelError(
+            f"{whose} is not installed: python -m pip install -r requirements-models.txt brings it."
+        ) from None
 
 
 def carried_out(

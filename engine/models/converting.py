@@ -7,12 +7,11 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from engine.errors import ModelError
-from engine.models.apart import answered, carried_out
+from engine.models.apart import answered, carried_out, check_package
 from engine.settings import SETTINGS
 
 NEEDED = "gguf"
@@ -27,13 +26,9 @@ def check_can_convert(name: str) -> None:
     Raises:
         ModelError: how to get the package.
     """
-    try:
-        version(NEEDED)
-    except PackageNotFoundError:
-        raise ModelError(
-            f"{name} comes as a GGUF file here, and the package {NEEDED} that reads it is not installed:"
-            " python -m pip install -r requirements-models.txt brings it."
-        ) from None
+    check_package(
+        NEEDED, f"{name} comes as a GGUF file here, and the package {NEEDED} that reads it"
+    )
 
 
 def convert(gguf: Path, folder: Path, tell: Callable[[], None], dtype: str = "bfloat16") -> None:

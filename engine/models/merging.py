@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from engine.errors import ModelError
 from engine.models.adapter_names import CONFIG, WEIGHTS
-from engine.models.apart import answered, carried_out
+from engine.models.apart import answered, carried_out, check_package
 from engine.models.converting import check_room, check_whole
 
 NEEDED = "peft"
@@ -34,13 +33,7 @@ def check_can_merge(name: str) -> None:
     Raises:
         ModelError: how to get the package.
     """
-    try:
-        version(NEEDED)
-    except PackageNotFoundError:
-        raise ModelError(
-            f"{name} is a LoRA adapter, and the package {NEEDED} that merges it is not installed:"
-            " python -m pip install -r requirements-models.txt brings it."
-        ) from None
+    check_package(NEEDED, f"{name} is a LoRA adapter, and the package {NEEDED} that merges it")
 
 
 def merge(

@@ -23,7 +23,7 @@ from engine.declare.weights import WeightsParams
 from engine.errors import Cancelled, ModelError
 from engine.export.plan import plan_of
 from engine.export.script import script
-from engine.models import adapter_files, catalogue, files, hub, lookup, merging
+from engine.models import adapter_files, apart, catalogue, files, hub, lookup
 from engine.models import loading as models
 from engine.models.catalogue import MODEL_DIR
 from engine.models.described import described
@@ -249,7 +249,7 @@ def test_without_peft_one_sentence_says_how_to_get_it(own, tmp_path, monkeypatch
     def missing(name):
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr(merging, "version", missing)
+    monkeypatch.setattr(apart, "version", missing)
     said = "peft that merges it is not installed: python -m pip install -r requirements-models.txt"
     assert said in refusal(own, tmp_path)
     assert said in preflight(str(own)).notes[0]

@@ -310,7 +310,7 @@ def test_without_the_package_that_reads_it_nothing_is_fetched(index, home, monke
     def missing(name):
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr(converting, "version", missing)
+    monkeypatch.setattr(apart, "version", missing)
     assert "the package gguf that reads it is not installed" in refusal(home)
     assert index.asked == []
 

@@ -19,7 +19,7 @@ from engine.declare.weights import WeightsParams
 from engine.errors import Cancelled, ExportError, ModelError
 from engine.export.plan import plan_of
 from engine.export.script import script
-from engine.models import catalogue, converting, files, gguf_files, gguf_names
+from engine.models import apart, catalogue, converting, files, gguf_files, gguf_names
 from engine.models import loading as models
 from engine.models.described import described
 from engine.models.gguf_files import fetch_gguf
@@ -182,7 +182,7 @@ def test_without_the_package_one_sentence_says_how_to_get_it(path, home, monkeyp
     def missing(name):
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr(converting, "version", missing)
+    monkeypatch.setattr(apart, "version", missing)
     assert "-r requirements-models.txt brings it" in refusal(path, home)
 
 

@@ -11,10 +11,9 @@ from functools import partial
 import pytest
 import torch
 
-from engine.methods.child import Child
 from engine.methods.folder import ENTRY, README, read_method
 from engine.models.loading import load
-from engine.models.locating import located
+from tests.helpers.methods import run_method
 from tests.helpers.shipped_methods import (
     END,
     FOLDERS,
@@ -64,18 +63,9 @@ def test_what_the_methods_share_is_the_same_in_all():
 @pytest.mark.parametrize("name", FOLDERS)
 def test_shut_in_it_does_what_it_does_outside(name, outcomes):
     direct, [prompt] = outcomes[name], RUNS[name]["prompts"]
-    steps, new = [], []
-    with Child(located("storyteller")[0]) as child:
-        job = {"ids": [prompt], "config": RUNS[name]["config"], "seed": 0, "top_candidates": 2}
-        running = child.run(
-            read_method(FOLDERS[name]), job | {"arguments": RUNS[name]["arguments"]}
-        )
-        while True:
-            try:
-                steps.append(next(running))
-            except StopIteration as stop:
-                outcome = stop.value
-                break
+    new = []
+    job = {"ids": [prompt], "config": RUNS[name]["config"], "seed": 0, "top_candidates": 2}
+    steps, outcome = run_method(FOLDERS[name], job | {"arguments": RUNS[name]["arguments"]})
     assert outcome.sequences == (tuple(direct["rows"][0]),)
     assert outcome.passes == sum(step.forward_passes for step in steps) == direct["passes"]
     for step in steps:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from engine.methods.child import Child
+from engine.methods.child import Child, drained
 from engine.methods.folder import read_method
 from engine.methods.outcome import Outcome
 from engine.models.locating import located
@@ -49,11 +49,5 @@ def run_method(
     folder: Path, task: dict[str, Any], child: Child | None = None
 ) -> tuple[list[Step], Outcome]:
     """Run a method on Storyteller in a process of its own."""
-    steps: list[Step] = []
     with child or Child(located("storyteller")[0]) as process:
-        run = process.run(read_method(folder), task)
-        while True:
-            try:
-                steps.append(next(run))
-            except StopIteration as stop:
-                return steps, stop.value
+        return drained(process.run(read_method(folder), task))
