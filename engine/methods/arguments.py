@@ -6,7 +6,7 @@ import ast
 import inspect
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -82,34 +82,48 @@ def arguments_of(function: ast.FunctionDef, readme: str = "") -> tuple[Argument,
         function: its ``generate``; the first argument is the model.
         readme: Markdown with a table whose first column has the names.
     """
-    told = {row["name"]: _cells(row["told"]) for row in _ROW.finditer(readme)}
+    rows = {row["name"]: row["told"] for row in _ROW.finditer(readme)}
+    told = {name: _cells(row) for name, row in rows.items()}
     positional = [*function.args.posonlyargs, *function.args.args]
     defaults: list[ast.expr | None] = [None] * (len(positional) - len(function.args.defaults))
     pairs = [
         *zip(positional, [*defaults, *function.args.defaults], strict=True),
         *zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True),
     ]
-    return tuple(
+    named = tuple(
         _argument(node, default, told.get(node.arg, ""))
         for node, default in pairs[1 if positional else 0 :]
         if node.arg not in base_names()
     )
+    known = {node.arg for node, _ in pairs} | base_names()
+    if function.args.kwarg is None:
+        return named
+    return named + tuple(
+        _told(name, row) for name, row in rows.items() if name not in known and _kind_of(row)
+    )
 
 
-def checked_arguments(arguments: tuple[Argument, ...], given: dict[str, Any]) -> dict[str, Any]:
+def checked_arguments(
+    arguments: tuple[Argument, ...], given: dict[str, Any], also: frozenset[str] = frozenset()
+) -> dict[str, Any]:
     """Return what a method is called with.
 
     Args:
         arguments: its own.
         given: name -> value.
+        also: names that it takes besides; their values are any that JSON has.
 
     Raises:
         ParameterError: one it does not have, one of another kind, or one that is missing.
     """
-    own = {argument.name: argument for argument in arguments}
+    own = {name: Argument(name, "json") for name in also}
+    told = {argument.name: argument for argument in arguments}
+    own |= told
     for name, value in given.items():
         if name not in own:
-            has = f"its arguments are {', '.join(own)}" if own else "it has no arguments of its own"
+            has = (
+                f"its arguments are {', '.join(told)}" if told else "it has no arguments of its own"
+            )
             raise ParameterError(name, value, f"the method does not have it: {has}")
     for argument in arguments:
         if argument.required and argument.name not in given:
@@ -139,6 +153,26 @@ def _argument(node: ast.arg, default: ast.expr | None, told: str) -> Argument:
         default is None,
         told,
     )
+
+
+def _told(name: str, row: str) -> Argument:
+    """Return an argument that only the README names: its kind, and its default where a cell is one."""
+    cells = [cell.strip(" `") for cell in row.split("|")]
+    try:
+        default = ast.literal_eval(cells[1])
+    except (ValueError, SyntaxError, IndexError, RecursionError, MemoryError):
+        default = None
+    argument = Argument(name, _kind_of(row), told=_cells(row))
+    try:
+        return replace(argument, default=argument.check(default))
+    except ParameterError:
+        return argument
+
+
+def _kind_of(row: str) -> str:
+    """Return the kind that the first cell after an argument's name says, empty where it says none."""
+    first = row.partition("|")[0].strip(" `")
+    return first if first in KINDS else ""
 
 
 def _value(default: ast.expr | None) -> tuple[Any, bool]:

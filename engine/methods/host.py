@@ -73,7 +73,8 @@ class _Host:
         """Run a method and return what came of it.
 
         Args:
-            job: method (its folder), takes, ids, config, arguments, seed, top_candidates, and stop_after.
+            job: method (its folder), takes, ids, config, arguments, seed, top_candidates, and, where they are wanted,
+                stop_after, stop_strings, negative_prompt_ids and allowed (continuations as ids).
             tell: takes messages meanwhile.
         """
         from engine.methods.returned import read_returned
@@ -113,6 +114,11 @@ class _Host:
         model, device = self.loaded.model, self.loaded.device
         ids = torch.tensor(job["ids"], device=device)
         named: dict[str, Any] = {**job["arguments"], **own}
+        if job.get("negative_prompt_ids"):
+            negative = torch.tensor([job["negative_prompt_ids"]], device=device)
+            named["negative_prompt_ids"] = negative.expand(len(ids), -1)
+        if job.get("allowed"):
+            named["prefix_allowed_tokens_fn"] = self._allowed(job, ids.shape[1])
         takes = job["takes"]
         if "streamer" in takes:
             named["streamer"] = watch
@@ -132,6 +138,14 @@ class _Host:
             trust_remote_code=True,
             **named,
         )
+
+    def _allowed(self, job: dict[str, Any], length: int) -> Any:
+        from engine.loops.allowed import allowed_continuations
+
+        start = 1 if self.loaded.is_encoder_decoder else length
+        eos = tuple(job["config"]["eos_token_id"] or ())
+        sequences = tuple(tuple(row) for row in job["allowed"])
+        return allowed_continuations(sequences, start, eos, self.loaded.vocab_size)
 
 
 def own_step(step: Any) -> Any:
