@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
+from engine.methods import catalogue, finding, keeping, trust
 from engine.methods.child import Child, drained
 from engine.methods.folder import read_method
 from engine.methods.outcome import Outcome
+from engine.models import hub, lookup
 from engine.models.locating import located
 from engine.trace.records import Step
 
@@ -51,3 +54,16 @@ def run_method(
     """Run a method on Storyteller in a process of its own."""
     with child or Child(located("storyteller")[0]) as process:
         return drained(process.run(read_method(folder), task))
+
+
+def set_for_methods(monkeypatch: Any, folder: Path, **values: Any) -> None:
+    """Have methods kept in a folder, under settings of a test.
+
+    Args:
+        monkeypatch: pytest's.
+        folder: in place of the user's own.
+        values: name -> value of other settings.
+    """
+    settings = dataclasses.replace(keeping.SETTINGS, methods=str(folder), **values)
+    for module in (catalogue, finding, keeping, trust, hub, lookup):
+        monkeypatch.setattr(module, "SETTINGS", settings)
