@@ -168,8 +168,9 @@ def _pin(plan: Plan) -> str:
     return f'''here = Path(globals().get("__file__", "notebook")).resolve().parent
 FOLDER = here / {plan.folder_name!r}
 found = hashlib.sha256()
-for path in sorted((FOLDER / "custom_generate").glob("*.py")):
-    found.update(path.name.encode() + b"\\0" + path.read_bytes() + b"\\0")
+code = FOLDER / "custom_generate"
+for name in sorted(path.relative_to(code).as_posix() for path in code.rglob("*.py")):
+    found.update(name.encode() + b"\\0" + (code / name).read_bytes() + b"\\0")
 # The code below runs this folder, so it must be the one that was exported.
 expected = {digest(folder_files(plan))!r}
 assert found.hexdigest() == expected, "the folder was changed"'''

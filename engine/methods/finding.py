@@ -92,6 +92,18 @@ def find_method(name: str, cancelled: threading.Event | None = None) -> Found:
     return Found(name, read_method(folder), FOLDER, None)
 
 
+def is_here(name: str) -> bool:
+    """Return whether a method can be found without asking the hub; where it cannot be found at all, too.
+
+    Raises:
+        MethodError: one of the hub that is not offered here.
+    """
+    if name in templates() or not files.is_hub_id(name):
+        return True
+    known = _known_commit(name)
+    return known is not None and (_folder_of(files.repository_of(name)[0], known) / ENTRY).is_file()
+
+
 def pin(found: Found) -> None:
     """Let the name of a repository without a revision mean the commit of one that was found.
 
