@@ -38,7 +38,7 @@ Take = Callable[[Step], None]
 
 
 @dataclass(frozen=True)
-class Ended:
+class MethodEnded:
     """How a method's run ended.
 
     Attributes:
@@ -68,7 +68,7 @@ def process_of(
     tell(Loading(run.target.name))
     began = time.perf_counter()
     with (
-        _folder_of(run.target) as (folder, weights),
+        _folder_of(run.target, tokenizer=bool(run.config.stop_strings)) as (folder, weights),
         child_for(folder, weights, cancelled) as child,
     ):
         child.wait(cancelled)
@@ -76,7 +76,9 @@ def process_of(
         yield child, time.perf_counter() - began
 
 
-def run_method(run: Prepared, child: Child | None, take: Take, cancelled: threading.Event) -> Ended:
+def run_method(
+    run: Prepared, child: Child | None, take: Take, cancelled: threading.Event
+) -> MethodEnded:
     """Run a method to its end.
 
     Args:
@@ -99,10 +101,10 @@ def run_method(run: Prepared, child: Child | None, take: Take, cancelled: thread
             _here(run, seen, cancelled) if child is None else _there(run, child, seen, cancelled)
         )
     except Cancelled:
-        return Ended([written], whole=False)
+        return MethodEnded([written], whole=False)
     printed = "" if child is None else " ".join(child.printed.split())
     said = (f"The method printed: {printed[:_PRINTED]}",) if printed else ()
-    return Ended([list(row) for row in outcome.sequences], (*outcome.notes, *said))
+    return MethodEnded([list(row) for row in outcome.sequences], (*outcome.notes, *said))
 
 
 def _there(run: Prepared, child: Child, seen: Take, cancelled: threading.Event) -> Outcome:
@@ -201,15 +203,20 @@ def _in_function(function: Any, error: Exception) -> str:
 
 
 @contextmanager
-def _folder_of(target: LoadedModel) -> Iterator[tuple[str, dict[str, Any] | None]]:
-    """Return where a process reads a model, and how it holds it; one that was given as an object is written down."""
+def _folder_of(target: LoadedModel, *, tokenizer: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Return where a process reads a model, and how it holds it; one that was given as an object is written down.
+
+    Args:
+        target: the model.
+        tokenizer: whether its tokenizer is wanted, too; not every one that works can be written down.
+    """
     if target.weights is not None:
         yield located(target.name)[0], target.weights.said()
         return
     with tempfile.TemporaryDirectory(prefix="handed-over-") as folder:
         try:
             target.model.save_pretrained(folder)
-            if target.tokenizer is not None:
+            if tokenizer and target.tokenizer is not None:
                 target.tokenizer.save_pretrained(folder)
         except Exception as error:
             raise MethodError(

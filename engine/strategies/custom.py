@@ -149,5 +149,5 @@ STRATEGY = Strategy(
             look_at=8,
         ),
     ),
-    visuals=("forward_timeline", "candidates", "xray", "formula", "draw", "chart"),
+    visuals=("forward_timeline", "candidates", "xray", "chart"),
 )
