@@ -82,7 +82,7 @@ def arguments_of(function: ast.FunctionDef, readme: str = "") -> tuple[Argument,
         function: its ``generate``; the first argument is the model.
         readme: Markdown with a table whose first column has the names.
     """
-    told = {row["name"]: _cells(row["told"]) for row in _ROW.finditer(readme)}
+    told = {row["name"]: row["told"] for row in _ROW.finditer(readme)}
     positional = [*function.args.posonlyargs, *function.args.args]
     defaults: list[ast.expr | None] = [None] * (len(positional) - len(function.args.defaults))
     pairs = [
@@ -132,12 +132,9 @@ def base_names() -> frozenset[str]:
 
 def _argument(node: ast.arg, default: ast.expr | None, told: str) -> Argument:
     value, readable = _value(default)
+    kind = _kind(node.annotation, value)
     return Argument(
-        node.arg,
-        _kind(node.annotation, value),
-        value if readable else None,
-        default is None,
-        told,
+        node.arg, kind, value if readable else None, default is None, _meaning(told, kind, value)
     )
 
 
@@ -162,5 +159,8 @@ def _kind(annotation: ast.expr | None, value: Any) -> str:
     return kind if kind in KINDS else "json"
 
 
-def _cells(row: str) -> str:
-    return ", ".join(cell.strip() for cell in row.split("|") if cell.strip())
+def _meaning(row: str, kind: str, value: Any) -> str:
+    """Return the cells of a table's row, without those that only repeat the kind or the default."""
+    cells = [cell.strip() for cell in row.split("|") if cell.strip()]
+    known = {kind, str(value), repr(value), json.dumps(value)}
+    return ", ".join([cell for cell in cells if cell.strip("`") not in known] or cells)
