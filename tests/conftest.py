@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import shutil
 import tempfile
 
 os.environ["PLAYGROUND_JOURNAL"] = ""
 os.environ["PLAYGROUND_METHODS"] = tempfile.mkdtemp(prefix="methods.")
-atexit.register(shutil.rmtree, os.environ["PLAYGROUND_METHODS"], ignore_errors=True)
+
+
+def pytest_unconfigure() -> None:
+    """Remove it."""
+    shutil.rmtree(os.environ["PLAYGROUND_METHODS"], ignore_errors=True)

@@ -82,8 +82,7 @@ def arguments_of(function: ast.FunctionDef, readme: str = "") -> tuple[Argument,
         function: its ``generate``; the first argument is the model.
         readme: Markdown with a table whose first column has the names.
     """
-    rows = {row["name"]: row["told"] for row in _ROW.finditer(readme)}
-    told = {name: _cells(row) for name, row in rows.items()}
+    told = {row["name"]: row["told"] for row in _ROW.finditer(readme)}
     positional = [*function.args.posonlyargs, *function.args.args]
     defaults: list[ast.expr | None] = [None] * (len(positional) - len(function.args.defaults))
     pairs = [
@@ -99,7 +98,7 @@ def arguments_of(function: ast.FunctionDef, readme: str = "") -> tuple[Argument,
     if function.args.kwarg is None:
         return named
     return named + tuple(
-        _told(name, row) for name, row in rows.items() if name not in known and _kind_of(row)
+        _told(name, row) for name, row in told.items() if name not in known and _kind_of(row)
     )
 
 
@@ -146,12 +145,9 @@ def base_names() -> frozenset[str]:
 
 def _argument(node: ast.arg, default: ast.expr | None, told: str) -> Argument:
     value, readable = _value(default)
+    kind = _kind(node.annotation, value)
     return Argument(
-        node.arg,
-        _kind(node.annotation, value),
-        value if readable else None,
-        default is None,
-        told,
+        node.arg, kind, value if readable else None, default is None, _meaning(told, kind, value)
     )
 
 
@@ -162,7 +158,7 @@ def _told(name: str, row: str) -> Argument:
         default = ast.literal_eval(cells[1])
     except (ValueError, SyntaxError, IndexError, RecursionError, MemoryError):
         default = None
-    argument = Argument(name, _kind_of(row), told=_cells(row))
+    argument = Argument(name, _kind_of(row), told=_meaning(row, _kind_of(row), default))
     try:
         return replace(argument, default=argument.check(default))
     except ParameterError:
@@ -196,5 +192,8 @@ def _kind(annotation: ast.expr | None, value: Any) -> str:
     return kind if kind in KINDS else "json"
 
 
-def _cells(row: str) -> str:
-    return ", ".join(cell.strip() for cell in row.split("|") if cell.strip())
+def _meaning(row: str, kind: str, value: Any) -> str:
+    """Return the cells of a table's row, without those that only repeat the kind or the default."""
+    cells = [cell.strip() for cell in row.split("|") if cell.strip()]
+    known = {kind, str(value), repr(value), json.dumps(value)}
+    return ", ".join([cell for cell in cells if cell.strip("`") not in known] or cells)
