@@ -19,6 +19,7 @@ const MANY = 5;
  * @drawing
  */
 export function scaleOf({ start, most }, ended) {
+  if (start === null) return { start: 0, room: 1 };
   const fresh = Math.max(1, most - start);
   return { start, room: ended ? fresh : 16 * Math.ceil(fresh / 16) };
 }

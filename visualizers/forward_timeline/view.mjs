@@ -49,6 +49,9 @@ const headings = (axis) =>
     el("span", { class: "ft-time", title: "Since the pass before had ended" }, "took"),
   );
 
+/** @param {Run} run */
+const hasEnded = (run) => !["running", "paused"].includes(run.status);
+
 const isForward = (step) => step.detail?.kind === "forward";
 
 /**
@@ -109,7 +112,10 @@ function costsOf(figures) {
 class ForwardTimeline {
   /** @type {Run | null} */
   #run = null;
+  /** The step that is marked, and the one that was scrolled to. */
   #marked = -1;
+  #reached = -1;
+  /** What the sentences speak of. */
   #said = "";
 
   /** @param {Context} ctx */
@@ -153,7 +159,7 @@ class ForwardTimeline {
 
   clear() {
     this.#run = null;
-    this.#marked = -1;
+    this.#marked = this.#reached = -1;
     this.#said = "";
     this.rows.clear();
     for (const node of [
@@ -190,7 +196,7 @@ class ForwardTimeline {
     const said = `${last?.index} ${run.status}`;
     if (!last || said === this.#said) return;
     this.#said = said;
-    const ended = !["running", "paused"].includes(run.status);
+    const ended = hasEnded(run);
     const { figures } = shownOf(run, last);
     this.summary.replaceChildren(...told(summaryOf(figures, ended)));
     const unseen = unseenOf(figures, ended);
@@ -208,15 +214,16 @@ class ForwardTimeline {
     if (index === this.#marked || !last) return;
     this.#marked = index;
     const shown = shownOf(run, last);
-    const ended = !["running", "paused"].includes(run.status);
-    const scale = shown.start === null ? { start: 0, room: 1 } : scaleOf(shown, ended);
+    const scale = scaleOf(shown, hasEnded(run));
     this.axis.replaceChildren(
       ...axisOf(scale, run.model.is_encoder_decoder ? "start" : "prompt")
         .flat()
         .filter(Boolean),
     );
     const row = this.rows.show(run, index, scale);
-    if (row) this.#reveal(row);
+    // Whoever has scrolled elsewhere stays there while more passes come.
+    if (row && index !== this.#reached) this.#reveal(row);
+    this.#reached = index;
     const step = run.steps[index];
     this.step.replaceChildren();
     if (isForward(step))

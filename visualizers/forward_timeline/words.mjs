@@ -1,5 +1,5 @@
 // What is said of a run that was seen from outside, and of one of its steps.
-import { count, fixed, milliseconds, piece } from "../shared/text.mjs";
+import { count, fixed, milliseconds, piece, textOfIds } from "../shared/text.mjs";
 
 const number = (x) => x.toLocaleString("en");
 
@@ -68,7 +68,8 @@ export function unseenOf({ passes: seen, without_ids, blind, steps, declared, ro
 }
 
 /** @param {Run} run */
-const quoted = (run, ids) => `“${ids.map((id) => piece(run, id)).join("")}”`;
+const quoted = (run, ids) =>
+  `“${ids.length === 1 ? piece(run, ids[0]) : textOfIds(run, ids).trim()}”`;
 
 const MOST = 40;
 

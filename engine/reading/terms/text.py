@@ -113,7 +113,7 @@ TERMS = (
         "cache",
         "What a model has worked out of the tokens that it has read, kept so that the next forward pass "
         "need not read them again.",
-        "It saves time and decides nothing: without it the same tokens come, only later.",
+        "It saves time and chooses nothing: without it the probabilities are the same up to rounding.",
         codes=("cached",),
     ),
     Term(
