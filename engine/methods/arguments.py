@@ -13,7 +13,9 @@ from typing import Any
 from engine.errors import ParameterError
 
 KINDS = ("bool", "int", "float", "str", "json")
-_ROW = re.compile(r"^\s*\|\s*`?(?P<name>[A-Za-z_]\w*)`?\s*\|(?P<told>.*)\|\s*$", re.MULTILINE)
+_ROW = re.compile(
+    r"^[ \t]*\|[ \t]*`?(?P<name>[A-Za-z_]\w*)`?[ \t]*\|(?P<told>.*)\|[ \t]*$", re.MULTILINE
+)
 _MODEL_INPUTS = frozenset(
     (
         "input_ids",
@@ -175,15 +177,19 @@ def _value(default: ast.expr | None) -> tuple[Any, bool]:
     if default is None:
         return None, True
     try:
-        value = ast.literal_eval(default)
-        return json.loads(json.dumps(value, allow_nan=False)), True
+        # Written out, as half of a character (a lone surrogate) can be shown nowhere.
+        text = json.dumps(ast.literal_eval(default), allow_nan=False, ensure_ascii=False)
+        return json.loads(text.encode()), True
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         return None, False
 
 
 def _kind(annotation: ast.expr | None, value: Any) -> str:
     if annotation is not None:
-        words = re.findall(r"\w+", ast.unparse(annotation))
+        try:
+            words = re.findall(r"\w+", ast.unparse(annotation))
+        except RecursionError:
+            return "json"
         kinds = [w for w in words if w not in ("None", "Optional", "Union", "typing")]
         if len(kinds) == 1 and kinds[0] in KINDS:
             return kinds[0]

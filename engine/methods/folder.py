@@ -9,8 +9,12 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import io
+import os
 import re
+import tokenize
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from engine.errors import MethodError, shown
@@ -26,6 +30,9 @@ MAX_FILES = 64
 MAX_BYTES = 1_000_000
 """All source of a method together."""
 _MOST_TOLD = 200
+_MAX_ENTRIES = 4 * MAX_FILES
+"""Folders and what Python has kept of its own included."""
+_ENCODINGS = ("utf-8", "utf-8-sig", "ascii", "us-ascii")
 
 
 @dataclass(frozen=True)
@@ -94,28 +101,47 @@ def _files(folder: Path) -> dict[str, bytes]:
     """Return path -> content of a method's files.
 
     Raises:
-        MethodError: there are none, too many, or some that are no plain files.
+        MethodError: there are none, too many, or some that are no plain files or cannot be read.
     """
-    if not folder.is_dir():
-        raise MethodError(f"method = {shown(str(folder))} is not allowed: there is no such folder.")
-    if not (folder / ENTRY).is_file():
-        raise MethodError(no_method(folder.name))
-    found, size = {}, 0
-    for path in [folder / README, *sorted((folder / CODE).rglob("*"))]:
+    try:
+        if not folder.is_dir():
+            raise MethodError(
+                f"method = {shown(str(folder))} is not allowed: there is no such folder."
+            )
+        if not (folder / ENTRY).is_file():
+            raise MethodError(no_method(folder.name))
+        return _read_files(folder)
+    except OSError as error:
+        raise MethodError(
+            f"method = {shown(str(folder))} cannot be read: {error.strerror}."
+        ) from None
+
+
+def _read_files(folder: Path) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    seen = size = 0
+    waiting = [folder / CODE] + ([folder / README] if os.path.lexists(folder / README) else [])
+    while waiting:
+        path = waiting.pop()
         name = path.relative_to(folder).as_posix()
-        if "__pycache__" in path.parts or (name == README and not path.exists()):
-            continue
+        if not (name.isascii() and name.isprintable()):
+            raise MethodError(f"{shown(name)} is not allowed: it must be a name of plain letters.")
         if path.is_symlink():
             raise MethodError(f"{name} is a link; a method must consist of plain files.")
         if path.is_dir():
-            continue
-        if not path.is_file():
+            inside = list(islice(path.iterdir(), _MAX_ENTRIES - seen + 1))
+            seen += len(inside)
+            waiting += [entry for entry in inside if entry.name != "__pycache__"]
+        elif path.is_file():
+            # No more than is allowed comes into memory, however large it is.
+            with path.open("rb") as file:
+                found[name] = file.read(MAX_BYTES - size + 1)
+            size += len(found[name])
+        else:
             raise MethodError(f"{name} is no plain file; a method must consist of plain files.")
-        size += path.stat().st_size
-        if len(found) == MAX_FILES or size > MAX_BYTES:
+        if len(found) > MAX_FILES or size > MAX_BYTES or seen > _MAX_ENTRIES:
             raise MethodError(too_large(folder.name))
-        found[name] = path.read_bytes()
-    return found
+    return dict(sorted(found.items()))
 
 
 def no_method(name: str) -> str:
@@ -143,12 +169,18 @@ def summary(readme: str) -> str:
 
 def _parsed(path: str, text: bytes) -> ast.Module:
     try:
-        return ast.parse(text, path)
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(text).readline)
+        tree = ast.parse(text, path)
     except SyntaxError as error:
         line = f", line {error.lineno}" if error.lineno else ""
         raise MethodError(f"{path}{line}: {error.msg}.") from None
     except (ValueError, RecursionError, MemoryError):
         raise MethodError(f"{path} is no Python source.") from None
+    if encoding not in _ENCODINGS:
+        raise MethodError(
+            f"{path} is written in {encoding}; it must be UTF-8, so that what is read is what runs."
+        )
+    return tree
 
 
 def _generate(trees: dict[str, ast.Module]) -> ast.FunctionDef:

@@ -31,13 +31,22 @@ def main(parent: int, channel: int) -> None:
         setup = wire.read(sys.stdin.buffer)
         if setup is None:
             return
-        host = _Host(setup)
-        tell({"ready": {"barriers": host.barriers, "load_s": host.loaded.load_s}})
+        readable = [Path(path) for path in (*setup["readable"], *packages())]
+        abi = confine.close_files(readable, [Path(setup["own"])])
+        host = _Host(setup, abi)
+        tell({"ready": host.ready})
         job = wire.read(sys.stdin.buffer)
         if job is not None:
             tell({"end": host.do(job, tell)})
     # Nothing that the method has left behind (threads, what runs at exit) goes on.
     os._exit(0)
+
+
+def packages() -> list[str]:
+    """Return where an isolated Python finds what it imports, without the project's folder: secrets may stand there."""
+    project = Path(__file__).resolve().parents[2]
+    found = {Path(p).resolve() for p in (*sys.path, sys.prefix, sys.base_prefix, sys.exec_prefix)}
+    return sorted(str(path) for path in found - {project} if path.exists())
 
 
 def _tell(out: BinaryIO, message: dict[str, Any]) -> None:
@@ -49,10 +58,10 @@ class _Host:
 
     Args:
         setup: model (a folder), weights, readable and own (folders), memory_bytes, cpu_s, file_bytes.
+        abi: of Landlock, which shut the files away before anything was imported that starts threads.
     """
 
-    def __init__(self, setup: dict[str, Any]) -> None:
-        # Everything that is imported later is imported by the confined process.
+    def __init__(self, setup: dict[str, Any], abi: int) -> None:
         import torch
 
         import engine.methods.returned
@@ -62,12 +71,13 @@ class _Host:
 
         torch.set_num_threads(setup["threads"])
         own, _ = read_weights(setup["weights"], "", assistant=False)
-        readable = [Path(path) for path in setup["readable"]]
-        up = confine.close_files(readable, [Path(setup["own"])])
         self.loaded = load(setup["model"], weights=own)
         confine.limit(setup["memory_bytes"], setup["cpu_s"], setup["file_bytes"])
-        up += confine.close_calls()
-        self.barriers = [name for name in confine.BARRIERS if name in up]
+        self.ready = {
+            "barriers": confine.close_calls(abi),
+            "load_s": self.loaded.load_s,
+            "vocab_size": self.loaded.vocab_size,
+        }
 
     def do(self, job: dict[str, Any], tell: Any) -> dict[str, Any]:
         """Run a method and return what came of it.
