@@ -35,6 +35,7 @@ _SYSTEM = (
     "/usr",
     "/lib",
     "/lib64",
+    "/etc/ld.so.cache",
     "/sys",
     "/proc/self",
     "/proc/cpuinfo",

@@ -82,7 +82,8 @@ def die_with(parent: int) -> None:
 def close_files(readable: Iterable[Path], writable: Iterable[Path]) -> tuple[str, ...]:
     """Give up all other files, and signals to others, for this thread and all that it will start.
 
-    To be called while there is no other thread: those that run already keep what they have.
+    To be called while there is no other thread: those that run already keep what they have, and a method
+    can make any thread of its process run its code. So nothing counts as shut where there is one.
 
     Args:
         readable: folders and files that stay open to reading.
@@ -91,7 +92,7 @@ def close_files(readable: Iterable[Path], writable: Iterable[Path]) -> tuple[str
     Returns:
         Of BARRIERS, those that are up.
     """
-    if platform.system() != "Linux":
+    if platform.system() != "Linux" or len(os.listdir("/proc/self/task")) > 1:
         return ()
     _libc().prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     abi = _landlock(readable, writable)
