@@ -68,6 +68,8 @@ class Settings:
     between them, the sum as ``python -m engine method show`` tells it."""
     methods: str = "~/.cache/decoding-playground/methods"
     """Where custom methods are kept: fetched ones, the page's own, what their names mean and which are confirmed."""
+    spare_method_s: float = 300.0
+    """How long a process with a model in its memory waits for the next custom method; 0 for not at all."""
     max_kept_bytes: int = 256_000_000
     """Memory for the logits of recent runs, of which a step can be asked; the oldest run goes first."""
     max_kept_run_bytes: int = 64_000_000

@@ -18,7 +18,7 @@ from engine.loops.recorder import Recorder
 from engine.methods.child import Child
 from engine.methods.confine import BARRIERS
 from engine.methods.finding import SHIPPED, Found
-from engine.methods.outcome import Outcome, outcome_of
+from engine.methods.outcome import Hearing, Outcome
 from engine.methods.returned import read_returned
 from engine.methods.spare import child_for
 from engine.methods.watching import ForwardWatch
@@ -174,7 +174,9 @@ def _here(run: Prepared, seen: Take, cancelled: threading.Event) -> Outcome:
     told = read_returned(returned, target.vocab_size)
     if told.get("sequences"):
         watch.close(told["sequences"][0])
-    return outcome_of({**told, "start": watch.start, "passes": watch.passes})
+    return Hearing(target.vocab_size).outcome(
+        {**told, "start": watch.start, "passes": watch.passes}
+    )
 
 
 def _heard(seen: Take, cancelled: threading.Event) -> Take:

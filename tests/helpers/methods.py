@@ -6,6 +6,9 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+import torch
+from safetensors.torch import save_file
+
 from engine.methods import catalogue, finding, keeping, trust
 from engine.methods.child import Child, drained
 from engine.methods.folder import read_method
@@ -24,6 +27,23 @@ def generate(model, input_ids, generation_config=None, **kwargs):
     return ids
 """
 
+STAND_IN = """
+import os, sys; sys.path.insert(0, sys.argv[1])
+from engine.methods import confine, wire
+
+confine.die_with(int(sys.argv[2]))
+with os.fdopen(int(sys.argv[3]), "wb", buffering=0) as out:
+    def tell(message): out.write(wire.packed(message))
+    weights = wire.read(sys.stdin.buffer)["weights"]
+    if weights.get("never"):
+        wire.read(sys.stdin.buffer)
+    if not weights.get("fails"):
+        tell({"ready": {"barriers": [], "load_s": 0.0, "vocab_size": 10}})
+        if wire.read(sys.stdin.buffer):
+            tell({"end": {"start": 0, "passes": 1, "sequences": [[1]], "notes": [str(os.getpid())]}})
+"""
+"""A process's program for tests: it says that it is ready, and answers a job with its number; weights prevent it."""
+
 
 def write_method(
     folder: Path, source: str, *, requirements: str = "", readme: str = "", **beside: str
@@ -39,6 +59,13 @@ def write_method(
     for stem, text in beside.items():
         (code / f"{stem}.py").write_text(text)
     return folder
+
+
+def plain_model(folder: Path) -> str:
+    """Write a folder that passes for a model's until it is loaded."""
+    folder.mkdir()
+    save_file({"weight": torch.zeros(4, 4)}, folder / "model.safetensors")
+    return str(folder)
 
 
 def job(rows: list[list[int]], new: int = 6, **more: Any) -> dict[str, Any]:
