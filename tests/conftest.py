@@ -10,6 +10,6 @@ os.environ["PLAYGROUND_JOURNAL"] = ""
 os.environ["PLAYGROUND_METHODS"] = tempfile.mkdtemp(prefix="methods.")
 
 
-def pytest_unconfigure() -> None:
-    """Remove it."""
+def pytest_sessionfinish() -> None:
+    """Remove it; a worker of several is ended as soon as its session is."""
     shutil.rmtree(os.environ["PLAYGROUND_METHODS"], ignore_errors=True)
