@@ -50,43 +50,51 @@ class _Text:
             raise TraceError(
                 f"{where} has {len(detail.passes)} passes and counts {step.forward_passes}."
             )
-        for place, read in enumerate(detail.passes):
-            self._check_pass(where, read, first=place == 0)
+        for place, seen in enumerate(detail.passes):
+            _check_numbers(where, seen)
+            if seen.elapsed_s < self.ended_s:
+                raise TraceError(f"{where} has a pass that ended before the one before it.")
+            self.ended_s = seen.elapsed_s
+            self._take_back(where, seen, first=place == 0)
+            self._check_length(where, seen)
         if step.keep > self.written:
             raise TraceError(
                 f"{where} keeps {step.keep} tokens of {self.written} after its last pass."
             )
         self.left = self.written - step.keep
 
-    def _check_pass(self, where: str, seen: ForwardPass, *, first: bool) -> None:
-        for name in _COUNTS:
-            if getattr(seen, name) < 0:
-                raise TraceError(f"{where} has a pass with {name} = {getattr(seen, name)}.")
-        if seen.elapsed_s < self.ended_s:
-            raise TraceError(f"{where} has a pass that ended before the one before it.")
-        self.ended_s = seen.elapsed_s
+    def _take_back(self, where: str, seen: ForwardPass, *, first: bool) -> None:
+        """Take back of the text what a pass misses; the step before has done so for a step's first."""
+        if first and self.left is not None and seen.dropped != self.left:
+            raise TraceError(
+                f"{where} begins without {seen.dropped} tokens of its text, and the step before took"
+                f" back {self.left}."
+            )
         if first:
-            # The step before has written down already what its passes did not take back.
-            if self.left is not None and seen.dropped != self.left:
-                raise TraceError(
-                    f"{where} begins without {seen.dropped} tokens of its text, and the step before took"
-                    f" back {self.left}."
-                )
-        elif seen.dropped > self.written:
+            return
+        if seen.dropped > self.written:
             raise TraceError(f"{where} has a pass without {seen.dropped} of {self.written} tokens.")
-        else:
-            self.written -= seen.dropped
+        self.written -= seen.dropped
+
+    def _check_length(self, where: str, seen: ForwardPass) -> None:
         if self.start is None:
-            self.start = seen.length - self.written
-        if self.start < 0 or seen.length != self.start + self.written:
+            self.start = max(seen.length - self.written, 0)
+        if seen.length != self.start + self.written:
             raise TraceError(
                 f"{where} has a pass with length = {seen.length}, and its text has"
-                f" {max(self.start, 0) + self.written} tokens."
+                f" {self.start + self.written} tokens."
             )
-        if seen.aside and seen.dropped:
-            raise TraceError(f"{where} has a pass aside that takes back {seen.dropped} tokens.")
-        if not seen.aside and not seen.read <= seen.length <= seen.cached + seen.read:
-            raise TraceError(
-                f"{where} has a pass of {seen.length} tokens that read {seen.read} after"
-                f" {seen.cached} in the cache."
-            )
+
+
+def _check_numbers(where: str, seen: ForwardPass) -> None:
+    """Check what a pass says of itself."""
+    for name in _COUNTS:
+        if getattr(seen, name) < 0:
+            raise TraceError(f"{where} has a pass with {name} = {getattr(seen, name)}.")
+    if seen.aside and seen.dropped:
+        raise TraceError(f"{where} has a pass aside that takes back {seen.dropped} tokens.")
+    if not seen.aside and not seen.read <= seen.length <= seen.cached + seen.read:
+        raise TraceError(
+            f"{where} has a pass of {seen.length} tokens that read {seen.read} after"
+            f" {seen.cached} in the cache."
+        )

@@ -14,6 +14,9 @@ def passes(step, place, name, value):
     return put("steps", step, "detail", "passes", place, name, value)
 
 
+LONGER = {"rows": 1, "read": 5, "cached": 4, "dropped": 0, "length": 9, "elapsed_s": 0.75}
+
+
 def without_a_pass(data):
     del data["steps"][3]["detail"]["passes"][0]
 
@@ -35,7 +38,8 @@ BAD = [
     (passes(6, 0, "dropped", 0), "Step 6 begins without 0 tokens of its text, and the step before"),
     (passes(3, 1, "dropped", 4), "Step 3 has a pass without 4 of 3 tokens"),
     (passes(3, 1, "dropped", 1), "Step 3 has a pass with length = 4, and its text has 5 tokens"),
-    (passes(2, 0, "length", 9), "Step 2 has a pass with length = 9, and its text has 5 tokens"),
+    (passes(2, 0, "length", 9), "Step 2 has a pass of 9 tokens that read 1 after 4 in the cache"),
+    (put("steps", 2, "detail", "passes", 0, LONGER), "length = 9, and its text has 5 tokens"),
     (passes(3, 1, "aside", True), "Step 3 has a pass aside that takes back 2 tokens"),
     (passes(2, 0, "read", 6), "Step 2 has a pass of 5 tokens that read 6 after 4 in the cache"),
     (passes(2, 0, "cached", 3), "Step 2 has a pass of 5 tokens that read 1 after 3 in the cache"),

@@ -77,7 +77,7 @@ def test_what_is_read_beside_the_text_is_no_part_of_it():
     assert [v["most"] for v in values] == [None, 5, 6, 6]
     assert values[0]["rows"] == [{"number": None, "took_s": None, "gone": []}]
     figures = values[-1]["figures"]
-    assert (figures["aside"], figures["without_ids"], figures["rows"]) == (2, 1, 2)
+    assert (figures["aside"], figures["without_ids"], figures["rows"]) == (1, 1, 2)
     assert figures["read"] == 4 + 2 * 2 + 1 + 0 + 1
     assert (figures["back"], figures["left"], values[-1]["rows"][-1]["gone"]) == (0, 2, [4, 5])
 

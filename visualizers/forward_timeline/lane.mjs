@@ -67,6 +67,7 @@ function segment(kind, [from, to], scale) {
 export function segmentsOf({ read, cached, length, aside }, { gone }, scale) {
   const end = segment("end", [scale.start, scale.start], scale);
   const back = gone.length ? [segment("gone", [length - gone.length, length], scale)] : [];
+  if (!read) return [...back, end];
   if (aside) return [segment("other", [0, cached + read], scale), ...back, end];
   const held = length - read;
   return [segment("held", [0, held], scale), segment("read", [held, length], scale), ...back, end];

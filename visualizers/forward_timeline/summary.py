@@ -15,12 +15,14 @@ class Passes:
     back after it and before the next, and ``took_s``, the seconds since the pass before had ended
     (None where no time is recorded). ``written``, the new tokens that stand after the step. ``start``,
     the tokens that stand before the new ones, and ``most``, the longest text so far, both of the text
-    as the passes have it and None before the first. ``figures`` of the run so far: ``tokens`` that
-    stand, ``passes``, those of them ``aside``, those ``without_ids``, tokens ``read`` in all rows,
-    ``rows``, the most that were read at once, the most tokens ``held`` in a cache, ``back``, tokens that a later pass misses, in so many
-    ``rollbacks``, ``left``, tokens that this step took back and no pass has missed yet, ``declared``
-    to the streamer, ``steps``, and those of them ``blind``: they wrote and have no candidates; and
-    ``tokens_per_pass``, None without a pass.
+    as the passes have it and None before the first.
+
+    ``figures`` of the run so far: ``tokens`` that stand; ``passes``, those of them that read another
+    text ``aside``, those ``without_ids``; tokens ``read`` in all rows, ``rows``, the most that were
+    read at once, and the most tokens ``held`` in a cache; ``back``, tokens that a later pass misses, in
+    so many ``rollbacks``, and ``left``, tokens that this step took back and no pass has missed yet;
+    ``declared`` to the streamer; ``steps``, and those of them ``blind``: they wrote and have no
+    candidates; ``tokens_per_pass``, None without a pass.
     """
 
     def __init__(self, run: Trace) -> None:
@@ -76,7 +78,7 @@ class Passes:
         """Return what is shown of a pass, and take back of the text what the next one misses."""
         seen, figures = passes[place], self.figures
         figures["passes"] += 1
-        figures["aside"] += seen.aside
+        figures["aside"] += seen.aside and seen.read > 0
         figures["without_ids"] += not seen.read
         figures["read"] += seen.rows * seen.read
         figures["rows"] = max(figures["rows"], seen.rows)

@@ -86,7 +86,7 @@ const between = (first, last) =>
 function readWords(detail, rows) {
   if (!detail.passes.length) return "No forward pass was seen before it.";
   const numbers = between(rows[0].number, rows.at(-1).number);
-  const others = detail.passes.filter((pass) => pass.aside).length;
+  const others = detail.passes.filter((pass) => pass.aside && pass.read).length;
   const own = detail.passes.filter((pass) => !pass.aside).map((pass) => pass.read);
   const tokens = own.length === 1 && own[0] === 1 ? "token" : "tokens";
   const read = own.length ? ` read ${own.map(number).join(" + ")} ${tokens} of its text` : "";
