@@ -15,6 +15,7 @@ from engine.trace.details import (
     ContrastiveDetail,
     Detail,
     DraftDetail,
+    ForwardDetail,
     LayerDetail,
     WatermarkDetail,
 )
@@ -26,6 +27,7 @@ from visualizers.distribution import race
 from visualizers.distribution import summary as step
 from visualizers.draft_timeline import summary as drafts
 from visualizers.formula import summary as formulas
+from visualizers.forward_timeline import summary as passes
 from visualizers.layer_heatmap import summary as layers
 from visualizers.text import summary as text
 from visualizers.watermark import summary as marks
@@ -48,6 +50,7 @@ VISUALS: dict[str, Visual] = {
         Visual("layer_heatmap", layers.Readings, _of(LayerDetail), plotly=True),
         Visual("watermark", marks.Marks, _of(WatermarkDetail)),
         Visual("draft_timeline", drafts.Rounds, _of(DraftDetail)),
+        Visual("forward_timeline", passes.Passes, _of(ForwardDetail)),
         Visual("candidates", step.Candidates),
         Visual("xray", step.Stages),
         Visual("formula", formulas.Formulas),

@@ -11,6 +11,7 @@ import ast
 import hashlib
 import io
 import os
+import re
 import tokenize
 from dataclasses import dataclass
 from itertools import islice
@@ -28,6 +29,7 @@ TAG = "custom_generate"
 MAX_FILES = 64
 MAX_BYTES = 1_000_000
 """All source of a method together."""
+_MOST_TOLD = 200
 _MAX_ENTRIES = 4 * MAX_FILES
 """Folders and what Python has kept of its own included."""
 _ENCODINGS = ("utf-8", "utf-8-sig", "ascii", "us-ascii")
@@ -73,7 +75,11 @@ def read_method(folder: str | Path) -> Method:
             names the file and, where there is one, the line.
     """
     folder = Path(folder)
-    files = _files(folder)
+    try:
+        files = _files(folder)
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise MethodError(f"method = {shown(str(folder))} cannot be read: {why}.") from None
     trees = {path: _parsed(path, text) for path, text in files.items() if path.endswith(".py")}
     function = _generate(trees)
     readme = files.get(README, b"").decode("utf-8", "replace")
@@ -103,7 +109,7 @@ def _files(folder: Path) -> dict[str, bytes]:
                 f"method = {shown(str(folder))} is not allowed: there is no such folder."
             )
         if not (folder / ENTRY).is_file():
-            raise MethodError(f"{folder.name} is no custom generation method: it has no {ENTRY}.")
+            raise MethodError(no_method(folder.name))
         return _read_files(folder)
     except OSError as error:
         raise MethodError(
@@ -134,11 +140,31 @@ def _read_files(folder: Path) -> dict[str, bytes]:
         else:
             raise MethodError(f"{name} is no plain file; a method must consist of plain files.")
         if len(found) > MAX_FILES or size > MAX_BYTES or seen > _MAX_ENTRIES:
-            raise MethodError(
-                f"{folder.name} is too large: a method may have {MAX_FILES} files and"
-                f" {MAX_BYTES // 1000:,} kB, its README included."
-            )
+            raise MethodError(too_large(folder.name))
     return dict(sorted(found.items()))
+
+
+def no_method(name: str) -> str:
+    """Return the sentence about a folder or repository that is no method."""
+    return f"{name} is no custom generation method: it has no {ENTRY}."
+
+
+def too_large(name: str) -> str:
+    """Return the sentence about a method with more than is read of one."""
+    return (
+        f"{name} is too large: a method may have {MAX_FILES} files and {MAX_BYTES // 1000:,} kB, its README"
+        " included."
+    )
+
+
+def summary(readme: str) -> str:
+    """Return what a README says first, one sentence of at most 200 characters; empty where it says nothing."""
+    text = re.sub(r"\A---\n.*?\n---\n", "", readme, flags=re.DOTALL)
+    said = (line.strip() for line in text.splitlines())
+    # No heading, picture, table, quotation, tag or code.
+    line = next((line for line in said if line[:1].isalnum()), "")
+    sentence = re.split(r"(?<=[.!?])\s", line, maxsplit=1)[0]
+    return sentence if len(sentence) <= _MOST_TOLD else f"{sentence[: _MOST_TOLD - 1]}…"
 
 
 def _parsed(path: str, text: bytes) -> ast.Module:

@@ -146,6 +146,7 @@ class ForwardWatch:
                 self._dropped,
                 len(self._text),
                 self.recorder.elapsed_s(),
+                self._aside,
             )
         )
 

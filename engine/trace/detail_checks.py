@@ -15,6 +15,7 @@ from engine.trace.details import (
     LayerDetail,
     WatermarkDetail,
 )
+from engine.trace.forward_checks import check_forwards
 from engine.trace.records import Step, Trace
 from engine.trace.values import PROBABILITY, SECONDS, TOKEN_ID, values_of
 
@@ -66,11 +67,12 @@ def _check_word(where: str, name: str, word: str, known: tuple[str, ...]) -> Non
 
 
 def check_details(trace: Trace) -> None:
-    """Check what the details of a run must satisfy together: sizes, positions, statistics.
+    """Check what the details of a run must satisfy together: sizes, positions, passes, statistics.
 
     Raises:
         TraceError: naming the step.
     """
+    check_forwards(trace)
     lengths: dict[int, int] = {}
     prompt = 0 if trace.model.is_encoder_decoder else len(trace.prompt_ids)
     depths = {len(detail.layers) for _, detail in trace.details(LayerDetail)}

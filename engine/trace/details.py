@@ -321,6 +321,9 @@ class ForwardPass:
     """Tokens of the text after this pass, the prompt's included."""
     elapsed_s: Seconds = 0.0
     """Seconds since the run started, when the pass had ended."""
+    aside: bool = False
+    """Whether it read another text than the run's own, a part of it, or no ids: then ``length`` and the
+    text are those of the pass before."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -387,6 +387,7 @@ export interface ForwardPass {
   dropped: number;
   length: number;
   elapsed_s?: number;
+  aside?: boolean;
 }
 /**
  * Picture -> its numbers, as its summary.py makes them.

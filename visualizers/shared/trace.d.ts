@@ -258,6 +258,7 @@ export interface ForwardPass {
   dropped: number;
   length: number;
   elapsed_s?: number;
+  aside?: boolean;
 }
 export interface Output {
   token_ids: number[];

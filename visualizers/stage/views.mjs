@@ -5,6 +5,7 @@ import { contrastive } from "../contrastive/view.mjs";
 import { candidates, chart, draw, xray } from "../distribution/view.mjs";
 import { draftTimeline } from "../draft_timeline/view.mjs";
 import { formula } from "../formula/view.mjs";
+import { forwardTimeline } from "../forward_timeline/view.mjs";
 import { layerHeatmap } from "../layer_heatmap/view.mjs";
 import { strip } from "../text/view.mjs";
 import { watermark } from "../watermark/view.mjs";
@@ -32,4 +33,5 @@ export const VIEWS = {
   layer_heatmap: layerHeatmap,
   watermark,
   draft_timeline: draftTimeline,
+  forward_timeline: forwardTimeline,
 };

@@ -110,6 +110,25 @@ TERMS = (
         codes=("forward_passes", "tokens_per_forward", "passes", "forward", "read", "rows"),
     ),
     Term(
+        "cache",
+        "What a model has worked out of the tokens that it has read, kept so that the next forward pass "
+        "need not read them again.",
+        "It saves time and chooses nothing: without it the probabilities are the same up to rounding.",
+        codes=("cached",),
+    ),
+    Term(
+        "rollback",
+        "Tokens that were written are taken back, so that something else can stand in their place. The "
+        "next forward pass then reads a text that lacks some tokens it had at the pass before.",
+        codes=("dropped",),
+    ),
+    Term(
+        "streamer",
+        "What a program gives a generation method to be handed the tokens while they come. Often the "
+        "prompt's are handed over first.",
+        "What a method may still take back it hands over late, at the end or never.",
+    ),
+    Term(
         "time to first token",
         "The time from the start of decoding to the first token, the reading of the prompt included. "
         "Waiting in the queue and loading the model are not.",
