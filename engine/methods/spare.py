@@ -207,7 +207,7 @@ class _Keeper:
             return
         try:
             child = Child(wanted.folder, json.loads(wanted.weights))
-        except (OSError, RuntimeError) as error:
+        except (OSError, RuntimeError, EngineError) as error:
             # Nobody has asked for it; whoever runs a method is told.
             _LOG.info("no process waits for a method: %s", type(error).__name__)
             return

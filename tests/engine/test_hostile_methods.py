@@ -133,7 +133,7 @@ def test_ids_without_the_model_are_noted_and_no_step_is_made_up(tmp_path):
 
 
 def test_a_process_without_a_model_leaves_nothing(tmp_path):
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(MethodError, match=r"/none' cannot be read: No such file or directory\.$"):
         Child(str(tmp_path / "none"))
 
 
