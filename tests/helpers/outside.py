@@ -21,8 +21,8 @@ def outside(
     Args:
         model: its folder.
         runs: by any names. Of each: method (its folder, None for plain generate()), prompts (lists of ids), config,
-            arguments, seed, name (by which the ids are given, inputs if left out), and stop_after (new tokens at which a
-            criterion of the caller's stops it).
+            arguments, seed, name (by which the ids are given, inputs if left out), and stop_after (new tokens at which
+            a criterion of the caller's stops it).
         own: a folder for the code that transformers copies.
         threads: that torch uses.
 

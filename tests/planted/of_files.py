@@ -289,10 +289,7 @@ FILES = (
         "engine/methods/calls.py",
         "_never(0, _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE)",
         "_never(0, _PR_SET_DUMPABLE)",
-        (
-            "tests/engine/test_methods_confined.py"
-            "::test_what_is_shut_is_shut_also_to_new_threads",
-        ),
+        ("tests/engine/test_methods_confined.py::test_what_is_shut_is_shut_also_to_new_threads",),
     ),
     Defect(
         "method-out-of-hearing",
@@ -300,10 +297,7 @@ FILES = (
         "engine/methods/child.py",
         " or not self._has_ended():",
         " or pipes.get_map():",
-        (
-            "tests/engine/test_hostile_methods.py"
-            "::test_every_act_ends_in_one_sentence[closes its pipes and goes on]",
-        ),
+        ("tests/engine/test_hostile_methods.py::test_every_act_ends_in_one_sentence",),
     ),
     Defect(
         "folder-of-a-neighbour",
