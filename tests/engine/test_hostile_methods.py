@@ -205,19 +205,3 @@ def test_a_folder_that_somebody_holds_or_that_is_not_ours_stays():
     link.unlink()
     file.unlink()
     held.remove()
-
-
-def test_files_are_given_up_while_there_is_one_thread_alone(tmp_path):
-    """Threads that run already keep what they have, so then no barrier is said to be up."""
-    code = (
-        "import sys, threading, time; from pathlib import Path; from engine.methods import confine\n"
-        "if sys.argv[2:]: threading.Thread(target=time.sleep, args=(600,), daemon=True).start()\n"
-        "print(confine.close_files([], [Path(sys.argv[1])]))"
-    )
-    abi = [
-        int(subprocess.check_output([sys.executable, "-c", code, str(tmp_path), *more], cwd=ROOT))
-        for more in ([], ["thread"])
-    ]
-    assert abi[1] == 0
-    if abi[0] == 0:
-        pytest.skip("this kernel has no Landlock")
