@@ -153,7 +153,7 @@ class _Keeper:
             self._running += 1
             self._call_off()
             waiting = self._waiting
-            if waiting is None or waiting.wanted != wanted or not waiting.child.is_alive:
+            if waiting is None or waiting.wanted != wanted:
                 self._end()
                 return None
             self._forget()
