@@ -92,7 +92,8 @@ class ForwardWatch:
         Args:
             ids: of its first row, the prompt included.
         """
-        kept = _common(self._text, ids)
+        # Where it gave the model another text to read, all of what it returned is new.
+        kept = max(_common(self._text, ids), min(self.start, len(ids)))
         if len(ids) > kept or len(self._text) > kept or self._since:
             self._step(kept, ids[kept:])
         self._text = list(ids)

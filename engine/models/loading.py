@@ -30,6 +30,7 @@ from engine.models.described import BUILDING, built
 from engine.models.freed import give_back
 from engine.models.locating import is_stale, located
 from engine.models.text import Pieces
+from engine.models.tokenizers import tokenizer_in
 from engine.settings import SETTINGS
 from engine.trace.records import HeldWeights, ModelInfo
 
@@ -324,8 +325,6 @@ def _evict(room_for: str, keep: Key | None = None, coming: float = 0.0) -> None:
 
 
 def _load(key: Key, folder: str, revision: str | None) -> LoadedModel:
-    from transformers import AutoTokenizer
-
     holding.silence()
     started = time.perf_counter()
     name, device, weights = key
@@ -351,9 +350,7 @@ def _load(key: Key, folder: str, revision: str | None) -> LoadedModel:
                 **options,
             )
         holding.remove_with(model, offloaded)
-        tokenizer = AutoTokenizer.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=False
-        )
+        tokenizer = tokenizer_in(folder)
     except Exception as error:
         holding.remove_now(offloaded)
         raise _load_error(error, name, folder, weights) from None
@@ -389,7 +386,7 @@ def _check_loaded(name: str, model: Any, report: dict[str, Any], tokenizer: Any)
     if lost or torch.get_default_dtype() != torch.float32:
         raise ModelError(f"{name} was not loaded whole; try again.")
     rows = model.get_input_embeddings().weight.shape[0]
-    if len(tokenizer) > rows:
+    if tokenizer is not None and len(tokenizer) > rows:
         raise ModelError(f"{name}: its tokenizer has {len(tokenizer)} entries, its model {rows}.")
 
 

@@ -139,12 +139,6 @@ def test_a_method_that_reads_another_text_is_told_from_the_model(tmp_path):
         "model(input_ids=ids)", "model(input_ids=torch.cat([ids[:, :-1], ids[:, -2:-1]], -1))"
     )
     made = finished(asked(own_method(tmp_path / "other", other)))
-    step_logprobs = [
-        step.candidates[0].raw_logprob if step.candidates else None for step in made.steps
-    ]
-    assert len(made.emitted[0]) == len(made.outputs[0].token_ids)
-    seen_elsewhere = any(step is not None for step in step_logprobs)
-    assert seen_elsewhere == any("are not what the model says" in note for note in made.notes)
     scored = load("storyteller")
     ids = [*made.prompt_ids, *made.outputs[0].token_ids]
     with torch.no_grad():
@@ -191,7 +185,10 @@ def test_a_function_runs_in_this_process_and_is_watched_alike():
     greedy = finished(DecodeRequest("greedy", None, PROMPT, params={"max_new_tokens": NEW}))
     assert seen == {"least": 0.2}
     assert made.outputs[0].token_ids == greedy.outputs[0].token_ids
-    assert [s.candidates for s in made.steps] == [s.candidates for s in greedy.steps]
+    for ours, theirs in zip(made.steps, greedy.steps, strict=True):
+        assert (ours.keep, ours.emit) == (theirs.keep, theirs.emit)
+        near = pytest.approx(theirs.candidates[0].raw_logprob, abs=1e-3)
+        assert ours.candidates[0].raw_logprob == near
     assert (made.method.source, made.method.name, made.method.sha256) == ("function", "mine", None)
     assert "most = 1" in str(failed(asked(mine, most=1)))
     with pytest.raises(ExportError, match="Python function"):
@@ -217,11 +214,7 @@ def test_a_model_without_a_folder_is_handed_over():
 
 
 def test_a_model_that_a_method_cannot_serve_is_refused_before_it_runs():
-    error = failed(
-        asked(prompt="the bear").__class__(
-            "custom", "storyfixer", "the bear", params={"method": "mirostat"}
-        )
-    )
+    error = failed(DecodeRequest("custom", "storyfixer", "the bear"))
     assert str(error) == "storyfixer cannot be used with mirostat: it needs a decoder-only model."
 
 
