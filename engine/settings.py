@@ -63,6 +63,13 @@ class Settings:
     """How long a custom method may take, the start of its process included."""
     max_method_memory_gb: float = 2.0
     """Memory that it may take beyond what its model takes."""
+    allowed_methods: str = ""
+    """Of the hub's custom methods, those that a public Space runs: ``owner/name@commit#sha256`` with spaces
+    between them, the sum as ``python -m engine method show`` tells it."""
+    methods: str = "~/.cache/decoding-playground/methods"
+    """Where custom methods are kept: fetched ones, the page's own, what their names mean and which are confirmed."""
+    spare_method_s: float = 300.0
+    """How long a process with a model in its memory waits for the next custom method; 0 for not at all."""
     max_kept_bytes: int = 256_000_000
     """Memory for the logits of recent runs, of which a step can be asked; the oldest run goes first."""
     max_kept_run_bytes: int = 64_000_000

@@ -14,6 +14,7 @@ from starlette.middleware import Middleware
 
 from engine.declare.groups import FAMILIES
 from engine.errors import EngineError
+from engine.methods import spare
 from engine.models.hub import stop_downloads
 from engine.models.loading import load
 from engine.run.work import stop_all
@@ -147,6 +148,7 @@ def launch(host: str, port: int) -> None:
         continue
     stop_downloads()
     stop_all(_LEAVE_S)
+    spare.let_go(for_good=True)
     JOURNAL.close(_WRITTEN_S)
     closing = threading.Thread(target=demo.close, daemon=True)
     closing.start()

@@ -90,6 +90,9 @@ def allows(settings: Settings) -> list[tuple[str, str]]:
         hub = f"of the hub: {', '.join(listed)}" if listed else "none of the hub"
     offered = ", ".join(["The embedded ones", *brought()])
     here = f"its own process, {settings.max_check_s:g} s at most, without this server's secrets"
+    methods = "and any whose code its user has seen and confirmed"
+    if settings.public:
+        methods = f"and of the hub: {', '.join(settings.allowed_methods.split()) or 'none'}"
     kept = "in memory alone"
     if settings.journal:
         kept = f"for {settings.journal_age_s / 60:g} minutes, on disk"
@@ -103,6 +106,10 @@ def allows(settings: Settings) -> list[tuple[str, str]]:
             f"{offered}, and {hub}. Safetensors alone; a model's own code never runs.",
         ),
         ("Weights", held),
+        (
+            "Custom methods",
+            f"Those that come along, {methods}; each in a process that is shut in.",
+        ),
         (
             "The hub's token",
             "Never sent." if settings.public else "The owner's own, where one is set.",

@@ -161,7 +161,7 @@ def _unless_empty(delta: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def _rest(trace: Trace, left: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
     """Return what the end of a run adds to its beginning, and what its reader would have to be quick to see."""
     whole = trace_to_dict(trace)
-    rest = {k: whole[k] for k in ("outputs", "metrics", "timing", "notes", "pieces")}
+    rest = {k: whole[k] for k in ("outputs", "metrics", "timing", "notes", "pieces", "emitted")}
     said = [f"{one}." for of_one in left.values() for one in of_one]
     return rest | {"notes": [*whole["notes"], *said]}
 

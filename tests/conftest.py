@@ -1,7 +1,15 @@
-"""What holds for all tests: nothing is kept for a later server unless a test says where."""
+"""What holds for all tests: nothing is kept for a later server or a later test unless a test says where."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 
 os.environ["PLAYGROUND_JOURNAL"] = ""
+os.environ["PLAYGROUND_METHODS"] = tempfile.mkdtemp(prefix="methods.")
+
+
+def pytest_sessionfinish() -> None:
+    """Remove it; a worker of several is ended as soon as its session is."""
+    shutil.rmtree(os.environ["PLAYGROUND_METHODS"], ignore_errors=True)

@@ -19,7 +19,7 @@ from tests.helpers.gates import gate
 from tests.helpers.patience import PATIENCE_S
 from tests.helpers.runs import failed, finished
 from tests.helpers.sentences import clean
-from tests.helpers.strategies import make, trace_of
+from tests.helpers.strategies import OURS, make, trace_of
 from visualizers import VISUALS, shown_of
 
 NAMES = list(STRATEGIES)
@@ -56,7 +56,7 @@ def test_json_round_trip_is_exact(name):
     json.loads(json_io.dumps(trace), parse_constant=pytest.fail)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", OURS)
 def test_early_close_ends_the_work_and_cleans_up(name):
     request = make(name, max_new_tokens=100)
     with gate(request.model.model, free=2) as held:

@@ -158,6 +158,8 @@ def place_of(trace: Trace, index: int, model: Any = None, assistant: Any = None)
 
 
 def _again(trace: Trace, step: Step, request: DecodeRequest) -> Moment:
+    if trace.method is not None:
+        raise DecodeError("What a custom method saw can only be seen while it runs.")
     run = prepare(check(request))
     with pinned(run.target, run.assistant), _turn(run):
         made, found = _made(run, step)

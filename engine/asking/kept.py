@@ -186,7 +186,9 @@ class Keeper:
         if self.run is None:
             return
         fresh = range(self.decided_at, self.count)
-        self.run.seen.append(fresh if fresh else self.run.seen[-1])
+        # Nothing is seen from within of a method that runs in a process of its own.
+        before = self.run.seen[-1] if self.run.seen else fresh
+        self.run.seen.append(fresh if fresh else before)
         self.decided_at = self.count
         self.run.steps.append(step)
 

@@ -129,6 +129,7 @@ def why_not(strategy: Any) -> str:
     reasons = {
         "search": "its beams decide together, and other beams would need new passes of the model",
         "contrast": "it weighs its candidates by a look ahead, which needs new passes of the model",
+        "custom": "a method's own code decides, and only its passes can be seen",
         "drafting": "a round is judged against its draft, and another one would be drafted otherwise",
     }
     reason = reasons.get(strategy.family, "its loop decides in a way of its own")

@@ -1,20 +1,33 @@
-"""The command ``method``: custom generation methods, made, checked and uploaded."""
+"""The command ``method``: custom generation methods, found, confirmed, made, checked and uploaded."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.cli.push import add_target, agreed, say
 from engine.cli.values import printable, settings_of
+from engine.errors import MethodError
+
+if TYPE_CHECKING:
+    from engine.methods.finding import Found
+
+_SOURCES = {
+    "shipped": "comes along with the playground",
+    "hub": "the hub, commit {}",
+    "folder": "a folder of this machine",
+}
 
 
 def add(commands: Any) -> None:
     """Add ``method``."""
-    method = commands.add_parser("method", help="custom generation methods: new, check, push")
+    method = commands.add_parser(
+        "method", help="custom generation methods: list, show, trust, new, check, push"
+    )
     acts = method.add_subparsers(dest="act", required=True)
+    _add_found(acts)
     new = acts.add_parser("new", help="write a folder from a template")
     new.add_argument("name", help="of the folder, which is not there yet")
     new.add_argument(
@@ -33,6 +46,109 @@ def add(commands: Any) -> None:
     push.add_argument("folder", help="with custom_generate/generate.py and a README")
     add_target(push)
     push.set_defaults(handler=_push)
+
+
+def _add_found(acts: Any) -> None:
+    """Add what takes a method by its name."""
+    name = "one that is listed, owner/name or owner/name@revision of the hub, or a folder's path with / or ./"
+    listing = acts.add_parser("list", help="methods that can be named, and what they are")
+    listing.add_argument("--json", action="store_true")
+    listing.set_defaults(handler=_list)
+    show = acts.add_parser("show", help="what a method is and takes, and its code; nothing is run")
+    show.add_argument("name", help=name)
+    show.add_argument("--json", action="store_true")
+    show.set_defaults(handler=_show)
+    trust = acts.add_parser("trust", help="let a method's code run on this machine, shown first")
+    trust.add_argument("name", help=name)
+    trust.add_argument("--sha256", metavar="HASH", help="refuse if its code has another one")
+    trust.add_argument("--yes", action="store_true", help="do not ask; needs --sha256")
+    trust.set_defaults(handler=_trust)
+
+
+def _list(arguments: argparse.Namespace) -> None:
+    from engine.methods.finding import offered
+
+    for name, offer in offered().items():
+        if arguments.json:
+            print(json.dumps({"name": name} | dataclasses.asdict(offer)))
+            continue
+        same = f"; the strategy {offer.tab} does the same." if offer.tab else ""
+        say(f"{name}  ({offer.kind})\n    {offer.told}{same}".rstrip())
+
+
+def _show(arguments: argparse.Namespace) -> None:
+    from engine.methods.finding import find_method
+    from engine.methods.folder import CODE
+    from engine.methods.trust import is_trusted
+
+    found = find_method(arguments.name)
+    if not arguments.json:
+        _tell(found)
+        return
+    method = found.method
+    told = {
+        "name": found.name,
+        "source": found.source,
+        "revision": found.revision,
+        "sha256": method.sha256,
+        "may_run": is_trusted(found),
+        "arguments": [dataclasses.asdict(argument) for argument in method.arguments],
+        "files": {path: method.source(path) for path in method.files if path.startswith(CODE)},
+    }
+    print(json.dumps(told))
+
+
+def _trust(arguments: argparse.Namespace) -> int:
+    from engine.methods.finding import find_method, pin
+    from engine.methods.trust import is_trusted, trust
+
+    if arguments.yes and arguments.sha256 is None:
+        raise MethodError("--yes needs --sha256: the hash of the code that was read and is meant.")
+    found = find_method(arguments.name)
+    sha256, name = found.method.sha256, found.name
+    if arguments.sha256 not in (None, sha256):
+        raise MethodError(
+            f"The code of {name} has another sha256, {sha256}; nothing was confirmed."
+        )
+    _tell(found)
+    known = is_trusted(found)
+    if not (known or arguments.yes or agreed(f"Let this code of {name} run on this machine?")):
+        say("Nothing was confirmed.")
+        return 1
+    if not known:
+        trust(sha256)
+    repository, _, asked = name.partition("@")
+    if asked and found.revision:
+        pin(found)
+        say(f"{repository} means {found.revision} on this machine from now on.")
+    say(
+        f"{name} may run; nothing had to be confirmed." if known else f"{name} may run from now on."
+    )
+    return 0
+
+
+def _tell(found: Found) -> None:
+    """Print what a method is, its arguments and its code."""
+    from engine.methods.folder import CODE
+    from engine.methods.trust import is_trusted
+
+    method = found.method
+    say(found.name)
+    say(f"    source:  {_SOURCES[found.source].format(found.revision)}")
+    say(f"    sha256:  {method.sha256}")
+    say(f"    may run: {'yes' if is_trusted(found) else 'not before it is confirmed'}")
+    rows = [("argument", "kind", "default", "what it is")]
+    rows += [
+        (a.name, a.kind, "none" if a.required else json.dumps(a.default), a.told)
+        for a in method.arguments
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    for row in rows if method.arguments else [("It has no arguments of its own.", "", "", "")]:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+        say("  ".join([*cells, row[3]]).rstrip())
+    for path in method.files:
+        if path.startswith(f"{CODE}/"):
+            say(f"\n--- {path}\n{method.source(path)}".replace("\r\n", "\n").rstrip())
 
 
 def _new(arguments: argparse.Namespace) -> None:
@@ -76,7 +192,7 @@ def _push(arguments: argparse.Namespace) -> int:
     )
     for diff in upload.told():
         say(f"\n{diff}")
-    if not arguments.yes and not agreed(arguments.to):
+    if not arguments.yes and not agreed(f"Upload it to {arguments.to}?"):
         say("Nothing was uploaded.")
         return 1
     say(f"Uploaded: {send_method(upload, token, create_pr=arguments.create_pr)}")

@@ -50,7 +50,7 @@ def _run(arguments: argparse.Namespace) -> int:
         return 0
     say(f"This would be {FILE} of {arguments.to}, branch {arguments.revision}:\n\n{upload.text}")
     say(f"What it changes:\n\n{upload.diff()}\n")
-    if not arguments.yes and not agreed(arguments.to):
+    if not arguments.yes and not agreed(f"Upload it to {arguments.to}?"):
         say("Nothing was uploaded.")
         return 1
     say(f"Uploaded: {send(upload, token, create_pr=arguments.create_pr)}")
@@ -62,9 +62,9 @@ def say(text: str) -> None:
     sys.stdout.write(printable(text) + "\n")
 
 
-def agreed(to: str) -> bool:
-    """Ask whether to upload, and return whether the answer is yes."""
-    sys.stdout.write(f"Upload it to {to}? [y/N] ")
+def agreed(question: str) -> bool:
+    """Ask a question, and return whether the answer is yes."""
+    sys.stdout.write(printable(f"{question} [y/N] "))
     sys.stdout.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 

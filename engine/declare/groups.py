@@ -11,6 +11,7 @@ FAMILIES = {
     "contrast": "Contrast",
     "drafting": "Drafting",
     "watermark": "Watermark",
+    "custom": "Your own",
 }
 """The order of strategies on the page and in lists: those of one kind stand side by side."""
 

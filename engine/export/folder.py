@@ -121,6 +121,8 @@ def folder_files(plan: Plan) -> dict[str, str]:
     Raises:
         ExportError: the loop's source cannot be found.
     """
+    if plan.method is not None:
+        return {path: data.decode("utf-8", "replace") for path, data in plan.method.files.items()}
     if plan.own is None:
         return {}
     loop = plan.own.loop

@@ -17,6 +17,8 @@ _IN_SHORT = '"""The run as a pipeline; nothing below needs it."""'
 
 def why_not(plan: Plan) -> str | None:
     """Return why a pipeline cannot make a run, None where it can."""
+    if plan.method is not None:
+        return "A pipeline reads what a method returns in a way of its own; the script calls generate()."
     if plan.model.info.is_encoder_decoder:
         return (
             "There is no pipeline for this model: transformers 5 has removed text2text-generation, and"

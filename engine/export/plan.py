@@ -12,6 +12,8 @@ from engine.declare.config import as_dict
 from engine.declare.own_loop import OwnLoop
 from engine.declare.params import build, params_of
 from engine.errors import EngineError, ExportError
+from engine.methods.finding import find_method, is_here
+from engine.methods.folder import Method
 from engine.models.catalogue import CATALOGUE, brought_to
 from engine.models.described import described
 from engine.models.files import is_hub_id, repository_of
@@ -72,6 +74,7 @@ class Plan:
         own: the loop that comes along, None where generate() gives the same tokens.
         loop_values: keyword arguments of that loop, plain values.
         draft_values: fields of the draft model's own generation configuration.
+        method: the custom generation method that decided, whose folder comes along; None for a strategy of ours.
         use_cache: whether the run kept anything from step to step.
         config: the strategy's config, checked again.
     """
@@ -86,6 +89,12 @@ class Plan:
     loop_values: Mapping[str, Any] = field(default_factory=dict)
     draft_values: Mapping[str, Any] = field(default_factory=dict)
     use_cache: bool = True
+    method: Method | None = None
+
+    @property
+    def brings(self) -> bool:
+        """Whether a folder with the code that decides comes along."""
+        return self.own is not None or self.method is not None
 
     @property
     def needs_tokenizers(self) -> bool:
@@ -95,7 +104,7 @@ class Plan:
     @property
     def folder_name(self) -> str:
         """Name of the custom_generate folder."""
-        return f"{self.strategy.name}_loop"
+        return self.method.name if self.method else f"{self.strategy.name}_loop"
 
 
 def plan_of(trace: Trace) -> Plan:
@@ -122,10 +131,39 @@ def plan_of(trace: Trace) -> Plan:
         model=_source(trace.model),
         assistant=_source(trace.assistant) if trace.assistant else None,
         own=own,
-        loop_values=_loop_values(own, config) if own else {},
+        loop_values=_loop_values(own, config) if own else dict(trace.config.get("arguments") or {}),
+        method=_method(trace),
         draft_values=_draft_values(config),
         use_cache=_use_cache(strategy, trace.model.id),
     )
+
+
+def _method(trace: Trace) -> Method | None:
+    """Return the method that made a run, as long as its code is the one that did.
+
+    Raises:
+        ExportError: it is not, or there is none of its name any more.
+    """
+    if trace.method is None:
+        return None
+    name, sha256 = trace.method.name, trace.method.sha256
+    if sha256 is None:
+        raise ExportError("The method was a Python function, which a trace cannot hold.")
+    if trace.method.revision is not None and "@" not in name:
+        name = f"{name}@{trace.method.revision}"
+    if not is_here(name):
+        raise ExportError(
+            f"The method {name} is not on this machine, so its code cannot come along."
+        )
+    try:
+        found = find_method(name).method
+    except EngineError as error:
+        raise ExportError(f"The method cannot be written down: {error}") from None
+    if found.sha256 != sha256:
+        raise ExportError(
+            f"The code of {name} has changed since the run, so it cannot be written down."
+        )
+    return found
 
 
 def _use_cache(strategy: Strategy, model: str) -> bool:
@@ -159,7 +197,7 @@ def _draft_values(config: Any) -> dict[str, Any]:
 
 def own_loop_of(strategy: Strategy, config: Any) -> OwnLoop | None:
     """Return the loop to bring along for a strategy and its config, None when there is no need."""
-    if strategy.moved_to:
+    if strategy.moved_to and strategy.loop:
         return OwnLoop(strategy.loop, f"transformers moved it to {strategy.moved_to}")
     return strategy.own_loop(config)
 
@@ -188,7 +226,7 @@ def _values(strategy: Strategy, config: Any, own: OwnLoop | None) -> dict[str, A
     }
     values |= {name: _plain(value) for name, value in select.items()}
     values.pop("eos_token_id", None)  # the code says it apart, from the trace
-    if own is None:
+    if own is None and strategy.loop is not None:
         # Fields of modes that left transformers would send generate() to the hub.
         values = {n: v for n, v in values.items() if n not in ("dola_layers", "penalty_alpha")}
     return values

@@ -9,8 +9,8 @@ from engine.export.folder import digest, folder_files
 from engine.export.held import assistant_line, load_lines, quantized_names
 from engine.export.plan import Built, Plan, Source
 from engine.export.short import TYPED, by_template, short, spelled
+from engine.loops import allowed
 from engine.models.sources import how_to_fetch
-from engine.run import generation
 
 IN_SHORT = '"""The run in plain generate(); nothing below needs it."""'
 _RULE = f"# {'-' * 77}"
@@ -24,8 +24,10 @@ MARK = "token_ids "
 def cells(plan: Plan) -> list[tuple[str, str]]:
     """Return the code as sections of (title, code) in order; joined they are the script."""
     parts = [("Imports and the run's constants", _head(plan))]
-    if plan.own:
-        parts.append(("The loop in the folder beside this file, unchanged", _pin(plan)))
+    if plan.brings:
+        parts.append(
+            (f"The {_brought(plan)} in the folder beside this file, unchanged", _pin(plan))
+        )
     parts.append(("The model", _models(plan)))
     parts.append(("The parameters", _config(plan)))
     parts.append(("The run", _run(plan)))
@@ -52,7 +54,9 @@ def summary(plan: Plan) -> str:
     trace = plan.trace
     versions = ", ".join(f"{name} {version}" for name, version in sorted(trace.versions.items()))
     how = (
-        f"The folder {plan.folder_name} beside this file holds the loop: {plan.own.why}."
+        f"The folder {plan.folder_name} beside this file holds the method, whose code was not written here."
+        if plan.method
+        else f"The folder {plan.folder_name} beside this file holds the loop: {plan.own.why}."
         if plan.own
         else "transformers' own generate() gives the same tokens."
     )
@@ -67,6 +71,10 @@ def summary(plan: Plan) -> str:
     return "\n".join(lines)
 
 
+def _brought(plan: Plan) -> str:
+    return "method" if plan.method else "loop"
+
+
 def _comment(text: str) -> str:
     """Return text that may stand in a docstring or a comment whatever it holds."""
     return "".join(c for c in text if c.isprintable()).replace("\\", "/").replace('"', "'")
@@ -78,11 +86,14 @@ def _head(plan: Plan) -> str:
         names.append("AutoTokenizer")
     if plan.config.stop_strings:
         names.append("StopStringCriteria")
-    if plan.model.info.is_encoder_decoder:
+    if plan.model.info.is_encoder_decoder and not plan.method:
         names += ["DynamicCache", "EncoderDecoderCache"]
-    standard = ["import hashlib", "from pathlib import Path", ""] if plan.own else []
+    standard = ["import hashlib"] if plan.brings else []
+    standard += ["import random"] if plan.method else []
+    standard += ["from pathlib import Path", ""] if plan.brings else []
     lines = [
         *standard,
+        *(["import numpy"] if plan.method else []),
         "import torch",
         f"from transformers import {', '.join(sorted(set(names)))}",
         "",
@@ -157,8 +168,9 @@ def _pin(plan: Plan) -> str:
     return f'''here = Path(globals().get("__file__", "notebook")).resolve().parent
 FOLDER = here / {plan.folder_name!r}
 found = hashlib.sha256()
-for path in sorted((FOLDER / "custom_generate").glob("*.py")):
-    found.update(path.name.encode() + b"\\0" + path.read_bytes() + b"\\0")
+code = FOLDER / "custom_generate"
+for name in sorted(path.relative_to(code).as_posix() for path in code.rglob("*.py")):
+    found.update(name.encode() + b"\\0" + (code / name).read_bytes() + b"\\0")
 # The code below runs this folder, so it must be the one that was exported.
 expected = {digest(folder_files(plan))!r}
 assert found.hexdigest() == expected, "the folder was changed"'''
@@ -210,9 +222,9 @@ def _run(plan: Plan) -> str:
     lines = [
         *before,
         *_read(plan),
-        *([] if plan.own else ["torch.manual_seed(SEED)"]),
+        *([] if plan.own else _seeded(plan)),
         "out = model.generate(",
-        "    prompt,",
+        f"    {_named(plan)}prompt,",
         "    attention_mask=torch.ones_like(prompt),",
         "    generation_config=config,",
         *(f"    {argument}," for argument in arguments),
@@ -231,6 +243,18 @@ def _run(plan: Plan) -> str:
     if _has_tokenizer(plan):
         lines += _printed(plan)
     return "\n".join(lines)
+
+
+def _seeded(plan: Plan) -> list[str]:
+    """Return the lines that seed all random numbers that a run may draw."""
+    others = ["random.seed(SEED)", "numpy.random.seed(SEED % 2**32)"] if plan.method else []
+    return [*others, "torch.manual_seed(SEED)"]
+
+
+def _named(plan: Plan) -> str:
+    """Return how a method is handed the prompt: what has no name reaches it as ``inputs``."""
+    takes = plan.method.takes if plan.method else ()
+    return "input_ids=" if "input_ids" in takes and "inputs" not in takes else ""
 
 
 def _printed(plan: Plan) -> list[str]:
@@ -268,17 +292,25 @@ def call_arguments(plan: Plan) -> tuple[list[str], list[str]]:
             f"{config.prefix_allowed_tokens_fn!r}, {start}, END or (), {plan.model.info.vocab_size}"
         )
         arguments.append(f"prefix_allowed_tokens_fn=allowed_continuations({what})")
-    if plan.model.info.is_encoder_decoder:
+    if plan.model.info.is_encoder_decoder and not plan.method:
         # generate() would size the cache by the encoder's depth, which may be the smaller one.
         cache = "EncoderDecoderCache(DynamicCache(), DynamicCache())"
         arguments.append(f"past_key_values={cache}")
-    if plan.own:
-        arguments += ["custom_generate=str(FOLDER)", "trust_remote_code=True", "seed=SEED"]
+    if plan.brings:
+        arguments += ["custom_generate=str(FOLDER)", "trust_remote_code=True"]
+        arguments += ["seed=SEED"] if takes_seed(plan) else []
         arguments += [f"{name}={value!r}" for name, value in plan.loop_values.items()]
     return before, arguments
 
 
+def takes_seed(plan: Plan) -> bool:
+    """Return whether the code that comes along is given the run's seed."""
+    if plan.method is not None:
+        return "seed" in plan.method.takes and "seed" not in plan.loop_values
+    return plan.own is not None
+
+
 def _allowed_source() -> str:
     """Return the source of the function that keeps to a list of continuations, bare of types."""
-    source = inspect.getsource(generation.allowed_continuations)
+    source = inspect.getsource(allowed.allowed_continuations)
     return "from typing import Any\n\n\n" + source.rstrip() + "\n"

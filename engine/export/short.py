@@ -20,7 +20,7 @@ def short(plan: Plan) -> str | None:
     """
     config = plan.config
     # A function of its own, or a tokenizer where a loop's folder takes none, is no plain line.
-    if config.prefix_allowed_tokens_fn is not None or (plan.own and config.stop_strings):
+    if config.prefix_allowed_tokens_fn is not None or (plan.brings and config.stop_strings):
         return None
     text = plan.trace.prompt is not None or by_template(plan.trace)
     many = plan.model.info.is_encoder_decoder
@@ -28,7 +28,8 @@ def short(plan: Plan) -> str | None:
     built = sorted({v.name for v in plan.values.values() if isinstance(v, Built)})
     tokens = text or plan.needs_tokenizers or bool(config.stop_strings)
     names = [auto, *(["AutoTokenizer"] if tokens else []), *built, *quantized_names(plan)]
-    names += ["GenerationConfig"] if plan.own else ["set_seed"]
+    names += ["GenerationConfig"] if plan.brings else []
+    names += [] if plan.own else ["set_seed"]
     lines = ["import torch"] if not text or config.negative_prompt_ids else []
     lines += [f"from transformers import {', '.join(names)}", ""]
     if tokens:
@@ -94,7 +95,7 @@ def generate_arguments(plan: Plan) -> list[str]:
         arguments.append(f"eos_token_id={list(plan.trace.eos_token_ids)!r}")
     if not plan.use_cache:
         arguments.append("use_cache=False")
-    if plan.own:  # a loop of a folder wants its configuration whole
+    if plan.brings:  # a loop of a folder wants its configuration whole
         end = f"eos_token_id={list(plan.trace.eos_token_ids) or None!r}"
         listed = arguments if config.eos_token_id is not None else [*arguments, end]
         arguments = [f"generation_config=GenerationConfig({', '.join(listed)})"]
@@ -109,9 +110,9 @@ def generate_arguments(plan: Plan) -> list[str]:
         rows = max(plan.values.get("num_beams", 1) or 1, config.num_return_sequences)
         ids = [list(config.negative_prompt_ids)] * rows
         arguments.append(f"negative_prompt_ids=torch.tensor({ids!r})")
-    if plan.own:
+    if plan.brings:
         arguments += [f"custom_generate={plan.folder_name!r}", "trust_remote_code=True"]
-        arguments.append(f"seed={plan.trace.seed}")
+        arguments += [] if plan.method else [f"seed={plan.trace.seed}"]
         arguments += [f"{name}={value!r}" for name, value in plan.loop_values.items()]
     return arguments
 
@@ -124,7 +125,7 @@ def spelled(value: Any) -> str:
 
 
 def _printed(plan: Plan, tokens: bool) -> list[str]:
-    out = 'getattr(out, "sequences", out)' if plan.own else "out"
+    out = 'getattr(out, "sequences", out)' if plan.brings else "out"
     if not tokens:
         return [f"print({out}.tolist())"]
     return [f"print(*tokenizer.batch_decode({out}, skip_special_tokens=True), sep='\\n')"]

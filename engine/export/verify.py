@@ -18,6 +18,7 @@ from pathlib import Path
 from engine.errors import BusyError, ExportError, ParameterError
 from engine.export.files import PIPELINE, SCRIPT, export_files, pipeline_files
 from engine.export.script import MARK
+from engine.methods.finding import SHIPPED
 from engine.run.request import check, request_of
 from engine.settings import SETTINGS, environment
 from engine.trace.records import Trace
@@ -117,6 +118,10 @@ def _refuse_unfinished(trace: Trace) -> None:
         raise ExportError("The run has no output to compare with.")
     if any(output.finish_reason in ("cancelled", "error") for output in trace.outputs):
         raise ExportError("The run was stopped before its end, so there is nothing to compare.")
+    if trace.method is not None and trace.method.source != SHIPPED:
+        raise ExportError(
+            "A method that did not come along runs nowhere but shut in, so its script is not run here."
+        )
     if SETTINGS.public and any(
         info is not None and info.id.startswith("/") for info in (trace.model, trace.assistant)
     ):

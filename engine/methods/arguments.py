@@ -6,14 +6,16 @@ import ast
 import inspect
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 from engine.errors import ParameterError
 
 KINDS = ("bool", "int", "float", "str", "json")
-_ROW = re.compile(r"^\s*\|\s*`?(?P<name>[A-Za-z_]\w*)`?\s*\|(?P<told>.*)\|\s*$", re.MULTILINE)
+_ROW = re.compile(
+    r"^[ \t]*\|[ \t]*`?(?P<name>[A-Za-z_]\w*)`?[ \t]*\|(?P<told>.*)\|[ \t]*$", re.MULTILINE
+)
 _MODEL_INPUTS = frozenset(
     (
         "input_ids",
@@ -82,34 +84,47 @@ def arguments_of(function: ast.FunctionDef, readme: str = "") -> tuple[Argument,
         function: its ``generate``; the first argument is the model.
         readme: Markdown with a table whose first column has the names.
     """
-    told = {row["name"]: _cells(row["told"]) for row in _ROW.finditer(readme)}
+    told = {row["name"]: row["told"] for row in _ROW.finditer(readme)}
     positional = [*function.args.posonlyargs, *function.args.args]
     defaults: list[ast.expr | None] = [None] * (len(positional) - len(function.args.defaults))
     pairs = [
         *zip(positional, [*defaults, *function.args.defaults], strict=True),
         *zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True),
     ]
-    return tuple(
+    named = tuple(
         _argument(node, default, told.get(node.arg, ""))
         for node, default in pairs[1 if positional else 0 :]
         if node.arg not in base_names()
     )
+    known = {node.arg for node, _ in pairs} | base_names()
+    if function.args.kwarg is None:
+        return named
+    return named + tuple(
+        _told(name, row) for name, row in told.items() if name not in known and _kind_of(row)
+    )
 
 
-def checked_arguments(arguments: tuple[Argument, ...], given: dict[str, Any]) -> dict[str, Any]:
+def checked_arguments(
+    arguments: tuple[Argument, ...], given: dict[str, Any], also: frozenset[str] = frozenset()
+) -> dict[str, Any]:
     """Return what a method is called with.
 
     Args:
         arguments: its own.
         given: name -> value.
+        also: names that it takes besides; their values are any that JSON has.
 
     Raises:
         ParameterError: one it does not have, one of another kind, or one that is missing.
     """
-    own = {argument.name: argument for argument in arguments}
+    own = {name: Argument(name, "json") for name in also}
+    told = {argument.name: argument for argument in arguments}
+    own |= told
     for name, value in given.items():
         if name not in own:
-            has = f"its arguments are {', '.join(own)}" if own else "it has no arguments of its own"
+            has = (
+                f"its arguments are {', '.join(told)}" if told else "it has no arguments of its own"
+            )
             raise ParameterError(name, value, f"the method does not have it: {has}")
     for argument in arguments:
         if argument.required and argument.name not in given:
@@ -132,28 +147,49 @@ def base_names() -> frozenset[str]:
 
 def _argument(node: ast.arg, default: ast.expr | None, told: str) -> Argument:
     value, readable = _value(default)
+    kind = _kind(node.annotation, value)
     return Argument(
-        node.arg,
-        _kind(node.annotation, value),
-        value if readable else None,
-        default is None,
-        told,
+        node.arg, kind, value if readable else None, default is None, _meaning(told, kind, value)
     )
+
+
+def _told(name: str, row: str) -> Argument:
+    """Return an argument that only the README names: its kind, and its default where a cell is one."""
+    cells = [cell.strip(" `") for cell in row.split("|")]
+    try:
+        default = ast.literal_eval(cells[1])
+    except (ValueError, SyntaxError, IndexError, RecursionError, MemoryError):
+        default = None
+    argument = Argument(name, _kind_of(row), told=_meaning(row, _kind_of(row), default))
+    try:
+        return replace(argument, default=argument.check(default))
+    except ParameterError:
+        return argument
+
+
+def _kind_of(row: str) -> str:
+    """Return the kind that the first cell after an argument's name says, empty where it says none."""
+    first = row.partition("|")[0].strip(" `")
+    return first if first in KINDS else ""
 
 
 def _value(default: ast.expr | None) -> tuple[Any, bool]:
     if default is None:
         return None, True
     try:
-        value = ast.literal_eval(default)
-        return json.loads(json.dumps(value, allow_nan=False)), True
+        # Written out, as half of a character (a lone surrogate) can be shown nowhere.
+        text = json.dumps(ast.literal_eval(default), allow_nan=False, ensure_ascii=False)
+        return json.loads(text.encode()), True
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         return None, False
 
 
 def _kind(annotation: ast.expr | None, value: Any) -> str:
     if annotation is not None:
-        words = re.findall(r"\w+", ast.unparse(annotation))
+        try:
+            words = re.findall(r"\w+", ast.unparse(annotation))
+        except RecursionError:
+            return "json"
         kinds = [w for w in words if w not in ("None", "Optional", "Union", "typing")]
         if len(kinds) == 1 and kinds[0] in KINDS:
             return kinds[0]
@@ -162,5 +198,8 @@ def _kind(annotation: ast.expr | None, value: Any) -> str:
     return kind if kind in KINDS else "json"
 
 
-def _cells(row: str) -> str:
-    return ", ".join(cell.strip() for cell in row.split("|") if cell.strip())
+def _meaning(row: str, kind: str, value: Any) -> str:
+    """Return the cells of a table's row, without those that only repeat the kind or the default."""
+    cells = [cell.strip() for cell in row.split("|") if cell.strip()]
+    known = {kind, str(value), repr(value), json.dumps(value)}
+    return ", ".join([cell for cell in cells if cell.strip("`") not in known] or cells)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
+import select
 import selectors
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Generator, Iterator
@@ -16,12 +15,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from engine.errors import Cancelled, MethodError, TraceError
+from engine.errors import Cancelled, MethodError
 from engine.methods import wire
 from engine.methods.folder import Method
-from engine.methods.outcome import Outcome, outcome_of
+from engine.methods.outcome import Hearing, Outcome
+from engine.methods.own_folder import MAX_BYTES, MAX_ENTRIES, MAX_FILE_BYTES, OwnFolder
 from engine.settings import SETTINGS
-from engine.trace.json_io import step_from_dict
 from engine.trace.records import Step
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -29,12 +28,14 @@ _BOOT = (
     "import sys; sys.path.insert(0, sys.argv[1]);"
     " from engine.methods.host import main; main(*map(int, sys.argv[2:]))"
 )
+_PYTHON = (sys.executable, "-I", "-u", "-X", "utf8", "-c")
 _KEPT = ("PATH", "LANG", "LC_ALL", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES")
 """Of the environment, all that goes along."""
 _SYSTEM = (
     "/usr",
     "/lib",
     "/lib64",
+    "/etc/ld.so.cache",
     "/sys",
     "/proc/self",
     "/proc/cpuinfo",
@@ -43,11 +44,10 @@ _SYSTEM = (
 )
 _DEVICES = ("/dev/urandom", "/dev/random")
 _POLL_S = 0.05
-_LOOK_S = 0.5
+_LOOK_S = 0.1
 _MAX_PRINTED = 20_000
 _MAX_PIPE = 65_536
-MAX_FILE_BYTES = 16_000_000
-_MAX_FILES = 5_000
+MAX_THREADS = 512
 _SPAWNER = ThreadPoolExecutor(1, thread_name_prefix="methods")
 """Starts all of them: a child ends with the thread that started it, and this one lasts."""
 
@@ -60,52 +60,59 @@ class Child:
         weights: how it is held, names and values of declare.weights.
 
     Attributes:
-        printed: what the method has printed, its first 20,000 characters.
         is_ready: whether the model is in its memory and everything else out of its reach.
         barriers: of confine.BARRIERS, those that are up; known once it is ready.
         load_s: seconds that it took to load the model, likewise.
     """
 
     def __init__(self, folder: str, weights: dict[str, Any] | None = None) -> None:
-        self.printed = ""
         self.is_ready = self._closed = False
         self.barriers: tuple[str, ...] = ()
         self.load_s = 0.0
-        self._own = Path(tempfile.mkdtemp(prefix="method-"))
+        self._vocab_size = self._heard = 0
+        self._printed = bytearray()
         self._messages: list[dict[str, Any]] = []
         self._buffer = bytearray()
+        self._own = OwnFolder()
         try:
+            setup = self._setup(folder, weights or {})
             self._process = _SPAWNER.submit(self._start).result()
         except BaseException:
-            shutil.rmtree(self._own, ignore_errors=True)
+            self._own.remove()
             raise
-        self._send(
-            {
-                "model": folder,
-                "weights": weights or {},
-                "readable": readable(folder),
-                "own": str(self._own),
-                "threads": _threads(),
-                "memory_bytes": int(SETTINGS.max_method_memory_gb * 1e9),
-                "cpu_s": SETTINGS.max_method_s * (os.cpu_count() or 1),
-                "file_bytes": MAX_FILE_BYTES,
-            }
-        )
+        self._send(setup)
+
+    @property
+    def printed(self) -> str:
+        """What the method has printed, its first 20,000 characters."""
+        return self._printed.decode("utf-8", "replace")[:_MAX_PRINTED]
+
+    def _setup(self, folder: str, weights: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "model": folder,
+            "weights": weights,
+            "readable": readable(folder),
+            "own": str(self._own.path),
+            "threads": _threads(),
+            "memory_bytes": int(SETTINGS.max_method_memory_gb * 1e9),
+            "cpu_s": SETTINGS.max_method_s * (os.cpu_count() or 1),
+            "file_bytes": MAX_FILE_BYTES,
+        }
 
     def _start(self) -> subprocess.Popen[bytes]:
         read, write = os.pipe()
-        home = self._own / "home"
+        home = self._own.path / "home"
         home.mkdir()
         environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
-        environment |= {"HOME": str(home), "TMPDIR": str(self._own), "HF_HUB_OFFLINE": "1"}
+        environment |= {"HOME": str(home), "TMPDIR": str(self._own.path), "HF_HUB_OFFLINE": "1"}
         environment |= {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "TRANSFORMERS_VERBOSITY": "error"}
         try:
             process = subprocess.Popen(
-                [sys.executable, "-I", "-u", "-c", _BOOT, str(_ROOT), str(os.getpid()), str(write)],
+                [*_PYTHON, _BOOT, str(_ROOT), str(os.getpid()), str(write)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                cwd=self._own,
+                cwd=self._own.path,
                 env=environment,
                 pass_fds=(write,),
                 start_new_session=True,
@@ -120,7 +127,7 @@ class Child:
 
     def _put(self, method: Method) -> Path:
         """Write a method's files where the process can read them; return their folder."""
-        folder = self._own / "method" / _plain(method.name)
+        folder = self._own.path / "method" / _plain(method.name)
         for path, content in method.files.items():
             target = folder / path
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -143,11 +150,12 @@ class Child:
         """
         self.wait(cancelled)
         self._send({**job, "method": str(self._put(method)), "takes": sorted(method.takes)})
+        hearing = Hearing(self._vocab_size)
         for message in self._listen(SETTINGS.max_method_s, cancelled):
             if "end" in message:
-                return outcome_of(message["end"])
-            yield _step(message)
-        raise MethodError(_how_it_ended(self._end(wait=True)))
+                return hearing.outcome(message["end"])
+            yield hearing.step(message)
+        raise MethodError(_how_it_ended(self._end()))
 
     def wait(self, cancelled: threading.Event | None = None) -> None:
         """Wait until the model is in its memory.
@@ -161,9 +169,16 @@ class Child:
         for message in self._listen(SETTINGS.load_timeout_s, cancelled):
             ready = message["ready"]
             self.is_ready, self.barriers = True, tuple(ready["barriers"])
-            self.load_s = ready["load_s"]
+            self.load_s, self._vocab_size = ready["load_s"], ready["vocab_size"]
             return
         raise MethodError(f"The method's process could not start: {self.printed[-300:]!r}.")
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether its process goes on: the pipe of its messages has an end there."""
+        there = select.poll()
+        there.register(self._channel, 0)
+        return not self._closed and not there.poll(0)
 
     def close(self) -> None:
         """End the process and everything it has started, and remove its folder; again does nothing."""
@@ -178,19 +193,17 @@ class Child:
                 except BrokenPipeError:
                     pass
         os.close(self._channel)
-        shutil.rmtree(self._own, ignore_errors=True)
+        self._own.remove()
 
-    def _end(self, *, wait: bool = False) -> int:
-        """End the whole group of the process; return the status it ends with.
+    def _has_ended(self) -> bool:
+        """Return whether the process has ended by itself; its number stays its own until it is waited for."""
+        look = os.WEXITED | os.WNOWAIT | os.WNOHANG
+        return os.waitid(os.P_PID, self._process.pid, look) is not None
 
-        Args:
-            wait: until it has ended by itself.
-        """
+    def _end(self) -> int:
+        """End the whole group of the process; return the status it ends with."""
         if self._process.returncode is not None:
             return self._process.returncode
-        if wait:
-            # Its number stays its own until it is asked for its status: nobody else's group is ended.
-            os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
         try:
             os.killpg(self._process.pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -221,8 +234,9 @@ class Child:
         with selectors.DefaultSelector() as pipes:
             pipes.register(self._channel, selectors.EVENT_READ, self._hear)
             pipes.register(self._process.stdout.fileno(), selectors.EVENT_READ, self._print)
-            while pipes.get_map():
-                for key, _ in pipes.select(_POLL_S):
+            # What has closed its pipes has not ended by that.
+            while (events := pipes.select(_POLL_S)) or not self._has_ended():
+                for key, _ in events:
                     data = os.read(key.fd, _MAX_PIPE)
                     if not data:
                         pipes.unregister(key.fd)
@@ -236,9 +250,14 @@ class Child:
                     raise MethodError(f"The method ran past {within_s:g} seconds and was ended.")
                 if now > look:
                     look = now + _LOOK_S
+                    self._check_threads()
                     self._check_disk()
 
     def _hear(self, data: bytes) -> None:
+        self._heard += len(data)
+        if self._heard > SETTINGS.max_trace_bytes:
+            most = f"{SETTINGS.max_trace_bytes // 1_000_000} MB"
+            raise MethodError(f"The method's record became larger than {most} and it was ended.")
         self._buffer += data
         try:
             self._messages += wire.unpacked(self._buffer)
@@ -248,23 +267,30 @@ class Child:
             ) from None
 
     def _print(self, data: bytes) -> None:
-        if len(self.printed) < _MAX_PRINTED:
-            self.printed = (self.printed + data.decode("utf-8", "replace"))[:_MAX_PRINTED]
+        # A character has four bytes at most.
+        self._printed += data[: max(4 * _MAX_PRINTED - len(self._printed), 0)]
+
+    def _check_threads(self) -> None:
+        try:
+            about = Path(f"/proc/{self._process.pid}/stat").read_text("utf-8", "replace")
+        except OSError:
+            return
+        # The name of the program stands in brackets before; the 18th field after it is their number.
+        if int(about.rpartition(")")[2].split()[17]) > MAX_THREADS:
+            raise MethodError(f"The method started more than {MAX_THREADS} threads and was ended.")
 
     def _check_disk(self) -> None:
-        size = count = 0
-        for folder, _, names in os.walk(self._own):
-            for name in names:
-                count += 1
-                try:
-                    size += os.lstat(os.path.join(folder, name)).st_size
-                except OSError:
-                    continue
-            if size > 4 * MAX_FILE_BYTES or count > _MAX_FILES:
-                raise MethodError(
-                    f"The method wrote more than {4 * MAX_FILE_BYTES // 1_000_000} MB or"
-                    f" {_MAX_FILES:,} files and was ended."
-                )
+        try:
+            full = self._own.is_too_full(self._process.pid)
+        except OSError:
+            raise MethodError(
+                "The method made a folder that cannot be looked into and was ended."
+            ) from None
+        if full:
+            raise MethodError(
+                f"The method wrote more than {MAX_BYTES // 1_000_000} MB or"
+                f" {MAX_ENTRIES:,} files and was ended."
+            )
 
 
 def drained(run: Generator[Step, None, Outcome]) -> tuple[list[Step], Outcome]:
@@ -281,27 +307,13 @@ def drained(run: Generator[Step, None, Outcome]) -> tuple[list[Step], Outcome]:
             return steps, stop.value
 
 
-def _step(message: dict[str, Any]) -> Step:
-    """Return the step of a message; nobody says that the host wrote it."""
-    try:
-        step = step_from_dict(message["step"])
-    except (KeyError, TraceError):
-        raise MethodError("The method wrote into the pipe of its messages and was ended.") from None
-    return step
-
-
 def readable(model: str) -> list[str]:
-    """Return the folders and files that a confined process may read: Python, packages, the engine, the model."""
-    own = {
-        Path(p).resolve() for p in (*sys.path, sys.prefix, sys.base_prefix, sys.exec_prefix) if p
-    }
-    own.discard(_ROOT)
-    own.discard(Path.cwd().resolve())
-    engine = [_ROOT / "engine", _ROOT / "assets"]
+    """Return the folders and files that a confined process may read besides its packages: the engine, the model."""
     folder = Path(model)
-    # Files of a hub's cache are links to blobs that stand beside the snapshots.
-    models = {folder, folder.resolve(), *(f.resolve() for f in folder.iterdir())}
-    paths = [*own, *engine, *models, *map(Path, (*_SYSTEM, *_DEVICES))]
+    # Files of a hub's cache are links to blobs that stand beside the snapshots; a link to a folder is none of those.
+    blobs = {path for f in folder.iterdir() if (path := f.resolve()).is_file()}
+    engine = [_ROOT / "engine", _ROOT / "assets"]
+    paths = [*engine, folder, folder.resolve(), *blobs, *map(Path, (*_SYSTEM, *_DEVICES))]
     return sorted(str(path) for path in paths if path.exists())
 
 
@@ -319,8 +331,9 @@ def _plain(name: str) -> str:
 
 def _how_it_ended(status: int) -> str:
     if status < 0:
-        name = signal.Signals(-status).name
-        if name == "SIGXCPU":
+        if -status == signal.SIGXCPU:
             return "The method used too much of the processor and was ended."
-        return f"The method ended its process by the signal {name}."
+        # Signals beyond the named ones have numbers only.
+        named = {int(known): known.name for known in signal.Signals}
+        return f"The method ended its process by the signal {named.get(-status, -status)}."
     return f"The method ended its process with status {status}."

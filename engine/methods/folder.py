@@ -9,7 +9,12 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import io
+import os
+import re
+import tokenize
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from engine.errors import MethodError, shown
@@ -24,6 +29,10 @@ TAG = "custom_generate"
 MAX_FILES = 64
 MAX_BYTES = 1_000_000
 """All source of a method together."""
+_MOST_TOLD = 200
+_MAX_ENTRIES = 4 * MAX_FILES
+"""Folders and what Python has kept of its own included."""
+_ENCODINGS = ("utf-8", "utf-8-sig", "ascii", "us-ascii")
 
 
 @dataclass(frozen=True)
@@ -66,7 +75,11 @@ def read_method(folder: str | Path) -> Method:
             names the file and, where there is one, the line.
     """
     folder = Path(folder)
-    files = _files(folder)
+    try:
+        files = _files(folder)
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise MethodError(f"method = {shown(str(folder))} cannot be read: {why}.") from None
     trees = {path: _parsed(path, text) for path, text in files.items() if path.endswith(".py")}
     function = _generate(trees)
     readme = files.get(README, b"").decode("utf-8", "replace")
@@ -88,41 +101,86 @@ def _files(folder: Path) -> dict[str, bytes]:
     """Return path -> content of a method's files.
 
     Raises:
-        MethodError: there are none, too many, or some that are no plain files.
+        MethodError: there are none, too many, or some that are no plain files or cannot be read.
     """
-    if not folder.is_dir():
-        raise MethodError(f"method = {shown(str(folder))} is not allowed: there is no such folder.")
-    if not (folder / ENTRY).is_file():
-        raise MethodError(f"{folder.name} is no custom generation method: it has no {ENTRY}.")
-    found, size = {}, 0
-    for path in [folder / README, *sorted((folder / CODE).rglob("*"))]:
+    try:
+        if not folder.is_dir():
+            raise MethodError(
+                f"method = {shown(str(folder))} is not allowed: there is no such folder."
+            )
+        if not (folder / ENTRY).is_file():
+            raise MethodError(no_method(folder.name))
+        return _read_files(folder)
+    except OSError as error:
+        raise MethodError(
+            f"method = {shown(str(folder))} cannot be read: {error.strerror}."
+        ) from None
+
+
+def _read_files(folder: Path) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    seen = size = 0
+    waiting = [folder / CODE] + ([folder / README] if os.path.lexists(folder / README) else [])
+    while waiting:
+        path = waiting.pop()
         name = path.relative_to(folder).as_posix()
-        if "__pycache__" in path.parts or (name == README and not path.exists()):
-            continue
+        if not (name.isascii() and name.isprintable()):
+            raise MethodError(f"{shown(name)} is not allowed: it must be a name of plain letters.")
         if path.is_symlink():
             raise MethodError(f"{name} is a link; a method must consist of plain files.")
         if path.is_dir():
-            continue
-        if not path.is_file():
+            inside = list(islice(path.iterdir(), _MAX_ENTRIES - seen + 1))
+            seen += len(inside)
+            waiting += [entry for entry in inside if entry.name != "__pycache__"]
+        elif path.is_file():
+            # No more than is allowed comes into memory, however large it is.
+            with path.open("rb") as file:
+                found[name] = file.read(MAX_BYTES - size + 1)
+            size += len(found[name])
+        else:
             raise MethodError(f"{name} is no plain file; a method must consist of plain files.")
-        size += path.stat().st_size
-        if len(found) == MAX_FILES or size > MAX_BYTES:
-            raise MethodError(
-                f"{folder.name} is too large: a method may have {MAX_FILES} files and"
-                f" {MAX_BYTES // 1000:,} kB, its README included."
-            )
-        found[name] = path.read_bytes()
-    return found
+        if len(found) > MAX_FILES or size > MAX_BYTES or seen > _MAX_ENTRIES:
+            raise MethodError(too_large(folder.name))
+    return dict(sorted(found.items()))
+
+
+def no_method(name: str) -> str:
+    """Return the sentence about a folder or repository that is no method."""
+    return f"{name} is no custom generation method: it has no {ENTRY}."
+
+
+def too_large(name: str) -> str:
+    """Return the sentence about a method with more than is read of one."""
+    return (
+        f"{name} is too large: a method may have {MAX_FILES} files and {MAX_BYTES // 1000:,} kB, its README"
+        " included."
+    )
+
+
+def summary(readme: str) -> str:
+    """Return what a README says first, one sentence of at most 200 characters; empty where it says nothing."""
+    text = re.sub(r"\A---\n.*?\n---\n", "", readme, flags=re.DOTALL)
+    said = (line.strip() for line in text.splitlines())
+    # No heading, picture, table, quotation, tag or code.
+    line = next((line for line in said if line[:1].isalnum()), "")
+    sentence = re.split(r"(?<=[.!?])\s", line, maxsplit=1)[0]
+    return sentence if len(sentence) <= _MOST_TOLD else f"{sentence[: _MOST_TOLD - 1]}…"
 
 
 def _parsed(path: str, text: bytes) -> ast.Module:
     try:
-        return ast.parse(text, path)
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(text).readline)
+        tree = ast.parse(text, path)
     except SyntaxError as error:
         line = f", line {error.lineno}" if error.lineno else ""
         raise MethodError(f"{path}{line}: {error.msg}.") from None
     except (ValueError, RecursionError, MemoryError):
         raise MethodError(f"{path} is no Python source.") from None
+    if encoding not in _ENCODINGS:
+        raise MethodError(
+            f"{path} is written in {encoding}; it must be UTF-8, so that what is read is what runs."
+        )
+    return tree
 
 
 def _generate(trees: dict[str, ast.Module]) -> ast.FunctionDef:

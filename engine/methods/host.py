@@ -1,4 +1,4 @@
-"""The process that runs one custom method: it loads the model, shuts itself in, and only then reads foreign code.
+"""The process that runs one custom method: it shuts itself in, loads the model, and only then reads foreign code.
 
 Started by ``child.Child`` and spoken to over two pipes. What it says is data to whoever started it.
 """
@@ -6,6 +6,7 @@ Started by ``child.Child`` and spoken to over two pipes. What it says is data to
 from __future__ import annotations
 
 import dataclasses
+import gc
 import math
 import os
 import random
@@ -31,13 +32,22 @@ def main(parent: int, channel: int) -> None:
         setup = wire.read(sys.stdin.buffer)
         if setup is None:
             return
-        host = _Host(setup)
-        tell({"ready": {"barriers": host.barriers, "load_s": host.loaded.load_s}})
+        readable = [Path(path) for path in (*setup["readable"], *packages())]
+        abi = confine.close_files(readable, [Path(setup["own"])])
+        host = _Host(setup, abi)
+        tell({"ready": host.ready})
         job = wire.read(sys.stdin.buffer)
         if job is not None:
             tell({"end": host.do(job, tell)})
     # Nothing that the method has left behind (threads, what runs at exit) goes on.
     os._exit(0)
+
+
+def packages() -> list[str]:
+    """Return where an isolated Python finds what it imports, without the project's folder: secrets may stand there."""
+    project = Path(__file__).resolve().parents[2]
+    found = {Path(p).resolve() for p in (*sys.path, sys.prefix, sys.base_prefix, sys.exec_prefix)}
+    return sorted(str(path) for path in found - {project} if path.exists())
 
 
 def _tell(out: BinaryIO, message: dict[str, Any]) -> None:
@@ -49,31 +59,32 @@ class _Host:
 
     Args:
         setup: model (a folder), weights, readable and own (folders), memory_bytes, cpu_s, file_bytes.
+        abi: of Landlock, which shut the files away before anything was imported that starts threads.
     """
 
-    def __init__(self, setup: dict[str, Any]) -> None:
-        # Everything that is imported later is imported by the confined process.
+    def __init__(self, setup: dict[str, Any], abi: int) -> None:
+        _import()
         import torch
 
-        import engine.methods.returned
-        import engine.methods.watching  # noqa: F401
         from engine.declare.weights import read_weights
         from engine.models.loading import load
 
         torch.set_num_threads(setup["threads"])
         own, _ = read_weights(setup["weights"], "", assistant=False)
-        readable = [Path(path) for path in setup["readable"]]
-        up = confine.close_files(readable, [Path(setup["own"])])
         self.loaded = load(setup["model"], weights=own)
         confine.limit(setup["memory_bytes"], setup["cpu_s"], setup["file_bytes"])
-        up += confine.close_calls()
-        self.barriers = [name for name in confine.BARRIERS if name in up]
+        self.ready = {
+            "barriers": confine.close_calls(abi),
+            "load_s": self.loaded.load_s,
+            "vocab_size": self.loaded.vocab_size,
+        }
 
     def do(self, job: dict[str, Any], tell: Any) -> dict[str, Any]:
         """Run a method and return what came of it.
 
         Args:
-            job: method (its folder), takes, ids, config, arguments, seed, top_candidates, and stop_after.
+            job: method (its folder), takes, ids, config, arguments, seed, top_candidates, and, where they are wanted,
+                stop_after, stop_strings, negative_prompt_ids and allowed (continuations as ids).
             tell: takes messages meanwhile.
         """
         from engine.methods.returned import read_returned
@@ -113,6 +124,11 @@ class _Host:
         model, device = self.loaded.model, self.loaded.device
         ids = torch.tensor(job["ids"], device=device)
         named: dict[str, Any] = {**job["arguments"], **own}
+        if job.get("negative_prompt_ids"):
+            negative = torch.tensor([job["negative_prompt_ids"]], device=device)
+            named["negative_prompt_ids"] = negative.expand(len(ids), -1)
+        if job.get("allowed"):
+            named["prefix_allowed_tokens_fn"] = self._allowed(job, ids.shape[1])
         takes = job["takes"]
         if "streamer" in takes:
             named["streamer"] = watch
@@ -132,6 +148,47 @@ class _Host:
             trust_remote_code=True,
             **named,
         )
+
+    def _allowed(self, job: dict[str, Any], length: int) -> Any:
+        from engine.loops.allowed import allowed_continuations
+
+        start = 1 if self.loaded.is_encoder_decoder else length
+        eos = tuple(job["config"]["eos_token_id"] or ())
+        sequences = tuple(tuple(row) for row in job["allowed"])
+        return allowed_continuations(sequences, start, eos, self.loaded.vocab_size)
+
+
+def _import() -> None:
+    """Import what every run needs.
+
+    Looking for garbage among all that comes takes a fifth of the time, and hardly any of it is.
+    """
+    gc.disable()
+    _scan_once()
+    from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: F401
+
+    import engine.methods.returned
+    import engine.methods.watching
+    import engine.models.loading  # noqa: F401
+
+    gc.freeze()
+    gc.enable()
+
+
+def _scan_once() -> None:
+    """Let transformers read the sources of all its models, some 1,600 files, once and not twice.
+
+    It does so for itself and again for its ``models``, which it names by another path of the same folder.
+    """
+    import transformers
+    from transformers.utils import import_utils
+
+    scan = import_utils.create_import_structure_from_path
+    folder = Path(transformers.__file__).parent / "models"
+    own = str(folder / "__init__.py")
+    import_utils.create_import_structure_from_path = lambda path: scan(
+        folder if path == own else path
+    )
 
 
 def own_step(step: Any) -> Any:

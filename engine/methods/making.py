@@ -8,6 +8,7 @@ from pathlib import Path
 
 from engine.errors import MethodError, shown
 from engine.methods.folder import ENTRY, README
+from engine.methods.keeping import methods_folder
 
 SHIPPED = Path(__file__).resolve().parents[2] / "assets" / "methods"
 """Folders of the methods that come along, each of which can be read, run and copied."""
@@ -40,11 +41,31 @@ def templates() -> dict[str, Path]:
     return {path.name: path for path in found if (path / ENTRY).is_file()}
 
 
+def own_folder() -> Path:
+    """Return the folder of the methods that are made on the page, each in one of its own, whose name it has."""
+    return methods_folder() / "own"
+
+
+def own_methods() -> dict[str, Path]:
+    """Return name -> folder of the methods that were made on the page."""
+    try:
+        found = sorted(own_folder().iterdir())
+    except OSError:  # none was made yet
+        return {}
+    known = templates()
+    return {
+        path.name: path
+        for path in found
+        if path.name not in known and _NAME.fullmatch(path.name) and (path / ENTRY).is_file()
+    }
+
+
 def new_method(folder: str | Path, template: str) -> Path:
     """Write a method's folder from a template; return it.
 
     Args:
-        folder: that is not there yet, in one that is; its name is the method's.
+        folder: that is not there yet; its name is the method's, and within ``own_folder()`` none of
+            a method that comes along.
         template: one of ``templates()``.
 
     Raises:
@@ -60,6 +81,10 @@ def new_method(folder: str | Path, template: str) -> Path:
         raise MethodError(
             f"name = {shown(folder.name)} is not allowed: it must be 1 to 63 letters, digits, _ and -,"
             " a letter first."
+        )
+    if folder.parent == own_folder() and folder.name in known:
+        raise MethodError(
+            f"name = {shown(folder.name)} is not allowed: a method that comes along has it."
         )
     if folder.exists():
         raise MethodError(f"{folder} is there already; nothing was written.")

@@ -7,8 +7,15 @@ import importlib.metadata
 import importlib.util
 import shlex
 import sys
+from collections.abc import Iterator
 
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
+
+from engine.errors import shown
+
+MAX_REQUIREMENTS = 64
+_MAX_LINE = 200
+_FILE = "custom_generate/requirements.txt"
 
 
 def missing_packages(trees: dict[str, ast.Module], requirements: str) -> str | None:
@@ -19,15 +26,18 @@ def missing_packages(trees: dict[str, ast.Module], requirements: str) -> str | N
         requirements: the text of requirements.txt.
     """
     unmet: list[Requirement] = []
-    for number, line in enumerate(requirements.splitlines(), 1):
-        stated = line.partition("#")[0].strip()
-        if not stated:
+    stated = [line.partition("#")[0].strip() for line in requirements.splitlines()]
+    if sum(map(bool, stated)) > MAX_REQUIREMENTS:
+        return f"{_FILE} is too long: a method may have {MAX_REQUIREMENTS} requirements."
+    for number, line in enumerate(stated, 1):
+        if not line:
             continue
         try:
-            wanted = Requirement(stated)
-        except InvalidRequirement:
-            return f"custom_generate/requirements.txt, line {number}: {stated!r} is no requirement."
-        if (wanted.marker is None or wanted.marker.evaluate()) and not _met(wanted):
+            wanted = _requirement(line)
+            needed = (wanted.marker is None or wanted.marker.evaluate()) and not _met(wanted)
+        except (ValueError, RecursionError):
+            return f"{_FILE}, line {number}: {shown(line)} is no requirement."
+        if needed:
             unmet.append(wanted)
     if unmet:
         needs = ", ".join(f"{wanted} ({_installed(wanted.name)})" for wanted in unmet)
@@ -36,17 +46,25 @@ def missing_packages(trees: dict[str, ast.Module], requirements: str) -> str | N
     return _missing_import(trees)
 
 
+def _requirement(line: str) -> Requirement:
+    """Return what one line of requirements.txt asks for.
+
+    Raises:
+        ValueError: it asks for nothing that pip could bring, or steers a terminal that it is shown on.
+    """
+    if len(line) > _MAX_LINE or not (line.isascii() and line.isprintable()):
+        raise ValueError
+    return Requirement(line)
+
+
 def _missing_import(trees: dict[str, ast.Module]) -> str | None:
     for path, tree in trees.items():
-        guarded = {id(n) for t in ast.walk(tree) if isinstance(t, ast.Try) for n in ast.walk(t)}
-        for node in ast.walk(tree):
-            if id(node) in guarded:
-                continue
+        for node in _always_imported(tree):
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            elif node.level == 0 and node.module:
                 names = [node.module]
-            elif isinstance(node, ast.ImportFrom) and node.level == 1 and node.module:
+            elif node.level == 1 and node.module:
                 beside = f"{path.rpartition('/')[0]}/{node.module.replace('.', '/')}"
                 if f"{beside}.py" in trees or f"{beside}/__init__.py" in trees:
                     continue
@@ -55,12 +73,33 @@ def _missing_import(trees: dict[str, ast.Module]) -> str | None:
                 continue
             for name in names:
                 top = name.partition(".")[0]
-                if top not in sys.stdlib_module_names and importlib.util.find_spec(top) is None:
+                if not _is_here(top):
                     return (
                         f"{path}, line {node.lineno}: there is no package {top} here."
                         f" Nothing is installed for a method; pip install {top} may bring it."
                     )
     return None
+
+
+def _always_imported(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Yield the imports that no ``try`` stands around, in the order of the source."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Try):
+            continue
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            yield node
+        waiting += reversed(list(ast.iter_child_nodes(node)))
+
+
+def _is_here(package: str) -> bool:
+    if package in sys.stdlib_module_names:
+        return True
+    try:
+        return importlib.util.find_spec(package) is not None
+    except ValueError:
+        return True  # it has been imported without a spec, as __main__ is
 
 
 def _met(wanted: Requirement) -> bool:

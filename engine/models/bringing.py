@@ -134,12 +134,12 @@ def tidy(folder: Path) -> None:
 
 
 @contextmanager
-def no_room(name: str, folder: Path) -> Iterator[None]:
-    """Say in one sentence that a folder cannot be written."""
+def no_room(name: str, folder: Path, setting: str = "PLAYGROUND_MODELS") -> Iterator[None]:
+    """Say in one sentence that a folder cannot be written; ``setting`` is the variable that says where it is."""
     try:
         yield
     except OSError as error:
-        other = "PLAYGROUND_MODELS names another folder"
+        other = f"{setting} names another folder"
         if error.errno in _NO_ROOM:
             raise ModelError(
                 f"There is no room left on the disk for {name} at {folder}; {other}."

@@ -14,7 +14,7 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from glob import escape
 from pathlib import Path
@@ -88,7 +88,7 @@ def _fetch(order: dict[str, Any], own: Path) -> tuple[str, str]:
         # the cache, so that the model is found there without the hub.
         small = {"etag_timeout": probe_s, "token": token}
         folder = snapshot_download(repository, revision=asked, allow_patterns=[first], **small)
-        _check_hashes(Path(folder), info.siblings)
+        check_hashes(Path(folder), _unpacked(info.siblings))
         if first == CONFIG:
             files.check_merges(name)
             read_adapter(name, folder)
@@ -98,10 +98,10 @@ def _fetch(order: dict[str, Any], own: Path) -> tuple[str, str]:
         revision = Path(folder).name
         with _Teller(own, info.siblings):
             # What is small comes first: with its weights, a folder is a model.
-            snapshot_download(
-                repository, revision=revision, allow_patterns=_small(info.siblings), **small
-            )
-            _check_hashes(Path(folder), info.siblings)
+            plain = _unpacked(info.siblings)
+            patterns = [escape(file.rfilename) for file in plain]
+            snapshot_download(repository, revision=revision, allow_patterns=patterns, **small)
+            check_hashes(Path(folder), plain)
             for file in _large(info.siblings):
                 url = hf_hub_url(repository, file.path, revision=revision)
                 parts.complete(own, file, url, build_hf_headers(token=token))
@@ -124,36 +124,45 @@ def _large(siblings: Any) -> list[parts.Large]:
     ]
 
 
-def _small(siblings: Any) -> list[str]:
-    """Return patterns of the other files."""
-    return [escape(file.rfilename) for file in _wanted(siblings) if file.lfs is None]
+def _unpacked(siblings: Any) -> list[Any]:
+    """Return the other files."""
+    return [file for file in _wanted(siblings) if file.lfs is None]
 
 
-def _check_hashes(folder: Path, siblings: Any) -> None:
-    """Refuse a small file whose bytes are not those that the hub announced, and remove it.
+def check_hashes(folder: Path, files: Iterable[Any]) -> None:
+    """Refuse a file whose bytes are not those that the hub announced, and remove it.
+
+    Args:
+        folder: where they have come to.
+        files: as the hub lists them.
 
     Raises:
         ModelError: naming the file.
     """
     from engine.errors import ModelError
-    from engine.models.hashes import git_hash_of
+    from engine.models.hashes import git_hash_of, sha256_of
 
-    for file in _wanted(siblings):
+    for file in files:
         path = folder / file.rfilename
-        announced = None if file.lfs else file.blob_id
-        if announced and path.is_file() and git_hash_of(path) != announced:
+        announced, hash_of = (
+            (file.lfs.sha256, sha256_of) if file.lfs else (file.blob_id, git_hash_of)
+        )
+        if announced and path.is_file() and hash_of(path) != announced:
             path.resolve().unlink()
             path.unlink(missing_ok=True)
             raise ModelError(parts.wrong_hash(file.rfilename))
 
 
 @contextmanager
-def hub_errors(name: str, own: Path | None = None) -> Iterator[None]:
+def hub_errors(
+    name: str, own: Path | None = None, still: str = "embedded models still work"
+) -> Iterator[None]:
     """Turn whatever a hub answers, or does not answer, into one sentence.
 
     Args:
-        name: the model that is asked for.
+        name: what is asked for.
         own: its folder in the hub's cache, where something of it may be kept for the next try.
+        still: what can be done without the hub.
 
     Raises:
         ModelError: why it cannot be had.
@@ -200,7 +209,7 @@ def hub_errors(name: str, own: Path | None = None) -> Iterator[None]:
                 " the next try goes on from there."
             ) from None
         raise ModelError(
-            f"{name} is not on this machine and the hub cannot be reached; embedded models still work."
+            f"{name} is not on this machine and the hub cannot be reached; {still}."
         ) from None
 
 

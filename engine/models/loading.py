@@ -21,7 +21,7 @@ import torch
 from engine.aside import aside
 from engine.declare.weights import QUANTIZATIONS, WeightsParams
 from engine.errors import ModelError
-from engine.models import files, hashes, leaving, sizes
+from engine.models import files, hashes, leaving, lent, sizes
 from engine.models import weights as holding
 from engine.models.bare import special_ids_of
 from engine.models.capabilities import Capabilities, capabilities_of
@@ -295,6 +295,13 @@ def pinned(*models: LoadedModel | None) -> Iterator[None]:
         _evict(newest)
 
 
+def room() -> float:
+    """Return the bytes of the models' budget that no model takes."""
+    with _CACHE_LOCK:
+        used = sum(entry.loaded.memory_bytes() for entry in _CACHE.values())
+    return SETTINGS.max_model_memory_gb * 1e9 - used
+
+
 def _evict(room_for: str, keep: Key | None = None, coming: float = 0.0) -> None:
     """Drop the least recently used models that nobody uses until the budget holds.
 
@@ -303,6 +310,7 @@ def _evict(room_for: str, keep: Key | None = None, coming: float = 0.0) -> None:
         keep: one that stays.
         coming: bytes of one that is about to be loaded, 0 for none.
     """
+    lent.call_back_beyond(room() - coming)
     budget = SETTINGS.max_model_memory_gb * 1e9 - coming
     most = SETTINGS.max_loaded_models - bool(coming)
     with _CACHE_LOCK:

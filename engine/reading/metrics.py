@@ -14,7 +14,8 @@ def of(trace: Trace) -> dict[str, float]:
     Of all outputs: new_tokens, forward_passes, tokens_per_forward, tokens_per_s. Of the first
     output alone: mean_logprob (nats per token under the model's own distribution), perplexity,
     mean_entropy (nats), rep_2 / rep_3 / rep_4 (share of n-grams that repeat an earlier one), distinct_1 /
-    distinct_2 (distinct n-grams over all n-grams).
+    distinct_2 (distinct n-grams over all n-grams). Of a custom method's text the first three are
+    those of one pass over it: not all of its tokens need a step of their own.
     """
     if not trace.outputs:
         return {}
@@ -26,13 +27,14 @@ def of(trace: Trace) -> dict[str, float]:
         numbers["tokens_per_forward"] = new_tokens / forwards
     if trace.timing.total_s > 0:
         numbers["tokens_per_s"] = new_tokens / trace.timing.total_s
-    logprobs = emitted_logprobs(trace.steps_of(0))
+    read = trace.emitted[0] if trace.emitted else ()
+    logprobs = [token.logprob for token in read] or emitted_logprobs(trace.steps_of(0))
     if logprobs:
         mean = sum(logprobs) / len(logprobs)
         numbers |= {"mean_logprob": mean, "perplexity": perplexity_of(logprobs)}
-    first = trace.steps_of(0)
-    if first:
-        numbers["mean_entropy"] = sum(step.entropy for step in first) / len(first)
+    entropies = [place.entropy for place in read or trace.steps_of(0)]
+    if entropies and (read or trace.method is None):
+        numbers["mean_entropy"] = sum(entropies) / len(entropies)
     numbers |= repetition_figures(ids)
     return {name: round(value, 6) for name, value in numbers.items()}
 

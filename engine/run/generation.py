@@ -9,6 +9,7 @@ import torch
 
 from engine.declare.config import as_dict
 from engine.errors import ParameterError
+from engine.loops.allowed import allowed_continuations
 
 NOT_IN_CONFIG = (
     "prefix_allowed_tokens_fn",
@@ -35,12 +36,19 @@ def generation_config(
     """
     from transformers import GenerationConfig
 
+    return GenerationConfig(**generation_values(config, select, loaded, use_cache=use_cache))
+
+
+def generation_values(
+    config: Any, select: dict[str, Any], loaded: Any, *, use_cache: bool = True
+) -> dict[str, Any]:
+    """Return the fields of that GenerationConfig; its arguments are the same."""
     values = config_values(config)
     eos = values.get("eos_token_id") or list(loaded.eos_token_ids) or None
     own = loaded.model.generation_config
     pad = own.pad_token_id if own.pad_token_id is not None else (eos[0] if eos else None)
     values |= {"eos_token_id": eos, "pad_token_id": pad, "use_cache": use_cache}
-    return GenerationConfig(**{**values, **select})
+    return {**values, **select}
 
 
 def config_values(config: Any) -> dict[str, Any]:
@@ -95,36 +103,6 @@ def generate_inputs(
         # generate() would size the cache by the encoder's depth, which may be the smaller one.
         kwargs["past_key_values"] = EncoderDecoderCache(DynamicCache(), DynamicCache())
     return kwargs
-
-
-def allowed_continuations(
-    sequences: tuple[tuple[int, ...], ...],
-    prompt_length: int,
-    eos: tuple[int, ...],
-    vocab_size: int,
-) -> Any:
-    """Return a prefix_allowed_tokens_fn: the output must be one of ``sequences``, then end.
-
-    A search and a draft also ask about texts that have left the list and count for nothing any
-    more; no answer to that would end the whole run, so such a text is told to end.
-
-    Args:
-        sequences: allowed outputs as ids.
-        prompt_length: ids before the output (1 for encoder-decoder models).
-        eos: ids that end the output; with none, anything may follow a complete sequence.
-        vocab_size: size of the vocabulary.
-    """
-
-    def allowed(batch_id: int, ids: torch.Tensor) -> list[int]:
-        del batch_id
-        so_far = tuple(ids[prompt_length:].tolist())
-        n = len(so_far)
-        following = {s[n] for s in sequences if len(s) > n and s[:n] == so_far}
-        done = any(s == so_far[: len(s)] for s in sequences)
-        following |= set(eos) if done or not following else set()
-        return sorted(following) or list(range(vocab_size))
-
-    return allowed
 
 
 def answered(allowed: Callable[..., Any], vocab_size: int) -> Callable[..., Any]:

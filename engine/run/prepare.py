@@ -16,6 +16,7 @@ from engine.errors import Cancelled, ModelError
 from engine.models import files, leaving
 from engine.models.loading import LoadedModel, cached, load
 from engine.models.locating import comes_first, located
+from engine.run.methods import AskedMethod, check_serves, settled
 from engine.run.permits import Tell
 from engine.run.rate import Rate
 from engine.run.request import CheckedRequest, DecodeRequest, fit_to_model, prompt_ids_of
@@ -36,6 +37,11 @@ class Prepared:
     target: LoadedModel
     assistant: LoadedModel | None
     prompt_ids: list[int]
+
+    @property
+    def method(self) -> AskedMethod | None:
+        """The custom generation method that decides, None for a strategy of ours."""
+        return self.checked.method
 
     @property
     def strategy(self) -> Strategy:
@@ -63,6 +69,7 @@ def prepare(
         EngineError: what the user can act on.
     """
     get, request = get or model_of, checked.request
+    checked = with_method(checked)
     own, draft = checked.weights
     target = get(request.model, checked.strategy.default_model, own)
     assistant = None
@@ -85,6 +92,8 @@ def fitted(
     refused = refusal(checked.strategy, target, assistant)
     if refused:
         raise ModelError(refused)
+    if checked.method is not None:
+        check_serves(checked.method, target)
     checked = fit_to_model(checked, target)
     if uses_cache(checked.strategy, target.capabilities):
         return checked
@@ -92,6 +101,16 @@ def fitted(
         f"Every step reads the whole text again: {target.name} has no cache that could serve here."
     )
     return dataclasses.replace(checked, notes=(*checked.notes, note))
+
+
+def with_method(
+    checked: CheckedRequest, cancelled: threading.Event | None = None
+) -> CheckedRequest:
+    """Return a request whose method, if it has one, is on this machine; see ``methods.settled``."""
+    if checked.method is None:
+        return checked
+    method, config = settled(checked.method, checked.config, cancelled)
+    return dataclasses.replace(checked, method=method, config=config)
 
 
 def model_of(model: Any, default: str | None, weights: WeightsParams | None = None) -> LoadedModel:

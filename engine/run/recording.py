@@ -18,7 +18,7 @@ from engine.reading import metrics
 from engine.run.chat_request import resolved
 from engine.run.prepare import Prepared
 from engine.trace.events import Event, Finished, Started, StepRecorded, TextDelta
-from engine.trace.records import Output, Step, Timing, Trace
+from engine.trace.records import EmittedToken, Output, Step, Timing, Trace
 from engine.trace.values import TOKEN_ID, values_of
 
 
@@ -102,6 +102,7 @@ class Recording:
         whole: Sequence[bool],
         reason: Callable[[list[int], bool], str],
         notes: tuple[str, ...],
+        emitted: tuple[tuple[EmittedToken, ...], ...] = (),
     ) -> None:
         """Send what is left of the texts, and the whole trace.
 
@@ -111,6 +112,7 @@ class Recording:
             whole: whether the text of each was there before anything was measured beside it.
             reason: says why a sequence ended, given that.
             notes: sentences to add to those of the request.
+            emitted: of every sequence of a custom method, what one pass over it says of its tokens.
 
         Raises:
             DecodeError: the loop returned other tokens than it recorded.
@@ -121,7 +123,7 @@ class Recording:
             ids = self._unpadded(sequence, returned)
             self._send_text(sequence, ids, final=True)
             outputs.append(dataclasses.replace(self._output(ids, reason(ids, ended)), score=score))
-        self.send(Finished(self._trace(outputs, notes)))
+        self.send(Finished(self._trace(outputs, notes, emitted)))
 
     def _unpadded(self, sequence: int, ids: list[int]) -> list[int]:
         """Return the tokens of a sequence without the padding that its longer neighbours caused."""
@@ -154,9 +156,16 @@ class Recording:
     def _output(self, ids: list[int], reason: str) -> Output:
         return Output(tuple(ids), self.reader.text(ids), reason)
 
-    def _trace(self, outputs: Iterable[Output], notes: tuple[str, ...] = ()) -> Trace:
+    def _trace(
+        self,
+        outputs: Iterable[Output],
+        notes: tuple[str, ...] = (),
+        emitted: tuple[tuple[EmittedToken, ...], ...] = (),
+    ) -> Trace:
         outputs = tuple(outputs)
-        self.pieces |= self.target.pieces.of({i for o in outputs for i in o.token_ids})
+        named = {i for output in outputs for i in output.token_ids}
+        named |= {i for tokens in emitted for token in tokens for i, _ in token.top}
+        self.pieces |= self.target.pieces.of(named)
         trace = dataclasses.replace(
             self.header,
             pieces=dict(self.pieces),
@@ -167,6 +176,7 @@ class Recording:
                 self.timing, total_s=max((step.elapsed_s for step in self.steps), default=0.0)
             ),
             notes=(*self.header.notes, *notes),
+            emitted=emitted,
         )
         additions = Additions()
         numbers = additions.make("The list of metrics", lambda: metrics.of(trace), {})
@@ -202,6 +212,7 @@ def _header(run: Prepared, pieces: dict[int, str]) -> Trace:
         special_token_ids=tuple(sorted(run.target.pieces.special)),
         notes=run.checked.notes,
         parent=request.parent,
+        method=run.method.info() if run.method else None,
         **said,
     )
 

@@ -19,6 +19,7 @@ from engine.models.chat import ChatPrompt
 from engine.models.spellings import spellings, told
 from engine.models.text import decode_ids, encode_after, encode_inside, tokenized
 from engine.run.chat_request import check_messages, rendered
+from engine.run.methods import AskedMethod, asked_method
 from engine.run.weights import held, recorded_weights, weights_beside
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
@@ -76,6 +77,8 @@ class CheckedRequest:
     """How the model and the draft model are held."""
     chat: ChatPrompt | None = None
     """Its messages as the model reads them, once it is fitted to one."""
+    method: AskedMethod | None = None
+    """The custom generation method that decides, None for a strategy of ours."""
 
 
 def request_of(trace: Trace, model: Any = None, assistant: Any = None) -> DecodeRequest:
@@ -114,8 +117,12 @@ def check(request: DecodeRequest) -> CheckedRequest:
     if not isinstance(request.params, Mapping):
         raise ParameterError("params", request.params, "it must be an object of names and values")
     values, notes = _own_values(strategy, dict(request.params))
+    method = None
+    if strategy.loop is None:
+        values, method = asked_method(values)
     config = build(strategy.config, values, strategy.name)
-    return CheckedRequest(request, strategy, config, tuple(notes), held(strategy, request))
+    weights = held(strategy, request)
+    return CheckedRequest(request, strategy, config, tuple(notes), weights, method=method)
 
 
 def _check_what_is_read(request: DecodeRequest) -> None:

@@ -13,12 +13,23 @@ from typing import Any
 import torch
 
 from engine.loops.recorder import Recorder, rounded
+from engine.methods.child import Child
 from engine.models.bare import bare
 from engine.models.loading import pinned
 from engine.run.adapter import as_custom_generate
 from engine.run.generation import generate_inputs, generation_config, stop_criteria
+from engine.run.hosted import barriers_note, process_of, run_method
 from engine.run.permits import LINE
-from engine.run.prepare import Models, Prepared, check_names, in_memory, names_of, prepare
+from engine.run.prepare import (
+    Models,
+    Prepared,
+    check_names,
+    in_memory,
+    names_of,
+    prepare,
+    with_method,
+)
+from engine.run.read_again import read_again
 from engine.run.recording import Recording, Witness
 from engine.run.request import DecodeRequest, check
 from engine.settings import SETTINGS
@@ -78,17 +89,25 @@ class Run:
         models = Models(self.cancelled, self.send)
         with LINE.place(self.cancelled, self.send, kind, size) as place:
             with place.aside():
+                checked = with_method(checked, self.cancelled)
                 models.fetch(names_of(checked))
             if place.position and in_memory(checked):
                 # What the models refuse is said now and not after the wait.
                 prepare(checked)
             place.enter()
             run = prepare(checked, models)
-            with pinned(run.target, run.assistant), place.turn(run.target, run.assistant):
-                waited = place.waited_s, models.load_s
+            with (
+                pinned(run.target, run.assistant),
+                place.turn(run.target, run.assistant),
+                process_of(run, self.send, self.cancelled) as (child, ready_s),
+            ):
+                waited = place.waited_s, models.load_s + ready_s
                 self.recording = Recording(run, self.send, *waited, self.witness)
                 try:
-                    self._decode(run, self.recording)
+                    if run.method is None:
+                        self._decode(run, self.recording)
+                    else:
+                        self._host(run, child, self.recording)
                 finally:
                     if self.witness is not None:
                         self.witness.ended()
@@ -132,6 +151,17 @@ class Run:
         reason = partial(self._reason, recording.header)
         recording.end(results, scores, whole, reason, notes)
 
+    def _host(self, run: Prepared, child: Child | None, recording: Recording) -> None:
+        """Run a custom method, and read once more what it wrote."""
+        ended = run_method(run, child, lambda step: recording.add(step, 0), self.cancelled)
+        ends = set(recording.header.eos_token_ids)
+        rows = [_until_eos(row, ends) for row in ended.sequences]
+        emitted, notes = read_again(run, recording, rows)
+        notes = (*barriers_note(child), *ended.notes, *notes)
+        reason = partial(self._reason, recording.header)
+        whole = [ended.whole] * len(rows)
+        recording.end(rows, [None] * len(rows), whole, reason, notes, emitted)
+
     def _reason(self, header: Trace, ids: list[int], whole: bool) -> str:
         """Return why a sequence ended, one of FINISH_REASONS; a whole text was not cut by a stop."""
         if ids and ids[-1] in header.eos_token_ids:
@@ -163,7 +193,8 @@ def generate_with(
         stop: ends the loop.
         extra: keyword arguments of the loop; ``logits_processor`` among them is generate()'s.
     """
-    target = run.target
+    target, loop = run.target, run.strategy.loop
+    assert loop is not None
     select = run.strategy.generate_kwargs(config)
     rows = max(select.get("num_beams", 1) or 1, config.num_return_sequences)
     use_cache = uses_cache(run.strategy, target.capabilities)
@@ -177,7 +208,7 @@ def generate_with(
         prompt,
         attention_mask=torch.ones_like(prompt),
         generation_config=generation_config(config, select, target, use_cache=use_cache),
-        custom_generate=as_custom_generate(run.strategy.loop, on_step, **own),
+        custom_generate=as_custom_generate(loop, on_step, **own),
         stopping_criteria=[stop, *stop_criteria(config, target)],
         **inputs,
     )

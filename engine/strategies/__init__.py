@@ -6,6 +6,7 @@ from engine.strategies import (
     beam_sampling,
     beam_search,
     contrastive_search,
+    custom,
     diverse_beam_search,
     dola,
     early_exit,
@@ -33,5 +34,6 @@ STRATEGIES: dict[str, Strategy] = {
         early_exit,
         universal_assisted,
         watermark,
+        custom,
     )
 }

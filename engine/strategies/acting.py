@@ -46,6 +46,8 @@ def acting(strategy: Strategy) -> dict[str, Only]:
 
 
 def _seed(strategy: Strategy) -> Only | None:
+    if strategy.loop is None:
+        return None  # what a method draws is its own affair
     if "do_sample" in params_of(strategy.config):
         return Only("do_sample", (True,), "Nothing is drawn while Sample is off.")
     if strategy.generate_kwargs(strategy.config()).get("do_sample"):

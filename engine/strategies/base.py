@@ -79,8 +79,8 @@ class Strategy:
     """Author, year and arXiv id."""
     config: type
     """Frozen dataclass whose fields are Params."""
-    loop: Callable[..., Any]
-    """Generator of Steps; see loops/."""
+    loop: Callable[..., Any] | None
+    """Generator of Steps, see loops/; None where code that is not ours decides, see run/hosted.py."""
     generate_kwargs: Callable[[Any], dict[str, Any]]
     """config -> what selects this mode in transformers' generate(): do_sample, num_beams, …"""
     prepare: Callable[[Context], dict[str, Any]] = no_extra

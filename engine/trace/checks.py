@@ -15,6 +15,7 @@ from engine.errors import TraceError
 from engine.trace.beam_checks import check_beams
 from engine.trace.chat_checks import check_chat
 from engine.trace.detail_checks import check_detail, check_details
+from engine.trace.method_checks import check_method
 from engine.trace.records import FINISH_REASONS, Step, Trace, replay_ids
 
 MAX_STEPS = 20_000
@@ -147,6 +148,7 @@ def check_trace(trace: Trace) -> None:
             raise TraceError(f"outputs[{number}] is not what its steps replay to.")
         if not _is_text_of(output.text, output.token_ids, trace.pieces):
             raise TraceError(f"outputs[{number}].text is not the text of its tokens.")
+    check_method(trace)
     check_details(trace)
     check_beams(trace)
 

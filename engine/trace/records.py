@@ -18,6 +18,7 @@ SCHEMA = "decoding-trace/1"
 TEMPLATE = "template"
 ROLES = ("system", "user", "assistant", "tool")
 TURNS = (*ROLES, TEMPLATE)
+METHOD_SOURCES = ("shipped", "hub", "folder", "function")
 FINISH_REASONS = ("eos", "length", "stop", "cancelled", "error")
 
 
@@ -80,6 +81,34 @@ class Output:
     finish_reason: str
     score: float | None = None
     """The strategy's own ranking score (beam search: sum_logprobs / length**length_penalty)."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmittedToken:
+    """What the model says of one token of a finished text, read from outside in one pass over it."""
+
+    logprob: LogProb
+    """Over the whole vocabulary, before any processor."""
+    rank: int
+    """Place in the model's distribution, 0 is the most probable."""
+    entropy: float
+    """Nats of that distribution."""
+    top: tuple[tuple[TokenId, Probability], ...]
+    """Its most probable tokens: (token_id, probability)."""
+
+
+@dataclass(frozen=True, slots=True)
+class MethodInfo:
+    """Which custom generation method made a run."""
+
+    name: str
+    """As the request names it."""
+    source: str
+    """One of METHOD_SOURCES."""
+    sha256: str | None = None
+    """Of its code; None for a function that was given as an object."""
+    revision: str | None = None
+    """Commit of a repository of the hub."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +215,11 @@ class Trace:
     """The tokens of a prompt that was made of messages, without gaps, by whose they are."""
     literal_tokens: int = 0
     """Control tokens that the messages spell; they stayed text, so apply_chat_template alone gives other ids."""
+
+    method: MethodInfo | None = None
+    """The custom generation method that decided, None for a strategy of the playground's own."""
+    emitted: tuple[tuple[EmittedToken, ...], ...] = ()
+    """Of every output of a custom method, what one pass over the text says of its tokens; empty where none was made."""
 
     def steps_of(self, sequence: int = 0) -> tuple[Step, ...]:
         """Return the steps that wrote one output, in order."""

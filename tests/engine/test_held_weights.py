@@ -21,6 +21,7 @@ from tests.helpers.models import tiny_llama
 from tests.helpers.references import expected, params_of
 from tests.helpers.runs import failed, finished
 from tests.helpers.sentences import clean
+from tests.helpers.strategies import OURS
 
 PROMPT, NEW, SEED = [500, 91, 112, 40, 500, 91, 112], 6, 3
 ON_DISK = {"device_map": "auto", "max_memory": {"cpu": "2400KB"}}
@@ -79,7 +80,7 @@ def held(strategy, folders, weights, **more):
     )
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", OURS)
 @pytest.mark.parametrize("way", MARKED)
 def test_equal_to_generate_on_the_same_model(folders, way, strategy):
     request = held(strategy, folders, WAYS[way])
@@ -104,7 +105,7 @@ def weights_of(values):
     return WeightsParams(**{**values, "max_memory": pairs})
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", OURS)
 def test_layers_on_disk_change_no_number(folders, strategy):
     """Layers left early, layers read apart and draft models are the same ones, wherever they wait."""
     steps = [

@@ -9,12 +9,12 @@ import pytest
 from engine import DecodeRequest
 from engine.declare.weights import WeightsParams
 from engine.models.loading import load
-from engine.strategies import STRATEGIES
 from engine.trace.details import DraftDetail
 from tests.helpers.real import CHAT, NAME, PLAIN, assistant_of, ids_of, real_model
 from tests.helpers.references import params_of
 from tests.helpers.runs import finished
 from tests.helpers.same_passes import expected_by_passes
+from tests.helpers.strategies import OURS
 
 pytestmark = [pytest.mark.real, pytest.mark.filterwarnings("ignore")]
 
@@ -36,7 +36,7 @@ EVERYDAY = (
 
 
 def _cells():
-    for cell in itertools.product(WAYS, STRATEGIES, (CHAT, PLAIN)):
+    for cell in itertools.product(WAYS, OURS, (CHAT, PLAIN)):
         named = (*cell[:2], "chat" if cell[2] == CHAT else "plain")
         marks = () if named in EVERYDAY else pytest.mark.nightly
         yield pytest.param(*cell, marks=marks, id="-".join(named))

@@ -16,12 +16,11 @@ from engine.asking.chain import Chain, is_gone
 from engine.asking.margins import Case, removal
 from engine.asking.reasons import SURVIVES, percent
 from engine.asking.why import why
-from engine.strategies import STRATEGIES
 from engine.trace.details import BeamDetail, DraftDetail
 from tests.helpers.claims import holds
 from tests.helpers.models import golden_model
 from tests.helpers.runs import finished
-from tests.helpers.strategies import PROMPT, make, models_for
+from tests.helpers.strategies import OURS, PROMPT, make, models_for
 
 ASKED = 10
 MOST = 60
@@ -65,7 +64,7 @@ def test_what_is_held_before_a_token_is_what_comes_before_it():
 
 
 def test_every_strategy_is_asked():
-    assert {strategy for strategy, _ in CASES.values()} == set(STRATEGIES)
+    assert {strategy for strategy, _ in CASES.values()} == set(OURS)
 
 
 @pytest.mark.parametrize("case", CASES)

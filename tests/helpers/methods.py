@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
+import torch
+from safetensors.torch import save_file
+
+from engine.methods import catalogue, finding, keeping, trust
 from engine.methods.child import Child, drained
 from engine.methods.folder import read_method
 from engine.methods.outcome import Outcome
+from engine.models import hub, lookup
 from engine.models.locating import located
 from engine.trace.records import Step
 
@@ -20,6 +26,23 @@ def generate(model, input_ids, generation_config=None, **kwargs):
         ids = torch.cat([ids, model(input_ids=ids).logits[:, -1].argmax(-1, keepdim=True)], -1)
     return ids
 """
+
+STAND_IN = """
+import os, sys; sys.path.insert(0, sys.argv[1])
+from engine.methods import confine, wire
+
+confine.die_with(int(sys.argv[2]))
+with os.fdopen(int(sys.argv[3]), "wb", buffering=0) as out:
+    def tell(message): out.write(wire.packed(message))
+    weights = wire.read(sys.stdin.buffer)["weights"]
+    if weights.get("never"):
+        wire.read(sys.stdin.buffer)
+    if not weights.get("fails"):
+        tell({"ready": {"barriers": [], "load_s": 0.0, "vocab_size": 10}})
+        if wire.read(sys.stdin.buffer):
+            tell({"end": {"start": 0, "passes": 1, "sequences": [[1]], "notes": [str(os.getpid())]}})
+"""
+"""A process's program for tests: it says that it is ready, and answers a job with its number; weights prevent it."""
 
 
 def write_method(
@@ -38,6 +61,13 @@ def write_method(
     return folder
 
 
+def plain_model(folder: Path) -> str:
+    """Write a folder that passes for a model's until it is loaded."""
+    folder.mkdir()
+    save_file({"weight": torch.zeros(4, 4)}, folder / "model.safetensors")
+    return str(folder)
+
+
 def job(rows: list[list[int]], new: int = 6, **more: Any) -> dict[str, Any]:
     """Return a job of so many new tokens."""
     config = {"max_new_tokens": new, "eos_token_id": None, "pad_token_id": 0}
@@ -51,3 +81,16 @@ def run_method(
     """Run a method on Storyteller in a process of its own."""
     with child or Child(located("storyteller")[0]) as process:
         return drained(process.run(read_method(folder), task))
+
+
+def set_for_methods(monkeypatch: Any, folder: Path, **values: Any) -> None:
+    """Have methods kept in a folder, under settings of a test.
+
+    Args:
+        monkeypatch: pytest's.
+        folder: in place of the user's own.
+        values: name -> value of other settings.
+    """
+    settings = dataclasses.replace(keeping.SETTINGS, methods=str(folder), **values)
+    for module in (catalogue, finding, keeping, trust, hub, lookup):
+        monkeypatch.setattr(module, "SETTINGS", settings)

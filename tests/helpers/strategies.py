@@ -7,6 +7,8 @@ from engine.strategies import STRATEGIES
 from tests.helpers.models import golden_model
 from tests.helpers.runs import finished
 
+OURS = [name for name, strategy in STRATEGIES.items() if strategy.loop is not None]
+"""Strategies that decide by a loop of ours; what a custom method does is tried in test_custom.py."""
 PROMPT = [5, 9, 11, 4, 5, 9, 11]
 
 

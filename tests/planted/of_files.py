@@ -245,4 +245,50 @@ FILES = (
             "::test_a_source_package_is_not_taken_as_it_would_run_its_own_code",
         ),
     ),
+    Defect(
+        "method-confirmed-by-place",
+        "A confirmation holds for whatever is written into a folder later.",
+        "engine/methods/folder.py",
+        'digest.update(f"{path}\\0{len(content)}\\0".encode() + content)',
+        "digest.update(path.encode())",
+        (
+            "tests/engine/test_trust.py"
+            "::test_code_is_confirmed_once_and_again_when_a_byte_has_changed",
+        ),
+    ),
+    Defect(
+        "method-listed-by-name",
+        "A public deployment runs what stands where a method was fetched to, whatever it is by now.",
+        "engine/methods/trust.py",
+        "known in {(a.repository, a.commit, a.sha256) for a in allowed()}",
+        "known[:2] in {(a.repository, a.commit) for a in allowed()}",
+        (
+            "tests/engine/test_trust.py"
+            "::test_the_public_runs_what_its_owner_lists_by_commit_and_hash",
+        ),
+    ),
+    Defect(
+        "method-of-anybody",
+        "A visitor of a public deployment has it fetch any repository of the hub.",
+        "engine/methods/finding.py",
+        "    if SETTINGS.public:\n        raise MethodError(_unknown(name))\n",
+        "    if not name:\n        raise MethodError(_unknown(name))\n",
+        ("tests/engine/test_finding.py::test_nothing_but_the_list_is_fetched_for_the_public",),
+    ),
+    Defect(
+        "method-not-pinned",
+        "A method's name means other code as soon as somebody pushes.",
+        "engine/methods/finding.py",
+        "        commit = note(PINS, name, commit)\n",
+        "        pass\n",
+        ("tests/engine/test_finding.py::test_a_name_goes_on_meaning_what_it_was_first_fetched_at",),
+    ),
+    Defect(
+        "code-hidden-in-terminal",
+        "Code that is shown before it is confirmed steers the terminal, and hides its own lines.",
+        "engine/cli/values.py",
+        'return unicodedata.category(character) == "Cc" or character in _TURNS',
+        "return character in _TURNS",
+        ("tests/engine/test_method_commands.py::test_code_cannot_hide_from_a_terminal",),
+    ),
 )

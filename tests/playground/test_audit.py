@@ -88,6 +88,10 @@ def test_what_a_space_allows_is_not_what_an_owner_may_do():
     assert "every model of the hub" in own["Models"]
     assert "none of the hub" in public["Models"]
     assert "a/b, c/d" in listed["Models"]
+    methods = dict(deployment.allows(Settings(public=True, allowed_methods="a/b@c#d")))
+    assert "confirmed" in own["Custom methods"]
+    assert "of the hub: none;" in public["Custom methods"]
+    assert "of the hub: a/b@c#d;" in methods["Custom methods"]
     assert public["The hub's token"] == "Never sent."
     assert own["The hub's token"] != public["The hub's token"]
     assert own["Frames"] != public["Frames"]

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.helpers.client import Client
+from tests.helpers.methods import STAND_IN, plain_model
 from tests.helpers.patience import PATIENCE_S
 from tests.helpers.server import ROOT, playground, process
 
@@ -66,6 +67,44 @@ def test_a_forked_process_ends_without_the_server(tmp_path):
     assert ended.stdout.split("\n")[:2] == [f"-{int(signal.SIGTERM)}", f"[{int(signal.SIGINT)}]"], (
         ended.stderr
     )
+
+
+WAITS = """
+import os, signal, sys, threading
+from types import SimpleNamespace
+
+from engine.methods import child, spare
+from playground import app
+
+child._BOOT = sys.argv[1]
+
+def serve(host, port):
+    spare.get_ready(sys.argv[2])
+    while spare._KEEPER._waiting is None:
+        threading.Event().wait(0.01)
+    print(spare._KEEPER._waiting.child._process.pid)
+    os.kill(os.getpid(), signal.SIGTERM)
+    return SimpleNamespace(close=lambda: None)
+
+app.serve, app._warm_up = serve, lambda: None
+app.launch("127.0.0.1", 0)
+"""
+
+
+def test_the_end_of_the_server_ends_the_process_that_waits_for_a_method(tmp_path):
+    ended = subprocess.run(
+        [sys.executable, "-c", WAITS, STAND_IN, plain_model(tmp_path / "model")],
+        check=False,
+        cwd=ROOT,
+        env=os.environ | {"TMPDIR": str(tmp_path), "PLAYGROUND_JOURNAL": ""},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+    assert ended.returncode == 0, ended.stderr
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(ended.stdout.split()[0]), 0)
+    assert not list(tmp_path.glob("*method-*"))
 
 
 def test_the_end_of_the_server_ends_those_who_wait(tmp_path):

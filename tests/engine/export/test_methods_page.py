@@ -5,10 +5,17 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from dataclasses import fields
 from pathlib import Path
 
 from engine.cli.main import main
-from engine.methods.making import templates
+from engine.methods.finding import find_method
+from engine.methods.folder import read_method
+from engine.methods.keeping import CONFIRMED, PINS
+from engine.methods.making import own_folder, templates
+from engine.methods.trust import is_trusted
+from engine.settings import Settings
+from tests.helpers.methods import set_for_methods
 from tests.helpers.pushing import TO
 
 PAGE = (Path(__file__).parents[3] / "docs" / "methods.md").read_text()
@@ -21,13 +28,19 @@ COMMANDS = [
 
 def test_a_reader_comes_from_nothing_to_a_published_method(hub, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    more = {"new": [], "check": ["--json"], "push": ["--yes"]}
+    set_for_methods(monkeypatch, tmp_path / "kept")
+    more = {"new": [], "check": ["--json"], "push": ["--yes"], "list": [], "show": []}
     for command in COMMANDS:
+        if command[1] == "trust":
+            assert not is_trusted(find_method(command[2]))
+            more["trust"] = ["--yes", "--sha256", read_method(command[2]).sha256]
         wanted = [TO if word == "owner/my_method" else word for word in command]
         assert main([*wanted, *more[command[1]]]) == 0, capsys.readouterr().out
+    assert is_trusted(find_method("./my_method"))
     assert set(hub.commits[0]["files"]) == {"README.md", "custom_generate/generate.py"}
     checks = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line[:1] == "{"]
-    listed = re.findall(r"^\| ([\w ]+?) \|", PAGE.partition("| line |")[2], re.MULTILINE)
+    table = PAGE.partition("| line |")[2].partition("\n\n")[0]
+    listed = re.findall(r"^\| ([\w ]+?) \|", table, re.MULTILINE)
     assert [check["what"] for check in checks] == listed
     assert {check["result"] for check in checks} <= {"passed", "noted"}
     assert all((tmp_path / "my_method" / name).is_file() for name in ("try.py", "README.md"))
@@ -38,3 +51,9 @@ def test_a_reader_comes_from_nothing_to_a_published_method(hub, tmp_path, monkey
 
 def test_the_templates_are_those_that_there_are():
     assert all(f"`{name}`" in PAGE for name in templates())
+
+
+def test_the_files_and_settings_are_those_that_there_are():
+    assert all(f"`{name}`" in PAGE for name in (PINS, CONFIRMED, own_folder().name))
+    named = {f"PLAYGROUND_{field.name.upper()}" for field in fields(Settings)}
+    assert {*re.findall(r"PLAYGROUND_[A-Z_]*[A-Z]", PAGE)} <= named

@@ -1,0 +1,37 @@
+"""A list of continuations as what generate() asks at every step: which tokens may come next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+
+def allowed_continuations(
+    sequences: tuple[tuple[int, ...], ...],
+    prompt_length: int,
+    eos: tuple[int, ...],
+    vocab_size: int,
+) -> Any:
+    """Return a prefix_allowed_tokens_fn: the output must be one of ``sequences``, then end.
+
+    A search and a draft also ask about texts that have left the list and count for nothing any
+    more; no answer to that would end the whole run, so such a text is told to end.
+
+    Args:
+        sequences: allowed outputs as ids.
+        prompt_length: ids before the output (1 for encoder-decoder models).
+        eos: ids that end the output; with none, anything may follow a complete sequence.
+        vocab_size: size of the vocabulary.
+    """
+
+    def allowed(batch_id: int, ids: torch.Tensor) -> list[int]:
+        del batch_id
+        so_far = tuple(ids[prompt_length:].tolist())
+        n = len(so_far)
+        following = {s[n] for s in sequences if len(s) > n and s[:n] == so_far}
+        done = any(s == so_far[: len(s)] for s in sequences)
+        following |= set(eos) if done or not following else set()
+        return sorted(following) or list(range(vocab_size))
+
+    return allowed

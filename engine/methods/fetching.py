@@ -1,0 +1,83 @@
+"""Fetches one method of the hub, in a process of its own that can be ended whatever the hub does.
+
+It reads an order as ``engine.models.fetching`` does, with the ``into`` of its files, and writes one line of JSON: the
+``revision``, or what is ``refused``. Of a repository it brings README.md and ``custom_generate`` alone, so it may be
+that of a model, too; nothing of it is run.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from engine.errors import ModelError, shown
+from engine.methods.catalogue import COMMIT
+from engine.methods.folder import CODE, ENTRY, MAX_BYTES, MAX_FILES, README, no_method, too_large
+from engine.models import files
+from engine.models.fetching import begin, check_hashes, hub_errors, write
+
+_PATH = re.compile(rf"{CODE}(/(?!\.\.?(/|$))[\w.-]{{1,96}}){{1,8}}", re.ASCII)
+
+
+def main() -> None:
+    """Carry out the order of the standard input."""
+    order = begin()
+    try:
+        write(revision=_fetch(order))
+    except ModelError as error:
+        write(refused=str(error))
+
+
+def _fetch(order: dict[str, Any]) -> str:
+    """Bring a method's files and return its commit."""
+    from huggingface_hub import HfApi, hf_hub_download
+
+    name, token = order["name"], None if order["token"] else False
+    repository, asked = files.repository_of(name)
+    with hub_errors(name, still="methods that come along still work"):
+        info = HfApi(token=token).model_info(
+            repository, revision=asked, timeout=order["probe_s"], files_metadata=True
+        )
+        found = _wanted(name, info.siblings or [])
+        if not COMMIT.fullmatch(info.sha or ""):
+            raise ModelError(f"The hub names no commit of {name}.")
+        for file in found:
+            hf_hub_download(
+                repository,
+                file.rfilename,
+                revision=info.sha,
+                local_dir=order["into"],
+                etag_timeout=order["probe_s"],
+                token=token,
+            )
+    check_hashes(Path(order["into"]), found)
+    return str(info.sha)
+
+
+def _wanted(name: str, siblings: list[Any]) -> list[Any]:
+    """Return those of a repository's files that a method consists of.
+
+    Raises:
+        ModelError: it is no method, or none that is read.
+    """
+    found = [
+        file
+        for file in siblings
+        if file.rfilename == README
+        or (file.rfilename.startswith(f"{CODE}/") and "__pycache__" not in file.rfilename)
+    ]
+    if not any(file.rfilename == ENTRY for file in found):
+        raise ModelError(no_method(name))
+    for file in found:
+        if file.rfilename != README and not _PATH.fullmatch(file.rfilename):
+            raise ModelError(
+                f"{name} has a file {shown(file.rfilename)}; the files of a method must have plain names."
+            )
+    if len(found) > MAX_FILES or sum(file.size or 0 for file in found) > MAX_BYTES:
+        raise ModelError(too_large(name))
+    return found
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,257 @@
+"""A run of a custom generation method: seen from outside while it goes on, and read once more at its end."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from engine.errors import Cancelled, EngineError, MethodError
+from engine.loops.recorder import Recorder
+from engine.methods.child import Child
+from engine.methods.confine import BARRIERS
+from engine.methods.finding import SHIPPED, Found
+from engine.methods.outcome import Hearing, Outcome
+from engine.methods.returned import read_returned
+from engine.methods.spare import child_for
+from engine.methods.watching import ForwardWatch
+from engine.models.bare import bare
+from engine.models.loading import LoadedModel
+from engine.models.locating import located
+from engine.run.generation import generate_inputs, generation_values, stop_criteria
+from engine.run.permits import Tell
+from engine.run.prepare import Prepared
+from engine.settings import SETTINGS
+from engine.strategies.refusal import uses_cache
+from engine.trace.events import Loading
+from engine.trace.records import Step
+
+_PRINTED = 300
+Take = Callable[[Step], None]
+
+
+@dataclass(frozen=True)
+class MethodEnded:
+    """How a method's run ended.
+
+    Attributes:
+        sequences: the new tokens of every sequence, padding and all.
+        notes: what is to be said of it.
+        whole: False where it was stopped.
+    """
+
+    sequences: list[list[int]]
+    notes: tuple[str, ...] = ()
+    whole: bool = True
+
+
+@contextmanager
+def process_of(
+    run: Prepared, tell: Tell, cancelled: threading.Event
+) -> Iterator[tuple[Child | None, float]]:
+    """Return the process of a run's method, ready to run it, and the seconds that took; no process for a function.
+
+    Raises:
+        Cancelled: it was cancelled meanwhile.
+        MethodError: it could not get ready, or this machine cannot confine it.
+    """
+    if run.method is None or run.method.function is not None:
+        yield None, 0.0
+        return
+    tell(Loading(run.target.name))
+    began = time.perf_counter()
+    with (
+        _folder_of(run.target, tokenizer=bool(run.config.stop_strings)) as (folder, weights),
+        child_for(folder, weights, cancelled) as child,
+    ):
+        child.wait(cancelled)
+        _check_barriers(run, child)
+        yield child, time.perf_counter() - began
+
+
+def run_method(
+    run: Prepared, child: Child | None, take: Take, cancelled: threading.Event
+) -> MethodEnded:
+    """Run a method to its end.
+
+    Args:
+        run: what is decoded.
+        child: where it runs; None is here.
+        take: called with every step as it is seen.
+        cancelled: ends it.
+
+    Raises:
+        MethodError: it raised, ran too long, or returned what is no ids.
+    """
+    written: list[int] = []
+
+    def seen(step: Step) -> None:
+        written[step.keep :] = step.emit
+        take(step)
+
+    try:
+        outcome = (
+            _here(run, seen, cancelled) if child is None else _there(run, child, seen, cancelled)
+        )
+    except Cancelled:
+        return MethodEnded([written], whole=False)
+    printed = "" if child is None else " ".join(child.printed.split())
+    said = (f"The method printed: {printed[:_PRINTED]}",) if printed else ()
+    return MethodEnded([list(row) for row in outcome.sequences], (*outcome.notes, *said))
+
+
+def _there(run: Prepared, child: Child, seen: Take, cancelled: threading.Event) -> Outcome:
+    steps = child.run(_found(run).method, job_of(run), cancelled)
+    while True:
+        try:
+            step = next(steps)
+        except StopIteration as end:
+            return end.value
+        seen(step)
+
+
+def job_of(run: Prepared) -> dict[str, Any]:
+    """Return what the process of a run's method is asked to do; see ``methods.host``."""
+    config, target = run.config, run.target
+    found = run.method.found if run.method else None
+    own = found.method.takes if found else frozenset()
+    arguments = dict(config.arguments or {})
+    if "seed" in own:
+        arguments.setdefault("seed", run.request.seed)
+    use_cache = uses_cache(run.strategy, target.capabilities)
+    select = run.strategy.generate_kwargs(config)
+    allowed = config.prefix_allowed_tokens_fn
+    return {
+        "negative_prompt_ids": list(config.negative_prompt_ids or ()),
+        "allowed": [] if allowed is None or callable(allowed) else [list(row) for row in allowed],
+        "ids": [list(run.prompt_ids)],
+        "config": generation_values(config, select, target, use_cache=use_cache),
+        "arguments": arguments,
+        "seed": run.request.seed,
+        "top_candidates": run.request.top_candidates,
+        "stop_strings": list(config.stop_strings or ()),
+    }
+
+
+def _here(run: Prepared, seen: Take, cancelled: threading.Event) -> Outcome:
+    """Run a function in this process, as any call of Python's does."""
+    from transformers import GenerationConfig
+
+    assert run.method is not None
+    function, target, job = run.method.function, run.target, job_of(run)
+    model = bare(target.model)
+    prompt = torch.tensor(job["ids"], device=target.device)
+    before = job["ids"][0]
+    if target.is_encoder_decoder:
+        start = model.generation_config.decoder_start_token_id
+        before = [model.config.decoder_start_token_id if start is None else start]
+    recorder = Recorder(run.request.top_candidates)
+    watch = ForwardWatch(recorder, before, target.is_encoder_decoder, _heard(seen, cancelled))
+    try:
+        with torch.random.fork_rng(), torch.no_grad(), watch.on(model):
+            torch.manual_seed(job["seed"])
+            returned = type(model).generate(
+                model,
+                prompt,
+                attention_mask=torch.ones_like(prompt),
+                generation_config=GenerationConfig(**job["config"]),
+                custom_generate=function,
+                stopping_criteria=stop_criteria(run.config, target),
+                **generate_inputs(run.config, target, 1, prompt.shape[1]),
+                **job["arguments"],
+            )
+    except (EngineError, Cancelled):
+        raise
+    except Exception as error:
+        raise MethodError(_in_function(function, error)) from None
+    told = read_returned(returned, target.vocab_size)
+    if told.get("sequences"):
+        watch.close(told["sequences"][0])
+    return Hearing(target.vocab_size).outcome(
+        {**told, "start": watch.start, "passes": watch.passes}
+    )
+
+
+def _heard(seen: Take, cancelled: threading.Event) -> Take:
+    """Return what takes the steps of a function in this process, which is stopped between two of them."""
+    deadline = time.monotonic() + SETTINGS.max_method_s
+
+    def take(step: Step) -> None:
+        seen(step)
+        if cancelled.is_set():
+            raise Cancelled
+        if time.monotonic() > deadline:
+            raise MethodError(
+                f"The method ran past {SETTINGS.max_method_s:g} seconds and was ended."
+            )
+
+    return take
+
+
+def _in_function(function: Any, error: Exception) -> str:
+    """Return one sentence with the line of the function's own file."""
+    file = getattr(getattr(function, "__code__", None), "co_filename", None)
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
+    place = f"{getattr(function, '__name__', 'function')}, line {lines[-1]}: " if lines else ""
+    text = " ".join(str(error).split())[:_PRINTED]
+    return f"{place}{type(error).__name__}{': ' if text else ''}{text.rstrip('.')}."
+
+
+@contextmanager
+def _folder_of(target: LoadedModel, *, tokenizer: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Return where a process reads a model, and how it holds it; one that was given as an object is written down.
+
+    Args:
+        target: the model.
+        tokenizer: whether its tokenizer is wanted, too; not every one that works can be written down.
+    """
+    if target.weights is not None:
+        yield located(target.name)[0], target.weights.said()
+        return
+    with tempfile.TemporaryDirectory(prefix="handed-over-") as folder:
+        try:
+            target.model.save_pretrained(folder)
+            if tokenizer and target.tokenizer is not None:
+                target.tokenizer.save_pretrained(folder)
+        except Exception as error:
+            raise MethodError(
+                f"{target.name} was given as an object and cannot be handed to another process"
+                f" ({type(error).__name__})."
+            ) from None
+        yield folder, {"dtype": str(target.model.dtype).removeprefix("torch.")}
+
+
+def _check_barriers(run: Prepared, child: Child) -> None:
+    """Refuse foreign code where this machine cannot shut it in and anybody may come.
+
+    Raises:
+        MethodError: naming what is missing.
+    """
+    missing = [name for name in BARRIERS if name not in child.barriers]
+    if missing and SETTINGS.public and _found(run).source != SHIPPED:
+        raise MethodError(
+            f"{_found(run).name} cannot run here: this machine has no barrier for {', '.join(missing)}."
+        )
+
+
+def barriers_note(child: Child | None) -> tuple[str, ...]:
+    """Say what a method was not kept from."""
+    missing = [] if child is None else [name for name in BARRIERS if name not in child.barriers]
+    if not missing:
+        return ()
+    return (
+        f"This machine could not keep the method from everything: no barrier for {', '.join(missing)}.",
+    )
+
+
+def _found(run: Prepared) -> Found:
+    assert run.method is not None
+    assert run.method.found is not None
+    return run.method.found

@@ -1,0 +1,144 @@
+"""The texts of a custom method, read once more: what the model itself says of every token, whoever chose it."""
+
+from __future__ import annotations
+
+import torch
+
+from engine.loops.recorder import Observation, Recorder, rounded, significant
+from engine.loops.teacher_forced import teacher_forced
+from engine.models.loading import LoadedModel
+from engine.run.prepare import Prepared
+from engine.run.recording import Recording
+from engine.trace.details import ForwardDetail
+from engine.trace.records import EmittedToken, Step
+
+_TOP = 5
+"""Most probable tokens that are kept of every place of a finished text."""
+_NEAR = {torch.float32: 0.02, torch.float64: 0.02}
+_NEAR_HALF = 0.5
+"""Nats by which two passes over one text may differ in half precision, or with weights of fewer bits."""
+
+
+def read_again(
+    run: Prepared, recording: Recording, rows: list[list[int]]
+) -> tuple[tuple[tuple[EmittedToken, ...], ...], tuple[str, ...]]:
+    """Return what the model says of every token of the finished texts, and notes about what differs.
+
+    A text that nobody followed, as it is not the first of its batch, gets a step for every token.
+
+    Args:
+        run: what was decoded.
+        recording: of it.
+        rows: the new tokens of every text.
+    """
+    target, prompt = run.target, list(run.prompt_ids)
+    context = target.context_length
+    if context is not None and len(prompt) + max(map(len, rows), default=0) > context:
+        return (), ("The text is longer than the model's context, so it was not read once more.",)
+    try:
+        emitted = tuple(emitted_of(target, prompt, row) for row in rows)
+    except (RuntimeError, ValueError):
+        return (), ("The model could not read the finished text once more in one pass.",)
+    first = [step for step in recording.steps if step.sequence == 0]
+    odd = odd_places(first, emitted[0], target.model.dtype) if emitted else 0
+    for number, row in enumerate(rows):
+        if number not in recording.outputs and any(is_outside(step) for step in first):
+            for step in steps_from_outside(target, prompt, row, number, run.request.top_candidates):
+                recording.add(step, 0)
+    if not odd:
+        return emitted, ()
+    return emitted, (
+        f"At {odd} of {len(rows[0])} tokens the method's candidates are not what the model says of the"
+        " finished text: it gave the model something else to read, or its record is wrong.",
+    )
+
+
+def emitted_of(loaded: LoadedModel, prompt: list[int], ids: list[int]) -> tuple[EmittedToken, ...]:
+    """Return what the model says of every token of a text, in one pass over it.
+
+    Args:
+        loaded: the model.
+        prompt: ids that the text continues.
+        ids: of the text.
+    """
+    if not ids:
+        return ()
+    with torch.inference_mode():
+        logprobs = torch.log_softmax(teacher_forced(loaded, prompt, ids).logits.float(), -1)
+        own = logprobs.gather(-1, torch.tensor(ids, device=logprobs.device)[:, None])
+        top = logprobs.topk(min(_TOP, logprobs.shape[-1]), -1)
+        entropy = torch.special.entr(logprobs.exp()).sum(-1)
+        ranks = (logprobs > own).sum(-1).tolist()
+    rows = zip(top.indices.tolist(), top.values.exp().tolist(), strict=True)
+    told = zip(own[:, 0].tolist(), ranks, entropy.tolist(), rows, strict=True)
+    return tuple(
+        EmittedToken(
+            rounded(logprob),
+            rank,
+            rounded(spread),
+            tuple((i, significant(min(p, 1.0))) for i, p in zip(*row, strict=True)),
+        )
+        for logprob, rank, spread, row in told
+    )
+
+
+def steps_from_outside(
+    loaded: LoadedModel, prompt: list[int], ids: list[int], sequence: int, top: int
+) -> list[Step]:
+    """Return a step for every token of a text that nobody followed, from one pass over it.
+
+    Args:
+        loaded: the model.
+        prompt: ids that the text continues.
+        ids: of the text.
+        sequence: number of the output.
+        top: most candidates of a step.
+    """
+    if not ids:
+        return []
+    with torch.inference_mode():
+        logits = teacher_forced(loaded, prompt, ids).logits.float()
+        total = torch.logsumexp(logits, -1)
+        seen = Observation(logits - total[:, None], total, logits, [])
+        rows = Recorder(top).record(seen, torch.tensor(ids, device=logits.device), 0)
+    return [
+        Step(
+            at,
+            at,
+            (token,),
+            row.candidates,
+            (),
+            ForwardDetail(()),
+            row.logsumexp,
+            row.entropy,
+            0,
+            sequence=sequence,
+        )
+        for at, (token, row) in enumerate(zip(ids, rows, strict=True))
+    ]
+
+
+def odd_places(steps: list[Step], tokens: tuple[EmittedToken, ...], dtype: torch.dtype) -> int:
+    """Count the tokens of which a method's process says another probability than the model itself.
+
+    Args:
+        steps: that wrote the text.
+        tokens: what one pass over the text says.
+        dtype: of the model.
+    """
+    near, said = _NEAR.get(dtype, _NEAR_HALF), {}
+    for step in steps:
+        for place in [place for place in said if place >= step.keep]:
+            del said[place]
+        first = next((c for c in step.candidates if step.emit and c.token_id == step.emit[0]), None)
+        if first is not None:
+            said[step.keep] = first.raw_logprob
+    return sum(
+        place < len(tokens) and abs(tokens[place].logprob - logprob) > near * max(1.0, abs(logprob))
+        for place, logprob in said.items()
+    )
+
+
+def is_outside(step: Step) -> bool:
+    """Return whether a step was seen from outside."""
+    return isinstance(step.detail, ForwardDetail)

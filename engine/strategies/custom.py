@@ -1,0 +1,153 @@
+"""Custom generation methods: decoding by code that did not come with the playground."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from engine.declare.config import NextTokenParams, SamplingParams
+from engine.declare.params import Flag, Integer, Number, Param, param
+from engine.settings import SETTINGS
+from engine.strategies.base import STORY, Preset, Strategy
+
+MOST_CHARS = 8000
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodName(Param):
+    """A name, or in Python a function such as ``generate(custom_generate=...)`` takes."""
+
+    def allowed(self) -> str:
+        return (
+            "the name of a method that comes along, a repository of the hub such as owner/name or"
+            " owner/name@commit, or a folder with custom_generate/generate.py"
+        )
+
+    def parse(self, value: Any) -> str | Callable[..., Any]:
+        if callable(value):
+            return value
+        if not isinstance(value, str):
+            raise TypeError
+        if not 1 <= len(value.strip()) <= 500 or not value.isprintable():
+            raise ValueError
+        return value.strip()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arguments(Param):
+    """The arguments that a method has of its own; the method itself says which and of which kind."""
+
+    def allowed(self) -> str:
+        return f"an object of the method's own arguments and their values, up to {MOST_CHARS} characters as JSON"
+
+    def parse(self, value: Any) -> dict[str, Any]:
+        if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
+            raise TypeError
+        try:
+            text = json.dumps(dict(value), allow_nan=False)
+        except RecursionError:
+            raise ValueError from None
+        if len(text) > MOST_CHARS:
+            raise ValueError
+        return json.loads(text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CustomConfig(SamplingParams, NextTokenParams):
+    """Which method decides, and what generate() hands it: all of this reaches its generation_config."""
+
+    method: str | Callable[..., Any] = param(
+        MethodName(
+            label="Method",
+            help="A method that comes along, a repository of the hub, or a folder: whatever has "
+            "custom_generate/generate.py.",
+        ),
+        "mirostat",
+    )
+    arguments: dict[str, Any] | None = param(
+        Arguments(
+            label="Its arguments",
+            help='What the method has of its own, such as {"tau": 2.0}; its defaults hold for the rest.',
+            optional=True,
+        ),
+        None,
+    )
+    do_sample: bool = param(
+        Flag(
+            label="Sample",
+            help="Hand the sampling filters to the method; whether it draws is its own affair.",
+        ),
+        True,
+    )
+    num_beams: int = param(
+        Integer(
+            label="Beams",
+            help="For methods that search: hypotheses that are kept at every step.",
+            group="advanced",
+            minimum=1,
+            maximum=SETTINGS.max_beams,
+        ),
+        1,
+    )
+    length_penalty: float = param(
+        Number(
+            label="Length penalty",
+            help="For methods that search: above 0 favours long texts, below short ones.",
+            group="advanced",
+            minimum=-2,
+            maximum=5,
+            step=0.1,
+        ),
+        1.0,
+    )
+
+
+STRATEGY = Strategy(
+    name="custom",
+    title="Custom methods",
+    short="Custom",
+    family="custom",
+    summary=(
+        "Decode with a method from elsewhere: one that comes along, a repository of the hub, or a folder "
+        "of your own with a generate() in it. It runs in a process of its own that can read the model and "
+        "nothing else, and everything that can be seen of it from outside is recorded: forward passes, "
+        "processors, tokens that were taken back."
+    ),
+    helps=(
+        "It helps whoever tries an idea from a paper, or writes one, and wants to see what it does to a "
+        "text and what it costs. It hurts where the method's own reasons are looked for: from outside "
+        "they cannot be seen, unless the method tells them."
+    ),
+    turns=(
+        "The method turns everything: its own arguments stand below its name, and each method "
+        "says what they do."
+    ),
+    paper="the documentation of transformers: custom generation methods; every method names its own paper",
+    config=CustomConfig,
+    loop=None,
+    generate_kwargs=lambda config: {"do_sample": config.do_sample, "num_beams": config.num_beams},
+    presets=(
+        Preset(
+            "Mirostat keeps the surprise",
+            STORY,
+            {"max_new_tokens": 60, "method": "mirostat", "arguments": {"tau": 2.0}, "top_k": 0},
+            "Every draw leaves out what would surprise by more than a bound that moves.",
+            look_at=5,
+        ),
+        Preset(
+            "Back out of a loop",
+            "She ran and ran and",
+            {
+                "max_new_tokens": 40,
+                "method": "rollback_when_stuck",
+                "arguments": {"ngram": 3},
+                "do_sample": False,
+            },
+            "Where three tokens come again, the text is taken back and goes another way.",
+            look_at=8,
+        ),
+    ),
+    visuals=("forward_timeline", "candidates", "xray", "chart"),
+)

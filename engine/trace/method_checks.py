@@ -1,0 +1,54 @@
+"""What a trace says of a custom generation method and of the text it wrote, before anything draws it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+
+from engine.errors import TraceError
+from engine.trace.records import METHOD_SOURCES, EmittedToken, MethodInfo, Trace
+
+_SLACK = 1e-3
+_SHA256 = re.compile("[0-9a-f]{64}")
+_MAX_NAME = 500
+
+
+def check_method(trace: Trace) -> None:
+    """Check the method of a run, and what one pass over its texts says.
+
+    Raises:
+        TraceError: naming the field.
+    """
+    if trace.method is not None:
+        _check_info(trace.method)
+    if trace.emitted and len(trace.emitted) != len(trace.outputs):
+        raise TraceError(
+            f"trace.emitted tells of {len(trace.emitted)} texts, and there are {len(trace.outputs)}."
+        )
+    for number, (tokens, output) in enumerate(zip(trace.emitted, trace.outputs, strict=False)):
+        if len(tokens) != len(output.token_ids):
+            raise TraceError(
+                f"trace.emitted[{number}] tells of {len(tokens)} tokens of {len(output.token_ids)}."
+            )
+        for at, token in enumerate(tokens):
+            _check_token(f"trace.emitted[{number}][{at}]", token, trace.pieces)
+
+
+def _check_info(method: MethodInfo) -> None:
+    if method.source not in METHOD_SOURCES:
+        raise TraceError(f"trace.method.source must be one of {', '.join(METHOD_SOURCES)}.")
+    if method.sha256 is not None and not _SHA256.fullmatch(method.sha256):
+        raise TraceError("trace.method.sha256 is no SHA-256.")
+    if not 1 <= len(method.name) <= _MAX_NAME:
+        raise TraceError(f"trace.method.name must have 1 to {_MAX_NAME} characters.")
+
+
+def _check_token(where: str, token: EmittedToken, pieces: Mapping[int, str]) -> None:
+    if token.logprob > _SLACK or token.rank < 0 or token.entropy < -_SLACK:
+        raise TraceError(f"{where} has impossible numbers.")
+    if any(token_id not in pieces for token_id, _ in token.top):
+        raise TraceError(f"{where} names a token that has no entry in pieces.")
+    shares = [share for _, share in token.top]
+    if math.fsum(shares) > 1 + _SLACK or any(not 0 <= share <= 1 + _SLACK for share in shares):
+        raise TraceError(f"{where} has probabilities that are none.")

@@ -1,0 +1,92 @@
+"""How a method's process starts: all of its threads are shut in, and what makes it quick changes nothing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import transformers
+from transformers.utils.import_utils import create_import_structure_from_path
+
+from engine.methods.child import Child
+from engine.methods.confine import FILES
+from engine.models.locating import located
+from tests.helpers.methods import job, run_method, write_method
+from tests.helpers.patience import PATIENCE_S
+
+ROOT = Path(__file__).parents[2]
+IN_EVERY_THREAD = """
+import ctypes, gc, json, os, time
+
+def generate(model, input_ids, **kwargs):
+    seen = []
+
+    def look(number):
+        try:
+            seen.append(open({path!r}).read())
+        except OSError as error:
+            seen.append(type(error).__name__)
+
+    libc, handler = ctypes.CDLL(None), ctypes.CFUNCTYPE(None, ctypes.c_int)(look)
+    libc.signal(12, handler)
+    threads = [int(name) for name in os.listdir("/proc/self/task")]
+    for thread in threads:
+        libc.tgkill(os.getpid(), thread, 12)
+    until = time.monotonic() + {patience}
+    while len(seen) < len(threads) and time.monotonic() < until:
+        time.sleep(0.01)
+    print(json.dumps([len(threads), seen, gc.isenabled()]))
+    return input_ids
+"""
+WITH_A_THREAD = """
+import sys, threading
+from pathlib import Path
+from engine.methods import confine
+
+done = threading.Event()
+other = threading.Thread(target=done.wait)
+other.start()
+with_it = confine.close_files([Path("/usr")], [])
+done.set()
+other.join()
+print(with_it, Path(sys.argv[1]).read_text())
+"""
+
+
+def test_a_signal_finds_no_thread_that_is_outside(tmp_path):
+    """A signal makes any thread run a method's code, also one that numpy started when it was imported."""
+    secret = tmp_path / "secret"
+    secret.write_text("of the owner")
+    source = IN_EVERY_THREAD.format(path=str(secret), patience=PATIENCE_S)
+    child = Child(located("storyteller")[0])
+    run_method(write_method(tmp_path / "m", source), job([[5, 9, 20, 33]]), child)
+    if FILES not in child.barriers:
+        pytest.skip("this machine has no Landlock")
+    threads, seen, collects = json.loads(child.printed)
+    assert seen == ["PermissionError"] * threads
+    assert collects, "the collector of garbage was left off"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Landlock is Linux's own")
+def test_files_do_not_count_as_shut_where_a_thread_would_stay_outside(tmp_path):
+    (tmp_path / "file").write_text("read")
+    done = subprocess.run(
+        [sys.executable, "-c", WITH_A_THREAD, str(tmp_path / "file")],
+        check=False,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+    assert done.stdout == "() read\n", done.stderr
+
+
+def test_transformers_finds_the_same_by_both_paths():
+    """One of the two scans of its models is left out, as the other says the same."""
+    folder = Path(transformers.__file__).parent / "models"
+    once = create_import_structure_from_path(folder)
+    assert len(once) > 100
+    assert once == create_import_structure_from_path(str(folder / "__init__.py"))

@@ -1,0 +1,311 @@
+"""The process that waits for the next method: used once, replaced where it does not fit, and nothing of it is left.
+
+Most tests put a few lines in the place of its program: they say that they are ready, and answer with their number.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from engine.errors import Cancelled, MethodError
+from engine.methods import child as children
+from engine.methods import spare
+from engine.methods.child import Child, drained
+from engine.methods.folder import Method, read_method
+from engine.models import lent
+from engine.models.loading import room
+from engine.models.locating import located
+from tests.helpers.methods import PLAIN, STAND_IN, job, plain_model, write_method
+from tests.helpers.patience import PATIENCE_S, comes_true
+
+ROOT = Path(__file__).parents[2]
+PROMPT = [5, 9, 20, 33]
+METHOD = Method("stand_in", {}, (), frozenset(), True, True)
+
+
+@pytest.fixture(autouse=True)
+def started(monkeypatch, tmp_path_factory):
+    """Return the processes that a test starts; none of them and none of their files may stand afterwards."""
+    own = tmp_path_factory.mktemp("own")
+    monkeypatch.setattr(tempfile, "tempdir", str(own))
+    processes = []
+    start = Child._start
+
+    def noted(self):
+        process = start(self)
+        processes.append(process)
+        return process
+
+    monkeypatch.setattr(Child, "_start", noted)
+    monkeypatch.setattr(spare, "_PAUSE_S", 0.0)
+    yield processes
+    spare.let_go()
+    assert spare._KEEPER._running == 0
+    assert all(process.returncode is not None for process in processes)
+    assert list(own.iterdir()) == []
+    assert spare._KEEPER.let_go not in lent._LENT
+
+
+@pytest.fixture
+def model(monkeypatch, tmp_path):
+    """Return a folder that passes for a model's, with the stand-in in the place of a process's program."""
+    monkeypatch.setattr(children, "_BOOT", STAND_IN)
+    return plain_model(tmp_path / "model")
+
+
+def limited(monkeypatch, **limits):
+    monkeypatch.setattr(spare, "SETTINGS", dataclasses.replace(spare.SETTINGS, **limits))
+
+
+def waiting():
+    found = spare._KEEPER._waiting
+    return None if found is None else found.child
+
+
+def waits():
+    """Wait until a process waits; return it."""
+    comes_true(waiting)
+    return waiting()
+
+
+def pid(child):
+    return child._process.pid
+
+
+def served(folder):
+    """Return the number of the process that serves a run with a model."""
+    with spare.child_for(folder) as child:
+        _, outcome = drained(child.run(METHOD, job([PROMPT])))
+        assert outcome.notes == (str(pid(child)),)
+        return pid(child)
+
+
+def one_waits():
+    """Return whether a process waits, once nobody is about to begin one."""
+    keeper = spare._KEEPER
+
+    def settled():
+        with keeper._lock:
+            return keeper._soon is None
+
+    comes_true(settled)
+    return keeper._waiting is not None
+
+
+def test_cold_and_warm_write_the_same_in_two_processes(tmp_path, monkeypatch):
+    folder, _ = located("storyteller")
+    method = read_method(write_method(tmp_path / "m", PLAIN))
+
+    def run():
+        with spare.child_for(folder) as child:
+            return *drained(child.run(method, job([PROMPT], new=8))), pid(child)
+
+    steps, cold, number = run()
+    spares = pid(waits())
+    monkeypatch.setattr(spare, "_PAUSE_S", PATIENCE_S)  # no third one
+    again, warm, second = run()
+    assert second == spares != number
+    assert warm.sequences == cold.sequences
+    assert len(cold.sequences[0]) == 8
+    assert [(s.emit, s.candidates) for s in again] == [(s.emit, s.candidates) for s in steps]
+
+
+def test_a_process_serves_one_run(model):
+    numbers = [served(model)]
+    for _ in range(2):
+        numbers.append(pid(waits()))
+        assert served(model) == numbers[-1]
+    assert len(set(numbers)) == 3
+
+
+def test_one_that_died_is_replaced(model):
+    spare.get_ready(model)
+    died = waits()
+    os.kill(pid(died), signal.SIGKILL)
+    comes_true(lambda: not died.is_alive)
+    assert served(model) != pid(died)
+
+
+def test_one_that_died_after_it_was_ready_is_replaced(model, monkeypatch):
+    """Its last word still stands in the pipe, so it passes for ready; it dies as it is taken."""
+    spare.get_ready(model)
+    died = waits()
+    wait = Child.wait
+
+    def dies(self, cancelled=None):
+        wait(self, cancelled)
+        if self is died:
+            os.kill(pid(died), signal.SIGKILL)
+            died._process.wait(PATIENCE_S)
+
+    monkeypatch.setattr(Child, "wait", dies)
+    assert served(model) != pid(died)
+
+
+@pytest.mark.parametrize("other", ["model", "weights", "files"])
+def test_one_with_something_else_is_ended(model, tmp_path, other):
+    spare.get_ready(model)
+    first = waits()
+    folder, weights = model, None
+    if other == "model":
+        folder = plain_model(tmp_path / "other")
+    elif other == "weights":
+        weights = {"dtype": "bfloat16"}
+    else:
+        save_file({"weight": torch.ones(4, 4)}, Path(model) / "model.safetensors")
+    with spare.child_for(folder, weights) as child:
+        assert pid(child) != pid(first)
+        assert first._process.returncode is not None, "both models are in memory"
+    comes_true(lambda: waiting() not in (None, first))
+
+
+def test_get_ready_keeps_what_fits_and_replaces_what_does_not(model, tmp_path):
+    spare.get_ready(model)
+    first = waits()
+    spare.get_ready(model)
+    assert one_waits()
+    assert waiting() is first
+    spare.get_ready(plain_model(tmp_path / "other"))
+    comes_true(lambda: waiting() not in (None, first))
+    assert first._process.returncode is not None
+
+
+def test_of_two_at_the_same_instant_one_has_a_process_of_its_own(model, started):
+    spare.get_ready(model)
+    warm = pid(waits())
+    together, numbers = threading.Barrier(2, timeout=PATIENCE_S), []
+
+    def visit():
+        together.wait()
+        with spare.child_for(model) as child:
+            numbers.append(pid(child))
+            together.wait()  # both are at work
+
+    visitors = [threading.Thread(target=visit) for _ in range(2)]
+    for visitor in visitors:
+        visitor.start()
+    for visitor in visitors:
+        visitor.join(PATIENCE_S)
+    assert warm in numbers
+    assert len(set(numbers)) == 2
+    assert one_waits()
+    assert len(started) == 4 - 1, "one is begun for the next, and not one for each"
+
+
+def test_none_begins_while_a_method_runs(model, started):
+    with ExitStack() as first:
+        first.enter_context(spare.child_for(model))
+        with spare.child_for(model):
+            pass
+        spare.get_ready(model)
+        assert not one_waits()
+    assert waits()
+
+
+def test_it_ends_where_nobody_comes(model, monkeypatch, started):
+    limited(monkeypatch, spare_method_s=0.2)
+    spare.get_ready(model)
+    comes_true(lambda: started and started[0].returncode is not None)
+    assert waiting() is None
+
+
+def test_none_is_kept_where_none_is_wanted(model, monkeypatch):
+    limited(monkeypatch, spare_method_s=0.0)
+    served(model)
+    assert not one_waits()
+
+
+def test_none_is_begun_without_room_nor_for_what_is_no_model(model, monkeypatch, tmp_path):
+    spare.get_ready(str(tmp_path / "nowhere"))
+    (Path(model) / "model.safetensors").write_bytes(b"damaged")
+    spare.get_ready(model)
+    assert not one_waits()
+    other = plain_model(tmp_path / "other")
+    needed = spare._size(spare._wanted(other, None))
+    monkeypatch.setattr(spare, "room", lambda: needed - 1)
+    spare.get_ready(other)
+    assert not one_waits()
+    monkeypatch.setattr(spare, "room", lambda: needed)
+    spare.get_ready(other)
+    assert waits()
+    served(other)
+
+
+def test_it_leaves_where_a_model_needs_its_memory(model):
+    spare.get_ready(model)
+    gone = waits()
+    lent.call_back_beyond(room())
+    assert waiting() is gone
+    lent.call_back_beyond(spare._INTERPRETER_BYTES)
+    assert waiting() is None
+    assert gone._process.returncode is not None
+
+
+def test_whoever_cancels_or_fails_leaves_nothing(model):
+    spare.get_ready(model)
+    waits()
+    cancelled = threading.Event()
+    cancelled.set()
+    with pytest.raises(Cancelled), spare.child_for(model, {"never": 1}, cancelled):
+        pass
+    with pytest.raises(MethodError, match="could not start"), spare.child_for(model, {"fails": 1}):
+        pass
+    assert not one_waits()
+    with pytest.raises(ZeroDivisionError), spare.child_for(model):
+        raise ZeroDivisionError
+    assert waits()
+
+
+def test_after_the_last_word_none_begins(model):
+    keeper = spare._Keeper()
+    keeper.begin_soon(spare._wanted(model, None), 0.0)
+    comes_true(lambda: keeper._waiting)
+    keeper.let_go(for_good=True)
+    keeper.begin_soon(spare._wanted(model, None), 0.0)
+    assert keeper._soon is keeper._waiting is None
+
+
+LEAVES = """
+import json, sys, threading
+from engine.methods import child, spare
+
+child._BOOT = sys.argv[1]
+spare.get_ready(sys.argv[2])
+while spare._KEEPER._waiting is None:
+    threading.Event().wait(0.01)
+waiting = spare._KEEPER._waiting.child
+waiting.wait()
+print(json.dumps([waiting._process.pid, str(waiting._own)]))
+"""
+
+
+def test_it_ends_with_the_interpreter(model, tmp_path):
+    place = tmp_path / "temporary"
+    place.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", LEAVES, STAND_IN, model],
+        check=False,
+        cwd=ROOT,
+        env=os.environ | {"TMPDIR": str(place)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+    assert done.returncode == 0, done.stderr
+    number, _ = json.loads(done.stdout)
+    with pytest.raises(ProcessLookupError):
+        os.kill(number, 0)
+    assert list(place.iterdir()) == []
