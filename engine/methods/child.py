@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from engine.errors import Cancelled, MethodError
+from engine.errors import Cancelled, MethodError, shown
 from engine.methods import wire
 from engine.methods.folder import Method
 from engine.methods.outcome import Hearing, Outcome
@@ -308,10 +308,19 @@ def drained(run: Generator[Step, None, Outcome]) -> tuple[list[Step], Outcome]:
 
 
 def readable(model: str) -> list[str]:
-    """Return the folders and files that a confined process may read besides its packages: the engine, the model."""
+    """Return the folders and files that a confined process may read besides its packages: the engine, the model.
+
+    Raises:
+        MethodError: the model's folder cannot be read.
+    """
     folder = Path(model)
-    # Files of a hub's cache are links to blobs that stand beside the snapshots; a link to a folder is none of those.
-    blobs = {path for f in folder.iterdir() if (path := f.resolve()).is_file()}
+    try:
+        # Files of a hub's cache are links to blobs beside the snapshots; a link to a folder is none of those.
+        blobs = {path for f in folder.iterdir() if (path := f.resolve()).is_file()}
+    except OSError as error:
+        raise MethodError(
+            f"The folder of the model {shown(model)} cannot be read: {error.strerror}."
+        ) from None
     engine = [_ROOT / "engine", _ROOT / "assets"]
     paths = [*engine, folder, folder.resolve(), *blobs, *map(Path, (*_SYSTEM, *_DEVICES))]
     return sorted(str(path) for path in paths if path.exists())

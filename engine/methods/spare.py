@@ -153,7 +153,7 @@ class _Keeper:
             self._running += 1
             self._call_off()
             waiting = self._waiting
-            if waiting is None or waiting.wanted != wanted or not waiting.child.is_alive:
+            if waiting is None or waiting.wanted != wanted:
                 self._end()
                 return None
             self._forget()
@@ -207,7 +207,7 @@ class _Keeper:
             return
         try:
             child = Child(wanted.folder, json.loads(wanted.weights))
-        except (OSError, RuntimeError) as error:
+        except (OSError, RuntimeError, EngineError) as error:
             # Nobody has asked for it; whoever runs a method is told.
             _LOG.info("no process waits for a method: %s", type(error).__name__)
             return

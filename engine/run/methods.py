@@ -115,15 +115,15 @@ def _checked(method: AskedMethod, given: dict[str, Any]) -> dict[str, Any]:
     assert method.found is not None
     check_trusted(method.found)
     own = method.found.method
-    known = {argument.name for argument in own.arguments}
+    # Whoever takes everything takes what generate() takes, too; what the strategy has, it is handed anyway.
+    also = base_names() - _OURS if own.takes_all else frozenset()
+    known = also | {argument.name for argument in own.arguments}
     for name, value in given.items():
         near = difflib.get_close_matches(name[:64], _OURS, n=1)
         if name not in known and near:
             raise ParameterError(
                 name, value, "the method does not have it", f"did you mean {near[0]}"
             )
-    # Whoever takes everything takes what generate() takes, too; what the strategy has, it is handed anyway.
-    also = base_names() - _OURS if own.takes_all else frozenset()
     return checked_arguments(own.arguments, given, also)
 
 

@@ -42,17 +42,16 @@ def generate(model, input_ids, **kwargs):
     return input_ids
 """
 WITH_A_THREAD = """
-import sys, threading
+import threading
 from pathlib import Path
 from engine.methods import confine
 
 done = threading.Event()
 other = threading.Thread(target=done.wait)
 other.start()
-with_it = confine.close_files([Path("/usr")], [])
+print(confine.close_files([Path("/usr")], []))
 done.set()
 other.join()
-print(with_it, Path(sys.argv[1]).read_text())
 """
 
 
@@ -71,17 +70,16 @@ def test_a_signal_finds_no_thread_that_is_outside(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Landlock is Linux's own")
-def test_files_do_not_count_as_shut_where_a_thread_would_stay_outside(tmp_path):
-    (tmp_path / "file").write_text("read")
+def test_files_do_not_count_as_shut_where_a_thread_would_stay_outside():
     done = subprocess.run(
-        [sys.executable, "-c", WITH_A_THREAD, str(tmp_path / "file")],
+        [sys.executable, "-c", WITH_A_THREAD],
         check=False,
         cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,
     )
-    assert done.stdout == "() read\n", done.stderr
+    assert done.stdout == "0\n", done.stderr
 
 
 def test_transformers_finds_the_same_by_both_paths():

@@ -6,9 +6,7 @@ import dataclasses
 import json
 import os
 import socket
-import tempfile
 import threading
-from pathlib import Path
 
 import pytest
 import torch
@@ -16,18 +14,34 @@ import torch
 from engine.errors import Cancelled, MethodError
 from engine.methods import child as children
 from engine.methods.child import Child
-from engine.methods.confine import FILES, NETWORK, PROCESSES, SIGNALS
+from engine.methods.confine import BARRIERS, FILES, NETWORK, PROCESSES, SIGNALS
 from engine.methods.folder import read_method
-from engine.models.loading import load
 from engine.models.locating import located
+from tests.helpers.hostile import KEY, MARK, nothing_left
 from tests.helpers.methods import job, run_method, write_method
 
 PROMPT = [5, 9, 20, 33]
 CANARY = "canary-of-the-owner"
 PROBES = """
-import ctypes, json, os, pathlib, socket, subprocess, sys, threading, torch
+import ctypes, fcntl, json, os, pathlib, socket, subprocess, sys, threading, torch
 
-OUTSIDE, PORT = {outside!r}, {port}
+OUTSIDE, PORT, MARK, KEY = {outside!r}, {port}, {mark!r}, {key}
+libc = ctypes.CDLL(None, use_errno=True)
+
+def call(name, *arguments):
+    if getattr(libc, name)(*arguments) in (-1, 2**32 - 1):
+        raise OSError(ctypes.get_errno(), name)
+
+def limit_by_a_pointer_of_which_half_is_nothing():
+    libc.mmap.restype = ctypes.c_void_p
+    at = libc.mmap(ctypes.c_void_p(1 << 32), 4096, 3, 0x32, -1, 0)
+    assert at == 1 << 32
+    call("prlimit", 0, 4, ctypes.c_void_p(at), None)
+
+def semaphore():
+    libc.sem_open.restype = ctypes.c_void_p
+    if not libc.sem_open(b"/" + MARK.encode(), os.O_CREAT, 0o600, 1):
+        raise OSError(ctypes.get_errno(), "sem_open")
 
 def probes():
     parent = os.getppid()
@@ -38,16 +52,36 @@ def probes():
     yield "parents_env", lambda: open(f"/proc/{{parent}}/environ").read(4)
     yield "parents_memory", lambda: open(f"/proc/{{parent}}/mem", "rb").read(1)
     yield "write", lambda: pathlib.Path(OUTSIDE, "left").write_text("x")
-    yield "shared_memory", lambda: open("/dev/shm/left-by-a-method", "w").write("x")
+    yield "through_a_link", lambda: (os.path.islink("link") or os.symlink(OUTSIDE, "link"), open("link/secret").read())
+    yield "hard_link", lambda: os.link(f"{{OUTSIDE}}/secret", "hard")
+    yield "rename", lambda: os.rename(f"{{OUTSIDE}}/secret", f"{{OUTSIDE}}/other")
+    yield "remove", lambda: os.remove(f"{{OUTSIDE}}/secret")
+    yield "truncate", lambda: os.truncate(f"{{OUTSIDE}}/secret", 0)
+    yield "root", lambda: open(f"/proc/self/root/{{OUTSIDE}}/secret").read()
+    yield "extended", lambda: os.setxattr(f"{{OUTSIDE}}/secret", "user.left", b"x")
+    yield "shared_memory", lambda: open(f"/dev/shm/{{MARK}}", "w").write("x")
+    yield "semaphore", semaphore
     yield "tcp", lambda: socket.create_connection(("127.0.0.1", PORT), 5)
     yield "udp", lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", ("127.0.0.1", PORT))
     yield "unix", lambda: socket.socket(socket.AF_UNIX)
+    yield "pair", lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     yield "signal", lambda: os.kill(parent, 0)
+    yield "owner_of_a_pipe", lambda: fcntl.fcntl(os.pipe()[0], fcntl.F_SETOWN, parent)
+    yield "tie_to_the_parent", lambda: call("prctl", 1, 0, 0, 0, 0)
     yield "fork", lambda: os.fork() or os._exit(0)
     yield "program", lambda: subprocess.run(["true"])
     yield "limits", lambda: __import__("resource").setrlimit(7, (9999, 9999))
     yield "new_session", lambda: os.setsid()
+    yield "limits_by_half", limit_by_a_pointer_of_which_half_is_nothing
+    yield "priority", lambda: call("setpriority", 0, parent, 19)
+    yield "processors", lambda: os.sched_setaffinity(parent, {{0}})
+    yield "other_memory", lambda: call("process_vm_readv", parent, None, 0, None, 0, 0)
     yield "memory_file", lambda: os.memfd_create("left")
+    yield "system_v_memory", lambda: call("shmget", KEY, 4096, 0o1600)
+    yield "system_v_queue", lambda: call("msgget", KEY, 0o1600)
+    yield "system_v_semaphores", lambda: call("semget", KEY, 1, 0o1600)
+    yield "watching_folders", lambda: call("inotify_init1", 0)
+    yield "emptying_what_is_read", lambda: os.open("empty", os.O_CREAT | os.O_TRUNC)
 
 def tried():
     for name, probe in probes():
@@ -58,6 +92,12 @@ def tried():
             yield name, type(error).__name__
 
 def generate(model, input_ids, **kwargs):
+    secret = f"{{OUTSIDE}}/secret"
+    for changed in (lambda: os.chmod(secret, 0o777), lambda: os.utime(secret, (1, 1)), lambda: os.chown(secret, 1, 1)):
+        try:
+            changed()
+        except OSError:
+            pass
     result = dict(tried())
     inside = {{}}
     thread = threading.Thread(target=lambda: inside.update(tried()))
@@ -71,31 +111,25 @@ def generate(model, input_ids, **kwargs):
     return input_ids
 """
 SHUT_BY = {
-    FILES: ("file", "list", "passwd", "parents_env", "parents_memory", "write", "shared_memory"),
-    NETWORK: ("tcp", "udp", "unix"),
-    PROCESSES: ("fork", "program", "limits", "new_session", "memory_file"),
-    SIGNALS: ("signal",),
-}
+    FILES: (
+        "file", "list", "passwd", "parents_env", "parents_memory", "write", "through_a_link", "hard_link", "rename",
+        "remove", "truncate", "root", "extended", "shared_memory", "semaphore", "emptying_what_is_read",
+    ),
+    NETWORK: ("tcp", "udp", "unix", "pair"),
+    PROCESSES: (
+        "fork", "program", "limits", "limits_by_half", "new_session", "priority", "processors", "other_memory",
+        "memory_file", "system_v_memory", "system_v_queue", "system_v_semaphores", "watching_folders",
+        "tie_to_the_parent",
+    ),
+    SIGNALS: ("signal", "owner_of_a_pipe"),
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
-def nothing_left(monkeypatch, tmp_path_factory):
-    """Whatever a test does, no process and no file of a method may stand afterwards."""
-    own = tmp_path_factory.mktemp("own")
-    monkeypatch.setattr(tempfile, "tempdir", str(own))
-    started = []
-    start = Child._start
-
-    def noted(self):
-        process = start(self)
-        started.append(process)
-        return process
-
-    monkeypatch.setattr(Child, "_start", noted)
-    yield
-    assert started
-    assert all(process.returncode is not None for process in started)
-    assert list(own.iterdir()) == []
+def _nothing_left(monkeypatch, tmp_path_factory):
+    with nothing_left(tmp_path_factory.mktemp("own"), monkeypatch) as started:
+        yield
+        assert started
 
 
 def _limited(monkeypatch, **limits):
@@ -105,23 +139,36 @@ def _limited(monkeypatch, **limits):
 def test_what_is_shut_is_shut_also_to_new_threads(tmp_path, monkeypatch):
     outside = tmp_path / "owner"
     outside.mkdir()
-    (outside / "secret").write_text(CANARY)
+    secret = outside / "secret"
+    secret.write_text(CANARY)
+    secret.chmod(0o600)
+    stood = secret.stat()
     monkeypatch.setenv("HF_TOKEN", CANARY)
     monkeypatch.setenv("OPENAI_API_KEY", CANARY)
-    before = {k: v.clone() for k, v in load("storyteller").model.state_dict().items()}
     with socket.create_server(("127.0.0.1", 0)) as server:
-        source = PROBES.format(outside=str(outside), port=server.getsockname()[1], canary=CANARY)
+        port = server.getsockname()[1]
+        told = {"outside": str(outside), "canary": CANARY, "mark": MARK, "key": KEY}
+        source = PROBES.format(port=port, **told)
         child = Child(located("storyteller")[0])
         run_method(write_method(tmp_path / "m", source), job([PROMPT]), child)
     here, in_thread = json.loads(child.printed)
     shut = {name for barrier in child.barriers for name in SHUT_BY[barrier]} | {"env"}
     assert {name for name in shut if here[name] == "open"} == set()
     assert {name for name in shut if in_thread[name] == "open"} == set()
+    assert CANARY not in child.printed
     assert sorted(os.listdir(outside)) == ["secret"]
-    assert not Path("/dev/shm/left-by-a-method").exists()
-    after = load("storyteller").model.state_dict()
-    assert all(torch.equal(before[name], after[name]) for name in before)
+    assert secret.read_text() == CANARY
     assert torch.softmax is not None
+    if FILES in child.barriers:
+        now = secret.stat()
+        assert (now.st_mode, now.st_uid, now.st_mtime) == (
+            stood.st_mode,
+            stood.st_uid,
+            stood.st_mtime,
+        )
+    missing = [name for name in BARRIERS if name not in child.barriers]
+    if missing:
+        pytest.skip(f"this kernel has no barrier for {', '.join(missing)}; the others held")
 
 
 ENDS = [

@@ -11,9 +11,11 @@ from functools import partial
 import pytest
 import torch
 
+from engine import DecodeRequest
 from engine.methods.folder import ENTRY, README, read_method
 from engine.models.loading import load
-from tests.helpers.methods import run_method
+from engine.trace.records import replay_ids
+from tests.helpers.runs import finished
 from tests.helpers.shipped_methods import (
     END,
     FOLDERS,
@@ -63,14 +65,19 @@ def test_what_the_methods_share_is_the_same_in_all():
 @pytest.mark.parametrize("name", FOLDERS)
 def test_shut_in_it_does_what_it_does_outside(name, outcomes):
     direct, [prompt] = outcomes[name], RUNS[name]["prompts"]
-    new = []
-    job = {"ids": [prompt], "config": RUNS[name]["config"], "seed": 0, "top_candidates": 2}
-    steps, outcome = run_method(FOLDERS[name], job | {"arguments": RUNS[name]["arguments"]})
-    assert outcome.sequences == (tuple(direct["rows"][0]),)
-    assert outcome.passes == sum(step.forward_passes for step in steps) == direct["passes"]
-    for step in steps:
-        new[step.keep :] = step.emit
-    assert new == direct["rows"][0]
+    config, arguments = RUNS[name]["config"], RUNS[name]["arguments"]
+    params = {"do_sample": False, **config, "method": name, "arguments": arguments}
+    trace = finished(DecodeRequest("custom", input_ids=prompt, params=params, top_candidates=2))
+    assert [list(output.token_ids) for output in trace.outputs] == direct["rows"]
+    assert sum(step.forward_passes for step in trace.steps) == direct["passes"]
+    assert replay_ids(trace.steps) == direct["rows"][0]
+    assert trace.notes == ()
+    # What the model says of the finished text is what a pass over it says here.
+    logprobs = torch.log_softmax(logits_of(prompt + direct["rows"][0])[len(prompt) - 1 : -1], -1)
+    said = [token.logprob for token in trace.emitted[0]]
+    assert said == pytest.approx(
+        [float(row[i]) for row, i in zip(logprobs, direct["rows"][0], strict=True)], abs=1e-4
+    )
     # Of the prompt, of every token in its place, and then that there are no more.
     assert direct["streamed"] == [*prompt, *direct["rows"][0], -1]
 

@@ -21,7 +21,8 @@ def outside(
     Args:
         model: its folder.
         runs: by any names. Of each: method (its folder, None for plain generate()), prompts (lists of ids), config,
-            arguments, seed, and stop_after (new tokens at which a criterion of the caller's stops it).
+            arguments, seed, name (by which the ids are given, inputs if left out), and stop_after (new tokens at which
+            a criterion of the caller's stops it).
         own: a folder for the code that transformers copies.
         threads: that torch uses.
 
@@ -66,7 +67,7 @@ def _done(model: Any, run: dict[str, Any], passes: list[int]) -> dict[str, Any]:
     torch.manual_seed(run.get("seed", 0))
     try:
         sequences = model.generate(
-            ids,
+            **{run.get("name", "inputs"): ids},
             attention_mask=mask,
             generation_config=GenerationConfig(**run["config"]),
             stopping_criteria=StoppingCriteriaList(

@@ -284,6 +284,33 @@ FILES = (
         ("tests/engine/test_finding.py::test_a_name_goes_on_meaning_what_it_was_first_fetched_at",),
     ),
     Defect(
+        "method-cuts-its-tie",
+        "A custom method cuts the tie to whoever started it, and goes on when that was killed.",
+        "engine/methods/calls.py",
+        "_never(0, _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE)",
+        "_never(0, _PR_SET_DUMPABLE)",
+        ("tests/engine/test_methods_confined.py::test_what_is_shut_is_shut_also_to_new_threads",),
+    ),
+    Defect(
+        "method-out-of-hearing",
+        "A custom method that closes its pipes and goes on is said to have ended itself.",
+        "engine/methods/child.py",
+        " or not self._has_ended():",
+        " or pipes.get_map():",
+        ("tests/engine/test_hostile_methods.py::test_every_act_ends_in_one_sentence",),
+    ),
+    Defect(
+        "folder-of-a-neighbour",
+        "Whoever starts a custom method removes the folder of one that still runs beside it.",
+        "engine/methods/own_folder.py",
+        "fcntl.LOCK_EX | fcntl.LOCK_NB",
+        "fcntl.LOCK_SH | fcntl.LOCK_NB",
+        (
+            "tests/engine/test_hostile_methods.py"
+            "::test_a_folder_that_somebody_holds_or_that_is_not_ours_stays",
+        ),
+    ),
+    Defect(
         "code-hidden-in-terminal",
         "Code that is shown before it is confirmed steers the terminal, and hides its own lines.",
         "engine/cli/values.py",

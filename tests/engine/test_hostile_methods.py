@@ -1,0 +1,207 @@
+"""Hostile methods that run: each ends in one sentence within its limits, and leaves nothing behind.
+
+What a method tries that is shut is in ``test_methods_confined``, what is only read in ``test_hostile_sources``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from engine.errors import MethodError
+from engine.methods import child as children
+from engine.methods import outcome
+from engine.methods.child import Child
+from engine.methods.confine import PROCESSES
+from engine.methods.own_folder import PREFIX, OwnFolder, remove_abandoned
+from tests.helpers.hostile import MARK, acts, nothing_left, working_in
+from tests.helpers.methods import write_method
+from tests.helpers.patience import comes_true
+from tests.helpers.sentences import clean
+
+ROOT = Path(__file__).parents[2]
+FULL = "The method wrote more than 64 MB or 5,000 files and was ended."
+IN_ITS_OWN = "os.chdir(os.environ['TMPDIR'])\n    "
+DEEP = IN_ITS_OWN + "while True: os.mkdir('d'); os.chdir('d')"
+HELD = IN_ITS_OWN + (
+    "for n in range(100):\n"
+    "        with open('f', 'wb') as file: file.write(bytes(1 << 20))\n"
+    "        os.open('f', os.O_RDONLY); os.remove('f')\n"
+    "    time.sleep(600)"
+)
+THREADS = (
+    "threading.stack_size(1 << 16)\n"
+    "    while True: threading.Thread(target=time.sleep, args=(600,)).start()"
+)
+GROWS = "held = []\n    while True: held.append(bytearray(b'x') * (1 << 24))"
+LINKS = "os.symlink('/etc/passwd', 'a'); os.symlink('/', 'b'); return (i for i in 'ab')"
+FORKS = "for _ in range(100): os.fork() and os.fork()"
+TWICE = "if os.fork() == 0: os.setsid(); os.fork(); time.sleep(600)"
+AT = "custom_generate/generate.py, line "
+ENDS = {
+    "closes its pipes and goes on": (
+        "os.closerange(0, 256); time.sleep(600)",
+        {"max_method_s": 3.0},
+        "The method ran past 3 seconds and was ended.",
+    ),
+    "threads without end": (THREADS, {}, "The method started more than 512 threads and was ended."),
+    "memory bit by bit": (
+        GROWS,
+        {"max_method_memory_gb": 0.3},
+        f"{AT}5: the method needed more memory than the 0.3 GB that it may take beyond its model.",
+    ),
+    "files that it has deleted": (HELD, {}, FULL),
+    "links, and a generator as result": (
+        LINKS,
+        {},
+        "The method returned a generator; it must return token ids, one row for each sequence.",
+    ),
+}
+NIGHTLY = {
+    "20 GB": ("torch.ones(5, 1 << 30)", {}, f"{AT}4: the method needed more memory than the 2 GB"),
+    "20 GB bit by bit": (GROWS, {}, f"{AT}5: the method needed more memory than the 2 GB"),
+    "a bomb of forks": (FORKS, {}, f"{AT}4: PermissionError: [Errno 1] Operation not permitted."),
+    "a process that survives it": (TWICE, {}, f"{AT}4: PermissionError: [Errno 1] Operation not"),
+    "calls itself": ("f = lambda: f(); f()", {}, f"{AT}4: RecursionError: maximum recursion depth"),
+    "floods": (
+        "while True: os.write(1, bytes(1 << 16))",
+        {"max_method_s": 20.0},
+        "The method ran past 20 seconds and was ended.",
+    ),
+    "returns nothing": ("return None", {}, "The method returned nothing; it must return token ids"),
+    "its shared memory": (
+        f"open('/dev/shm/{MARK}', 'w')",
+        {},
+        f"{AT}4: PermissionError: [Errno 13] Permission denied: '/dev/shm/{MARK}'.",
+    ),
+}
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left(monkeypatch, tmp_path_factory):
+    with nothing_left(tmp_path_factory.mktemp("own"), monkeypatch):
+        yield
+
+
+def _limited(monkeypatch, **limits):
+    settings = dataclasses.replace(children.SETTINGS, **limits)
+    for module in (children, outcome):
+        monkeypatch.setattr(module, "SETTINGS", settings)
+
+
+def _ends(act, folder, monkeypatch):
+    line, limits, sentence = act
+    _limited(monkeypatch, **limits)
+    with pytest.raises(MethodError) as raised:
+        acts(folder, line)
+    assert clean(str(raised.value)).startswith(sentence)
+
+
+@pytest.mark.parametrize("act", ENDS)
+def test_every_act_ends_in_one_sentence(act, tmp_path, monkeypatch):
+    _ends(ENDS[act], tmp_path / "m", monkeypatch)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("act", NIGHTLY)
+def test_every_heavy_act_ends_in_one_sentence(act, tmp_path, monkeypatch):
+    _ends(NIGHTLY[act], tmp_path / "m", monkeypatch)
+
+
+def test_folders_in_folders_are_ended_and_removed(tmp_path):
+    """Their path is soon longer than any that can be looked at."""
+    with pytest.raises(MethodError) as raised:
+        acts(tmp_path / "m", DEEP)
+    assert str(raised.value) in (
+        FULL,
+        "The method made a folder that cannot be looked into and was ended.",
+    )
+
+
+def test_ids_without_the_model_are_noted_and_no_step_is_made_up(tmp_path):
+    steps, told = acts(tmp_path / "m", "return torch.cat([input_ids, input_ids], -1)")
+    assert told.sequences == ((5, 9, 20, 33),)
+    assert told.passes == 0
+    assert [step.candidates for step in steps] == [()]
+    assert told.notes == ("No forward pass of the model was seen: the tokens came from elsewhere.",)
+
+
+def test_a_process_without_a_model_leaves_nothing(tmp_path):
+    with pytest.raises(MethodError, match=r"/none' cannot be read: No such file or directory\.$"):
+        Child(str(tmp_path / "none"))
+
+
+MIDDLE = """
+import sys
+from engine.methods.child import Child
+from engine.methods.folder import read_method
+from engine.models.locating import located
+from tests.helpers.methods import job
+
+child = Child(located("storyteller")[0])
+child.wait()
+print(*child.barriers, flush=True)
+list(child.run(read_method(sys.argv[1]), job([[5, 9]])))
+"""
+STAYS = """
+import ctypes, os, time
+def generate(model, input_ids, **kwargs):
+    ctypes.CDLL(None).prctl(1, 0, 0, 0, 0)
+    open(os.path.join(os.environ["TMPDIR"], "begun"), "w").close()
+    time.sleep(600)
+"""
+
+
+def test_a_method_ends_with_whoever_started_it_and_its_folder_with_the_next(tmp_path):
+    """Who started it is killed, and the method has tried to outlive that."""
+    own = Path(tempfile.gettempdir())
+    folder = write_method(tmp_path / "m", STAYS)
+    middle = subprocess.Popen(
+        [sys.executable, "-c", MIDDLE, str(folder)],
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(own)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert middle.stdout is not None
+        barriers = middle.stdout.readline().split()
+        comes_true(lambda: list(own.glob(f"{PREFIX}*/begun")))
+        OwnFolder().remove()
+        [left] = own.glob(f"{PREFIX}*")
+        assert working_in(left)
+    finally:
+        middle.kill()
+        middle.communicate()
+    if PROCESSES not in barriers:
+        pytest.skip(f"this kernel has no barrier for {PROCESSES}: a method may cut the tie")
+    comes_true(lambda: working_in(left) == [])
+    assert left.is_dir()
+    OwnFolder().remove()
+    assert not left.exists()
+
+
+def test_a_folder_that_somebody_holds_or_that_is_not_ours_stays():
+    own = Path(tempfile.gettempdir())
+    held = OwnFolder()
+    (held.path / "kept").touch()
+    link, file = own / f"{PREFIX}link", own / f"{PREFIX}file"
+    link.symlink_to(held.path)
+    file.touch()
+    abandoned = own / f"{PREFIX}abandoned"
+    (abandoned / "in").mkdir(parents=True)
+    (abandoned / "in" / "out").symlink_to(held.path)
+    (abandoned / "shut").mkdir(0o300)
+    (abandoned / "shut" / "in").mkdir(0)
+    remove_abandoned()
+    assert sorted(own.iterdir()) == sorted([held.path, link, file])
+    assert (held.path / "kept").exists()
+    link.unlink()
+    file.unlink()
+    held.remove()
