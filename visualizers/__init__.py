@@ -38,6 +38,11 @@ def _of(kind: type[Detail]) -> Callable[[Step], bool]:
     return lambda step: isinstance(step.detail, kind)
 
 
+def _is_decided_here(step: Step) -> bool:
+    """Return whether the playground's own loop decided a step, and not a method that it saw from outside."""
+    return not isinstance(step.detail, ForwardDetail)
+
+
 COMMON = ("text",)
 """What every run shows, whatever its strategy."""
 VISUALS: dict[str, Visual] = {
@@ -53,8 +58,8 @@ VISUALS: dict[str, Visual] = {
         Visual("forward_timeline", passes.Passes, _of(ForwardDetail)),
         Visual("candidates", step.Candidates),
         Visual("xray", step.Stages),
-        Visual("formula", formulas.Formulas),
-        Visual("draw", race.Draws),
+        Visual("formula", formulas.Formulas, _is_decided_here),
+        Visual("draw", race.Draws, _is_decided_here),
         Visual("chart", step.Chart, step.is_one_by_one),
     )
 }

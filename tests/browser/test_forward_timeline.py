@@ -107,11 +107,11 @@ def test_of_a_long_run_what_is_near_is_drawn_and_the_chosen_step_is_in_sight(tim
     chosen = drawn.locator(".ft-row.sel")
     expect(chosen.locator(".ft-no")).to_have_text(["1000"])
     until(chosen, SEEN)
-    assert rows(drawn).count() == 300
-    drawn.get_by_role("button", name="700 ↑ earlier passes").click()
-    expect(chosen.locator(".ft-no")).to_have_text(["700"])
+    assert rows(drawn).count() == 160
+    drawn.get_by_role("button", name="840 ↑ earlier passes").click()
+    expect(chosen.locator(".ft-no")).to_have_text(["840"])
     until(chosen, SEEN)
-    assert rows(drawn).count() == 300
+    assert rows(drawn).count() == 160
     expect(drawn.get_by_role("button", name="↓ later")).to_be_visible()
     drawn.page.get_by_role("button", name="To the start").click()
     drawn.page.get_by_role("button", name="One step on").click()

@@ -6,6 +6,8 @@ import dataclasses
 
 import pytest
 
+from engine.errors import TraceError
+from engine.trace import json_io
 from engine.trace.checks import check_trace
 from tests.helpers.forwards import PASS_S, beside, elsewhere, plain, rolled_back
 from tests.helpers.strategies import trace_of
@@ -22,7 +24,10 @@ def shown(trace):
 def test_a_run_made_by_hand_is_one_that_can_be_drawn(made):
     trace = made()
     check_trace(trace)
-    assert "forward_timeline" in pictures_of(trace)
+    pictures = pictures_of(trace)
+    assert "forward_timeline" in pictures
+    # What a method decided by is not known.
+    assert not {"formula", "draw"} & {*pictures}
     assert "forward_timeline" not in pictures_of(trace_of("greedy"))
 
 
@@ -100,3 +105,32 @@ def test_a_record_without_times_shows_none():
 def test_steps_of_another_kind_have_nothing_here():
     trace = trace_of("greedy")
     assert shown(trace) == [None] * len(trace.steps)
+
+
+@pytest.mark.parametrize("made", [rolled_back, beside])
+def test_passes_with_any_one_value_changed_are_refused_or_drawn(made):
+    drawn = refused = 0
+    for step, place, name, value in changes(made()):
+        data = json_io.trace_to_dict(made())
+        data["steps"][step]["detail"]["passes"][place][name] = value
+        try:
+            trace = json_io.trace_from_dict(data)
+        except TraceError:
+            refused += 1
+            continue
+        drawn += 1
+        passes, text = Passes(trace), []
+        for one in trace.steps:
+            gone = [token for row in passes.add(one)["rows"] for token in row["gone"]]
+            assert gone == text[one.keep :], (step, place, name, value)
+            text[one.keep :] = one.emit
+    assert min(drawn, refused) > 20
+
+
+def changes(trace):
+    """Yield step, pass, field and another value for every number of every pass."""
+    for step in trace.steps:
+        for place, seen in enumerate(step.detail.passes):
+            for name, value in dataclasses.asdict(seen).items():
+                others = (not value,) if name == "aside" else (0, value + 1, value + 2, 10**6)
+                yield from ((step.index, place, name, other) for other in others)

@@ -4,7 +4,7 @@ import { count, piece } from "../shared/text.mjs";
 import { segmentsOf } from "./lane.mjs";
 import { passWords, seconds, shownOf } from "./words.mjs";
 
-const WINDOW = 300;
+const WINDOW = 160;
 const MOST = 48;
 
 /** @param {Run} run */
@@ -32,41 +32,44 @@ const group = (mark, name, children) =>
  */
 function outcome(run, step, row, last) {
   const { declared } = step.detail;
+  const nothing = last && !step.emit.length && !row.gone.length;
   return el(
     "div",
     { class: "ft-then" },
-    row.gone.length ? group("↶", "taken back: ", tiles(run, row.gone, "gone")) : null,
-    last && step.emit.length ? group("✎", "written: ", tiles(run, step.emit, "new")) : null,
-    last && !step.emit.length && !row.gone.length
-      ? el("span", { class: "ft-rest" }, "nothing written")
-      : null,
-    last && declared
-      ? el(
-          "span",
-          {
-            class: "ft-declared",
-            title: `${count(declared, "token was", "tokens were")} handed to the streamer`,
-          },
-          "⇥ ",
-          declared,
-          el("span", { class: "ft-said" }, " handed to the streamer"),
-        )
-      : null,
+    el(
+      "div",
+      { class: "ft-what" },
+      row.gone.length ? group("↶", "taken back: ", tiles(run, row.gone, "gone")) : null,
+      last && step.emit.length ? group("✎", "written: ", tiles(run, step.emit, "new")) : null,
+      nothing ? el("span", { class: "ft-rest" }, "nothing written") : null,
+    ),
+    last && declared ? handedOver(declared) : null,
   );
 }
 
-function readOf(pass) {
+const handedOver = (declared) =>
+  el(
+    "span",
+    {
+      class: "ft-declared",
+      title: `${count(declared, "token was", "tokens were")} handed to the streamer`,
+    },
+    "⇥ ",
+    declared,
+    el("span", { class: "ft-said" }, " handed to the streamer"),
+  );
+
+function readOf(pass, said) {
   if (!pass) return el("span", { class: "ft-read" }, "no pass");
   const { rows, read, cached, aside } = pass;
-  const title = passWords(pass);
   const many = rows > 1 ? el("span", { class: "ft-times" }, `×${rows}`) : null;
   return el(
     "span",
-    { class: "ft-read", title },
+    { class: "ft-read", title: said },
     aside ? el("b", { class: "ft-aside", "aria-hidden": "true" }, "≠ ") : null,
     el("span", { "aria-hidden": "true" }, "read ", el("b", {}, read || "no ids"), " ", many),
     read ? el("span", { class: "ft-held", "aria-hidden": "true" }, `held ${cached}`) : null,
-    el("span", { class: "ft-said" }, title),
+    el("span", { class: "ft-said" }, said),
   );
 }
 
@@ -81,15 +84,15 @@ function rowOf(run, step, place, choose) {
   const [row, pass] = [rows[place], step.detail.passes[place]];
   const last = place === rows.length - 1;
   const lane = el("div", { class: "ft-lane", "aria-hidden": "true" });
-  const name = row.number === null ? "Without a pass" : `Pass ${row.number}`;
-  const said = pass ? `: ${passWords(pass)}` : "";
+  const name = row.number === null ? "" : `Pass ${row.number}, `;
+  const said = pass ? passWords(pass) : "no forward pass";
   const no = el(
     "button",
     {
       type: "button",
       class: "ft-no",
       tabindex: -1,
-      "aria-label": `${name}, step ${step.index + 1}${said}`,
+      "aria-label": `${name}step ${step.index + 1}: ${said}`,
     },
     row.number ?? "–",
   );
@@ -102,7 +105,7 @@ function rowOf(run, step, place, choose) {
     },
     no,
     lane,
-    readOf(pass),
+    readOf(pass, said),
     outcome(run, step, row, last),
     el("span", { class: "ft-time" }, row.took_s === null ? "" : seconds(row.took_s)),
   );
