@@ -8,6 +8,7 @@ of it changes a number or draws one.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from contextlib import contextmanager
 from typing import Any
@@ -16,6 +17,7 @@ import torch
 
 from engine.errors import DecodeError
 from engine.loops.recorder import Observation, Recorder, Row, display_name
+from engine.methods.held_rows import following_rows, held_rows, note_rows
 from engine.trace.details import ForwardDetail, ForwardPass
 from engine.trace.records import Step
 
@@ -50,6 +52,7 @@ class ForwardWatch:
         self._first = 0
         self._seen: Observation | None = None
         self._seen_at = 0
+        self._texts: list[list[int]] = []
         self._aside = False
         self._since: list[ForwardPass] = []
         self._declared = 0
@@ -68,12 +71,17 @@ class ForwardWatch:
             model.register_forward_hook(self._after, with_kwargs=True),
         )
 
+        own = threading.get_ident()
+
         def call(processors: Any, input_ids: Any, scores: Any, **kwargs: Any) -> Any:
+            if threading.get_ident() != own:  # a list of somebody else
+                return original(processors, input_ids, scores, **kwargs)
             return self._processed(original, processors, input_ids, scores, **kwargs)
 
         lists.__call__ = call
         try:
-            yield
+            with following_rows():
+                yield
         finally:
             lists.__call__ = original
             for hook in hooks:
@@ -103,12 +111,18 @@ class ForwardWatch:
         ids = kwargs.get(self._ids)
         if ids is None and args and isinstance(args[0], torch.Tensor):
             ids = args[0]
-        self._cached = _length(kwargs.get("past_key_values"))
+        cache = kwargs.get("past_key_values")
+        self._cached = _length(cache)
         if not isinstance(ids, torch.Tensor) or ids.dim() != 2:
             self._aside, self._read, self._rows, self._dropped = True, 0, 0, 0
+            self._texts = []
             return
         self._rows, self._read = ids.shape
-        text = [*self._text[: self._cached], *ids[0].tolist()]
+        held = held_rows(cache) or [self._text] * self._rows
+        self._texts = [
+            [*before[: self._cached], *row] for before, row in zip(held, ids.tolist(), strict=False)
+        ]
+        text = self._texts[0]
         if self.passes == self._steps == 0:
             self._begin(text)
         kept = _common(self._text, text)
@@ -130,10 +144,13 @@ class ForwardWatch:
             self.start, self._text = len(text), list(text)
 
     def _after(self, module: Any, args: Any, kwargs: Any, output: Any) -> None:
-        del module, args, kwargs
+        del module, args
         self.passes += 1
+        cache = kwargs.get("past_key_values")
+        note_rows(getattr(output, "past_key_values", None) if cache is None else cache, self._texts)
         logits = getattr(output, "logits", None)
-        self._logits = self._seen = None
+        if not self._aside:
+            self._logits = self._seen = None
         if isinstance(logits, torch.Tensor) and logits.dim() == 3 and not self._aside:
             # Of the first row; row i of it was read at position first + i of the text. A copy, as a
             # method may write into its own.
@@ -192,12 +209,15 @@ class ForwardWatch:
         self.send(step)
 
     def _row(self, kept: int, new: list[int]) -> Row | None:
-        """Return the record of the distribution that a token was decided by, None where none was seen."""
+        """Return the record of the distribution that a token was decided by, None where none was seen.
+
+        Of several tokens none has one: a step's record is of its last token, and no pass read those before it.
+        """
         processed = self._seen is not None and self._seen_at == kept
         seen = self._seen if processed else self._observed(kept)
-        if seen is None or not new:
+        if seen is None or len(new) != 1:
             return None
-        chosen = torch.tensor([new[0]], device=seen.logprobs.device)
+        chosen = torch.tensor(new, device=seen.logprobs.device)
         try:
             [row] = self.recorder.record(seen, chosen, self._steps)
         except DecodeError:

@@ -130,9 +130,9 @@ def odd_places(steps: list[Step], tokens: tuple[EmittedToken, ...], dtype: torch
     for step in steps:
         for place in [place for place in said if place >= step.keep]:
             del said[place]
-        first = next((c for c in step.candidates if step.emit and c.token_id == step.emit[0]), None)
-        if first is not None:
-            said[step.keep] = first.raw_logprob
+        last = next((c for c in step.candidates if c.token_id in step.emit[-1:]), None)
+        if last is not None:
+            said[step.keep + len(step.emit) - 1] = last.raw_logprob
     return sum(
         place < len(tokens) and abs(tokens[place].logprob - logprob) > near * max(1.0, abs(logprob))
         for place, logprob in said.items()

@@ -130,13 +130,6 @@ STRATEGY = Strategy(
     generate_kwargs=lambda config: {"do_sample": config.do_sample, "num_beams": config.num_beams},
     presets=(
         Preset(
-            "Mirostat keeps the surprise",
-            STORY,
-            {"max_new_tokens": 60, "method": "mirostat", "arguments": {"tau": 2.0}, "top_k": 0},
-            "Every draw leaves out what would surprise by more than a bound that moves.",
-            look_at=5,
-        ),
-        Preset(
             "Back out of a loop",
             "She ran and ran and",
             {
@@ -145,8 +138,58 @@ STRATEGY = Strategy(
                 "arguments": {"ngram": 3},
                 "do_sample": False,
             },
-            "Where three tokens come again, the text is taken back and goes another way.",
+            "Where three tokens come a second time, the text is taken back to before them and goes "
+            "another way.",
             look_at=8,
+        ),
+        Preset(
+            "Surprise kept level",
+            "One two three one two",
+            {
+                "max_new_tokens": 60,
+                "method": "mirostat",
+                "arguments": {"tau": 2.0, "eta": 0.3},
+                "top_k": 0,
+            },
+            "Every draw leaves out what would surprise by more than a bound, and the bound moves so "
+            "that two bits a token come out on average.",
+            look_at=5,
+        ),
+        Preset(
+            "Hot and yet careful",
+            STORY,
+            {
+                "max_new_tokens": 40,
+                "method": "top_n_sigma",
+                "arguments": {"n": 1.0},
+                "temperature": 5.0,
+                "top_k": 0,
+            },
+            "What is kept does not depend on the temperature: even at 5 nothing improbable gets through.",
+        ),
+        Preset(
+            "Looking ahead when unsure",
+            "The cat sat on the",
+            {"max_new_tokens": 24, "method": "continue_when_uncertain", "do_sample": False},
+            "Where the entropy is above 2 nats, three tokens are tried four tokens far: more passes than "
+            "tokens.",
+        ),
+        Preset(
+            "Against an amateur",
+            "In the dark forest",
+            {"max_new_tokens": 40, "method": "contrastive_decoding", "do_sample": False},
+            "The token that the model likes much more than an amateur does, who sees one word of the prompt: "
+            "both are rows of one pass.",
+        ),
+        Preset(
+            "The draw most like the others",
+            STORY,
+            {
+                "max_new_tokens": 30,
+                "method": "min_bayes_risk",
+                "arguments": {"num_samples": 8},
+            },
+            "Eight texts are drawn at once, and the one that shares most with the others is kept.",
         ),
     ),
     visuals=("forward_timeline", "candidates", "xray", "chart"),

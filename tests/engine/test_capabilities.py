@@ -163,7 +163,7 @@ def test_no_model_is_built_while_another_one_is(maker, monkeypatch, tmp_path):
         request = DecodeRequest(
             "greedy", str(tmp_path), input_ids=[5], params={"max_new_tokens": 1}
         )
-        assert "tokenizer" in str(failed(request))
+        assert finished(request).outputs  # without a tokenizer it speaks ids
     assert held == [True]
 
 

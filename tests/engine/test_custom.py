@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from engine.export.verify import verify
 from engine.methods.folder import read_method
 from engine.methods.trust import trust
 from engine.run.read_again import odd_places
+from engine.strategies import STRATEGIES
 from engine.trace import json_io
 from engine.trace.details import ForwardDetail
 from engine.trace.events import Failed, Finished, Loading, Started, StepRecorded
@@ -272,3 +274,68 @@ def test_a_file_that_says_what_cannot_be_is_refused(trace, change, said):
     with pytest.raises(TraceError) as caught:
         json_io.trace_from_dict(data)
     assert clean(str(caught.value)).startswith(said)
+
+
+def of_preset(name):
+    preset = next(p for p in STRATEGIES["custom"].presets if p.name == name)
+    return finished(
+        DecodeRequest("custom", None, preset.prompt, params=preset.params, seed=preset.seed)
+    )
+
+
+def plain(strategy, name, **params):
+    preset = next(p for p in STRATEGIES["custom"].presets if p.name == name)
+    params = {"max_new_tokens": preset.params["max_new_tokens"], **params}
+    return finished(DecodeRequest(strategy, None, preset.prompt, params=params))
+
+
+def dropped(trace):
+    return sum(p.dropped for _, detail in trace.details(ForwardDetail) for p in detail.passes)
+
+
+def test_the_preset_that_goes_back_leaves_the_loop_of_greedy_search():
+    name = "Back out of a loop"
+    back, greedy = of_preset(name), plain("greedy", name)
+    assert back.metrics["rep_3"] == 0 < greedy.metrics["rep_3"]
+    assert dropped(back) > 0
+    assert back.metrics["forward_passes"] > len(back.outputs[0].token_ids)
+
+
+def test_the_preset_of_mirostat_is_nearer_to_its_surprise_than_plain_sampling():
+    name = "Surprise kept level"
+    bits = [
+        -trace.metrics["mean_logprob"] / math.log(2)
+        for trace in (of_preset(name), plain("sampling", name, top_k=0))
+    ]
+    assert abs(bits[0] - 2) < 0.5 < abs(bits[1] - 2)
+
+
+def test_the_hot_preset_writes_what_the_model_finds_probable():
+    name = "Hot and yet careful"
+    kept, hot = of_preset(name), plain("sampling", name, top_k=0, temperature=5.0)
+    assert kept.metrics["perplexity"] < 10 < hot.metrics["perplexity"] / 100
+    assert max(token.rank for token in kept.emitted[0]) < 100
+
+
+def test_the_preset_that_looks_ahead_pays_for_it_and_finds_a_likelier_text():
+    name = "Looking ahead when unsure"
+    ahead, greedy = of_preset(name), plain("greedy", name)
+    assert ahead.metrics["forward_passes"] > len(ahead.outputs[0].token_ids)
+    assert ahead.metrics["perplexity"] < greedy.metrics["perplexity"]
+    assert max(p.rows for _, d in ahead.details(ForwardDetail) for p in d.passes) == 3
+
+
+def test_the_preset_with_an_amateur_takes_other_words_for_two_passes_a_token():
+    name = "Against an amateur"
+    against, greedy = of_preset(name), plain("greedy", name)
+    assert against.outputs[0].token_ids != greedy.outputs[0].token_ids
+    assert any(token.rank > 0 for token in against.emitted[0])
+    # Expert and amateur are rows of one batch.
+    assert {p.rows for _, d in against.details(ForwardDetail) for p in d.passes} == {2}
+
+
+def test_the_preset_of_draws_returns_one_of_eight():
+    drawn = of_preset("The draw most like the others")
+    assert {p.rows for _, d in drawn.details(ForwardDetail) for p in d.passes} == {8}
+    assert len(drawn.outputs) == 1
+    assert drawn.notes == ()

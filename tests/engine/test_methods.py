@@ -167,6 +167,33 @@ def test_what_a_method_takes_back_is_seen(tmp_path):
     assert sum(s.detail.declared for s in steps) == 9
 
 
+def test_the_text_is_that_of_the_row_that_a_method_goes_on_with(tmp_path):
+    """Two branches in one batch, of which the second is taken; then a look aside before the last token."""
+    source = """
+import torch
+from transformers import DynamicCache
+
+def generate(model, input_ids, generation_config=None, **kwargs):
+    cache = DynamicCache()
+    best = model(input_ids=input_ids, past_key_values=cache).logits[0, -1].topk(2).indices
+    cache.batch_repeat_interleave(2)
+    ahead = model(input_ids=best[:, None], past_key_values=cache).logits[:, -1]
+    cache.batch_select_indices(torch.tensor([1]))
+    following = ahead[1:].argmax(-1)
+    last = model(input_ids=following[None], past_key_values=cache).logits[:, -1]
+    model(input_ids=input_ids[:, 1:])
+    return torch.cat([input_ids, best[None, 1:], following[None], last.argmax(-1)[None]], -1)
+"""
+    steps, outcome = run_method(write_method(tmp_path / "m", source), job([PROMPT]))
+    [new] = outcome.sequences
+    first = steps[0].emit[0]
+    assert [(s.keep, s.emit) for s in steps] == [(0, (first,)), (0, new[:2]), (2, new[2:])]
+    assert first != new[0] == steps[0].candidates[1].token_id
+    # A record is of one decision, and of several tokens at once nobody saw each one's.
+    assert [len(s.candidates) for s in steps] == [3, 0, 3]
+    assert steps[2].candidates[0].token_id == new[2]
+
+
 def test_candidates_are_those_of_the_model(tmp_path):
     steps, outcome = run_method(write_method(tmp_path / "m", PLAIN), job([PROMPT]))
     loaded = load("storyteller")
