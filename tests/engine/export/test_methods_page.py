@@ -29,13 +29,15 @@ COMMANDS = [
 def test_a_reader_comes_from_nothing_to_a_published_method(hub, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     set_for_methods(monkeypatch, tmp_path / "kept")
-    more = {"new": [], "check": ["--json"], "push": ["--yes"], "list": [], "show": []}
+    more = {"new": [], "check": ["--json"], "push": ["--yes"], "list": [], "show": [], "custom": []}
     for command in COMMANDS:
         if command[1] == "trust":
             assert not is_trusted(find_method(command[2]))
             more["trust"] = ["--yes", "--sha256", read_method(command[2]).sha256]
         wanted = [TO if word == "owner/my_method" else word for word in command]
         assert main([*wanted, *more[command[1]]]) == 0, capsys.readouterr().out
+    ran = next(command for command in COMMANDS if command[0] == "run")
+    assert "penalty=2.0" in ran
     assert is_trusted(find_method("./my_method"))
     assert set(hub.commits[0]["files"]) == {"README.md", "custom_generate/generate.py"}
     checks = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line[:1] == "{"]
@@ -47,6 +49,13 @@ def test_a_reader_comes_from_nothing_to_a_published_method(hub, tmp_path, monkey
     # There is one already, and nothing of it is lost.
     assert main(["method", "new", "my_method"]) == 2
     assert "my_method is there already; nothing was written." in capsys.readouterr().err
+
+
+def test_the_python_of_the_page_runs(capsys):
+    [code] = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    exec(compile(code, "methods.md", "exec"), {})
+    said = capsys.readouterr().out
+    assert said.startswith(find_method("mirostat").method.sha256)
 
 
 def test_the_templates_are_those_that_there_are():
