@@ -22,6 +22,8 @@ from engine.trace.details import ForwardDetail, ForwardPass
 from engine.trace.records import Step
 
 Send = Callable[[Step], None]
+_MOST_SEEN = 16
+"""Texts whose processed distributions are kept until the next step."""
 _KEPT_ROWS = 64
 """Positions of a pass whose logits are kept: as many as a draft may have that it checks, not a prompt's."""
 
@@ -50,8 +52,7 @@ class ForwardWatch:
         self._text = list(prompt)
         self._logits: torch.Tensor | None = None
         self._first = 0
-        self._seen: Observation | None = None
-        self._seen_at = 0
+        self._seen: dict[tuple[int, ...], Observation] = {}
         self._texts: list[list[int]] = []
         self._aside = False
         self._since: list[ForwardPass] = []
@@ -150,7 +151,7 @@ class ForwardWatch:
         note_rows(getattr(output, "past_key_values", None) if cache is None else cache, self._texts)
         logits = getattr(output, "logits", None)
         if not self._aside:
-            self._logits = self._seen = None
+            self._logits = None
         if isinstance(logits, torch.Tensor) and logits.dim() == 3 and not self._aside:
             # Of the first row; row i of it was read at position first + i of the text. A copy, as a
             # method may write into its own.
@@ -178,10 +179,12 @@ class ForwardWatch:
             scores = original(single([processor]), input_ids, scores, **kwargs)
             stages.append((display_name(processor), scores[:1].detach().float().clone()))
         total = torch.logsumexp(raw, dim=-1)
-        self._seen_at = len(self._text)
-        self._seen = Observation(
-            raw - total[:, None], total, stages[-1][1] if stages else raw, stages
-        )
+        while len(self._seen) >= _MOST_SEEN:
+            del self._seen[next(iter(self._seen))]
+        if isinstance(input_ids, torch.Tensor) and input_ids.dim() == 2:
+            self._seen[tuple(input_ids[0].tolist())] = Observation(
+                raw - total[:, None], total, stages[-1][1] if stages else raw, stages
+            )
         return scores
 
     def _step(self, kept: int, new: list[int]) -> None:
@@ -204,7 +207,8 @@ class ForwardWatch:
             len(self._since),
             self.recorder.elapsed_s(),
         )
-        self._since, self._declared, self._seen = [], 0, None
+        self._since, self._declared = [], 0
+        self._seen.clear()
         self._steps += 1
         self.send(step)
 
@@ -213,8 +217,8 @@ class ForwardWatch:
 
         Of several tokens none has one: a step's record is of its last token, and no pass read those before it.
         """
-        processed = self._seen is not None and self._seen_at == kept
-        seen = self._seen if processed else self._observed(kept)
+        # Of branches that were tried, those of the text that stands.
+        seen = self._seen.get(tuple(self._text[:kept])) or self._observed(kept)
         if seen is None or len(new) != 1:
             return None
         chosen = torch.tensor(new, device=seen.logprobs.device)
