@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -48,8 +48,25 @@ _LOOK_S = 0.1
 _MAX_PRINTED = 20_000
 _MAX_PIPE = 65_536
 MAX_THREADS = 512
-_SPAWNER = ThreadPoolExecutor(1, thread_name_prefix="methods")
-"""Starts all of them: a child ends with the thread that started it, and this one lasts."""
+
+
+class _Spawner:
+    """The thread that starts all of them: a child ends with the thread that started it, and this one lasts."""
+
+    def __init__(self) -> None:
+        self._anew()
+        # A process that was forked, as a ZeroGPU does for every run, has none of its parent's threads.
+        os.register_at_fork(after_in_child=self._anew)
+
+    def _anew(self) -> None:
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="methods")
+
+    def start(self, start: Callable[[], Any]) -> Any:
+        """Return what a function gives in that thread."""
+        return self._pool.submit(start).result()
+
+
+_SPAWNER = _Spawner()
 
 
 class Child:
@@ -76,7 +93,7 @@ class Child:
         self._own = OwnFolder()
         try:
             setup = self._setup(folder, weights or {})
-            self._process = _SPAWNER.submit(self._start).result()
+            self._process = _SPAWNER.start(self._start)
         except BaseException:
             self._own.remove()
             raise

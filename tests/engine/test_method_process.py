@@ -88,3 +88,21 @@ def test_transformers_finds_the_same_by_both_paths():
     once = create_import_structure_from_path(folder)
     assert len(once) > 100
     assert once == create_import_structure_from_path(str(folder / "__init__.py"))
+
+
+def test_a_forked_process_can_start_one_as_well():
+    """What was forked has none of its parent's threads, and nobody would start anything there."""
+    script = """
+import os
+from engine.methods.child import _SPAWNER
+assert _SPAWNER.start(os.getpid) == os.getpid()
+pid = os.fork()
+if not pid:
+    os._exit(0 if _SPAWNER.start(os.getpid) == os.getpid() else 1)
+assert os.waitpid(pid, 0)[1] == 0
+print("both")
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert ran.stdout == "both\n", ran.stderr
