@@ -140,7 +140,7 @@ STRATEGY = Strategy(
             },
             "Where three tokens come a second time, the text is taken back to before them and goes "
             "another way.",
-            look_at=8,
+            look_at=19,
         ),
         Preset(
             "Surprise kept level",
