@@ -54,7 +54,7 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         asked: ``action``: ``methods``, what is offered; ``method`` of a ``name``, to be fetched where ``fetch``
             says so; ``method_trust`` of a ``name`` and the ``sha256`` that was shown; ``method_files`` of an own
-            one; ``method_new`` of a ``name`` and a ``template``; ``method_save`` of a ``name``, a ``path``, its
+            one; ``method_new`` of a ``name`` and a ``template``; ``method_save`` of a ``name``, a ``file``, its
             ``text`` and the mark of what it said ``before``; ``method_check`` of a ``name`` (see
             ``method_checks.act``); ``method_stop`` of the fetch or the check whose ``press`` it names.
 
@@ -178,7 +178,7 @@ def _new(asked: Mapping[str, Any]) -> dict[str, Any]:
 def _saved(asked: Mapping[str, Any]) -> dict[str, Any]:
     _check_private("changed")
     name, before = asked.get("name"), asked.get("before")
-    if save_file(name, asked.get("path"), asked.get("text"), before):
+    if save_file(name, asked.get("file"), asked.get("text"), before):
         return _own(name, trust_own)
     return {**_own(name, read_method), "changed": True}
 

@@ -75,7 +75,7 @@ def save_file(name: object, path: object, text: object, before: object = None) -
         folder, files = own_method(name), own_files(name)
         if not isinstance(path, str) or path not in (*files, README):
             raise MethodError(
-                f"path = {shown(path)} is not allowed: it must be one of {', '.join(files)}."
+                f"file = {shown(path)} is not allowed: it must be one of {', '.join(files)}."
             )
         _check_text(folder.name, path, text, files)
         assert isinstance(text, str)

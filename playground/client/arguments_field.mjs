@@ -40,6 +40,8 @@ export class ArgumentsField extends Field {
   #made = "";
   /** @type {Map<string, { field: Field, kind: string }>} */
   #controls = new Map();
+  // What methods were given that were chosen before, by their names.
+  #given = new Map();
   // Name -> value as JSON, of what the object holds.
   #parts = new Map();
 
@@ -60,9 +62,16 @@ export class ArgumentsField extends Field {
     this.#draw(null);
   }
 
-  /** @param {{ follow: (follower: (found: Method | null) => void) => void } | undefined} field of the method */
+  /** @param {import("./method_field.mjs").MethodField | undefined} field of the method */
   follow(field) {
-    field?.follow((found) => this.#draw(found));
+    if (!field) return;
+    field.follow((found) => this.#draw(found));
+    field.changed = (before, now) => {
+      this.#given.set(before, this.value);
+      this.value = this.#given.get(now) ?? "";
+      this.came("yours");
+      this.input.dispatchEvent(new Event("input", { bubbles: true }));
+    };
   }
 
   /** @param {any} value */

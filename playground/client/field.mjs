@@ -55,7 +55,7 @@ export class Field {
     });
     this.slider = param.slider ? this.#sliderOf(param) : null;
     const label = el("label", { for: input }, param.label);
-    this.help = el("p", { class: "f-help", id: about }, `${param.help} (${param.name})`);
+    this.help = el("p", { class: "f-help", id: about }, this.#about(param.help));
     this.mark = this.#markOf(param);
     const explained = param.term ? mark(param.term) : null;
     this.first = el("span", { class: "f-default" }, "default");
@@ -65,6 +65,12 @@ export class Field {
     // Where there is no room for the sentence, it is at least there to be pointed at.
     this.box.title = param.help;
     this.input.addEventListener("input", () => this.came("yours"));
+  }
+
+  // A sentence about it, with the name that a request has for it where its label is another.
+  #about(sentence) {
+    const { label, name } = this.param;
+    return label === name ? sentence : `${sentence} (${name})`;
   }
 
   // What it begins with, in words.
@@ -123,11 +129,11 @@ export class Field {
    * @param {string} why empty where it acts
    */
   off(why) {
-    const { help, name } = this.param;
+    const { help } = this.param;
     for (const input of [this.input, this.slider])
       if (input) /** @type {HTMLInputElement} */ (input).disabled = why !== "";
     this.box.classList.toggle("f-off", why !== "");
-    this.help.textContent = `${why || help} (${name})`;
+    this.help.textContent = this.#about(why || help);
     this.box.title = why || help;
   }
 

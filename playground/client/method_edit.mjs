@@ -11,6 +11,9 @@ import { learnt } from "./methods.mjs";
 const SAVED = "Saved. Run uses it.";
 const DRAFT = "What you typed last is not saved yet; this browser has kept it.";
 const UNKEPT = "This browser keeps nothing: save before you leave the page.";
+// What one request to the server may hold, and some room.
+const MOST_BYTES = 900_000;
+const LONG = "This file is too long to be saved from the page; nothing was written.";
 const CHANGED =
   "Something else has changed this file since it was opened here. Nothing was written.";
 
@@ -135,7 +138,8 @@ export class MethodEditing {
       const { typed, mark } = this.#files[path];
       const draft = draftOf(this.name, path);
       const before = anyway ? null : (draft?.mark ?? mark);
-      told = await ask({ action: "method_save", name: this.name, path, text: typed, before });
+      if (new Blob([JSON.stringify(typed)]).size > MOST_BYTES) return this.#refused(LONG);
+      told = await ask({ action: "method_save", name: this.name, file: path, text: typed, before });
       if (told.error) return this.#refused(told.error);
       if (told.changed) return this.#conflict(told.files);
       keepDraft(this.name, path, null);

@@ -20,6 +20,10 @@ export class MethodField extends Field {
   /** @type {Method | null} what is known of the one that is chosen */
   known = null;
   #followers = [];
+  // The name that its arguments are for.
+  #named = "";
+  /** @type {(before: string, now: string) => void} */
+  changed = () => {};
   #offered = [];
   #press = "";
 
@@ -30,7 +34,7 @@ export class MethodField extends Field {
     this.choice.offer([{ name: param.value, title: param.value }]);
     this.choice.own.addEventListener("input", () => this.came("yours"));
     for (const input of [select, this.choice.own])
-      input.addEventListener("change", () => this.look());
+      input.addEventListener("change", () => this.#choose());
     this.told = el("p", { class: "me-told" });
     this.say = el("p", { class: "me-say", role: "status" });
     this.acts = el("div", { class: "me-acts" });
@@ -51,6 +55,17 @@ export class MethodField extends Field {
   /** @param {any} value */
   write(value) {
     this.choice.value = String(value ?? "");
+    this.#named = this.value;
+    this.look();
+  }
+
+  // Somebody has chosen another one: what the old one was given is not what it takes.
+  #choose() {
+    const { value } = this;
+    if (value && value !== this.#named) {
+      this.changed(this.#named, value);
+      this.#named = value;
+    }
     this.look();
   }
 

@@ -11,6 +11,7 @@ import { learnt, listed, method, trustMethod } from "./methods.mjs";
 /** @typedef {import("./methods.mjs").Method} Method */
 
 const ASKING = "Looking…";
+const CONFIRMED = "Its code is confirmed; Run uses it.";
 const CHANGED =
   "The code is another than the one that was shown: this is what stands there now. Look at it again.";
 const SOURCES = {
@@ -102,7 +103,7 @@ export class MethodPanel {
    * @param {string} id
    * @param {(name: string) => void} use lets the form of the tab name a method
    * @param {() => Record<string, any>} values what that form says
-   * @param {() => void} done puts the focus where one goes on when a method may run
+   * @param {(said: string) => void} done puts the focus where one goes on, and says what is to be said there
    */
   constructor(id, use, values, done) {
     this.use = use;
@@ -124,12 +125,13 @@ export class MethodPanel {
     this.box.hidden = true;
   }
 
-  close() {
+  /** @param {string} [said] what is said where runs are told of */
+  close(said = "") {
     this.#inside?.leave();
     this.#inside = null;
     this.#name = "";
     this.box.hidden = true;
-    this.done();
+    this.done(said);
   }
 
   /**
@@ -199,11 +201,10 @@ export class MethodPanel {
   }
 
   #trusted(told, about) {
+    if (!told.changed) return this.close(CONFIRMED);
     this.#show(told, about);
-    if (told.changed) {
-      this.#inside?.point(CHANGED);
-      this.#inside?.focus();
-    } else this.done();
+    this.#inside?.point(CHANGED);
+    this.#inside?.focus();
   }
 
   #put(inside, title, badge) {

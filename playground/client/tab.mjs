@@ -139,13 +139,16 @@ class StrategyTab {
       this.form.take({ method, arguments: "" }, "yours");
       this.#moved();
     };
-    const done = () => document.getElementById(`${name}-run`)?.focus({ preventScroll: true });
+    const done = (says) => {
+      document.getElementById(`${name}-run`)?.focus({ preventScroll: true });
+      if (says && !store.busy(name)) store.act(name, { run: "", phase: "stopped", says });
+    };
     const made = new MethodPanel(`${name}-method-code`, use, () => this.form.values(), done);
     let known = "";
     store.watch({
       changed: (run) => {
         const said = `${run.id} ${run.error}`;
-        if (run.strategy !== name || run.id !== store.runId(name) || said === known) return;
+        if (run.id !== store.runId(name) || said === known) return;
         known = said;
         if (run.error) made.failed(this.#asked, run.error);
       },
