@@ -1,4 +1,4 @@
-"""The page's questions about custom methods: one sentence each where something is amiss, nothing where anybody comes."""
+"""The page's questions about methods: one sentence each where something is amiss, nothing where anybody comes."""
 
 from __future__ import annotations
 
