@@ -71,7 +71,7 @@ export class Form {
   }
 
   // The control of a custom generation method; it stands before that of its arguments.
-  get #method() {
+  get method() {
     return [...this.#fields.values()].find((field) => field instanceof MethodField);
   }
 
@@ -87,7 +87,7 @@ export class Form {
   #fieldOf(param) {
     const Kind = KINDS[param.kind] ?? Field;
     const field = new Kind(param, `${this.#id}-${param.name}`);
-    if (field instanceof ArgumentsField) field.follow(this.#method);
+    if (field instanceof ArgumentsField) field.follow(this.method);
     field.value = this.#values.get(param.name);
     field.came(this.#origins.get(param.name));
     this.#fields.set(param.name, field);

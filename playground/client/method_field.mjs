@@ -1,5 +1,6 @@
 // Which custom generation method decides: those on offer, or any other by its name, with what is known of it.
 import { button, el } from "../../visualizers/shared/dom.mjs";
+import { methodOf } from "../../visualizers/stage/about.mjs";
 import { ask } from "./ask.mjs";
 import { Choice } from "./choice.mjs";
 import { Field } from "./field.mjs";
@@ -37,9 +38,10 @@ export class MethodField extends Field {
       input.addEventListener("change", () => this.#choose());
     this.told = el("p", { class: "me-told" });
     this.say = el("p", { class: "me-say", role: "status" });
+    this.ran = el("p", { class: "me-told", "aria-live": "polite" });
     this.acts = el("div", { class: "me-acts" });
     select.after(this.choice.own);
-    this.box.append(el("div", { class: "me-about" }, this.told, this.say, this.acts));
+    this.box.append(el("div", { class: "me-about" }, this.told, this.say, this.acts, this.ran));
     this.box.classList.add("f-model");
     watchMethods((name) => {
       this.#list();
@@ -76,6 +78,15 @@ export class MethodField extends Field {
   follow(follower) {
     this.#followers.push(follower);
     follower(this.known);
+  }
+
+  /**
+   * Say which code decided the run that is shown.
+   * @param {any} [info] of its trace
+   */
+  tell(info) {
+    const words = info ? `In the run shown: ${methodOf(info)}.` : "";
+    if (this.ran.textContent !== words) this.ran.textContent = words;
   }
 
   async #list() {

@@ -148,6 +148,7 @@ class StrategyTab {
     store.watch({
       changed: (run) => {
         const said = `${run.id} ${run.error}`;
+        this.form.method?.tell(store.shown(name)?.method);
         if (run.id !== store.runId(name) || said === known) return;
         known = said;
         if (run.error) made.failed(this.#asked, run.error);

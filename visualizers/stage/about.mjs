@@ -38,7 +38,7 @@ function allOf(run) {
 
 // Which custom generation method decided: its name, where it is from, and which code it was.
 /** @param {any} info */
-const methodOf = ({ name, source, sha256, revision }) =>
+export const methodOf = ({ name, source, sha256, revision }) =>
   [name, FROM[source], revision && `commit ${revision.slice(0, 12)}`, sha256 && `sha256 ${sha256}`]
     .filter(Boolean)
     .join(" · ");
