@@ -433,7 +433,7 @@ export interface Rest {
   /**
    * By output: what one pass over a custom method's text says of its tokens.
    */
-  emitted: EmittedToken[][];
+  emitted?: EmittedToken[][];
 }
 export interface Output {
   token_ids: number[];
