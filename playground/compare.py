@@ -29,7 +29,7 @@ from engine.strategies import STRATEGIES
 from engine.trace.events import Checking, Failed, Finished, Started, StepRecorded
 from engine.trace.records import ModelInfo, Trace
 from playground.elements import OF_A_PRESS, OF_THE_PAGE, both, drawn, sent_with
-from playground.form import form_request, one_models_weights
+from playground.form import check_here, form_request, one_models_weights
 from playground.going import ENDED, outliving
 from playground.guard import sentence
 from playground.meanwhile import aloud
@@ -220,7 +220,7 @@ def requests_of(asked: Any) -> list[DecodeRequest]:
 def _request(column: Any, shared: dict[str, Any]) -> DecodeRequest:
     if not isinstance(column, dict):
         raise ParameterError("columns", column, "each must be an object")
-    request = form_request({**column, **shared})
+    request = check_here(form_request({**column, **shared}))
     check(request)
     return request
 

@@ -19,7 +19,7 @@ from engine.run.work import Work
 from engine.trace.events import Failed, Started
 from playground import controls
 from playground.elements import OF_A_PRESS, both, hidden
-from playground.form import assistant_of, form_params, form_weights, strategy_of
+from playground.form import assistant_of, check_here, form_params, form_weights, strategy_of
 from playground.going import outliving
 from playground.guard import sentence
 from playground.journal import JOURNAL
@@ -160,7 +160,7 @@ def request_of(asked: Mapping[str, Any], get: Callable[..., LoadedModel] = load)
     }
     # Ids alone can be judged before a model is loaded.
     ids = [*place.prompt_ids, *place.kept_ids]
-    own, _ = check(DecodeRequest(strategy.name, input_ids=ids, **common)).weights
+    own, _ = check(check_here(DecodeRequest(strategy.name, input_ids=ids, **common))).weights
     loaded = get(asked.get("model") or strategy.default_model, weights=own)
     # A link names ids without their texts.
     pieces = None if asked.get("linked") is True else asked.get("pieces") or {}

@@ -7,7 +7,8 @@ from typing import Any
 
 from engine.declare.params import Param, defaults_of, params_of
 from engine.declare.weights import ASSISTANT, NEEDS, weights_defaults, weights_params
-from engine.errors import ParameterError
+from engine.errors import MethodError, ParameterError, shown
+from engine.methods.finding import is_here
 from engine.run.request import DecodeRequest
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
@@ -32,6 +33,21 @@ def form_request(asked: Mapping[str, Any]) -> DecodeRequest:
         messages=messages,
         template=None if messages is None else asked.get("template"),
     )
+
+
+def check_here(request: DecodeRequest) -> DecodeRequest:
+    """Return a request of the page whose code is on this machine: nothing is fetched by a press of Run.
+
+    Raises:
+        MethodError: its custom generation method has to be fetched, or cannot be had.
+    """
+    name = request.params.get("method")
+    if isinstance(name, str) and not is_here(name.strip()):
+        raise MethodError(
+            f"The code of {shown(name.strip())} is not on this machine yet: “Fetch its code” below its name brings and"
+            " shows it."
+        )
+    return request
 
 
 def strategy_of(asked: Mapping[str, Any]) -> Strategy:

@@ -17,6 +17,7 @@ from engine.asking.what_if import why_not
 from engine.declare.groups import FOLDED, MAIN
 from engine.declare.params import Choice, Flag, Integer, Number, Param, defaults_of, params_of
 from engine.declare.weights import ASSISTANT, NEEDS, weights_defaults, weights_params
+from engine.methods.making import templates
 from engine.models.catalogue import CATALOGUE, CatalogueEntry, drafts_for
 from engine.models.hub import offered
 from engine.reading.terms import of_parameter, words
@@ -25,6 +26,7 @@ from engine.run.weights import offered_weights
 from engine.strategies import STRATEGIES
 from engine.strategies.acting import acting
 from engine.strategies.base import Preset, Strategy
+from engine.strategies.custom import Arguments, MethodName
 from engine.strategies.refusal import refusal
 from engine.strategies.talks import MODEL, TALKS
 from playground import controls
@@ -72,6 +74,7 @@ def _spec(
         "drafts": _drafts(),
         "weights": one_models_weights(),
         "terms": words(),
+        "methods": list(templates()),
         "compare": {"labels": LABELS, "presets": [_comparison(p) for p in presets()]},
     }
 
@@ -114,7 +117,8 @@ def param_spec(name: str, kind: Param, default: Any) -> dict[str, Any]:
             "slider": None if kind.optional else ends,
             "reach": ends,
         }
-    return about | {"kind": "text"}
+    kind_of = {MethodName: "method", Arguments: "arguments"}
+    return about | {"kind": kind_of.get(type(kind), "text")}
 
 
 def _slider(kind: Number | Integer) -> tuple[float, float] | None:

@@ -13,7 +13,7 @@ import gradio as gr
 
 from engine.strategies.base import Strategy
 from playground.elements import OF_A_PRESS, OF_THE_PAGE, drawn, sent_with
-from playground.form import form_request
+from playground.form import check_here, form_request
 from playground.going import outliving
 from playground.guard import guarded
 from playground.journal import JOURNAL
@@ -48,7 +48,7 @@ def build_tab(strategy: Strategy, bus: Any) -> None:
 def _starter(name: str) -> Callable[[dict[str, Any]], Generator[str, None, None]]:
     def start(asked: dict[str, Any]) -> Generator[str, None, None]:
         try:
-            request = form_request({**asked, "strategy": name})
+            request = check_here(form_request({**asked, "strategy": name}))
         except BaseException as error:
             yield refusal(name, error)
             return

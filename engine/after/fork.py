@@ -21,7 +21,7 @@ from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
 from engine.trace.details import BeamDetail, BeamNode
-from engine.trace.records import Parent, Step, Trace, replay_ids
+from engine.trace.records import Parent, Step, Trace, own_place, replay_ids
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def place_of(trace: Trace, step: Any, *, node_id: Any = None, run_id: str = "") 
         raise ParameterError("node_id", node_id, "only beam searches have nodes")
     else:
         before = tuple(s for s in trace.steps[:step] if s.sequence == found.sequence)
-        kept = [*replay_ids(before)[: found.keep], *found.emit[:-1]]
+        kept = [*replay_ids(before)[: found.keep], *found.emit[: max(own_place(found), 0)]]
     vocab = trace.model.vocab_size or None
     return Place(trace.prompt_ids, kept, step, run_id, trace.eos_token_ids, vocab)
 

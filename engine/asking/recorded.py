@@ -12,19 +12,25 @@ from engine.trace.details import (
     BeamNode,
     ContrastiveDetail,
     DraftDetail,
+    ForwardDetail,
     WatermarkDetail,
     draw_of,
 )
-from engine.trace.records import Candidate
+from engine.trace.records import Candidate, own_token
 
 
 def explain(place: Moment, token_id: int, draft: Wording) -> None:
     """Write what the record tells about a token of a step."""
     step = place.step
     name = token_name(place, token_id)
-    draft.chosen = token_id in step.emit[-1:]
+    own = own_token(step)
+    draft.chosen = token_id == own
     found = {candidate.token_id: candidate for candidate in step.candidates}
     candidate = found.get(token_id)
+    if candidate is None and token_id in step.emit and isinstance(step.detail, ForwardDetail):
+        draft.chosen = True
+        draft.say(f"The method wrote {name}; what decided it was not seen.")
+        return
     if candidate is None:
         draft.say(
             f"{name} is not among the {len(found)} recorded candidates of this step, so nothing "
@@ -32,9 +38,11 @@ def explain(place: Moment, token_id: int, draft: Wording) -> None:
         )
         return
     _numbers(draft, candidate)
-    chosen = found.get(step.emit[-1]) if step.emit else None
+    chosen = None if own is None else found.get(own)
     after = " after the processors" if step.stages else ""
-    if candidate.removed_by:
+    if candidate.removed_by and draft.chosen:
+        draft.say(f"The method took {name}, which {candidate.removed_by} had removed.")
+    elif candidate.removed_by:
         draft.say(f"{candidate.removed_by} removed {name}.")
     elif draft.chosen:
         first = not step.stages and not candidate.rank

@@ -15,6 +15,7 @@ from engine.trace.details import (
     LayerDetail,
     WatermarkDetail,
 )
+from engine.trace.records import own_token
 
 
 def why(
@@ -66,7 +67,8 @@ def _written(
 ) -> int:
     """Write the answer; return the token that it is about."""
     detail = place.step.detail
-    last = place.step.emit[-1] if place.step.emit else -1
+    own = own_token(place.step)
+    last = -1 if own is None else own
     token = last if token_id is None else token_id
     if isinstance(detail, BeamDetail):
         token = _node_token(detail, token_id, node_id)

@@ -6,7 +6,7 @@ import csv
 import io
 import math
 
-from engine.trace.records import Step, Trace
+from engine.trace.records import Step, Trace, own_token
 
 COLUMNS = (
     "step",
@@ -46,8 +46,9 @@ def steps_csv(trace: Trace) -> str:
 
 
 def _row(step: Step, trace: Trace) -> list[object]:
-    own = next((c for c in step.candidates if step.emit and c.token_id == step.emit[-1]), None)
-    others = [c for c in step.candidates if not step.emit or c.token_id != step.emit[-1]]
+    token = own_token(step)
+    own = next((c for c in step.candidates if c.token_id == token), None)
+    others = [c for c in step.candidates if c.token_id != token]
     second = max(others, key=lambda c: c.raw_logprob, default=None)
     return [
         step.index + 1,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -40,7 +41,10 @@ class Check:
 
 
 def check_method(
-    folder: str | Path, model: str = "storyteller", arguments: dict[str, Any] | None = None
+    folder: str | Path,
+    model: str = "storyteller",
+    arguments: dict[str, Any] | None = None,
+    cancelled: threading.Event | None = None,
 ) -> Iterator[Check]:
     """Check a method; yield what is known as soon as it is.
 
@@ -48,13 +52,15 @@ def check_method(
         folder: the method's.
         model: a name that ``load`` knows; of a model that is on this machine.
         arguments: the method's own, its defaults where they are left out.
+        cancelled: ends it when set.
 
     Raises:
+        Cancelled: it was cancelled.
         MethodError: it cannot even be read.
     """
     method = read_method(folder)
     yield from _read_checks(method)
-    trial = _Trial(method, model, arguments or {})
+    trial = _Trial(method, model, arguments or {}, cancelled)
     with trial.processes:
         yield from trial.checks()
 
@@ -85,8 +91,14 @@ def _read_checks(method: Method) -> Iterator[Check]:
 class _Trial:
     """The runs of one check; the next process gets ready while one runs."""
 
-    def __init__(self, method: Method, model: str, arguments: dict[str, Any]) -> None:
-        self.method, self.arguments = method, arguments
+    def __init__(
+        self,
+        method: Method,
+        model: str,
+        arguments: dict[str, Any],
+        cancelled: threading.Event | None,
+    ) -> None:
+        self.method, self.arguments, self.cancelled = method, arguments, cancelled
         self.loaded = load(model)
         if self.loaded.tokenizer is None:
             raise MethodError(f"model = {model!r} is not allowed: it has no tokenizer.")
@@ -135,7 +147,7 @@ class _Trial:
             "stop_after": stop_after
         }
         try:
-            steps, outcome = drained(child.run(self.method, job))
+            steps, outcome = drained(child.run(self.method, job, self.cancelled))
         except MethodError as error:
             return error
         finally:

@@ -82,6 +82,16 @@ def close_calls(abi: int) -> tuple[str, ...]:
     return BARRIERS if abi else tuple(name for name in BARRIERS if name != FILES)
 
 
+def expected() -> tuple[str, ...]:
+    """Return those of BARRIERS that this machine is likely to have; a process says which of them are up."""
+    if platform.system() != "Linux":
+        return ()
+    abi = _libc().syscall(_CREATE_RULESET, None, 0, 1)
+    calls = (NETWORK, PROCESSES, SIGNALS) if platform.machine() in _MACHINES else ()
+    held = {*calls, *((FILES,) if abi >= 1 else ()), *((SIGNALS,) if abi >= _SCOPE_ABI else ())}
+    return tuple(name for name in BARRIERS if name in held)
+
+
 def limit(memory_bytes: int, cpu_s: float, file_bytes: int, open_files: int = 256) -> None:
     """Set limits that hold for this process from now on.
 

@@ -76,7 +76,7 @@ def read_method(folder: str | Path) -> Method:
     """
     folder = Path(folder)
     try:
-        files = _files(folder)
+        files = read_files(folder)
     except OSError as error:
         why = error.strerror or type(error).__name__
         raise MethodError(f"method = {shown(str(folder))} cannot be read: {why}.") from None
@@ -97,8 +97,8 @@ def read_method(folder: str | Path) -> Method:
     )
 
 
-def _files(folder: Path) -> dict[str, bytes]:
-    """Return path -> content of a method's files.
+def read_files(folder: Path) -> dict[str, bytes]:
+    """Return path -> content of a method's files, whatever they say.
 
     Raises:
         MethodError: there are none, too many, or some that are no plain files or cannot be read.

@@ -63,7 +63,7 @@ def note(file: str, key: str, value: str, *, anew: bool = False) -> str:
             known = noted(file)
             if anew or key not in known:
                 known[key] = value
-                _put(folder / file, json.dumps(known, indent=1, sort_keys=True) + "\n")
+                put(folder / file, json.dumps(known, indent=1, sort_keys=True) + "\n")
             return known[key]
     except OSError as error:
         why = error.strerror or type(error).__name__
@@ -72,9 +72,18 @@ def note(file: str, key: str, value: str, *, anew: bool = False) -> str:
         ) from None
 
 
-def _put(path: Path, text: str) -> None:
-    """Give a file its new content in one step."""
-    handle, partial = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+def put(path: Path, text: str, beside: Path | None = None) -> None:
+    """Give a file its new content in one step.
+
+    Args:
+        path: of the file.
+        text: what it says from now on.
+        beside: where it is written first, on the same disk; None is the file's own folder.
+
+    Raises:
+        OSError: it cannot be written; what stood there still does.
+    """
+    handle, partial = tempfile.mkstemp(prefix=f".{path.name}.", dir=beside or path.parent)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)

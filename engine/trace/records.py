@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from engine.trace.details import Detail
+from engine.trace.details import Detail, ForwardDetail
 from engine.trace.values import LogProb, Probability, Seconds, TokenId
 
 D = TypeVar("D", bound=Detail)
@@ -228,6 +228,19 @@ class Trace:
     def details(self, kind: type[D]) -> list[tuple[Step, D]]:
         """Return every step whose detail is of this kind, with that detail."""
         return details(self.steps, kind)
+
+
+def own_place(step: Step) -> int:
+    """Return which of the tokens that a step wrote its candidates are of, from 0; -1 where it wrote none.
+
+    The last of them; where the step was seen from outside the first, by which the text went on.
+    """
+    return 0 if isinstance(step.detail, ForwardDetail) and step.emit else len(step.emit) - 1
+
+
+def own_token(step: Step) -> TokenId | None:
+    """Return the token that a step's candidates are of, None where it wrote none."""
+    return step.emit[own_place(step)] if step.emit else None
 
 
 def details(steps: Iterable[Step], kind: type[D]) -> list[tuple[Step, D]]:

@@ -1,5 +1,5 @@
 // What a branch keeps of the run it continues, and what can be put in the place of a step's token.
-import { pathOf } from "../../visualizers/shared/record.mjs";
+import { ownPlace, ownToken, pathOf } from "../../visualizers/shared/record.mjs";
 import { percent, piece } from "../../visualizers/shared/text.mjs";
 
 /** @param {Step} step */
@@ -19,7 +19,7 @@ export function keptBy(run, step, node) {
   for (const earlier of run.steps.slice(0, step.index))
     if (earlier.sequence === step.sequence)
       before.splice(earlier.keep, Number.POSITIVE_INFINITY, ...earlier.emit);
-  return [...before.slice(0, step.keep), ...step.emit.slice(0, -1)];
+  return [...before.slice(0, step.keep), ...step.emit.slice(0, Math.max(0, ownPlace(step)))];
 }
 
 /**
@@ -69,7 +69,7 @@ export function nameOfChoice(run, step, { token_id, model, used, node }) {
  * @param {Step} step
  */
 export function suggested(step, choices, wanted) {
-  const written = step.emit.at(-1);
+  const written = ownToken(step);
   if (wanted?.step === step.index) {
     const at = choices.findIndex(
       ({ token_id, node }) =>

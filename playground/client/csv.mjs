@@ -1,4 +1,5 @@
 // The steps of a run as a table for a spreadsheet.
+import { ownToken } from "../../visualizers/shared/record.mjs";
 
 const COLUMNS = [
   "step",
@@ -54,7 +55,7 @@ const bits = (nats) => Number((nats / Math.log(2)).toFixed(4));
 export function csv(run) {
   const text = (ids) => plain(ids.map((id) => run.pieces[id]).join(""));
   const rows = run.steps.map((s) => {
-    const last = s.emit.at(-1);
+    const last = ownToken(s);
     /** @type {Partial<Candidate>} */
     const own = s.candidates.find((c) => c.token_id === last) || {};
     const second = secondOf(s, last);

@@ -36,7 +36,7 @@ const refuse = (sentence) => {
 export function slim(run) {
   const ids = new Set([...run.prompt_ids, ...run.outputs.flatMap((o) => o.token_ids)]);
   const pieces = Object.fromEntries([...ids].map((id) => [id, run.pieces[id] ?? ""]));
-  return { ...trace(run), steps: [], pieces };
+  return { ...trace(run), steps: [], emitted: [], pieces };
 }
 
 const row = (label, ...nodes) =>

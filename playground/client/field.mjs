@@ -5,6 +5,7 @@ import { said, same } from "./settings.mjs";
 
 /** @typedef {import("./spec.mjs").Param} Param */
 
+const TEXTS = ["text", "arguments"];
 const NOT_A_NUMBER = "not a number";
 
 /** Where a value comes from that is not the default, in the words of its badge. */
@@ -28,8 +29,9 @@ function inputOf(param, attrs) {
       attrs,
       param.choices.map((c) => el("option", { value: c }, c || "off")),
     );
-  const placeholder = param.optional ? "off" : null;
-  if (param.kind === "text") return el("textarea", { ...attrs, rows: 1, placeholder });
+  if (param.kind === "method") return el("select", attrs);
+  const placeholder = param.placeholder ?? (param.optional ? "off" : null);
+  if (TEXTS.includes(param.kind)) return el("textarea", { ...attrs, rows: 1, placeholder });
   const { minimum: min, maximum: max } = param;
   return el("input", { ...attrs, type: "number", min, max, step: "any", placeholder });
 }
@@ -53,7 +55,7 @@ export class Field {
     });
     this.slider = param.slider ? this.#sliderOf(param) : null;
     const label = el("label", { for: input }, param.label);
-    this.help = el("p", { class: "f-help", id: about }, `${param.help} (${param.name})`);
+    this.help = el("p", { class: "f-help", id: about }, this.#about(param.help));
     this.mark = this.#markOf(param);
     const explained = param.term ? mark(param.term) : null;
     this.first = el("span", { class: "f-default" }, "default");
@@ -65,6 +67,17 @@ export class Field {
     this.input.addEventListener("input", () => this.came("yours"));
   }
 
+  // A sentence about it, with the name that a request has for it where its label is another.
+  #about(sentence) {
+    const { label, name } = this.param;
+    return label === name ? sentence : `${sentence} (${name})`;
+  }
+
+  // What it begins with, in words.
+  get #first() {
+    return this.param.placeholder ?? said(this.param.value);
+  }
+
   // Says that the value is not the one it begins with, and brings that back.
   #markOf({ value }) {
     const back = () => {
@@ -72,7 +85,7 @@ export class Field {
       this.input.dispatchEvent(new Event("input", { bubbles: true }));
       this.input.focus();
     };
-    const first = said(value);
+    const first = this.#first;
     return button("", back, {
       class: "f-mark",
       hidden: true,
@@ -86,17 +99,17 @@ export class Field {
    */
   came(origin = "") {
     this.#origin = origin;
-    this.#compare();
+    this.compare();
   }
 
-  #compare() {
+  compare() {
     const { label, kind, value } = this.param;
     const isDefault = same(this.value, value ?? (kind === "flag" ? false : ""));
     this.mark.hidden = isDefault;
     this.first.hidden = !isDefault;
     const words = ORIGINS[this.#origin] ?? "changed";
     this.mark.textContent = words;
-    this.mark.setAttribute("aria-label", `${label}: ${words}, back to ${said(value)}`);
+    this.mark.setAttribute("aria-label", `${label}: ${words}, back to ${this.#first}`);
   }
 
   /** @param {Param} param */
@@ -116,11 +129,11 @@ export class Field {
    * @param {string} why empty where it acts
    */
   off(why) {
-    const { help, name } = this.param;
+    const { help } = this.param;
     for (const input of [this.input, this.slider])
       if (input) /** @type {HTMLInputElement} */ (input).disabled = why !== "";
     this.box.classList.toggle("f-off", why !== "");
-    this.help.textContent = `${why || help} (${name})`;
+    this.help.textContent = this.#about(why || help);
     this.box.title = why || help;
   }
 
@@ -133,9 +146,20 @@ export class Field {
     return /** @type {HTMLInputElement} */ (this.input);
   }
 
+  /** @returns {any} */
+  get value() {
+    return this.read();
+  }
+
+  set value(value) {
+    this.write(value);
+    this.compare();
+  }
+
   // A number as a number, an empty field as "": the server reads it as off. One that is too large
   // to be exact here goes as it was typed.
-  get value() {
+  /** @returns {any} */
+  read() {
     const { kind } = this.param;
     if (kind === "flag") return this.#number.checked;
     if (kind !== "number") return this.input.value;
@@ -145,10 +169,10 @@ export class Field {
     return this.input.value === "" || !exact ? this.input.value : number;
   }
 
-  set value(value) {
+  /** @param {any} value */
+  write(value) {
     if (this.param.kind === "flag") this.#number.checked = value === true;
     else this.input.value = String(value ?? "");
     if (this.slider) this.#slide(this.slider);
-    this.#compare();
   }
 }

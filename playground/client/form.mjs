@@ -1,12 +1,15 @@
 // The controls of some parameters: the main ones in sight, each other group folded under its title.
 import { el } from "../../visualizers/shared/dom.mjs";
+import { ArgumentsField } from "./arguments_field.mjs";
 import { Field } from "./field.mjs";
+import { MethodField } from "./method_field.mjs";
 import { same } from "./settings.mjs";
 import { declared } from "./spec.mjs";
 
 /** @typedef {import("./spec.mjs").Param} Param */
 /** @typedef {Record<string, { name: string, values: any[], why: string }>} Only */
 
+const KINDS = { method: MethodField, arguments: ArgumentsField };
 export const WEIGHTS = "weights";
 
 export class Form {
@@ -67,14 +70,24 @@ export class Form {
     return [...this.#drawn(main), el("details", { class: "f-group f-more" }, more, folded)];
   }
 
+  // The control of a custom generation method; it stands before that of its arguments.
+  get method() {
+    return [...this.#fields.values()].find((field) => field instanceof MethodField);
+  }
+
   #drawn(group) {
     const members = this.params.filter((p) => p.group === group);
-    return members.map((param) => this.#fieldOf(param).box);
+    // What decides stands above how.
+    const first = members.filter(({ kind }) => kind in KINDS);
+    const others = members.filter(({ kind }) => !(kind in KINDS));
+    return [...first, ...others].map((param) => this.#fieldOf(param).box);
   }
 
   /** @param {Param} param */
   #fieldOf(param) {
-    const field = new Field(param, `${this.#id}-${param.name}`);
+    const Kind = KINDS[param.kind] ?? Field;
+    const field = new Kind(param, `${this.#id}-${param.name}`);
+    if (field instanceof ArgumentsField) field.follow(this.method);
     field.value = this.#values.get(param.name);
     field.came(this.#origins.get(param.name));
     this.#fields.set(param.name, field);

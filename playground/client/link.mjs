@@ -65,11 +65,14 @@ async function openIn(tab, found, search) {
   if (opened) refuseIf(name, await tab.open(opened, step).then(() => "", String));
 }
 
-// A link can be anybody's: what it names beside the models of this page is run by who has read it.
-function strangerIn({ model, assistant, base, columns = [] }) {
-  const known = declared().models.filter((m) => m.embedded);
+// A link can be anybody's: what it names beside the models and methods of this page is run by who has read it.
+function strangerIn({ model, assistant, base, values, columns = [] }) {
+  const { models, methods } = declared();
+  const known = models.filter((m) => m.embedded).map((m) => m.name);
   const named = [model, assistant, base, ...columns.flatMap((c) => [c.model, c.assistant])];
-  return named.find((name) => name && !known.some((m) => m.name === name));
+  const found = named.find((name) => name && !known.includes(name));
+  const code = [values, ...columns.map((c) => c.values)].map((of) => of?.method);
+  return found ?? code.find((name) => name && !methods.includes(name));
 }
 
 const notByItself = (model) =>

@@ -123,6 +123,11 @@ export interface Header {
   } | null;
   prompt_turns?: PromptTurn[];
   literal_tokens?: number;
+  method?: MethodInfo | null;
+  /**
+   * By output: what one pass over a custom method's text says of its tokens.
+   */
+  emitted?: EmittedToken[][];
 }
 export interface ModelInfo {
   id: string;
@@ -172,6 +177,18 @@ export interface PromptTurn {
   role: string;
   start: number;
   end: number;
+}
+export interface MethodInfo {
+  name: string;
+  source: string;
+  sha256?: string | null;
+  revision?: string | null;
+}
+export interface EmittedToken {
+  logprob: number | null;
+  rank: number;
+  entropy: number;
+  top: [unknown, unknown][];
 }
 /**
  * Steps and texts since the message before.
@@ -413,6 +430,10 @@ export interface Rest {
   timing: Timing;
   notes: string[];
   pieces: Pieces;
+  /**
+   * By output: what one pass over a custom method's text says of its tokens.
+   */
+  emitted?: EmittedToken[][];
 }
 export interface Output {
   token_ids: number[];

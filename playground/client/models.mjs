@@ -1,13 +1,16 @@
 // Which model, and which draft beside it: those on offer, or any other by its name.
 import { el } from "../../visualizers/shared/dom.mjs";
+import { Choice } from "./choice.mjs";
 import { Drafts } from "./drafts.mjs";
 import { Preflight } from "./preflight.mjs";
 import { declared } from "./spec.mjs";
 
-const OTHER = "\u0000other";
 const ROLES = ["target", "seq2seq"];
 
 const titleOf = (name) => declared().models.find((m) => m.name === name)?.title ?? name;
+
+/** @param {string[]} names */
+const named = (names) => names.map((name) => ({ name, title: titleOf(name) }));
 
 /**
  * How a run held its weights, in a few words.
@@ -26,42 +29,11 @@ export function waysOf({ dtype, device, weights }) {
 export const heldAs = (info) =>
   `In the run shown, ${titleOf(info.id).split(" · ")[0]} is held as ${waysOf(info)}.`;
 
-// A choice among names that can be left for a typed one.
-class Choice {
+class ModelChoice extends Choice {
   constructor(id, label, typed) {
-    this.select = el("select", { id: `${id}-input`, onchange: () => this.#opened() });
-    this.own = el("input", {
-      type: "text",
-      "aria-label": `${label}: ${typed}`,
-      placeholder: typed,
-    });
-    this.own.hidden = true;
+    super(el("select", { id: `${id}-input` }), label, typed);
     const name = el("label", { for: `${id}-input` }, label);
     this.box = el("div", { class: "f-field f-choice f-model", id }, name, this.select, this.own);
-  }
-
-  #opened() {
-    this.own.hidden = this.select.value !== OTHER;
-    if (!this.own.hidden) this.own.focus();
-  }
-
-  // A model that cannot serve is shown, too, with the reason in its place.
-  offer(names, refused = {}) {
-    const options = names.map((name) =>
-      el("option", { value: name, disabled: name in refused }, refused[name] ?? titleOf(name)),
-    );
-    this.select.replaceChildren(...options, el("option", { value: OTHER }, "Another…"));
-  }
-
-  get value() {
-    return this.select.value === OTHER ? this.own.value.trim() : this.select.value;
-  }
-
-  set value(name) {
-    const known = [...this.select.options].some((option) => option.value === name);
-    this.select.value = known ? name : OTHER;
-    this.own.value = known ? "" : name;
-    this.own.hidden = known;
   }
 }
 
@@ -73,15 +45,12 @@ export class Models {
    */
   constructor(strategy, id, roles = ROLES) {
     this.kind = strategy.draft;
-    this.model = new Choice(`${id}-model`, "Model", "hub id or folder");
+    this.model = new ModelChoice(`${id}-model`, "Model", "hub id or folder");
     const offered = declared().models.filter((m) => roles.includes(m.role));
-    this.model.offer(
-      offered.map((m) => m.name),
-      strategy.refused,
-    );
+    this.model.offer(named(offered.map((m) => m.name)), strategy.refused);
     this.draft = null;
     if (this.kind !== "none") {
-      this.draft = new Choice(`${id}-assistant`, "Draft model", "hub id or folder");
+      this.draft = new ModelChoice(`${id}-assistant`, "Draft model", "hub id or folder");
       this.model.select.addEventListener("change", () => this.#offerDrafts());
     }
     this.note = el("p", { class: "f-help f-held", "aria-live": "polite" });
@@ -107,7 +76,7 @@ export class Models {
     const chosen = () => this.draft?.value ?? "";
     this.drafts = new Drafts(name, (names) => {
       const wanted = chosen();
-      this.draft?.offer(names.includes(wanted) || !wanted ? names : [...names, wanted]);
+      this.draft?.offer(named(names.includes(wanted) || !wanted ? names : [...names, wanted]));
       if (this.draft) this.draft.value = wanted || names[0];
     });
     (this.draft ?? this.model).box.append(this.drafts.say);
@@ -122,7 +91,7 @@ export class Models {
     if (!this.draft) return;
     const { [this.kind]: drafts } = declared().drafts;
     const names = drafts[this.model.value] ?? drafts[""];
-    this.draft.offer(names);
+    this.draft.offer(named(names));
     this.draft.value = wanted || names[0] || "";
   }
 

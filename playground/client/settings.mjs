@@ -24,6 +24,16 @@ function listOf(text) {
 }
 
 const isList = (text) => /^\s*\[/.test(text);
+const isObject = (text) => /^\s*\{/.test(text);
+
+// The same text for the same names and values, whatever their order and their spaces.
+function spelled(text) {
+  try {
+    return JSON.stringify(Object.entries(JSON.parse(text)).sort(([a], [b]) => (a < b ? -1 : 1)));
+  } catch {
+    return text;
+  }
+}
 
 /**
  * Whether two values of a control mean the same.
@@ -33,6 +43,7 @@ const isList = (text) => /^\s*\[/.test(text);
 export function same(a, b) {
   const [one, two] = [a ?? "", b ?? ""].map(String);
   if (one === two) return true;
+  if (isObject(one) && isObject(two)) return spelled(one) === spelled(two);
   if (!isList(one) && !isList(two)) return false;
   return JSON.stringify(listOf(one).map(String)) === JSON.stringify(listOf(two).map(String));
 }

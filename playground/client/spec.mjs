@@ -9,8 +9,9 @@
  * @property {string} group
  * @property {boolean} optional
  * @property {string | null} term the glossary's entry that explains it
- * @property {"flag" | "choice" | "number" | "text"} kind
+ * @property {"flag" | "choice" | "number" | "text" | "method" | "arguments"} kind
  * @property {any} value what it begins with
+ * @property {string} [placeholder] what holds where the control is empty
  * @property {string[]} [choices]
  * @property {number} [minimum]
  * @property {number} [maximum]

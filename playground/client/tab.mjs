@@ -6,6 +6,8 @@ import { mountConfigs } from "./configs.mjs";
 import { Field } from "./field.mjs";
 import { Form } from "./form.mjs";
 import { endedAt, keepEnded, pressOf } from "./kept_presses.mjs";
+import { isOfMethods } from "./method_open.mjs";
+import { MethodPanel } from "./method_panel.mjs";
 import { Models } from "./models.mjs";
 import { OwnDefaults } from "./own_defaults.mjs";
 import { Presets } from "./presets.mjs";
@@ -60,6 +62,9 @@ export function layout(root, title, words, { ask, right, settings }) {
 }
 
 class StrategyTab {
+  // The method of the latest press.
+  #asked = "";
+
   constructor(root, strategy, trigger) {
     this.strategy = strategy;
     this.trigger = trigger;
@@ -93,9 +98,11 @@ class StrategyTab {
         this.run();
       },
     );
+    // Where a method's code is looked at and changed, for the whole page.
+    this.methods = isOfMethods(strategy) ? this.#methods() : null;
     layout(root, strategy.title, this.#about(), {
       ask: [this.prompt.box, acts, this.presets.box],
-      right: el("div", { id: `${name}-stage` }, stage),
+      right: [this.methods?.box, el("div", { id: `${name}-stage` }, stage)],
       settings: [
         this.models.boxes,
         this.form.weights,
@@ -124,6 +131,30 @@ class StrategyTab {
     this.#keepEnded();
     this.cameBack = this.#comeBack();
     this.welcomed = this.cameBack.then(() => this.welcome());
+  }
+
+  #methods() {
+    const { name } = this.strategy;
+    const use = (method) => {
+      this.form.take({ method, arguments: "" }, "yours");
+      this.#moved();
+    };
+    const done = (says) => {
+      document.getElementById(`${name}-run`)?.focus({ preventScroll: true });
+      if (says && !store.busy(name)) store.act(name, { run: "", phase: "stopped", says });
+    };
+    const made = new MethodPanel(`${name}-method-code`, use, () => this.form.values(), done);
+    let known = "";
+    store.watch({
+      changed: (run) => {
+        const said = `${run.id} ${run.error}`;
+        this.form.method?.tell(store.shown(name)?.method);
+        if (run.id !== store.runId(name) || said === known) return;
+        known = said;
+        if (run.error) made.failed(this.#asked, run.error);
+      },
+    });
+    return made;
   }
 
   #about() {
@@ -291,7 +322,10 @@ class StrategyTab {
   }
 
   /** @param {boolean} [linked] whether a link asks for it */
-  run(linked = false) {
+  async run(linked = false) {
+    const { method = "" } = this.form.values();
+    this.#asked = method;
+    if (this.methods?.unsaved(method) && !(await this.methods.save())) return;
     const asked = this.ask();
     const send = (more) => this.trigger("input", { ...asked, ...more });
     press(this.strategy.name, send, askLink(asked), { linked });

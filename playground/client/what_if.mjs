@@ -58,7 +58,7 @@ function slim(run, index) {
   const ids = [...run.prompt_ids, ...steps.flatMap((s) => s.emit)];
   ids.push(...(all[index].candidates ?? []).map((c) => c.token_id));
   const pieces = Object.fromEntries([...new Set(ids)].map((id) => [id, textOfId(run, id)]));
-  return { ...trace(run), steps, outputs: [], pieces, metrics: {}, notes: [] };
+  return { ...trace(run), steps, outputs: [], emitted: [], pieces, metrics: {}, notes: [] };
 }
 
 class WhatIf {

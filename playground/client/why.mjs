@@ -1,6 +1,6 @@
 // Why this token, why not that one: the server answers about one token of the selected step.
 import { button, el } from "../../visualizers/shared/dom.mjs";
-import { nodeOf, trace } from "../../visualizers/shared/record.mjs";
+import { nodeOf, ownToken, trace } from "../../visualizers/shared/record.mjs";
 import { piece } from "../../visualizers/shared/text.mjs";
 import { ask } from "./ask.mjs";
 
@@ -19,7 +19,7 @@ function upTo(run, index) {
     const { candidates: _, stages: __, ...bare } = step;
     return { ...bare, detail: step.detail?.kind === "beam" ? step.detail : null };
   });
-  return { ...trace(run), steps, outputs: [], metrics: {}, notes: [] };
+  return { ...trace(run), steps, outputs: [], emitted: [], metrics: {}, notes: [] };
 }
 
 class Why {
@@ -201,7 +201,7 @@ class Why {
       el("p", { class: "dp-note" }, scope),
       exact ? "" : exactly,
     );
-    const own = step.emit.at(-1);
+    const own = ownToken(step);
     this.own.hidden = chosen || own === undefined || own === id;
     if (!this.own.hidden) this.own.textContent = `Why “${piece(run, own)}”?`;
   }

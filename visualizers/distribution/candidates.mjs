@@ -1,8 +1,9 @@
 // The candidates of one step: the model's probability and the one that was used.
 import { el } from "../shared/dom.mjs";
 import { Once } from "../shared/once.mjs";
+import { outsideOf, outsideSaid, probabilityOf } from "../shared/outside.mjs";
 import { titleOf } from "../shared/processors.mjs";
-import { nodeOf } from "../shared/record.mjs";
+import { nodeOf, ownToken } from "../shared/record.mjs";
 import { told } from "../shared/terms.mjs";
 import { bothOf, fixed, lengthOf, percent, piece, textOfIds } from "../shared/text.mjs";
 
@@ -72,9 +73,10 @@ function entropiesOf({ entropy, entropy_used: used }, size) {
  * @param {Step} step
  */
 function noteOf(run, step, shown) {
+  const which = step.detail?.kind === "forward" ? "first" : "last";
   const several =
     step.emit.length > 1 && step.detail?.kind !== "beam"
-      ? `This [step] wrote ${step.emit.length} tokens; these are the candidates of the last. `
+      ? `This [step] wrote ${step.emit.length} tokens; these are the candidates of the ${which}. `
       : "";
   const size = run.model.vocab_size.toLocaleString("en");
   return `${several}Outline: the model's [probability]. Filled: as used, after the [processor|processors]. ${entropiesOf(shown, size)}`;
@@ -148,6 +150,35 @@ function ofNode(run, step, { node, path }, ctx) {
   return { rows: besideNode(run, step, node, ctx), words: [name, about] };
 }
 
+const UNSEEN = "What decided this [step] was not seen.";
+const GONE = "Nothing was written here that stands in the text.";
+
+/**
+ * Of a step of which no distribution was seen: what one pass over the finished text says of its last token.
+ * @param {Run} run
+ * @param {Step} step
+ */
+function fromOutside(run, step) {
+  const found = outsideOf(run, step, step.emit.length - 1);
+  if (!found) return { rows: [], words: told(step.emit.length ? UNSEEN : GONE) };
+  const row = (id, p) => ({
+    ...outer,
+    name: piece(run, id),
+    raw: p,
+    processed: p,
+    on: id === found.id,
+  });
+  const rows = found.top.map(([id, p]) => row(id, p));
+  if (rows.every(({ on }) => !on)) rows.push(row(found.id, probabilityOf(found.logprob)));
+  return {
+    rows,
+    words: [...told(UNSEEN), ` Of the token that stands there ${outsideSaid(run, found)}.`],
+  };
+}
+
+// Nothing can be asked about it, and nothing continued with it.
+const outer = { removed: null, go: null, why: null };
+
 /**
  * @param {Run} run
  * @param {Step} step
@@ -156,6 +187,7 @@ function ofNode(run, step, { node, path }, ctx) {
 function shownOf(run, step, ctx) {
   const found = nodeOf(run, step);
   if (found) return ofNode(run, step, found, ctx);
+  if (!step.candidates.length) return { seen: Number.POSITIVE_INFINITY, ...fromOutside(run, step) };
   const forks = ctx.fork && !run.model.is_encoder_decoder;
   const forkWith = (id) =>
     forks && !run.eos_token_ids.includes(id)
@@ -163,7 +195,7 @@ function shownOf(run, step, ctx) {
       : null;
   const shown = run.shown[step.index].candidates;
   const words = told(noteOf(run, step, shown));
-  return { rows: rowsOf(run, step, step.emit.at(-1), ctx, forkWith), words, ...shown };
+  return { rows: rowsOf(run, step, ownToken(step), ctx, forkWith), words, ...shown };
 }
 
 /** @type {ViewSpec} */
@@ -192,6 +224,8 @@ export const candidates = {
         summary.textContent = `${hidden.length} more, together ${bothOf(found.more_raw, found.more_processed)}`;
       note.replaceChildren(...words);
     };
-    return new Once(paint, (run, step) => nodeOf(run, step)?.node.node_id ?? "");
+    // What is known from outside is known at the end.
+    const also = (run, step) => (step.candidates.length ? "" : (run.emitted?.length ?? 0));
+    return new Once(paint, (run, step) => nodeOf(run, step)?.node.node_id ?? also(run, step));
   },
 };

@@ -6,7 +6,7 @@ import math
 from itertools import pairwise
 
 from engine.trace.details import BeamDetail, DraftDetail
-from engine.trace.records import Candidate, Step, Trace
+from engine.trace.records import Candidate, Step, Trace, own_token
 from visualizers.base import Shown, bits, probability
 
 _SEEN, _LEAST, _MOST = 0.99, 5, 10
@@ -14,7 +14,7 @@ _SEEN, _LEAST, _MOST = 0.99, 5, 10
 
 
 class Candidates:
-    """The candidates of a step: those of the last token it wrote.
+    """The candidates of a step: those of the last token it wrote, of one seen from outside the first.
 
     Shows ``raw`` and ``processed``, the probability of each in the model and as it was used, after
     the processors; ``seen``, how many of them are in sight, and what the others hold together
@@ -29,7 +29,8 @@ class Candidates:
         """Take a step."""
         raw = [probability(c.raw_logprob) for c in step.candidates]
         processed = [probability(c.processed_logprob) for c in step.candidates]
-        written = [i for i, c in enumerate(step.candidates) if c.token_id in step.emit[-1:]]
+        token = own_token(step)
+        written = [i for i, c in enumerate(step.candidates) if c.token_id == token]
         seen = max([_in_sight(raw, processed), *(i + 1 for i in written)])
         return {
             "raw": raw,
@@ -80,7 +81,7 @@ class Chart:
     Shows ``surprise`` of the last token a step wrote, ``entropy`` of the model's own distribution and
     ``entropy_used`` of the one that was used, all in bits. Surprise is that of the model's own
     distribution, whatever the processors made of it; None for a token that the model held to be
-    impossible.
+    impossible. A step of which no distribution was seen has none of them.
     """
 
     def __init__(self, run: Trace) -> None:
@@ -88,11 +89,13 @@ class Chart:
 
     def add(self, step: Step) -> Shown:
         """Take a step."""
-        own = next((c for c in step.candidates if c.token_id in step.emit[-1:]), None)
+        token = own_token(step)
+        own = next((c for c in step.candidates if c.token_id == token), None)
+        seen = bool(step.candidates)
         return {
             "surprise": _surprise(own),
-            "entropy": bits(step.entropy),
-            "entropy_used": _used(step),
+            "entropy": bits(step.entropy) if seen else None,
+            "entropy_used": _used(step) if seen else None,
         }
 
 

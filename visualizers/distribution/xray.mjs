@@ -46,13 +46,15 @@ function rowsOf(run, step) {
 }
 
 const NONE = "No processor was active at this step: the model's own distribution decided.";
+const UNSEEN =
+  "No list of processors was seen at work at this step; what else the method did with the scores cannot be seen.";
 const ABOUT =
   "Kept: the probability that the tokens left had just before the processor ran. Entropy: after it.";
 
 const shownOf = (run, step) =>
   step.stages.length
     ? [table(COLUMNS.map(told), rowsOf(run, step)), el("p", { class: "dp-note" }, ABOUT)]
-    : [el("p", { class: "dp-empty" }, NONE)];
+    : [el("p", { class: "dp-empty" }, step.detail?.kind === "forward" ? UNSEEN : NONE)];
 
 /** @type {ViewSpec} */
 export const xray = {

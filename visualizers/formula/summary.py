@@ -12,11 +12,12 @@ from engine.trace.details import (
     ContrastiveDetail,
     DraftDetail,
     DraftToken,
+    ForwardDetail,
     LayerDetail,
     WatermarkDetail,
     draw_of,
 )
-from engine.trace.records import Candidate, Step, Trace
+from engine.trace.records import Candidate, Step, Trace, own_token
 from visualizers.base import Shown
 from visualizers.draft_timeline.summary import Rounds
 from visualizers.formula import searched, shaped
@@ -24,6 +25,8 @@ from visualizers.formula.forms import bare, filled, setting
 from visualizers.watermark.summary import hits_of
 
 Line = dict[str, Any]
+_OTHERWISE = (ContrastiveDetail, LayerDetail, ForwardDetail)
+"""What decides otherwise than by the largest probability, or in ways that nobody saw."""
 _RELATIVE_TOP = 0.1
 """DoLa's mask: a token needs this share of the top probability."""
 _SURE = 0.9999
@@ -68,13 +71,14 @@ class Formulas:
         """Yield what decided one token."""
         if not step.emit:
             return
-        detail, token = step.detail, step.emit[-1]
+        detail, token = step.detail, own_token(step)
+        assert token is not None
         own = next((c for c in step.candidates if c.token_id == token), None)
         if own is not None:
             yield _of_the_model(step, own)
             if isinstance(detail, LayerDetail):
                 yield from _contrasted(detail, token)
-            else:
+            elif not isinstance(detail, ForwardDetail):
                 yield from shaped.lines(step, own, self.config, before)
         if isinstance(detail, ContrastiveDetail):
             yield from self._weighed(detail)
@@ -82,7 +86,7 @@ class Formulas:
         if draw is not None:
             first = draw.racers[0]
             yield filled("race", token, first.arrival, e=first.noise, p=first.probability)
-        elif not isinstance(detail, (ContrastiveDetail, LayerDetail)) and own is not None:
+        elif not isinstance(detail, _OTHERWISE) and own is not None:
             yield bare("argmax", token)
         if isinstance(detail, WatermarkDetail):
             yield from self._marked(step, detail)

@@ -38,6 +38,17 @@ export function addStep(run, step, shown) {
 }
 
 /**
+ * Which of the tokens that a step wrote its candidates are of: the last, and where it was seen from outside
+ * the first. -1 where it wrote none.
+ * @param {Step} step
+ */
+export const ownPlace = (step) =>
+  step.detail?.kind === "forward" && step.emit.length ? 0 : step.emit.length - 1;
+
+/** @param {Step} step */
+export const ownToken = (step) => step.emit[ownPlace(step)];
+
+/**
  * The text that is looked at: that of the selected step.
  * @param {Run} run
  */

@@ -37,6 +37,8 @@ export interface DecodingTrace {
   } | null;
   prompt_turns?: PromptTurn[];
   literal_tokens?: number;
+  method?: MethodInfo | null;
+  emitted?: EmittedToken[][];
 }
 export interface ModelInfo {
   id: string;
@@ -283,4 +285,16 @@ export interface PromptTurn {
   role: string;
   start: number;
   end: number;
+}
+export interface MethodInfo {
+  name: string;
+  source: string;
+  sha256?: string | null;
+  revision?: string | null;
+}
+export interface EmittedToken {
+  logprob: number | null;
+  rank: number;
+  entropy: number;
+  top: [unknown, unknown][];
 }

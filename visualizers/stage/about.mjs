@@ -3,6 +3,13 @@ import { el } from "../shared/dom.mjs";
 import { isNothing } from "../shared/record.mjs";
 import { visible } from "../shared/text.mjs";
 
+const FROM = {
+  shipped: "came along",
+  hub: "from the hub",
+  folder: "a folder of its machine",
+  function: "a function in Python",
+};
+
 const said = (value) => (typeof value === "string" ? value : JSON.stringify(value));
 
 const named = (name, ...what) => [el("dt", {}, name), el("dd", {}, what)];
@@ -29,6 +36,13 @@ function allOf(run) {
   );
 }
 
+// Which custom generation method decided: its name, where it is from, and which code it was.
+/** @param {any} info */
+export const methodOf = ({ name, source, sha256, revision }) =>
+  [name, FROM[source], revision && `commit ${revision.slice(0, 12)}`, sha256 && `sha256 ${sha256}`]
+    .filter(Boolean)
+    .join(" · ");
+
 // Who said what, and what the template was given besides.
 /** @param {Run} run */
 function talkOf({ messages, template }) {
@@ -51,6 +65,7 @@ function factsOf(run) {
     run.prompt === null ? null : named("Prompt", el("q", {}, visible(run.prompt))),
     run.messages ? named("Messages", ...talkOf(run)) : null,
     named("Model", modelOf(run.model)),
+    run.method ? named("Method", methodOf(run.method)) : null,
     run.assistant ? named("Draft model", modelOf(run.assistant)) : null,
     named("Seed", String(run.seed)),
     run.changed ? named("Settings", changed.join(", ") || "the defaults") : null,

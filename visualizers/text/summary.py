@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.reading.metrics import perplexity_of, repetition
 from engine.trace.details import BeamDetail, BeamNode, DraftDetail, Hypothesis
-from engine.trace.records import Step, Trace
+from engine.trace.records import Step, Trace, own_place, own_token
 from visualizers.base import Shown, bits, models_own, probability
 
 LEAST = 1e-30
@@ -34,8 +34,8 @@ class Written:
     in all its texts, ``forward_passes``, ``tokens_per_s``, and ``first_token_s``, the seconds from
     where decoding began to the first decision.
 
-    The candidates of a step are those of the last token it wrote; the tokens before that one have
-    their probability from the draft's or the beams' record. A search that ends shows ``others``:
+    The candidates of a step are those of the last token it wrote, of one seen from outside the first; other
+    tokens have their probability from the draft's or the beams' record. A search that ends shows ``others``:
     its other texts, best first, those that it returns, of a search in groups all of them. Each has
     ``token_ids`` with ``p``, ``used`` and ``bits``, its ``score``, its ``group`` from 0, its own
     figures, and ``output``, its place among those that are returned from 0, None for one that is not.
@@ -77,13 +77,13 @@ class Written:
     def _seen(self, step: Step, text: list[int]) -> list[Seen]:
         if isinstance(step.detail, BeamDetail):
             return self._on_beam(step, step.detail, text)[step.keep :]
-        last = len(step.emit) - 1
+        own = own_place(step)
         drafted = step.detail.tokens if isinstance(step.detail, DraftDetail) else ()
         return [
             (None if step.stages else drafted[place].p, drafted[place].p)
             if place < len(drafted) and drafted[place].status == "accepted"
             else _own(step)
-            if place == last
+            if place == own
             else _UNKNOWN
             for place in range(len(step.emit))
         ]
@@ -145,8 +145,9 @@ def _figures(ids: Sequence[int], seen: Sequence[Seen]) -> Shown:
 
 
 def _own(step: Step) -> Seen:
-    """Return what the last token that a step wrote had before the processors and after them."""
-    own = next((c for c in step.candidates if c.token_id in step.emit[-1:]), None)
+    """Return what the token that a step's candidates are of had before the processors and after them."""
+    token = own_token(step)
+    own = next((c for c in step.candidates if c.token_id == token), None)
     if own is None:
         return _UNKNOWN
     raw, used = own.raw_logprob, own.processed_logprob

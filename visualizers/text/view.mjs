@@ -1,5 +1,6 @@
 // The text token by token: how surprising each was, and which one the details below speak of.
 import { el } from "../shared/dom.mjs";
+import { outsideOf, outsideSaid } from "../shared/outside.mjs";
 import { severalOf } from "../shared/record.mjs";
 import { told } from "../shared/terms.mjs";
 import { count, fixed, percent, piece, textOfId, textOfIds, visible } from "../shared/text.mjs";
@@ -109,7 +110,20 @@ function headOf(run, sequence) {
   });
 }
 
+/**
+ * What is known from outside of a token that a step wrote unseen, empty for any other.
+ * @param {Run} run
+ */
+function outside(run, sequence, at) {
+  const token = run.tokens[sequence][at];
+  const step = run.steps[token.step];
+  const found = token.bits === null && step ? outsideOf(run, step, at - step.keep) : null;
+  return found ? `, ${outsideSaid(run, found)}` : "";
+}
+
 class Strip {
+  // Whether tokens have been told with what is known of them at the end.
+  #whole = false;
   #rows = [];
   #others = [];
   #selected = null;
@@ -235,8 +249,20 @@ class Strip {
       const who = line.querySelector(".who");
       if (who) who.textContent = headOf(run, sequence);
     });
+    if (run.emitted?.length && !this.#whole) this.#tellWhole(run);
     const others = run.shown.at(-1)?.text.others ?? [];
     if (others.length !== this.#others.length) this.#showOthers(run, others);
+  }
+
+  /** @param {Run} run */
+  #tellWhole(run) {
+    this.#whole = true;
+    for (const [sequence, { tokens }] of this.#rows.entries())
+      for (const [at, token] of tokens.entries()) {
+        const said = `${describe(run, token)}${outside(run, sequence, at)}`;
+        token.node.title = said;
+        token.node.setAttribute("aria-label", said);
+      }
   }
 
   /** @param {Run} _run */
@@ -254,6 +280,7 @@ class Strip {
   clear() {
     this.box.replaceChildren();
     this.special.hidden = true;
+    this.#whole = false;
     this.#rows = [];
     this.#others = [];
     this.#selected = null;

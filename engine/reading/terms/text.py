@@ -117,6 +117,14 @@ TERMS = (
         codes=("cached",),
     ),
     Term(
+        "custom generation method",
+        "A function in a folder of its own that takes the place of generate(): it is given the model and the "
+        "prompt, and returns the text. Here it runs shut in, and is seen from outside by the model's passes.",
+        "What it decides by is seen only as far as it goes through the model and through lists of processors.",
+        codes=("method", "source", "sha256", "declared", "length"),
+        params=("method",),
+    ),
+    Term(
         "rollback",
         "Tokens that were written are taken back, so that something else can stand in their place. The "
         "next forward pass then reads a text that lacks some tokens it had at the pass before.",

@@ -1,0 +1,42 @@
+// The files of a method, one of which is shown.
+import { button, el } from "../../visualizers/shared/dom.mjs";
+
+export class FileTabs {
+  chosen = "";
+
+  /**
+   * @param {string[]} paths
+   * @param {(path: string) => void} show
+   */
+  constructor(paths, show) {
+    this.paths = paths;
+    this.show = show;
+    this.buttons = paths.map((path) =>
+      button(path, () => this.choose(path), { class: "dp-btn me-file" }),
+    );
+    this.node = el(
+      "div",
+      { class: "me-files", role: "group", "aria-label": "Files" },
+      this.buttons,
+    );
+  }
+
+  choose(path) {
+    this.chosen = path;
+    for (const [i, node] of this.buttons.entries())
+      node.setAttribute("aria-pressed", String(this.paths[i] === path));
+    this.show(path);
+  }
+
+  /**
+   * Say of which files something is not saved yet.
+   * @param {(path: string) => boolean} unsaved
+   */
+  tell(unsaved) {
+    for (const [i, path] of this.paths.entries()) {
+      const open = unsaved(path);
+      this.buttons[i].textContent = open ? `${path} •` : path;
+      this.buttons[i].title = open ? "Not saved yet" : "";
+    }
+  }
+}

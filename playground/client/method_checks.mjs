@@ -1,0 +1,76 @@
+// Whether a method does what others expect of one: each check as soon as it is known.
+import { button, el } from "../../visualizers/shared/dom.mjs";
+import { ask } from "./ask.mjs";
+import { newName } from "./kept_presses.mjs";
+
+const MARKS = { passed: "✓", failed: "✗", noted: "·" };
+
+export class MethodChecks {
+  // What stops the one that goes on, empty where none does.
+  #press = "";
+
+  /**
+   * @param {string} name
+   * @param {() => any} given the arguments with which it is checked
+   * @param {() => Promise<boolean>} before what has to be done first; false where it cannot be checked
+   */
+  constructor(name, given, before) {
+    this.name = name;
+    this.given = given;
+    this.before = before;
+    this.go = button("Check", () => this.check(), {
+      title: "Reads it, and runs it four times on the small model, shut in",
+    });
+    this.halt = button("Stop the check", () => this.stop());
+    this.halt.hidden = true;
+    this.say = el("p", { class: "dp-note", role: "status" });
+    this.list = el("ul", { class: "me-checks", "aria-label": "What the check found" });
+    this.node = el("div", {}, this.say, this.list);
+  }
+
+  async check() {
+    if (this.#press || !(await this.before())) return;
+    const press = newName();
+    this.#press = press;
+    this.list.replaceChildren();
+    this.#busy(true);
+    const found = [];
+    for (;;) {
+      this.say.textContent = `Checking: ${found.length} looked at; it takes up to a minute…`;
+      const asked = { action: "method_check", name: this.name, arguments: this.given() };
+      const { checks = [], over, error } = await ask({ ...asked, press, known: found.length });
+      found.push(...checks);
+      this.list.append(...checks.map(row));
+      if (over || error) {
+        this.say.textContent = error || said(found);
+        break;
+      }
+    }
+    this.#press = "";
+    this.#busy(false);
+  }
+
+  #busy(on) {
+    this.go.disabled = on;
+    this.halt.hidden = !on;
+  }
+
+  stop() {
+    if (this.#press) ask({ action: "method_stop", press: this.#press });
+  }
+}
+
+const row = ({ what, result, told }) =>
+  el(
+    "li",
+    { class: `me-check ${result}` },
+    el("span", { class: "me-result" }, `${MARKS[result]} ${result}`),
+    el("b", {}, what),
+    el("span", {}, told),
+  );
+
+function said(found) {
+  const failed = found.filter(({ result }) => result === "failed").length;
+  if (!failed) return "It does what others expect of a method.";
+  return failed === 1 ? "One check failed." : `${failed} checks failed.`;
+}

@@ -1,0 +1,163 @@
+// Which custom generation method decides: those on offer, or any other by its name, with what is known of it.
+import { button, el } from "../../visualizers/shared/dom.mjs";
+import { methodOf } from "../../visualizers/stage/about.mjs";
+import { ask } from "./ask.mjs";
+import { Choice } from "./choice.mjs";
+import { Field } from "./field.mjs";
+import { newName } from "./kept_presses.mjs";
+import { openMethod } from "./method_open.mjs";
+import { fetchMethod, listed, method, watchMethods } from "./methods.mjs";
+
+/** @typedef {import("./methods.mjs").Method} Method */
+
+const SOURCES = {
+  shipped: "It comes along.",
+  hub: "From the hub.",
+  folder: "A folder of this machine.",
+};
+const ASKING = "Looking…";
+
+export class MethodField extends Field {
+  /** @type {Method | null} what is known of the one that is chosen */
+  known = null;
+  #followers = [];
+  // The name that its arguments are for.
+  #named = "";
+  /** @type {(before: string, now: string) => void} */
+  changed = () => {};
+  #offered = [];
+  #press = "";
+
+  constructor(param, id) {
+    super(param, id);
+    const select = /** @type {HTMLSelectElement} */ (this.input);
+    this.choice = new Choice(select, param.label, "hub id or folder");
+    this.choice.offer([{ name: param.value, title: param.value }]);
+    this.choice.own.addEventListener("input", () => this.came("yours"));
+    for (const input of [select, this.choice.own])
+      input.addEventListener("change", () => this.#choose());
+    this.told = el("p", { class: "me-told" });
+    this.say = el("p", { class: "me-say", role: "status" });
+    this.ran = el("p", { class: "me-told", "aria-live": "polite" });
+    this.acts = el("div", { class: "me-acts" });
+    select.after(this.choice.own);
+    this.box.append(el("div", { class: "me-about" }, this.told, this.say, this.acts, this.ran));
+    this.box.classList.add("f-model");
+    watchMethods((name) => {
+      this.#list();
+      if (name === this.value) this.look();
+    });
+    this.#list();
+  }
+
+  read() {
+    return this.choice?.value ?? "";
+  }
+
+  /** @param {any} value */
+  write(value) {
+    this.choice.value = String(value ?? "");
+    this.#named = this.value;
+    this.look();
+  }
+
+  // Somebody has chosen another one: what the old one was given is not what it takes.
+  #choose() {
+    const { value } = this;
+    if (value && value !== this.#named) {
+      this.changed(this.#named, value);
+      this.#named = value;
+    }
+    this.look();
+  }
+
+  /**
+   * Hear what is known of the method that is chosen, now and whenever another is.
+   * @param {(found: Method | null) => void} follower
+   */
+  follow(follower) {
+    this.#followers.push(follower);
+    follower(this.known);
+  }
+
+  /**
+   * Say which code decided the run that is shown.
+   * @param {any} [info] of its trace
+   */
+  tell(info) {
+    const words = info ? `In the run shown: ${methodOf(info)}.` : "";
+    if (this.ran.textContent !== words) this.ran.textContent = words;
+  }
+
+  async #list() {
+    const { offers = [], makes = false } = await listed();
+    this.#offered = offers;
+    this.makes = makes;
+    const { value } = this;
+    this.choice.offer(offers.map(({ name, group }) => ({ name, title: name, group })));
+    this.choice.value = value;
+    this.#draw();
+  }
+
+  // Say what is known of the one that is chosen.
+  async look() {
+    const { value } = this;
+    if (this.known?.name !== value) this.#know(null, value ? ASKING : "Name a method first.");
+    if (!value) return;
+    const found = await method(value);
+    if (value === this.value) this.#know(found, found.error ?? "");
+  }
+
+  #know(found, said = "") {
+    this.known = found;
+    this.say.textContent = said;
+    this.#draw();
+    for (const follower of this.#followers)
+      follower(found?.error || found?.to_fetch ? null : found);
+  }
+
+  #draw() {
+    const { value, known } = this;
+    const offer = this.#offered.find(({ name }) => name === value);
+    const told = known?.summary || offer?.told || "";
+    const tab = offer?.tab ? "A tab of this page does the same and shows its reasons." : "";
+    const source = known && !known.error && !known.to_fetch ? SOURCES[known.source] : "";
+    this.told.textContent = [told, source, tab].filter(Boolean).join(" ");
+    if (known?.to_fetch)
+      this.say.textContent = "It is on the hub; its code is not on this machine yet.";
+    else if (known?.why_not)
+      this.say.textContent = "Nobody has confirmed its code here yet: look at it first.";
+    this.acts.replaceChildren(...this.#buttons());
+  }
+
+  #buttons() {
+    const { known } = this;
+    const small = { class: "dp-btn me-btn" };
+    const made = this.makes ? [button("New method…", () => openMethod({ make: true }), small)] : [];
+    if (this.#press) return [button("Stop", () => this.#stop(), small)];
+    if (known?.to_fetch) return [button("Fetch its code", () => this.#fetch(), small), ...made];
+    const broken = this.#offered.some(
+      ({ name, group }) => name === this.value && group === "Yours",
+    );
+    if (!known || (known.error && !broken)) return made;
+    const words = known.own || broken ? "Change its code" : "Show its code";
+    return [button(words, () => openMethod({ name: this.value }), small), ...made];
+  }
+
+  async #fetch() {
+    const { value } = this;
+    this.#press = newName();
+    this.say.textContent = "Fetching its code…";
+    this.acts.replaceChildren(...this.#buttons());
+    /** @type {HTMLElement | null} */ (this.acts.firstElementChild)?.focus();
+    const { error } = await fetchMethod(value, this.#press);
+    this.#press = "";
+    this.#draw();
+    if (error) this.say.textContent = error;
+    else openMethod({ name: value });
+  }
+
+  #stop() {
+    ask({ action: "method_stop", press: this.#press });
+  }
+}

@@ -1,0 +1,77 @@
+// A new method from a template.
+import { button, el } from "../../visualizers/shared/dom.mjs";
+import { told } from "../../visualizers/shared/terms.mjs";
+import { ask } from "./ask.mjs";
+
+const ABOUT =
+  "A [custom generation method] is a folder with a function generate(model, …) in it. It begins as a copy that runs as it stands; you change it here, and Run uses it.";
+const BEGIN = "next_token";
+
+export class MethodMaking {
+  /**
+   * @param {import("./methods.mjs").Listed} about
+   * @param {(name: string) => void} made
+   */
+  constructor({ offers, templates, folder }, made) {
+    this.made = made;
+    const toldOf = (name) => offers.find((o) => o.name === name)?.told ?? "";
+    this.name = el("input", {
+      type: "text",
+      id: "method-new-name",
+      maxlength: 63,
+      spellcheck: "false",
+      "aria-describedby": "method-new-say",
+      onkeydown: (event) => {
+        if (event.key !== "Enter") return;
+        event.preventDefault();
+        this.#make();
+      },
+    });
+    const say = el("p", { class: "dp-note" });
+    const tell = () => {
+      say.textContent = toldOf(this.template.value);
+    };
+    this.template = el(
+      "select",
+      { id: "method-new-template", onchange: tell },
+      templates.map((name) => el("option", { value: name, selected: name === BEGIN }, name)),
+    );
+    tell();
+    this.say = el("p", { class: "dp-status", id: "method-new-say", role: "status" });
+    const field = (label, input) =>
+      el("div", { class: "f-field f-text" }, el("label", { for: input.id }, label), input);
+    this.node = el(
+      "div",
+      { class: "me-make" },
+      el("p", { class: "dp-note" }, told(ABOUT)),
+      field("Its name", this.name),
+      field("Begin with", this.template),
+      say,
+      button("Make it", () => this.#make(), { class: "dp-btn f-go" }),
+      this.say,
+      el("p", { class: "dp-note" }, "It is kept in ", el("code", {}, folder), "."),
+    );
+  }
+
+  async #make() {
+    const name = this.name.value.trim();
+    const template = this.template.value;
+    this.say.className = "dp-status";
+    this.say.textContent = "Writing it…";
+    const { error } = await ask({ action: "method_new", name, template });
+    if (!error) return this.made(name);
+    this.point(error);
+    this.name.focus();
+  }
+
+  point(sentence) {
+    this.say.className = "dp-status bad";
+    this.say.textContent = sentence;
+  }
+
+  focus() {
+    this.name.focus();
+  }
+
+  leave() {}
+}

@@ -1,0 +1,246 @@
+// A method's code before anything of it runs: where it comes from, what it says, and the one press that lets it
+// run here. Those that were made here are changed in the same place.
+import { button, el } from "../../visualizers/shared/dom.mjs";
+import { CodeEditor } from "./code_editor.mjs";
+import { FileTabs } from "./file_tabs.mjs";
+import { MethodEditing } from "./method_edit.mjs";
+import { MethodMaking } from "./method_make.mjs";
+import { placeIn } from "./method_open.mjs";
+import { learnt, listed, method, trustMethod } from "./methods.mjs";
+
+/** @typedef {import("./methods.mjs").Method} Method */
+
+const ASKING = "Looking…";
+const CONFIRMED = "Its code is confirmed; Run uses it.";
+const CHANGED =
+  "The code is another than the one that was shown: this is what stands there now. Look at it again.";
+const SOURCES = {
+  shipped: "It comes along",
+  hub: "From the hub",
+  folder: "A folder of this machine",
+};
+
+/** @param {Method} found */
+const badgeOf = ({ source, trusted }) =>
+  trusted ? (source === "shipped" ? "comes along" : "confirmed") : "not confirmed";
+
+/** @param {Method} found */
+function factsOf({ source, revision, sha256 }) {
+  const parts = [SOURCES[source], revision ? `commit ${revision}` : ""].filter(Boolean).join(", ");
+  return el("p", { class: "me-facts" }, `${parts} · sha256 `, el("code", {}, sha256));
+}
+
+class Reading {
+  /**
+   * @param {Method} found
+   * @param {string} shut what its process may do, in one line
+   * @param {(told: Method) => void} trusted
+   */
+  constructor(found, shut, trusted) {
+    this.found = found;
+    this.editor = new CodeEditor();
+    this.files = new FileTabs(Object.keys(found.files), (path) => this.show(path));
+    this.say = el("p", { class: "dp-status", role: "status" });
+    this.node = el(
+      "div",
+      {},
+      factsOf(found),
+      el("p", { class: "dp-note" }, shut),
+      this.files.node,
+      this.editor.node,
+      found.trusted ? null : this.#confirm(trusted),
+      this.say,
+    );
+    this.files.choose(this.files.paths[0]);
+  }
+
+  show(path) {
+    this.editor.show(path, this.found.files[path], false);
+  }
+
+  #confirm(trusted) {
+    const { can_trust: can, why_not: why } = this.found;
+    if (!can) return el("p", { class: "dp-status bad" }, why);
+    const press = async () => {
+      const told = await trustMethod(this.found);
+      if (told.error) this.#problem(told.error);
+      else trusted(told);
+    };
+    this.go = button("Run this code here", press, { class: "dp-btn f-go me-confirm" });
+    const asked =
+      "Read it first. It may run here from then on, until one of its characters changes.";
+    return el("div", { class: "dp-row me-row" }, this.go, el("span", { class: "dp-note" }, asked));
+  }
+
+  #problem(sentence) {
+    this.say.className = "dp-status bad";
+    this.say.textContent = sentence;
+  }
+
+  // A sentence that names a file and a line is said where that line stands.
+  point(sentence) {
+    const place = placeIn(sentence);
+    if (!place || !(place.path in this.found.files)) return this.#problem(sentence);
+    this.files.choose(place.path);
+    this.editor.mark(place.line, sentence);
+    this.editor.goTo(place.line);
+  }
+
+  focus() {
+    (this.go ?? this.files.node.querySelector("button") ?? this.editor.area).focus();
+  }
+
+  leave() {}
+}
+
+export class MethodPanel {
+  /** @type {Reading | MethodEditing | MethodMaking | null} */
+  #inside = null;
+  #name = "";
+  #asked = 0;
+
+  /**
+   * @param {string} id
+   * @param {(name: string) => void} use lets the form of the tab name a method
+   * @param {() => Record<string, any>} values what that form says
+   * @param {(said: string) => void} done puts the focus where one goes on, and says what is to be said there
+   */
+  constructor(id, use, values, done) {
+    this.use = use;
+    this.values = values;
+    this.done = done;
+    this.title = el("h3", { tabindex: -1 });
+    this.badge = el("span", { class: "me-badge" });
+    const close = button("✕", () => this.close(), {
+      class: "dp-btn me-close",
+      "aria-label": "Close",
+    });
+    this.body = el("div", { class: "me-body" });
+    this.box = el(
+      "section",
+      { id, class: "dp-card me-panel", "aria-label": "The code of a method" },
+      el("div", { class: "me-head" }, this.title, this.badge, close),
+      this.body,
+    );
+    this.box.hidden = true;
+  }
+
+  /** @param {string} [said] what is said where runs are told of */
+  close(said = "") {
+    this.#inside?.leave();
+    this.#inside = null;
+    this.#name = "";
+    this.box.hidden = true;
+    this.done(said);
+  }
+
+  /**
+   * @param {{ name?: string, make?: boolean, problem?: string, quiet?: boolean }} what a method's name, or that one
+   *   is to be made; problem: a sentence that is said where it belongs; quiet: the focus stays
+   */
+  async open({ name = "", make = false, problem = "", quiet = false }) {
+    const number = ++this.#asked;
+    if (name && name === this.#name && this.#inside) return this.#point(problem, quiet);
+    this.#name = name;
+    this.#fill(make ? "A method of your own" : name, "", el("p", { class: "dp-note" }, ASKING));
+    const about = await listed();
+    const found = make ? null : await method(name);
+    if (number !== this.#asked) return;
+    if (make) this.#make(about);
+    else if (found) this.#show(found, about);
+    this.#point(problem, quiet);
+  }
+
+  #point(problem, quiet) {
+    this.box.scrollIntoView({ block: "nearest" });
+    if (problem) this.#inside?.point(problem);
+    else if (!quiet) (this.#inside ?? this.title).focus();
+  }
+
+  /** @param {import("./methods.mjs").Listed} about */
+  #make(about) {
+    const made = new MethodMaking(about, (name) => {
+      learnt(name);
+      this.use(name);
+      this.open({ name });
+    });
+    this.#put(made, "A method of your own", "");
+  }
+
+  /**
+   * @param {Method} found
+   * @param {import("./methods.mjs").Listed} about
+   */
+  #show(found, about) {
+    const { name, error, to_fetch: toFetch } = found;
+    const own = found.own || about.offers.some((o) => o.name === name && o.group === "Yours");
+    if (own) {
+      const editing = new MethodEditing(name, about.shut_in, () => this.#argumentsFor(name));
+      return this.#put(editing, name, "yours");
+    }
+    if (error || toFetch) {
+      const words = error ?? "Its code is not on this machine yet: fetch it first.";
+      return this.#fill(name, "", el("p", { class: "dp-status bad", role: "status" }, words));
+    }
+    this.#put(
+      new Reading(found, about.shut_in, (told) => this.#trusted(told, about)),
+      name,
+      badgeOf(found),
+    );
+  }
+
+  // The arguments that the form gives a method; one that it does not name is given none.
+  #argumentsFor(name) {
+    const { method: chosen, arguments: given } = this.values();
+    if (chosen !== name || !given) return {};
+    try {
+      return JSON.parse(given);
+    } catch {
+      return given;
+    }
+  }
+
+  #trusted(told, about) {
+    if (!told.changed) return this.close(CONFIRMED);
+    this.#show(told, about);
+    this.#inside?.point(CHANGED);
+    this.#inside?.focus();
+  }
+
+  #put(inside, title, badge) {
+    this.#fill(title, badge, inside.node);
+    this.#inside = inside;
+  }
+
+  #fill(title, badge, node) {
+    this.#inside?.leave();
+    this.#inside = null;
+    this.box.hidden = false;
+    this.title.textContent = title;
+    this.badge.textContent = badge;
+    this.badge.className = `me-badge ${badge.replace(" ", "-")}`;
+    this.badge.hidden = !badge;
+    this.body.replaceChildren(node);
+  }
+
+  // What was typed is what runs: whether it can, as far as reading it tells.
+  async save() {
+    return this.#inside instanceof MethodEditing ? this.#inside.save() : true;
+  }
+
+  // Whether there is anything to wait for before a method runs.
+  unsaved(name) {
+    return name === this.#name && this.#inside instanceof MethodEditing && this.#inside.dirty;
+  }
+
+  /**
+   * A run of a method was refused or has failed: its code is shown where it has to be looked at.
+   * @param {string} name
+   * @param {string} sentence
+   */
+  async failed(name, sentence) {
+    if (placeIn(sentence)) return this.open({ name, problem: sentence });
+    const found = await method(name);
+    if (found.why_not || found.to_fetch) this.open({ name });
+  }
+}
