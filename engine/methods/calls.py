@@ -14,7 +14,7 @@ import platform
 import struct
 
 _AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-_MACHINES = tuple(_AUDIT)
+MACHINES = tuple(_AUDIT)
 # fmt: off
 _DENIED = {
     # Sockets; a pair of them could be connected to others, too.
@@ -43,7 +43,7 @@ _DENIED = {
     # The kernel itself.
     "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282),
 }
-"""Name -> its number on each of _MACHINES, None where that has none."""
+"""Name -> its number on each of MACHINES, None where that has none."""
 _WITHOUT_EFFECT = {
     "chmod": (90, None), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452),
     "chown": (92, None), "lchown": (94, None), "fchown": (93, 55), "fchownat": (260, 54),
@@ -76,10 +76,10 @@ Line = tuple[int, int, int, int]
 
 def number(call: str) -> int | None:
     """Return the number of a system call on this machine, None where it or its processor is not known."""
-    if platform.system() != "Linux" or platform.machine() not in _MACHINES:
+    if platform.system() != "Linux" or platform.machine() not in MACHINES:
         return None
     calls = {**_DENIED, **_WITHOUT_EFFECT, **_MISSING, **_LOOKED_AT}
-    return calls[call][_MACHINES.index(platform.machine())]
+    return calls[call][MACHINES.index(platform.machine())]
 
 
 def close() -> bool:
