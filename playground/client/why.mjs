@@ -88,7 +88,7 @@ class Why {
     for (const field of [this.typed, this.go, this.own]) field.disabled = !able;
     this.own.hidden = true;
     if (!able) return this.#tell(running ? RUNNING : "");
-    if (!same) {
+    if (!same || this.say.textContent === RUNNING) {
       this.#last = {};
       this.#tell("");
     }
@@ -199,7 +199,7 @@ class Why {
     this.more.replaceChildren(
       el("dl", { class: "wy-facts" }, facts.flatMap(factOf)),
       el("p", { class: "dp-note" }, scope),
-      exact ? "" : exactly,
+      exact || run.method ? "" : exactly,
     );
     const own = ownToken(step);
     this.own.hidden = chosen || own === undefined || own === id;

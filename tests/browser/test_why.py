@@ -55,6 +55,15 @@ def test_a_recorded_run_is_asked_about_a_candidate_and_a_typed_token(open_page):
     expect(card(page, "greedy").locator(".wy-title")).to_contain_text("at step 2")
 
 
+def test_a_run_that_has_ended_is_asked_about_its_last_token_by_itself(open_page):
+    """Of a custom method the last token is there some time before the end: the text is read once more."""
+    page = open_page(link("custom", "One day, a little boy found a", max_new_tokens=4))
+    finish(page, "custom")
+    expect(card(page, "custom").locator(".wy-title")).to_contain_text("at step 4")
+    expect(card(page, "custom")).not_to_contain_text("When the run has ended")
+    expect(card(page, "custom").get_by_role("button", name="Answer exactly")).to_have_count(0)
+
+
 def test_a_node_of_a_search_is_asked_about_on_a_telephone(open_page):
     address = link("beam_search", "One day, a little boy found a", max_new_tokens=6, num_beams=3)
     page = open_page(address, width=390, height=844)
