@@ -31,6 +31,7 @@ from engine.trace.records import Step, Trace
 
 LIMIT_S = SETTINGS.max_asking_s
 """How long one question may compute."""
+ONLY_ONCE = "What a custom method saw can only be seen while it runs."
 WAIT_S = 10.0
 """How long it waits for the model."""
 
@@ -159,7 +160,7 @@ def place_of(trace: Trace, index: int, model: Any = None, assistant: Any = None)
 
 def _again(trace: Trace, step: Step, request: DecodeRequest) -> Moment:
     if trace.method is not None:
-        raise DecodeError("What a custom method saw can only be seen while it runs.")
+        raise DecodeError(ONLY_ONCE)
     run = prepare(check(request))
     with pinned(run.target, run.assistant), _turn(run):
         made, found = _made(run, step)

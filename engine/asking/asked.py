@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from engine.aside import aside
-from engine.asking.again import Moment, place_of
+from engine.asking.again import ONLY_ONCE, Moment, place_of
 from engine.asking.at_hand import at_hand
 from engine.asking.kept import KeptRun
 from engine.asking.reasons import Reason, quoted
@@ -97,7 +97,7 @@ def _place(
     found = None if kept is None else at_hand(kept, step)
     if found is None:
         if question.quick:
-            return Moment(trace, step, refused=NOT_YET)
+            return Moment(trace, step, refused=NOT_YET if trace.method is None else ONLY_ONCE)
         found = make()
     if found.refused:
         return found

@@ -199,7 +199,7 @@ class Why {
     this.more.replaceChildren(
       el("dl", { class: "wy-facts" }, facts.flatMap(factOf)),
       el("p", { class: "dp-note" }, scope),
-      exact ? "" : exactly,
+      exact || this.#run?.method ? "" : exactly,
     );
     const own = ownToken(step);
     this.own.hidden = chosen || own === undefined || own === id;
