@@ -97,7 +97,7 @@ def _place(
     found = None if kept is None else at_hand(kept, step)
     if found is None:
         if question.quick:
-            return Moment(trace, step, refused=ONLY_ONCE if trace.method else NOT_YET)
+            return Moment(trace, step, refused=NOT_YET if trace.method is None else ONLY_ONCE)
         found = make()
     if found.refused:
         return found

@@ -16,7 +16,7 @@ from engine.trace.details import (
     WatermarkDetail,
     draw_of,
 )
-from engine.trace.records import Candidate, own_token
+from engine.trace.records import Candidate, Step, own_token
 
 
 def explain(place: Moment, token_id: int, draft: Wording) -> None:
@@ -37,7 +37,7 @@ def explain(place: Moment, token_id: int, draft: Wording) -> None:
             "more is known of it."
         )
         return
-    _numbers(draft, candidate)
+    _numbers(draft, candidate, step)
     chosen = None if own is None else found.get(own)
     after = " after the processors" if step.stages else ""
     if candidate.removed_by and draft.chosen:
@@ -61,14 +61,18 @@ def _p(candidate: Candidate) -> str:
     return percent(math.exp(candidate.processed_logprob))
 
 
-def _numbers(draft: Wording, candidate: Candidate) -> None:
+def _numbers(draft: Wording, candidate: Candidate, step: Step) -> None:
     draft.fact("Rank in the model", f"{candidate.rank + 1:,}", "1 is the most probable.")
     draft.fact(
         "Probability in the model",
         percent(math.exp(candidate.raw_logprob)),
         "Over the whole vocabulary, before any processor.",
     )
-    draft.fact("Probability as used", _p(candidate), "After every processor.")
+    if not isinstance(step.detail, ForwardDetail):
+        draft.fact("Probability as used", _p(candidate), "After every processor.")
+    elif step.stages:
+        seen = "Those that were seen at work; the method may have done more."
+        draft.fact("Probability after the processors", _p(candidate), seen)
 
 
 def _special(place: Moment, token_id: int, draft: Wording) -> None:

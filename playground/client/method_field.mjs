@@ -85,7 +85,7 @@ export class MethodField extends Field {
    * @param {any} [info] of its trace
    */
   tell(info) {
-    const words = info ? `In the run shown: ${methodOf(info)}.` : "";
+    const words = info ? `In the run shown: ${methodOf(info, 12)}…` : "";
     if (this.ran.textContent !== words) this.ran.textContent = words;
   }
 

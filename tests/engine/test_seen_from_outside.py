@@ -75,6 +75,8 @@ def test_why_tells_what_is_recorded_and_names_no_rule(trace):
     assert "greedy" not in found.sentence
     assert "largest" not in found.sentence
     assert "only be seen while it runs" in found.scope
+    quick, _ = answered(trace, Question(0, quick=True))
+    assert quick.scope == found.scope
     unseen, _ = answered(trace, Question(0, token_id=second))
     assert unseen.chosen
     assert unseen.sentence.endswith("; what decided it was not seen.")

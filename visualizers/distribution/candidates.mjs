@@ -79,7 +79,13 @@ function noteOf(run, step, shown) {
       ? `This [step] wrote ${step.emit.length} tokens; these are the candidates of the ${which}. `
       : "";
   const size = run.model.vocab_size.toLocaleString("en");
-  return `${several}Outline: the model's [probability]. Filled: as used, after the [processor|processors]. ${entropiesOf(shown, size)}`;
+  const bars =
+    step.detail?.kind !== "forward"
+      ? "Outline: the model's [probability]. Filled: as used, after the [processor|processors]."
+      : step.stages.length
+        ? "Outline: the model's [probability]. Filled: after the [processor|processors] that were seen at work; the method may have done more."
+        : "The model's [probability]; what the method made of it was not seen.";
+  return `${several}${bars} ${entropiesOf(shown, size)}`;
 }
 
 /**

@@ -38,8 +38,13 @@ function allOf(run) {
 
 // Which custom generation method decided: its name, where it is from, and which code it was.
 /** @param {any} info */
-export const methodOf = ({ name, source, sha256, revision }) =>
-  [name, FROM[source], revision && `commit ${revision.slice(0, 12)}`, sha256 && `sha256 ${sha256}`]
+export const methodOf = ({ name, source, sha256, revision }, digits = 64) =>
+  [
+    name,
+    FROM[source],
+    revision && `commit ${revision.slice(0, 12)}`,
+    sha256 && `sha256 ${sha256.slice(0, digits)}`,
+  ]
     .filter(Boolean)
     .join(" · ");
 
