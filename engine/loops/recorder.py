@@ -17,6 +17,7 @@ import torch
 from engine.errors import DecodeError
 from engine.loops.additions import Additions
 from engine.loops.columns import Columns, Numbers, to_host
+from engine.loops.exponents import NOTHING, entropies, quick_exp
 from engine.trace.records import Candidate, Stage
 
 DIGITS = 6
@@ -24,10 +25,6 @@ DIGITS = 6
 
 NEVER = torch.finfo(torch.float32).min / 2
 """Scores below this say that a token is impossible: some processors write the smallest number for it."""
-_NOTHING = -87.0
-"""exp of it is the smallest that a CPU is quick with; beside a 1 a whole vocabulary of it adds nothing."""
-_IMPOSSIBLE = -1e4
-"""exp of it is 0, and 0 times it is 0, too."""
 _EXTRA = "extra."
 """Marks the columns of the loop among those of the recorder."""
 
@@ -207,12 +204,6 @@ def _ranks(logprobs: torch.Tensor, best: torch.Tensor, own: torch.Tensor) -> tor
     return ranks
 
 
-def entropies(logprobs: torch.Tensor, probs: torch.Tensor) -> torch.Tensor:
-    """Return the entropy in nats of (…, vocab) log-probabilities whose ``exp`` is there already."""
-    # On a CPU torch.special.entr takes ten times as long. An impossible token adds 0, not 0 * -inf.
-    return 0.0 - (probs * logprobs.clamp_min(_IMPOSSIBLE)).sum(-1)
-
-
 def stages_of(
     seen: Observation, probs: torch.Tensor
 ) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
@@ -223,13 +214,13 @@ def stages_of(
     kept, mass, entropy, final = [], [], [], seen.logprobs
     for number, (_, scores) in enumerate(seen.stages, 1):
         left = scores > NEVER
-        # Raised to where they add nothing yet: a CPU takes four times as long over exp that is 0.
-        raised = scores.clamp_min(scores.amax(-1, keepdim=True) + _NOTHING)
+        # Raised to where they add nothing yet, for the reason that quick_exp gives.
+        raised = scores.clamp_min(scores.amax(-1, keepdim=True) + NOTHING)
         final = scores - torch.logsumexp(raised, dim=-1, keepdim=True)
         kept.append(left.sum(-1))
         mass.append(torch.where(left, probs, 0.0).sum(-1))
         # Of these the next stage, if there is one, sums some that may be very small.
-        probs = (final.clamp_min(_NOTHING) if number == len(seen.stages) else final).exp()
+        probs = quick_exp(final) if number == len(seen.stages) else final.exp()
         entropy.append(entropies(final, probs))
     if not seen.stages:
         return {}, final
