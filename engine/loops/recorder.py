@@ -17,6 +17,7 @@ import torch
 from engine.errors import DecodeError
 from engine.loops.additions import Additions
 from engine.loops.columns import Columns, Numbers, to_host
+from engine.loops.exponents import NOTHING, entropies, quick_exp
 from engine.trace.records import Candidate, Stage
 
 DIGITS = 6
@@ -157,45 +158,70 @@ def _columns(seen: Observation, chosen: torch.Tensor, top: int) -> dict[str, tor
     """Return what the record of a step is made of.
 
     The ids are the raw ranking, the chosen token and, if any processor ran, the processed ranking;
-    raw, processed, rank and removed tell of the same tokens.
+    raw, processed, rank and removed tell of the same tokens. Where none ran, nothing is processed
+    or removed.
     """
     logprobs = seen.logprobs
-    top = min(top, logprobs.shape[-1])
     probs = logprobs.exp()
-    stages, final = stages_of(seen, probs)
-    others = [chosen[:, None]]
+    best = logprobs.topk(min(top, logprobs.shape[-1]), dim=-1)
+    columns = {"logsumexp": seen.logsumexp, "entropy": entropies(logprobs, probs)}
+    ids, others = best.indices, chosen[:, None]
     if seen.stages:
-        others.append(final.topk(top, -1).indices)
-    ids = torch.cat([logprobs.topk(top, dim=-1).indices, *others], dim=-1)
-    raw = logprobs.gather(-1, ids)
-    own = raw[:, top:]
-    # Those of the raw ranking are their places in it.
-    ranks = [(logprobs > own[:, i : i + 1]).sum(-1) for i in range(own.shape[1])]
-    return {
-        "logsumexp": seen.logsumexp,
-        "entropy": torch.special.entr(probs).sum(-1),
-        **stages,
+        stages, final = stages_of(seen, probs)
+        others = torch.cat([others, final.topk(best.indices.shape[-1], -1).indices], dim=-1)
+        ids = torch.cat([ids, others], dim=-1)
+        gone = seen.stages[-1][1].gather(-1, ids) <= NEVER
+        columns |= stages
+        columns |= {
+            "processed": final.gather(-1, ids).masked_fill(gone, -torch.inf),
+            "removed": first_removal(seen, ids),
+        }
+    else:
+        ids = torch.cat([ids, others], dim=-1)
+    own = logprobs.gather(-1, others)
+    return columns | {
         "ids": ids,
-        "raw": raw,
-        "processed": final.gather(-1, ids),
-        "other_ranks": torch.stack(ranks, -1),
-        "removed": first_removal(seen, ids),
+        "raw": torch.cat([best.values, own], dim=-1),
+        "other_ranks": _ranks(logprobs, best.values, own),
     }
+
+
+def _ranks(logprobs: torch.Tensor, best: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
+    """Return (batch, n) how many tokens are more probable than each of some.
+
+    Args:
+        logprobs: (batch, vocab).
+        best: (batch, top) the largest of them, in order.
+        own: (batch, n) those that are asked about.
+    """
+    # What is not below the last of the best is beaten by others of the best alone.
+    ranks = (best[:, None] > own[..., None]).sum(-1)
+    asked = range(own.shape[1])
+    if own.device.type == "cpu":  # elsewhere to ask would be to wait for the device
+        asked = (own < best[:, -1:]).any(0).nonzero()[:, 0].tolist()
+    for i in asked:
+        ranks[:, i] = (logprobs > own[:, i : i + 1]).sum(-1)
+    return ranks
 
 
 def stages_of(
     seen: Observation, probs: torch.Tensor
 ) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
-    """Return (batch, stages) kept, kept mass and entropy, and the final (batch, vocab) log-probs."""
+    """Return (batch, stages) kept, kept mass and entropy, and the final (batch, vocab) log-probs.
+
+    Those of a removed token are -inf, or the smallest numbers where its processor wrote them.
+    """
     kept, mass, entropy, final = [], [], [], seen.logprobs
-    for _, scores in seen.stages:
+    for number, (_, scores) in enumerate(seen.stages, 1):
         left = scores > NEVER
-        final = scores - torch.logsumexp(scores, dim=-1, keepdim=True)
-        final = final.masked_fill(~left, -torch.inf)
+        # Raised to where they add nothing yet, for the reason that quick_exp gives.
+        raised = scores.clamp_min(scores.amax(-1, keepdim=True) + NOTHING)
+        final = scores - torch.logsumexp(raised, dim=-1, keepdim=True)
         kept.append(left.sum(-1))
         mass.append(torch.where(left, probs, 0.0).sum(-1))
-        probs = final.exp()
-        entropy.append(torch.special.entr(probs).sum(-1))
+        # Of these the next stage, if there is one, sums some that may be very small.
+        probs = quick_exp(final) if number == len(seen.stages) else final.exp()
+        entropy.append(entropies(final, probs))
     if not seen.stages:
         return {}, final
     named = {"kept": kept, "kept_mass": mass, "stage_entropy": entropy}
@@ -246,7 +272,9 @@ def _plain_stages(numbers: Numbers, names: list[str], step: int) -> tuple[Stage,
 def _candidates(numbers: Numbers, names: list[str], top: int) -> tuple[Candidate, ...]:
     """Return the tokens that are shown, the most probable after all processors first."""
     ids = [int(token_id) for token_id in numbers["ids"]]
-    raw, processed, removed = numbers["raw"], numbers["processed"], numbers["removed"]
+    raw = numbers["raw"]
+    processed = numbers["processed"] if names else raw
+    removed = numbers["removed"] if names else (-1.0,) * len(ids)
     ranked = len(ids) - len(numbers["other_ranks"])
     ranks = [*range(ranked), *numbers["other_ranks"]]
     candidates = (

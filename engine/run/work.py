@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from engine.errors import Cancelled, DecodeError, EngineError, StoppedError
 from engine.run.streamer import NOTHING, Ended, QueueStreamer
 from engine.run.visitor import VISITOR, Visitor
-from engine.trace.events import Failed, Finished
+from engine.trace.events import Failed, Finished, Started
 from engine.trace.records import Trace
 
 Send = Callable[[Any], None]
@@ -90,7 +90,7 @@ class Work:
         return next(self._events)
 
     def batches(self, interval_s: float, idle_s: float | None = None) -> Iterator[list[Any]]:
-        """Yield events in batches: the first at once, then at most one batch per interval.
+        """Yield events in batches: the first at once, and what follows Started; then one per interval.
 
         Args:
             interval_s: seconds between two batches at least.
@@ -110,7 +110,9 @@ class Work:
                 time.sleep(max(0.0, next_at - time.perf_counter()))
                 batch += self._channel.waiting()
             yield batch
-            next_at = time.perf_counter() + interval_s
+            # That a run has begun is all known at once: its first step is what is waited for.
+            if not all(isinstance(event, Started) for event in batch):
+                next_at = time.perf_counter() + interval_s
 
     def cancel(self) -> None:
         """Stop within one step; what there is still comes, or Failed where there is nothing yet."""

@@ -9,7 +9,7 @@ import torch
 
 from engine import DecodeRequest, load
 from engine.loops import dola
-from engine.loops.layers import candidate_layers, final_norm, is_tied
+from engine.loops.layers import candidate_layers, compared, final_norm, is_tied, project
 from engine.models.loading import LoadedModel
 from engine.strategies import STRATEGIES
 from tests.helpers.loops import as_recorded, run_loop
@@ -206,6 +206,41 @@ def test_the_record_is_the_formula(name):
             assert value == pytest.approx(contrast[token].item(), rel=1e-4, abs=1e-3)
         assert step.stages[0].name == "LayerContrast"
         assert step.stages[0].kept == detail.kept
+
+
+@pytest.mark.parametrize("spread", [0.5, 4.0, 60.0])
+def test_divergence_and_entropy_are_those_of_the_library_also_where_nearly_all_is_impossible(
+    spread,
+):
+    generator = torch.Generator().manual_seed(5)
+    scores = torch.randn(2, 7, 3000, generator=generator) * spread
+    premature, final = scores[:, :-1].log_softmax(-1), scores[:, -1].log_softmax(-1)
+    apart, entropy = compared(premature, final)
+    last = final[:, None].expand_as(premature)
+    mean = 0.5 * (last.exp() + premature.exp())
+    parts = [
+        torch.nn.functional.kl_div(logprobs, mean, reduction="none").mean(-1)
+        for logprobs in (last, premature)
+    ]
+    torch.testing.assert_close(apart, 0.5 * (parts[0] + parts[1]), rtol=1e-5, atol=0)
+    expected = torch.special.entr(premature.double().exp()).sum(-1).float()
+    torch.testing.assert_close(entropy, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_the_head_reads_layers_as_they_are_and_normed():
+    loaded = load("storyteller")
+    ids = torch.tensor([PROMPT])
+    with torch.no_grad():
+        outputs = loaded.model(ids, output_hidden_states=True)
+        layers = project(loaded.model, outputs.hidden_states, outputs.logits[:, -1])
+        head, norm = loaded.model.get_output_embeddings(), final_norm(loaded.model)
+        for layer, state in enumerate(outputs.hidden_states[:-1]):
+            for found, hidden in (
+                (layers.raw, state[:, -1]),
+                (layers.normed, norm(state[:, -1])),
+            ):
+                expected = head(hidden).log_softmax(-1)
+                torch.testing.assert_close(found[:, layer], expected, rtol=1e-5, atol=1e-3)
 
 
 def _check_reading(entropy, rank, logprob, top, logprobs, token):

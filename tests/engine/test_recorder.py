@@ -82,6 +82,72 @@ def test_not_finite(bad):
         record([], logits=torch.tensor([[1.0, bad, 0.0, 0.0]]))
 
 
+class LeavesOne:
+    """A processor that leaves one token, and writes the smallest number for the others."""
+
+    def __init__(self, token_id):
+        self.token_id = token_id
+
+    def __call__(self, input_ids, scores):
+        left = torch.full_like(scores, torch.finfo(scores.dtype).min)
+        left[:, self.token_id] = scores[:, self.token_id]
+        return left
+
+
+class UpsideDown:
+    """A processor that makes the least probable the most probable."""
+
+    def __call__(self, input_ids, scores):
+        return -scores
+
+
+def test_every_rank_counts_what_is_more_probable_also_among_equals():
+    torch.manual_seed(3)
+    logits = torch.randn(1, 60).mul(2).round()
+    own = torch.log_softmax(logits, -1)[0]
+    for processors in ([], [UpsideDown()], [TopKLogitsWarper(30)]):
+        for chosen in range(0, 60, 7):
+            row = record(processors, chosen, top=8, logits=logits)
+            assert chosen in {c.token_id for c in row.candidates}
+            for c in row.candidates:
+                above = int((own > own[c.token_id] + 1e-4).sum())
+                level = int((own > own[c.token_id] - 1e-4).sum())
+                assert above <= c.rank < level
+
+
+def test_what_a_processor_leaves_of_a_removed_token_is_nothing():
+    row = record([TopKLogitsWarper(2), LeavesOne(1)], chosen=1)
+    first, second = row.stages
+    assert (second.kept, second.entropy) == (1, 0.0)
+    assert second.kept_mass == pytest.approx(0.3 / 0.8, abs=1e-5)
+    assert first.entropy == pytest.approx(-sum(p * math.log(p) for p in (0.625, 0.375)), abs=1e-5)
+    assert {c.token_id: c.processed_logprob for c in row.candidates} == {
+        1: 0.0,
+        0: -math.inf,
+        2: -math.inf,
+    }
+
+
+def test_the_mass_of_a_token_that_comes_back_after_its_removal_is_exactly_nothing():
+    class BringsBack:
+        def __call__(self, input_ids, scores):
+            return torch.tensor([[0.0, -torch.inf, -torch.inf, -torch.inf]])
+
+    row = record([LeavesOne(1), BringsBack()])
+    assert row.stages[1].kept_mass == 0.0
+
+
+def test_the_entropy_of_a_large_vocabulary():
+    torch.manual_seed(1)
+    logits = torch.randn(1, 50_000) * 4
+    row = record([TopKLogitsWarper(40)], int(logits.argmax()), logits=logits)
+    probs = torch.softmax(logits.double(), -1)[0]
+    assert row.entropy == pytest.approx(float(torch.special.entr(probs).sum()), abs=4e-6)
+    kept = probs.topk(40).values
+    kept = kept / kept.sum()
+    assert row.stages[0].entropy == pytest.approx(float(torch.special.entr(kept).sum()), abs=4e-6)
+
+
 class Spoiled:
     """A processor that makes one score no number."""
 
