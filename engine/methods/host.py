@@ -112,8 +112,13 @@ class _Host:
         if loaded.is_encoder_decoder:
             start = loaded.model.generation_config.decoder_start_token_id
             prompt = [loaded.model.config.decoder_start_token_id if start is None else start]
+        ends = job["config"].get("eos_token_id") or ()
         return ForwardWatch(
-            Recorder(job["top_candidates"]), prompt, loaded.is_encoder_decoder, send
+            Recorder(job["top_candidates"]),
+            prompt,
+            loaded.is_encoder_decoder,
+            send,
+            [ends] if isinstance(ends, int) else ends,
         )
 
     def _call(self, job: dict[str, Any], watch: Any, own: dict[str, Any]) -> Any:

@@ -9,7 +9,7 @@ of it changes a number or draws one.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import contextmanager
 from typing import Any
 
@@ -36,6 +36,7 @@ class ForwardWatch:
         prompt: ids that stand before the output: the prompt, or a decoder's start token.
         encoder_decoder: whether the model's own ids are those of its decoder.
         send: takes each step as soon as it is known.
+        ends: ids that end the text; what fills up its row after one, while others go on, is no part of it.
 
     Attributes:
         passes: forward passes so far.
@@ -44,8 +45,14 @@ class ForwardWatch:
     """
 
     def __init__(
-        self, recorder: Recorder, prompt: list[int], encoder_decoder: bool, send: Send
+        self,
+        recorder: Recorder,
+        prompt: list[int],
+        encoder_decoder: bool,
+        send: Send,
+        ends: Iterable[int] = (),
     ) -> None:
+        self._ends = frozenset(ends)
         self.recorder, self.send = recorder, send
         self._ids = "decoder_input_ids" if encoder_decoder else "input_ids"
         self.start = len(prompt)
@@ -101,6 +108,7 @@ class ForwardWatch:
         Args:
             ids: of its first row, the prompt included.
         """
+        ids = self._ended(ids)
         # Where it gave the model another text to read, all of what it returned is new.
         kept = max(_common(self._text, ids), min(self.start, len(ids)))
         if len(ids) > kept or len(self._text) > kept or self._since:
@@ -126,6 +134,7 @@ class ForwardWatch:
         text = self._texts[0]
         if self.passes == self._steps == 0:
             self._begin(text)
+        text = self._ended(text)
         kept = _common(self._text, text)
         self._aside = kept < self.start
         if self._aside:
@@ -136,6 +145,8 @@ class ForwardWatch:
         if len(text) > kept:
             self._step(kept, text[kept:])
         self._text = text
+        # A text that has ended is read no more: the pass is there for the others of its batch.
+        self._aside = len(text) < len(self._texts[0]) and not self._dropped
 
     def _begin(self, text: list[int]) -> None:
         """Find where the output begins in the first text that the model reads."""
@@ -143,6 +154,11 @@ class ForwardWatch:
         if text[: len(prompt)] != prompt:
             # Something was put before the prompt, or it reads another prompt.
             self.start, self._text = len(text), list(text)
+
+    def _ended(self, text: list[int]) -> list[int]:
+        """Return a text without what follows its end."""
+        new = enumerate(text[self.start :], self.start + 1)
+        return text[: next((place for place, token in new if token in self._ends), len(text))]
 
     def _after(self, module: Any, args: Any, kwargs: Any, output: Any) -> None:
         del module, args
@@ -152,7 +168,8 @@ class ForwardWatch:
         logits = getattr(output, "logits", None)
         if not self._aside:
             self._logits = None
-        if isinstance(logits, torch.Tensor) and logits.dim() == 3 and not self._aside:
+        whole = len(self._texts[0]) == len(self._text) if self._texts else False
+        if isinstance(logits, torch.Tensor) and logits.dim() == 3 and whole and not self._aside:
             # Of the first row; row i of it was read at position first + i of the text. A copy, as a
             # method may write into its own.
             self._logits = logits[0, -_KEPT_ROWS:].detach().clone()

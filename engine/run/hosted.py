@@ -153,7 +153,9 @@ def _here(run: Prepared, seen: Take, cancelled: threading.Event) -> Outcome:
         start = model.generation_config.decoder_start_token_id
         before = [model.config.decoder_start_token_id if start is None else start]
     recorder = Recorder(run.request.top_candidates)
-    watch = ForwardWatch(recorder, before, target.is_encoder_decoder, _heard(seen, cancelled))
+    ends = job["config"]["eos_token_id"] or ()
+    heard = _heard(seen, cancelled)
+    watch = ForwardWatch(recorder, before, target.is_encoder_decoder, heard, ends)
     try:
         with torch.random.fork_rng(), torch.no_grad(), watch.on(model):
             torch.manual_seed(job["seed"])

@@ -339,3 +339,24 @@ def test_the_preset_of_draws_returns_one_of_eight():
     assert {p.rows for _, d in drawn.details(ForwardDetail) for p in d.passes} == {8}
     assert len(drawn.outputs) == 1
     assert drawn.notes == ()
+
+
+def test_what_fills_up_a_row_that_has_ended_is_no_part_of_its_text():
+    def padded(model, input_ids, **kwargs):
+        ids = input_ids.repeat(2, 1)
+        for number in range(4):
+            token = model(ids).logits[:, -1].argmax(-1)
+            token[0] = (
+                token[0] if number == 0 else 0
+            )  # Storyteller's end, and what it is padded with
+            ids = torch.cat([ids, token[:, None]], -1)
+        return ids
+
+    made = finished(asked(padded, max_new_tokens=4))
+    first, second = made.outputs
+    assert (len(first.token_ids), first.finish_reason) == (2, "eos")
+    assert (len(second.token_ids), second.finish_reason) == (4, "length")
+    assert replay_ids(made.steps_of(0)) == list(first.token_ids)
+    assert sum(step.forward_passes for step in made.steps) == 4
+    assert made.steps_of(0)[-1].emit == ()
+    assert json_io.loads(json_io.dumps(made)) == made
