@@ -20,11 +20,12 @@ from tests.helpers.exported import run_scripts, written
 from tests.helpers.models import golden_model
 from tests.helpers.runs import finished
 from tests.helpers.sentences import clean
+from tests.helpers.strategies import OURS
 
 PROMPT = "Once upon a time, a bear"
 SPELLED = "Once upon a time<|endoftext|> a bear"
-# One run for every strategy with its defaults, then what each can be asked for beyond them.
-CASES = [(name, {}) for name in STRATEGIES] + [
+# One run for every strategy of ours with its defaults, then what each can be asked for beyond them.
+CASES = [(name, {}) for name in OURS] + [
     ("greedy", {"repetition_penalty": 1.3, "bad_words_ids": [" bear"], "no_repeat_ngram_size": 3}),
     ("greedy", {"prefix_allowed_tokens_fn": [" ran away", " sat down"]}),
     ("greedy", {"stop_strings": ["the"]}),
@@ -154,3 +155,9 @@ def test_a_changed_run_is_not_what_the_pipeline_makes(runs, tmp_path):
     found = verify(dataclasses.replace(trace, outputs=(other,)), form="pipeline")
     assert not found.equal
     assert f"from token {len(output.token_ids)} on" in found.message
+
+
+def test_no_pipeline_makes_the_run_of_a_custom_method():
+    trace = finished(DecodeRequest("custom", None, PROMPT, params={"max_new_tokens": 2}))
+    assert clean(no_pipeline(trace)).startswith("A pipeline reads what a method returns in a way")
+    assert PIPELINE not in export_files(trace)
