@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.sync_api import expect
 
 from engine.methods.folder import read_method
 from engine.methods.making import own_folder
 from tests.helpers.methods import write_method
-from tests.helpers.pages import fits, run_of, select, shot, show, start, status, tokens, trace_of
+from tests.helpers.pages import (
+    drawn,
+    fits,
+    run_of,
+    select,
+    shot,
+    show,
+    start,
+    status,
+    tokens,
+    trace_of,
+)
 
 CODE = "custom_generate/generate.py"
 # Writes what it is told without asking the model: nothing of how it decides can be seen.
@@ -48,6 +61,7 @@ def ended(page, before):
         " && playground.page.shown('custom').status === 'finished'",
         arg=before,
     )
+    drawn(page, "custom")
 
 
 def test_the_code_of_a_folder_is_seen_confirmed_and_run(open_page, tmp_path):
@@ -95,11 +109,11 @@ def test_the_code_of_a_folder_is_seen_confirmed_and_run(open_page, tmp_path):
     assert trace.config["arguments"] == {"first": 305}
     assert trace.method.name == str(folder)
     assert trace.method.sha256 == read_method(folder).sha256 != sha256
-    assert str(folder) in page.locator("#custom-stage .dp-v-about").text_content()
+    expect(page.locator("#custom-stage .dp-v-about")).to_contain_text(str(folder))
     # What decided was not seen; what stands there is told from outside and by that name.
     said = "read from outside, in one pass over the finished text"
     for place, token in enumerate(tokens(page, "custom").all()):
-        assert said in token.get_attribute("title"), place
+        expect(token, str(place)).to_have_attribute("title", re.compile(re.escape(said)))
     select(page, "custom", 0)
     candidates = page.locator("#custom-stage .dp-v-candidates")
     expect(candidates).to_contain_text("What decided this step was not seen.")
