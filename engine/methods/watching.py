@@ -230,15 +230,12 @@ class ForwardWatch:
         self.send(step)
 
     def _row(self, kept: int, new: list[int]) -> Row | None:
-        """Return the record of the distribution that a token was decided by, None where none was seen.
-
-        Of several tokens none has one: a step's record is of its last token, and no pass read those before it.
-        """
+        """Return the record of the distribution that the first token was decided by, None where none was seen."""
         # Of branches that were tried, those of the text that stands.
         seen = self._seen.get(tuple(self._text[:kept])) or self._observed(kept)
-        if seen is None or len(new) != 1:
+        if seen is None or not new:
             return None
-        chosen = torch.tensor(new, device=seen.logprobs.device)
+        chosen = torch.tensor([new[0]], device=seen.logprobs.device)
         try:
             [row] = self.recorder.record(seen, chosen, self._steps)
         except DecodeError:

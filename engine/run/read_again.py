@@ -10,7 +10,7 @@ from engine.models.loading import LoadedModel
 from engine.run.prepare import Prepared
 from engine.run.recording import Recording
 from engine.trace.details import ForwardDetail
-from engine.trace.records import EmittedToken, Step
+from engine.trace.records import EmittedToken, Step, own_place, own_token
 
 _TOP = 5
 """Most probable tokens that are kept of every place of a finished text."""
@@ -130,9 +130,10 @@ def odd_places(steps: list[Step], tokens: tuple[EmittedToken, ...], dtype: torch
     for step in steps:
         for place in [place for place in said if place >= step.keep]:
             del said[place]
-        last = next((c for c in step.candidates if c.token_id in step.emit[-1:]), None)
-        if last is not None:
-            said[step.keep + len(step.emit) - 1] = last.raw_logprob
+        own = own_token(step)
+        found = next((c for c in step.candidates if c.token_id == own), None)
+        if found is not None:
+            said[step.keep + own_place(step)] = found.raw_logprob
     return sum(
         place < len(tokens) and abs(tokens[place].logprob - logprob) > near * max(1.0, abs(logprob))
         for place, logprob in said.items()

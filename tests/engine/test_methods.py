@@ -189,7 +189,7 @@ def generate(model, input_ids, generation_config=None, **kwargs):
     first = steps[0].emit[0]
     assert [(s.keep, s.emit) for s in steps] == [(0, (first,)), (0, new[:2]), (2, new[2:])]
     assert first != new[0] == steps[0].candidates[1].token_id
-    # A record is of one decision, and of several tokens at once nobody saw each one's.
+    # A record is of one decision, and no pass of what was taken shows that of its first token.
     assert [len(s.candidates) for s in steps] == [3, 0, 3]
     assert steps[2].candidates[0].token_id == new[2]
 
