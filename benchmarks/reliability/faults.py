@@ -15,13 +15,12 @@ from typing import Any
 from unittest.mock import patch
 
 from benchmarks.reliability.cards import Goal, Measured, Part
-from benchmarks.reliability.requests import Alone, short_request
+from benchmarks.reliability.requests import IN_PROCESS, Alone, short_request
 from engine import DecodeRequest
 from engine.errors import DecodeError
 from engine.models import loading
 from engine.run import work
 from engine.run.permits import LINE
-from engine.strategies import STRATEGIES
 from tests.helpers.faults import PLACES, exported, failing, messages_of
 from tests.helpers.patience import PATIENCE_S
 
@@ -97,7 +96,7 @@ class _Tries:
 
     def once(self, place: str) -> None:
         """Let one call of a kind fail in a drawn run, and look what there is afterwards."""
-        strategy = self.chance.choice([name for name in STRATEGIES if self._count(place, name)])
+        strategy = self.chance.choice([name for name in IN_PROCESS if self._count(place, name)])
         request, nth = self._request(strategy), self.chance.randint(1, self._count(place, strategy))
         kind = self.chance.choice(ERRORS)
         about = f"{kind.__name__} at call {nth} of {place} in {strategy}"
@@ -136,7 +135,7 @@ class _Tries:
 
     def _next(self, about: str) -> None:
         """Run the next request; what went before must not be seen in it."""
-        request = self._request(self.chance.choice(list(STRATEGIES)))
+        request = self._request(self.chance.choice(IN_PROCESS))
         expected = self.alone.of(request)
         ending = messages_of(request)[-1]
         outputs = ending.get("rest", {}).get("outputs", [])

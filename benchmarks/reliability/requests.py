@@ -9,6 +9,8 @@ from engine.strategies import STRATEGIES
 from engine.trace.events import Failed, Finished
 
 TOKENS = 8
+IN_PROCESS = [name for name, strategy in STRATEGIES.items() if strategy.loop is not None]
+"""Strategies whose loops run here; a custom method's process keeps a spare with a folder for a while."""
 _CHECKS = ("plain_run", "distribution_runs")
 """What only measures after a run."""
 
