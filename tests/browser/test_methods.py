@@ -68,6 +68,8 @@ def test_the_code_of_a_folder_is_seen_confirmed_and_run(open_page, tmp_path):
     folder = write_method(tmp_path / "blind", BLIND, readme=README)
     page = open_page("/")
     show(page, "custom")
+    # What the tab opens with comes from the server, and fills the form.
+    expect(status(page, "custom")).to_contain_text("A recorded run")
     field = name_method(page, str(folder))
     expect(field).to_contain_text("It writes what it is told. A folder of this machine.")
     expect(field.get_by_role("status")).to_contain_text("Nobody has confirmed its code here yet")
@@ -110,7 +112,17 @@ def test_the_code_of_a_folder_is_seen_confirmed_and_run(open_page, tmp_path):
     assert trace.method.name == str(folder)
     assert trace.method.sha256 == read_method(folder).sha256 != sha256
     expect(page.locator("#custom-stage .dp-v-about")).to_contain_text(str(folder))
-    # What decided was not seen; what stands there is told from outside and by that name.
+    said_from_outside(page)
+    link = page.evaluate("playground.page.shown('custom').link")
+    # Somebody else's link with a folder of this machine does not run by itself.
+    other = open_page("/" + link)
+    expect(status(other, "custom")).to_contain_text("This link asks for")
+    assert other.evaluate("playground.page.activity('custom')") is None
+    expect(other.get_by_role("spinbutton", name="first", exact=True)).to_have_value("305")
+
+
+def said_from_outside(page):
+    """What decided was not seen; what stands there is told from outside and by that name."""
     said = "read from outside, in one pass over the finished text"
     for place, token in enumerate(tokens(page, "custom").all()):
         expect(token, str(place)).to_have_attribute("title", re.compile(re.escape(said)))
@@ -120,12 +132,6 @@ def test_the_code_of_a_folder_is_seen_confirmed_and_run(open_page, tmp_path):
     expect(candidates).to_contain_text(said)
     expect(candidates.locator(".dp-bars .t.on")).to_have_count(1)
     expect(candidates).not_to_contain_text("Entropy")
-    link = page.evaluate("playground.page.shown('custom').link")
-    # Somebody else's link with a folder of this machine does not run by itself.
-    other = open_page("/" + link)
-    expect(status(other, "custom")).to_contain_text("This link asks for")
-    assert other.evaluate("playground.page.activity('custom')") is None
-    expect(other.get_by_role("spinbutton", name="first", exact=True)).to_have_value("305")
 
 
 @pytest.mark.parametrize("size", [{"width": 1440, "height": 1000}])

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from engine.declare import params as kinds
 from engine.declare.params import Param, params_of
 from engine.strategies import STRATEGIES
+from engine.strategies.custom import Arguments, MethodName
 from engine.strategies.dola import LayerChoice
 from engine.strategies.watermark import Keys
 
@@ -90,5 +91,7 @@ _MAKERS: dict[type, Any] = {
     kinds.Decay: lambda kind, vocab: st.tuples(st.integers(0, SMALL), st.floats(0.5, 3)),
     kinds.AllowedTokens: lambda kind, vocab: st.lists(_sequence(vocab), min_size=1, max_size=3),
     Keys: lambda kind, vocab: st.lists(st.integers(0, 1000), min_size=1, max_size=4, unique=True),
+    MethodName: lambda kind, vocab: st.sampled_from(["mirostat", "top_n_sigma", "nope"]),
+    Arguments: lambda kind, vocab: st.sampled_from([{}, {"eta": 0.2}, {"n": 0.5}]),
     LayerChoice: lambda kind, vocab: st.sampled_from(["low", "high", [1], [1, 3]]),
 }

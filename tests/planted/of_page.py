@@ -222,8 +222,8 @@ PAGE = (
         "stranger-runs-by-link",
         "A link of a stranger's makes this machine fetch and run any model by itself.",
         "playground/client/link.mjs",
-        "  return named.find((name) => name && !known.some((m) => m.name === name));\n",
-        "  return named.find((name) => name && !known.length);\n",
+        "  const found = named.find((name) => name && !known.includes(name));\n",
+        "  const found = named.find((name) => name && !known.length);\n",
         ("tests/js/link.test.mjs::a link that names another model is not run by itself",),
     ),
     Defect(
