@@ -54,7 +54,7 @@ def summary(plan: Plan) -> str:
     trace = plan.trace
     versions = ", ".join(f"{name} {version}" for name, version in sorted(trace.versions.items()))
     how = (
-        f"The folder {plan.folder_name} beside this file holds the method, whose code was not written here."
+        f"The folder {_comment(plan.folder_name)} beside this file holds the method, whose code was not written here."
         if plan.method
         else f"The folder {plan.folder_name} beside this file holds the loop: {plan.own.why}."
         if plan.own

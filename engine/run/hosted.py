@@ -71,7 +71,6 @@ def process_of(
         _folder_of(run.target, tokenizer=bool(run.config.stop_strings)) as (folder, weights),
         child_for(folder, weights, cancelled) as child,
     ):
-        child.wait(cancelled)
         _check_barriers(run, child)
         yield child, time.perf_counter() - began
 

@@ -43,8 +43,11 @@ class Arguments(Param):
         return f"an object of the method's own arguments and their values, up to {MOST_CHARS} characters as JSON"
 
     def parse(self, value: Any) -> dict[str, Any]:
-        if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
+        if not isinstance(value, Mapping):
             raise TypeError
+        # They stand as names in exported code.
+        if not all(isinstance(name, str) and name.isidentifier() for name in value):
+            raise ValueError
         try:
             text = json.dumps(dict(value), allow_nan=False)
         except RecursionError:

@@ -360,3 +360,14 @@ def test_what_fills_up_a_row_that_has_ended_is_no_part_of_its_text():
     assert sum(step.forward_passes for step in made.steps) == 4
     assert made.steps_of(0)[-1].emit == ()
     assert json_io.loads(json_io.dumps(made)) == made
+
+
+def test_what_a_file_says_of_its_method_lets_nothing_run(tmp_path):
+    """A trace can be anybody's: neither its word for where code is from nor a name in it becomes code."""
+    made = finished(asked(own_method(tmp_path / "foreign", PLAIN), do_sample=False))
+    claimed = dataclasses.replace(made, method=dataclasses.replace(made.method, source="shipped"))
+    with pytest.raises(ExportError, match="runs nowhere but shut in"):
+        verify(claimed)
+    config = {**made.config, "arguments": {"x=print()); exec('1') #": 1}}
+    with pytest.raises(ExportError, match=r"arguments = .* is not allowed"):
+        plan_of(dataclasses.replace(made, config=config))
