@@ -36,11 +36,7 @@ def teacher_forced(
         states: return the hidden states of a decoder-only model, too.
     """
     device, prompt = loaded.device, list(prompt_ids)
-    before = prompt
-    if loaded.is_encoder_decoder:
-        model = loaded.model
-        start = model.generation_config.decoder_start_token_id
-        before = [model.config.decoder_start_token_id if start is None else start]
+    before = ids_before(loaded, prompt)
     ids = torch.tensor([[*before, *new_ids[:-1]]], device=device)
     own: dict[str, Any] = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     if loaded.is_encoder_decoder:
@@ -50,3 +46,12 @@ def teacher_forced(
     first = len(before) - 1
     layers = tuple(state[0, first:] for state in out.hidden_states) if states else ()
     return Reading(out.logits[0, first:], layers, tuple(before))
+
+
+def ids_before(loaded: Any, prompt_ids: Sequence[int]) -> list[int]:
+    """Return the ids that stand before the text of an output: the prompt, or a decoder's start token."""
+    if not loaded.is_encoder_decoder:
+        return list(prompt_ids)
+    model = loaded.model
+    start = model.generation_config.decoder_start_token_id
+    return [model.config.decoder_start_token_id if start is None else start]

@@ -106,12 +106,11 @@ class _Host:
 
     def _watch(self, job: dict[str, Any], send: Any) -> Any:
         from engine.loops.recorder import Recorder
+        from engine.loops.teacher_forced import ids_before
         from engine.methods.watching import ForwardWatch
 
-        loaded, prompt = self.loaded, job["ids"][0]
-        if loaded.is_encoder_decoder:
-            start = loaded.model.generation_config.decoder_start_token_id
-            prompt = [loaded.model.config.decoder_start_token_id if start is None else start]
+        loaded = self.loaded
+        prompt = ids_before(loaded, job["ids"][0])
         ends = job["config"].get("eos_token_id") or ()
         return ForwardWatch(
             Recorder(job["top_candidates"]),

@@ -15,6 +15,7 @@ import torch
 
 from engine.errors import Cancelled, EngineError, MethodError
 from engine.loops.recorder import Recorder
+from engine.loops.teacher_forced import ids_before
 from engine.methods.child import Child
 from engine.methods.confine import BARRIERS
 from engine.methods.finding import SHIPPED, Found
@@ -147,10 +148,7 @@ def _here(run: Prepared, seen: Take, cancelled: threading.Event) -> Outcome:
     function, target, job = run.method.function, run.target, job_of(run)
     model = bare(target.model)
     prompt = torch.tensor(job["ids"], device=target.device)
-    before = job["ids"][0]
-    if target.is_encoder_decoder:
-        start = model.generation_config.decoder_start_token_id
-        before = [model.config.decoder_start_token_id if start is None else start]
+    before = ids_before(target, job["ids"][0])
     recorder = Recorder(run.request.top_candidates)
     ends = job["config"]["eos_token_id"] or ()
     heard = _heard(seen, cancelled)

@@ -6,7 +6,6 @@ import torch
 
 from engine.loops.recorder import Observation, Recorder, rounded, significant
 from engine.loops.teacher_forced import teacher_forced
-from engine.models.loading import LoadedModel
 from engine.run.prepare import Prepared
 from engine.run.recording import Recording
 from engine.trace.details import ForwardDetail
@@ -35,36 +34,40 @@ def read_again(
     context = target.context_length
     if context is not None and len(prompt) + max(map(len, rows), default=0) > context:
         return (), ("The text is longer than the model's context, so it was not read once more.",)
-    try:
-        emitted = tuple(emitted_of(target, prompt, row) for row in rows)
-    except (RuntimeError, ValueError):
-        return (), ("The model could not read the finished text once more in one pass.",)
     first = [step for step in recording.steps if step.sequence == 0]
-    odd = odd_places(first, emitted[0], target.model.dtype) if emitted else 0
+    from_outside = any(is_outside(step) for step in first)
+    emitted: list[tuple[EmittedToken, ...]] = []
     for number, row in enumerate(rows):
-        if number not in recording.outputs and any(is_outside(step) for step in first):
-            for step in steps_from_outside(target, prompt, row, number, run.request.top_candidates):
+        if not row:
+            emitted.append(())
+            continue
+        try:
+            with torch.inference_mode():
+                logits = teacher_forced(target, prompt, row).logits.float()
+        except (RuntimeError, ValueError):
+            return (), ("The model could not read the finished text once more in one pass.",)
+        emitted.append(emitted_of(logits, row))
+        if from_outside and number not in recording.outputs:
+            for step in steps_from_outside(logits, row, number, run.request.top_candidates):
                 recording.add(step, 0)
+    odd = odd_places(first, emitted[0], target.model.dtype) if emitted else 0
     if not odd:
-        return emitted, ()
-    return emitted, (
+        return tuple(emitted), ()
+    return tuple(emitted), (
         f"At {odd} of {len(rows[0])} tokens the method's candidates are not what the model says of the"
         " finished text: it gave the model something else to read, or its record is wrong.",
     )
 
 
-def emitted_of(loaded: LoadedModel, prompt: list[int], ids: list[int]) -> tuple[EmittedToken, ...]:
-    """Return what the model says of every token of a text, in one pass over it.
+def emitted_of(logits: torch.Tensor, ids: list[int]) -> tuple[EmittedToken, ...]:
+    """Return what the model says of every token of a text.
 
     Args:
-        loaded: the model.
-        prompt: ids that the text continues.
-        ids: of the text.
+        logits: (new, vocabulary) float32, of one pass over the text.
+        ids: of the text, at least one.
     """
-    if not ids:
-        return ()
     with torch.inference_mode():
-        logprobs = torch.log_softmax(teacher_forced(loaded, prompt, ids).logits.float(), -1)
+        logprobs = torch.log_softmax(logits, -1)
         own = logprobs.gather(-1, torch.tensor(ids, device=logprobs.device)[:, None])
         top = logprobs.topk(min(_TOP, logprobs.shape[-1]), -1)
         entropy = torch.special.entr(logprobs.exp()).sum(-1)
@@ -82,22 +85,16 @@ def emitted_of(loaded: LoadedModel, prompt: list[int], ids: list[int]) -> tuple[
     )
 
 
-def steps_from_outside(
-    loaded: LoadedModel, prompt: list[int], ids: list[int], sequence: int, top: int
-) -> list[Step]:
-    """Return a step for every token of a text that nobody followed, from one pass over it.
+def steps_from_outside(logits: torch.Tensor, ids: list[int], sequence: int, top: int) -> list[Step]:
+    """Return a step for every token of a text that nobody followed.
 
     Args:
-        loaded: the model.
-        prompt: ids that the text continues.
-        ids: of the text.
+        logits: (new, vocabulary) float32, of one pass over the text.
+        ids: of the text, at least one.
         sequence: number of the output.
         top: most candidates of a step.
     """
-    if not ids:
-        return []
     with torch.inference_mode():
-        logits = teacher_forced(loaded, prompt, ids).logits.float()
         total = torch.logsumexp(logits, -1)
         seen = Observation(logits - total[:, None], total, logits, [])
         rows = Recorder(top).record(seen, torch.tensor(ids, device=logits.device), 0)
