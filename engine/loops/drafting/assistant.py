@@ -19,6 +19,7 @@ from engine.loops.drafting.drafter import (
 )
 from engine.models.capabilities import layer_stack
 from engine.models.hooks import rewired
+from engine.models.openvino.model import OnGraph
 
 
 class AssistantDrafter(ModelDrafter):
@@ -109,7 +110,10 @@ def first_layers(model: Any, layers: int) -> Any:
     if vars(config).get("layer_types"):
         config.layer_types = list(config.layer_types)[:layers]
     short_base = _shell(base, config, **{stack: nn.ModuleList(list(whole)[:layers])})
-    return _shell(model, config, **{name: short_base})
+    view = _shell(model, config, **{name: short_base})
+    if isinstance(model, OnGraph):
+        view.graphs = model.graphs.first_layers(layers)
+    return view
 
 
 def _shell(module: nn.Module, config: Any, **children: nn.Module) -> Any:
