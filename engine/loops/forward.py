@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from engine.models.capabilities import CACHES, OWN_CACHES
+from engine.models.openvino.model import OnGraph
 
 
 class Forward:
@@ -93,6 +94,8 @@ def emptied(model: Any, model_kwargs: dict[str, Any]) -> dict[str, Any]:
         return dict(model_kwargs)
     if found[0] in OWN_CACHES:
         return {name: value for name, value in model_kwargs.items() if name != found[0]}
+    if isinstance(model, OnGraph):
+        return model_kwargs | {found[0]: model.new_cache()}
     cache = DynamicCache(config=model.config.get_text_config(decoder=True))
     if model.config.is_encoder_decoder:
         # Not sized by the configuration, which may mean the encoder's depth.

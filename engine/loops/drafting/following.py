@@ -9,6 +9,7 @@ import torch
 
 from engine.loops.drafting.rewind import copied
 from engine.models.capabilities import capabilities_of
+from engine.models.openvino.model import OnGraph
 
 
 class CachedForward:
@@ -76,6 +77,8 @@ class CachedForward:
 
         if self.name is None:
             return None
+        if isinstance(self.model, OnGraph):
+            return self.model.new_cache()
         cache = DynamicCache(config=self.model.config)
         if self.crops:
             cache.activate_past_recording()

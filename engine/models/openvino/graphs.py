@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from engine.models.openvino.tracing import KEPT, POSITIONS
+from engine.models.sizes import COMPILED
 
 GRAPH = "graph.xml"
 WEIGHTS = "graph.bin"
@@ -104,11 +104,11 @@ class Graphs:
         return (self.folder / WEIGHTS).stat().st_size
 
     @property
-    def memory_bytes(self) -> int:
+    def memory_bytes(self) -> float:
         """Bytes that the compiled graphs hold: each its own copy of its weights, as its instructions want them."""
         with self._lock:
             made = dict(self._made)
-        own = sum(self.file_bytes * (key == "whole") for key in made)
+        own = COMPILED * self.file_bytes * ("whole" in made)
         return own + sum(v.memory_bytes for v in made.values() if isinstance(v, Graphs))
 
     def _once(self, key: Any, make: Callable[[], Any]) -> Any:
@@ -198,7 +198,3 @@ def run(request: Any, inputs: dict[str, np.ndarray]) -> list[torch.Tensor]:
     count = len(request.model_outputs)
     return [torch.from_numpy(request.get_output_tensor(at).data.copy()) for at in range(count)]
 
-
-def inputs_of(known: frozenset[str]) -> tuple[bool, bool]:
-    """Return whether a graph is told the positions, and which logits are wanted."""
-    return POSITIONS in known, KEPT in known

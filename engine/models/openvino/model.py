@@ -14,6 +14,7 @@ from engine.errors import ModelError
 from engine.models.capabilities import final_norm
 from engine.models.openvino.cache import GraphCache
 from engine.models.openvino.graphs import Graphs
+from engine.trace.records import Agreement
 
 
 class OnGraph:
@@ -22,10 +23,12 @@ class OnGraph:
     Attributes:
         graphs: compute its passes.
         hides: whether positions of its cache may stay where they are when they are given up.
+        agreement: with the model that it was made of, where its weights have fewer bits.
     """
 
     graphs: Graphs
     hides: bool
+    agreement: Agreement | None = None
     config: Any
 
     @property
@@ -124,5 +127,8 @@ def hides_positions(model: Any) -> bool:
     windows = getattr(config, "sliding_window", None) or getattr(
         config, "attention_chunk_size", None
     )
+    local = "local" in (getattr(config, "attention_layers", None) or ())
+    if local or "position_ids" not in inspect.signature(model.forward).parameters:
+        return False
     whole = all(kind == "full_attention" for kind in kinds) if kinds else not windows
-    return whole and "position_ids" in inspect.signature(model.forward).parameters
+    return whole
