@@ -245,7 +245,9 @@ def _place(name: str, places: dict[str, Any], whole: torch.device) -> str:
 def record_of(weights: WeightsParams, model: Any) -> HeldWeights | None:
     """Return what a trace says of how weights are held, None where its dtype says it all."""
     if weights.backend != TORCH:
-        return HeldWeights(backend=weights.backend, agreement=model.agreement)
+        return HeldWeights(
+            layers_on=layers_on(model), backend=weights.backend, agreement=model.agreement
+        )
     if weights.quantization is None and weights.device_map is None:
         return None
     limits = weights.max_memory

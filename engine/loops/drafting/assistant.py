@@ -19,7 +19,6 @@ from engine.loops.drafting.drafter import (
 )
 from engine.models.capabilities import layer_stack
 from engine.models.hooks import rewired
-from engine.models.openvino.model import OnGraph
 
 
 class AssistantDrafter(ModelDrafter):
@@ -111,7 +110,7 @@ def first_layers(model: Any, layers: int) -> Any:
         config.layer_types = list(config.layer_types)[:layers]
     short_base = _shell(base, config, **{stack: nn.ModuleList(list(whole)[:layers])})
     view = _shell(model, config, **{name: short_base})
-    if isinstance(model, OnGraph):
+    if hasattr(model, "graphs"):
         view.graphs = model.graphs.first_layers(layers)
     return view
 

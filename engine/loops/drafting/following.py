@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from engine.loops.drafting.rewind import copied
+from engine.loops.forward import empty_cache
 from engine.models.capabilities import capabilities_of
-from engine.models.openvino.model import OnGraph
 
 
 class CachedForward:
@@ -73,13 +73,9 @@ class CachedForward:
         return self.model(input_ids=new, **kept, **self._switch, **self._extra)
 
     def _empty(self) -> Any:
-        from transformers import DynamicCache
-
         if self.name is None:
             return None
-        if isinstance(self.model, OnGraph):
-            return self.model.new_cache()
-        cache = DynamicCache(config=self.model.config)
+        cache = empty_cache(self.model)
         if self.crops:
             cache.activate_past_recording()
         return cache

@@ -1,4 +1,4 @@
-"""The cache of a graph: keys and values stay in its request, and what a loop does with them is noted for the next pass."""
+"""The cache of a graph: keys and values stay in its request; what a loop does with them is noted for the next pass."""
 
 from __future__ import annotations
 

@@ -14,13 +14,14 @@ from engine.models.openvino.cache import GraphCache
 NEAR = 1e-3
 """Most that a logit in float32 may differ."""
 TEXT = (
-    "A small fox lived near the river with her mother. Every morning she went down to the water to look for fish. One"
-    " winter day the river was frozen from bank to bank, and the fox was hungry. She asked the crow for help, but the"
-    " crow only laughed and flew away. Then a boy came by with a sled and a basket of bread. He was on his way to his"
-    " grandmother, who lived on the other side of the hill. The boy gave the fox a piece of bread, and she showed him"
-    " where the ice was thick enough to walk. From then on they were friends. When spring came, the river began to run"
-    " again, and the fox caught three fish in one morning. She kept one for herself, brought one to her mother, and laid"
-    " the third on the doorstep of the boy. He looked for her everywhere, but she was already back in the forest."
+    "A small fox lived near the river with her mother. Every morning she went down to the water to look for fish. "
+    "One winter day the river was frozen from bank to bank, and the fox was hungry. She asked the crow for help, "
+    "but the crow only laughed and flew away. Then a boy came by with a sled and a basket of bread. He was on his "
+    "way to his grandmother, who lived on the other side of the hill. The boy gave the fox a piece of bread, and "
+    "she showed him where the ice was thick enough to walk. From then on they were friends. When spring came, the "
+    "river began to run again, and the fox caught three fish in one morning. She kept one for herself, brought "
+    "one to her mother, and laid the third on the doorstep of the boy. He looked for her everywhere, but she was "
+    "already back in the forest."
 )
 _CONTEXT = 256
 _SEED = 20

@@ -1,4 +1,4 @@
-"""The graphs of one converted model: read from its files, cut to what is wanted of them, and compiled when first used."""
+"""The graphs of one converted model: read from its files, cut to what is wanted of them, compiled when first used."""
 
 from __future__ import annotations
 
@@ -29,28 +29,31 @@ def core() -> Any:
     return openvino.Core()
 
 
-def options() -> dict[str, Any]:
-    """Return how graphs are compiled: exact, and with as many threads as torch has."""
+def options(threads: int) -> dict[str, Any]:
+    """Return how graphs are compiled: exact, as bfloat16 and quantised activations would be another model."""
     return {
         "INFERENCE_PRECISION_HINT": "f32",
         "KV_CACHE_PRECISION": "f32",
         "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0,
         "PERFORMANCE_HINT": "LATENCY",
-        "INFERENCE_NUM_THREADS": torch.get_num_threads(),
+        "INFERENCE_NUM_THREADS": threads,
         "ENABLE_HYPER_THREADING": True,
         "ENABLE_CPU_PINNING": False,
     }
 
 
 class Compiled:
-    """A compiled graph, and requests that nobody uses."""
+    """A compiled graph, and requests that nobody uses.
 
-    def __init__(self, graph: Any) -> None:
-        self._compiled = core().compile_model(graph, "CPU", options())
+    Args:
+        graph: an openvino.Model.
+        threads: that compute it.
+    """
+
+    def __init__(self, graph: Any, threads: int) -> None:
+        self._compiled = core().compile_model(graph, "CPU", options(threads))
         self.inputs = frozenset(given.any_name for given in self._compiled.inputs)
-        self.outputs = tuple(
-            next(iter(sorted(out.names)), "") for out in self._compiled.outputs
-        )
+        self.outputs = tuple(next(iter(sorted(out.names)), "") for out in self._compiled.outputs)
         self._free: list[Any] = []
 
     def take(self) -> Any:
@@ -74,21 +77,23 @@ class Graphs:
     Args:
         folder: holds its graph and weights.
         layers: how many layers run before norm and head; None is all of them.
+        threads: that compute a pass; None is as many as torch has now.
     """
 
-    def __init__(self, folder: Path, layers: int | None = None) -> None:
+    def __init__(self, folder: Path, layers: int | None = None, threads: int | None = None) -> None:
         self.folder, self.layers = folder, layers
+        self.threads = threads or torch.get_num_threads()
         self._lock = threading.Lock()
         self._made: dict[Any, Any] = {}
 
     def first_layers(self, layers: int) -> Graphs:
         """Return the graphs of the first layers, norm and head."""
-        return self._once(layers, lambda: Graphs(self.folder, layers))
+        return self._once(layers, lambda: Graphs(self.folder, layers, self.threads))
 
     @property
     def whole(self) -> Compiled:
         """The graph of a forward pass."""
-        return self._once("whole", lambda: Compiled(self._whole()))
+        return self._once("whole", lambda: Compiled(self._whole(), self.threads))
 
     def head(self, states: torch.Tensor) -> torch.Tensor:
         """Return (…, vocab) what the head makes of states (…, hidden)."""
@@ -118,7 +123,7 @@ class Graphs:
             return self._made[key]
 
     def _part(self, begin: str, end: str, states: torch.Tensor) -> torch.Tensor:
-        compiled = self._once(end, lambda: Compiled(self._between(begin, end)))
+        compiled = self._once(end, lambda: Compiled(self._between(begin, end), self.threads))
         request = compiled.take()
         flat = states.detach().reshape(-1, states.shape[-2], states.shape[-1])
         result = run(request, {begin: flat.to(torch.float32).numpy()})[0]
@@ -128,9 +133,7 @@ class Graphs:
     def _read(self) -> tuple[Any, dict[str, Any]]:
         """Return the graph of the file, and what computes each output by its name."""
         graph = core().read_model(self.folder / GRAPH)
-        found = {
-            name: out.get_node().input_value(0) for out in graph.outputs for name in out.names
-        }
+        found = {name: out.get_node().input_value(0) for out in graph.outputs for name in out.names}
         return graph, found
 
     def _between(self, begin: str, end: str) -> Any:
@@ -148,7 +151,6 @@ class Graphs:
 
     def _whole(self) -> Any:
         """Return the graph of a pass: logits, and the states of all layers at the places that are asked for."""
-        import openvino as ov
         from openvino import opset15 as ops
 
         graph, found = self._read()
@@ -197,4 +199,3 @@ def run(request: Any, inputs: dict[str, np.ndarray]) -> list[torch.Tensor]:
     request.infer()
     count = len(request.model_outputs)
     return [torch.from_numpy(request.get_output_tensor(at).data.copy()) for at in range(count)]
-

@@ -22,7 +22,6 @@ from engine.models.openvino.installed import HOW, NEEDED, is_installed, made_by
 from engine.models.openvino.making import MEASURED, refused
 
 
-
 def sources_of(folder: str, backend: str) -> Sources:
     """Return the files that decide a model's graph, each named with what makes it."""
     place = Path(folder)

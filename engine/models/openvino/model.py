@@ -130,5 +130,4 @@ def hides_positions(model: Any) -> bool:
     local = "local" in (getattr(config, "attention_layers", None) or ())
     if local or "position_ids" not in inspect.signature(model.forward).parameters:
         return False
-    whole = all(kind == "full_attention" for kind in kinds) if kinds else not windows
-    return whole
+    return all(kind == "full_attention" for kind in kinds) if kinds else not windows
