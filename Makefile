@@ -29,6 +29,7 @@ bench: $(VENV)/.dev
 	$(PY) -m benchmarks.beams
 	$(PY) -m benchmarks.assisted
 	$(PY) -m benchmarks.watermark
+	$(PY) -m benchmarks.backends
 	$(PY) -m tests.browser_setup
 	$(PY) -m benchmarks.page
 
@@ -63,7 +64,7 @@ $(VENV)/.run: requirements.txt | $(VENV)/bin/python
 	$(PY) -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	touch $@
 
-$(VENV)/.dev: requirements.txt requirements-models.txt requirements-dev.txt | $(VENV)/bin/python
+$(VENV)/.dev: requirements.txt requirements-models.txt requirements-openvino.txt requirements-dev.txt | $(VENV)/bin/python
 	$(PY) -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	touch $@ $(VENV)/.run
 

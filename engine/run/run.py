@@ -32,6 +32,7 @@ from engine.run.prepare import (
 from engine.run.read_again import read_again
 from engine.run.recording import Recording, Witness
 from engine.run.request import DecodeRequest, check
+from engine.run.threads import threads_for
 from engine.settings import SETTINGS
 from engine.strategies.base import Context
 from engine.strategies.refusal import uses_cache
@@ -99,6 +100,7 @@ class Run:
             with (
                 pinned(run.target, run.assistant),
                 place.turn(run.target, run.assistant),
+                threads_for(run.target, run.assistant),
                 process_of(run, self.send, self.cancelled) as (child, ready_s),
             ):
                 waited = place.waited_s, models.load_s + ready_s

@@ -162,7 +162,9 @@ def test_generate_is_transformers_own(llama):
     assert inspect.signature(converted.forward) == inspect.signature(model.forward)
     prompt = ids_of(1, 6)
     for options in ({}, {"num_beams": 3}, {"num_beams": 4, "num_return_sequences": 2}):
-        rows = (m.generate(prompt, max_new_tokens=12, **options).tolist() for m in (model, converted))
+        rows = (
+            m.generate(prompt, max_new_tokens=12, **options).tolist() for m in (model, converted)
+        )
         own, other = rows
         assert own == other
     assert refused(model) is None
