@@ -13,6 +13,7 @@ from unittest.mock import patch
 
 import pytest
 
+from benchmarks.about import ROOT
 from benchmarks.reliability import (
     __main__,
     answers,
@@ -27,7 +28,7 @@ from benchmarks.reliability import (
     report,
     soak,
 )
-from benchmarks.reliability.cards import ROOT, card
+from benchmarks.reliability.cards import card
 from benchmarks.reliability.parts import PARTS
 from benchmarks.reliability.probe import probing
 from benchmarks.reliability.requests import short_request
