@@ -160,6 +160,7 @@ def test_a_page_is_told_of_a_run_that_cannot_be_written_down():
     assert said[0]["error"].startswith("Something went wrong inside the playground")
 
 
+@pytest.mark.nightly
 def test_memory_keeps_its_limits():
     result = judged(memory.PART, memory.measure(6, 0))
     assert result["held"], result
