@@ -8,9 +8,9 @@ from collections.abc import Mapping
 import torch
 
 Columns = Mapping[str, torch.Tensor]
-"""Name -> (batch, …) numbers; ids are exact up to 2**24, as the copy is in float32."""
+"""Name -> (batch, …) numbers: whole ones below 2**31, or others, of which float32 keeps what it can."""
 Numbers = Mapping[str, tuple[float, ...]]
-"""Name -> the numbers of one row, what had more dimensions laid out flat."""
+"""Name -> the numbers of one row, what had more dimensions laid out flat; whole ones stay int."""
 
 
 def to_host(columns: Columns) -> list[dict[str, tuple[float, ...]]]:
@@ -19,11 +19,25 @@ def to_host(columns: Columns) -> list[dict[str, tuple[float, ...]]]:
     Args:
         columns: all with the same batch, at least one of them.
     """
-    parts = [
-        (values if values.dim() > 1 else values[:, None]).to(torch.float32).flatten(1)
-        for values in columns.values()
-    ]
+    flat = {n: v.flatten(1) if v.dim() > 1 else v[:, None] for n, v in columns.items()}
+    flat = {n: v.float() if v.is_floating_point() else v for n, v in flat.items()}
+    if any(values.device.type != "cpu" for values in flat.values()):
+        flat = through_one(flat)
+    lists = [values.tolist() for values in flat.values()]
+    return [dict(zip(flat, map(tuple, row), strict=True)) for row in zip(*lists, strict=True)]
+
+
+def through_one(columns: Columns) -> dict[str, torch.Tensor]:
+    """Return float32 and whole numbers as they were, on the host, after one copy of all of them.
+
+    Args:
+        columns: name -> (batch, n) numbers.
+    """
+    whole = {name: not values.is_floating_point() for name, values in columns.items()}
+    # A float32 travels as its bits, so that an id beside it is exact whatever its size.
+    parts = [v.int() if whole[n] else v.view(torch.int32) for n, v in columns.items()]
     ends = list(itertools.accumulate(part.shape[1] for part in parts))
-    places = list(zip(columns, [0, *ends[:-1]], ends, strict=True))
-    rows = torch.cat(parts, dim=-1).cpu().tolist()
-    return [{name: tuple(row[start:end]) for name, start, end in places} for row in rows]
+    packed = torch.cat(parts, dim=-1).cpu()
+    places = zip(columns, [0, *ends], ends, strict=False)
+    found = {name: packed[:, start:end] for name, start, end in places}
+    return {n: v if whole[n] else v.contiguous().view(torch.float32) for n, v in found.items()}

@@ -39,6 +39,10 @@ def significant(value: float) -> float:
     return float(f"{value:.{DIGITS}g}")
 
 
+Stages = list[tuple[str, torch.Tensor]]
+"""Name and (batch, vocab) output of every processor that ran."""
+
+
 @dataclass
 class Observation:
     """One position's logits on their way through the processors; tensors, short-lived."""
@@ -49,8 +53,7 @@ class Observation:
     """(batch,) of the raw logits."""
     scores: torch.Tensor
     """(batch, vocab) what the last processor returned."""
-    stages: list[tuple[str, torch.Tensor]]
-    """Name and (batch, vocab) output of every processor that ran."""
+    stages: Stages
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,12 @@ class Row:
     entropy: float
     extra: Numbers
     """What the loop asked for besides."""
+
+
+def observed(logits: torch.Tensor, scores: torch.Tensor, stages: Stages) -> Observation:
+    """Return the observation of (batch, vocab) raw logits and of what processors made of them."""
+    logsumexp = torch.logsumexp(logits, dim=-1)
+    return Observation(logits - logsumexp[:, None], logsumexp, scores, stages)
 
 
 def display_name(processor: object) -> str:
@@ -114,10 +123,18 @@ class Recorder:
         Raises:
             DecodeError: one of them made scores that the next cannot go on with.
         """
+        scores, stages = self.processed(logits, input_ids, processors)
+        return observed(logits, scores, stages)
+
+    def processed(
+        self,
+        logits: torch.Tensor,
+        input_ids: torch.Tensor,
+        processors: Sequence[Callable[..., torch.Tensor]],
+    ) -> tuple[torch.Tensor, Stages]:
+        """Return what the last processor returned, and every stage; see ``observe``."""
         if self.watch is not None:
             self.watch(logits, input_ids, processors)
-        logsumexp = torch.logsumexp(logits, dim=-1)
-        logprobs = logits - logsumexp[:, None]
         scores, stages = logits, []
         for processor in processors:
             own = type(processor).__module__.startswith("transformers.")
@@ -132,7 +149,7 @@ class Recorder:
                     f"The scores became NaN in {stages[-1][0]}, and {name} cannot go on with them."
                 ) from None
             stages.append((display_name(processor), scores))
-        return Observation(logprobs, logsumexp, scores, stages)
+        return scores, stages
 
     def record(
         self, seen: Observation, chosen: torch.Tensor, step: int, extra: Columns | None = None

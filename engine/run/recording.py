@@ -34,7 +34,10 @@ class Witness(Protocol):
         ...
 
     def decided(self, step: Step) -> None:
-        """Take a step, numbered as in the trace; it follows from what was seen since the last one."""
+        """Take a step, numbered as in the trace; it follows from what was seen since the last one.
+
+        The last one comes again where something was measured beside it.
+        """
         ...
 
     def ended(self) -> None:
@@ -68,6 +71,7 @@ class Recording:
         self.reader = Reader(run.target.tokenizer, before, run.request.prompt)
         self.header = _header(run, self.pieces)
         self.steps: list[Step] = []
+        self._last = (-1, -1)
         self.outputs: dict[int, list[int]] = {}
         self.texts: dict[int, Detokenizer] = {}
         self.timing = Timing(load_s=rounded(load_s), queue_s=rounded(queue_s))
@@ -79,20 +83,29 @@ class Recording:
     def add(self, step: Step, number: int) -> None:
         """Keep and send a step as the loop decided it.
 
+        A step that comes twice replaces itself: something was measured beside it. It was sent, so it
+        is only kept, for the trace.
+
         Args:
             step: its index and sequence are the loop's own.
             number: sequences that were decoded before this loop began.
         """
+        own = number, step.index
+        again, self._last = own == self._last, own
+        index = len(self.steps) - again
+        step = dataclasses.replace(step, index=index, sequence=step.sequence + number)
+        self.steps[index:] = [step]
+        if self.witness is not None:
+            self.witness.decided(step)
+        new = self._new_pieces(step)
+        if again:
+            return
         if self.timing.first_token_s is None:
             # From where decoding began: loading and waiting are figures of their own.
             self.timing = dataclasses.replace(self.timing, first_token_s=step.elapsed_s)
-        step = dataclasses.replace(step, index=len(self.steps), sequence=step.sequence + number)
-        self.steps.append(step)
-        if self.witness is not None:
-            self.witness.decided(step)
         output = self.outputs.setdefault(step.sequence, [])
         output[step.keep :] = step.emit
-        self.send(StepRecorded(step, self._new_pieces(step)))
+        self.send(StepRecorded(step, new))
         self._send_text(step.sequence, output)
 
     def end(

@@ -214,16 +214,18 @@ def generate_with(
         extra["recorder"].additions.note(GRAPHED.format(cache.get_max_length()))
     if extra.get("logits_processor"):
         inputs["logits_processor"] = extra["logits_processor"]
+    # generate() only leaves gradients out; nothing that could ever be differentiated costs less still.
     # type(model).generate: a model folder may have replaced the instance's own generate.
-    return type(target.model).generate(
-        bare(target.model),
-        prompt,
-        attention_mask=torch.ones_like(prompt),
-        generation_config=generation_config(config, select, target, use_cache=use_cache),
-        custom_generate=as_custom_generate(loop, on_step, **own),
-        stopping_criteria=[stop, *stop_criteria(config, target)],
-        **inputs,
-    )
+    with torch.inference_mode():
+        return type(target.model).generate(
+            bare(target.model),
+            prompt,
+            attention_mask=torch.ones_like(prompt),
+            generation_config=generation_config(config, select, target, use_cache=use_cache),
+            custom_generate=as_custom_generate(loop, on_step, **own),
+            stopping_criteria=[stop, *stop_criteria(config, target)],
+            **inputs,
+        )
 
 
 def _returned(

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 
 from engine.loops.beams.groups import Group, GroupSearch, search_groups
-from engine.loops.beams.record import IMPOSSIBLE, PROMPT, BeamOutput, Tree, pad_of
-from engine.loops.recorder import Observation, Recorder, rounded
+from engine.loops.beams.record import IMPOSSIBLE, PROMPT, BeamOutput, Processed, Tree, pad_of
+from engine.loops.recorder import Recorder, rounded
 from engine.trace.details import BeamNode
 from engine.trace.records import Step
 
@@ -139,7 +139,7 @@ class ConstrainedGroup(Group):
         self.numbers: dict[int, int] = {}
         """Rank in the last pool -> node."""
 
-    def advance(self, seen: Observation, charged: dict[int, tuple[int, ...]]) -> list[BeamNode]:
+    def advance(self, seen: Processed, charged: dict[int, tuple[int, ...]]) -> list[BeamNode]:
         """Take one step on (size, vocab) processed log-probabilities; returns the pool."""
         del charged
         totals = seen.scores + self.sums[:, None]
@@ -178,7 +178,7 @@ class ConstrainedGroup(Group):
         self,
         rows: list[list[int]],
         choices: list[Continuation],
-        seen: Observation,
+        seen: Processed,
         totals: torch.Tensor,
         after: int,
     ) -> list[Continuation]:
@@ -218,7 +218,7 @@ class ConstrainedGroup(Group):
         self,
         flat: list[int],
         sums: list[float],
-        seen: Observation,
+        seen: Processed,
         choices: list[Continuation],
         kept: list[Continuation],
         rows: list[list[int]],
