@@ -16,7 +16,7 @@ import torch
 
 from engine.errors import DecodeError
 from engine.loops.additions import Additions
-from engine.loops.columns import Columns, Numbers, to_host
+from engine.loops.columns import Columns, Numbers, sent
 from engine.loops.exponents import NOTHING, entropies, quick_exp
 from engine.trace.records import Candidate, Stage
 
@@ -165,10 +165,17 @@ class Recorder:
         Raises:
             DecodeError: the raw logits are not finite, or every token was removed.
         """
+        return self.recorded(seen, chosen, step, extra)()
+
+    def recorded(
+        self, seen: Observation, chosen: torch.Tensor, step: int, extra: Columns | None = None
+    ) -> Callable[[], list[Row]]:
+        """Start what ``record`` does; what is returned gives its rows, and raises what it raises."""
         columns = _columns(seen, chosen, self.top_candidates)
         columns |= {_EXTRA + name: values for name, values in (extra or {}).items()}
         names = [name for name, _ in seen.stages]
-        return [_row(row, names, step, self.top_candidates) for row in to_host(columns)]
+        arrive, top = sent(columns), self.top_candidates
+        return lambda: [_row(row, names, step, top) for row in arrive()]
 
 
 def _columns(seen: Observation, chosen: torch.Tensor, top: int) -> dict[str, torch.Tensor]:

@@ -65,6 +65,11 @@ class GraphedCache(StaticCache):
         captured = self.captured[kind]
         return model(**inputs) if captured is None else captured(inputs)
 
+    def reset(self) -> None:
+        """Forget all; what was made where nothing can be differentiated is changed there alone."""
+        with torch.inference_mode():
+            super().reset()
+
     def reorder_cache(self, beam_idx: torch.Tensor) -> None:
         """Let row i be what row ``beam_idx[i]`` was, at the addresses there are."""
         for layer in self.plain:
