@@ -168,7 +168,7 @@ class Recorder:
         columns = _columns(seen, chosen, self.top_candidates)
         columns |= {_EXTRA + name: values for name, values in (extra or {}).items()}
         names = [name for name, _ in seen.stages]
-        return [_row(row, names, step, self.top_candidates) for row in to_host(columns)]
+        return [plain_row(row, names, step, self.top_candidates) for row in to_host(columns)]
 
 
 def _columns(seen: Observation, chosen: torch.Tensor, top: int) -> dict[str, torch.Tensor]:
@@ -253,7 +253,7 @@ def first_removal(seen: Observation, ids: torch.Tensor) -> torch.Tensor:
     return removed
 
 
-def _row(numbers: Numbers, names: list[str], step: int, top: int) -> Row:
+def plain_row(numbers: Numbers, names: list[str], step: int, top: int) -> Row:
     """Make the plain record of one row.
 
     Args:
