@@ -175,7 +175,7 @@ class Recorder:
         columns |= {_EXTRA + name: values for name, values in (extra or {}).items()}
         names = [name for name, _ in seen.stages]
         arrive, top = sent(columns), self.top_candidates
-        return lambda: [_row(row, names, step, top) for row in arrive()]
+        return lambda: [plain_row(row, names, step, top) for row in arrive()]
 
 
 def _columns(seen: Observation, chosen: torch.Tensor, top: int) -> dict[str, torch.Tensor]:
@@ -260,7 +260,7 @@ def first_removal(seen: Observation, ids: torch.Tensor) -> torch.Tensor:
     return removed
 
 
-def _row(numbers: Numbers, names: list[str], step: int, top: int) -> Row:
+def plain_row(numbers: Numbers, names: list[str], step: int, top: int) -> Row:
     """Make the plain record of one row.
 
     Args:
