@@ -99,7 +99,7 @@ def dola_loop(
         rows = recorder.record(seen, tokens, keep, {**own, **race})
         input_ids = grown(input_ids, tokens, unfinished, generation_config)
         unfinished = unfinished & ~stopping_criteria(input_ids, None)
-        detail = partial(detail_of, candidates, layers.raw.shape[1])
+        detail = partial(detail_of, candidates, layers.count)
         decided = tokens.tolist(), before.tolist()
         index = yield from row_steps(recorder, rows, *decided, detail, index=index, keep=keep)
     return input_ids
