@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import torch
 
-Columns = Mapping[str, torch.Tensor]
+Columns = Mapping[str, "torch.Tensor"]
 """Name -> (batch, …) numbers; ids are exact up to 2**24, as the copy is in float32."""
 Numbers = Mapping[str, tuple[float, ...]]
 """Name -> the numbers of one row, what had more dimensions laid out flat."""

@@ -21,7 +21,6 @@ from engine.errors import ModelError, ParameterError
 from engine.settings import SETTINGS
 from engine.trace.records import HeldWeights, ModelInfo, Trace
 
-TORCH_DTYPES: dict[str, torch.dtype] = {name: getattr(torch, name) for name in DTYPES}
 DEFAULT = WeightsParams()
 QUANT_TYPE = "nf4"
 _SILENT = (
@@ -34,6 +33,11 @@ _SILENT = (
 )
 _CPU_BLOCK = (32, 64)
 """bitsandbytes packs 4-bit matrices for CPUs with AVX512-BF16 in blocks of so many rows and columns."""
+
+
+def torch_dtype(name: str) -> torch.dtype:
+    """Return torch's dtype of a name of DTYPES."""
+    return getattr(torch, name)
 
 
 def settled(weights: WeightsParams, device: str) -> WeightsParams:
@@ -134,7 +138,7 @@ def loading_options(weights: WeightsParams) -> tuple[dict[str, Any], str | None]
         weights: with their dtype.
     """
     assert weights.dtype is not None
-    options: dict[str, Any] = {"dtype": TORCH_DTYPES[weights.dtype]}
+    options: dict[str, Any] = {"dtype": torch_dtype(weights.dtype)}
     if weights.quantization is not None:
         options["quantization_config"] = _quantization(weights)
     folder = None
@@ -155,7 +159,7 @@ def _quantization(weights: WeightsParams) -> Any:
         load_in_4bit=True,
         bnb_4bit_quant_type=QUANT_TYPE,
         bnb_4bit_use_double_quant=weights.bnb_4bit_use_double_quant,
-        bnb_4bit_compute_dtype=TORCH_DTYPES[weights.bnb_4bit_compute_dtype or "float32"],
+        bnb_4bit_compute_dtype=torch_dtype(weights.bnb_4bit_compute_dtype or "float32"),
     )
 
 

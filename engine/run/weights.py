@@ -10,6 +10,7 @@ from engine.declare.weights import ASSISTANT, WeightsParams, read_weights, weigh
 from engine.errors import ParameterError
 from engine.models import weights as holding
 from engine.models.loading import default_device
+from engine.settings import SETTINGS
 from engine.strategies.base import Strategy
 from engine.trace.records import Trace
 
@@ -25,7 +26,9 @@ def offered_weights(assistant: bool) -> dict[str, Param]:
     Args:
         assistant: whether those of the draft model are wanted, too.
     """
-    return holding.offered(weights_params(assistant), default_device())
+    kinds = weights_params(assistant)
+    # Elsewhere nothing is held back, and nobody has to find out which device there is.
+    return holding.offered(kinds, default_device()) if SETTINGS.public else kinds
 
 
 def held_alone(weights: Any, owner: str) -> WeightsParams:

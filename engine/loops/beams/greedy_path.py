@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from transformers import EosTokenCriteria, MaxLengthCriteria, StopStringCriteria
+import transformers
 
 from engine.errors import DecodeError
 from engine.loops.additions import LeftOut
@@ -15,8 +15,6 @@ from engine.loops.forward import Forward, emptied
 from engine.loops.recorder import Recorder, rounded
 from engine.loops.rows import for_rows
 from engine.trace.details import GreedyPath
-
-_OF_THE_TEXT = (EosTokenCriteria, MaxLengthCriteria, StopStringCriteria)
 
 
 class GreedyTrail:
@@ -91,7 +89,12 @@ def greedy_path(
         DecodeError: nothing is allowed to follow.
         LeftOut: the run was stopped after its search.
     """
-    interrupts = [c for c in stopping_criteria if not isinstance(c, _OF_THE_TEXT)]
+    of_the_text = (
+        transformers.EosTokenCriteria,
+        transformers.MaxLengthCriteria,
+        transformers.StopStringCriteria,
+    )
+    interrupts = [c for c in stopping_criteria if not isinstance(c, of_the_text)]
 
     def interrupted() -> bool:
         return any(bool(criterion(prompt, None).all()) for criterion in interrupts)
