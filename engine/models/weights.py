@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import weakref
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -79,13 +79,16 @@ def _is_offered(name: str, value: Any, device: str) -> bool:
     return _WORDS.get(name, value) in SETTINGS.public_weights.split()
 
 
-def offered(kinds: Mapping[str, Param], device: str) -> dict[str, Param]:
+def offered(kinds: Mapping[str, Param], device_of: Callable[[], str]) -> dict[str, Param]:
     """Return the parameters that change anything here, each with the values that ``check_allowed`` lets through.
 
     Args:
         kinds: by name, those of a draft model among them.
-        device: the one this machine computes on.
+        device_of: returns the one this machine computes on; asked only where something is held back.
     """
+    if not SETTINGS.public:
+        return dict(kinds)
+    device = device_of()
     own = {n: _narrowed(n.removeprefix(ASSISTANT), kind, device) for n, kind in kinds.items()}
     return {name: kind for name, kind in own.items() if kind is not None and _acts(name, own)}
 

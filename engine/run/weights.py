@@ -10,7 +10,6 @@ from engine.declare.weights import ASSISTANT, WeightsParams, read_weights, weigh
 from engine.errors import ParameterError
 from engine.models import weights as holding
 from engine.models.loading import default_device
-from engine.settings import SETTINGS
 from engine.strategies.base import Strategy
 from engine.trace.records import Trace
 
@@ -26,9 +25,7 @@ def offered_weights(assistant: bool) -> dict[str, Param]:
     Args:
         assistant: whether those of the draft model are wanted, too.
     """
-    kinds = weights_params(assistant)
-    # Elsewhere nothing is held back, and nobody has to find out which device there is.
-    return holding.offered(kinds, default_device()) if SETTINGS.public else kinds
+    return holding.offered(weights_params(assistant), default_device)
 
 
 def held_alone(weights: Any, owner: str) -> WeightsParams:

@@ -89,12 +89,7 @@ def greedy_path(
         DecodeError: nothing is allowed to follow.
         LeftOut: the run was stopped after its search.
     """
-    of_the_text = (
-        transformers.EosTokenCriteria,
-        transformers.MaxLengthCriteria,
-        transformers.StopStringCriteria,
-    )
-    interrupts = [c for c in stopping_criteria if not isinstance(c, of_the_text)]
+    interrupts = [c for c in stopping_criteria if not _is_of_the_text(c)]
 
     def interrupted() -> bool:
         return any(bool(criterion(prompt, None).all()) for criterion in interrupts)
@@ -161,3 +156,13 @@ def _single(model: Any, model_kwargs: dict[str, Any], longer: int) -> dict[str, 
         further = positions[..., -1:] + torch.arange(1, longer + 1, device=positions.device)
         single["position_ids"] = torch.cat([positions, further], dim=-1)
     return single
+
+
+def _is_of_the_text(criterion: Any) -> bool:
+    """Return whether a criterion looks at the text alone, and not at who waits for it."""
+    of_the_text = (
+        transformers.EosTokenCriteria,
+        transformers.MaxLengthCriteria,
+        transformers.StopStringCriteria,
+    )
+    return isinstance(criterion, of_the_text)
