@@ -41,7 +41,7 @@ from playground.fresh import FreshHead, Head
 from playground.guard import guarded
 from playground.journal import JOURNAL
 from playground.questions import build_replies
-from playground.spec import spec
+from playground.spec import spec, try_models
 from playground.stream import whole_state
 from playground.tab import QUEUE, build_tab
 from playground.uploads import UPLOADS
@@ -90,7 +90,7 @@ def _resync(event: gr.EventData) -> str:
 
 
 def page_head() -> str:
-    """Return the page's head: its styles, its scripts, and what they are given to begin with."""
+    """Return what stands in the page's head: its scripts, and what they are given to begin with."""
     place = f"./{recorded.place()}"
     given = {
         "recorded": place,
@@ -101,7 +101,7 @@ def page_head() -> str:
             "gallery": replay.declaration(),
         },
         "here": scripts.HERE,
-        "refusals": "" if later.is_there() else refusals.PLACE,
+        "refusals": "" if later.is_settled() else refusals.PLACE,
         "plotly": scripts.plotly(),
     }
     first = next((p["recorded"] for p in spec()["strategies"][0]["presets"] if p["recorded"]), None)
@@ -110,7 +110,7 @@ def page_head() -> str:
 
 def serve(host: str, port: int) -> gr.Blocks:
     """Serve the page from threads of this process; ``close()`` of what is returned ends it."""
-    demo, head = build_app(), Head(page_head, spec)
+    demo = build_app()
     connections.patient()
     later.allow()
     demo.launch(
@@ -129,13 +129,13 @@ def serve(host: str, port: int) -> gr.Blocks:
         state_session_capacity=SETTINGS.max_sessions,
         # It asks itself whether it answers, and gives up where many others ask at that moment.
         _frontend=False,
-        head=head.text,
+        head=f"<style>{scripts.styles()}</style>",
         footer_links=[],
         theme=_theme(),
         app_kwargs={
             "middleware": [
                 *middleware({n: len(fn.inputs) for n, fn in demo.fns.items()}),
-                Middleware(FreshHead, renew=lambda: head.renew(demo.config)),
+                Middleware(FreshHead, head=Head(page_head, spec)),
             ],
             "routes": [
                 *scripts.routes(),
@@ -210,4 +210,5 @@ def _get_ready() -> None:
         sys.setswitchinterval(usual)
     with contextlib.suppress(EngineError):
         load(next(iter(STRATEGIES.values())).default_model)
-    spec()
+    try_models()
+    later.settle()

@@ -18,8 +18,8 @@ from typing import Any
 PUT_OFF = ("torch", "transformers", "accelerate", "engine.watermark.processors")
 """What waits; the last makes classes of transformers' classes when it is imported."""
 _OWN = ("engine", "playground")
-_THERE = threading.Event()
-_THERE.set()
+_SETTLED = threading.Event()
+_SETTLED.set()
 
 
 class _StandIn(ModuleType):
@@ -55,7 +55,7 @@ _FINDER = _Finder()
 def put_off() -> None:
     """Answer imports with stand-ins until ``allow``; nothing where one of the packages is there already."""
     if not any(name in sys.modules for name in PUT_OFF):
-        _THERE.clear()
+        _SETTLED.clear()
         sys.meta_path.insert(0, _FINDER)
 
 
@@ -77,19 +77,18 @@ def bring() -> None:
     # All of it, whatever is wanted: who went on in the middle could meet a module that is half there.
     for name in PUT_OFF:
         importlib.import_module(name)
-    if not _THERE.is_set():
-        for module in list(sys.modules.values()):
-            if module.__name__.partition(".")[0] in _OWN:
-                _give(module)
-        _THERE.set()
 
 
-def is_there() -> bool:
+def settle() -> None:
+    """Put what was brought in the place of its stand-ins, and say that all is there."""
+    for module in list(sys.modules.values()):
+        if module.__name__.partition(".")[0] in _OWN:
+            for name, value in list(vars(module).items()):
+                if isinstance(value, _StandIn):
+                    setattr(module, name, sys.modules[value.__name__])
+    _SETTLED.set()
+
+
+def is_settled() -> bool:
     """Return whether nothing is put off any more."""
-    return _THERE.is_set()
-
-
-def _give(module: ModuleType) -> None:
-    for name, value in list(vars(module).items()):
-        if isinstance(value, _StandIn):
-            setattr(module, name, sys.modules[value.__name__])
+    return _SETTLED.is_set()

@@ -25,7 +25,7 @@ def routes() -> list[Route]:
 async def _answer(request: Request) -> Response:
     del request
     for _ in range(_MOST_LOOKS):
-        if later.is_there():
+        if later.is_settled():
             strategies = (await asyncio.to_thread(spec))["strategies"]
             return JSONResponse({one["name"]: one["refused"] for one in strategies})
         await asyncio.sleep(_LOOK_S)

@@ -50,7 +50,7 @@ def spec() -> dict[str, Any]:
     serve once that can be tried.
     """
     held = tuple(offered_weights(assistant=True).items())
-    return _spec(_offered(), held, later.is_there())
+    return _spec(_offered(), held, later.is_settled())
 
 
 @lru_cache(maxsize=2)
@@ -179,6 +179,12 @@ def _refused(strategy: Strategy) -> dict[str, str]:
     """Return the models on offer that cannot serve a strategy, each with the reason."""
     reasons = {e.name: refusal(strategy, e.name) for e in _offered()}
     return {name: reason for name, reason in reasons.items() if reason is not None}
+
+
+def try_models() -> None:
+    """Find out which models cannot serve which strategies, so that a declaration can say so at once."""
+    for strategy in STRATEGIES.values():
+        _refused(strategy)
 
 
 def _only(strategy: Strategy) -> dict[str, dict[str, Any]]:
