@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import torch
 
-Columns = Mapping[str, torch.Tensor]
+Columns = Mapping[str, "torch.Tensor"]
 """Name -> (batch, …) numbers: whole ones below 2**31, or others, of which float32 keeps what it can."""
 Numbers = Mapping[str, tuple[float, ...]]
 """Name -> the numbers of one row, what had more dimensions laid out flat; whole ones stay int."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from engine.errors import DecodeError
@@ -23,7 +24,7 @@ from engine.trace.records import Candidate, Stage
 DIGITS = 6
 
 
-NEVER = torch.finfo(torch.float32).min / 2
+NEVER = float(np.finfo(np.float32).min) / 2
 """Scores below this say that a token is impossible: some processors write the smallest number for it."""
 _EXTRA = "extra."
 """Marks the columns of the loop among those of the recorder."""
@@ -82,7 +83,7 @@ def display_name(processor: object) -> str:
     return name or type(processor).__name__
 
 
-Watch = Callable[[torch.Tensor, torch.Tensor, Sequence[Any]], None]
+Watch = Callable[["torch.Tensor", "torch.Tensor", Sequence[Any]], None]
 """Called with (rows, vocab) logits, (rows, length) ids and processors; it may hold on to all of them."""
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import torch
-from transformers import PrefixConstrainedLogitsProcessor
+import transformers
 
 from engine.loops.recorder import Recorder, Row
 from engine.trace.records import Step
@@ -22,7 +22,7 @@ def for_rows(processors: Sequence[Any], rows: int) -> list[Any]:
     """
 
     def fitted(processor: Any) -> Any:
-        if not isinstance(processor, PrefixConstrainedLogitsProcessor):
+        if not isinstance(processor, transformers.PrefixConstrainedLogitsProcessor):
             return processor
         other = copy.copy(processor)
         other._num_beams = rows

@@ -32,7 +32,7 @@ TIE = 1e-3
 
 Tell = Callable[[int, int, str], None]
 """Takes how much is done, of how much, and of what."""
-After = Callable[[Additions, RunContext, dict[str, Any], torch.Tensor, Step], Step]
+After = Callable[[Additions, RunContext, dict[str, Any], "torch.Tensor", Step], Step]
 
 
 def _nobody(done: int, total: int, what: str) -> None:
