@@ -101,8 +101,17 @@ def emptied(model: Any, model_kwargs: dict[str, Any]) -> dict[str, Any]:
         return dict(model_kwargs)
     if found[0] in OWN_CACHES:
         return {name: value for name, value in model_kwargs.items() if name != found[0]}
-    cache = DynamicCache(config=model.config.get_text_config(decoder=True))
+    cache = empty_cache(model)
     if model.config.is_encoder_decoder:
         # Not sized by the configuration, which may mean the encoder's depth.
         cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
     return model_kwargs | {found[0]: cache}
+
+
+def empty_cache(model: Any) -> Any:
+    """Return a new cache for a decoder: the one that its class makes, or else transformers' own."""
+    from transformers import DynamicCache
+
+    if hasattr(model, "new_cache"):
+        return model.new_cache()
+    return DynamicCache(config=model.config.get_text_config(decoder=True))

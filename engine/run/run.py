@@ -26,7 +26,7 @@ from engine.run.prepare import (
     Prepared,
     check_names,
     in_memory,
-    names_of,
+    named_models,
     prepare,
     with_method,
 )
@@ -96,7 +96,7 @@ class Run:
         with LINE.place(self.cancelled, self.send, kind, size) as place:
             with place.aside():
                 checked = with_method(checked, self.cancelled)
-                models.fetch(names_of(checked))
+                models.fetch(named_models(checked))
             if place.position and in_memory(checked):
                 # What the models refuse is said now and not after the wait.
                 prepare(checked)
