@@ -10,12 +10,11 @@ import inspect
 from dataclasses import dataclass
 from typing import Any
 
-from torch import nn
-from transformers import GenerationMixin
+import torch
+import transformers
 
 from engine.models.hooks import wired_to_itself
 
-GENERATE: Any = vars(GenerationMixin)["generate"]
 CACHES = ("past_key_values", "cache_params")
 """What models call transformers' own Cache."""
 OWN_CACHES = ("state", "mems", "past_buckets_states")
@@ -106,7 +105,8 @@ def capabilities_of(model: Any) -> Capabilities:
     main = getattr(kind, "main_input_name", "input_ids")
     return Capabilities(
         reads=_READS.get(main, main),
-        own_generate=getattr(kind, "generate", None) is not GENERATE,
+        own_generate=getattr(kind, "generate", None)
+        is not vars(transformers.GenerationMixin)["generate"],
         is_encoder_decoder=bool(model.config.is_encoder_decoder),
         cache_name=cache_name,
         has_cache=cache_name is not None
@@ -121,13 +121,13 @@ def capabilities_of(model: Any) -> Capabilities:
     )
 
 
-def layer_stack(model: Any) -> tuple[str, nn.ModuleList] | None:
+def layer_stack(model: Any) -> tuple[str, torch.nn.ModuleList] | None:
     """Return the name and the list of a decoder's layers, None where they are not found."""
     base = getattr(model, model.base_model_prefix, None)
     for name in ("layers", "h"):
         layers = getattr(base, name, None)
         own = wired_to_itself(model) or wired_to_itself(base) if base is not None else False
-        if isinstance(layers, nn.ModuleList) and not own:
+        if isinstance(layers, torch.nn.ModuleList) and not own:
             return name, layers
     return None
 
@@ -137,7 +137,7 @@ def final_norm(model: Any) -> Any | None:
     base = getattr(model, model.base_model_prefix, model)
     for owner in (base, getattr(base, "decoder", None)):
         for name in _NORM_NAMES:
-            if isinstance(getattr(owner, name, None), nn.Module):
+            if isinstance(getattr(owner, name, None), torch.nn.Module):
                 return getattr(owner, name)
     return None
 

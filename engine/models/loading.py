@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from engine.aside import aside
-from engine.declare.weights import QUANTIZATIONS, TORCH, WeightsParams
+from engine.declare.weights import DTYPES, QUANTIZATIONS, TORCH, WeightsParams
 from engine.errors import ModelError
 from engine.models import files, hashes, leaving, lent, sizes
 from engine.models import weights as holding
@@ -42,7 +42,6 @@ _LOAD_LOCK = threading.Lock()
 _CACHE_LOCK = threading.Lock()
 """Never held while anything loads: what is in memory can be had meanwhile."""
 _ORDER = itertools.count()
-DTYPES = holding.TORCH_DTYPES
 
 
 @dataclass(eq=False)

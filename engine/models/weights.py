@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import weakref
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -22,7 +22,6 @@ from engine.models.openvino.installed import HOW, NEEDED, is_installed
 from engine.settings import SETTINGS
 from engine.trace.records import HeldWeights, ModelInfo, Trace
 
-TORCH_DTYPES: dict[str, torch.dtype] = {name: getattr(torch, name) for name in DTYPES}
 DEFAULT = WeightsParams()
 QUANT_TYPE = "nf4"
 _SILENT = (
@@ -35,6 +34,11 @@ _SILENT = (
 )
 _CPU_BLOCK = (32, 64)
 """bitsandbytes packs 4-bit matrices for CPUs with AVX512-BF16 in blocks of so many rows and columns."""
+
+
+def torch_dtype(name: str) -> torch.dtype:
+    """Return torch's dtype of a name of DTYPES."""
+    return getattr(torch, name)
 
 
 def settled(weights: WeightsParams, device: str) -> WeightsParams:
@@ -83,13 +87,16 @@ def _is_offered(name: str, value: Any, device: str) -> bool:
     return _WORDS.get(name, value) in SETTINGS.public_weights.split()
 
 
-def offered(kinds: Mapping[str, Param], device: str) -> dict[str, Param]:
+def offered(kinds: Mapping[str, Param], device_of: Callable[[], str]) -> dict[str, Param]:
     """Return the parameters that change anything here, each with the values that ``check_allowed`` lets through.
 
     Args:
         kinds: by name, those of a draft model among them.
-        device: the one this machine computes on.
+        device_of: returns the one this machine computes on; asked only where something is held back.
     """
+    if not SETTINGS.public:
+        return dict(kinds)
+    device = device_of()
     own = {n: _narrowed(n.removeprefix(ASSISTANT), kind, device) for n, kind in kinds.items()}
     return {name: kind for name, kind in own.items() if kind is not None and _acts(name, own)}
 
@@ -142,7 +149,7 @@ def loading_options(weights: WeightsParams) -> tuple[dict[str, Any], str | None]
         weights: with their dtype.
     """
     assert weights.dtype is not None
-    options: dict[str, Any] = {"dtype": TORCH_DTYPES[weights.dtype]}
+    options: dict[str, Any] = {"dtype": torch_dtype(weights.dtype)}
     if weights.quantization is not None:
         options["quantization_config"] = _quantization(weights)
     folder = None
@@ -163,7 +170,7 @@ def _quantization(weights: WeightsParams) -> Any:
         load_in_4bit=True,
         bnb_4bit_quant_type=QUANT_TYPE,
         bnb_4bit_use_double_quant=weights.bnb_4bit_use_double_quant,
-        bnb_4bit_compute_dtype=TORCH_DTYPES[weights.bnb_4bit_compute_dtype or "float32"],
+        bnb_4bit_compute_dtype=torch_dtype(weights.bnb_4bit_compute_dtype or "float32"),
     )
 
 

@@ -443,6 +443,13 @@ export interface Rest {
    * By output: what one pass over a custom method's text says of its tokens.
    */
   emitted?: EmittedToken[][];
+  /**
+   * The last step once more, with what was measured beside it after it was sent; there only where something was.
+   */
+  last?: {
+    step: Step;
+    shown: Shown;
+  };
 }
 export interface Output {
   token_ids: number[];

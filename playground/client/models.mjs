@@ -3,7 +3,7 @@ import { el } from "../../visualizers/shared/dom.mjs";
 import { Choice } from "./choice.mjs";
 import { Drafts } from "./drafts.mjs";
 import { Preflight } from "./preflight.mjs";
-import { declared } from "./spec.mjs";
+import { declared, whenTried } from "./spec.mjs";
 
 const ROLES = ["target", "seq2seq"];
 
@@ -54,6 +54,7 @@ export class Models {
     this.model = new ModelChoice(`${id}-model`, "Model", "hub id or folder");
     const offered = declared().models.filter((m) => roles.includes(m.role));
     this.model.offer(named(offered.map((m) => m.name)), strategy.refused);
+    whenTried(() => this.model.refuse(strategy.refused));
     this.draft = null;
     if (this.kind !== "none") {
       this.draft = new ModelChoice(`${id}-assistant`, "Draft model", "hub id or folder");
