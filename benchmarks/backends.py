@@ -9,8 +9,6 @@ beams over twenty prompts, with the gap of the logits where two texts part, and 
 from __future__ import annotations
 
 import argparse
-import json
-import statistics
 import time
 from collections.abc import Callable
 from functools import partial
@@ -18,10 +16,14 @@ from typing import Any
 
 import torch
 
+from benchmarks.about import Goal
+from benchmarks.figures import Figure, tell
 from engine import DecodeRequest, decode, load
 from engine.aside import aside
 from engine.declare.weights import WeightsParams
 from engine.loops.teacher_forced import teacher_forced
+from engine.models.bringing import bring
+from engine.models.openvino.comparing import NEAR
 from engine.trace.events import Failed, Finished
 
 PROMPTS = (
@@ -65,6 +67,12 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "DoLa ÷ greedy": ("dola", {"dola_layers": "high"}, {}),
 }
 """Case -> strategy, its parameters, and what generate() is given."""
+_DRAFTED = dict.fromkeys(("speculative", "lookup", "early exit"), 1.5)
+_BY_GREEDY = {"contrastive ÷ greedy": 1.0, "DoLa ÷ greedy": 1.0}
+GOALS: dict[str, dict[str, float]] = {
+    "openvino": {"greedy": 1.3, "sampling": 1.3, "8 beams": 1.5, **_DRAFTED, **_BY_GREEDY},
+    "openvino-int8": {"greedy": 2.2, "8 beams": 2.5},
+}
 
 
 def _now() -> float:
@@ -116,8 +124,8 @@ def plain(case: str, model: str, ids: list[int], tokens: int) -> tuple[float, li
     return len(new) / seconds, new
 
 
-def ratios(model: str, case: str, tokens: int, rounds: int) -> dict[str, Any]:
-    """Interleave torch and both backends; return median and spread of their ratios."""
+def ratios(model: str, case: str, tokens: int, rounds: int) -> list[Figure]:
+    """Interleave torch and both backends; return what each takes of torch's time."""
     ids = load(model).tokenizer(LOOKUP if case == "lookup" else PROMPTS[0]).input_ids
     found: dict[str, list[float]] = {backend: [] for backend in BACKENDS}
     for backend in BACKENDS:
@@ -127,10 +135,14 @@ def ratios(model: str, case: str, tokens: int, rounds: int) -> dict[str, Any]:
         for backend in BACKENDS:
             theirs = plain(case, model, ids, tokens)[0]
             found[backend].append(recorded(case, model, ids, tokens, backend)[0] / theirs)
-    return {"model": model, "case": case, "tokens": tokens, "n": rounds} | {
-        backend: [round(f(own), 3) for f in (statistics.median, min, max)]
+    return [
+        Figure(f"{case}, {model}, {backend}", own, _goal(GOALS[backend].get(case)))
         for backend, own in found.items()
-    }
+    ]
+
+
+def _goal(limit: float | None) -> Goal | None:
+    return None if limit is None else Goal(limit, at_least=True, of_speed=True)
 
 
 def parted(
@@ -148,9 +160,11 @@ def parted(
     return {"place": place, "gap": float(f"{gap:.3g}")}
 
 
-def equality(model: str, case: str, tokens: int, prompts: int, backend: str) -> dict[str, Any]:
-    """Compare the texts of a backend with those of torch over prompts; both by decode()."""
-    same, parts = 0, []
+def equality(
+    model: str, case: str, tokens: int, prompts: int, backend: str
+) -> tuple[Figure, list[dict[str, Any]]]:
+    """Return how many texts of a backend are torch's, both by decode(), and where the others part."""
+    parts: list[dict[str, Any]] = []
     loaded = load(model)
     for at, prompt in enumerate(PROMPTS[:prompts]):
         ids = loaded.tokenizer(prompt).input_ids
@@ -159,17 +173,11 @@ def equality(model: str, case: str, tokens: int, prompts: int, backend: str) -> 
             for b in ("torch", backend)
         )
         part = parted(model, ids, one, other)
-        same += part is None
-        parts += [] if part is None else [part]
-    return {
-        "model": model,
-        "case": case,
-        "backend": backend,
-        "tokens": tokens,
-        "prompts": prompts,
-        "same": same,
-        "parts": parts,
-    }
+        parts += [] if part is None else [{"prompt": at, **part}]
+    exact = backend == "openvino" and case != "sampling"
+    what = f"{case}, {model}, {backend}: texts of {prompts} that are torch's, {tokens} tokens each"
+    goal = Goal(prompts, at_least=True) if exact else None
+    return Figure(what, [prompts - len(parts)], goal), parts
 
 
 def logits_apart(model: str, backend: str) -> float:
@@ -181,44 +189,50 @@ def logits_apart(model: str, backend: str) -> float:
     return float(f"{float((one - two).abs().max()):.3g}")
 
 
-def about(model: str) -> dict[str, Any]:
-    """Return what was measured of a model's conversions."""
+def conversions(model: str) -> list[Figure]:
+    """Return how far a model's conversions are from it."""
     held = load(model, weights=WeightsParams(backend="openvino-int8")).info().weights
     assert held is not None
-    agreement = held.agreement
-    assert agreement is not None
-    return {
-        "model": model,
-        "logits_apart": {backend: logits_apart(model, backend) for backend in BACKENDS},
-        "int8": {name: getattr(agreement, name) for name in agreement.__dataclass_fields__},
-    }
+    assert held.agreement is not None
+    own = held.agreement
+    near = {"openvino": Goal(NEAR)}
+    return [
+        *(
+            Figure(
+                f"largest difference of a logit, {model}, {backend}",
+                [logits_apart(model, backend)],
+                near.get(backend),
+                digits=6,
+            )
+            for backend in BACKENDS
+        ),
+        Figure(f"same first choice, {model}, openvino-int8", [own.same_top], digits=4),
+        Figure(f"divergence in nats, {model}, openvino-int8", [own.kl], digits=5),
+        Figure(f"perplexity, {model}, openvino-int8", [own.perplexity]),
+        Figure(f"perplexity, {model}, torch", [own.torch_perplexity]),
+    ]
 
 
-def said(row: dict[str, Any]) -> str:
-    """Return a row of ratios for people."""
-    parts = (
-        f"{backend} {row[backend][0]:.2f} [{row[backend][1]:.2f}–{row[backend][2]:.2f}]"
-        for backend in BACKENDS
-    )
-    return f"  {row['model']:12} {row['case']:22} {'  '.join(parts)}"
-
-
-def measured(arguments: argparse.Namespace, tell: Callable[[str], None]) -> dict[str, Any]:
-    """Measure everything that was asked for; each line is told when it is known."""
+def measured(arguments: argparse.Namespace, told: Callable[[Figure], None]) -> list[dict[str, Any]]:
+    """Measure everything that was asked for, and tell each figure; return where texts part."""
     cases = [case for case in CASES if not arguments.cases or case.split(" ")[0] in arguments.cases]
-    rows, texts = [], []
+    parts: list[dict[str, Any]] = []
     for model in arguments.models:
         for case in cases if arguments.rounds else ():
-            if case == "speculative" and model != "storyteller":
-                continue
-            rows.append(ratios(model, case, arguments.tokens, arguments.rounds))
-            tell(said(rows[-1]))
+            if case != "speculative" or model == "storyteller":
+                for figure in ratios(model, case, arguments.tokens, arguments.rounds):
+                    told(figure)
         for case in ("greedy", "8 beams", "sampling") if arguments.prompts else ():
             for backend in BACKENDS if case == "greedy" else BACKENDS[:1]:
                 given = (arguments.text_tokens, arguments.prompts, backend)
-                texts.append(equality(model, case, *given))
-                tell(f"  {texts[-1]}")
-    return {"ratios": rows, "texts": texts, "conversions": [about(m) for m in arguments.models]}
+                figure, own = equality(model, case, *given)
+                told(figure)
+                parts += [
+                    {"model": model, "case": case, "backend": backend, **part} for part in own
+                ]
+        for figure in conversions(model):
+            told(figure)
+    return parts
 
 
 def main() -> None:
@@ -230,22 +244,28 @@ def main() -> None:
     )
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--tokens", type=int, default=60)
-    parser.add_argument("--prompts", type=int, default=20)
-    parser.add_argument("--text-tokens", type=int, default=200)
     parser.add_argument(
-        "--clock", choices=CLOCKS, default="wall", help="cpu: of all threads, on a busy machine"
+        "--prompts", type=int, default=20, help="whose texts are compared; 0 for none"
     )
+    parser.add_argument("--text-tokens", type=int, default=200)
+    told = "cpu: the time of all threads, for a busy machine"
+    parser.add_argument("--clock", choices=CLOCKS, default="wall", help=told)
     arguments = parser.parse_args()
     _CLOCK[0] = arguments.clock
-    threads = torch.get_num_threads()
-    print(
-        f"Recorded decode() ÷ plain generate(), {arguments.clock} time, {threads} threads",
-        flush=True,
-    )
-    found = measured(arguments, partial(print, flush=True))
-    for conversion in found["conversions"]:
-        print(f"  {conversion}")
-    print(json.dumps({"benchmark": "backends", **found}))
+    threads, clock = torch.get_num_threads(), arguments.clock
+    if "smollm2" in arguments.models:
+        bring("smollm2", lambda what, done, total: None)
+    print(f"Recorded decode() ÷ plain generate(), {clock} time, {threads} threads", flush=True)
+    figures: list[Figure] = []
+
+    def told_of(figure: Figure) -> None:
+        print(f"  {figure}", flush=True)
+        figures.append(figure)
+
+    parts = measured(arguments, told_of)
+    for part in parts:
+        print(f"  {part}")
+    tell("backends", figures, threads=threads, clock=clock, parts=parts)
 
 
 if __name__ == "__main__":

@@ -8,5 +8,5 @@ cache that the graph holds (``cache``). Nothing here imports openvino before it 
 import sys
 from typing import Any, cast
 
-# OpenVINO would tell a server of its makers that it was imported and what was converted; without this package it does not.
+# With this package OpenVINO tells its makers' server that it was imported and what was converted; without, it does not.
 sys.modules.setdefault("openvino_telemetry", cast(Any, None))
