@@ -198,13 +198,13 @@ def test_without_the_package_nothing_is_offered_and_a_request_says_what_to_insta
         "backend = 'openvino' is not allowed: the package openvino is not installed; python -m pip"
         " install -r requirements-openvino.txt brings it."
     )
-    kinds = holding.offered(weights_params(assistant=False), "cpu")
+    kinds = holding.offered(weights_params(assistant=False), lambda: "cpu")
     assert "backend" not in kinds
     assert "quantization" in kinds
     monkeypatch.undo()
     assert (
         "openvino-int8"
-        in holding.offered(weights_params(assistant=False), "cpu")["backend"].choices
+        in holding.offered(weights_params(assistant=False), lambda: "cpu")["backend"].choices
     )
     assert installed.is_installed()
 
