@@ -123,7 +123,7 @@ class _Row:
         else:
             others = [i for i in candidates if i not in boosted]
             # Only the tested tokens got a bias; a detector finds green ones among the others too.
-            found = processor.candidates_green(torch.tensor(self.ids), others)
+            found = processor.candidates_green(torch.tensor(self.ids, device="cpu"), others)
             colour = {**boosted, **dict(zip(others, found, strict=True))}
             fraction, added = sum(boosted.values()) / len(boosted), boosted.get(token, False)
         return {

@@ -43,6 +43,7 @@ _ONE_TOKEN_AT_A_TIME = frozenset({"cpmant", "prophetnet"})
 """Model types without a running state that cannot read several new tokens after cached ones."""
 _HIDES_LAYERS = frozenset({"deepseek_v4"})
 """Model types whose hidden states are not those of their layers, one after the other."""
+_NORM_NAMES = ("norm", "ln_f", "final_layer_norm", "final_layernorm", "norm_f")
 _READS = {
     "input_ids": "text",
     "input_features": "sound",
@@ -128,6 +129,16 @@ def layer_stack(model: Any) -> tuple[str, torch.nn.ModuleList] | None:
         own = wired_to_itself(model) or wired_to_itself(base) if base is not None else False
         if isinstance(layers, torch.nn.ModuleList) and not own:
             return name, layers
+    return None
+
+
+def final_norm(model: Any) -> Any | None:
+    """Return the module that normalises the last layer before the head, None if unknown."""
+    base = getattr(model, model.base_model_prefix, model)
+    for owner in (base, getattr(base, "decoder", None)):
+        for name in _NORM_NAMES:
+            if isinstance(getattr(owner, name, None), torch.nn.Module):
+                return getattr(owner, name)
     return None
 
 

@@ -16,8 +16,9 @@ from typing import Any
 import torch
 
 from engine.declare.params import Choice, Flag, Param
-from engine.declare.weights import ASSISTANT, DTYPES, NEEDS, WeightsParams
+from engine.declare.weights import ASSISTANT, DTYPES, NEEDS, TORCH, WeightsParams
 from engine.errors import ModelError, ParameterError
+from engine.models.openvino.installed import HOW, NEEDED, is_installed
 from engine.settings import SETTINGS
 from engine.trace.records import HeldWeights, ModelInfo, Trace
 
@@ -47,7 +48,9 @@ def settled(weights: WeightsParams, device: str) -> WeightsParams:
         weights: as asked for.
         device: torch's name of where they are.
     """
-    return dataclasses.replace(weights, dtype=weights.dtype or default_dtype(device))
+    on_graphs = weights.backend != TORCH
+    dtype = "float32" if on_graphs else weights.dtype or default_dtype(device)
+    return dataclasses.replace(weights, dtype=dtype)
 
 
 def default_dtype(device: str) -> str:
@@ -56,7 +59,7 @@ def default_dtype(device: str) -> str:
 
 
 def check_allowed(weights: WeightsParams, device: str, prefix: str = "") -> None:
-    """Refuse on a public deployment what it does not offer, so that no model is there five times.
+    """Refuse what this machine lacks, and on a public deployment what it does not offer: no model is there five times.
 
     Args:
         weights: as asked for.
@@ -66,6 +69,9 @@ def check_allowed(weights: WeightsParams, device: str, prefix: str = "") -> None
     Raises:
         ParameterError: naming the first that is not offered, and what is.
     """
+    if weights.backend != TORCH and not is_installed():
+        allowed = f"the package {NEEDED} is not installed"
+        raise ParameterError(prefix + "backend", weights.backend, allowed, f"{HOW} brings it")
     for name, value in weights.said().items():
         if not _is_offered(name, value, device):
             listed = ", ".join(SETTINGS.public_weights.split()) or "the default alone"
@@ -74,7 +80,9 @@ def check_allowed(weights: WeightsParams, device: str, prefix: str = "") -> None
 
 
 def _is_offered(name: str, value: Any, device: str) -> bool:
-    if not SETTINGS.public or (name == "dtype" and value == default_dtype(device)):
+    if name == "backend" and value != TORCH and not is_installed():
+        return False
+    if not SETTINGS.public or value == TORCH or (name, value) == ("dtype", default_dtype(device)):
         return True
     return _WORDS.get(name, value) in SETTINGS.public_weights.split()
 
@@ -99,7 +107,7 @@ def _narrowed(name: str, kind: Param, device: str) -> Param | None:
         value = isinstance(kind, Flag) or None
         return kind if _is_offered(name, value, device) else None
     choices = tuple(c for c in kind.choices if _is_offered(name, c, device))
-    plain = (default_dtype(device),) if name == "dtype" else ()
+    plain = {"dtype": (default_dtype(device),), "backend": (TORCH,)}.get(name, ())
     return None if choices in ((), plain) else dataclasses.replace(kind, choices=choices)
 
 
@@ -243,6 +251,10 @@ def _place(name: str, places: dict[str, Any], whole: torch.device) -> str:
 
 def record_of(weights: WeightsParams, model: Any) -> HeldWeights | None:
     """Return what a trace says of how weights are held, None where its dtype says it all."""
+    if weights.backend != TORCH:
+        return HeldWeights(
+            layers_on=layers_on(model), backend=weights.backend, agreement=model.agreement
+        )
     if weights.quantization is None and weights.device_map is None:
         return None
     limits = weights.max_memory
@@ -265,7 +277,8 @@ def weights_of(info: ModelInfo) -> WeightsParams:
     from engine.declare.weights import read_weights
 
     values = {} if info.weights is None else dataclasses.asdict(info.weights)
-    values.pop("layers_on", None)
+    for measured in ("layers_on", "agreement"):
+        values.pop(measured, None)
     if info.dtype in DTYPES:
         values["dtype"] = info.dtype
     return read_weights(values, "", False)[0]

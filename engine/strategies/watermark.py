@@ -273,6 +273,7 @@ STRATEGY = Strategy(
     paper="Kirchenbauer et al. 2023, arXiv 2301.10226 and 2306.04634; Dathathri et al. 2024, Nature 634",
     config=WatermarkConfig,
     loop=watermark_loop,
+    one_shape=True,
     generate_kwargs=lambda config: {
         "do_sample": config.do_sample,
         "num_beams": 1,

@@ -17,9 +17,15 @@ const named = (names) => names.map((name) => ({ name, title: titleOf(name) }));
  * @param {any} info of its trace
  */
 export function waysOf({ dtype, device, weights }) {
-  const ways = [dtype, weights?.quantization].filter(Boolean).join(", ");
+  const backend = weights?.backend === "torch" ? "" : weights?.backend;
+  const ways = [backend, dtype, weights?.quantization].filter(Boolean).join(", ");
   const places = Object.entries(weights?.layers_on ?? {}).map(([place, n]) => `${n} on ${place}`);
-  return `${ways}${places.length ? `; layers: ${places.join(", ")}` : ` on ${device}`}`;
+  const same = weights?.agreement?.same_top;
+  const agrees =
+    same === undefined
+      ? ""
+      : `, another model: the same first choice at ${(100 * same).toFixed(1)} % of places`;
+  return `${ways}${agrees}${places.length ? `; layers: ${places.join(", ")}` : ` on ${device}`}`;
 }
 
 /**

@@ -105,6 +105,8 @@ def test_on_a_zerogpu_nothing_is_put_off():
         "transformers.GenerationMixin",
         "loading.default_device()",
         "processors.GreenListProcessor",
+        "import torch.nn.functional",
+        "from transformers.cache_utils import Cache; assert Cache is sys.modules['transformers'].Cache",
     ],
 )
 def test_whatever_is_used_first_brings_all_of_it(use):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -14,7 +15,8 @@ from engine.loops.beams.record import IMPOSSIBLE
 from engine.loops.forward import Forward, emptied
 from engine.loops.recorder import Recorder, rounded
 from engine.loops.rows import for_rows
-from engine.trace.details import GreedyPath
+from engine.trace.details import BeamDetail, GreedyPath
+from engine.trace.records import Step
 
 
 class GreedyTrail:
@@ -51,11 +53,19 @@ def _nobody(done: int, total: int, what: str) -> None:
     del done, total, what
 
 
-def beside(recorder: Recorder, *arguments: Any) -> GreedyPath | None:
-    """Return ``greedy_path(*arguments)``, None with a note where it cannot be made."""
+def with_greedy_path(
+    recorder: Recorder, last: Step, *arguments: Any
+) -> Generator[Step, None, None]:
+    """Yield the last step of a search once more, with ``greedy_path(*arguments)`` beside it.
+
+    The text is whole and has been read by then; where the path cannot be made nothing comes.
+    """
     what = "The greedy path beside the beams"
     tell = recorder.additions.progress
-    return recorder.additions.make(what, lambda: greedy_path(*arguments, tell=tell), None)
+    path = recorder.additions.make(what, lambda: greedy_path(*arguments, tell=tell), None)
+    if path is not None:
+        assert isinstance(last.detail, BeamDetail)
+        yield replace(last, detail=replace(last.detail, greedy=path))
 
 
 def greedy_path(

@@ -108,7 +108,10 @@ def first_layers(model: Any, layers: int) -> Any:
     if vars(config).get("layer_types"):
         config.layer_types = list(config.layer_types)[:layers]
     short_base = _shell(base, config, **{stack: torch.nn.ModuleList(list(whole)[:layers])})
-    return _shell(model, config, **{name: short_base})
+    view = _shell(model, config, **{name: short_base})
+    if hasattr(model, "graphs"):
+        view.graphs = model.graphs.first_layers(layers)
+    return view
 
 
 def _shell(module: torch.nn.Module, config: Any, **children: torch.nn.Module) -> Any:
