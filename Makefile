@@ -26,6 +26,7 @@ nightly: $(VENV)/.dev node_modules/.ready
 
 bench: $(VENV)/.dev
 	$(PY) -m benchmarks.recording
+	$(PY) -m benchmarks.step_profile
 	$(PY) -m benchmarks.beams
 	$(PY) -m benchmarks.assisted
 	$(PY) -m benchmarks.watermark
