@@ -62,7 +62,10 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class StepRecorded:
-    """The loop decided a step; ``pieces`` are the token ids it names for the first time."""
+    """The loop decided a step; ``pieces`` are the token ids it names for the first time.
+
+    Of the last step the trace may tell more: what was measured beside the text after it was sent.
+    """
 
     step: Step
     pieces: dict[int, str]
