@@ -28,6 +28,7 @@ bench: $(VENV)/.dev
 	$(PY) -m benchmarks.recording
 	$(PY) -m benchmarks.beams
 	$(PY) -m benchmarks.assisted
+	$(PY) -m benchmarks.strategies
 	$(PY) -m benchmarks.watermark
 	$(PY) -m tests.browser_setup
 	$(PY) -m benchmarks.page
