@@ -109,6 +109,16 @@ class Recording:
         self.send(StepRecorded(step, new))
         self._send_text(step.sequence, output)
 
+    def say(self, keep: int, emit: Sequence[int], number: int) -> None:
+        """Send the text of the one row that is decoded before the step that it is of.
+
+        Args:
+            keep: tokens that stay.
+            emit: what follows them.
+            number: sequences that were decoded before this loop began.
+        """
+        self._send_text(number, [*self.outputs.get(number, ())[:keep], *emit])
+
     def end(
         self,
         results: list[list[int]],
