@@ -14,7 +14,9 @@ def add(commands: Any) -> None:
     """Add ``schema``."""
     command = commands.add_parser("schema", help="print the JSON Schema of a trace")
     command.add_argument(
-        "--columns", action="store_true", help="of a file, which has the records of a step in columns"
+        "--columns",
+        action="store_true",
+        help="of a file, which has the records of a step in columns",
     )
     command.set_defaults(handler=_run)
 

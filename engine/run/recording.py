@@ -93,7 +93,7 @@ class Recording:
         output = self.outputs.setdefault(step.sequence, [])
         output[step.keep :] = step.emit
         self.send(StepRecorded(step, self._new_pieces(step)))
-        self._send_text(step.sequence, output)
+        self._send_text(step.sequence, output, kept=step.keep)
 
     def end(
         self,
@@ -147,9 +147,11 @@ class Recording:
         self.pieces |= new
         return new
 
-    def _send_text(self, sequence: int, ids: list[int], *, final: bool = False) -> None:
+    def _send_text(
+        self, sequence: int, ids: list[int], *, kept: int = 0, final: bool = False
+    ) -> None:
         text = self.texts.setdefault(sequence, Detokenizer(self.reader))
-        delta = text.update(ids, final=final)
+        delta = text.update(ids, kept=kept, final=final)
         if delta is not None:
             self.send(TextDelta(sequence, *delta))
 

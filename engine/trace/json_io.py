@@ -6,7 +6,6 @@ A file has its steps in columns; what a page is sent, and every file of earlier 
 from __future__ import annotations
 
 import dataclasses
-import gzip
 import json
 import math
 import types
