@@ -31,6 +31,7 @@ bench: $(VENV)/.dev
 	$(PY) -m benchmarks.watermark
 	$(PY) -m tests.browser_setup
 	$(PY) -m benchmarks.page
+	$(PY) -m benchmarks.length
 
 # What the playground withstands; the long form takes a night.
 reliability: $(VENV)/.dev
