@@ -88,7 +88,8 @@ class BeamTree {
     else this.#drawMap();
     this.#showBest(last);
     this.#resize();
-    if (last.stopping) this.#finish(last);
+    // What is measured beside a search comes with the end of its run.
+    if (last.stopping && run.status !== "running") this.#finish(last);
     this.panels.grow(run);
   }
 
