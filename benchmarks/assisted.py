@@ -8,7 +8,6 @@ this machine at all. Tokens per target pass does not depend on the machine.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import time
 from functools import partial
@@ -16,6 +15,8 @@ from typing import Any
 
 import torch
 
+from benchmarks.about import Goal
+from benchmarks.figures import Figure, tell
 from benchmarks.timing import timed
 from engine import DecodeRequest, LoadedModel, Trace, decode, load
 from engine.errors import ModelError
@@ -26,8 +27,8 @@ PROMPTS = (
     "One day, a little dog went to the park with his friend. They",
     "Tom and his mom were in the kitchen. Tom wanted to",
 )
-TARGET_TOKENS_PER_PASS = 2.5
-TARGET_RATIO = 1.05
+TOKENS_PER_PASS = Goal(2.5, at_least=True)
+GOAL = Goal(1.05, at_least=True)
 LENGTHS: dict[str, Any] = {"num_assistant_tokens": 6, "assistant_confidence_threshold": 0.0}
 LOOKUP: dict[str, Any] = {"prompt_lookup_num_tokens": 10, "max_matching_ngram_size": 2}
 EXITS = {"storyteller": (4, 8, 12), "smollm2": (15,)}
@@ -158,15 +159,25 @@ def main() -> None:
         except ModelError as error:
             print(f"{name} left out: {error}")
     print(f"Assisted decoding against transformers' own, {torch.get_num_threads()} threads")
-    for r in results:
-        print(
-            f"  {r['model']:12} {r['case']:14} {r['tokens_per_target_pass']:.2f} tokens per target pass, "
-            f"{r['ratio_median']:.2f} times transformers' speed ({r['ratio_min']:.2f}–"
-            f"{r['ratio_max']:.2f}, n={r['n']}; {r['whole_ratio_median']:.2f} with the check against "
-            f"the target), {r['speed_up_over_plain']:.2f} times plain decoding"
-        )
-    targets = {"tokens_per_target_pass": TARGET_TOKENS_PER_PASS, "ratio": TARGET_RATIO}
-    print(json.dumps({"benchmark": "assisted", "targets": targets, "results": results}))
+    figures = [figure for result in results for figure in figures_of(result)]
+    for figure in figures:
+        print(f"  {figure}")
+    tell("assisted", figures, threads=torch.get_num_threads())
+
+
+def figures_of(result: dict[str, Any]) -> list[Figure]:
+    """Return the figures of one strategy on one model."""
+    about, n = f"{result['case']}, {result['model']}", result["n"]
+    spread = [result[name] for name in ("ratio_min", "ratio_median", "ratio_max")]
+    per_pass = [result["tokens_per_target_pass"]]
+    # How much a draft of the same training is worth does not depend on the machine.
+    goal = TOKENS_PER_PASS if result["case"] == "speculative" else None
+    return [
+        Figure(f"{about}: until the last step ÷ transformers' own", spread, GOAL, n=n),
+        Figure(f"{about}: the same with the check", [result["whole_ratio_median"]], n=n),
+        Figure(f"{about}: tokens for a pass of the target", per_pass, goal, n=n),
+        Figure(f"{about}: ÷ greedy search", [result["speed_up_over_plain"]], n=n),
+    ]
 
 
 if __name__ == "__main__":

@@ -20,12 +20,14 @@ class Figure:
         values: at least one.
         goal: of the median; None for what is told and not judged.
         digits: kept after the point.
+        n: how many were measured, where ``values`` are least, median and most of them.
     """
 
     what: str
     values: Sequence[float]
     goal: Goal | None = None
     digits: int = 3
+    n: int | None = None
 
     def __str__(self) -> str:
         told = self.told()
@@ -40,7 +42,7 @@ class Figure:
             "median": round(median, self.digits),
             "min": round(min(self.values), self.digits),
             "max": round(max(self.values), self.digits),
-            "n": len(self.values),
+            "n": len(self.values) if self.n is None else self.n,
         }
         if self.goal is None:
             return said

@@ -100,10 +100,9 @@ def contrastive_loop(
         records = recorder.record(seen, tokens, keep, ranking.columns())
         input_ids, before = grown(input_ids, tokens, unfinished, generation_config), unfinished
         unfinished = unfinished & ~stopping_criteria(input_ids, None)
-        detail = partial(detail_of, chosen.tolist(), alpha)
+        told = tokens.tolist(), before.tolist(), partial(detail_of, chosen.tolist(), alpha)
         place = {"index": index, "keep": keep, "cost": cost}
-        decided = tokens.tolist(), before.tolist()
-        index = yield from row_steps(recorder, records, *decided, detail, **place)
+        index = yield from row_steps(recorder, records, *told, **place)
     return input_ids
 
 

@@ -99,9 +99,8 @@ def dola_loop(
         rows = recorder.record(seen, tokens, keep, {**own, **race})
         input_ids = grown(input_ids, tokens, unfinished, generation_config)
         unfinished = unfinished & ~stopping_criteria(input_ids, None)
-        detail = partial(detail_of, candidates, layers.count)
-        decided = tokens.tolist(), before.tolist()
-        index = yield from row_steps(recorder, rows, *decided, detail, index=index, keep=keep)
+        told = tokens.tolist(), before.tolist(), partial(detail_of, candidates, layers.count)
+        index = yield from row_steps(recorder, rows, *told, index=index, keep=keep)
     return input_ids
 
 
