@@ -100,7 +100,8 @@ def contrastive_loop(
         unfinished = unfinished & ~stopping_criteria(input_ids, None)
         detail = partial(detail_of, chosen.tolist(), alpha)
         place = {"index": index, "keep": keep, "cost": cost}
-        index = yield from row_steps(recorder, records, tokens, before, detail, **place)
+        decided = tokens.tolist(), before.tolist()
+        index = yield from row_steps(recorder, records, *decided, detail, **place)
     return input_ids
 
 

@@ -99,8 +99,9 @@ def dola_loop(
         rows = recorder.record(seen, tokens, keep, {**own, **race})
         input_ids = grown(input_ids, tokens, unfinished, generation_config)
         unfinished = unfinished & ~stopping_criteria(input_ids, None)
-        detail = partial(detail_of, candidates, layers.raw.shape[1])
-        index = yield from row_steps(recorder, rows, tokens, before, detail, index=index, keep=keep)
+        detail = partial(detail_of, candidates, layers.count)
+        decided = tokens.tolist(), before.tolist()
+        index = yield from row_steps(recorder, rows, *decided, detail, index=index, keep=keep)
     return input_ids
 
 

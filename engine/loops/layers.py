@@ -11,12 +11,14 @@ import torch
 
 from engine.loops.columns import Columns, Numbers
 from engine.loops.exponents import entropies, quick_exp
+from engine.models.capabilities import final_norm
 from engine.trace.details import LayerReading
 
 TOP = 4
 """Tokens recorded per layer and step; with many layers this decides the size of a trace."""
 _DEEP = 40
-_NORM_NAMES = ("norm", "ln_f", "final_layer_norm", "final_layernorm", "norm_f")
+_IN_CACHE = 2**18
+"""Numbers that a processor has room for beside what is made of them."""
 
 
 def candidate_layers(chosen: str | Sequence[int], layers: int, tied: bool) -> tuple[int, ...]:
@@ -54,38 +56,41 @@ def is_tied(model: Any) -> bool:
     return head.weight.data_ptr() == embedding.weight.data_ptr()
 
 
-def final_norm(model: Any) -> Any | None:
-    """Return the module that normalises the last layer before the head, None if unknown."""
-    base = getattr(model, model.base_model_prefix, model)
-    for owner in (base, getattr(base, "decoder", None)):
-        for name in _NORM_NAMES:
-            if isinstance(getattr(owner, name, None), torch.nn.Module):
-                return getattr(owner, name)
-    return None
-
-
 @dataclass(frozen=True)
 class Layers:
     """The distributions of all layers at one position.
 
+    A reading is one of the head applied to a layer as it is, embedding output first, the last
+    layer not among them; then, where the model's final norm is known, to the same layers normed.
+
     Attributes:
+        count: layers that were read.
         final: (batch, vocab) the model's own log-probabilities.
-        raw: (batch, layers, vocab) log-probabilities of the head applied to each layer as it is,
-            embedding output first, the last layer not among them.
-        normed: the same with the model's final norm applied first.
-        divergence: (batch, layers) of raw from final.
-        normed_divergence: (batch, layers) of normed from final.
-        entropy: (batch, layers) of raw, in nats.
-        normed_entropy: (batch, layers) of normed, in nats.
+        read: (batch, readings, vocab) log-probabilities.
+        apart: (batch, readings) divergence of each from final.
+        entropies: (batch, readings) of each, in nats.
     """
 
+    count: int
     final: torch.Tensor
-    raw: torch.Tensor
-    normed: torch.Tensor
-    divergence: torch.Tensor
-    normed_divergence: torch.Tensor
-    entropy: torch.Tensor
-    normed_entropy: torch.Tensor
+    read: torch.Tensor
+    apart: torch.Tensor
+    entropies: torch.Tensor
+
+    @property
+    def raw(self) -> torch.Tensor:
+        """(batch, layers, vocab) log-probabilities of the layers as they are."""
+        return self.read[:, : self.count]
+
+    @property
+    def normed(self) -> torch.Tensor:
+        """The same of the normed layers, of the layers as they are where no norm is known."""
+        return self.read[:, -self.count :]
+
+    @property
+    def divergence(self) -> torch.Tensor:
+        """(batch, layers) of raw from final, by which DoLa chooses."""
+        return self.apart[:, : self.count]
 
 
 def project(model: Any, hidden_states: Sequence[torch.Tensor], logits: torch.Tensor) -> Layers:
@@ -98,66 +103,81 @@ def project(model: Any, hidden_states: Sequence[torch.Tensor], logits: torch.Ten
     """
     head, norm = model.get_output_embeddings(), final_norm(model)
     hidden = torch.stack([state[:, -1] for state in hidden_states[:-1]], dim=1)
-    count, final = hidden.shape[1], torch.log_softmax(logits, dim=-1)
+    final = torch.log_softmax(logits, dim=-1)
     # In one product, so that the head's weights are read once.
     states = hidden if norm is None else torch.cat([hidden, norm(hidden)], dim=1)
-    scores = head(states).float().to(logits.device)
-    raw = torch.log_softmax(scores[:, :count], dim=-1)
-    apart, entropy = compared(raw, final)
-    if norm is None:
-        return Layers(final, raw, raw, apart, apart, entropy, entropy)
-    normed = torch.log_softmax(scores[:, count:], dim=-1)
-    normed_apart, normed_entropy = compared(normed, final)
-    return Layers(final, raw, normed, apart, normed_apart, entropy, normed_entropy)
+    read = head(states).float().to(logits.device)
+    for part in _portions(read):
+        part.copy_(torch.log_softmax(part, dim=-1))
+    return Layers(hidden.shape[1], final, read, *compared(read, final))
+
+
+def _portions(read: torch.Tensor) -> Sequence[torch.Tensor]:
+    """Return (batch, readings, vocab) numbers in parts, each of some readings.
+
+    A CPU is several times as quick with what stays in its cache, and asks the system for no memory
+    then; elsewhere one part is all.
+    """
+    if read.device.type != "cpu":
+        return (read,)
+    return read.split(max(1, _IN_CACHE // (read.shape[0] * read.shape[-1])), dim=1)
 
 
 def compared(premature: torch.Tensor, final: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return (batch, layers) Jensen-Shannon divergence as DoLa measures it, and entropy in nats.
+    """Return (batch, readings) Jensen-Shannon divergence as DoLa measures it, and entropy in nats.
 
     With M the mean of both distributions the divergence is half of KL(M, final) plus half of
     KL(M, premature), each averaged (not summed) over the vocabulary: tiny numbers, whose order is
     what counts.
 
     Args:
-        premature: (batch, layers, vocab) log-probabilities.
+        premature: (batch, readings, vocab) log-probabilities.
         final: (batch, vocab) log-probabilities.
     """
     final = final[:, None]
-    probs = quick_exp(premature)
-    entropy = entropies(premature, probs)
-    mean = probs.add_(quick_exp(final)).mul_(0.5)
-    # As torch.nn.functional.kl_div sums it, in a fraction of its time: no M is 0 here.
-    own = mean * mean.log()
-    parts = [(own - mean * logprobs).mean(-1) for logprobs in (final, premature)]
-    return 0.5 * (parts[0] + parts[1]), entropy
+    final_probs = quick_exp(final)
+    apart, entropy = [], []
+    for part in _portions(premature):
+        probs = quick_exp(part)
+        entropy.append(entropies(part, probs))
+        mean = probs.add_(final_probs).mul_(0.5)
+        # As torch.nn.functional.kl_div sums it, in a fraction of its time: no M is 0 here.
+        more = mean.log().sub_(part, alpha=0.5).sub_(final, alpha=0.5)
+        apart.append(more.mul_(mean).mean(-1))
+    return torch.cat(apart, dim=1), torch.cat(entropy, dim=1)
 
 
 def columns_of(layers: Layers, tokens: torch.Tensor) -> Columns:
-    """Return (batch, layers + 1, …) numbers that describe every layer and, as the last, the model.
+    """Return (batch, readings + 1, …) numbers of every reading and, as the last, of the model.
 
     Args:
         layers: what ``project`` returned.
         tokens: (batch,) emitted ids, whose rank and log-probability are wanted.
     """
     final = layers.final[:, None]
+    nothing = torch.zeros_like(layers.apart[:, :1])
     last = entropies(final, quick_exp(final))
-    columns = {}
-    for name, distributions, apart, entropy in (
-        ("raw", layers.raw, layers.divergence, layers.entropy),
-        ("normed", layers.normed, layers.normed_divergence, layers.normed_entropy),
-    ):
-        logprobs = torch.cat([distributions, final], 1)
-        own = logprobs.gather(-1, tokens[:, None, None].expand(-1, logprobs.shape[1], 1))
-        top = logprobs.topk(min(TOP, logprobs.shape[-1]), dim=-1)
-        columns |= {
-            f"{name}_divergence": torch.cat([apart, torch.zeros_like(apart[:, :1])], 1),
-            f"{name}_entropy": torch.cat([entropy, last], 1),
-            f"{name}_rank": (logprobs > own).sum(-1),
-            f"{name}_logprob": own,
-            f"{name}_top_ids": top.indices,
-            f"{name}_top_probs": top.values.exp(),
-        }
-    return columns
+    found = [_told(part, tokens) for part in (*_portions(layers.read), final)]
+    ranks, logprobs, ids, values = (torch.cat(parts, dim=1) for parts in zip(*found, strict=True))
+    return {
+        "divergence": torch.cat([layers.apart, nothing], dim=1),
+        "entropy": torch.cat([layers.entropies, last], dim=1),
+        "rank": ranks,
+        "logprob": logprobs,
+        "top_ids": ids,
+        "top_probs": values.exp(),
+    }
+
+
+def _told(
+    part: torch.Tensor, tokens: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return the rank and log-probability of the tokens, and ids and log-probabilities of the top."""
+    own = part.gather(-1, tokens[:, None, None].expand(-1, part.shape[1], 1))
+    # Counted in floats, which is exact below 2**24: a CPU takes four times as long over booleans.
+    above = torch.gt(part, own, out=torch.empty_like(part)).sum(-1)
+    top = part.topk(min(TOP, part.shape[-1]), dim=-1)
+    return above, own[..., 0], top.indices, top.values
 
 
 def readings(numbers: Numbers, layers: int) -> tuple[LayerReading, ...]:
@@ -167,11 +187,13 @@ def readings(numbers: Numbers, layers: int) -> tuple[LayerReading, ...]:
         numbers: of one row.
         layers: decoder layers; what follows the last of them is the model's own output.
     """
+    output = len(numbers["rank"]) - 1
     result = []
     for layer in range(layers + 1):
-        raw = _reading(numbers, "raw", layer, layers + 1)
-        normed = _reading(numbers, "normed", layer, layers + 1)
         last = layer == layers
+        raw = _reading(numbers, output if last else layer)
+        # Where no norm is known, the normed readings are the others.
+        normed = raw if last else _reading(numbers, output - layers + layer)
         result.append(
             LayerReading(
                 layer,
@@ -185,16 +207,15 @@ def readings(numbers: Numbers, layers: int) -> tuple[LayerReading, ...]:
 
 
 def _reading(
-    numbers: Numbers, name: str, layer: int, count: int
+    numbers: Numbers, place: int
 ) -> tuple[float, float, int, float, tuple[tuple[int, float], ...]]:
-    """Return divergence, entropy, rank, log-probability and top of one of ``count`` layers."""
+    """Return divergence, entropy, rank, log-probability and top of one reading."""
     apart, entropy, rank, logprob = (
-        numbers[f"{name}_{column}"][layer]
-        for column in ("divergence", "entropy", "rank", "logprob")
+        numbers[name][place] for name in ("divergence", "entropy", "rank", "logprob")
     )
-    ids, probs = numbers[f"{name}_top_ids"], numbers[f"{name}_top_probs"]
-    width = len(ids) // count
-    group = slice(layer * width, (layer + 1) * width)
+    ids, probs = numbers["top_ids"], numbers["top_probs"]
+    width = len(ids) // len(numbers["rank"])
+    group = slice(place * width, (place + 1) * width)
     top = tuple((int(i), short(p)) for i, p in zip(ids[group], probs[group], strict=True))
     return short(apart), short(entropy), int(rank), short(logprob), top
 

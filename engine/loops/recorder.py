@@ -12,18 +12,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from engine.errors import DecodeError
 from engine.loops.additions import Additions
-from engine.loops.columns import Columns, Numbers, to_host
+from engine.loops.columns import Columns, Numbers, sent
 from engine.loops.exponents import NOTHING, entropies, quick_exp
 from engine.trace.records import Candidate, Stage
 
 DIGITS = 6
 
 
-NEVER = torch.finfo(torch.float32).min / 2
+NEVER = float(np.finfo(np.float32).min) / 2
 """Scores below this say that a token is impossible: some processors write the smallest number for it."""
 _EXTRA = "extra."
 """Marks the columns of the loop among those of the recorder."""
@@ -82,7 +83,7 @@ def display_name(processor: object) -> str:
     return name or type(processor).__name__
 
 
-Watch = Callable[[torch.Tensor, torch.Tensor, Sequence[Any]], None]
+Watch = Callable[["torch.Tensor", "torch.Tensor", Sequence[Any]], None]
 """Called with (rows, vocab) logits, (rows, length) ids and processors; it may hold on to all of them."""
 
 
@@ -165,10 +166,17 @@ class Recorder:
         Raises:
             DecodeError: the raw logits are not finite, or every token was removed.
         """
+        return self.recorded(seen, chosen, step, extra)()
+
+    def recorded(
+        self, seen: Observation, chosen: torch.Tensor, step: int, extra: Columns | None = None
+    ) -> Callable[[], list[Row]]:
+        """Start what ``record`` does; what is returned gives its rows, and raises what it raises."""
         columns = _columns(seen, chosen, self.top_candidates)
         columns |= {_EXTRA + name: values for name, values in (extra or {}).items()}
         names = [name for name, _ in seen.stages]
-        return [plain_row(row, names, step, self.top_candidates) for row in to_host(columns)]
+        arrive, top = sent(columns), self.top_candidates
+        return lambda: [plain_row(row, names, step, top) for row in arrive()]
 
 
 def _columns(seen: Observation, chosen: torch.Tensor, top: int) -> dict[str, torch.Tensor]:

@@ -150,6 +150,15 @@ export interface HeldWeights {
   layers_on?: {
     [k: string]: number;
   };
+  backend?: string;
+  agreement?: Agreement | null;
+}
+export interface Agreement {
+  tokens: number;
+  same_top: number;
+  kl: number;
+  perplexity: number;
+  torch_perplexity: number;
 }
 /**
  * Texts of tokens by their ids.

@@ -202,12 +202,10 @@ class ConstrainedGroup(Group):
         """Return the ``size`` choices that go on: the best of every bank, then the second best, …."""
         if len(choices) == self.size:
             return choices
-        banks = torch.tensor([c.progress.bank for c in choices])
-        order = (
-            (banks * _BANK_WEIGHT + torch.tensor([c.total for c in choices]))
-            .sort(descending=True)
-            .indices.tolist()
-        )
+        # On the host, where these numbers are.
+        banks = torch.tensor([c.progress.bank for c in choices], device="cpu")
+        totals = torch.tensor([c.total for c in choices], device="cpu")
+        order = (banks * _BANK_WEIGHT + totals).sort(descending=True).indices.tolist()
         places, previous, place = [], None, 0
         for i in order:
             place = place + 1 if choices[i].progress.bank == previous else 0

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from transformers import EosTokenCriteria, MaxLengthCriteria, StopStringCriteria
+import transformers
 
 from engine.errors import DecodeError
 from engine.loops.additions import LeftOut
@@ -17,8 +17,6 @@ from engine.loops.recorder import Recorder, rounded
 from engine.loops.rows import for_rows
 from engine.trace.details import BeamDetail, GreedyPath
 from engine.trace.records import Step
-
-_OF_THE_TEXT = (EosTokenCriteria, MaxLengthCriteria, StopStringCriteria)
 
 
 class GreedyTrail:
@@ -101,7 +99,7 @@ def greedy_path(
         DecodeError: nothing is allowed to follow.
         LeftOut: the run was stopped after its search.
     """
-    interrupts = [c for c in stopping_criteria if not isinstance(c, _OF_THE_TEXT)]
+    interrupts = [c for c in stopping_criteria if not _is_of_the_text(c)]
 
     def interrupted() -> bool:
         return any(bool(criterion(prompt, None).all()) for criterion in interrupts)
@@ -168,3 +166,13 @@ def _single(model: Any, model_kwargs: dict[str, Any], longer: int) -> dict[str, 
         further = positions[..., -1:] + torch.arange(1, longer + 1, device=positions.device)
         single["position_ids"] = torch.cat([positions, further], dim=-1)
     return single
+
+
+def _is_of_the_text(criterion: Any) -> bool:
+    """Return whether a criterion looks at the text alone, and not at who waits for it."""
+    of_the_text = (
+        transformers.EosTokenCriteria,
+        transformers.MaxLengthCriteria,
+        transformers.StopStringCriteria,
+    )
+    return isinstance(criterion, of_the_text)

@@ -76,7 +76,7 @@ def output(prompt: torch.Tensor, best: Sequence[FinishedBeam], pad_id: int) -> B
     new = torch.tensor(rows, dtype=prompt.dtype, device=prompt.device)
     return BeamOutput(
         torch.cat([prompt.expand(len(best), -1), new], dim=-1),
-        torch.tensor([hypothesis.score for hypothesis in best]),
+        torch.tensor([hypothesis.score for hypothesis in best], device=prompt.device),
         tuple(len(hypothesis.ids) for hypothesis in best),
     )
 
