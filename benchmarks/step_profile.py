@@ -10,37 +10,40 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import time
 from collections import defaultdict
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial, wraps
+from inspect import isfunction
 from typing import Any
 from unittest import mock
 
 import torch
 from transformers import StoppingCriteriaList
 
+from benchmarks.about import Goal
+from benchmarks.figures import Figure, tell
 from benchmarks.timing import timed
 from engine import DecodeRequest, LoadedModel, decode, load
-from engine.errors import ModelError
 from engine.loops import recorder
 from engine.loops.beams import greedy_path, search
 from engine.loops.beams.state import BeamSearch
 from engine.loops.forward import Forward
+from engine.models.bringing import bring
 from engine.run import run
 from engine.run.recording import Recording
 from engine.trace.events import Failed, StepRecorded, TextDelta
 from engine.trace.json_io import step_to_dict
 
 PROMPT = [5, 9, 11, 4, 20, 7]
-STRATEGIES: dict[str, tuple[str, dict[str, Any]]] = {
-    "greedy": ("greedy", {}),
-    "sampling": ("sampling", {"top_k": 50}),
-    "8 beams": ("beam_search", {"num_beams": 8}),
+STRATEGIES: dict[str, tuple[str, dict[str, Any], Goal]] = {
+    "greedy": ("greedy", {}, Goal(0.97, at_least=True)),
+    "sampling": ("sampling", {"top_k": 50}, Goal(0.97, at_least=True)),
+    "8 beams": ("beam_search", {"num_beams": 8}, Goal(1.0, at_least=True)),
 }
+"""Name, parameters and goal of the ratio until the text is there."""
 PARTS: Sequence[tuple[str, Any, str]] = (
     ("once a run", run.Run, "execute"),
     ("rest of the step", run, "generate_with"),
@@ -48,8 +51,8 @@ PARTS: Sequence[tuple[str, Any, str]] = (
     ("forward", Forward, "last_logits"),
     ("forward", Forward, "reorder"),
     ("observe", recorder.Recorder, "observe"),
-    ("record", recorder.Recorder, "record"),
-    ("packing, dataclasses", recorder, "to_host"),
+    ("record", recorder.Recorder, "recorded"),
+    ("packing, dataclasses", recorder, "sent"),
     ("packing, dataclasses", recorder, "plain_row"),
     ("beams' own decision", BeamSearch, "choose"),
     ("beams' own decision", BeamSearch, "decide"),
@@ -89,10 +92,12 @@ class Stopwatch:
             self._turn()
             self._open.append(part)
             try:
-                return work(*arguments, **named)
+                result = work(*arguments, **named)
             finally:
                 self._turn()
                 self._open.pop()
+            # What was begun and is finished later is of the same part.
+            return self.around(part, result) if isfunction(result) else result
 
         return measured
 
@@ -165,13 +170,13 @@ def plain(loaded: LoadedModel, strategy: str, tokens: int) -> Cost:
     return Cost(seconds, seconds, cpu, out[0, len(PROMPT) :].tolist(), tokens)
 
 
-def compare(loaded: LoadedModel, strategy: str, tokens: int, rounds: int) -> dict[str, Any]:
-    """Interleave all three; return the medians of ratios and parts."""
-    name, params = STRATEGIES[strategy]
+def compare(loaded: LoadedModel, strategy: str, tokens: int, rounds: int) -> list[Figure]:
+    """Interleave all three; return ratios, and milliseconds of every part."""
+    name, params, goal = STRATEGIES[strategy]
     lengths = {"max_new_tokens": tokens, "min_new_tokens": tokens - 1}
     request = DecodeRequest(name, loaded, input_ids=PROMPT, params={**params, **lengths})
     recorded(request), plain(loaded, strategy, tokens)
-    ratios: dict[str, list[float]] = {"answer": [], "whole": [], "cpu": []}
+    ratios: defaultdict[str, list[float]] = defaultdict(list)
     parts: defaultdict[str, list[float]] = defaultdict(list)
     for _ in range(rounds):
         ours, theirs = recorded(request), plain(loaded, strategy, tokens)
@@ -186,34 +191,13 @@ def compare(loaded: LoadedModel, strategy: str, tokens: int, rounds: int) -> dic
             per = 1 if part.startswith("once") else steps
             parts[part].append(1000 * watch.spent[part] / per)
         parts[JSON].append(1000 * json_watch.spent[JSON] / steps)
-    return {
-        "model": loaded.name,
-        "strategy": strategy,
-        "tokens": tokens,
-        "n": rounds,
-        "ratios": {kind: _spread(values) for kind, values in ratios.items()},
-        "ms": {part: _spread(values) for part, values in parts.items() if any(values)},
-    }
-
-
-def _spread(values: list[float]) -> list[float]:
-    """Return median, least and most."""
-    return [round(of, 3) for of in (statistics.median(values), min(values), max(values))]
-
-
-def _card(result: dict[str, Any]) -> str:
-    n, tokens = result["n"], result["tokens"]
-    lines = [f"{result['model']}, {result['strategy']}, {tokens} tokens, n={n}"]
-    said = {
-        "answer": "to the answer",
-        "whole": "to the end",
-        "cpu": "processor time to the end",
-    }
-    for kind, (median, least, most) in result["ratios"].items():
-        lines.append(f"  ratio {said[kind]:26} {median:.3f} ({least:.3f}–{most:.3f})")
-    for part, (median, least, most) in result["ms"].items():
-        lines.append(f"  ms {part:29} {median:8.3f} ({least:.3f}–{most:.3f})")
-    return "\n".join(lines)
+    about = f"{loaded.name}, {strategy}"
+    return [
+        Figure(f"{about}: recorded until its text is there ÷ generate()", ratios["answer"], goal),
+        Figure(f"{about}: the same until its end", ratios["whole"]),
+        Figure(f"{about}: the same in processor time", ratios["cpu"]),
+        *(Figure(f"{about}: ms {part}", ms) for part, ms in parts.items() if any(ms)),
+    ]
 
 
 def main() -> None:
@@ -226,21 +210,16 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    print(
-        f"Recording 20 candidates against generate() without recording, {arguments.threads} threads"
-    )
-    results = []
-    for name in arguments.models:
-        try:
-            loaded = load(name)
-        except ModelError as error:
-            print(f"{name} left out: {error}")
-            continue
+    if "smollm2" in arguments.models:
+        bring("smollm2", lambda what, done, total: None)
+    print(f"Recording 20 candidates against generate(), {arguments.threads} threads")
+    figures = []
+    for loaded in map(load, arguments.models):
         for strategy in arguments.strategies:
-            results.append(compare(loaded, strategy, arguments.tokens, arguments.rounds))
-            print(_card(results[-1]), flush=True)
-    threads = {"threads": arguments.threads}
-    print(json.dumps({"benchmark": "step_profile", **threads, "results": results}))
+            for figure in compare(loaded, strategy, arguments.tokens, arguments.rounds):
+                print(f"  {figure}", flush=True)
+                figures.append(figure)
+    tell("step_profile", figures, threads=arguments.threads)
 
 
 if __name__ == "__main__":

@@ -81,7 +81,7 @@ def test_numbers_are_the_same_after_one_copy_of_all_of_them():
         "gone": torch.tensor([[True], [False]]),
         "logprobs": torch.tensor([[-0.1, -torch.inf], [1e-38, -87.5]]),
     }
-    for name, values in through_one(columns).items():
+    for name, values in through_one(columns)().items():
         assert values.tolist() == columns[name].tolist()
 
 
