@@ -18,20 +18,17 @@ test: $(VENV)/.dev node_modules/.ready
 	@# the browser's files come first, as one of them at the end would run alone.
 	OMP_NUM_THREADS=1 $(PY) -m pytest -q -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-# What is too long for every run of the tests: all architectures under all strategies, and a defect
-# planted wherever a guard stands, which the tests have to find.
+# What is too long for every run of the tests: all architectures under all strategies, every panel of
+# every tab, and a defect planted wherever a guard stands, which the tests have to find.
 nightly: $(VENV)/.dev node_modules/.ready
-	OMP_NUM_THREADS=1 $(PY) -m pytest -q -n auto --maxprocesses 4 -m nightly tests/engine
+	$(PY) -m tests.browser_setup
+	OMP_NUM_THREADS=1 $(PY) -m pytest -q -n auto --maxprocesses 4 --dist loadfile -m nightly
 	$(PY) -m tests.planted
 
+# Every benchmark after the other, and docs/results.md of what they found: about an hour.
 bench: $(VENV)/.dev
-	$(PY) -m benchmarks.recording
-	$(PY) -m benchmarks.beams
-	$(PY) -m benchmarks.assisted
-	$(PY) -m benchmarks.strategies
-	$(PY) -m benchmarks.watermark
 	$(PY) -m tests.browser_setup
-	$(PY) -m benchmarks.page
+	$(PY) -m benchmarks.results
 
 # What the playground withstands; the long form takes a night.
 reliability: $(VENV)/.dev

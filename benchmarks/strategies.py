@@ -9,13 +9,13 @@ strategy is as quick as greedy search.
 from __future__ import annotations
 
 import argparse
-import json
-import statistics
 import time
 from typing import Any
 
 import torch
 
+from benchmarks.about import Goal
+from benchmarks.figures import Figure, tell
 from engine import DecodeRequest, LoadedModel, decode, load
 from engine.errors import ModelError
 from engine.trace.events import Finished
@@ -25,7 +25,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "contrastive": ("contrastive_search", {"penalty_alpha": 0.6, "top_k": 4}),
     "dola": ("dola", {"dola_layers": "high"}),
 }
-TARGETS = {
+GOALS = {
     "storyteller": {"contrastive": 0.75, "dola": 0.85},
     "smollm2": {"contrastive": 0.60, "dola": 0.55},
 }
@@ -45,31 +45,24 @@ def seconds(
     return wall, used
 
 
-def compare(name: str, tokens: int, rounds: int) -> list[dict[str, Any]]:
-    """Interleave all strategies on one model; return a result of each."""
+def compare(name: str, tokens: int, rounds: int) -> list[Figure]:
+    """Interleave all strategies on one model; return how quick each is, by the clock and the processor."""
     loaded = load(name)
-    ratios: dict[str, list[tuple[float, float]]] = {case: [] for case in CASES}
+    wall: dict[str, list[float]] = {case: [] for case in CASES}
+    used: dict[str, list[float]] = {case: [] for case in CASES}
     for number in range(rounds + 1):
         greedy = seconds("greedy", loaded, tokens, {})
         for case, (strategy, params) in CASES.items():
             own = seconds(strategy, loaded, tokens, params)
             if number:  # the first round warms everything up
-                ratios[case].append((greedy[0] / own[0], greedy[1] / own[1]))
-    return [_summed(name, case, found) for case, found in ratios.items()]
-
-
-def _summed(name: str, case: str, found: list[tuple[float, float]]) -> dict[str, Any]:
-    wall, used = ([pair[i] for pair in found] for i in (0, 1))
-    return {
-        "model": name,
-        "case": case,
-        "target": TARGETS[name][case],
-        "n": len(wall),
-        "ratio_median": round(statistics.median(wall), 3),
-        "ratio_min": round(min(wall), 3),
-        "ratio_max": round(max(wall), 3),
-        "processor_ratio_median": round(statistics.median(used), 3),
-    }
+                wall[case].append(greedy[0] / own[0])
+                used[case].append(greedy[1] / own[1])
+    figures = []
+    for case in CASES:
+        goal = Goal(GOALS[name][case], at_least=True, of_speed=True)
+        figures.append(Figure(f"{case}, {name}: ÷ greedy search", wall[case], goal))
+        figures.append(Figure(f"{case}, {name}: the same by processor time", used[case]))
+    return figures
 
 
 def main() -> None:
@@ -77,22 +70,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--tokens", type=int, default=40)
-    parser.add_argument("--models", nargs="+", choices=TARGETS, default=list(TARGETS))
+    parser.add_argument("--models", nargs="+", choices=GOALS, default=list(GOALS))
     arguments = parser.parse_args()
-    results: list[dict[str, Any]] = []
+    print(f"Against recorded greedy search, {torch.get_num_threads()} threads")
+    figures = []
     for name in arguments.models:
         try:
-            results += compare(name, arguments.tokens, arguments.rounds)
+            found = compare(name, arguments.tokens, arguments.rounds)
         except ModelError as error:
-            print(f"{name} left out: {error}")
-    print(f"Against recorded greedy search, {torch.get_num_threads()} threads")
-    for r in results:
-        print(
-            f"  {r['model']:12} {r['case']:12} ratio {r['ratio_median']:.3f} ({r['ratio_min']:.3f}–"
-            f"{r['ratio_max']:.3f}, n={r['n']}), by processor time {r['processor_ratio_median']:.3f}, "
-            f"target {r['target']:.2f}"
-        )
-    print(json.dumps({"benchmark": "strategies", "results": results}))
+            print(f"  {name} left out: {error}")
+            continue
+        for figure in found:
+            print(f"  {figure}", flush=True)
+        figures += found
+    tell("strategies", figures, threads=torch.get_num_threads())
 
 
 if __name__ == "__main__":

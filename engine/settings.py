@@ -59,6 +59,8 @@ class Settings:
     """All files together that visitors have uploaded; the oldest go first."""
     uploads_age_s: float = 600.0
     updates_per_s: float = 10.0
+    cuda_graphs: bool = True
+    """Whether a GPU repeats its passes over one token from CUDA graphs, where those are quicker."""
     max_method_s: float = 120.0
     """How long a custom method may take, the start of its process included."""
     max_method_memory_gb: float = 2.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -24,7 +25,9 @@ from playground import (
     audit,
     connections,
     draws,
+    later,
     recorded,
+    refusals,
     replay,
     scripts,
     watermark_bench,
@@ -38,13 +41,15 @@ from playground.fresh import FreshHead, Head
 from playground.guard import guarded
 from playground.journal import JOURNAL
 from playground.questions import build_replies
-from playground.spec import spec
+from playground.spec import spec, try_models
 from playground.stream import whole_state
 from playground.tab import QUEUE, build_tab
 from playground.uploads import UPLOADS
 from playground.web import middleware
 
 _ENDS = (signal.SIGTERM, signal.SIGINT)
+_GIVE_WAY_S = 0.0005
+"""How soon what is imported lets others go on."""
 _LEAVE_S = 3.0
 """How long runs may take to stop when the server ends."""
 _WRITTEN_S = 0.5
@@ -85,7 +90,7 @@ def _resync(event: gr.EventData) -> str:
 
 
 def page_head() -> str:
-    """Return the page's head: its styles, its scripts, and what they are given to begin with."""
+    """Return what stands in the page's head: its scripts, and what they are given to begin with."""
     place = f"./{recorded.place()}"
     given = {
         "recorded": place,
@@ -96,6 +101,7 @@ def page_head() -> str:
             "gallery": replay.declaration(),
         },
         "here": scripts.HERE,
+        "refusals": "" if later.is_settled() else refusals.PLACE,
         "plotly": scripts.plotly(),
     }
     first = next((p["recorded"] for p in spec()["strategies"][0]["presets"] if p["recorded"]), None)
@@ -104,8 +110,9 @@ def page_head() -> str:
 
 def serve(host: str, port: int) -> gr.Blocks:
     """Serve the page from threads of this process; ``close()`` of what is returned ends it."""
-    demo, head = build_app(), Head(page_head, spec)
+    demo = build_app()
     connections.patient()
+    later.allow()
     demo.launch(
         server_name=host,
         server_port=port,
@@ -122,15 +129,20 @@ def serve(host: str, port: int) -> gr.Blocks:
         state_session_capacity=SETTINGS.max_sessions,
         # It asks itself whether it answers, and gives up where many others ask at that moment.
         _frontend=False,
-        head=head.text,
+        head=f"<style>{scripts.styles()}</style>",
         footer_links=[],
         theme=_theme(),
         app_kwargs={
             "middleware": [
                 *middleware({n: len(fn.inputs) for n, fn in demo.fns.items()}),
-                Middleware(FreshHead, renew=lambda: head.renew(demo.config)),
+                Middleware(FreshHead, head=Head(page_head, spec)),
             ],
-            "routes": [*scripts.routes(), *recorded.routes(), *audit.routes()],
+            "routes": [
+                *scripts.routes(),
+                *recorded.routes(),
+                *refusals.routes(),
+                *audit.routes(),
+            ],
             "openapi_url": None,
         },
     )
@@ -141,7 +153,7 @@ def launch(host: str, port: int) -> None:
     """Serve until SIGTERM or Ctrl-C, then stop running work and leave with status 0."""
     told = _signals()
     demo = serve(host, port)
-    threading.Thread(target=_warm_up, daemon=True).start()
+    threading.Thread(target=_get_ready, daemon=True).start()
     sys.stdout.write(f"Decoding Playground is at http://{host}:{port}\n")
     sys.stdout.flush()
     while told.recv(1)[0] not in _ENDS:
@@ -187,9 +199,16 @@ def _theme() -> themes.Base:
     return themes.Base(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"])
 
 
-def _warm_up() -> None:
-    """Load the first tab's model so that the first Run does not wait for it."""
+def _get_ready() -> None:
+    """Bring what was put off and the first tab's model, so that the first Run waits for neither."""
+    usual = sys.getswitchinterval()
+    # An import gives way only when it is told to, and the page is being fetched meanwhile.
+    sys.setswitchinterval(_GIVE_WAY_S)
     try:
+        later.bring()
+    finally:
+        sys.setswitchinterval(usual)
+    with contextlib.suppress(EngineError):
         load(next(iter(STRATEGIES.values())).default_model)
-    except EngineError:
-        return
+    try_models()
+    later.settle()

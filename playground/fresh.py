@@ -1,28 +1,80 @@
-"""Keeps the page's head true: a model that was brought while the server runs is on offer with the next page."""
+"""The page's head, in the page itself and true: a model that was brought while the server runs is on offer in the next.
+
+What Gradio is given as a head, it adds when its own scripts have come and run; what stands in the page is fetched
+beside them. Only styles are left to Gradio: they have to come after its own.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import gzip
+import re
 import threading
 from collections.abc import Callable
 from typing import Any
 
+from starlette.datastructures import Headers, MutableHeaders
+
+_BASE = re.compile(rb"<base\b[^>]*>")
+"""What a head comes after: its addresses are relative to it."""
+_QUICK = 5
+"""How hard a page is packed: it is made for everybody anew."""
+
 
 class FreshHead:
-    """ASGI middleware: before the page itself is sent, its head is renewed where the declaration is another."""
+    """ASGI middleware: writes the head into the page, packed where the browser takes that.
 
-    def __init__(self, app: Any, renew: Callable[[], None]) -> None:
-        self.app, self.renew = app, renew
+    Args:
+        app: what comes behind it.
+        head: returns the head of now.
+    """
+
+    def __init__(self, app: Any, head: Callable[[], str]) -> None:
+        self.app, self.head = app, head
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer one request."""
-        if scope["type"] == "http" and scope["path"] == "/":
-            await asyncio.to_thread(self.renew)
-        await self.app(scope, receive, send)
+        if scope["type"] != "http" or scope["path"] != "/":
+            await self.app(scope, receive, send)
+            return
+        begun, parts = {}, []
+
+        async def whole(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                begun.update(message)
+                return
+            parts.append(message.get("body", b""))
+            if not message.get("more_body", False):
+                body = b"".join(parts)
+                if begun["status"] == 200:
+                    body = await asyncio.to_thread(self._written, Headers(scope=scope), begun, body)
+                await send(begun)
+                await send({"type": "http.response.body", "body": body})
+
+        await self.app(scope, receive, whole)
+
+    def _written(self, asked: Headers, begun: dict[str, Any], page: bytes) -> bytes:
+        """Return the page with its head; the headers of its answer are changed with it."""
+        body = with_head(page, self.head())
+        headers = MutableHeaders(raw=list(begun["headers"]))
+        if "gzip" in asked.get("accept-encoding", ""):
+            body = gzip.compress(body, _QUICK, mtime=0)
+            headers["content-encoding"] = "gzip"
+        headers.add_vary_header("Accept-Encoding")
+        headers["content-length"] = str(len(body))
+        begun["headers"] = headers.raw
+        return body
+
+
+def with_head(page: bytes, head: str) -> bytes:
+    """Return a page with a head at the beginning of its own."""
+    base = _BASE.search(page)
+    place = base.end() if base else page.index(b"<head>") + len(b"<head>")
+    return page[:place] + head.encode() + page[place:]
 
 
 class Head:
-    """The head that Gradio sends with the page, made anew where what it declares has changed.
+    """A head that is made anew where what it declares has changed.
 
     Args:
         make: returns the head.
@@ -35,14 +87,10 @@ class Head:
         self.known = declared()
         self.text = make()
 
-    def renew(self, config: Any) -> None:
-        """Put the head into Gradio's configuration if it is not the one that stands there.
-
-        Args:
-            config: a mapping, from which Gradio makes every page.
-        """
+    def __call__(self) -> str:
+        """Return the head of now."""
         with self.lock:
             now = self.declared()
             if now is not self.known:
                 self.known, self.text = now, self.make()
-                config["head"] = self.text
+            return self.text

@@ -7,6 +7,7 @@ of it, so a browser may keep it for ever and still never has an old one. The one
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
@@ -44,6 +45,12 @@ def scripts() -> bytes:
 
 
 @cache
+def packed() -> bytes:
+    """Return the same, packed with gzip."""
+    return gzip.compress(scripts(), mtime=0)
+
+
+@cache
 def version() -> str:
     """Return a digest of all that is served: another one whenever any of it is."""
     return hashlib.sha256(scripts() + page.skeleton([]).encode()).hexdigest()[:16]
@@ -73,7 +80,9 @@ async def _here(request: Request) -> Response:
 
 
 async def _scripts(request: Request) -> Response:
-    return _kept(request, scripts(), "text/javascript")
+    if "gzip" not in request.headers.get("accept-encoding", ""):
+        return _kept(request, scripts(), "text/javascript")
+    return _kept(request, packed(), "text/javascript", **{"Content-Encoding": "gzip"})
 
 
 async def _skeleton(request: Request) -> Response:
@@ -93,10 +102,10 @@ def plotly() -> str:
     return f"./{_PATH}/{version()}/plotly.js"
 
 
-def _kept(request: Request, content: bytes, kind: str) -> Response:
+def _kept(request: Request, content: bytes, kind: str, **more: str) -> Response:
     if request.path_params["version"] != version():
         return PlainTextResponse("Not found", 404)
-    return kept(content, kind)
+    return kept(content, kind, **more)
 
 
 def kept(content: bytes, kind: str, **more: str) -> Response:
@@ -106,7 +115,7 @@ def kept(content: bytes, kind: str, **more: str) -> Response:
 
 
 def head(given: Mapping[str, Any], soon: Iterable[str] = ()) -> str:
-    """Return what the page's head holds.
+    """Return the scripts of the page's head.
 
     Args:
         given: what the entry's ``open`` is called with, as JSON values.
@@ -125,7 +134,7 @@ def head(given: Mapping[str, Any], soon: Iterable[str] = ()) -> str:
     early = "".join(
         f'<link rel="preload" as="fetch" crossorigin="anonymous" href="{path}">' for path in soon
     )
-    return f"<style>{styles()}</style>{link}{early}<script>{script}</script>"
+    return f"{link}{early}<script>{script}</script>"
 
 
 def on_load(make: str) -> str:

@@ -29,7 +29,7 @@ from engine.strategies.base import Preset, Strategy
 from engine.strategies.custom import Arguments, MethodName
 from engine.strategies.refusal import refusal
 from engine.strategies.talks import MODEL, TALKS
-from playground import controls
+from playground import controls, later
 from visualizers.page import arranged
 
 SEED = Integer(
@@ -46,21 +46,23 @@ _MAX_STOPS = 100_000
 def spec() -> dict[str, Any]:
     """Return the whole declaration; every parameter stands in it once, however many take it.
 
-    A model that is brought while the server runs stands in it from then on.
+    A model that is brought while the server runs stands in it from then on, and so does which models cannot
+    serve once that can be tried.
     """
-    return _spec(_offered(), tuple(offered_weights(assistant=True).items()))
+    held = tuple(offered_weights(assistant=True).items())
+    return _spec(_offered(), held, later.is_settled())
 
 
 @lru_cache(maxsize=2)
 def _spec(
-    models: tuple[CatalogueEntry, ...], held: tuple[tuple[str, Param], ...]
+    models: tuple[CatalogueEntry, ...], held: tuple[tuple[str, Param], ...], tried: bool
 ) -> dict[str, Any]:
     kinds: list[dict[str, Any]] = []
     return {
         "main": MAIN,
         "groups": FOLDED,
         "seed": param_spec("seed", SEED, 0),
-        "strategies": [_strategy(s, dict(held), kinds) for s in STRATEGIES.values()],
+        "strategies": [_strategy(s, dict(held), kinds, tried) for s in STRATEGIES.values()],
         "params": kinds,
         "models": [
             {
@@ -146,7 +148,7 @@ def shown_values(strategy: Strategy, params: Any, weights: Any = None) -> dict[s
 
 
 def _strategy(
-    strategy: Strategy, held: dict[str, Param], known: list[dict[str, Any]]
+    strategy: Strategy, held: dict[str, Param], known: list[dict[str, Any]], tried: bool
 ) -> dict[str, Any]:
     drafted = strategy.assistant != "none"
     own = {n: k for n, k in held.items() if drafted or not n.startswith(ASSISTANT)}
@@ -164,7 +166,7 @@ def _strategy(
         "model": strategy.default_model,
         "assistant": strategy.default_assistant or "",
         "draft": strategy.assistant,
-        "refused": _refused(strategy),
+        "refused": _refused(strategy) if tried else {},
         "only": _only(strategy),
         "visuals": visuals_of(strategy.visuals),
         "what_if": _asked(strategy),
@@ -177,6 +179,12 @@ def _refused(strategy: Strategy) -> dict[str, str]:
     """Return the models on offer that cannot serve a strategy, each with the reason."""
     reasons = {e.name: refusal(strategy, e.name) for e in _offered()}
     return {name: reason for name, reason in reasons.items() if reason is not None}
+
+
+def try_models() -> None:
+    """Find out which models cannot serve which strategies, so that a declaration can say so at once."""
+    for strategy in STRATEGIES.values():
+        _refused(strategy)
 
 
 def _only(strategy: Strategy) -> dict[str, dict[str, Any]]:

@@ -20,15 +20,16 @@ from engine.run.progress import departures
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
 from engine.trace.events import Failed, Finished, Loading, Started, StepRecorded, TextDelta
-from engine.trace.json_io import step_to_dict, trace_header, trace_to_dict
-from engine.trace.records import Trace
+from engine.trace.json_io import step_to_dict, to_dict, trace_header
+from engine.trace.records import Step, Trace
 from playground.guard import sentence
 from playground.journal import JOURNAL, Messages
 from playground.links import form_of, link_of
 from playground.meanwhile import DECODING, STARTING, beat_s, last_told
-from visualizers import Summaries, summaries
+from visualizers import Summaries, shown_of, summaries
 
 NOBODY_LISTENED = "This was stopped, because no page followed it any more; what had come is kept."
+_AT_THE_END = ("outputs", "metrics", "timing", "notes", "pieces", "emitted")
 _LOG = logging.getLogger("playground")
 
 
@@ -109,6 +110,7 @@ class _Writer:
     def __init__(self, request: DecodeRequest) -> None:
         self.request = request
         self.summaries: Summaries | None = None
+        self.last: Step | None = None
         self.left: dict[str, tuple[str, ...]] = {}
 
     def messages(self, events: list[Any]) -> Iterator[dict[str, Any]]:
@@ -127,6 +129,7 @@ class _Writer:
                 case Started(header):
                     yield self._start(header)
                 case StepRecorded(step, pieces):
+                    self.last = step
                     delta["steps"].append(step_to_dict(step))
                     delta["shown"].append(self.summaries.add(step) if self.summaries else {})
                     delta["pieces"] |= {str(key): piece for key, piece in pieces.items()}
@@ -134,13 +137,21 @@ class _Writer:
                     delta["texts"].append([sequence, keep, text])
                 case Finished(trace):
                     yield from _unless_empty(delta)
-                    delta = {"kind": "finish", "rest": _rest(trace, self.left)}
+                    rest = _rest(trace, self.left) | self._measured_since(trace)
+                    delta = {"kind": "finish", "rest": rest}
                 case Failed(error):
                     yield from _unless_empty(delta)
                     strategy = self.request.strategy
                     delta = {"kind": "fail", "error": str(error), "strategy": strategy}
                     delta |= _kind_of(error)
         yield from _unless_empty(delta)
+
+    def _measured_since(self, trace: Trace) -> dict[str, Any]:
+        """Return the last step where something was measured beside it after it was sent."""
+        if self.last is None or trace.steps[-1] is self.last:
+            return {}
+        shown = shown_of(trace, STRATEGIES[trace.strategy].visuals)[-1]
+        return {"last": {"step": step_to_dict(trace.steps[-1]), "shown": shown}}
 
     def _start(self, header: Trace) -> dict[str, Any]:
         self.summaries = summaries(header, STRATEGIES[header.strategy].visuals)
@@ -160,10 +171,9 @@ def _unless_empty(delta: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _rest(trace: Trace, left: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
     """Return what the end of a run adds to its beginning, and what its reader would have to be quick to see."""
-    whole = trace_to_dict(trace)
-    rest = {k: whole[k] for k in ("outputs", "metrics", "timing", "notes", "pieces", "emitted")}
+    rest = to_dict({k: getattr(trace, k) for k in _AT_THE_END})
     said = [f"{one}." for of_one in left.values() for one in of_one]
-    return rest | {"notes": [*whole["notes"], *said]}
+    return rest | {"notes": [*trace.notes, *said]}
 
 
 def _header(header: Any) -> dict[str, Any]:

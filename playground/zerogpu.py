@@ -19,7 +19,7 @@ def in_line(queue: str) -> dict[str, Any]:
     On a ZeroGPU every run has a process of its own and the platform's line, so few are let in.
     """
     all_of_them = SETTINGS.max_concurrent_runs + SETTINGS.max_waiting_runs + _SPARE
-    return {"concurrency_id": queue, "concurrency_limit": 2 if _on_zerogpu() else all_of_them}
+    return {"concurrency_id": queue, "concurrency_limit": 2 if is_here() else all_of_them}
 
 
 def threads() -> int:
@@ -27,7 +27,8 @@ def threads() -> int:
     return SETTINGS.max_concurrent_runs + SETTINGS.max_waiting_runs + 2 * _SPARE + 16
 
 
-def _on_zerogpu() -> bool:
+def is_here() -> bool:
+    """Return whether this is a ZeroGPU Space."""
     return os.environ.get("SPACES_ZERO_GPU", "").lower() in ("1", "true")
 
 
@@ -36,7 +37,7 @@ def on_gpu(handler: Callable[..., Any]) -> Callable[..., Any]:
 
     What it yields crosses a process boundary there, so it must be plain values.
     """
-    if not _on_zerogpu():
+    if not is_here():
         return handler
     try:
         spaces = importlib.import_module("spaces")

@@ -13,18 +13,18 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from benchmarks.about import ROOT, commit, machine, now, versions
 from benchmarks.reliability import report
-from benchmarks.reliability.cards import ROOT, Measured, Part, card, commit, machine, versions
+from benchmarks.reliability.cards import Measured, Part, card
 from benchmarks.reliability.parts import PARTS
 
 
 def measured(part: Part, n: int, seed: int) -> dict[str, Any]:
     """Measure a part in this process and return its JSON line."""
-    about = {"machine": machine(), "date": _now(), "commit": commit(), "versions": versions()}
+    about = {"machine": machine(), "date": now(), "commit": commit(), "versions": versions()}
     started = time.perf_counter()
     found = part.measure(n, seed)
     return {**part.judged(found, time.perf_counter() - started), **about}
@@ -54,13 +54,9 @@ def apart(part: Part, n: int, seed: int, limit_s: float) -> dict[str, Any]:
     lines = said.splitlines()
     if lines and lines[-1].startswith("{"):
         return json.loads(lines[-1])
-    about = {"machine": machine(), "date": _now(), "commit": commit(), "versions": versions()}
+    about = {"machine": machine(), "date": now(), "commit": commit(), "versions": versions()}
     seconds = time.perf_counter() - started
     return {**part.judged(Measured(0, {}, (why,)), seconds), **about}
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def main(argv: list[str] | None = None) -> int:

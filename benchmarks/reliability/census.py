@@ -20,8 +20,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks.about import Goal
 from benchmarks.reliability import answers
-from benchmarks.reliability.cards import Goal, Measured, Part
+from benchmarks.reliability.cards import Measured, Part
 from benchmarks.reliability.fuzz import spread
 from engine import DecodeRequest, decode
 from engine.cli.main import main

@@ -17,7 +17,8 @@ from unittest.mock import patch
 
 import httpx
 
-from benchmarks.reliability.cards import Goal, Measured, Part
+from benchmarks.about import Goal
+from benchmarks.reliability.cards import Measured, Part
 from engine.models.catalogue import MODEL_DIR
 from tests.helpers.client import Client
 from tests.helpers.hub import serving

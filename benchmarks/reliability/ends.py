@@ -15,7 +15,8 @@ from pathlib import Path
 import httpx
 import psutil
 
-from benchmarks.reliability.cards import Goal, Measured, Part
+from benchmarks.about import Goal
+from benchmarks.reliability.cards import Measured, Part
 from benchmarks.reliability.visitor import LOST, PageVisitor
 from tests.helpers.client import Client
 from tests.helpers.events import events_of

@@ -26,8 +26,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import seed as seeded
 from hypothesis import strategies as st
 
+from benchmarks.about import ROOT, Goal
 from benchmarks.reliability import answers
-from benchmarks.reliability.cards import ROOT, Goal, Measured, Part
+from benchmarks.reliability.cards import Measured, Part
 from engine import DecodeRequest
 from engine.after import gallery
 from engine.declare.params import params_of

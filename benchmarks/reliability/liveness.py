@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 
-from benchmarks.reliability.cards import Goal, Measured, Part
+from benchmarks.about import Goal
+from benchmarks.reliability.cards import Measured, Part
 from benchmarks.reliability.probe import probing
 from benchmarks.reliability.requests import short_request
 from engine.strategies import STRATEGIES

@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.reliability.cards import Goal, Measured, Part
+from benchmarks.about import Goal
+from benchmarks.reliability.cards import Measured, Part
 from benchmarks.reliability.probe import probing
 from benchmarks.reliability.visitor import LOST, Heard, PageVisitor, wait_between
 from tests.helpers.client import Client

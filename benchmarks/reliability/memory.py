@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from unittest.mock import patch
 
-from benchmarks.reliability.cards import Goal, Measured, Part
+from benchmarks.about import Goal
+from benchmarks.reliability.cards import Measured, Part
 from benchmarks.reliability.requests import Alone, short_request
 from engine import DecodeRequest, decode
 from engine.errors import EngineError

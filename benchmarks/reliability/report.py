@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from benchmarks.reliability.cards import ROOT
+from benchmarks.about import ROOT
 
 FILES = ("assets/reliability.json", "docs/reliability.md")
 _ABOUT = ("date", "commit", "machine")

@@ -11,7 +11,8 @@ from typing import Any
 
 import psutil
 
-from benchmarks.reliability.cards import Goal, Measured, Part
+from benchmarks.about import Goal
+from benchmarks.reliability.cards import Measured, Part
 from benchmarks.reliability.visitor import Heard, PageVisitor
 from tests.helpers.client import Client
 from tests.helpers.events import events_of

@@ -19,6 +19,7 @@ from engine.reading.watermark_statistics import Verdict
 from engine.settings import SETTINGS
 from engine.strategies.watermark import WatermarkConfig, check_vocabulary
 from engine.trace.records import Trace
+from engine.watermark import processors
 from engine.watermark.marks import (
     START,
     Chances,
@@ -30,7 +31,6 @@ from engine.watermark.marks import (
     marks_of,
     weighted_mean_g,
 )
-from engine.watermark.processors import make_processor
 from engine.watermark.schemes import GreenList, Scheme, scheme_of
 
 
@@ -87,7 +87,7 @@ class Detection:
 
 @lru_cache(maxsize=8)
 def _processor(scheme: Scheme, vocab_size: int, device: str) -> Any:
-    return make_processor(scheme, vocab_size, device)
+    return processors.make_processor(scheme, vocab_size, device)
 
 
 def detect_ids(

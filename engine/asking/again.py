@@ -19,7 +19,7 @@ import torch
 
 from engine.errors import BusyError, Cancelled, DecodeError, EngineError
 from engine.loops.drafting.drafter import Draft
-from engine.loops.recorder import Observation, Recorder
+from engine.loops.recorder import Recorder, Stages
 from engine.models.loading import LoadedModel, in_memory, pinned
 from engine.run.permits import running
 from engine.run.prepare import Prepared, prepare
@@ -117,19 +117,19 @@ class _Watching(Recorder):
         self.state: torch.Tensor | None = None
         self.ended = True
 
-    def observe(
+    def processed(
         self,
         logits: torch.Tensor,
         input_ids: torch.Tensor,
         processors: Sequence[Callable[..., torch.Tensor]],
-    ) -> Observation:
+    ) -> tuple[torch.Tensor, Stages]:
         if self.ended:
             self.views, self.ended, self.state = [], False, self.random.get_state()
         before = tuple(as_it_is(processor) for processor in processors)
-        seen = super().observe(logits, input_ids, processors)
-        outputs = tuple(scores for _, scores in seen.stages)
+        scores, stages = super().processed(logits, input_ids, processors)
+        outputs = tuple(output for _, output in stages)
         self.views.append(View(logits, input_ids, before, outputs))
-        return seen
+        return scores, stages
 
 
 def as_it_is(processor: Any) -> Any:

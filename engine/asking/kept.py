@@ -182,8 +182,11 @@ class Keeper:
         self.count += 1
 
     def decided(self, step: Step) -> None:
-        """Take a step."""
+        """Take a step, or what was measured beside the last one."""
         if self.run is None:
+            return
+        if step.index < len(self.run.steps):
+            self.run.steps[step.index] = step
             return
         fresh = range(self.decided_at, self.count)
         # Nothing is seen from within of a method that runs in a process of its own.

@@ -10,7 +10,7 @@ from engine.asking.next_token import Race
 from engine.asking.next_token import explain as explain_choice
 from engine.asking.reasons import Wording, number, percent
 from engine.asking.surviving import row_values
-from engine.watermark.processors import GreenListProcessor, SynthIdProcessor
+from engine.watermark import processors
 
 
 def explain(place: Moment, chain: Chain, token_id: int, draft: Wording, race: Race | None) -> None:
@@ -19,10 +19,10 @@ def explain(place: Moment, chain: Chain, token_id: int, draft: Wording, race: Ra
     at = next(
         i
         for i, link in enumerate(chain.links)
-        if isinstance(link.processor, (GreenListProcessor, SynthIdProcessor))
+        if isinstance(link.processor, (processors.GreenListProcessor, processors.SynthIdProcessor))
     )
     link = chain.links[at]
-    if isinstance(link.processor, GreenListProcessor):
+    if isinstance(link.processor, processors.GreenListProcessor):
         _green(chain, link, token_id, draft)
     else:
         _tournament(chain, link, token_id, draft)
@@ -32,7 +32,7 @@ def explain(place: Moment, chain: Chain, token_id: int, draft: Wording, race: Ra
 def _green(chain: Chain, link: Link, token_id: int, draft: Wording) -> None:
     """Say the token's colour and what it was worth."""
     processor = as_it_is(link.processor)
-    assert isinstance(processor, GreenListProcessor)
+    assert isinstance(processor, processors.GreenListProcessor)
     processor(chain.ids, link.before.clone())
     boosted = processor.boosted[chain.row]
     if boosted is None:
@@ -61,7 +61,7 @@ def _green(chain: Chain, link: Link, token_id: int, draft: Wording) -> None:
 def _tournament(chain: Chain, link: Link, token_id: int, draft: Wording) -> None:
     """Say how the token fared in SynthID's tournament."""
     processor = as_it_is(link.processor)
-    assert isinstance(processor, SynthIdProcessor)
+    assert isinstance(processor, processors.SynthIdProcessor)
     processor(chain.ids, link.before.clone())
     if not processor.marked[chain.row]:
         draft.say("The mark did not act at this step: its context had been used before.")

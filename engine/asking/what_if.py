@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 import torch
-from transformers import SynthIDTextWatermarkLogitsProcessor
+import transformers
 
 from engine.asking.kept import KEPT, RECORDED, KeptRun, Pass
 from engine.asking.place import AskedStep, at
@@ -191,7 +191,9 @@ class Repeated:
         """Passes that are behind."""
         self.generator = torch.Generator(self.device).manual_seed(self.run.header.seed)
         self.stateful = [
-            one for one in asked.processors if isinstance(one, SynthIDTextWatermarkLogitsProcessor)
+            one
+            for one in asked.processors
+            if isinstance(one, transformers.SynthIDTextWatermarkLogitsProcessor)
         ]
 
     @property

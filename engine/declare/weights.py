@@ -18,6 +18,7 @@ from engine.errors import ParameterError
 
 DTYPES = ("float32", "bfloat16", "float16")
 QUANTIZATIONS = ("8bit", "4bit")
+TORCH, OPENVINO, EIGHT_BITS = BACKENDS = ("torch", "openvino", "openvino-int8")
 ASSISTANT = "assistant_"
 GROUP = "weights"
 _UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
@@ -67,6 +68,16 @@ def bytes_of(size: str) -> float:
 class WeightsParams:
     """How one model's weights are held; what is None is as this machine does it by default."""
 
+    backend: str = param(
+        Choice(
+            label="Computed by",
+            help="OpenVINO computes the same faster on a CPU; openvino-int8 holds the matrices with 8 "
+            "bits a value: faster still, and another model.",
+            group=GROUP,
+            choices=BACKENDS,
+        ),
+        TORCH,
+    )
     dtype: str | None = param(
         Choice(
             label="Precision",
@@ -138,10 +149,19 @@ class WeightsParams:
         Raises:
             ParameterError: one sentence naming the field and what it needs.
         """
+        if self.backend != TORCH:
+            self._check_on_graphs(prefix)
         for name, (other, value) in NEEDS.items():
             if name in (said := self.said()) and getattr(self, other) != value:
                 allowed = f"it needs {prefix}{other} = {value}"
                 raise ParameterError(prefix + name, said[name], allowed)
+
+    def _check_on_graphs(self, prefix: str) -> None:
+        """Refuse what only torch can hold."""
+        for name, value in self.said().items():
+            if name != "backend" and (name, value) != ("dtype", "float32"):
+                allowed = f"it needs {prefix}backend = {TORCH}"
+                raise ParameterError(prefix + name, value, allowed)
 
     def said(self, prefix: str = "") -> dict[str, Any]:
         """Return what differs from the defaults, as JSON values under the names of a request."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.declare.weights import EIGHT_BITS, TORCH
 from engine.export.plan import Plan
 from engine.models.weights import QUANT_TYPE
 from engine.trace.records import HeldWeights, ModelInfo
@@ -38,7 +39,24 @@ def _quantized(held: HeldWeights) -> str:
 
 def is_moved(info: ModelInfo) -> bool:
     """Return whether a model is moved to its device once it is loaded: others come there by themselves."""
-    return info.weights is None
+    return info.weights is None or info.weights.backend != TORCH
+
+
+def backend_lines(plan: Plan) -> list[str]:
+    """Return what is to be said of passes that OpenVINO computed, and torch computes in the code."""
+    infos = [source.info for source in (plan.model, plan.assistant) if source is not None]
+    found = {info.weights.backend for info in infos if info.weights is not None} - {TORCH}
+    if EIGHT_BITS in found:
+        return [
+            f"The run was computed by {EIGHT_BITS}, whose weights have 8 bits a value; this code holds",
+            "them in float32 with torch, which is another model and may give other tokens.",
+        ]
+    if found:
+        return [
+            "The run was computed by openvino; this code holds the same weights with torch, whose",
+            "logits are the same up to rounding, so a near tie may go the other way.",
+        ]
+    return []
 
 
 def quantized_names(plan: Plan) -> list[str]:

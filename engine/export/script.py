@@ -6,7 +6,7 @@ import inspect
 from textwrap import indent
 
 from engine.export.folder import digest, folder_files
-from engine.export.held import assistant_line, load_lines, quantized_names
+from engine.export.held import assistant_line, backend_lines, load_lines, quantized_names
 from engine.export.plan import Built, Plan, Source
 from engine.export.short import TYPED, by_template, short, spelled
 from engine.loops import allowed
@@ -66,6 +66,7 @@ def summary(plan: Plan) -> str:
         how,
         f"Recorded with {_comment(versions)}; other versions may give other tokens.",
     ]
+    lines += backend_lines(plan)
     if plan.model.embedded:
         lines.append("Run it in the playground's repository, or set MODEL to your copy's folder.")
     return "\n".join(lines)

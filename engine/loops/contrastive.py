@@ -86,8 +86,7 @@ def contrastive_loop(
         # 1. The k most probable tokens after the processors.
         seen = recorder.observe(logits, input_ids, logits_processor)
         # 2. All of them through the model, one row each, and the most promising of every row.
-        k = min(generation_config.top_k, seen.scores.shape[-1])
-        ids = seen.scores.topk(k, dim=-1).indices
+        ids = seen.scores.topk(min(generation_config.top_k, seen.scores.shape[-1]), -1).indices
         outputs = look_ahead(forward, input_ids, ids)
         states = unit(last_hidden(outputs)[:, -1].unflatten(0, ids.shape))
         ranking = rank(seen, ids, states, said, alpha)
@@ -102,7 +101,8 @@ def contrastive_loop(
         unfinished = unfinished & ~stopping_criteria(input_ids, None)
         detail = partial(detail_of, chosen.tolist(), alpha)
         place = {"index": index, "keep": keep, "cost": cost}
-        index = yield from row_steps(recorder, records, tokens, before, detail, **place)
+        decided = records, tokens.tolist(), before.tolist()
+        index = yield from row_steps(recorder, *decided, detail, **place)
     return input_ids
 
 

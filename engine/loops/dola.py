@@ -100,7 +100,8 @@ def dola_loop(
         input_ids = grown(input_ids, tokens, unfinished, generation_config)
         unfinished = unfinished & ~stopping_criteria(input_ids, None)
         detail = partial(detail_of, candidates, layers.count)
-        index = yield from row_steps(recorder, rows, tokens, before, detail, index=index, keep=keep)
+        decided = tokens.tolist(), before.tolist()
+        index = yield from row_steps(recorder, rows, *decided, detail, index=index, keep=keep)
     return input_ids
 
 

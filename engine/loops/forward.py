@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from engine.models.capabilities import CACHES, OWN_CACHES
+from engine.models.graphed import GraphedCache
 
 
 class Forward:
@@ -39,12 +40,19 @@ class Forward:
             inputs = model.prepare_inputs_for_generation(
                 input_ids, next_sequence_length=new, **self.model_kwargs
             )
-            outputs = model(**(inputs | extra), return_dict=True)
+            outputs = self._pass(inputs | extra | {"return_dict": True})
         self.passes += 1
         self.model_kwargs = model._update_model_kwargs_for_generation(
             outputs, self.model_kwargs, is_encoder_decoder=model.config.is_encoder_decoder
         )
         return outputs
+
+    def _pass(self, inputs: dict[str, Any]) -> Any:
+        """Run the model; a cache with passes of its own repeats one of those."""
+        cache = self.model_kwargs.get("past_key_values")
+        if isinstance(cache, GraphedCache):
+            return cache.run(self.model, inputs)
+        return self.model(**inputs)
 
     @property
     def caches(self) -> bool:
@@ -93,8 +101,17 @@ def emptied(model: Any, model_kwargs: dict[str, Any]) -> dict[str, Any]:
         return dict(model_kwargs)
     if found[0] in OWN_CACHES:
         return {name: value for name, value in model_kwargs.items() if name != found[0]}
-    cache = DynamicCache(config=model.config.get_text_config(decoder=True))
+    cache = empty_cache(model)
     if model.config.is_encoder_decoder:
         # Not sized by the configuration, which may mean the encoder's depth.
         cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
     return model_kwargs | {found[0]: cache}
+
+
+def empty_cache(model: Any) -> Any:
+    """Return a new cache for a decoder: the one that its class makes, or else transformers' own."""
+    from transformers import DynamicCache
+
+    if hasattr(model, "new_cache"):
+        return model.new_cache()
+    return DynamicCache(config=model.config.get_text_config(decoder=True))

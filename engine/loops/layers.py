@@ -11,6 +11,7 @@ import torch
 
 from engine.loops.columns import Columns, Numbers
 from engine.loops.exponents import entropies, quick_exp
+from engine.models.capabilities import final_norm
 from engine.trace.details import LayerReading
 
 TOP = 4
@@ -18,7 +19,6 @@ TOP = 4
 _DEEP = 40
 _IN_CACHE = 2**18
 """Numbers that a processor has room for beside what is made of them."""
-_NORM_NAMES = ("norm", "ln_f", "final_layer_norm", "final_layernorm", "norm_f")
 
 
 def candidate_layers(chosen: str | Sequence[int], layers: int, tied: bool) -> tuple[int, ...]:
@@ -54,16 +54,6 @@ def is_tied(model: Any) -> bool:
         # What waits on disk has no address.
         return bool(model.config.get_text_config(decoder=True).tie_word_embeddings)
     return head.weight.data_ptr() == embedding.weight.data_ptr()
-
-
-def final_norm(model: Any) -> Any | None:
-    """Return the module that normalises the last layer before the head, None if unknown."""
-    base = getattr(model, model.base_model_prefix, model)
-    for owner in (base, getattr(base, "decoder", None)):
-        for name in _NORM_NAMES:
-            if isinstance(getattr(owner, name, None), torch.nn.Module):
-                return getattr(owner, name)
-    return None
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 import torch
@@ -15,6 +15,7 @@ from engine.trace.details import DrawDetail, Racer
 from engine.trace.records import Step
 
 RACERS = 6
+_TOKEN, _BEFORE, _AFTER = "token", "unfinished_before", "unfinished_after"
 
 
 def next_token_loop(
@@ -47,27 +48,55 @@ def next_token_loop(
         (batch, length + new) ids, finished rows padded, as generate() returns them.
     """
     forward = Forward(model, generation_config, model_kwargs)
-    prompt_length = input_ids.shape[1]
+    prompt_length, late = input_ids.shape[1], read_late(input_ids.device)
     unfinished = torch.ones(input_ids.shape[0], dtype=torch.long, device=input_ids.device)
-    index = 0
-    while unfinished.max() != 0:
+    index, open_rows, unread = 0, True, None
+    while open_rows:
         # 1. The model's own distribution, then every processor in turn.
-        logits = forward.last_logits(forward(input_ids), input_ids.device)
+        try:
+            logits = forward.last_logits(forward(input_ids), input_ids.device)
+        finally:
+            # Where reading waits for a device, it had this pass to begin with. What fails leaves a step whole.
+            if unread is not None:
+                index, open_rows = yield from _steps(recorder, *unread, index)
+        if not open_rows:
+            break
         seen = recorder.observe(logits, input_ids, logits_processor)
         # 2. The decision.
         if generation_config.do_sample:
             tokens, extra = draw(seen.scores, generator)
         else:
-            tokens, extra = seen.scores.argmax(-1), None
+            tokens, extra = seen.scores.argmax(-1), {}
         # 3. The question whether to go on, then the record.
         keep, before = input_ids.shape[1] - prompt_length, unfinished
-        rows = recorder.record(seen, tokens, keep, extra)
         input_ids = grown(input_ids, tokens, unfinished, generation_config)
         unfinished = unfinished & ~stopping_criteria(input_ids, None)
-        index = yield from row_steps(
-            recorder, rows, tokens, before, _detail, index=index, keep=keep
-        )
+        state = {_TOKEN: tokens, _BEFORE: before, _AFTER: unfinished}
+        unread = recorder.recorded(seen, tokens, keep, {**extra, **state}), keep
+        if not late:
+            index, open_rows = yield from _steps(recorder, *unread, index)
+            unread = None
     return input_ids
+
+
+def read_late(device: torch.device) -> bool:
+    """Return whether a step's record is read after the next pass has begun: where that waits for a device.
+
+    The last step then has one pass behind it that nobody needs.
+    """
+    return device.type == "cuda"
+
+
+def _steps(
+    recorder: Recorder, record: Callable[[], list[Row]], keep: int, index: int
+) -> Generator[Step, None, tuple[int, bool]]:
+    """Yield the Steps of a pass; return the next one's index, and whether any row goes on."""
+    rows = record()
+    tokens, before, after = (
+        [int(row.extra[name][0]) for row in rows] for name in (_TOKEN, _BEFORE, _AFTER)
+    )
+    index = yield from row_steps(recorder, rows, tokens, before, _detail, index=index, keep=keep)
+    return index, any(after)
 
 
 def draw(scores: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, Columns]:
@@ -126,4 +155,4 @@ def draw_detail(race: Numbers) -> DrawDetail | None:
 
 def _detail(row: Row, sequence: int) -> DrawDetail | None:
     del sequence
-    return draw_detail(row.extra) if row.extra else None
+    return draw_detail(row.extra) if "racers" in row.extra else None

@@ -12,18 +12,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from engine.errors import DecodeError
 from engine.loops.additions import Additions
-from engine.loops.columns import Columns, Numbers, to_host
+from engine.loops.columns import Columns, Numbers, sent
 from engine.loops.exponents import NOTHING, entropies, quick_exp
 from engine.trace.records import Candidate, Stage
 
 DIGITS = 6
 
 
-NEVER = torch.finfo(torch.float32).min / 2
+NEVER = float(np.finfo(np.float32).min) / 2
 """Scores below this say that a token is impossible: some processors write the smallest number for it."""
 _EXTRA = "extra."
 """Marks the columns of the loop among those of the recorder."""
@@ -39,6 +40,10 @@ def significant(value: float) -> float:
     return float(f"{value:.{DIGITS}g}")
 
 
+Stages = list[tuple[str, torch.Tensor]]
+"""Name and (batch, vocab) output of every processor that ran."""
+
+
 @dataclass
 class Observation:
     """One position's logits on their way through the processors; tensors, short-lived."""
@@ -49,8 +54,7 @@ class Observation:
     """(batch,) of the raw logits."""
     scores: torch.Tensor
     """(batch, vocab) what the last processor returned."""
-    stages: list[tuple[str, torch.Tensor]]
-    """Name and (batch, vocab) output of every processor that ran."""
+    stages: Stages
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,12 @@ class Row:
     """What the loop asked for besides."""
 
 
+def observed(logits: torch.Tensor, scores: torch.Tensor, stages: Stages) -> Observation:
+    """Return the observation of (batch, vocab) raw logits and of what processors made of them."""
+    logsumexp = torch.logsumexp(logits, dim=-1)
+    return Observation(logits - logsumexp[:, None], logsumexp, scores, stages)
+
+
 def display_name(processor: object) -> str:
     """Return a processor's name without the class-name suffixes."""
     name = type(processor).__name__
@@ -73,7 +83,7 @@ def display_name(processor: object) -> str:
     return name or type(processor).__name__
 
 
-Watch = Callable[[torch.Tensor, torch.Tensor, Sequence[Any]], None]
+Watch = Callable[["torch.Tensor", "torch.Tensor", Sequence[Any]], None]
 """Called with (rows, vocab) logits, (rows, length) ids and processors; it may hold on to all of them."""
 
 
@@ -114,10 +124,18 @@ class Recorder:
         Raises:
             DecodeError: one of them made scores that the next cannot go on with.
         """
+        scores, stages = self.processed(logits, input_ids, processors)
+        return observed(logits, scores, stages)
+
+    def processed(
+        self,
+        logits: torch.Tensor,
+        input_ids: torch.Tensor,
+        processors: Sequence[Callable[..., torch.Tensor]],
+    ) -> tuple[torch.Tensor, Stages]:
+        """Return what the last processor returned, and every stage; see ``observe``."""
         if self.watch is not None:
             self.watch(logits, input_ids, processors)
-        logsumexp = torch.logsumexp(logits, dim=-1)
-        logprobs = logits - logsumexp[:, None]
         scores, stages = logits, []
         for processor in processors:
             own = type(processor).__module__.startswith("transformers.")
@@ -132,7 +150,7 @@ class Recorder:
                     f"The scores became NaN in {stages[-1][0]}, and {name} cannot go on with them."
                 ) from None
             stages.append((display_name(processor), scores))
-        return Observation(logprobs, logsumexp, scores, stages)
+        return scores, stages
 
     def record(
         self, seen: Observation, chosen: torch.Tensor, step: int, extra: Columns | None = None
@@ -148,10 +166,17 @@ class Recorder:
         Raises:
             DecodeError: the raw logits are not finite, or every token was removed.
         """
+        return self.recorded(seen, chosen, step, extra)()
+
+    def recorded(
+        self, seen: Observation, chosen: torch.Tensor, step: int, extra: Columns | None = None
+    ) -> Callable[[], list[Row]]:
+        """Start what ``record`` does; what is returned gives its rows, and raises what it raises."""
         columns = _columns(seen, chosen, self.top_candidates)
         columns |= {_EXTRA + name: values for name, values in (extra or {}).items()}
         names = [name for name, _ in seen.stages]
-        return [_row(row, names, step, self.top_candidates) for row in to_host(columns)]
+        arrive, top = sent(columns), self.top_candidates
+        return lambda: [plain_row(row, names, step, top) for row in arrive()]
 
 
 def _columns(seen: Observation, chosen: torch.Tensor, top: int) -> dict[str, torch.Tensor]:
@@ -236,7 +261,7 @@ def first_removal(seen: Observation, ids: torch.Tensor) -> torch.Tensor:
     return removed
 
 
-def _row(numbers: Numbers, names: list[str], step: int, top: int) -> Row:
+def plain_row(numbers: Numbers, names: list[str], step: int, top: int) -> Row:
     """Make the plain record of one row.
 
     Args:

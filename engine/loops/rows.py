@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import torch
-from transformers import PrefixConstrainedLogitsProcessor
+import transformers
 
 from engine.loops.recorder import Recorder, Row
 from engine.trace.records import Step
@@ -22,7 +22,7 @@ def for_rows(processors: Sequence[Any], rows: int) -> list[Any]:
     """
 
     def fitted(processor: Any) -> Any:
-        if not isinstance(processor, PrefixConstrainedLogitsProcessor):
+        if not isinstance(processor, transformers.PrefixConstrainedLogitsProcessor):
             return processor
         other = copy.copy(processor)
         other._num_beams = rows
@@ -51,8 +51,8 @@ def grown(
 def row_steps(
     recorder: Recorder,
     rows: Sequence[Row],
-    tokens: torch.Tensor,
-    unfinished: torch.Tensor,
+    tokens: Sequence[int],
+    unfinished: Sequence[int],
     detail: Callable[[Row, int], Any],
     *,
     index: int,
@@ -64,8 +64,8 @@ def row_steps(
     Args:
         recorder: knows the time.
         rows: the records of the pass.
-        tokens: (batch,) what each row chose.
-        unfinished: (batch,) 1 for a row that had not ended before.
+        tokens: what each row chose.
+        unfinished: 1 for a row that had not ended before.
         detail: row and sequence -> what is special to the strategy.
         index: of the first step.
         keep: new tokens before the pass.
@@ -74,13 +74,12 @@ def row_steps(
     Returns:
         The index of the next step.
     """
-    ids, active = tokens.tolist(), unfinished.tolist()
     for sequence, row in enumerate(rows):
-        if active[sequence]:
+        if unfinished[sequence]:
             yield Step(
                 index=index,
                 keep=keep,
-                emit=(ids[sequence],),
+                emit=(tokens[sequence],),
                 candidates=row.candidates,
                 stages=row.stages,
                 detail=detail(row, sequence),

@@ -13,8 +13,8 @@ from engine.loops.next_token import next_token_loop
 from engine.loops.recorder import Recorder, rounded
 from engine.trace.details import DrawDetail, WatermarkDetail
 from engine.trace.records import Step
+from engine.watermark import processors
 from engine.watermark.marks import NO_CONTEXT, PROMPT, Tally, chances_of
-from engine.watermark.processors import GreenListProcessor, SynthIdProcessor
 
 
 def watermark_loop(
@@ -48,7 +48,7 @@ def watermark_loop(
     Returns:
         (batch, length + new) ids.
     """
-    kinds = (GreenListProcessor, SynthIdProcessor)
+    kinds = (processors.GreenListProcessor, processors.SynthIdProcessor)
     processor = next(p for p in logits_processor if isinstance(p, kinds))
     rows = [_Row(processor, ids, Tally(processor, **tally)) for ids in input_ids.tolist()]
     steps = next_token_loop(
@@ -84,7 +84,7 @@ class _Row:
         token = step.emit[0]
         reason, fresh = self.tally.add(token)
         draw = step.detail if isinstance(step.detail, DrawDetail) else None
-        green = isinstance(self.processor, GreenListProcessor)
+        green = isinstance(self.processor, processors.GreenListProcessor)
         own = self._green(step) if green else self._g_values(step)
         if reason == NO_CONTEXT and own["is_green"] is not None:
             reason = PROMPT  # SynthID fills its first contexts with zeros instead
@@ -123,7 +123,7 @@ class _Row:
         else:
             others = [i for i in candidates if i not in boosted]
             # Only the tested tokens got a bias; a detector finds green ones among the others too.
-            found = processor.candidates_green(torch.tensor(self.ids), others)
+            found = processor.candidates_green(torch.tensor(self.ids, device="cpu"), others)
             colour = {**boosted, **dict(zip(others, found, strict=True))}
             fraction, added = sum(boosted.values()) / len(boosted), boosted.get(token, False)
         return {

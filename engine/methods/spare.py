@@ -24,7 +24,7 @@ from engine.methods.child import Child
 from engine.models import lent
 from engine.models.loading import default_device, room
 from engine.models.sizes import values_in
-from engine.models.weights import TORCH_DTYPES, settled
+from engine.models.weights import settled, torch_dtype
 from engine.settings import SETTINGS
 
 _PAUSE_S = 1.0
@@ -109,7 +109,7 @@ def _size(wanted: _Wanted) -> float:
         values = values_in(Path(wanted.folder).name, wanted.folder)
     except EngineError:
         return math.inf
-    dtype = TORCH_DTYPES[settled(own, default_device()).dtype or "float32"]
+    dtype = torch_dtype(settled(own, default_device()).dtype or "float32")
     return values * dtype.itemsize + _INTERPRETER_BYTES
 
 

@@ -10,12 +10,11 @@ import inspect
 from dataclasses import dataclass
 from typing import Any
 
-from torch import nn
-from transformers import GenerationMixin
+import torch
+import transformers
 
 from engine.models.hooks import wired_to_itself
 
-GENERATE: Any = vars(GenerationMixin)["generate"]
 CACHES = ("past_key_values", "cache_params")
 """What models call transformers' own Cache."""
 OWN_CACHES = ("state", "mems", "past_buckets_states")
@@ -44,6 +43,7 @@ _ONE_TOKEN_AT_A_TIME = frozenset({"cpmant", "prophetnet"})
 """Model types without a running state that cannot read several new tokens after cached ones."""
 _HIDES_LAYERS = frozenset({"deepseek_v4"})
 """Model types whose hidden states are not those of their layers, one after the other."""
+_NORM_NAMES = ("norm", "ln_f", "final_layer_norm", "final_layernorm", "norm_f")
 _READS = {
     "input_ids": "text",
     "input_features": "sound",
@@ -105,7 +105,8 @@ def capabilities_of(model: Any) -> Capabilities:
     main = getattr(kind, "main_input_name", "input_ids")
     return Capabilities(
         reads=_READS.get(main, main),
-        own_generate=getattr(kind, "generate", None) is not GENERATE,
+        own_generate=getattr(kind, "generate", None)
+        is not vars(transformers.GenerationMixin)["generate"],
         is_encoder_decoder=bool(model.config.is_encoder_decoder),
         cache_name=cache_name,
         has_cache=cache_name is not None
@@ -120,14 +121,24 @@ def capabilities_of(model: Any) -> Capabilities:
     )
 
 
-def layer_stack(model: Any) -> tuple[str, nn.ModuleList] | None:
+def layer_stack(model: Any) -> tuple[str, torch.nn.ModuleList] | None:
     """Return the name and the list of a decoder's layers, None where they are not found."""
     base = getattr(model, model.base_model_prefix, None)
     for name in ("layers", "h"):
         layers = getattr(base, name, None)
         own = wired_to_itself(model) or wired_to_itself(base) if base is not None else False
-        if isinstance(layers, nn.ModuleList) and not own:
+        if isinstance(layers, torch.nn.ModuleList) and not own:
             return name, layers
+    return None
+
+
+def final_norm(model: Any) -> Any | None:
+    """Return the module that normalises the last layer before the head, None if unknown."""
+    base = getattr(model, model.base_model_prefix, model)
+    for owner in (base, getattr(base, "decoder", None)):
+        for name in _NORM_NAMES:
+            if isinstance(getattr(owner, name, None), torch.nn.Module):
+                return getattr(owner, name)
     return None
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from engine.aside import aside
-from engine.declare.weights import QUANTIZATIONS, WeightsParams
+from engine.declare.weights import DTYPES, QUANTIZATIONS, TORCH, WeightsParams
 from engine.errors import ModelError
 from engine.models import files, hashes, leaving, lent, sizes
 from engine.models import weights as holding
@@ -28,7 +28,11 @@ from engine.models.capabilities import Capabilities, capabilities_of
 from engine.models.catalogue import CATALOGUE as CATALOGUE
 from engine.models.described import BUILDING, built
 from engine.models.freed import give_back
+from engine.models.loaded_checks import check_loaded, load_error
 from engine.models.locating import is_stale, located
+from engine.models.openvino.kept import converted
+from engine.models.openvino.model import OnGraph
+from engine.models.openvino.opening import opened
 from engine.models.text import Pieces
 from engine.models.tokenizers import tokenizer_in
 from engine.settings import SETTINGS
@@ -38,8 +42,6 @@ _LOAD_LOCK = threading.Lock()
 _CACHE_LOCK = threading.Lock()
 """Never held while anything loads: what is in memory can be had meanwhile."""
 _ORDER = itertools.count()
-DTYPES = holding.TORCH_DTYPES
-_SHOWN = 200
 
 
 @dataclass(eq=False)
@@ -138,7 +140,9 @@ class LoadedModel:
         return None if self.weights is None else holding.record_of(self.weights, self.model)
 
     def memory_bytes(self) -> int:
-        """Bytes of all parameters in memory; those that wait on disk are not."""
+        """Bytes of all parameters in memory, or of the graphs in place of them; what waits on disk does not count."""
+        if isinstance(self.model, OnGraph):
+            return int(self.model.graphs.memory_bytes)
         there = (p for p in self.model.parameters() if not p.is_meta)
         return sum(p.numel() * p.element_size() for p in there)
 
@@ -195,6 +199,8 @@ def load(
         return there
     # Whatever has to be fetched or converted comes before the lock: nobody else waits for that.
     folder, revision = located(name)
+    if key[2].backend != TORCH:
+        converted(name, folder, key[2].backend)
     with _LOAD_LOCK:
         # Somebody else may have loaded it meanwhile.
         there = _cached(key)
@@ -337,6 +343,10 @@ def _load(key: Key, folder: str, revision: str | None) -> LoadedModel:
     # Before it comes, or both would be there at once; a run that has ended may have kept one that left.
     _evict(name, coming=needed)
     give_back()
+    if weights.backend != TORCH:
+        model, tokenizer = opened(name, folder, weights.backend, described)
+        seconds = round(time.perf_counter() - started, 3)
+        return LoadedModel(model, tokenizer, name, revision, seconds, weights)
     options, offloaded = holding.loading_options(weights)
     try:
         with BUILDING:
@@ -353,8 +363,8 @@ def _load(key: Key, folder: str, revision: str | None) -> LoadedModel:
         tokenizer = tokenizer_in(folder)
     except Exception as error:
         holding.remove_now(offloaded)
-        raise _load_error(error, name, folder, weights) from None
-    _check_loaded(name, model, report, tokenizer)
+        raise load_error(error, name, folder, weights) from None
+    check_loaded(name, model, report, tokenizer)
     holding.check_packed(name, model)
     # A repository's sampling defaults are never inherited in silence.
     model.generation_config = special_ids_of(model)
@@ -362,35 +372,3 @@ def _load(key: Key, folder: str, revision: str | None) -> LoadedModel:
         model.to(device)
     seconds = round(time.perf_counter() - started, 3)
     return LoadedModel(model.eval(), tokenizer, name, revision, seconds, weights)
-
-
-def _load_error(error: Exception, name: str, folder: str, weights: WeightsParams) -> ModelError:
-    if isinstance(error, MemoryError):
-        return ModelError(f"{name} needs more memory than there is here.")
-    placed = holding.place_error(error, weights)
-    if placed is not None:
-        return ModelError(f"{name} could not be loaded: {placed}.")
-    if isinstance(error, OSError | ValueError | KeyError | TypeError | RuntimeError | ImportError):
-        return ModelError(f"{name} could not be loaded: {_first_line(error, folder)}")
-    # SafetensorError derives from Exception alone.
-    return ModelError(f"{name} has a damaged weights file: {_first_line(error, folder)}")
-
-
-def _check_loaded(name: str, model: Any, report: dict[str, Any], tokenizer: Any) -> None:
-    """Refuse weights that transformers would silently invent or leave out."""
-    missing = [*report.get("missing_keys", ()), *report.get("mismatched_keys", ())]
-    if missing:
-        raise ModelError(f"{name} lacks the weights {str(missing[0])[:60]!r}.")
-    waits = "disk" in (getattr(model, "hf_device_map", None) or {}).values()
-    lost = not waits and any(p.is_meta for p in model.parameters())
-    if lost or torch.get_default_dtype() != torch.float32:
-        raise ModelError(f"{name} was not loaded whole; try again.")
-    rows = model.get_input_embeddings().weight.shape[0]
-    if tokenizer is not None and len(tokenizer) > rows:
-        raise ModelError(f"{name}: its tokenizer has {len(tokenizer)} entries, its model {rows}.")
-
-
-def _first_line(error: Exception, folder: str) -> str:
-    text = str(error).strip() or type(error).__name__
-    line = text.splitlines()[0].replace(str(folder), "its folder").rstrip(" .!")
-    return (line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…") + "."

@@ -34,6 +34,7 @@ def made_once(
     make: Make,
     cancelled: threading.Event | None = None,
     tell: Tell | None = None,
+    check: Callable[[str], object] = files.check_folder,
 ) -> tuple[str, str]:
     """Return the folder of a model and its sum; it is made if it was not before.
 
@@ -45,6 +46,7 @@ def made_once(
         make: makes it.
         cancelled: gives up when set.
         tell: hears how many bytes of the files are read.
+        check: refuses a folder that is not what was to be made.
 
     Raises:
         Cancelled: it was cancelled meanwhile.
@@ -55,7 +57,8 @@ def made_once(
         if stop.is_set():
             raise Cancelled
     try:
-        folder = made_of(sources) or _made(name, sources, make, partial(_told, stop, heard))
+        heard = partial(_told, stop, heard)
+        folder = made_of(sources) or _made(name, sources, partial(_make, check, make), heard)
     finally:
         _ONE.release()
     return str(folder.resolve()), folder.name
@@ -67,7 +70,9 @@ def _told(stop: threading.Event, tell: Tell, done: int, total: int) -> None:
     tell(done, total)
 
 
-def _made(name: str, sources: Sources, make: Make, tell: Tell) -> Path:
+def _made(
+    name: str, sources: Sources, make: Callable[[Path, Callable[[], None]], None], tell: Tell
+) -> Path:
     """Read the files, make a model where none was made of the same content, and note whose it is."""
     note = _noted(name, sources)
     with no_room(name, note.parent):
@@ -76,7 +81,7 @@ def _made(name: str, sources: Sources, make: Make, tell: Tell) -> Path:
         folder = folder_of(_sum(sources, tell, size))
         if not (folder / BROUGHT_FROM).is_file():
             tidy(folder)
-            _make(folder, make, partial(tell, size, size))
+            make(folder, partial(tell, size, size))
         if _noted(name, sources) != note:
             raise ModelError(f"{name} changed while it was read; try again.")
         note.write_text(f"{folder.name}\n", "ascii")
@@ -106,7 +111,9 @@ def _sum(sources: Sources, tell: Tell, total: int) -> str:
     return hashlib.sha256(lines.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def _make(folder: Path, make: Make, tell: Callable[[], None]) -> None:
+def _make(
+    check: Callable[[str], object], make: Make, folder: Path, tell: Callable[[], None]
+) -> None:
     with tempfile.TemporaryDirectory(
         prefix=f".{folder.name}.", dir=folder.parent, ignore_cleanup_errors=True
     ) as beside:
@@ -114,6 +121,6 @@ def _make(folder: Path, make: Make, tell: Callable[[], None]) -> None:
         made.mkdir()
         own.mkdir()
         where = make(made, own, tell)
-        files.check_folder(str(made))
+        check(str(made))
         (made / BROUGHT_FROM).write_text(json.dumps(where) + "\n", "utf-8")
         take_place(made, folder)

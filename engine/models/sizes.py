@@ -10,7 +10,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from engine.declare.weights import WeightsParams, bytes_of
+from engine.declare.weights import EIGHT_BITS, TORCH, WeightsParams, bytes_of
 from engine.errors import ModelError
 from engine.settings import SETTINGS
 
@@ -32,6 +32,8 @@ _COUNTS = (
 _DTYPE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 _PACKED_BYTES = {"8bit": 1.0, "4bit": 0.5625}
 """Of one value of a quantised matrix, the scales of its blocks of 64 included."""
+COMPILED = 1.5
+"""Bytes that a compiled graph takes for one of its weights, which it also keeps in the order its instructions want."""
 _PACKED_KINDS = ("Linear", "Conv1D")
 
 
@@ -81,6 +83,8 @@ def bytes_held(model: Any, values: int, weights: WeightsParams) -> float:
     """
     assert weights.dtype is not None
     each = _DTYPE_BYTES[weights.dtype]
+    if weights.backend != TORCH:
+        return values * (1 if weights.backend == EIGHT_BITS else each) * COMPILED
     if weights.quantization is None:
         return values * each
     head = model.get_output_embeddings()
@@ -107,7 +111,8 @@ def check_room(name: str, needed: float, weights: WeightsParams) -> None:
         needed = min(needed, sum(bytes_of(size) for _, size in weights.max_memory))
     needed, budget = needed / 1e9, SETTINGS.max_model_memory_gb
     if needed > budget:
-        held = ", ".join(filter(None, (weights.dtype, weights.quantization)))
+        backend = "" if weights.backend == TORCH else weights.backend
+        held = ", ".join(filter(None, (backend, weights.dtype, weights.quantization)))
         raise ModelError(
             f"{name} needs {needed:.1f} GB of memory as {held}; at most {budget:g} GB are for models here."
         )

@@ -9,19 +9,19 @@ import shutil
 import tempfile
 import weakref
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 import torch
 
 from engine.declare.params import Choice, Flag, Param
-from engine.declare.weights import ASSISTANT, DTYPES, NEEDS, WeightsParams
+from engine.declare.weights import ASSISTANT, DTYPES, NEEDS, TORCH, WeightsParams
 from engine.errors import ModelError, ParameterError
+from engine.models.openvino.installed import HOW, NEEDED, is_installed
 from engine.settings import SETTINGS
 from engine.trace.records import HeldWeights, ModelInfo, Trace
 
-TORCH_DTYPES: dict[str, torch.dtype] = {name: getattr(torch, name) for name in DTYPES}
 DEFAULT = WeightsParams()
 QUANT_TYPE = "nf4"
 _SILENT = (
@@ -36,6 +36,11 @@ _CPU_BLOCK = (32, 64)
 """bitsandbytes packs 4-bit matrices for CPUs with AVX512-BF16 in blocks of so many rows and columns."""
 
 
+def torch_dtype(name: str) -> torch.dtype:
+    """Return torch's dtype of a name of DTYPES."""
+    return getattr(torch, name)
+
+
 def settled(weights: WeightsParams, device: str) -> WeightsParams:
     """Return how weights are held with the dtype that a device has by default put in.
 
@@ -43,7 +48,9 @@ def settled(weights: WeightsParams, device: str) -> WeightsParams:
         weights: as asked for.
         device: torch's name of where they are.
     """
-    return dataclasses.replace(weights, dtype=weights.dtype or default_dtype(device))
+    on_graphs = weights.backend != TORCH
+    dtype = "float32" if on_graphs else weights.dtype or default_dtype(device)
+    return dataclasses.replace(weights, dtype=dtype)
 
 
 def default_dtype(device: str) -> str:
@@ -52,7 +59,7 @@ def default_dtype(device: str) -> str:
 
 
 def check_allowed(weights: WeightsParams, device: str, prefix: str = "") -> None:
-    """Refuse on a public deployment what it does not offer, so that no model is there five times.
+    """Refuse what this machine lacks, and on a public deployment what it does not offer: no model is there five times.
 
     Args:
         weights: as asked for.
@@ -62,6 +69,9 @@ def check_allowed(weights: WeightsParams, device: str, prefix: str = "") -> None
     Raises:
         ParameterError: naming the first that is not offered, and what is.
     """
+    if weights.backend != TORCH and not is_installed():
+        allowed = f"the package {NEEDED} is not installed"
+        raise ParameterError(prefix + "backend", weights.backend, allowed, f"{HOW} brings it")
     for name, value in weights.said().items():
         if not _is_offered(name, value, device):
             listed = ", ".join(SETTINGS.public_weights.split()) or "the default alone"
@@ -70,18 +80,23 @@ def check_allowed(weights: WeightsParams, device: str, prefix: str = "") -> None
 
 
 def _is_offered(name: str, value: Any, device: str) -> bool:
-    if not SETTINGS.public or (name == "dtype" and value == default_dtype(device)):
+    if name == "backend" and value != TORCH and not is_installed():
+        return False
+    if not SETTINGS.public or value == TORCH or (name, value) == ("dtype", default_dtype(device)):
         return True
     return _WORDS.get(name, value) in SETTINGS.public_weights.split()
 
 
-def offered(kinds: Mapping[str, Param], device: str) -> dict[str, Param]:
+def offered(kinds: Mapping[str, Param], device_of: Callable[[], str]) -> dict[str, Param]:
     """Return the parameters that change anything here, each with the values that ``check_allowed`` lets through.
 
     Args:
         kinds: by name, those of a draft model among them.
-        device: the one this machine computes on.
+        device_of: returns the one this machine computes on; asked only where something is held back.
     """
+    if not SETTINGS.public:
+        return dict(kinds)
+    device = device_of()
     own = {n: _narrowed(n.removeprefix(ASSISTANT), kind, device) for n, kind in kinds.items()}
     return {name: kind for name, kind in own.items() if kind is not None and _acts(name, own)}
 
@@ -92,7 +107,7 @@ def _narrowed(name: str, kind: Param, device: str) -> Param | None:
         value = isinstance(kind, Flag) or None
         return kind if _is_offered(name, value, device) else None
     choices = tuple(c for c in kind.choices if _is_offered(name, c, device))
-    plain = (default_dtype(device),) if name == "dtype" else ()
+    plain = {"dtype": (default_dtype(device),), "backend": (TORCH,)}.get(name, ())
     return None if choices in ((), plain) else dataclasses.replace(kind, choices=choices)
 
 
@@ -134,7 +149,7 @@ def loading_options(weights: WeightsParams) -> tuple[dict[str, Any], str | None]
         weights: with their dtype.
     """
     assert weights.dtype is not None
-    options: dict[str, Any] = {"dtype": TORCH_DTYPES[weights.dtype]}
+    options: dict[str, Any] = {"dtype": torch_dtype(weights.dtype)}
     if weights.quantization is not None:
         options["quantization_config"] = _quantization(weights)
     folder = None
@@ -155,7 +170,7 @@ def _quantization(weights: WeightsParams) -> Any:
         load_in_4bit=True,
         bnb_4bit_quant_type=QUANT_TYPE,
         bnb_4bit_use_double_quant=weights.bnb_4bit_use_double_quant,
-        bnb_4bit_compute_dtype=TORCH_DTYPES[weights.bnb_4bit_compute_dtype or "float32"],
+        bnb_4bit_compute_dtype=torch_dtype(weights.bnb_4bit_compute_dtype or "float32"),
     )
 
 
@@ -236,6 +251,10 @@ def _place(name: str, places: dict[str, Any], whole: torch.device) -> str:
 
 def record_of(weights: WeightsParams, model: Any) -> HeldWeights | None:
     """Return what a trace says of how weights are held, None where its dtype says it all."""
+    if weights.backend != TORCH:
+        return HeldWeights(
+            layers_on=layers_on(model), backend=weights.backend, agreement=model.agreement
+        )
     if weights.quantization is None and weights.device_map is None:
         return None
     limits = weights.max_memory
@@ -258,7 +277,8 @@ def weights_of(info: ModelInfo) -> WeightsParams:
     from engine.declare.weights import read_weights
 
     values = {} if info.weights is None else dataclasses.asdict(info.weights)
-    values.pop("layers_on", None)
+    for measured in ("layers_on", "agreement"):
+        values.pop(measured, None)
     if info.dtype in DTYPES:
         values["dtype"] = info.dtype
     return read_weights(values, "", False)[0]

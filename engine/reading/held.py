@@ -10,7 +10,8 @@ def held_as(info: ModelInfo) -> str:
     held = info.weights
     if held is None:
         return info.dtype
-    bits = f"{held.quantization}, {info.dtype}" if held.quantization else info.dtype
+    backend = "" if held.backend == "torch" else held.backend
+    bits = ", ".join(filter(None, (backend, held.quantization, info.dtype)))
     if len(held.layers_on) < 2:
         return bits
     places = ", ".join(f"{count} on {place}" for place, count in held.layers_on.items())

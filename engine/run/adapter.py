@@ -19,7 +19,8 @@ def as_custom_generate(
     Args:
         loop: generator of Steps over (model, input_ids, logits_processor, stopping_criteria,
             generation_config, **extra, **model_kwargs).
-        on_step: called with each step as it is decided.
+        on_step: called with each step as it is decided; the last comes again, under the same index,
+            where something was measured beside it.
         extra: keyword arguments of the loop beyond generate()'s own (recorder, generator, draft).
     """
 

@@ -69,7 +69,10 @@ def stop_criteria(config: Any, loaded: Any) -> list[Any]:
 
     if not config.stop_strings:
         return []
-    return [StopStringCriteria(stop_strings=list(config.stop_strings), tokenizer=loaded.tokenizer)]
+    with loaded.device:  # where its table is wanted at every step
+        return [
+            StopStringCriteria(stop_strings=list(config.stop_strings), tokenizer=loaded.tokenizer)
+        ]
 
 
 def generate_inputs(

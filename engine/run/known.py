@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from engine.declare.weights import WeightsParams
+from engine.declare.weights import TORCH, WeightsParams
 from engine.models.adapter_names import LoraAdapter
 from engine.models.gguf_facts import GgufFacts
 from engine.strategies import STRATEGIES
@@ -119,7 +119,8 @@ _ACCESS = {
 
 def words(held: WeightsParams) -> str:
     """Return how weights are held, in words."""
-    return ", ".join(filter(None, (held.dtype, held.quantization)))
+    backend = "" if held.backend == TORCH else held.backend
+    return ", ".join(filter(None, (backend, held.dtype, held.quantization)))
 
 
 def size(count: float | None) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.declare.params import params_of
+from engine.declare.weights import TORCH
 from engine.errors import ModelError, ParameterError
 from engine.methods.arguments import base_names, checked_arguments
 from engine.methods.finding import SHIPPED, Found, find_method, is_here
@@ -97,6 +98,10 @@ def check_serves(method: AskedMethod, target: LoadedModel) -> None:
     Raises:
         ModelError: one sentence.
     """
+    if hasattr(target.model, "graphs"):
+        raise ModelError(
+            f"{target.name} cannot be used with {method.name}: a custom method needs backend = {TORCH}."
+        )
     if method.found is None or method.found.source != SHIPPED:
         return
     can = target.capabilities

@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from engine.declare.weights import WeightsParams, bytes_of
+from engine.declare.weights import TORCH, WeightsParams, bytes_of
 from engine.errors import ModelError, ParameterError
 from engine.models import files, hub, looking, lookup, sizes
 from engine.models import weights as holding
@@ -26,6 +26,7 @@ from engine.models.gguf_facts import look_into
 from engine.models.gguf_names import is_gguf
 from engine.models.loading import LoadedModel, default_device
 from engine.models.merging import check_can_merge
+from engine.models.openvino.making import refused
 from engine.models.sources import how_to_download
 from engine.run.known import Preflight, size, words
 from engine.settings import SETTINGS
@@ -229,6 +230,9 @@ def _with_model(found: Preflight, model: Any, values: int, held: WeightsParams) 
     """Add what the model tells that was built without memory for its weights."""
     stands = LoadedModel(model, name=found.name)
     reasons = {s.name: refusal(s, stands) for s in STRATEGIES.values()}
+    why = None if held.backend == TORCH else refused(model)
+    if why is not None:
+        return _unusable(found, f"{found.name} cannot be converted for {held.backend}: {why}.")
     needed = sizes.bytes_held(model, values, held)
     note = _no_memory(model, values, held)
     return _with_notes(
@@ -265,7 +269,9 @@ def _others(held: WeightsParams) -> Iterator[WeightsParams]:
     """Yield ways to hold weights in less memory that this machine and deployment offer."""
     for change in _SMALLER:
         other = dataclasses.replace(
-            held, **{"quantization": None, "device_map": None, "max_memory": None} | change
+            held,
+            **{"backend": TORCH, "quantization": None, "device_map": None, "max_memory": None}
+            | change,
         )
         if other.quantization != "4bit":
             other = dataclasses.replace(

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from engine.declare.weights import WeightsParams
+from engine.declare.weights import TORCH, WeightsParams
 from engine.errors import Cancelled, ModelError
 from engine.models import files, leaving
 from engine.models.loading import LoadedModel, cached, load
 from engine.models.locating import comes_first, located
+from engine.models.openvino.kept import converted, graph_of
 from engine.run.methods import AskedMethod, check_serves, settled
 from engine.run.permits import Tell
 from engine.run.rate import Rate
@@ -155,7 +156,7 @@ class Models:
         if not isinstance(name, str) or cached(name, weights) is not None:
             return model_of(model, default, weights)
         files.check_name(name)
-        self.fetch([name])
+        self.fetch([(name, weights or WeightsParams())])
         told = Loading(name)
         self.tell(told)
         began = time.perf_counter()
@@ -170,22 +171,33 @@ class Models:
         self.load_s += time.perf_counter() - began
         return loading.result()
 
-    def fetch(self, names: Iterable[str]) -> None:
+    def fetch(self, named: Iterable[tuple[str, WeightsParams]]) -> None:
         """Fetch or convert what is not on this machine; nothing is loaded, and nobody else waits for it.
+
+        Args:
+            named: names of models, each with how it is going to be held.
 
         Raises:
             BusyError: too many models are being fetched.
             Cancelled: it was cancelled meanwhile.
-            ModelError: one cannot be fetched.
+            ModelError: one cannot be fetched or converted.
         """
-        for name in names:
-            if not comes_first(name) or cached(name) is not None:
-                continue
+        for name, weights in named:
             began = time.perf_counter()
-            self.tell(Loading(name))
-            located(name, self.cancelled, partial(self._come, name, Rate()))
-            self._tell_left(Loading(name))
+            if comes_first(name) and cached(name) is None:
+                self.tell(Loading(name))
+                located(name, self.cancelled, partial(self._come, name, Rate()))
+                self._tell_left(Loading(name))
+            if weights.backend != TORCH and cached(name, weights) is None:
+                self._convert(name, weights.backend)
             self.load_s += time.perf_counter() - began
+
+    def _convert(self, name: str, backend: str) -> None:
+        folder = files.local_folder(name)
+        if folder is None or graph_of(folder, backend) is not None:
+            return
+        self.tell(Loading(name, converting=backend))
+        converted(name, folder, backend, self.cancelled)
 
     def _tell_left(self, told: Loading) -> Loading:
         """Tell once which models left for the one that was told of; return what is told by now."""
@@ -207,21 +219,16 @@ def check_names(checked: CheckedRequest) -> None:
     Raises:
         ModelError: what is wrong with one.
     """
-    for name in names_of(checked):
+    for name, _ in named_models(checked):
         files.check_name(name)
 
 
 def in_memory(checked: CheckedRequest) -> bool:
     """Return whether all models of a request are loaded already."""
-    return all(cached(*named) is not None for named in _named(checked))
+    return all(cached(*named) is not None for named in named_models(checked))
 
 
-def names_of(checked: CheckedRequest) -> list[str]:
-    """Return the names of the models that a request has not brought along."""
-    return [name for name, _ in _named(checked)]
-
-
-def _named(checked: CheckedRequest) -> list[tuple[str, WeightsParams]]:
+def named_models(checked: CheckedRequest) -> list[tuple[str, WeightsParams]]:
     """Return the models that a request has not brought along, each with how it is held."""
     request, strategy = checked.request, checked.strategy
     own, draft = checked.weights

@@ -19,6 +19,8 @@ def says(event: Progress) -> str:
             left = rest(got, total, per_s)
             come = f"{got / 1e6:.0f} of {total / 1e6:.0f} MB{left}"
             return f"Fetching {_title(model)}: {come}{_aside(event)}…"
+        case Loading(model, converting=backend) if backend:
+            return f"Converting {_title(model)} for {backend}, once{_aside(event)}…"
         case Loading(model):
             return f"Loading {_title(model)}{_aside(event)}…"
         case Checking(done, total, what):

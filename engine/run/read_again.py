@@ -13,7 +13,7 @@ from engine.trace.records import EmittedToken, Step, own_place, own_token
 
 _TOP = 5
 """Most probable tokens that are kept of every place of a finished text."""
-_NEAR = {torch.float32: 0.02, torch.float64: 0.02}
+_NEAR = {"torch.float32": 0.02, "torch.float64": 0.02}
 _NEAR_HALF = 0.5
 """Nats by which two passes over one text may differ in half precision, or with weights of fewer bits."""
 
@@ -123,7 +123,7 @@ def odd_places(steps: list[Step], tokens: tuple[EmittedToken, ...], dtype: torch
         tokens: what one pass over the text says.
         dtype: of the model.
     """
-    near, said = _NEAR.get(dtype, _NEAR_HALF), {}
+    near, said = _NEAR.get(str(dtype), _NEAR_HALF), {}
     for step in steps:
         for place in [place for place in said if place >= step.keep]:
             del said[place]

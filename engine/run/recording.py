@@ -34,7 +34,10 @@ class Witness(Protocol):
         ...
 
     def decided(self, step: Step) -> None:
-        """Take a step, numbered as in the trace; it follows from what was seen since the last one."""
+        """Take a step, numbered as in the trace; it follows from what was seen since the last one.
+
+        The last one comes again where something was measured beside it.
+        """
         ...
 
     def ended(self) -> None:
@@ -68,6 +71,7 @@ class Recording:
         self.reader = Reader(run.target.tokenizer, before, run.request.prompt)
         self.header = _header(run, self.pieces)
         self.steps: list[Step] = []
+        self._last = (-1, -1)
         self.outputs: dict[int, list[int]] = {}
         self.texts: dict[int, Detokenizer] = {}
         self.timing = Timing(load_s=rounded(load_s), queue_s=rounded(queue_s))
@@ -79,20 +83,30 @@ class Recording:
     def add(self, step: Step, number: int) -> None:
         """Keep and send a step as the loop decided it.
 
+        A step that comes twice replaces itself: something was measured beside it. It was sent, so it
+        is only kept, for the trace.
+
         Args:
             step: its index and sequence are the loop's own.
             number: sequences that were decoded before this loop began.
         """
+        own = number, step.index
+        again, self._last = own == self._last, own
+        index = len(self.steps) - again
+        if number or step.index != index:
+            step = dataclasses.replace(step, index=index, sequence=step.sequence + number)
+        self.steps[index:] = [step]
+        if self.witness is not None:
+            self.witness.decided(step)
+        new = self._new_pieces(step)
+        if again:
+            return
         if self.timing.first_token_s is None:
             # From where decoding began: loading and waiting are figures of their own.
             self.timing = dataclasses.replace(self.timing, first_token_s=step.elapsed_s)
-        step = dataclasses.replace(step, index=len(self.steps), sequence=step.sequence + number)
-        self.steps.append(step)
-        if self.witness is not None:
-            self.witness.decided(step)
         output = self.outputs.setdefault(step.sequence, [])
         output[step.keep :] = step.emit
-        self.send(StepRecorded(step, self._new_pieces(step)))
+        self.send(StepRecorded(step, new))
         self._send_text(step.sequence, output)
 
     def say(self, keep: int, emit: Sequence[int], number: int) -> None:
@@ -152,8 +166,7 @@ class Recording:
 
     def _new_pieces(self, step: Step) -> dict[int, str]:
         """Return id -> piece of the tokens that this step is the first to name."""
-        named = {token_id for _, token_id in values_of(step, TOKEN_ID)}
-        new = {i: self.target.pieces[i] for i in named if i not in self.pieces}
+        new = {i: self.target.pieces[i] for i in named_tokens(step) if i not in self.pieces}
         self.pieces |= new
         return new
 
@@ -191,6 +204,15 @@ class Recording:
         additions = Additions()
         numbers = additions.make("The list of metrics", lambda: metrics.of(trace), {})
         return dataclasses.replace(trace, metrics=numbers, notes=(*trace.notes, *additions.notes))
+
+
+def named_tokens(step: Step) -> set[int]:
+    """Return the ids of all tokens that a step names."""
+    # As values_of(step, TOKEN_ID) finds them; its candidates, most of them, take far less time so.
+    named = {candidate.token_id for candidate in step.candidates}
+    named.update(step.emit)
+    named.update(token_id for _, token_id in values_of(step.detail, TOKEN_ID))
+    return named
 
 
 def _header(run: Prepared, pieces: dict[int, str]) -> Trace:

@@ -15,6 +15,7 @@ import torch
 from engine.loops.recorder import Recorder, rounded
 from engine.methods.child import Child
 from engine.models.bare import bare
+from engine.models.graphed import graphed_cache
 from engine.models.loading import pinned
 from engine.run.adapter import as_custom_generate
 from engine.run.generation import generate_inputs, generation_config, stop_criteria
@@ -25,7 +26,7 @@ from engine.run.prepare import (
     Prepared,
     check_names,
     in_memory,
-    names_of,
+    named_models,
     prepare,
     with_method,
 )
@@ -37,6 +38,11 @@ from engine.strategies.base import Context
 from engine.strategies.refusal import uses_cache
 from engine.trace.events import Event
 from engine.trace.records import Trace
+
+GRAPHED = (
+    "Passes over one token were repeated from CUDA graphs, over a cache of {} positions that are "
+    "masked until they are written: a sum may differ in its last digit from that of a growing cache."
+)
 
 
 class StopWhen:
@@ -90,7 +96,7 @@ class Run:
         with LINE.place(self.cancelled, self.send, kind, size) as place:
             with place.aside():
                 checked = with_method(checked, self.cancelled)
-                models.fetch(names_of(checked))
+                models.fetch(named_models(checked))
             if place.position and in_memory(checked):
                 # What the models refuse is said now and not after the wait.
                 prepare(checked)
@@ -201,18 +207,26 @@ def generate_with(
     use_cache = uses_cache(run.strategy, target.capabilities)
     inputs = generate_inputs(config, target, rows, prompt.shape[1], use_cache=use_cache)
     own = {name: value for name, value in extra.items() if name != "logits_processor"}
+    cache = None
+    if run.strategy.one_shape and use_cache:
+        cache = graphed_cache(target, rows, prompt.shape[1] + config.max_new_tokens)
+    if cache is not None:
+        inputs["past_key_values"] = cache
+        extra["recorder"].additions.note(GRAPHED.format(cache.get_max_length()))
     if extra.get("logits_processor"):
         inputs["logits_processor"] = extra["logits_processor"]
+    # generate() only leaves gradients out; nothing that could ever be differentiated costs less still.
     # type(model).generate: a model folder may have replaced the instance's own generate.
-    return type(target.model).generate(
-        bare(target.model),
-        prompt,
-        attention_mask=torch.ones_like(prompt),
-        generation_config=generation_config(config, select, target, use_cache=use_cache),
-        custom_generate=as_custom_generate(loop, on_step, **own),
-        stopping_criteria=[stop, *stop_criteria(config, target)],
-        **inputs,
-    )
+    with torch.inference_mode():
+        return type(target.model).generate(
+            bare(target.model),
+            prompt,
+            attention_mask=torch.ones_like(prompt),
+            generation_config=generation_config(config, select, target, use_cache=use_cache),
+            custom_generate=as_custom_generate(loop, on_step, **own),
+            stopping_criteria=[stop, *stop_criteria(config, target)],
+            **inputs,
+        )
 
 
 def _returned(

@@ -25,7 +25,7 @@ def offered_weights(assistant: bool) -> dict[str, Param]:
     Args:
         assistant: whether those of the draft model are wanted, too.
     """
-    return holding.offered(weights_params(assistant), default_device())
+    return holding.offered(weights_params(assistant), default_device)
 
 
 def held_alone(weights: Any, owner: str) -> WeightsParams:

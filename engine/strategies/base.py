@@ -102,6 +102,8 @@ class Strategy:
     """The same of the draft model."""
     reorders: bool = False
     """The rows of the cache are rearranged: without a cache where the model's cannot be."""
+    one_shape: bool = False
+    """Every pass but the first reads one token of each row of the same batch, so that a GPU can repeat it."""
     one_by_one: bool = False
     """Run num_return_sequences one at a time (their rows would influence each other)."""
     own_loop: Callable[[Any], OwnLoop | None] = never

@@ -118,6 +118,7 @@ STRATEGY = Strategy(
     paper="Chuang et al. 2023, arXiv 2309.03883",
     config=DolaConfig,
     loop=dola_loop,
+    one_shape=True,
     generate_kwargs=lambda config: {"do_sample": config.do_sample, "num_beams": 1},
     prepare=prepare,
     presets=(

@@ -46,6 +46,7 @@ STRATEGY = Strategy(
     paper="the baseline of every decoding paper; loops are studied in Holtzman et al. 2020, arXiv 1904.09751",
     config=GreedyConfig,
     loop=next_token_loop,
+    one_shape=True,
     generate_kwargs=lambda config: {"do_sample": False, "num_beams": 1},
     presets=(
         Preset(

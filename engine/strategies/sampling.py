@@ -37,6 +37,7 @@ STRATEGY = Strategy(
     paper="Holtzman et al. 2020, arXiv 1904.09751 (nucleus); Fan et al. 2018, arXiv 1805.04833 (top-k)",
     config=SamplingConfig,
     loop=next_token_loop,
+    one_shape=True,
     generate_kwargs=lambda config: {"do_sample": True, "num_beams": 1},
     presets=(
         Preset(

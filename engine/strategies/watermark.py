@@ -12,7 +12,7 @@ from engine.errors import ParameterError
 from engine.loops.watermark import watermark_loop
 from engine.reading.watermark_statistics import Z_THRESHOLD
 from engine.strategies.base import Context, Preset, Strategy
-from engine.watermark.processors import generation_value
+from engine.watermark import processors
 from engine.watermark.schemes import GreenList, SynthId, scheme_of
 
 MAX_KEY = 2**32 - 1
@@ -273,10 +273,11 @@ STRATEGY = Strategy(
     paper="Kirchenbauer et al. 2023, arXiv 2301.10226 and 2306.04634; Dathathri et al. 2024, Nature 634",
     config=WatermarkConfig,
     loop=watermark_loop,
+    one_shape=True,
     generate_kwargs=lambda config: {
         "do_sample": config.do_sample,
         "num_beams": 1,
-        "watermarking_config": generation_value(scheme_of(as_dict(config))),
+        "watermarking_config": processors.generation_value(scheme_of(as_dict(config))),
     },
     prepare=prepare,
     presets=(

@@ -37,6 +37,8 @@ class Loading:
     """Bytes that are to come from there, 0 where nothing is, or where it is not known yet."""
     per_s: float = 0.0
     """Bytes that came in a second, 0 while that is not known."""
+    converting: str = ""
+    """The backend that the model is being converted for, empty where it is not."""
     left_memory: tuple[str, ...] = ()
     """Models that were used longest ago and left memory to make room for this one."""
     left_disk: tuple[str, ...] = ()

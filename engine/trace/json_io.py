@@ -8,6 +8,7 @@ import json
 import math
 import types
 import typing
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +20,26 @@ from engine.trace.records import SCHEMA, Step, Trace
 from engine.trace.values import LOGPROB, hints_of, plain
 
 _KINDS = {cls: kind for kind, cls in DETAIL_TYPES.items()}
+_PLAIN = (int, str, bool, type(None))
 _OPTIONAL_DETAILS = (*DETAIL_TYPES.values(),)
 
 
 def to_dict(value: Any) -> Any:
     """Return JSON values of a record: dataclasses become objects, details carry their kind."""
-    if dataclasses.is_dataclass(value):
-        fields = {f: to_dict(getattr(value, f)) for f in _names(type(value))}
-        kind = _KINDS.get(type(value))
-        return {"kind": kind, **fields} if kind else fields
+    # Numbers and texts are nearly all that comes here.
+    cls = type(value)
+    if cls is float:
+        return value if math.isfinite(value) else None
+    if cls in _PLAIN:
+        return value
     if isinstance(value, (list, tuple)):
         return [to_dict(item) for item in value]
     if isinstance(value, dict):
         return {str(key): to_dict(item) for key, item in value.items()}
+    if dataclasses.is_dataclass(value):
+        fields = {name: to_dict(getattr(value, name)) for name in _names(cls)}
+        kind = _KINDS.get(cls)
+        return {"kind": kind, **fields} if kind else fields
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
@@ -120,6 +128,7 @@ def step_from_dict(data: Any) -> Step:
     return _read(data, Step, "step")
 
 
+@cache
 def _names(cls: type) -> tuple[str, ...]:
     return tuple(f.name for f in dataclasses.fields(cls))
 

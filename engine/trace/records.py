@@ -112,6 +112,22 @@ class MethodInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class Agreement:
+    """How a converted model agrees with the one that it was made of, on one fixed text, token by token."""
+
+    tokens: int
+    """Of the text, as the model's tokenizer cuts it."""
+    same_top: float
+    """Share of the places at which both hold the same token for the most probable one."""
+    kl: float
+    """Mean Kullback-Leibler divergence of the converted model from its origin, in nats."""
+    perplexity: float
+    """Of the text, by the converted model."""
+    torch_perplexity: float
+    """Of the text, by its origin."""
+
+
+@dataclass(frozen=True, slots=True)
 class HeldWeights:
     """How weights were held beyond their dtype, in transformers' names, and where the layers were."""
 
@@ -125,6 +141,10 @@ class HeldWeights:
     """Device -> the most that could be filled there, such as 200MB."""
     layers_on: dict[str, int] = field(default_factory=dict)
     """Device -> number of layers: cpu, cuda:0, disk."""
+    backend: str = "torch"
+    """What computed: torch, openvino, or openvino-int8, whose matrices have 8 bits a value."""
+    agreement: Agreement | None = None
+    """How openvino-int8 agrees with the model in float32, measured when it was converted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,17 @@ export class Choice {
     this.select.replaceChildren(...parts, el("option", { value: OTHER }, "Another…"));
   }
 
+  /**
+   * Say of names that are offered already that they cannot serve.
+   * @param {Record<string, string>} refused
+   */
+  refuse(refused) {
+    for (const option of this.select.options) {
+      const { [option.value]: reason } = refused;
+      if (reason) Object.assign(option, { disabled: true, textContent: reason });
+    }
+  }
+
   get value() {
     return this.select.value === OTHER ? this.own.value.trim() : this.select.value;
   }

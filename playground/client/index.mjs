@@ -64,11 +64,11 @@ addEventListener("click", ({ target }) => {
 
 export const page = {
   // Called once, before any element: what the server gives every page.
-  open({ recorded, spec, plotly, here }) {
+  open({ recorded, spec, plotly, here, refusals }) {
     answersAt(here);
     plotlyFrom(new URL(plotly, document.baseURI).href);
     explain(spec.terms);
-    declare(spec);
+    declare(spec, refusals);
     recordedFrom(new URL(recorded, document.baseURI).href);
     watchAddress();
     restore(location.search);

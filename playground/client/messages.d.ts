@@ -150,6 +150,15 @@ export interface HeldWeights {
   layers_on?: {
     [k: string]: number;
   };
+  backend?: string;
+  agreement?: Agreement | null;
+}
+export interface Agreement {
+  tokens: number;
+  same_top: number;
+  kl: number;
+  perplexity: number;
+  torch_perplexity: number;
 }
 /**
  * Texts of tokens by their ids.
@@ -434,6 +443,13 @@ export interface Rest {
    * By output: what one pass over a custom method's text says of its tokens.
    */
   emitted?: EmittedToken[][];
+  /**
+   * The last step once more, with what was measured beside it after it was sent; there only where something was.
+   */
+  last?: {
+    step: Step;
+    shown: Shown;
+  };
 }
 export interface Output {
   token_ids: number[];

@@ -3,7 +3,7 @@ import { el } from "../../visualizers/shared/dom.mjs";
 import { Choice } from "./choice.mjs";
 import { Drafts } from "./drafts.mjs";
 import { Preflight } from "./preflight.mjs";
-import { declared } from "./spec.mjs";
+import { declared, whenTried } from "./spec.mjs";
 
 const ROLES = ["target", "seq2seq"];
 
@@ -17,9 +17,15 @@ const named = (names) => names.map((name) => ({ name, title: titleOf(name) }));
  * @param {any} info of its trace
  */
 export function waysOf({ dtype, device, weights }) {
-  const ways = [dtype, weights?.quantization].filter(Boolean).join(", ");
+  const backend = weights?.backend === "torch" ? "" : weights?.backend;
+  const ways = [backend, dtype, weights?.quantization].filter(Boolean).join(", ");
   const places = Object.entries(weights?.layers_on ?? {}).map(([place, n]) => `${n} on ${place}`);
-  return `${ways}${places.length ? `; layers: ${places.join(", ")}` : ` on ${device}`}`;
+  const same = weights?.agreement?.same_top;
+  const agrees =
+    same === undefined
+      ? ""
+      : `, another model: the same first choice at ${(100 * same).toFixed(1)} % of places`;
+  return `${ways}${agrees}${places.length ? `; layers: ${places.join(", ")}` : ` on ${device}`}`;
 }
 
 /**
@@ -48,6 +54,7 @@ export class Models {
     this.model = new ModelChoice(`${id}-model`, "Model", "hub id or folder");
     const offered = declared().models.filter((m) => roles.includes(m.role));
     this.model.offer(named(offered.map((m) => m.name)), strategy.refused);
+    whenTried(() => this.model.refuse(strategy.refused));
     this.draft = null;
     if (this.kind !== "none") {
       this.draft = new ModelChoice(`${id}-assistant`, "Draft model", "hub id or folder");

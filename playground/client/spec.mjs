@@ -23,11 +23,29 @@
 /** @type {any} */
 let declaration = { strategies: [], models: [], groups: {}, drafts: {}, compare: null, seed: null };
 
-// Every parameter stands in the declaration once; a strategy names its own by their places.
-export function declare({ params, strategies, ...rest }) {
+/** Fulfilled when it is known which models cannot serve which strategies. */
+let tried = Promise.resolve();
+
+/**
+ * Every parameter stands in the declaration once; a strategy names its own by their places.
+ * @param {any} spec
+ * @param {string} [refusals] where to ask which models cannot serve, if the declaration cannot say yet
+ */
+export function declare({ params, strategies, ...rest }, refusals) {
   const withParams = (s) => ({ ...s, params: s.params.map((place) => params[place]) });
   declaration = { ...rest, strategies: strategies.map(withParams) };
+  if (refusals) tried = fetchRefusals(refusals);
 }
+
+// A model of which this is not heard is refused when it is asked to serve.
+async function fetchRefusals(address) {
+  const found = await fetch(address).then((answer) => (answer.ok ? answer.json() : {}));
+  for (const strategy of declared().strategies)
+    Object.assign(strategy.refused, found[strategy.name]);
+}
+
+/** @param {() => void} then what is done when it is known which models cannot serve */
+export const whenTried = (then) => tried.then(then, () => {});
 
 /** @returns {any} */
 export const declared = () => declaration;

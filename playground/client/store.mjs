@@ -163,8 +163,12 @@ function takeDelta(run, { steps = [], shown = [], pieces = {}, texts = [] }) {
  * @param {Run} run
  * @param {FinishMessage} message
  */
-function takeFinish(run, { rest }) {
+function takeFinish(run, { rest: { last, ...rest } }) {
   Object.assign(run, rest);
+  if (last) {
+    run.steps[last.step.index] = last.step;
+    run.shown[last.step.index] = last.shown;
+  }
   const stopped = run.outputs.some((o) => o.finish_reason === "cancelled");
   run.status = stopped ? "stopped" : "finished";
 }

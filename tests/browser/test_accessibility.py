@@ -15,6 +15,9 @@ OURS = ("serious", "critical")
 # Rules that a part of Gradio breaks and the page cannot mend: rule -> what and why. None so far.
 EXCEPTIONS: dict[str, str] = {}
 TABS = [*(strategy.tab for strategy in STRATEGIES.values()), "Bench", "Compare", "Draws", "Replay"]
+EVERYDAY = ["Beams", "Watermark", "Custom", "Bench", "Compare", "Draws", "Replay"]
+"""One strategy of every kind of tab, and all that is no strategy; ``make nightly`` opens the others."""
+REST = [name for name in TABS if name not in EVERYDAY]
 OWN_VISUALS = ("beam_search", "contrastive_search", "dola", "speculative", "watermark")
 
 
@@ -76,9 +79,10 @@ def test_the_pictures_of_every_family(open_page):
     assert both_themes(page) == []
 
 
-def test_every_tab_as_it_opens(open_page):
+@pytest.mark.parametrize("names", [EVERYDAY, pytest.param(REST, marks=pytest.mark.nightly)])
+def test_every_tab_as_it_opens(open_page, names):
     page = open_page("/?__theme=light")
-    for name in TABS:
+    for name in names:
         page.get_by_role("tab", name=name, exact=True).first.click()
         shown = ".dp-preset" if name == "Replay" else ".dp-tok[data-step], .pt-node, .wm-verdict"
         expect(page.locator(shown).locator("visible=true").first).to_be_visible()

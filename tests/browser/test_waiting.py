@@ -5,6 +5,7 @@ The server is one of this process, so that a gate can hold its model: what waits
 
 from __future__ import annotations
 
+import dataclasses
 import re
 
 import pytest
@@ -13,6 +14,7 @@ from playwright.sync_api import expect
 from engine.models.loading import load
 from engine.run import work
 from engine.run.permits import LINE
+from playground import going
 from tests.helpers.gates import gate
 from tests.helpers.pages import (
     fill,
@@ -150,7 +152,13 @@ def test_a_branch_waits_where_it_will_be_shown(held, visit):
     assert run_id(page, "greedy") == before
 
 
-def test_a_tab_that_is_closed_while_it_waits_leaves_the_line(held, visit, browser, here):
+@pytest.fixture
+def soon(monkeypatch):
+    """Have the server give up a page that is gone after a moment, and not after half a minute."""
+    monkeypatch.setattr(going, "SETTINGS", dataclasses.replace(going.SETTINGS, away_s=3.0))
+
+
+def test_a_tab_that_is_closed_while_it_waits_leaves_the_line(held, visit, browser, here, soon):
     other = browser.new_page()
     other.set_default_timeout(PATIENCE_MS)
     other.goto(here)
@@ -202,7 +210,7 @@ def test_a_check_that_is_stopped_is_left_out_and_the_text_stands(visit):
     expect(page.locator(f"#{CHECKED}-stop")).to_be_disabled()
 
 
-def test_a_tab_that_is_closed_while_it_checks_ends_the_check(visit, browser, here):
+def test_a_tab_that_is_closed_while_it_checks_ends_the_check(visit, browser, here, soon):
     other = browser.new_page()
     other.set_default_timeout(PATIENCE_MS)
     other.goto(here)

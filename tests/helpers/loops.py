@@ -41,13 +41,18 @@ def run_loop(
         seed: of the loop's own generator.
         kwargs: generate()'s own.
     """
-    steps: list[Step] = []
+    steps: dict[int, Step] = {}
+
+    def keep(step: Step) -> None:
+        """A step that comes twice has been measured beside since."""
+        steps[step.index] = step
+
     generator = torch.Generator().manual_seed(seed)
-    custom = as_custom_generate(loop, steps.append, recorder=Recorder(97), generator=generator)
+    custom = as_custom_generate(loop, keep, recorder=Recorder(97), generator=generator)
     out = loaded.model.generate(
         torch.tensor(ids),
         custom_generate=custom,
         attention_mask=None if mask is None else torch.tensor(mask),
         **kwargs,
     )
-    return out, steps
+    return out, list(steps.values())

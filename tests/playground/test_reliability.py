@@ -13,6 +13,7 @@ from unittest.mock import patch
 
 import pytest
 
+from benchmarks.about import ROOT
 from benchmarks.reliability import (
     __main__,
     answers,
@@ -27,7 +28,7 @@ from benchmarks.reliability import (
     report,
     soak,
 )
-from benchmarks.reliability.cards import ROOT, card
+from benchmarks.reliability.cards import card
 from benchmarks.reliability.parts import PARTS
 from benchmarks.reliability.probe import probing
 from benchmarks.reliability.requests import short_request
@@ -159,6 +160,7 @@ def test_a_page_is_told_of_a_run_that_cannot_be_written_down():
     assert said[0]["error"].startswith("Something went wrong inside the playground")
 
 
+@pytest.mark.nightly
 def test_memory_keeps_its_limits():
     result = judged(memory.PART, memory.measure(6, 0))
     assert result["held"], result

@@ -86,7 +86,7 @@ def serve(host, port):
     os.kill(os.getpid(), signal.SIGTERM)
     return SimpleNamespace(close=lambda: None)
 
-app.serve, app._warm_up = serve, lambda: None
+app.serve, app._get_ready = serve, lambda: None
 app.launch("127.0.0.1", 0)
 """
 

@@ -6,6 +6,8 @@ import { describe, MARK, short } from "./words.mjs";
 
 // Below this scale letters cannot be read and are left out.
 const SMALL = 0.5;
+// Steps before and after those in sight that stay in the page.
+const KEPT = 16;
 
 const isGhost = (node) => node.data.fate !== "kept" && node.data.fate !== "finished";
 
@@ -15,9 +17,12 @@ const isGhost = (node) => node.data.fate !== "kept" && node.data.fate !== "finis
  */
 const barOf = (p) => Math.max(1, (WIDE - 10) * p);
 
+const partsOf = ({ group, name }) => [group, name];
+
 export class Canvas {
   layers = [];
   #near = [0, -1];
+  #held = [0, -1];
 
   constructor() {
     this.back = svg("g", {});
@@ -38,6 +43,7 @@ export class Canvas {
   clear() {
     this.layers = [];
     this.#near = [0, -1];
+    this.#held = [0, -1];
     for (const part of [this.back, this.frame, this.boxes, this.ruler, this.gutter])
       part.replaceChildren();
     this.node.classList.remove("ended");
@@ -59,17 +65,18 @@ export class Canvas {
     this.back.append(this.now);
   }
 
+  // The layer of the next step; it comes into the page with what is seen.
   addLayer() {
-    const layer = { lines: svg("g", {}), nodes: svg("g", {}), group: null };
-    layer.group = svg("g", { class: "bt-layer" }, layer.lines, layer.nodes);
+    const step = this.layers.length;
+    const layer = {
+      lines: svg("g", {}),
+      nodes: svg("g", {}),
+      group: svg("g", { class: "bt-layer far" }),
+      name: svg("text", { x: LEFT + step * COLUMN + 2, y: 15 }, step + 1),
+    };
+    layer.group.append(layer.lines, layer.nodes);
     this.layers.push(layer);
-    this.boxes.append(layer.group);
     return layer;
-  }
-
-  /** @param {number} step */
-  number(step) {
-    this.ruler.append(svg("text", { x: LEFT + step * COLUMN + 2, y: 15 }, step + 1));
   }
 
   /** @param {Run} run */
@@ -165,12 +172,37 @@ export class Canvas {
     this.ruler.setAttribute("transform", `translate(0 ${top})`);
   }
 
-  // Layers far outside are not rendered.
+  // Layers outside what is seen are not rendered, and those far outside are not in the page.
   render(first, last) {
     const [before, after] = this.#near;
     const end = Math.min(Math.max(last, after), this.layers.length - 1);
     for (let i = Math.min(first, before); i <= end; i++)
       this.layers[i].group.classList.toggle("far", i < first || i > last);
     this.#near = [first, last];
+    this.#hold(first - KEPT, last + KEPT);
+  }
+
+  // Put the layers from one step to another into the page, in their order, and take out the others.
+  #hold(from, to) {
+    const [before, after] = this.#held;
+    const [first, last] = [Math.max(0, from), Math.min(to, this.layers.length - 1)];
+    for (let i = before; i <= after; i++)
+      if (i < first || i > last) for (const part of partsOf(this.layers[i])) part.remove();
+    const next = this.boxes.firstChild;
+    for (let i = first; i <= last; i++) {
+      if (i >= before && i <= after) continue;
+      this.boxes.insertBefore(this.layers[i].group, i < before ? next : null);
+      this.ruler.append(this.layers[i].name);
+    }
+    this.#held = [first, last];
+  }
+
+  /** The drawing with all its layers. */
+  whole() {
+    const [first, last] = this.#held;
+    this.#hold(0, this.layers.length);
+    const copy = this.node.cloneNode(true);
+    this.#hold(first, last);
+    return copy;
   }
 }

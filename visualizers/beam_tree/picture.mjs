@@ -16,7 +16,7 @@ const SETTINGS = [
 
 // What shows where somebody is looking has no place in the picture.
 function cleaned(canvas) {
-  const copy = canvas.cloneNode(true);
+  const copy = canvas.whole();
   const each = (query, change) => copy.querySelectorAll(query).forEach(change);
   each(".away, .bt-now", (n) => n.remove());
   each(".far", (n) => n.classList.remove("far"));
@@ -70,7 +70,7 @@ function standalone(run, canvas, width, height) {
     width,
     height: height + HEAD,
     viewBox: `0 ${-HEAD} ${width} ${height + HEAD}`,
-    class: canvas.getAttribute("class").replace("tiny", ""),
+    class: canvas.node.getAttribute("class").replace("tiny", ""),
   };
   for (const [key, value] of Object.entries(attrs)) copy.setAttribute(key, value);
   const letters = {
@@ -81,7 +81,7 @@ function standalone(run, canvas, width, height) {
     "font-family": "system-ui, sans-serif",
   };
   copy.prepend(
-    svg("style", {}, stylesOf(canvas, shades)),
+    svg("style", {}, stylesOf(canvas.node, shades)),
     svg("rect", { y: -HEAD, width, height: height + HEAD, fill: shades.bg }),
     svg("text", letters, titleOf(run)),
   );

@@ -34,7 +34,7 @@ class BeamTree {
         document.fullscreenElement ? document.exitFullscreen() : root.requestFullscreen(),
       save: (kind) =>
         this.forest &&
-        saveTree(this.run, this.canvas.node, this.#width(), this.forest.height, kind),
+        saveTree(this.run, this.canvas, this.#width(), this.forest.height, kind),
     });
     this.viewport = new Viewport(this.canvas, {
       resized: () => this.#resize(),
@@ -45,7 +45,7 @@ class BeamTree {
     offerPicture(
       root,
       () =>
-        this.forest && treePicture(this.run, this.canvas.node, this.#width(), this.forest.height),
+        this.forest && treePicture(this.run, this.canvas, this.#width(), this.forest.height),
     );
     const { headline, below, more } = this.panels;
     const wrap = el("div", { class: "bt-wrap" }, this.viewport.scroll, this.tip.node);
@@ -90,7 +90,8 @@ class BeamTree {
     else this.#drawMap();
     this.#showBest(last);
     this.#resize();
-    if (last.stopping) this.#finish(last);
+    // What is measured beside a search comes with the end of its run.
+    if (last.stopping && run.status !== "running") this.#finish(last);
     this.panels.grow(run);
   }
 
@@ -106,7 +107,6 @@ class BeamTree {
       node.box.classList.add("dead");
       node.line.classList.add("dead");
     }
-    this.canvas.number(this.depth);
     this.depth++;
     const grown = this.layout.pack(fresh);
     if (stale || moved || grown || this.depth === 1) return true;

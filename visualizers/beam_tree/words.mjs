@@ -69,8 +69,8 @@ export function describe(run, node) {
 
 export function pathTo(node) {
   const list = [];
-  for (let at = node; at; at = at.parent) list.unshift(at);
-  return list;
+  for (let at = node; at; at = at.parent) list.push(at);
+  return list.reverse();
 }
 
 /**

@@ -20,6 +20,7 @@ function colourbar(value, narrow) {
     len: 1,
     title: { text: VALUES[value], side: "top", font: { size: 12 } },
     tickfont: { size: 11 },
+    ticklabeloverflow: "allow",
     outlinewidth: 0,
   };
   if (value === "rank")
@@ -86,7 +87,8 @@ export function layoutOf(grid, shades, id) {
   const count = grid.z.length;
   const every = Math.max(1, Math.ceil(count / MOST_TICKS));
   const ticks = grid.z.map((_, i) => i).filter((i) => i % every === 0 || i === count - 1);
-  const plain = { showgrid: false, zeroline: false, fixedrange: true };
+  // Without this every name is measured once more with every drawing, to hide what does not fit.
+  const plain = { showgrid: false, zeroline: false, fixedrange: true, ticklabeloverflow: "allow" };
   const steps = Math.max(grid.z[0].length, LEAST_STEPS);
   return {
     margin: { l: 62, r: 10, t: 54, b: 38 },

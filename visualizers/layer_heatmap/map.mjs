@@ -1,16 +1,20 @@
-// The plot itself: redrawn at most four times a second, however fast the steps arrive.
+// The plot itself: redrawn at most four times a second, however fast the steps arrive, and less often
+// the longer that takes.
 import { colours } from "../shared/colours.mjs";
 import { el } from "../shared/dom.mjs";
 import { forget, onClick, plotly } from "../shared/plotly.mjs";
 import { CONFIG, dataOf, heightOf, layoutOf } from "./figure.mjs";
 
 const PAUSE = 250;
+// The most of the time that drawing may take while steps arrive.
+const SHARE = 0.08;
 
 export class Heatmap {
   #busy = false;
   #again = false;
   #timer = 0;
   #drawnAt = 0;
+  #took = 0;
   #ready = false;
 
   // `wanted` returns what to draw, null when there is nothing; `clicked` is told of a step and a layer.
@@ -25,7 +29,8 @@ export class Heatmap {
     });
   }
 
-  schedule(pause = PAUSE) {
+  // Draw when the last drawing is so long ago; while steps arrive at their pace.
+  schedule(pause = Math.max(PAUSE, this.#took / SHARE)) {
     if (this.#busy) {
       this.#again = true;
       return;
@@ -38,11 +43,13 @@ export class Heatmap {
   async #draw() {
     this.#timer = 0;
     this.#busy = true;
+    const began = performance.now();
     try {
       await this.#paint();
     } finally {
       this.#busy = false;
       this.#drawnAt = performance.now();
+      this.#took = this.#drawnAt - began;
       if (this.#again) {
         this.#again = false;
         this.schedule();

@@ -89,20 +89,17 @@ function axes(scale, title) {
   ];
 }
 
+/** @drawing Every point as a stroke of no length: however many there are, they are one element. */
+const dotsOf = ({ x, y }, scale) =>
+  x
+    .map((step, i) =>
+      y[i] === null ? "" : `M${scale.x(step).toFixed(1)} ${scale.y(y[i]).toFixed(1)}h0`,
+    )
+    .join("");
+
 const lineOf = (curve, scale) => [
   svg("path", { class: `cv-line ${curve.color} ${curve.dash ?? ""}`, d: pathOf(curve, scale) }),
-  ...(curve.dots ? curve.x : []).flatMap((step, i) =>
-    curve.y[i] === null
-      ? []
-      : [
-          svg("circle", {
-            class: `cv-dot ${curve.color}`,
-            cx: scale.x(step),
-            cy: scale.y(curve.y[i]),
-            r: 2.4,
-          }),
-        ],
-  ),
+  curve.dots ? svg("path", { class: `cv-dot ${curve.color}`, d: dotsOf(curve, scale) }) : null,
 ];
 
 const key = ({ name, color, dash = "" }) =>
@@ -122,6 +119,8 @@ export class Curves {
   #title = { x: "", y: "" };
   #mark = null;
   #scale = null;
+  // Told by the observer: reading it would lay out the whole page once more with every step.
+  #width = 0;
 
   /**
    * @param {string} label what a screen reader says of the picture
@@ -140,7 +139,10 @@ export class Curves {
     this.picture.addEventListener("click", (event) => chosen(this.#nearest(event)));
     this.picture.addEventListener("pointermove", (event) => this.#hover(this.#nearest(event)));
     this.picture.addEventListener("pointerleave", () => this.#leave());
-    new ResizeObserver(() => this.#paint()).observe(this.node);
+    new ResizeObserver(([{ contentRect }]) => {
+      this.#width = Math.round(contentRect.width);
+      this.#paint();
+    }).observe(this.node);
   }
 
   /**
@@ -157,7 +159,7 @@ export class Curves {
   }
 
   #paint() {
-    const width = this.node.clientWidth;
+    const width = this.#width;
     if (!width || !this.#curves.some((curve) => curve.x.length)) return;
     const scale = scaleOf(this.#curves, width);
     this.#scale = scale;

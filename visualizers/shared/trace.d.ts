@@ -61,6 +61,15 @@ export interface HeldWeights {
   layers_on?: {
     [k: string]: number;
   };
+  backend?: string;
+  agreement?: Agreement | null;
+}
+export interface Agreement {
+  tokens: number;
+  same_top: number;
+  kl: number;
+  perplexity: number;
+  torch_perplexity: number;
 }
 export interface Step {
   index: number;

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 
 from engine.loops.beams.groups import Group, GroupSearch, search_groups
-from engine.loops.beams.record import IMPOSSIBLE, PROMPT, BeamOutput, Tree, pad_of
-from engine.loops.recorder import Observation, Recorder, rounded
+from engine.loops.beams.record import IMPOSSIBLE, PROMPT, BeamOutput, Processed, Tree, pad_of
+from engine.loops.recorder import Recorder, rounded
 from engine.trace.details import BeamNode
 from engine.trace.records import Step
 
@@ -139,7 +139,7 @@ class ConstrainedGroup(Group):
         self.numbers: dict[int, int] = {}
         """Rank in the last pool -> node."""
 
-    def advance(self, seen: Observation, charged: dict[int, tuple[int, ...]]) -> list[BeamNode]:
+    def advance(self, seen: Processed, charged: dict[int, tuple[int, ...]]) -> list[BeamNode]:
         """Take one step on (size, vocab) processed log-probabilities; returns the pool."""
         del charged
         totals = seen.scores + self.sums[:, None]
@@ -178,7 +178,7 @@ class ConstrainedGroup(Group):
         self,
         rows: list[list[int]],
         choices: list[Continuation],
-        seen: Observation,
+        seen: Processed,
         totals: torch.Tensor,
         after: int,
     ) -> list[Continuation]:
@@ -202,12 +202,10 @@ class ConstrainedGroup(Group):
         """Return the ``size`` choices that go on: the best of every bank, then the second best, …."""
         if len(choices) == self.size:
             return choices
-        banks = torch.tensor([c.progress.bank for c in choices])
-        order = (
-            (banks * _BANK_WEIGHT + torch.tensor([c.total for c in choices]))
-            .sort(descending=True)
-            .indices.tolist()
-        )
+        # On the host, where these numbers are.
+        banks = torch.tensor([c.progress.bank for c in choices], device="cpu")
+        totals = torch.tensor([c.total for c in choices], device="cpu")
+        order = (banks * _BANK_WEIGHT + totals).sort(descending=True).indices.tolist()
         places, previous, place = [], None, 0
         for i in order:
             place = place + 1 if choices[i].progress.bank == previous else 0
@@ -220,7 +218,7 @@ class ConstrainedGroup(Group):
         self,
         flat: list[int],
         sums: list[float],
-        seen: Observation,
+        seen: Processed,
         choices: list[Continuation],
         kept: list[Continuation],
         rows: list[list[int]],

@@ -6,7 +6,7 @@ from collections.abc import Generator, Sequence
 from typing import Any
 
 import torch
-from transformers import SequenceBiasLogitsProcessor
+import transformers
 
 from engine.loops.beams.groups import Group, GroupSearch, search_groups
 from engine.loops.beams.record import BeamOutput, Tree, pad_of
@@ -34,7 +34,7 @@ class HammingDiversityLogitsProcessor:
 
 def with_diversity(processors: Sequence[Any], hamming: Any) -> list[Any]:
     """Return the processors with the penalty where transformers had it: after the token biases."""
-    at = sum(isinstance(p, SequenceBiasLogitsProcessor) for p in processors)
+    at = sum(isinstance(p, transformers.SequenceBiasLogitsProcessor) for p in processors)
     return [*processors[:at], hamming, *processors[at:]]
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from dataclasses import replace
 from typing import Any
 
 import torch
-from transformers import EosTokenCriteria, MaxLengthCriteria, StopStringCriteria
+import transformers
 
 from engine.errors import DecodeError
 from engine.loops.additions import LeftOut
@@ -14,9 +15,8 @@ from engine.loops.beams.record import IMPOSSIBLE
 from engine.loops.forward import Forward, emptied
 from engine.loops.recorder import Recorder, rounded
 from engine.loops.rows import for_rows
-from engine.trace.details import GreedyPath
-
-_OF_THE_TEXT = (EosTokenCriteria, MaxLengthCriteria, StopStringCriteria)
+from engine.trace.details import BeamDetail, GreedyPath
+from engine.trace.records import Step
 
 
 class GreedyTrail:
@@ -53,11 +53,19 @@ def _nobody(done: int, total: int, what: str) -> None:
     del done, total, what
 
 
-def beside(recorder: Recorder, *arguments: Any) -> GreedyPath | None:
-    """Return ``greedy_path(*arguments)``, None with a note where it cannot be made."""
+def with_greedy_path(
+    recorder: Recorder, last: Step, *arguments: Any
+) -> Generator[Step, None, None]:
+    """Yield the last step of a search once more, with ``greedy_path(*arguments)`` beside it.
+
+    The text is whole and has been read by then; where the path cannot be made nothing comes.
+    """
     what = "The greedy path beside the beams"
     tell = recorder.additions.progress
-    return recorder.additions.make(what, lambda: greedy_path(*arguments, tell=tell), None)
+    path = recorder.additions.make(what, lambda: greedy_path(*arguments, tell=tell), None)
+    if path is not None:
+        assert isinstance(last.detail, BeamDetail)
+        yield replace(last, detail=replace(last.detail, greedy=path))
 
 
 def greedy_path(
@@ -91,7 +99,7 @@ def greedy_path(
         DecodeError: nothing is allowed to follow.
         LeftOut: the run was stopped after its search.
     """
-    interrupts = [c for c in stopping_criteria if not isinstance(c, _OF_THE_TEXT)]
+    interrupts = [c for c in stopping_criteria if not _is_of_the_text(c)]
 
     def interrupted() -> bool:
         return any(bool(criterion(prompt, None).all()) for criterion in interrupts)
@@ -158,3 +166,13 @@ def _single(model: Any, model_kwargs: dict[str, Any], longer: int) -> dict[str, 
         further = positions[..., -1:] + torch.arange(1, longer + 1, device=positions.device)
         single["position_ids"] = torch.cat([positions, further], dim=-1)
     return single
+
+
+def _is_of_the_text(criterion: Any) -> bool:
+    """Return whether a criterion looks at the text alone, and not at who waits for it."""
+    of_the_text = (
+        transformers.EosTokenCriteria,
+        transformers.MaxLengthCriteria,
+        transformers.StopStringCriteria,
+    )
+    return isinstance(criterion, of_the_text)

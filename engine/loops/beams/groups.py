@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from engine.loops.beams.greedy_path import beside
+from engine.loops.beams.greedy_path import with_greedy_path
 from engine.loops.beams.heap import Heap, best_first
 from engine.loops.beams.record import (
     IMPOSSIBLE,
@@ -16,6 +16,7 @@ from engine.loops.beams.record import (
     PROMPT,
     BeamOutput,
     FinishedBeam,
+    Processed,
     StepWriter,
     Tree,
     best_kept,
@@ -24,9 +25,10 @@ from engine.loops.beams.record import (
     none_possible,
     output,
     pad_of,
+    processed,
 )
 from engine.loops.forward import Forward
-from engine.loops.recorder import Observation, Recorder, rounded
+from engine.loops.recorder import Recorder, rounded
 from engine.trace.details import BeamDetail, BeamNode, Hypothesis
 from engine.trace.records import Step
 
@@ -84,7 +86,7 @@ class Group:
         padding = torch.full_like(self.ids[:, :1], pad_id)
         self.ids = torch.cat([self.ids[self.parents], padding], dim=-1)
 
-    def advance(self, seen: Observation, charged: dict[int, tuple[int, ...]]) -> list[BeamNode]:
+    def advance(self, seen: Processed, charged: dict[int, tuple[int, ...]]) -> list[BeamNode]:
         """Take one step on (size, vocab) processed log-probabilities; returns the pool.
 
         Args:
@@ -191,7 +193,7 @@ class GroupSearch:
     ) -> None:
         self.groups, self.processors, self.pad_id = groups, processors, pad_id
         self.recorder, self.writer = recorder, StepWriter(recorder)
-        self.views: dict[int, Observation] = {}
+        self.views: dict[int, Processed] = {}
 
     @property
     def ids(self) -> torch.Tensor:
@@ -218,9 +220,8 @@ class GroupSearch:
             if group.done:
                 group.rest(self.pad_id)
             else:
-                processors = self.processors(group, taken)
-                seen = self.recorder.observe(rows.log_softmax(-1), group.ids, processors)
-                seen.logsumexp = rows.logsumexp(-1)
+                rules = self.processors(group, taken)
+                seen = processed(self.recorder, rows, group.ids, rules)
                 self.views[group.number] = seen
                 charged: dict[int, tuple[int, ...]] = {}
                 for token, owner in zip(taken.tolist(), owners, strict=True):
@@ -234,7 +235,7 @@ class GroupSearch:
         """Return the finished hypotheses of all groups, best first."""
         return best_first(group.heap for group in self.groups)
 
-    def record(self, pool: list[BeamNode], elapsed_s: float, stop_reason: str, greedy: Any) -> Step:
+    def record(self, pool: list[BeamNode], elapsed_s: float, stop_reason: str) -> Step:
         """Return the step of a pool; a reason means that it was the last."""
         leader, best = best_kept(pool), self.best()
         if stop_reason:
@@ -260,7 +261,6 @@ class GroupSearch:
             stopping=bool(stop_reason),
             winner_node_id=best[0].node if stop_reason else None,
             stop_reason=stop_reason,
-            greedy=greedy(tuple(text)) if stop_reason else None,
         )
         return self.writer.step(row, text, detail, elapsed_s)
 
@@ -284,14 +284,10 @@ def search_groups(
     config, prompt, at_start = generation_config, input_ids[:1], dict(model_kwargs)
     forward = Forward(model, config, model_kwargs)
 
-    def greedy(winner: tuple[int, ...]) -> Any:
-        rules = logits_processor, stopping_criteria, config
-        return beside(search.recorder, model, prompt, *rules, at_start, winner)
-
     reason = ""
     while not reason:
         logits = forward.last_logits(forward(search.ids), prompt.device)
-        check_finite(logits.logsumexp(-1), search.writer.index)
+        check_finite(logits, search.writer.index)
         pool = search.advance(logits)
         forward.reorder(search.parents)
         if search.done:
@@ -302,5 +298,7 @@ def search_groups(
         if reason:
             for group in search.groups:
                 group.close()
-        yield search.record(pool, elapsed_s, reason, greedy)
+        yield (step := search.record(pool, elapsed_s, reason))
+    path = (model, prompt, logits_processor, stopping_criteria, config, at_start)
+    yield from with_greedy_path(search.recorder, step, *path, tuple(search.writer.shown))
     return output(prompt, search.best()[: config.num_return_sequences], pad_of(config))

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from engine.errors import DecodeError
-from engine.loops.recorder import Observation, Recorder, Row
+from engine.loops.recorder import Recorder, Row, Stages, observed
 from engine.trace.details import BeamDetail, BeamNode
 from engine.trace.records import Step
 
@@ -76,7 +76,7 @@ def output(prompt: torch.Tensor, best: Sequence[FinishedBeam], pad_id: int) -> B
     new = torch.tensor(rows, dtype=prompt.dtype, device=prompt.device)
     return BeamOutput(
         torch.cat([prompt.expand(len(best), -1), new], dim=-1),
-        torch.tensor([hypothesis.score for hypothesis in best]),
+        torch.tensor([hypothesis.score for hypothesis in best], device=prompt.device),
         tuple(len(hypothesis.ids) for hypothesis in best),
     )
 
@@ -101,15 +101,12 @@ class StepWriter:
         self.shown: list[int] = []
         self.index = 0
 
-    def row(self, seen: Observation, beam: int, token_id: int) -> Row:
+    def row(self, seen: Processed, beam: int, token_id: int) -> Row:
         """Return the plain record of one beam's distribution."""
         one = slice(beam, beam + 1)
-        narrowed = Observation(
-            seen.logprobs[one],
-            seen.logsumexp[one],
-            seen.scores[one],
-            [(name, scores[one]) for name, scores in seen.stages],
-        )
+        stages = [(name, scores[one]) for name, scores in seen.stages]
+        narrowed = observed(seen.given[one], seen.scores[one], stages)
+        narrowed.logsumexp = seen.logits[one].logsumexp(-1)
         chosen = torch.tensor([token_id], device=seen.scores.device)
         return self.recorder.record(narrowed, chosen, self.index)[0]
 
@@ -133,18 +130,44 @@ class StepWriter:
         )
 
 
+@dataclass(frozen=True)
+class Processed:
+    """One step's logits of all beams on their way through the processors; tensors, short-lived.
+
+    Only one beam's distribution is recorded in the end, so none is normalised here.
+    """
+
+    logits: torch.Tensor
+    """(beams, vocab) raw."""
+    given: torch.Tensor
+    """(beams, vocab) what the first processor was given: log-probabilities, or raw logits."""
+    scores: torch.Tensor
+    """(beams, vocab) what the search adds up."""
+    stages: Stages
+
+
+def processed(
+    recorder: Recorder, logits: torch.Tensor, ids: torch.Tensor, processors: Sequence[Any]
+) -> Processed:
+    """Run the processors over the log-probabilities of (beams, vocab) raw logits."""
+    given = torch.log_softmax(logits, dim=-1)
+    return Processed(logits, given, *recorder.processed(given, ids, processors))
+
+
 def none_possible(sums: torch.Tensor) -> bool:
     """Return whether (beams,) sums of log-probabilities belong to placeholders alone."""
     return bool((sums <= IMPOSSIBLE).all())
 
 
-def check_finite(logsumexp: torch.Tensor, step: int) -> None:
-    """Refuse raw logits whose (beams,) sums are NaN or infinite: ranking would hide them.
+def check_finite(logits: torch.Tensor, step: int) -> None:
+    """Refuse (beams, vocab) raw logits of which one is NaN or infinite: ranking would hide it.
+
+    A token may be impossible, with a logit of -inf, as long as another is not.
 
     Raises:
         DecodeError: naming the step.
     """
-    if not bool(torch.isfinite(logsumexp).all()):
+    if not bool(torch.isfinite(logits.amax(-1)).all()):
         raise DecodeError(f"The model's raw logits are not finite at step {step + 1}.")
 
 

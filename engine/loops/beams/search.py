@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from engine.loops.beams.greedy_path import GreedyTrail, beside
+from engine.loops.beams.greedy_path import GreedyTrail, with_greedy_path
 from engine.loops.beams.record import (
     IMPOSSIBLE,
     NONE_CAN_WIN,
@@ -17,6 +17,7 @@ from engine.loops.beams.record import (
     PROMPT,
     BeamOutput,
     FinishedBeam,
+    Processed,
     StepWriter,
     Tree,
     best_kept,
@@ -24,10 +25,11 @@ from engine.loops.beams.record import (
     check_found,
     output,
     pad_of,
+    processed,
 )
 from engine.loops.beams.state import BeamSearch, Ending, Pool
 from engine.loops.forward import Forward
-from engine.loops.recorder import Observation, Recorder, rounded, significant
+from engine.loops.recorder import Recorder, rounded, significant
 from engine.trace.details import BeamDetail, BeamNode, Hypothesis
 from engine.trace.records import Step
 
@@ -49,7 +51,7 @@ class BeamRecord:
         self.heap: list[FinishedBeam | None] = [None] * search.beams
 
     def update(
-        self, pool: Pool, ending: Ending, seen: Observation, vocab: int
+        self, pool: Pool, ending: Ending, seen: Processed, vocab: int
     ) -> tuple[BeamNode, ...]:
         """Take over a decision; returns the pool's nodes. Called before the state grows."""
         search, heap_was_full = self.search, self.full
@@ -214,7 +216,7 @@ def beam_loop(
     while goes_on:
         before = forward.passes
         made = last = _decided(forward, search, record, recorder, generator, rules)
-        check_finite(made.seen.logsumexp, writer.index)
+        check_finite(made.seen.logits, writer.index)
         goes_on = bool(search.goes_on(made.ending.hits))
         if not config.do_sample:
             trail.follow(made.seen.scores, made.pool.flat, made.ending.running, made.ending.hits)
@@ -228,12 +230,12 @@ def beam_loop(
         text = record.best(made.nodes, goes_on=goes_on)
         row = writer.row(made.seen, *_leader(made))
         if not goes_on:
-            path = (model, prompt, logits_processor, stopping_criteria, config, at_start)
-            greedy = None if config.do_sample else beside(recorder, *path, tuple(text), trail)
-            reason = _stop_reason(search, last.ending)
-            detail = replace(detail, stop_reason=reason, greedy=greedy)
+            detail = replace(detail, stop_reason=_stop_reason(search, last.ending))
         step = writer.step(row, text, detail, elapsed_s)
-        yield replace(step, forward_passes=forward.passes - before)
+        yield (step := replace(step, forward_passes=forward.passes - before))
+    if not config.do_sample:
+        path = (model, prompt, logits_processor, stopping_criteria, config, at_start)
+        yield from with_greedy_path(recorder, step, *path, tuple(text), trail)
     return _returned(prompt, record, config)
 
 
@@ -241,7 +243,7 @@ def beam_loop(
 class Decision:
     """What one step of the search saw and decided."""
 
-    seen: Observation
+    seen: Processed
     pool: Pool
     ending: Ending
     nodes: tuple[BeamNode, ...]
@@ -261,7 +263,7 @@ def _decided(
     processors, stopping_criteria = rules
     # 1. Processed log-probabilities of every beam.
     logits = forward.last_logits(forward(search.ids), search.ids.device)
-    seen, vocab = _observed(recorder, logits, search.ids, processors), logits.shape[-1]
+    seen, vocab = _processed(recorder, logits, search.ids, processors), logits.shape[-1]
     # 2. The pool, who of it has ended, who goes on.
     pool = search.choose(seen.scores, generator)
     candidates = search.extended(pool, vocab)
@@ -273,18 +275,14 @@ def _decided(
     return Decision(seen, pool, ending, nodes, search.test())
 
 
-def _observed(
+def _processed(
     recorder: Recorder, logits: torch.Tensor, ids: torch.Tensor, processors: Any
-) -> Observation:
+) -> Processed:
     """Run the processors over log-probabilities, or as generate() does for one beam, over logits."""
-    total = logits.logsumexp(-1)
-    if len(ids) == 1:
-        seen = recorder.observe(logits, ids, processors)
-        seen.scores = seen.scores - total[:, None]
-        return seen
-    seen = recorder.observe(torch.log_softmax(logits, dim=-1), ids, processors)
-    seen.logsumexp = total
-    return seen
+    if len(ids) > 1:
+        return processed(recorder, logits, ids, processors)
+    scores, stages = recorder.processed(logits, ids, processors)
+    return Processed(logits, logits, scores - logits.logsumexp(-1, keepdim=True), stages)
 
 
 def _returned(prompt: torch.Tensor, record: BeamRecord, config: Any) -> BeamOutput:

@@ -6,7 +6,6 @@ import copy
 from typing import Any
 
 import torch
-from torch import nn
 
 from engine.errors import ModelError
 from engine.loops.drafting.drafter import (
@@ -108,11 +107,14 @@ def first_layers(model: Any, layers: int) -> Any:
     # Where the kinds of layers are derived from their number, they follow it by themselves.
     if vars(config).get("layer_types"):
         config.layer_types = list(config.layer_types)[:layers]
-    short_base = _shell(base, config, **{stack: nn.ModuleList(list(whole)[:layers])})
-    return _shell(model, config, **{name: short_base})
+    short_base = _shell(base, config, **{stack: torch.nn.ModuleList(list(whole)[:layers])})
+    view = _shell(model, config, **{name: short_base})
+    if hasattr(model, "graphs"):
+        view.graphs = model.graphs.first_layers(layers)
+    return view
 
 
-def _shell(module: nn.Module, config: Any, **children: nn.Module) -> Any:
+def _shell(module: torch.nn.Module, config: Any, **children: torch.nn.Module) -> Any:
     """Return a module that shares all but its configuration and the given children."""
     shell = rewired(copy.copy(module))
     shell.__dict__["_modules"] = dict(module._modules) | children
@@ -125,4 +127,4 @@ def fit(logits: torch.Tensor, vocab: int) -> torch.Tensor:
     have = logits.shape[-1]
     if have >= vocab:
         return logits[:, :vocab]
-    return nn.functional.pad(logits, (0, vocab - have), value=-torch.inf)
+    return torch.nn.functional.pad(logits, (0, vocab - have), value=-torch.inf)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from engine.loops.drafting.rewind import copied
+from engine.loops.forward import empty_cache
 from engine.models.capabilities import capabilities_of
 
 
@@ -72,11 +73,9 @@ class CachedForward:
         return self.model(input_ids=new, **kept, **self._switch, **self._extra)
 
     def _empty(self) -> Any:
-        from transformers import DynamicCache
-
         if self.name is None:
             return None
-        cache = DynamicCache(config=self.model.config)
+        cache = empty_cache(self.model)
         if self.crops:
             cache.activate_past_recording()
         return cache

@@ -32,7 +32,7 @@ TIE = 1e-3
 
 Tell = Callable[[int, int, str], None]
 """Takes how much is done, of how much, and of what."""
-After = Callable[[Additions, RunContext, dict[str, Any], torch.Tensor, Step], Step]
+After = Callable[[Additions, RunContext, dict[str, Any], "torch.Tensor", Step], Step]
 
 
 def _nobody(done: int, total: int, what: str) -> None:
@@ -259,7 +259,7 @@ def sample_tokens(
     def stop(ids: torch.Tensor, scores: Any) -> torch.Tensor:
         del scores
         ended = eos is not None and bool(torch.isin(ids[0, -1], eos.to(ids.device)))
-        return torch.tensor([ids.shape[1] >= end or ended])
+        return torch.tensor([ids.shape[1] >= end or ended], device=ids.device)
 
     ids = _drain(
         assisted_loop(

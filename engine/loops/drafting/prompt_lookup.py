@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
 from engine.loops.drafting.drafter import WARPERS, Draft, Drafter, RunContext, run_processors
 
-_FORBIDDEN = torch.finfo(torch.float32).min
+_FORBIDDEN = float(np.finfo(np.float32).min)
 
 
 class PromptLookupDrafter(Drafter):

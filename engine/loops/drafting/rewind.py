@@ -10,7 +10,6 @@ import copy
 from typing import Any
 
 import torch
-from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
 
 def copied(cache: Any) -> Any:
@@ -21,6 +20,8 @@ def copied(cache: Any) -> Any:
 
 
 def _copied(layer: Any) -> Any:
+    from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
+
     # An attention layer grows by new tensors and never writes into what it has; others do.
     if type(layer) in (DynamicLayer, DynamicSlidingWindowLayer):
         return copy.copy(layer)

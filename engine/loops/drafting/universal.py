@@ -70,7 +70,7 @@ class ReencodingDrafter(UniversalDrafter):
         self.processors = [p for p in context.processors if type(p).__name__ in SHARED_PROCESSORS]
         # Special tokens have no text that the target could read, except that one of them ends it.
         special = set(assistant.tokenizer.all_special_ids) - set(assistant.eos_token_ids)
-        self.unspeakable = torch.tensor(sorted(special), dtype=torch.long)
+        self.unspeakable = torch.tensor(sorted(special), dtype=torch.long, device="cpu")
 
     def draft(self, input_ids: torch.Tensor) -> Draft:
         """Return the target's ids of what the draft wrote."""

@@ -107,7 +107,15 @@ def test_no_name_of_a_file_becomes_code(places, name):
         export_files(dataclasses.replace(trace, template={name: 1}))
 
 
-@pytest.mark.parametrize("name", ["turns", "tools", "prefilled", "a loop of its own"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("turns", marks=pytest.mark.nightly),
+        "tools",
+        pytest.param("prefilled", marks=pytest.mark.nightly),
+        "a loop of its own",
+    ],
+)
 def test_a_pipeline_prints_the_recorded_tokens(places, name):
     place, *asked = TALKS[name]
     trace = recorded(places[place], *asked)

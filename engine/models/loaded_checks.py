@@ -1,0 +1,51 @@
+"""What is wrong with a model that was loaded, or could not be: one sentence each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from engine.declare.weights import WeightsParams
+from engine.errors import ModelError
+from engine.models import weights as holding
+
+_SHOWN = 200
+
+
+def load_error(error: Exception, name: str, folder: str, weights: WeightsParams) -> ModelError:
+    """Return what is said of an error that transformers raised while it loaded a model."""
+    if isinstance(error, MemoryError):
+        return ModelError(f"{name} needs more memory than there is here.")
+    placed = holding.place_error(error, weights)
+    if placed is not None:
+        return ModelError(f"{name} could not be loaded: {placed}.")
+    if isinstance(error, OSError | ValueError | KeyError | TypeError | RuntimeError | ImportError):
+        return ModelError(f"{name} could not be loaded: {_first_line(error, folder)}")
+    # SafetensorError derives from Exception alone.
+    return ModelError(f"{name} has a damaged weights file: {_first_line(error, folder)}")
+
+
+def check_loaded(name: str, model: Any, report: dict[str, Any], tokenizer: Any) -> None:
+    """Refuse weights that transformers would silently invent or leave out."""
+    missing = [*report.get("missing_keys", ()), *report.get("mismatched_keys", ())]
+    if missing:
+        raise ModelError(f"{name} lacks the weights {str(missing[0])[:60]!r}.")
+    waits = "disk" in (getattr(model, "hf_device_map", None) or {}).values()
+    lost = not waits and any(p.is_meta for p in model.parameters())
+    if lost or torch.get_default_dtype() != torch.float32:
+        raise ModelError(f"{name} was not loaded whole; try again.")
+    check_tokenizer(name, model, tokenizer)
+
+
+def check_tokenizer(name: str, model: Any, tokenizer: Any) -> None:
+    """Refuse a tokenizer that has tokens its model does not know."""
+    rows = model.get_input_embeddings().weight.shape[0]
+    if tokenizer is not None and len(tokenizer) > rows:
+        raise ModelError(f"{name}: its tokenizer has {len(tokenizer)} entries, its model {rows}.")
+
+
+def _first_line(error: Exception, folder: str) -> str:
+    text = str(error).strip() or type(error).__name__
+    line = text.splitlines()[0].replace(str(folder), "its folder").rstrip(" .!")
+    return (line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…") + "."

@@ -1,0 +1,77 @@
+"""Weights of eight bits: the matrices of a graph with a scale and a zero point for every row, nothing else changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+_LEAST = 1024
+"""Values below which a matrix stays as it is."""
+_STEPS = 255
+
+
+def in_eight_bits(graph: Any) -> None:
+    """Hold the matrices of a graph as unsigned bytes; OpenVINO multiplies with them as they are.
+
+    Args:
+        graph: an openvino.Model; it is changed.
+    """
+    found: dict[str, tuple[Any, list[tuple[Any, bool]]]] = {}
+    for node in graph.get_ops():
+        kind = node.get_type_name()
+        if kind not in ("MatMul", "Gather"):
+            continue
+        port = 1 if kind == "MatMul" else 0
+        source = node.input_value(port).get_node()
+        if source.get_type_name() != "Constant" or len(source.get_output_shape(0)) != 2:
+            continue
+        shape = source.get_output_shape(0)
+        if shape[0] * shape[1] >= _LEAST and source.get_element_type().get_type_name() == "f32":
+            by_rows = kind == "Gather" or node.get_attributes()["transpose_b"]
+            found.setdefault(source.get_name(), (source, []))[1].append((node, by_rows))
+    for source, readers in found.values():
+        _replace(source, readers)
+    graph.validate_nodes_and_infer_types()
+
+
+def _replace(source: Any, readers: list[tuple[Any, bool]]) -> None:
+    from openvino import opset15 as ops
+
+    values = source.get_data()
+    for by_rows in {by_rows for _, by_rows in readers}:
+        packed = _packed(values if by_rows else np.ascontiguousarray(values.T))
+        for node, own in readers:
+            if own != by_rows:
+                continue
+            if by_rows:
+                port = 1 if node.get_type_name() == "MatMul" else 0
+                node.input(port).replace_source_output(packed.output(0))
+            else:
+                left = node.input_value(0)
+                flipped = node.get_attributes()["transpose_a"]
+                product = ops.matmul(left, packed, flipped, True)
+                _take_over(node, product)
+
+
+def _take_over(old: Any, new: Any) -> None:
+    for name in old.output(0).get_names():
+        new.output(0).get_tensor().add_names({name})
+    for reader in old.output(0).get_target_inputs():
+        reader.replace_source_output(new.output(0))
+
+
+def _packed(values: np.ndarray) -> Any:
+    """Return what gives back (rows, columns) values from bytes, every row with its own range."""
+    from openvino import opset15 as ops
+
+    low = np.minimum(values.min(1, keepdims=True), 0.0)
+    high = np.maximum(values.max(1, keepdims=True), 0.0)
+    scale = np.maximum((high - low) / _STEPS, np.finfo(np.float32).tiny).astype(np.float32)
+    zero = np.clip(np.round(-low / scale), 0, _STEPS)
+    bytes_ = np.clip(np.round(values / scale) + zero, 0, _STEPS).astype(np.uint8)
+    plain = ops.subtract(
+        ops.convert(ops.constant(bytes_), "f32"),
+        ops.convert(ops.constant(zero.astype(np.uint8)), "f32"),
+    )
+    return ops.multiply(plain, ops.constant(scale))

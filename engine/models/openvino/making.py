@@ -1,0 +1,158 @@
+"""From a model's folder to the files of its graph, in a process of its own that holds both for a while."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from engine.errors import ModelError
+from engine.models.apart import answered
+from engine.models.converting import check_room, check_whole
+from engine.models.openvino.graphs import GRAPH
+from engine.models.tokenizers import tokenizer_in
+
+MEASURED = "measured.json"
+"""In the folder of a graph: how far it is from the model that it was made of."""
+
+
+def main() -> int:
+    """Carry out the order of the standard input; return the exit status."""
+    return answered(_write)
+
+
+def _write(order: dict[str, Any]) -> None:
+    """Write the graph of a model.
+
+    Args:
+        order: ``model``, its folder; ``folder``, which takes the graph; ``values`` of its weights; and
+            ``eight_bits``, whether its matrices are held as bytes.
+    """
+    import openvino
+
+    from engine.models.openvino.eight_bits import in_eight_bits
+    from engine.models.openvino.tracing import traced
+
+    folder = Path(order["folder"])
+    check_room(order["values"], order["folder"], "float32")
+    model = _loaded(order["model"])
+    reason = refused(model)
+    if reason is not None:
+        raise ModelError(reason)
+    try:
+        graph = traced(model)
+    except ModelError:
+        raise
+    except Exception as error:  # what a graph lacks is told in many ways
+        kind = type(error).__name__
+        raise ModelError(f"a part of it has no graph in OpenVINO ({kind})") from None
+    openvino.save_model(graph, folder / GRAPH, compress_to_fp16=False)
+    del graph
+    tokenizer = tokenizer_in(order["model"])
+    measured = compared(model, folder, tokenizer)
+    if order["eight_bits"]:
+        exact = folder / "exact"
+        exact.mkdir()
+        for path in folder.glob("graph.*"):
+            path.rename(exact / path.name)
+        graph = openvino.Core().read_model(exact / GRAPH)
+        in_eight_bits(graph)
+        openvino.save_model(graph, folder / GRAPH, compress_to_fp16=False)
+        del graph
+        shutil.rmtree(exact)
+        measured |= agreed(model, folder, tokenizer)
+    (folder / MEASURED).write_text(json.dumps(measured) + "\n", "utf-8")
+    shutil.copyfile(Path(order["model"]) / "config.json", folder / "config.json")
+
+
+def _loaded(folder: str) -> Any:
+    import torch
+
+    from engine.models.described import auto_class
+
+    auto, _ = auto_class("it", folder)
+    model, report = auto.from_pretrained(
+        folder,
+        dtype=torch.float32,
+        local_files_only=True,
+        use_safetensors=True,
+        trust_remote_code=False,
+        attn_implementation="sdpa",
+        output_loading_info=True,
+    )
+    check_whole(report)
+    return model.eval()
+
+
+def refused(model: Any) -> str | None:
+    """Return why a model has no graph, None where nothing is known to speak against it.
+
+    Args:
+        model: with weights or without.
+    """
+    from engine.models.capabilities import capabilities_of
+
+    can, config = capabilities_of(model), model.config.get_text_config(decoder=True)
+    rope = getattr(config, "rope_parameters", None) or {}
+    kinds = {rope.get("rope_type")} | {
+        value.get("rope_type") for value in rope.values() if isinstance(value, dict)
+    }
+    experts = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
+    if can.is_encoder_decoder:
+        return "it is an encoder-decoder, and only decoders are converted"
+    if can.reads != "text" or can.cache_name is None or can.own_generate:
+        return "it keeps no keys and values that a graph could keep"
+    if not can.can_crop or can.cache_name != "past_key_values":
+        return "its layers keep a running state, or a cache that cannot be cut"
+    if kinds & {"dynamic", "longrope"}:
+        return "its positions are counted in another way where a text is long"
+    if any((getattr(config, name, None) or 0) > 1 for name in experts):
+        return "which of its experts read a token is decided while it runs"
+    return None
+
+
+def compared(model: Any, folder: Path, tokenizer: Any) -> dict[str, Any]:
+    """Return how far a graph is from its model, refusing one that is another model.
+
+    Args:
+        model: with its weights.
+        folder: of the graph.
+        tokenizer: of the model, or None.
+
+    Raises:
+        ModelError: the logits are apart.
+    """
+    from engine.models.openvino.comparing import NEAR, ids_of, largest_difference
+
+    ids = ids_of(tokenizer, model.config.get_text_config(decoder=True).vocab_size)
+    apart = largest_difference(model, _on(model, folder), ids)
+    if not apart <= NEAR:
+        raise ModelError(f"its graph's logits are {apart:.2g} from its own; at most {NEAR:g} pass")
+    return {"largest_logit_difference": float(f"{apart:.3g}")}
+
+
+def agreed(model: Any, folder: Path, tokenizer: Any) -> dict[str, Any]:
+    """Return how a graph with weights of fewer bits agrees with the model that it was made of; see ``compared``."""
+    from engine.models.openvino.comparing import agreement, ids_of
+
+    ids = ids_of(tokenizer, model.config.get_text_config(decoder=True).vocab_size)
+    return agreement(model, _on(model, folder), ids)
+
+
+def _on(model: Any, folder: Path) -> Any:
+    import copy
+
+    import torch
+
+    from engine.models.openvino.graphs import Graphs
+    from engine.models.openvino.model import on_graphs
+
+    with torch.device("meta"):
+        empty = type(model)(copy.deepcopy(model.config))
+    return on_graphs(empty, Graphs(folder))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

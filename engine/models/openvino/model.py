@@ -1,0 +1,133 @@
+"""A model of transformers' own class whose forward passes a graph computes."""
+
+from __future__ import annotations
+
+import inspect
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from transformers.modeling_outputs import CausalLMOutputWithPast
+
+from engine.errors import ModelError
+from engine.models.capabilities import final_norm
+from engine.models.openvino.cache import GraphCache
+from engine.models.openvino.graphs import Graphs
+from engine.trace.records import Agreement
+
+
+class OnGraph:
+    """What an object of a model's class has of its own when graphs compute for it; mixed into that class.
+
+    Attributes:
+        graphs: compute its passes.
+        hides: whether positions of its cache may stay where they are when they are given up.
+        agreement: with the model that it was made of, where its weights have fewer bits.
+    """
+
+    graphs: Graphs
+    hides: bool
+    agreement: Agreement | None = None
+    config: Any
+
+    @property
+    def device(self) -> torch.device:
+        """Where the inputs must be."""
+        return torch.device("cpu")
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of what comes back."""
+        return torch.float32
+
+    def new_cache(self) -> GraphCache:
+        """Return an empty cache for this model."""
+        return GraphCache(self.graphs.whole, hides=self.hides)
+
+    def _prepare_cache_for_generation(
+        self, generation_config: Any, model_kwargs: dict[str, Any], *rest: Any
+    ) -> None:
+        """Give generate() a cache of the graph's in place of tensors; see transformers."""
+        del rest
+        if model_kwargs.get("past_key_values") is None and generation_config.use_cache is not False:
+            model_kwargs["past_key_values"] = self.new_cache()
+
+    def forward(
+        self,
+        input_ids: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        position_ids: torch.Tensor | None = None,
+        past_key_values: Any = None,
+        use_cache: bool | None = None,
+        output_hidden_states: bool | None = None,
+        logits_to_keep: int | torch.Tensor = 0,
+        **other: Any,
+    ) -> CausalLMOutputWithPast:
+        """Run the graph on new tokens; arguments and outputs are those of the class's own forward.
+
+        Raises:
+            ModelError: a cache of another kind, a mask of every pair of positions, or embeddings in place of ids.
+        """
+        if input_ids is None or other.get("inputs_embeds") is not None:
+            raise ModelError("On openvino a model reads token ids only.")
+        if attention_mask is not None and attention_mask.dim() != 2:
+            raise ModelError("On openvino a model takes a mask of (rows, positions) only.")
+        cache = self.new_cache() if past_key_values is None else past_key_values
+        if not isinstance(cache, GraphCache):
+            raise ModelError(
+                f"On openvino a model has a cache of its own, not a {type(cache).__name__}."
+            )
+        new = np.arange(input_ids.shape[1])
+        kept = new[-logits_to_keep:] if isinstance(logits_to_keep, int) else logits_to_keep.numpy()
+        shown = new if output_hidden_states else new[:0]
+        logits, states = cache.read(input_ids, attention_mask, position_ids, kept, shown)
+        return CausalLMOutputWithPast(
+            logits=logits,
+            past_key_values=cache if use_cache is not False else None,
+            hidden_states=tuple(states) if output_hidden_states else None,
+        )
+
+
+@lru_cache(maxsize=64)
+def class_on_graphs(kind: type) -> type:
+    """Return a class of transformers with ``OnGraph`` before it, called the same and with the same arguments."""
+    own: Any = type(kind.__name__, (OnGraph, kind), {"__module__": kind.__module__})
+
+    def forward(self: Any, *given: Any, **named: Any) -> CausalLMOutputWithPast:
+        return OnGraph.forward(self, *given, **named)
+
+    forward.__signature__ = inspect.signature(kind.forward)  # type: ignore[attr-defined]
+    own.forward = forward
+    return own
+
+
+def on_graphs(described: Any, graphs: Graphs) -> Any:
+    """Return a model that graphs compute.
+
+    Args:
+        described: it without weights, on torch's meta device; it is changed.
+        graphs: of its conversion.
+    """
+    described.__class__ = class_on_graphs(type(described))
+    described.graphs = graphs
+    described.hides = hides_positions(described)
+    head, norm = described.get_output_embeddings(), final_norm(described)
+    if head is not None:
+        head.forward = graphs.head
+    if norm is not None:
+        norm.forward = graphs.norm
+    return described.eval()
+
+
+def hides_positions(model: Any) -> bool:
+    """Return whether a mask is enough to give a position up: no layer counts places by itself."""
+    config = model.config.get_text_config(decoder=True)
+    kinds = getattr(config, "layer_types", None) or ()
+    windows = getattr(config, "sliding_window", None) or getattr(
+        config, "attention_chunk_size", None
+    )
+    local = "local" in (getattr(config, "attention_layers", None) or ())
+    if local or "position_ids" not in inspect.signature(model.forward).parameters:
+        return False
+    return all(kind == "full_attention" for kind in kinds) if kinds else not windows

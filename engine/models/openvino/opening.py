@@ -1,0 +1,55 @@
+"""From a model's folder and its graph to an object that decodes."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from transformers import GenerationConfig
+
+from engine.declare.weights import EIGHT_BITS
+from engine.errors import ModelError
+from engine.models.bare import special_ids_of
+from engine.models.loaded_checks import check_tokenizer
+from engine.models.openvino.graphs import Graphs
+from engine.models.openvino.kept import graph_of, measured
+from engine.models.openvino.model import on_graphs
+from engine.models.tokenizers import tokenizer_in
+from engine.trace.records import Agreement
+
+_DEFAULTS = "generation_config.json"
+
+
+def opened(name: str, folder: str, backend: str, described: Any) -> tuple[Any, Any]:
+    """Return a converted model, compiled, and its tokenizer.
+
+    Args:
+        name: what it is called.
+        folder: its own files.
+        backend: openvino or openvino-int8.
+        described: it without weights, on torch's meta device; it is changed.
+
+    Raises:
+        ModelError: its graph is gone or damaged, or its tokenizer does not fit.
+    """
+    graph = graph_of(folder, backend)
+    if graph is None:
+        raise ModelError(f"The graph of {name} for {backend} is gone; try again.")
+    if (Path(folder) / _DEFAULTS).is_file():
+        described.generation_config = GenerationConfig.from_pretrained(folder)
+    model = on_graphs(described, Graphs(graph))
+    try:
+        model.agreement = _agreement(measured(graph)) if backend == EIGHT_BITS else None
+        assert model.graphs.whole
+        tokenizer = tokenizer_in(folder)
+    except Exception as error:  # a damaged file is told in many ways
+        kind = type(error).__name__
+        raise ModelError(f"{name} could not be opened for {backend} ({kind}).") from None
+    check_tokenizer(name, model, tokenizer)
+    model.generation_config = special_ids_of(model)
+    return model, tokenizer
+
+
+def _agreement(found: dict[str, Any]) -> Agreement:
+    return Agreement(**{field.name: found[field.name] for field in fields(Agreement)})

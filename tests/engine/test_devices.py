@@ -1,0 +1,61 @@
+"""No tensor of a run is made on a device by accident: where the default is a device without data, runs still work."""
+
+import pytest
+import torch
+
+from engine import DecodeRequest, decode, load
+from engine.run.run import Run
+from engine.strategies import STRATEGIES
+from engine.trace.events import Finished
+from tests.helpers.strategies import OURS
+
+FILTERS = {
+    "top_k": 20,
+    "top_p": 0.9,
+    "min_p": 0.01,
+    "typical_p": 0.95,
+    "epsilon_cutoff": 1e-4,
+    "eta_cutoff": 1e-4,
+    "repetition_penalty": 1.2,
+    "no_repeat_ngram_size": 3,
+    "guidance_scale": 1.5,
+    "sequence_bias": [[[5], 1.0]],
+    "suppress_tokens": [3],
+    "bad_words_ids": [[5], [6, 7]],
+    "num_return_sequences": 2,
+}
+MORE = {
+    "sampling": [FILTERS],
+    "greedy": [{"stop_strings": ["the"]}],
+    "beam_search": [{"num_beams": 3, "force_words_ids": [[300]]}, {"stop_strings": ["the"]}],
+    "prompt_lookup": [{"do_sample": True, "stop_strings": ["the"]}],
+    "speculative": [{"do_sample": True}],
+    "universal_assisted": [{"do_sample": True}],
+    "watermark": [{"seeding_scheme": "selfhash"}, {"scheme": "synthid"}],
+}
+CASES = [(name, params) for name in OURS for params in ({}, *MORE.get(name, ()))]
+
+
+@pytest.mark.parametrize(("strategy", "params"), CASES, ids=str)
+def test_every_tensor_of_a_run_says_where_it_is(strategy, params, monkeypatch):
+    real = Run._decode
+
+    def under(run, *arguments):
+        # A tensor without a device of its own is made here without data, and whatever reads it fails.
+        with torch.device("meta"):
+            return real(run, *arguments)
+
+    monkeypatch.setattr(Run, "_decode", under)
+    last = list(
+        decode(
+            DecodeRequest(
+                strategy,
+                load("storyteller"),
+                prompt="Once upon a time",
+                params={"max_new_tokens": 6, **params},
+                assistant=STRATEGIES[strategy].default_assistant,
+            )
+        )
+    )[-1]
+    assert isinstance(last, Finished), last
+    assert not [note for note in last.trace.notes if "missing" in note]

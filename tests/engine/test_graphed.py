@@ -1,0 +1,161 @@
+"""Passes repeated from a graph: what a GPU does with them is stood in for by tensors that are written over."""
+
+import pytest
+import torch
+
+import engine.run.run
+from engine import DecodeRequest, LoadedModel, decode
+from engine.models import graphed
+from engine.models.graphed import GraphedCache, can_be_graphed, graphed_cache
+from tests.helpers.models import tiny_llama
+from tests.helpers.zoo import KINDS, zoo_model
+
+PROMPT = [5, 9, 11, 4, 20, 7]
+CASES = {
+    "greedy": {},
+    "sampling": {"top_k": 20, "temperature": 1.3},
+    "watermark": {},
+    "beam_search": {"num_beams": 3},
+    "beam_sampling": {"num_beams": 3},
+    "diverse_beam_search": {"num_beams": 4, "num_beam_groups": 2},
+    "dola": {},
+}
+
+
+class Captures:
+    """Repeats a pass as a graph does: into the tensors of its first outputs, which stay where they are."""
+
+    def __init__(self) -> None:
+        self.made = self.repeated = 0
+
+    def __call__(self, once, rewind):
+        for _ in range(2):
+            rewind()
+            outputs = once()
+        self.made += 1
+
+        def repeat():
+            self.repeated += 1
+            for held, new in zip(_tensors(outputs), _tensors(once()), strict=True):
+                held.copy_(new)
+            return outputs
+
+        return repeat
+
+
+def _tensors(outputs):
+    return [outputs.logits, *(outputs.get("hidden_states") or ())]
+
+
+@pytest.fixture
+def captures(monkeypatch):
+    """Make every run on a CPU ask for the caches that a GPU has."""
+    made, kept = Captures(), {}
+
+    def cache(loaded, rows, length):
+        size = rows, -(-length // 16) * 16
+        found = kept.setdefault((loaded, *size), GraphedCache(loaded.model.config, size[1], made))
+        found.reset()
+        return found
+
+    monkeypatch.setattr(engine.run.run, "graphed_cache", cache)
+    return made
+
+
+def run(strategy, loaded, prompt, tokens=9):
+    params = {"max_new_tokens": tokens, **CASES[strategy]}
+    request = DecodeRequest(strategy, loaded, input_ids=prompt, params=params, seed=3)
+    return list(decode(request))[-1].trace
+
+
+@pytest.mark.parametrize("strategy", CASES)
+@pytest.mark.parametrize("kind", ["Llama", "Qwen2"])
+def test_a_repeated_pass_decides_what_a_pass_decides(strategy, kind, captures, monkeypatch):
+    loaded = LoadedModel(tiny_llama(4, kind=kind, seed=3))
+    first, again = run(strategy, loaded, PROMPT), run(strategy, loaded, PROMPT[::-1], 8)
+    assert captures.made == 1, "the second run of about this length used the graph of the first"
+    assert captures.repeated >= 12
+    assert any("CUDA graphs" in note for note in first.notes)
+    monkeypatch.undo()
+    for trace, prompt, tokens in ((first, PROMPT, 9), (again, PROMPT[::-1], 8)):
+        plain = run(strategy, loaded, prompt, tokens)
+        assert trace.outputs[0].token_ids == plain.outputs[0].token_ids
+        assert len(trace.steps) == len(plain.steps)
+        for ours, theirs in zip(trace.steps, plain.steps, strict=True):
+            assert ours.emit == theirs.emit
+            assert ours.logsumexp == pytest.approx(theirs.logsumexp, abs=1e-4)
+
+
+def test_the_tokens_are_those_of_generate_over_a_static_cache(captures):
+    loaded = LoadedModel(tiny_llama(4, seed=3))
+    trace = run("greedy", loaded, PROMPT, 20)
+    prompt = torch.tensor([PROMPT])
+    theirs = loaded.model.generate(
+        prompt,
+        attention_mask=torch.ones_like(prompt),
+        do_sample=False,
+        max_new_tokens=20,
+        cache_implementation="static",
+        disable_compile=True,
+    )
+    assert list(trace.outputs[0].token_ids) == theirs[0, len(PROMPT) :].tolist()
+    assert captures.repeated
+
+
+def test_a_pass_that_cannot_be_captured_runs_as_it_is(monkeypatch, captures):
+    def never(once, rewind):
+        rewind()
+        once()
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    loaded = LoadedModel(tiny_llama(4, seed=3))
+    wanted = run("greedy", loaded, PROMPT).outputs
+    cache = GraphedCache(loaded.model.config, 32, never)
+    monkeypatch.setattr(engine.run.run, "graphed_cache", lambda *_: cache)
+    assert run("greedy", loaded, PROMPT).outputs == wanted
+    assert list(cache.captured.values()) == [None]
+
+
+def test_rows_are_rearranged_where_they_are():
+    cache = GraphedCache(tiny_llama(2).config, 8, Captures())
+    keys = torch.arange(3.0)[:, None, None, None].expand(3, 2, 1, 8)
+    for layer in range(2):
+        cache.update(keys, keys, layer)
+    there = cache.layers[1].keys.data_ptr()
+    cache.reorder_cache(torch.tensor([2, 0, 2]))
+    assert cache.layers[1].keys[:, 0, 0, 0].tolist() == [2, 0, 2]
+    assert cache.layers[1].keys.data_ptr() == there
+
+
+def test_no_graph_is_asked_of_a_cpu(monkeypatch):
+    loaded = LoadedModel(tiny_llama(2))
+    assert can_be_graphed(loaded)
+    assert graphed_cache(loaded, 1, 20) is None
+    monkeypatch.setattr(LoadedModel, "device", torch.device("cuda"))
+    first = graphed_cache(loaded, 1, 20)
+    assert first is not None
+    assert first.get_max_length() == graphed.BLOCK
+    assert graphed_cache(loaded, 1, graphed.BLOCK) is first
+    for rows in range(2, 2 + graphed.KEPT):
+        graphed_cache(loaded, rows, 20)
+    assert graphed_cache(loaded, 1, 20) is not first, "only the newest are kept"
+
+
+@pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if kind.everyday])
+def test_every_architecture_is_repeated_rightly_or_left_alone(name, captures):
+    loaded = zoo_model(name)
+    if not can_be_graphed(loaded):
+        assert name not in ("Llama", "Qwen3"), "these are what most people run"
+        return
+    repeated = run("greedy", loaded, PROMPT).outputs[0].token_ids
+    assert captures.repeated
+    prompt = torch.tensor([PROMPT])
+    plain = loaded.model.generate(
+        prompt, attention_mask=torch.ones_like(prompt), do_sample=False, max_new_tokens=9
+    )
+    assert list(repeated) == plain[0, len(PROMPT) : len(PROMPT) + len(repeated)].tolist()
+
+
+@pytest.mark.parametrize("name", ["Mamba", "Mistral", "Bart", "RecurrentGemma", "Jamba"])
+def test_models_whose_passes_differ_are_left_alone(name):
+    assert not can_be_graphed(zoo_model(name))

@@ -1,0 +1,248 @@
+"""Runs on OpenVINO: every strategy writes what it writes on torch, and what cannot be is refused in one sentence."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import threading
+
+import pytest
+import transformers
+
+from engine import DecodeRequest, decode, load
+from engine.declare.weights import WeightsParams
+from engine.errors import Cancelled, ModelError
+from engine.export.plan import plan_of
+from engine.export.script import summary
+from engine.models import catalogue, loading
+from engine.models import weights as holding
+from engine.models.catalogue import MODEL_DIR
+from engine.models.openvino import installed, kept
+from engine.run.preflight import preflight
+from engine.run.progress import says
+from engine.run.request import request_of
+from engine.strategies import STRATEGIES
+from engine.trace import json_io
+from engine.trace.events import Loading
+from tests.helpers.models import tiny_llama
+from tests.helpers.references import params_of
+from tests.helpers.runs import failed, finished
+from tests.helpers.sentences import clean
+from tests.helpers.strategies import OURS
+
+pytest.importorskip("openvino")
+pytestmark = pytest.mark.filterwarnings("ignore")
+PROMPT = [500, 91, 112, 40, 500, 91, 112]
+ON = {"backend": "openvino"}
+STORYTELLER = str(MODEL_DIR / "storyteller")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def home(tmp_path_factory):
+    """Return the folder of what is converted, an empty one at first."""
+    patch = pytest.MonkeyPatch()
+    folder = tmp_path_factory.mktemp("home")
+    settings = dataclasses.replace(catalogue.SETTINGS, models=str(folder))
+    patch.setattr(catalogue, "SETTINGS", settings)
+    patch.setattr(loading, "_CACHE", type(loading._CACHE)())
+    yield folder / "made"
+    patch.undo()
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    """Return the folder of a model of two layers."""
+    tiny_llama(2, seed=1).save_pretrained(tmp_path / "tiny")
+    return str(tmp_path / "tiny")
+
+
+def asked(strategy, model="storyteller", new=10, weights=ON, **params):
+    if STRATEGIES[strategy].assistant == "same_tokenizer" and weights:
+        weights = weights | {"assistant_backend": "openvino"}
+    return DecodeRequest(
+        strategy,
+        model,
+        input_ids=PROMPT,
+        params={"max_new_tokens": new, **params_of(strategy), **params},
+        seed=3,
+        weights=weights,
+    )
+
+
+def tokens(trace):
+    return [output.token_ids for output in trace.outputs]
+
+
+@pytest.mark.parametrize("strategy", OURS)
+def test_every_strategy_writes_what_it_writes_on_torch(strategy):
+    plain, found = (finished(asked(strategy, weights=weights)) for weights in ({}, ON))
+    assert tokens(found) == tokens(plain)
+    assert found.model.weights.backend == "openvino"
+    assert len(found.steps) == len(plain.steps)
+    for own, other in zip(found.steps, plain.steps, strict=True):
+        assert own.emit == other.emit
+        assert own.logsumexp == pytest.approx(other.logsumexp, abs=1e-3)
+    assert found.assistant is None or found.assistant.dtype == "float32"
+
+
+@pytest.mark.parametrize("strategy", ["sampling", "beam_sampling"])
+def test_a_seed_draws_the_same(strategy):
+    options = {"temperature": 1.3, "top_k": 0, "num_return_sequences": 2, "new": 20}
+    plain, found = (finished(asked(strategy, weights=w, **options)) for w in ({}, ON))
+    assert tokens(found) == tokens(plain)
+
+
+def test_a_run_is_recorded_read_and_made_again_alike():
+    trace = finished(asked("greedy"))
+    again = json_io.loads(json_io.dumps(trace))
+    assert again.model == trace.model
+    assert request_of(again).weights == ON
+    assert loading.as_recorded(trace.model) is load("storyteller", weights=WeightsParams(**ON))
+    said = summary(plan_of(trace))
+    assert "was computed by openvino" in said
+    assert "near tie" in said
+
+
+def test_a_conversion_is_told_of_and_done_once(tiny, home):
+    before = set(home.glob("*/graph.xml"))
+    events = list(decode(asked("greedy", tiny, input_ids=None) if False else asked("greedy", tiny)))
+    told = [event for event in events if isinstance(event, Loading) and event.converting]
+    assert told[0].converting == "openvino"
+    assert says(told[0]).startswith("Converting ")
+    assert says(told[0]).endswith(" for openvino, once…")
+    [made] = set(home.glob("*/graph.xml")) - before
+    written = made.stat().st_mtime_ns
+    loading._CACHE.clear()
+    events = list(decode(asked("greedy", tiny)))
+    assert not any(isinstance(event, Loading) and event.converting for event in events)
+    assert made.stat().st_mtime_ns == written
+    held = load(tiny, weights=WeightsParams(**ON))
+    assert held.memory_bytes() > (made.parent / "graph.bin").stat().st_size
+
+
+def test_eight_bits_are_another_model_and_say_how_much(home):
+    trace = finished(asked("greedy", weights={"backend": "openvino-int8"}))
+    found = trace.model.weights.agreement
+    assert found.same_top > 0.9
+    assert 0 < found.kl < 0.05
+    assert found.perplexity == pytest.approx(found.torch_perplexity, rel=0.05)
+    sizes = sorted(path.stat().st_size for path in home.glob("*/graph.bin"))
+    assert sizes
+    assert "which is another model" in summary(plan_of(trace))
+    again = json_io.loads(json_io.dumps(trace))
+    assert again.model.weights.agreement == found
+
+
+def test_a_killed_conversion_leaves_nothing(tiny, home, monkeypatch):
+    before = {path.name for path in home.glob("*")}
+    started = []
+    original = kept.carried_out
+
+    def dying(*given):
+        def tell():
+            if not started:
+                children = [int(pid) for pid in _children()]
+                started.append([os.kill(pid, signal.SIGKILL) for pid in children])
+
+        return original(*given[:3], tell)
+
+    monkeypatch.setattr(kept, "carried_out", dying)
+    with pytest.raises(ModelError, match="cannot be converted for openvino: it ended before"):
+        kept.converted(tiny, tiny, "openvino")
+    assert started
+    assert {path.name for path in home.glob("*")} == before
+    monkeypatch.undo()
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(Cancelled):
+        kept.converted(tiny, tiny, "openvino", stop)
+    assert {path.name for path in home.glob("*")} == before
+
+
+def _children():
+    with open(f"/proc/{os.getpid()}/task/{threading.get_native_id()}/children") as file:
+        return file.read().split()
+
+
+def test_graphs_that_nothing_asks_for_any_more_are_removed(tiny, home, monkeypatch):
+    first = kept.converted(tiny, tiny, "openvino")
+    monkeypatch.setattr(kept, "carried_out", lambda *given: _pretend(*given))
+    monkeypatch.setattr(kept, "made_by", lambda: "openvino of tomorrow")
+    second = kept.converted(tiny, tiny, "openvino")
+    assert second.is_dir()
+    assert not first.exists()
+
+
+def _pretend(module, order, *rest):
+    del module, rest
+    folder = order["folder"]
+    for name in ("config.json", "graph.xml"):
+        with open(f"{folder}/{name}", "w", encoding="utf-8") as file:
+            json.dump({}, file)
+    return {}
+
+
+@pytest.mark.parametrize(
+    ("weights", "said"),
+    [
+        (ON | {"quantization": "8bit"}, "quantization = '8bit' is not allowed: it needs backend"),
+        (ON | {"device_map": "auto"}, "device_map = 'auto' is not allowed: it needs backend"),
+        (
+            ON | {"dtype": "bfloat16"},
+            "dtype = 'bfloat16' is not allowed: it needs backend = torch.",
+        ),
+        ({"backend": "onnx"}, "backend = 'onnx' is not allowed: it must be one of torch, openvino"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(weights, said):
+    assert clean(str(failed(asked("greedy", weights=weights)))).startswith(said)
+
+
+def test_without_the_package_nothing_is_offered_and_a_request_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(holding, "is_installed", lambda: False)
+    assert clean(str(failed(asked("greedy")))) == (
+        "backend = 'openvino' is not allowed: the package openvino is not installed; python -m pip"
+        " install -r requirements-openvino.txt brings it."
+    )
+    kinds = holding.offered(holding_kinds(), "cpu")
+    assert "backend" not in kinds
+    assert "quantization" in kinds
+    monkeypatch.undo()
+    assert "openvino-int8" in holding.offered(holding_kinds(), "cpu")["backend"].choices
+    assert installed.is_installed()
+
+
+def holding_kinds():
+    from engine.declare.weights import weights_params
+
+    return weights_params(assistant=False)
+
+
+def test_models_without_a_graph_are_refused_with_the_reason(tmp_path):
+    folder = tmp_path / "mamba"
+    config = transformers.MambaConfig(vocab_size=97, hidden_size=32, num_hidden_layers=2)
+    transformers.MambaForCausalLM(config).save_pretrained(folder)
+    said = clean(str(failed(asked("greedy", str(folder)))))
+    reason = "its layers keep a running state, or a cache that cannot be cut"
+    assert said == f"{folder} cannot be converted for openvino: {reason}."
+    found = preflight("storyfixer", WeightsParams(**ON))
+    assert set(found.cannot_serve.values()) == {
+        "storyfixer cannot be converted for openvino: it is an encoder-decoder, and only decoders"
+        " are converted."
+    }
+    assert preflight("storyteller", WeightsParams(**ON)).fits_memory
+
+
+def test_a_custom_method_needs_torch():
+    said = clean(str(failed(asked("custom", method="beam_of_thought") if False else _custom())))
+    assert said == (
+        "storyteller cannot be used with mirostat: a custom method needs backend = torch."
+    )
+
+
+def _custom():
+    return DecodeRequest(
+        "custom", "storyteller", input_ids=PROMPT, params={"max_new_tokens": 3}, weights=ON
+    )
