@@ -8,7 +8,6 @@ this machine at all. Tokens per target pass does not depend on the machine.
 from __future__ import annotations
 
 import argparse
-import statistics
 import time
 from functools import partial
 from typing import Any
@@ -27,8 +26,8 @@ PROMPTS = (
     "One day, a little dog went to the park with his friend. They",
     "Tom and his mom were in the kitchen. Tom wanted to",
 )
-TOKENS_PER_PASS = Goal(2.5, at_least=True)
-GOAL = Goal(1.05, at_least=True)
+PER_PASS = Goal(2.5, at_least=True)
+GOAL = Goal(1.05, at_least=True, of_speed=True)
 LENGTHS: dict[str, Any] = {"num_assistant_tokens": 6, "assistant_confidence_threshold": 0.0}
 LOOKUP: dict[str, Any] = {"prompt_lookup_num_tokens": 10, "max_matching_ngram_size": 2}
 EXITS = {"storyteller": (4, 8, 12), "smollm2": (15,)}
@@ -84,10 +83,10 @@ def compare(
     draft: LoadedModel | None,
     settings: Settings,
     arguments: argparse.Namespace,
-) -> dict[str, Any]:
+) -> list[Figure]:
     """Interleave ours, transformers' and plain decoding over all prompts.
 
-    ``ratio`` compares generate() with our loop inside it; ``whole_ratio`` with all of decode().
+    The first compares generate() with our loop until its last token; the second with all of decode().
     """
     params = settings | {"max_new_tokens": arguments.tokens}
     plain = {"max_new_tokens": arguments.tokens}
@@ -105,24 +104,18 @@ def compare(
                 whole.append(native_s / mine_s)
                 gains.append(alone.steps[-1].elapsed_s / loop_s)
                 per_pass.append(len(made) / len(trace.steps))
-    return {
-        "case": name,
-        "n": len(ratios),
-        "tokens_per_target_pass": _median(per_pass),
-        "ratio_median": _median(ratios),
-        "ratio_min": round(min(ratios), 3),
-        "ratio_max": round(max(ratios), 3),
-        "whole_ratio_median": _median(whole),
-        "speed_up_over_plain": _median(gains),
-    }
+    about = f"{name}, {target.name}"
+    pays = PER_PASS if strategy == "speculative" else None
+    return [
+        Figure(f"{about}: until the last token ÷ generate()", ratios, GOAL),
+        Figure(f"{about}: with the check against the target ÷ generate()", whole),
+        Figure(f"{about}: tokens per target pass", per_pass, pays),
+        Figure(f"{about}: ÷ greedy search", gains),
+    ]
 
 
-def _median(values: list[float]) -> float:
-    return round(statistics.median(values), 3)
-
-
-def compare_all(name: str, arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    """Return the results of every strategy that a model can be decoded with here.
+def compare_all(name: str, arguments: argparse.Namespace) -> list[Figure]:
+    """Return the figures of every strategy that a model can be decoded with here.
 
     Raises:
         ModelError: it cannot be had.
@@ -139,10 +132,10 @@ def compare_all(name: str, arguments: argparse.Namespace) -> list[dict[str, Any]
     for layer in EXITS[name]:
         own = LENGTHS | {"assistant_early_exit": layer}
         cases.append((f"early exit {layer}", "early_exit", None, own))
-    return [
-        {"model": name} | compare(case, strategy, target, draft, settings, arguments)
-        for case, strategy, draft, settings in cases
-    ]
+    figures: list[Figure] = []
+    for case, strategy, draft, settings in cases:
+        figures += compare(case, strategy, target, draft, settings, arguments)
+    return figures
 
 
 def main() -> None:
@@ -152,32 +145,18 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=60)
     parser.add_argument("--models", nargs="+", choices=EXITS, default=list(EXITS))
     arguments = parser.parse_args()
-    results: list[dict[str, Any]] = []
+    print(f"Assisted decoding against transformers' own, {torch.get_num_threads()} threads")
+    figures: list[Figure] = []
     for name in arguments.models:
         try:
-            results += compare_all(name, arguments)
+            found = compare_all(name, arguments)
         except ModelError as error:
-            print(f"{name} left out: {error}")
-    print(f"Assisted decoding against transformers' own, {torch.get_num_threads()} threads")
-    figures = [figure for result in results for figure in figures_of(result)]
-    for figure in figures:
-        print(f"  {figure}")
+            print(f"  {name} left out: {error}")
+            continue
+        for figure in found:
+            print(f"  {figure}", flush=True)
+        figures += found
     tell("assisted", figures, threads=torch.get_num_threads())
-
-
-def figures_of(result: dict[str, Any]) -> list[Figure]:
-    """Return the figures of one strategy on one model."""
-    about, n = f"{result['case']}, {result['model']}", result["n"]
-    spread = [result[name] for name in ("ratio_min", "ratio_median", "ratio_max")]
-    per_pass = [result["tokens_per_target_pass"]]
-    # How much a draft of the same training is worth does not depend on the machine.
-    goal = TOKENS_PER_PASS if result["case"] == "speculative" else None
-    return [
-        Figure(f"{about}: until the last step ÷ transformers' own", spread, GOAL, n=n),
-        Figure(f"{about}: the same with the check", [result["whole_ratio_median"]], n=n),
-        Figure(f"{about}: tokens for a pass of the target", per_pass, goal, n=n),
-        Figure(f"{about}: ÷ greedy search", [result["speed_up_over_plain"]], n=n),
-    ]
 
 
 if __name__ == "__main__":

@@ -86,8 +86,7 @@ def contrastive_loop(
         # 1. The k most probable tokens after the processors.
         seen = recorder.observe(logits, input_ids, logits_processor)
         # 2. All of them through the model, one row each, and the most promising of every row.
-        k = min(generation_config.top_k, seen.scores.shape[-1])
-        ids = seen.scores.topk(k, dim=-1).indices
+        ids = seen.scores.topk(min(generation_config.top_k, seen.scores.shape[-1]), -1).indices
         outputs = look_ahead(forward, input_ids, ids)
         states = unit(last_hidden(outputs)[:, -1].unflatten(0, ids.shape))
         ranking = rank(seen, ids, states, said, alpha)
@@ -100,9 +99,10 @@ def contrastive_loop(
         records = recorder.record(seen, tokens, keep, ranking.columns())
         input_ids, before = grown(input_ids, tokens, unfinished, generation_config), unfinished
         unfinished = unfinished & ~stopping_criteria(input_ids, None)
-        told = tokens.tolist(), before.tolist(), partial(detail_of, chosen.tolist(), alpha)
+        detail = partial(detail_of, chosen.tolist(), alpha)
         place = {"index": index, "keep": keep, "cost": cost}
-        index = yield from row_steps(recorder, records, *told, **place)
+        decided = records, tokens.tolist(), before.tolist()
+        index = yield from row_steps(recorder, *decided, detail, **place)
     return input_ids
 
 
