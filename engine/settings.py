@@ -50,7 +50,7 @@ class Settings:
     """Of the hub's models, those that a public Space offers: ids with spaces between them."""
     public_weights: str = "float32"
     """How weights may be held on a public Space besides its default: of float32, bfloat16, float16, 8bit,
-    4bit, double_quant and auto, with spaces between them."""
+    4bit, double_quant, auto, openvino and openvino-int8, with spaces between them."""
     max_request_bytes: int = 1_000_000
     max_body_s: float = 60.0
     """How long a request, or its headers, may take to come."""

@@ -95,7 +95,8 @@ def offered(kinds: Mapping[str, Param], device_of: Callable[[], str]) -> dict[st
         device_of: returns the one this machine computes on; asked only where something is held back.
     """
     if not SETTINGS.public:
-        return dict(kinds)
+        there = is_installed()
+        return {n: kind for n, kind in kinds.items() if there or not n.endswith("backend")}
     device = device_of()
     own = {n: _narrowed(n.removeprefix(ASSISTANT), kind, device) for n, kind in kinds.items()}
     return {name: kind for name, kind in own.items() if kind is not None and _acts(name, own)}

@@ -14,8 +14,8 @@ import torch
 
 from engine.loops.recorder import Recorder, rounded
 from engine.methods.child import Child
+from engine.models import graphed
 from engine.models.bare import bare
-from engine.models.graphed import graphed_cache
 from engine.models.loading import pinned
 from engine.run.adapter import as_custom_generate
 from engine.run.generation import generate_inputs, generation_config, stop_criteria
@@ -33,6 +33,7 @@ from engine.run.prepare import (
 from engine.run.read_again import read_again
 from engine.run.recording import Recording, Witness
 from engine.run.request import DecodeRequest, check
+from engine.run.threads import threads_for
 from engine.settings import SETTINGS
 from engine.strategies.base import Context
 from engine.strategies.refusal import uses_cache
@@ -105,6 +106,7 @@ class Run:
             with (
                 pinned(run.target, run.assistant),
                 place.turn(run.target, run.assistant),
+                threads_for(run.target, run.assistant),
                 process_of(run, self.send, self.cancelled) as (child, ready_s),
             ):
                 waited = place.waited_s, models.load_s + ready_s
@@ -138,6 +140,7 @@ class Run:
         for number in range(count):
             single = dataclasses.replace(run.config, num_return_sequences=1)
             config = single if count > 1 else run.config
+            recorder.additions.say = partial(recording.say, number=number)
             returned = generate_with(
                 run,
                 config,
@@ -208,7 +211,7 @@ def generate_with(
     own = {name: value for name, value in extra.items() if name != "logits_processor"}
     cache = None
     if run.strategy.one_shape and use_cache:
-        cache = graphed_cache(target, rows, prompt.shape[1] + config.max_new_tokens)
+        cache = graphed.graphed_cache(target, rows, prompt.shape[1] + config.max_new_tokens)
     if cache is not None:
         inputs["past_key_values"] = cache
         extra["recorder"].additions.note(GRAPHED.format(cache.get_max_length()))

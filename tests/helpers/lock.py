@@ -14,7 +14,12 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[2]
-ASKED = ("requirements.txt", "requirements-models.txt", "requirements-dev.txt")
+ASKED = (
+    "requirements.txt",
+    "requirements-models.txt",
+    "requirements-openvino.txt",
+    "requirements-dev.txt",
+)
 LOCK = ROOT / "requirements-dev.lock"
 RANGES = ("torch",)
 """What keeps its range: the wheel for CPUs has a version of its own on an index of its own."""

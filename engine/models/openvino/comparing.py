@@ -60,7 +60,8 @@ def largest_difference(model: Any, converted: Any, ids: torch.Tensor) -> float:
 
 def _over_passes(model: Any, converted: Any, ids: torch.Tensor) -> float:
     """Compare where rows are padded, picked and repeated, and positions given up."""
-    own, graph = DynamicCache(config=model.config), converted.new_cache()
+    own: Any = DynamicCache(config=model.config)
+    graph = converted.new_cache()
     own.activate_past_recording()
     first = ids[:, : max(8, min(12, ids.shape[1]))].repeat(2, 1)
     mask = torch.ones_like(first)

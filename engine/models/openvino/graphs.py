@@ -138,16 +138,16 @@ class Graphs:
 
     def _between(self, begin: str, end: str) -> Any:
         """Return the graph that computes one output from another."""
-        import openvino as ov
+        from openvino import PartialShape
         from openvino import opset15 as ops
 
         _, found = self._read()
         size = found[begin].get_partial_shape()[-1]
-        given = ops.parameter(ov.PartialShape([-1, -1, size]), np.float32, name=begin)
+        given = ops.parameter(PartialShape([-1, -1, size]), np.float32, name=begin)
         given.output(0).get_tensor().add_names({begin})
         for reader in found[begin].get_target_inputs():
             reader.replace_source_output(given.output(0))
-        return ov.Model([ops.result(found[end])], [given], end)
+        return _model([ops.result(found[end])], [given], end)
 
     def _whole(self) -> Any:
         """Return the graph of a pass: logits, and the states of all layers at the places that are asked for."""
@@ -172,8 +172,6 @@ class Graphs:
 
 def _reached(graph: Any, results: list[Any], parameters: list[Any]) -> Any:
     """Return the part of a graph that its results need, with the state that belongs to it."""
-    import openvino as ov
-
     wanted, seen = list(results), set()
     states = set()
     while wanted:
@@ -187,7 +185,14 @@ def _reached(graph: Any, results: list[Any], parameters: list[Any]) -> Any:
     sinks = [sink for sink in graph.get_sinks() if sink.get_variable_id() in states]
     variables = [v for v in graph.get_variables() if v.get_info().variable_id in states]
     used = [p for p in parameters if p.get_name() in seen]
-    return ov.Model(results, sinks, used, variables, "pass")
+    return _model(results, sinks, used, variables, "pass")
+
+
+def _model(*parts: Any) -> Any:
+    import openvino
+
+    make: Any = openvino.Model
+    return make(*parts)
 
 
 def run(request: Any, inputs: dict[str, np.ndarray]) -> list[torch.Tensor]:

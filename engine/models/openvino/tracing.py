@@ -36,7 +36,7 @@ class Traced(torch.nn.Module):
     def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Return the logits, the states of all layers, what head and norm read and write, keys and values."""
         given = dict(zip(self.names, tensors, strict=False))
-        cache = cache_of(tensors[len(self.names) :])
+        cache: Any = cache_of(tensors[len(self.names) :])
         kept = {"logits_to_keep": given.pop(KEPT)} if KEPT in given else {}
         seen: dict[str, torch.Tensor] = {}
         with ExitStack() as hooks:
@@ -57,7 +57,7 @@ def cache_of(tensors: Any) -> DynamicCache:
     """Return a cache that holds keys and values, layer by layer; a window over them is left to the mask."""
     cache = DynamicCache()
     for keys, values in zip(tensors[::2], tensors[1::2], strict=True):
-        layer = DynamicLayer()
+        layer: Any = DynamicLayer()
         layer.lazy_initialization(keys, values)
         layer.keys, layer.values = keys, values
         cache.layers.append(layer)
@@ -138,7 +138,7 @@ def _example(names: tuple[str, ...]) -> dict[str, torch.Tensor]:
 
 def _keys_and_values(model: Any) -> list[torch.Tensor]:
     """Return what a model keeps of a few tokens: (rows, heads, positions, size) each."""
-    cache = DynamicCache(config=model.config)
+    cache: Any = DynamicCache(config=model.config)
     with torch.no_grad():
         model(input_ids=torch.ones(ROWS, PAST, dtype=torch.long), past_key_values=cache)
     tensors = [tensor for layer in cache.layers for tensor in (layer.keys, layer.values)]
