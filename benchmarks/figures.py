@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +47,12 @@ class Figure:
         if self.goal is None:
             return said
         return {**said, "goal": str(self.goal), "met": self.goal.met(median)}
+
+
+def spread_of(what: str, spread: Mapping[str, Any], goal: Goal | None = None) -> Figure:
+    """Return the figure of a spread: median, min, max and n of some values."""
+    values = [spread[name] for name in ("min", "median", "max")]
+    return Figure(what, values, goal, n=spread["n"])
 
 
 def tell(benchmark: str, figures: Sequence[Figure], **more: Any) -> None:

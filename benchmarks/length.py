@@ -24,6 +24,8 @@ os.environ.setdefault("PLAYGROUND_MAX_RUNTIME_S", "3600")
 
 from playwright.sync_api import Browser, sync_playwright
 
+from benchmarks.about import Goal
+from benchmarks.figures import Figure, tell
 from benchmarks.timing import timed
 from engine import DecodeRequest, decode
 from engine.models.loading import LoadedModel
@@ -38,6 +40,9 @@ from tests.helpers.tokenizers import make_sentencepiece
 
 WAIT_MS = 1_800_000
 LONG_MS = 50
+MOST_MB = Goal(0.3)
+LONG_SHARE = Goal(0.1, of_speed=True)
+FLAT = Goal(1.1)
 PROMPT = "My name is"
 PICTURES: dict[str, dict[str, Any]] = {
     "sampling": {},
@@ -201,7 +206,29 @@ def main() -> None:
                 f"  {name}, {r['steps']} steps drawn in {r['took_s']} s: long tasks {r['long_by_the_processor']:.1%} "
                 f"of it by the processor, {r['long_by_the_clock']:.1%} by the clock; nodes {r['nodes']}"
             )
-    print(json.dumps({"benchmark": "length", "results": results}))
+    tell("length", figures_of(asked.model, results))
+
+
+def figures_of(model: str, results: dict[str, Any]) -> list[Figure]:
+    """Return the figures of all that was measured."""
+    figures = [
+        Figure(f"{name}, {model}: file of 200 steps, MB gzip", [size["gzip"] / 1e6], MOST_MB)
+        for name, size in results.get("files", {}).items()
+    ]
+    for name, hundreds in results.get("steps", {}).items():
+        early, late = hundreds[1], hundreds[-1]
+        about = f"{name}: a step beside its forward pass at {late['passes']} ÷ at {early['passes']}"
+        figures.append(Figure(about, [late["own_ms"] / early["own_ms"]]))
+        figures.append(Figure(f"{name}: the late one, ms", [late["own_ms"]]))
+    for name, r in results.get("page", {}).items():
+        about = f"{name}, {r['steps']} steps drawn"
+        by_processor = f"{about}: long tasks, share of the time (of the processor)"
+        figures.append(Figure(by_processor, [r["long_by_the_processor"]], LONG_SHARE))
+        figures.append(Figure(f"{about}: the same by the clock", [r["long_by_the_clock"]]))
+        first, *_, last = sorted(r["nodes"], key=int)
+        grown = r["nodes"][last] / r["nodes"][first]
+        figures.append(Figure(f"{about}: nodes after {last} steps ÷ after {first}", [grown], FLAT))
+    return figures
 
 
 if __name__ == "__main__":

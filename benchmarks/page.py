@@ -19,6 +19,7 @@ from urllib.parse import urlencode
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from benchmarks.figures import spread_of, tell
 from tests.browser_setup import launch_options
 from tests.helpers.server import playground
 
@@ -234,8 +235,20 @@ def main() -> None:
         )
         if "late_step_over_early" in r:
             print(f"    a late step takes {r['late_step_over_early']['median']} × an early one")
-    results = {"page": page, "first_token": first, "freed": waited, "drawing": drawn}
-    print(json.dumps({"benchmark": "page", "results": results}))
+    figures = [
+        spread_of("Run can be pressed, s after the address", ready),
+        spread_of("first token on the page, ms after Run", shown),
+        spread_of("of it not the engine's, ms", extra),
+        spread_of("the model is free, s after a tab was closed in mid-run", after),
+        spread_of("the same when nobody was before, s", alone),
+    ]
+    for r in drawn:
+        figures.append(spread_of(f"{r['run']}: longest gap between frames, ms", r["drawing_ms"]))
+        figures.append(spread_of(f"{r['run']}: the same at rest, ms", r["resting_ms"]))
+        if "late_step_over_early" in r:
+            late = r["late_step_over_early"]
+            figures.append(spread_of(f"{r['run']}: a late step ÷ an early one", late))
+    tell("page", figures, components=page["components"], nodes=page["nodes"])
 
 
 if __name__ == "__main__":

@@ -23,6 +23,8 @@ from urllib.parse import urlencode
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from benchmarks.about import Goal
+from benchmarks.figures import spread_of, tell
 from benchmarks.page import ENDED, FIRST, READY, spread
 from tests.browser_setup import launch_options
 from tests.helpers.server import free_port
@@ -170,23 +172,29 @@ def round_of(browser: Browser, tree: Path, runs: int, model: str) -> dict[str, l
 
 SAID = {
     "import_s": "importing, wall s",
-    "import_cpu_s": "  processor s",
+    "import_cpu_s": "  importing, processor s",
     "declare_s": "declaring the page, wall s",
-    "declare_cpu_s": "  processor s",
+    "declare_cpu_s": "  declaring, processor s",
     "head_s": "its head, wall s",
-    "head_cpu_s": "  processor s",
+    "head_cpu_s": "  head, processor s",
     "listening_s": "command to a port that answers, wall s",
-    "listening_cpu_s": "  processor s",
+    "listening_cpu_s": "  until then, processor s",
     "token_s": "address to the first recorded token, s",
     "pressable_s": "address to a page that can be pressed, s",
     "command_to_page_s": "command to that page, s",
     "run_at_once_s": "Run pressed then, to the first token, s",
-    "all_there_cpu_s": "  processor s of the server until that run ended",
+    "all_there_cpu_s": "  server until that run ended, processor s",
     "run_ms": "Run to the first token, ms",
-    "run_beside_engine_ms": "  of it not the engine's, ms",
+    "run_beside_engine_ms": "  Run to the first token, not the engine's, ms",
     "later_token_s": "the same address later, to the first recorded token, s",
-    "later_pressable_s": "  to a page that can be pressed, s",
+    "later_pressable_s": "  the same address later, to a page that can be pressed, s",
     "run_model_ms": "Run to the first token of the other model, ms",
+}
+
+GOALS = {
+    "command_to_page_s": Goal(6.0, of_speed=True),
+    "token_s": Goal(1.5, of_speed=True),
+    "run_ms": Goal(250.0, of_speed=True),
 }
 
 
@@ -216,7 +224,12 @@ def main() -> None:
             if what in told:
                 one = told[what]
                 print(f"  {said}: {one['median']} ({one['min']}–{one['max']}), n={one['n']}")
-    print(json.dumps({"benchmark": "start", "results": results}))
+    figures = [
+        spread_of(SAID[what].strip(), spread, GOALS.get(what))
+        for what, spread in results["this"].items()
+        if what in SAID
+    ]
+    tell("start", figures)
 
 
 if __name__ == "__main__":

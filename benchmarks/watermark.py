@@ -10,7 +10,6 @@ transformers' own on the same scores, in turns, so that a noisy machine disturbs
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import random
 import statistics
@@ -22,6 +21,8 @@ from typing import Any
 import torch
 from transformers import WatermarkLogitsProcessor
 
+from benchmarks.about import Goal
+from benchmarks.figures import Figure, tell
 from engine import DecodeRequest, Trace, decode, load
 from engine.after.detect import detect_ids, detect_trace, watermark_config
 from engine.reading.watermark_statistics import Verdict
@@ -53,7 +54,9 @@ OPENINGS = (
     "A little frog lived by the pond. He",
 )
 THRESHOLD = 3.0
-TARGETS = {"z_above": 0.95, "accused": 0.01, "selfhash_ratio": 1.0}
+FOUND = Goal(0.95, at_least=True)
+ACCUSED = Goal(0.01)
+COST = Goal(1.0)
 LENGTHS = (25, 50, 75, 100)
 
 
@@ -207,8 +210,29 @@ def main() -> None:
     print(
         f"  chance of z above {THRESHOLD:g} for a normal z: {0.5 * math.erfc(THRESHOLD / 2**0.5):.2%}"
     )
-    results = {"targets": TARGETS, "threads": threads, "detection": found, "cost": costs}
-    print(json.dumps({"benchmark": "watermark", **results}))
+    figures = [figure for r in found for figure in figures_of(r)]
+    for r in costs:
+        goal = COST if r["case"].startswith("selfhash") else None
+        about = f"{r['case']}: time of ours ÷ of transformers' own"
+        figures.append(Figure(about, [r["ratio"]], goal, n=r["n"]))
+    tell("watermark", figures, threads=threads, detection=found)
+
+
+def figures_of(result: dict[str, Any]) -> list[Figure]:
+    """Return the figures of one kind of mark."""
+    about, n = f"{result['case']}", len(OPENINGS)
+    return [
+        Figure(
+            f"{about}: share of texts with z above {THRESHOLD:g}", [result["z_above"]], FOUND, n=n
+        ),
+        Figure(
+            f"{about}: share of unmarked texts that are accused, random keys",
+            [result["accused"]],
+            ACCUSED,
+            n=result["trials"],
+        ),
+        Figure(f"{about}: perplexity ×", [result["perplexity_ratio_median"]], n=n),
+    ]
 
 
 if __name__ == "__main__":
