@@ -10,8 +10,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from transformers import DynamicCache
-from transformers.cache_utils import DynamicLayer
+import transformers
 
 from engine.loops.columns import Columns
 from engine.loops.forward import Forward, cache_of
@@ -205,10 +204,10 @@ def _only(forward: Forward, row: int, copies: int) -> bool:
     nothing is done to a cache that has others.
     """
     found = cache_of(forward.model_kwargs) if forward.caches else None
-    if found is None or type(found[1]) is not DynamicCache:
+    if found is None or type(found[1]) is not transformers.DynamicCache:
         return False
     layers: list[Any] = found[1].layers
-    if any(type(layer) is not DynamicLayer for layer in layers):
+    if any(type(layer) is not transformers.DynamicLayer for layer in layers):
         return False
     for layer in layers:
         if layer.get_seq_length():
