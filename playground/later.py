@@ -15,8 +15,15 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-PUT_OFF = ("torch", "transformers", "accelerate", "engine.watermark.processors")
-"""What waits; the last makes classes of transformers' classes when it is imported."""
+PUT_OFF = (
+    "torch",
+    "transformers",
+    "accelerate",
+    "engine.watermark.processors",
+    "engine.models.graphed",
+    "engine.models.openvino.model",
+)
+"""What waits; our own among it makes classes of the packages' classes when it is imported."""
 _OWN = ("engine", "playground")
 _SETTLED = threading.Event()
 _SETTLED.set()
@@ -24,6 +31,8 @@ _SETTLED.set()
 
 class _StandIn(ModuleType):
     """Stands for a module until something of it is wanted."""
+
+    __path__ = ()
 
     def __getattr__(self, name: str) -> Any:
         # Whoever looks through all modules, as inspect does, asks for such names and means none of them.
@@ -40,13 +49,35 @@ class _Finder(MetaPathFinder, Loader):
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         del path, target
-        return ModuleSpec(fullname, self) if fullname in PUT_OFF else None
+        if fullname in PUT_OFF:
+            return ModuleSpec(fullname, self)
+        if fullname.partition(".")[0] not in PUT_OFF:
+            return None
+        # A part of a package is wanted, so the package is; the import would load the part twice.
+        bring()
+        part = importlib.import_module(fullname)
+        del sys.modules[fullname]
+        return ModuleSpec(fullname, _Given(part))
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         return _StandIn(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
         del module
+
+
+class _Given(Loader):
+    """Answers an import with a module that has been loaded already."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self.module, self.spec = module, module.__spec__
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        del spec
+        return self.module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self.spec
 
 
 _FINDER = _Finder()

@@ -148,7 +148,7 @@ class _Writer:
 
     def _measured_since(self, trace: Trace) -> dict[str, Any]:
         """Return the last step where something was measured beside it after it was sent."""
-        if self.last is None or trace.steps[-1] is self.last:
+        if self.last is None or trace.steps[-1] == self.last:
             return {}
         shown = shown_of(trace, STRATEGIES[trace.strategy].visuals)[-1]
         return {"last": {"step": step_to_dict(trace.steps[-1]), "shown": shown}}

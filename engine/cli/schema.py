@@ -13,9 +13,13 @@ from engine.trace.schema import schema
 def add(commands: Any) -> None:
     """Add ``schema``."""
     command = commands.add_parser("schema", help="print the JSON Schema of a trace")
+    command.add_argument(
+        "--columns",
+        action="store_true",
+        help="of a file, which has the records of a step in columns",
+    )
     command.set_defaults(handler=_run)
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    del arguments
-    sys.stdout.write(json.dumps(schema(), indent=1) + "\n")
+    sys.stdout.write(json.dumps(schema(columns=arguments.columns), indent=1) + "\n")

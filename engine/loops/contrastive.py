@@ -5,14 +5,16 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import torch
+from transformers import DynamicCache
+from transformers.cache_utils import DynamicLayer
 
 from engine.loops.columns import Columns
-from engine.loops.forward import Forward
+from engine.loops.forward import Forward, cache_of
 from engine.loops.recorder import Observation, Recorder, Row, rounded, significant
 from engine.loops.rows import grown, row_steps
 from engine.trace.details import ContrastiveDetail, ContrastiveOption
@@ -79,7 +81,7 @@ def contrastive_loop(
     unfinished = torch.ones(input_ids.shape[0], dtype=torch.long, device=input_ids.device)
     # The prompt pass: one hidden state per position to compare with, and the first distribution.
     outputs = forward(input_ids, output_hidden_states=True)
-    context, logits = last_hidden(outputs), forward.last_logits(outputs, input_ids.device)
+    said, logits = _said(forward, outputs), forward.last_logits(outputs, input_ids.device)
     while unfinished.max() != 0:
         # 1. The k most probable tokens after the processors.
         seen = recorder.observe(logits, input_ids, logits_processor)
@@ -87,11 +89,11 @@ def contrastive_loop(
         k = min(generation_config.top_k, seen.scores.shape[-1])
         ids = seen.scores.topk(k, dim=-1).indices
         outputs = look_ahead(forward, input_ids, ids)
-        hidden = last_hidden(outputs)[:, -1].unflatten(0, ids.shape)
-        ranking = rank(seen, ids, hidden, context, forward, alpha)
+        states = unit(last_hidden(outputs)[:, -1].unflatten(0, ids.shape))
+        ranking = rank(seen, ids, states, said, alpha)
         chosen = ranking.score.argmax(-1)
         # 3. The winners' rows of cache, hidden state and logits are the next step's.
-        context, logits = win(forward, outputs, hidden, context, chosen)
+        said, logits = win(forward, outputs, states, said, chosen)
         # 4. The question whether to go on, then the record.
         tokens = ids.gather(-1, chosen[:, None])[:, 0]
         keep, cost = input_ids.shape[1] - prompt_length, 1 if index else 2
@@ -103,6 +105,38 @@ def contrastive_loop(
         decided = tokens.tolist(), before.tolist()
         index = yield from row_steps(recorder, records, *decided, detail, **place)
     return input_ids
+
+
+@dataclass(frozen=True)
+class Said:
+    """What candidates are compared with.
+
+    Attributes:
+        states: (batch, positions, hidden) of prompt and output so far, each of length 1.
+        padding: (batch, 1) positions at the left that are none; None where there are none at all.
+        start: positions before those, which belong to neither prompt nor output.
+    """
+
+    states: torch.Tensor
+    padding: torch.Tensor | None
+    start: int
+
+
+def _said(forward: Forward, outputs: Any) -> Said:
+    """Return what the pass over the prompt leaves to compare with."""
+    states, seq2seq = unit(last_hidden(outputs)), forward.model.config.is_encoder_decoder
+    mask = forward.model_kwargs.get("decoder_attention_mask" if seq2seq else "attention_mask")
+    padding = None
+    if mask is not None:
+        padding = (mask[:, : states.shape[1]] == 0).sum(-1, keepdim=True)
+        padding = padding if bool(padding.any()) else None
+    # An encoder-decoder's text begins after the decoder's start token.
+    return Said(states, padding, 1 if seq2seq else 0)
+
+
+def unit(states: torch.Tensor) -> torch.Tensor:
+    """Return (…, hidden) states divided by their lengths."""
+    return states / states.norm(dim=-1, keepdim=True)
 
 
 def last_hidden(outputs: Any) -> torch.Tensor:
@@ -123,8 +157,9 @@ def look_ahead(forward: Forward, input_ids: torch.Tensor, ids: torch.Tensor) -> 
         The model's outputs for (batch * k, 1) tokens.
     """
     model, k = forward.model, ids.shape[1]
-    # Layers with a running state cannot be repeated as such, but reordered every cache can be.
-    forward.reorder(torch.arange(len(ids), device=ids.device).repeat_interleave(k))
+    if len(ids) > 1 or not _only(forward, 0, k):
+        # Layers with a running state cannot be repeated as such, but reordered every cache can be.
+        forward.reorder(torch.arange(len(ids), device=ids.device).repeat_interleave(k))
     kwargs = dict(forward.model_kwargs)
     encoder_decoder = model.config.is_encoder_decoder
     if encoder_decoder:
@@ -145,64 +180,70 @@ def look_ahead(forward: Forward, input_ids: torch.Tensor, ids: torch.Tensor) -> 
 
 
 def win(
-    forward: Forward,
-    outputs: Any,
-    hidden: torch.Tensor,
-    context: torch.Tensor,
-    chosen: torch.Tensor,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Keep the winners' rows of the cache; return the states and the logits they lead to.
+    forward: Forward, outputs: Any, states: torch.Tensor, said: Said, chosen: torch.Tensor
+) -> tuple[Said, torch.Tensor]:
+    """Keep the winners' rows of the cache; return what was said with them, and the logits after.
 
     Args:
         forward: its cache has k rows per sequence before and one after the call.
         outputs: of the look-ahead pass.
-        hidden: (batch, k, hidden) the state of each candidate.
-        context: (batch, positions, hidden) states of prompt and output so far.
+        states: (batch, k, hidden) the state of each candidate, of length 1.
+        said: without them.
         chosen: (batch,) which candidate won.
     """
-    rows = chosen + torch.arange(len(chosen), device=chosen.device) * hidden.shape[1]
-    forward.reorder(rows)
-    context = torch.cat([context, hidden.flatten(0, 1)[rows][:, None]], dim=1)
-    return context, forward.last_logits(outputs, chosen.device)[rows]
+    rows = chosen + torch.arange(len(chosen), device=chosen.device) * states.shape[1]
+    if len(chosen) > 1 or not _only(forward, int(chosen[0]), 1):
+        forward.reorder(rows)
+    grown_by = states.flatten(0, 1)[rows][:, None]
+    said = replace(said, states=torch.cat([said.states, grown_by], dim=1))
+    return said, forward.last_logits(outputs, chosen.device)[rows]
 
 
-def padding_mask(forward: Forward, context: torch.Tensor) -> torch.Tensor | None:
-    """Return (batch, positions) booleans, True at real tokens; None when there is no padding."""
-    name = "decoder_attention_mask" if forward.model.config.is_encoder_decoder else "attention_mask"
-    mask = forward.model_kwargs.get(name)
-    return None if mask is None else mask[:, : context.shape[1]].bool()
+def _only(forward: Forward, row: int, copies: int) -> bool:
+    """Let all rows of the cache be what one was; return whether that needed no copy.
+
+    A layer that grows by new tensors never writes into what it has, so its rows may share it;
+    nothing is done to a cache that has others.
+    """
+    found = cache_of(forward.model_kwargs) if forward.caches else None
+    if found is None or type(found[1]) is not DynamicCache:
+        return False
+    layers: list[Any] = found[1].layers
+    if any(type(layer) is not DynamicLayer for layer in layers):
+        return False
+    for layer in layers:
+        if layer.get_seq_length():
+            layer.keys, layer.values = (
+                kept[row : row + 1].expand(copies, -1, -1, -1)
+                for kept in (layer.keys, layer.values)
+            )
+    return True
 
 
 def rank(
-    seen: Observation,
-    ids: torch.Tensor,
-    hidden: torch.Tensor,
-    context: torch.Tensor,
-    forward: Forward,
-    alpha: float,
+    seen: Observation, ids: torch.Tensor, states: torch.Tensor, said: Said, alpha: float
 ) -> Ranking:
     """Weigh confidence against similarity to what was already said.
 
     Args:
         seen: the step's distribution after the processors.
         ids: (batch, k) candidates.
-        hidden: (batch, k, hidden) the state each candidate would have.
-        context: (batch, positions, hidden) states of prompt and output so far.
-        forward: knows where padding is, and whether the model is an encoder-decoder.
+        states: (batch, k, hidden) the state each candidate would have, of length 1.
+        said: prompt and output so far.
         alpha: weight of the similarity, 0 to 1.
     """
-    mask = padding_mask(forward, context)
     kept = seen.scores.gather(-1, ids)
     probs = torch.softmax(seen.scores, dim=-1).gather(-1, ids)
-    unit = context / context.norm(dim=-1, keepdim=True)
-    cosines = (hidden / hidden.norm(dim=-1, keepdim=True)) @ unit.transpose(1, 2)
-    if mask is not None:
-        cosines = cosines.masked_fill(~mask[:, None], torch.finfo(cosines.dtype).min)
+    cosines = states @ said.states.transpose(1, 2)
+    before = said.padding
+    if before is not None:
+        places = torch.arange(cosines.shape[-1], device=cosines.device)
+        least = torch.finfo(cosines.dtype).min
+        cosines = cosines.masked_fill((places < before)[:, None], least)
     cosine, position = cosines.float().max(dim=-1)
-    if forward.model.config.is_encoder_decoder:
-        position = position - 1  # the decoder's start token is neither prompt nor output
-    if mask is not None:
-        position = position - (~mask).sum(-1, keepdim=True)
+    position = position - said.start
+    if before is not None:
+        position = position - before
     score = (1.0 - alpha) * probs - alpha * cosine
     # With fewer than k tokens left a forbidden one must not win by being dissimilar.
     score = score.masked_fill(kept == -torch.inf, -torch.inf)

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
+from engine.models import graphed
 from engine.models.capabilities import CACHES, OWN_CACHES
-from engine.models.graphed import GraphedCache
 
 
 class Forward:
@@ -50,7 +50,7 @@ class Forward:
     def _pass(self, inputs: dict[str, Any]) -> Any:
         """Run the model; a cache with passes of its own repeats one of those."""
         cache = self.model_kwargs.get("past_key_values")
-        if isinstance(cache, GraphedCache):
+        if isinstance(cache, graphed.GraphedCache):
             return cache.run(self.model, inputs)
         return self.model(**inputs)
 

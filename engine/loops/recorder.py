@@ -40,7 +40,7 @@ def significant(value: float) -> float:
     return float(f"{value:.{DIGITS}g}")
 
 
-Stages = list[tuple[str, torch.Tensor]]
+Stages = list[tuple[str, "torch.Tensor"]]
 """Name and (batch, vocab) output of every processor that ran."""
 
 

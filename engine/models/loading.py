@@ -30,8 +30,8 @@ from engine.models.described import BUILDING, built
 from engine.models.freed import give_back
 from engine.models.loaded_checks import check_loaded, load_error
 from engine.models.locating import is_stale, located
+from engine.models.openvino import model as on_openvino
 from engine.models.openvino.kept import converted
-from engine.models.openvino.model import OnGraph
 from engine.models.openvino.opening import opened
 from engine.models.text import Pieces
 from engine.models.tokenizers import tokenizer_in
@@ -141,7 +141,7 @@ class LoadedModel:
 
     def memory_bytes(self) -> int:
         """Bytes of all parameters in memory, or of the graphs in place of them; what waits on disk does not count."""
-        if isinstance(self.model, OnGraph):
+        if isinstance(self.model, on_openvino.OnGraph):
             return int(self.model.graphs.memory_bytes)
         there = (p for p in self.model.parameters() if not p.is_meta)
         return sum(p.numel() * p.element_size() for p in there)

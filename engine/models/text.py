@@ -159,6 +159,22 @@ class Reader:
         # The prompt ends within a character that the output completes.
         return whole[_common_prefix(whole, self._starts[-1]) :]
 
+    def more(self, known: Sequence[int], ids: Sequence[int]) -> str | None:
+        """Return what ids have more than those that they begin with, without what they all continue.
+
+        Args:
+            known: from one whole character to another.
+            ids: ``known`` and what follows it.
+
+        Returns:
+            None where a part of a text does not tell what the whole would say.
+        """
+        if self.tokenizer is None:
+            return None
+        start, whole = self._read(list(known)), self._read(list(ids))
+        # Some decoders drop the space that a text begins with: that must not be the one asked for.
+        return whole[len(start) :] if start.strip() and whole.startswith(start) else None
+
     def _read(self, ids: list[int]) -> str:
         """Decode; bytes at the end that are no character yet are one sign and spoil no other."""
         cut = 0 if self._byte_level else self._unfinished(ids)
@@ -188,8 +204,15 @@ _LENGTHS = ((0xF0, 4), (0xE0, 3), (0xC0, 2))
 _WIDEST = 4
 
 
+_STRIDE = 16
+"""So many tokens lie between the places from which a running text is read on."""
+
+
 class Detokenizer:
     """The running text of one output: whole characters only until the end, revisions allowed.
+
+    What one step more costs does not grow with the text: only the last tokens are read again, and the
+    whole once at the end.
 
     Args:
         reader: knows what the output continues.
@@ -198,22 +221,40 @@ class Detokenizer:
     def __init__(self, reader: Reader) -> None:
         self.reader = reader
         self.text = ""
+        self._marks: list[tuple[int, int]] = []
+        """Number of ids and of the characters that they are, where no character is cut."""
 
-    def update(self, ids: list[int], *, final: bool = False) -> tuple[int, str] | None:
+    def update(
+        self, ids: list[int], *, kept: int = 0, final: bool = False
+    ) -> tuple[int, str] | None:
         """Return (characters kept, text appended), or None when nothing visible changed.
 
         Args:
             ids: the whole output so far.
+            kept: how many of the first ids are those of the last update.
             final: also show bytes that will not become a whole character any more.
         """
-        text = self.reader.text(ids)
-        if not final:
-            text = text.rstrip(REPLACEMENT)
-        if text == self.text:
+        while self._marks and self._marks[-1][0] > kept:
+            self._marks.pop()
+        start, read = self._read(ids, final)
+        text = read if final else read.rstrip(REPLACEMENT)
+        shown = self.text[start:]
+        self.text = self.text[:start] + text
+        if text == read and len(ids) >= _STRIDE + (self._marks[-1][0] if self._marks else 0):
+            self._marks.append((len(ids), len(self.text)))
+        if text == shown:
             return None
-        keep = _common_prefix(self.text, text)
-        self.text = text
-        return keep, text[keep:]
+        keep = _common_prefix(shown, text)
+        return start + keep, text[keep:]
+
+    def _read(self, ids: list[int], final: bool) -> tuple[int, str]:
+        """Return a place in the text and what is read from there on."""
+        if len(self._marks) > 1 and not final:
+            (first, _), (last, characters) = self._marks[-2:]
+            more = self.reader.more(ids[first:last], ids[first:])
+            if more is not None:
+                return characters, more
+        return 0, self.reader.text(ids)
 
 
 def _common_prefix(a: Sequence[Any], b: Sequence[Any]) -> int:

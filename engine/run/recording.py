@@ -107,7 +107,17 @@ class Recording:
         output = self.outputs.setdefault(step.sequence, [])
         output[step.keep :] = step.emit
         self.send(StepRecorded(step, new))
-        self._send_text(step.sequence, output)
+        self._send_text(step.sequence, output, kept=step.keep)
+
+    def say(self, keep: int, emit: Sequence[int], number: int) -> None:
+        """Send the text of the one row that is decoded before the step that it is of.
+
+        Args:
+            keep: tokens that stay.
+            emit: what follows them.
+            number: sequences that were decoded before this loop began.
+        """
+        self._send_text(number, [*self.outputs.get(number, ())[:keep], *emit], kept=keep)
 
     def end(
         self,
@@ -160,9 +170,11 @@ class Recording:
         self.pieces |= new
         return new
 
-    def _send_text(self, sequence: int, ids: list[int], *, final: bool = False) -> None:
+    def _send_text(
+        self, sequence: int, ids: list[int], *, kept: int = 0, final: bool = False
+    ) -> None:
         text = self.texts.setdefault(sequence, Detokenizer(self.reader))
-        delta = text.update(ids, final=final)
+        delta = text.update(ids, kept=kept, final=final)
         if delta is not None:
             self.send(TextDelta(sequence, *delta))
 

@@ -14,8 +14,8 @@ import torch
 
 from engine.loops.recorder import Recorder, rounded
 from engine.methods.child import Child
+from engine.models import graphed
 from engine.models.bare import bare
-from engine.models.graphed import graphed_cache
 from engine.models.loading import pinned
 from engine.run.adapter import as_custom_generate
 from engine.run.generation import generate_inputs, generation_config, stop_criteria
@@ -140,6 +140,7 @@ class Run:
         for number in range(count):
             single = dataclasses.replace(run.config, num_return_sequences=1)
             config = single if count > 1 else run.config
+            recorder.additions.say = partial(recording.say, number=number)
             returned = generate_with(
                 run,
                 config,
@@ -210,7 +211,7 @@ def generate_with(
     own = {name: value for name, value in extra.items() if name != "logits_processor"}
     cache = None
     if run.strategy.one_shape and use_cache:
-        cache = graphed_cache(target, rows, prompt.shape[1] + config.max_new_tokens)
+        cache = graphed.graphed_cache(target, rows, prompt.shape[1] + config.max_new_tokens)
     if cache is not None:
         inputs["past_key_values"] = cache
         extra["recorder"].additions.note(GRAPHED.format(cache.get_max_length()))

@@ -1,13 +1,16 @@
-"""Trace to versioned JSON and back; plain values, strict and finite. -inf is written as null."""
+"""Trace to versioned JSON and back; plain values, strict and finite. -inf is written as null.
+
+A file has its steps in columns; what a page is sent, and every file of earlier versions, has them in rows.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-import gzip
 import json
 import math
 import types
 import typing
+import zlib
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,8 +18,9 @@ from typing import Any
 from engine.errors import TraceError, shown
 from engine.settings import SETTINGS
 from engine.trace import checks
+from engine.trace.columns import in_columns, in_rows
 from engine.trace.details import DETAIL_TYPES
-from engine.trace.records import SCHEMA, Step, Trace
+from engine.trace.records import IN_COLUMNS, SCHEMA, Step, Trace
 from engine.trace.values import LOGPROB, hints_of, plain
 
 _KINDS = {cls: kind for kind, cls in DETAIL_TYPES.items()}
@@ -61,8 +65,10 @@ def trace_header(trace: Trace) -> dict[str, Any]:
 
 
 def dumps(trace: Trace) -> str:
-    """Return the trace as one line of strict JSON."""
-    return json.dumps(trace_to_dict(trace), allow_nan=False, separators=(",", ":"))
+    """Return the trace as one line of strict JSON, its steps in columns."""
+    whole = trace_to_dict(trace)
+    whole |= {"schema": IN_COLUMNS, "steps": [in_columns(step) for step in whole["steps"]]}
+    return json.dumps(whole, allow_nan=False, separators=(",", ":"))
 
 
 def save(trace: Trace, path: str | Path) -> None:
@@ -70,7 +76,7 @@ def save(trace: Trace, path: str | Path) -> None:
     path = Path(path)
     data = dumps(trace).encode()
     if path.suffix == ".gz":
-        data = gzip.compress(data, mtime=0)
+        data = _packed(data)
     partial = path.with_name(path.name + ".part")
     try:
         partial.write_bytes(data)
@@ -78,6 +84,12 @@ def save(trace: Trace, path: str | Path) -> None:
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise TraceError(f"The trace could not be written: {error.strerror}.") from None
+
+
+def _packed(data: bytes) -> bytes:
+    """Return a file's content as gzip, which its digits fill: short repetitions cost more than they save."""
+    gzipped = zlib.compressobj(9, zlib.DEFLATED, 16 + zlib.MAX_WBITS, strategy=zlib.Z_FILTERED)
+    return gzipped.compress(data) + gzipped.flush()
 
 
 def load(path: str | Path) -> Trace:
@@ -109,11 +121,15 @@ def trace_from_dict(data: Any) -> Trace:
     if not isinstance(data, dict):
         raise TraceError("A trace is a JSON object; this is something else.")
     version = data.get("schema")
-    if version != SCHEMA:
+    if version not in (SCHEMA, IN_COLUMNS):
         shown = "none" if version is None else repr(str(version)[:40])
-        raise TraceError(f"This trace has schema {shown}; this program reads {SCHEMA!r}.")
+        reads = f"{SCHEMA!r} and {IN_COLUMNS!r}"
+        raise TraceError(f"This trace has schema {shown}; this program reads {reads}.")
     checks.check_size(data.get("steps"))
     fields = {name: value for name, value in data.items() if name != "schema"}
+    if version == IN_COLUMNS and isinstance(steps := fields.get("steps"), list):
+        places = ((f"trace.steps[{i}]", step) for i, step in enumerate(steps))
+        fields["steps"] = [in_rows(step, Step, where) for where, step in places]
     trace = _read(fields, Trace, "trace")
     checks.check_trace(trace)
     return trace

@@ -15,6 +15,8 @@ from engine.trace.values import LogProb, Probability, Seconds, TokenId
 
 D = TypeVar("D", bound=Detail)
 SCHEMA = "decoding-trace/1"
+IN_COLUMNS = "decoding-trace/2"
+"""The same, with the records of every step in columns; see ``trace.columns``."""
 TEMPLATE = "template"
 ROLES = ("system", "user", "assistant", "tool")
 TURNS = (*ROLES, TEMPLATE)

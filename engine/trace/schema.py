@@ -8,26 +8,53 @@ import typing
 from typing import Any
 
 from engine.trace.details import DETAIL_TYPES
-from engine.trace.records import FINISH_REASONS, SCHEMA, Output, Trace
+from engine.trace.records import FINISH_REASONS, IN_COLUMNS, SCHEMA, Output, Step, Trace
 from engine.trace.values import LOGPROB, hints_of, plain
 
 _KINDS = {cls: kind for kind, cls in DETAIL_TYPES.items()}
 _SCALARS = {int: "integer", float: "number", str: "string", bool: "boolean"}
 
 
-def schema() -> dict[str, Any]:
-    """Return the JSON Schema (draft 2020-12) of ``decoding-trace/1``."""
+def schema(*, columns: bool = False) -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of ``decoding-trace/1``.
+
+    Args:
+        columns: that of ``decoding-trace/2``, which has the records of a step in columns.
+    """
     definitions: dict[str, Any] = {}
     top = _record(Trace, definitions)
-    top["properties"] = {"schema": {"const": SCHEMA}, **top["properties"]}
+    name = IN_COLUMNS if columns else SCHEMA
+    top["properties"] = {"schema": {"const": name}, **top["properties"]}
     top["required"] = ["schema", *top["required"]]
     definitions[Output.__name__]["properties"]["finish_reason"] = {"enum": list(FINISH_REASONS)}
+    if columns:
+        _turn(definitions)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "Decoding trace",
+        "title": "Decoding trace in columns" if columns else "Decoding trace",
         **top,
         "$defs": definitions,
     }
+
+
+def _turn(definitions: dict[str, Any]) -> None:
+    """Let a step, and its details, have columns in place of lists of records; an empty list has none."""
+    for name in (Step.__name__, *(cls.__name__ for cls in _KINDS)):
+        properties = definitions[name]["properties"]
+        for field, kind in properties.items():
+            record = kind.get("items", {}).get("$ref", "").removeprefix("#/$defs/")
+            if record:
+                properties[field] = {"anyOf": [{"type": "array", "maxItems": 0}, _columns(record)]}
+                definitions.setdefault(f"{record}Columns", _column_of(definitions[record]))
+
+
+def _columns(record: str) -> dict[str, Any]:
+    return {"$ref": f"#/$defs/{record}Columns"}
+
+
+def _column_of(record: dict[str, Any]) -> dict[str, Any]:
+    fields = {name: {"type": "array", "items": kind} for name, kind in record["properties"].items()}
+    return {**record, "properties": fields}
 
 
 def _record(cls: type, definitions: dict[str, Any]) -> dict[str, Any]:

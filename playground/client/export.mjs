@@ -1,6 +1,6 @@
 // What a run can be taken away as: data, code with its check, figures.
 import { button, el, give, saveAs } from "../../visualizers/shared/dom.mjs";
-import { trace } from "../../visualizers/shared/record.mjs";
+import { fileOf, trace } from "../../visualizers/shared/record.mjs";
 import { saveTrace } from "../../visualizers/stage/download.mjs";
 import { ask } from "./ask.mjs";
 import { csv } from "./csv.mjs";
@@ -184,7 +184,7 @@ class Exporting {
     const { files } = await this.#codeFiles();
     const packed = {
       ...files,
-      [this.#name(".json")]: JSON.stringify(trace(run)),
+      [this.#name(".json")]: fileOf(run),
       [this.#name(".csv")]: csv(run),
       [this.#name(".html")]: await this.#page(),
     };

@@ -109,13 +109,13 @@ def test_kept_texts_that_died_out_are_told_from_the_living(same_page):
 
 
 def test_it_grows_step_by_step_and_draws_no_node_twice(open_page):
-    page, _, steps = searched(open_page, max_new_tokens=40, num_beams=8)
+    page, _, steps = searched(open_page, max_new_tokens=24, num_beams=8)
     assert run_of(page, "beam_search", "next") >= 4, "a start, the tree in pieces, an end"
     sizes = [len(step["detail"]["pool"]) for step in steps]
     # The first look finds what the stage drew anew when the run began once more.
     grown = feed(page, "beam_search", GROWTH)
     assert grown == [list(pair) for pair in zip(sizes, itertools.accumulate(sizes), strict=True)]
-    assert grown[-1][1] > 8 * 40
+    assert grown[-1][1] > 8 * 24
 
 
 def test_clicking_and_keys(same_page):

@@ -328,7 +328,7 @@ def test_the_downloaded_trace_is_valid_and_complete(open_page, tmp_path):
     download.value.save_as(path)
     trace = json_io.load(path)
     assert len(trace.steps) == 60
-    assert json.loads(path.read_text())["schema"] == "decoding-trace/1"
+    assert json.loads(path.read_text())["schema"] == "decoding-trace/2"
 
 
 @pytest.mark.parametrize("path", ["/", "/?__theme=dark"])

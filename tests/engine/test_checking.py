@@ -124,3 +124,26 @@ def test_a_text_that_is_stopped_is_not_checked():
     assert not any(isinstance(event, Checking) for event in events)
     assert events[-1].trace.outputs[0].finish_reason == "cancelled"
     assert any(isinstance(event, StepRecorded) for event in events)
+
+
+def test_the_text_is_whole_before_anything_is_measured_and_its_last_step_follows():
+    loaded = LoadedModel(fresh_model("llama"))
+    with gate(loaded.model, free=passes_of_text()) as held:
+        run = decode(request(loaded=loaded))
+        held.wait()
+        before = []
+        while len(before) < 3 or not isinstance(before[-1], Checking):
+            before.append(next(run))
+        held.open()
+        rest = list(run)
+    whole = rest[-1].trace
+    text = ""
+    for event in before:
+        if isinstance(event, TextDelta):
+            text = text[: event.keep_chars] + event.text
+    assert text == whole.outputs[0].text
+    steps = [e.step for e in (*before, *rest) if isinstance(e, StepRecorded)]
+    assert tuple(steps) == whole.steps
+    assert steps[-1] not in [e.step for e in before if isinstance(e, StepRecorded)]
+    # Nothing is told twice.
+    assert not any(isinstance(event, TextDelta) for event in rest)

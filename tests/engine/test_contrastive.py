@@ -9,6 +9,7 @@ import torch
 
 from engine import DecodeRequest
 from engine.loops.contrastive import contrastive_loop
+from engine.loops.forward import Forward
 from engine.strategies import STRATEGIES
 from tests.helpers.loops import as_recorded, run_loop
 from tests.helpers.models import golden_cases, golden_model, native, new_tokens
@@ -145,3 +146,20 @@ def test_the_presets_show_what_they_say():
     assert contrastive.metrics["rep_3"] == pytest.approx(0.05, abs=0.01)
     assert extreme.metrics["rep_3"] == 0
     assert extreme.metrics["perplexity"] > 3 * contrastive.metrics["perplexity"]
+
+
+@pytest.mark.parametrize(("name", "copies"), [("llama", False), ("t5", True)])
+def test_the_candidates_of_one_text_share_its_cache_where_no_layer_writes_into_it(
+    name, copies, monkeypatch
+):
+    loaded, calls = golden_model(name), []
+    kwargs = {"penalty_alpha": 0.6, "top_k": 4, "max_new_tokens": 6, "do_sample": False}
+    ids = [[5, 6, 7, 5, 6]]
+    reorder = Forward.reorder
+    monkeypatch.setattr(Forward, "reorder", lambda own, rows: calls.append(reorder(own, rows)))
+    shared, steps = run(loaded, ids, None, **kwargs)
+    assert bool(calls) == copies
+    monkeypatch.setattr("engine.loops.contrastive._only", lambda *place: False)
+    copied, same = run(loaded, ids, None, **kwargs)
+    assert shared == copied
+    assert [step.detail for step in steps] == [step.detail for step in same]

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from engine import DecodeRequest, load
-from engine.loops import dola
+from engine.loops import dola, layers
 from engine.loops.layers import candidate_layers, compared, final_norm, is_tied, project
 from engine.models.loading import LoadedModel
 from engine.strategies import STRATEGIES
@@ -227,17 +227,34 @@ def test_divergence_and_entropy_are_those_of_the_library_also_where_nearly_all_i
     torch.testing.assert_close(entropy, expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("rows", [1, 3])
+def test_layers_read_in_portions_say_what_they_say_at_once(rows, monkeypatch):
+    loaded = load("storyteller")
+    ids = torch.tensor([PROMPT]).repeat(rows, 1)
+    with torch.no_grad():
+        outputs = loaded.model(ids, output_hidden_states=True)
+    found = []
+    for numbers in (1, 5 * loaded.vocab_size, 2**30):
+        monkeypatch.setattr(layers, "_IN_CACHE", numbers)
+        with torch.no_grad():
+            read = project(loaded.model, outputs.hidden_states, outputs.logits[:, -1])
+        found.append({**vars(read), **layers.columns_of(read, torch.arange(5, 5 + rows))})
+    one, some, at_once = found
+    torch.testing.assert_close(one, at_once)
+    torch.testing.assert_close(some, at_once)
+
+
 def test_the_head_reads_layers_as_they_are_and_normed():
     loaded = load("storyteller")
     ids = torch.tensor([PROMPT])
     with torch.no_grad():
         outputs = loaded.model(ids, output_hidden_states=True)
-        layers = project(loaded.model, outputs.hidden_states, outputs.logits[:, -1])
+        read = project(loaded.model, outputs.hidden_states, outputs.logits[:, -1])
         head, norm = loaded.model.get_output_embeddings(), final_norm(loaded.model)
         for layer, state in enumerate(outputs.hidden_states[:-1]):
             for found, hidden in (
-                (layers.raw, state[:, -1]),
-                (layers.normed, norm(state[:, -1])),
+                (read.raw, state[:, -1]),
+                (read.normed, norm(state[:, -1])),
             ):
                 expected = head(hidden).log_softmax(-1)
                 torch.testing.assert_close(found[:, layer], expected, rtol=1e-5, atol=1e-3)

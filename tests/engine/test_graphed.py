@@ -58,7 +58,7 @@ def captures(monkeypatch):
         found.reset()
         return found
 
-    monkeypatch.setattr(engine.run.run, "graphed_cache", cache)
+    monkeypatch.setattr(engine.run.run.graphed, "graphed_cache", cache)
     return made
 
 
@@ -111,7 +111,7 @@ def test_a_pass_that_cannot_be_captured_runs_as_it_is(monkeypatch, captures):
     loaded = LoadedModel(tiny_llama(4, seed=3))
     wanted = run("greedy", loaded, PROMPT).outputs
     cache = GraphedCache(loaded.model.config, 32, never)
-    monkeypatch.setattr(engine.run.run, "graphed_cache", lambda *_: cache)
+    monkeypatch.setattr(engine.run.run.graphed, "graphed_cache", lambda *_: cache)
     assert run("greedy", loaded, PROMPT).outputs == wanted
     assert list(cache.captured.values()) == [None]
 

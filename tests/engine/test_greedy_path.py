@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from engine import DecodeRequest, LoadedModel, decode
 from engine.loops.beams.greedy_path import left_at
+from engine.trace.events import Checking, Finished, StepRecorded, TextDelta
 from tests.helpers.beams import searched
-from tests.helpers.models import golden_model
+from tests.helpers.gates import gate
+from tests.helpers.models import fresh_model, golden_model
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2", "t5"])
@@ -49,3 +52,43 @@ def test_one_beam_needs_no_further_pass():
         hook.remove()
     assert len(passes) == len(trace.steps) == 9
     assert trace.steps[-1].detail.greedy.token_ids == trace.outputs[0].token_ids
+
+
+@pytest.mark.parametrize(
+    ("strategy", "groups"),
+    [
+        ("beam_search", {}),
+        ("diverse_beam_search", {"num_beam_groups": 2, "diversity_penalty": 2.0}),
+    ],
+)
+def test_the_last_step_and_the_text_are_sent_before_it_is_decoded(strategy, groups):
+    model = LoadedModel(fresh_model("llama"))
+    params = {"num_beams": 2, "max_new_tokens": 12, **groups}
+    request = DecodeRequest(strategy, model, input_ids=[11, 4, 7], params=params)
+    whole = list(decode(request))[-1].trace
+    with gate(model.model, free=len(whole.steps)) as held:
+        run = decode(request)
+        held.wait()  # at the first pass of the path: what comes now was sent before it
+        events = [next(run)]
+        while not isinstance(events[-1], Checking):
+            events.append(next(run))
+        held.open()
+        *_, last = run
+    sent = [event.step for event in events if isinstance(event, StepRecorded)]
+    assert len(sent) == len(whole.steps)
+    assert sent[-1].detail.stopping
+    assert sent[-1].detail.greedy is None
+    assert text_of(events) == whole.outputs[0].text
+    assert isinstance(last, Finished)
+    assert last.trace.steps[-1].detail.greedy == whole.steps[-1].detail.greedy
+    assert last.trace.steps[-1].detail.greedy is not None
+    assert last.trace.steps[:-1] == tuple(sent[:-1])
+
+
+def text_of(events):
+    """Return the text that the changes make."""
+    text = ""
+    for event in events:
+        if isinstance(event, TextDelta):
+            text = text[: event.keep_chars] + event.text
+    return text

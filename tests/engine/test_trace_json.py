@@ -54,7 +54,7 @@ def _set(path, value):
 
 
 CHANGES = [
-    (_set(["schema"], "decoding-trace/2"), "decoding-trace/1"),
+    (_set(["schema"], "decoding-trace/3"), "decoding-trace/1"),
     (_set(["schema"], None), "schema none"),
     (_set(["extra"], 1), "unknown field 'extra'"),
     (_set(["__proto__"], {}), "unknown field"),

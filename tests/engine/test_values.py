@@ -10,7 +10,8 @@ import torch
 
 from engine import STRATEGIES
 from engine.errors import TraceError
-from engine.loops.columns import to_host
+from engine.loops.columns import through_one, to_host
+from engine.run.recording import named_tokens
 from engine.trace import json_io
 from engine.trace.details import DETAIL_TYPES, DistributionCheck, DraftReport, Parting
 from engine.trace.schema import schema
@@ -66,6 +67,22 @@ def test_null_stands_for_an_impossible_token_and_for_nothing_else():
     data["steps"][0]["entropy"] = None
     with pytest.raises(TraceError, match="entropy must be a number"):
         json_io.trace_from_dict(data)
+
+
+@pytest.mark.parametrize("strategy", ["sampling", "beam_search", "speculative", "watermark"])
+def test_a_step_names_what_its_fields_of_that_meaning_hold(strategy):
+    for step in trace_of(strategy).steps:
+        assert named_tokens(step) == {token_id for _, token_id in values_of(step, TOKEN_ID)}
+
+
+def test_numbers_are_the_same_after_one_copy_of_all_of_them():
+    columns = {
+        "ids": torch.tensor([[2**24 + 1, 3], [2**31 - 1, 0]]),
+        "gone": torch.tensor([[True], [False]]),
+        "logprobs": torch.tensor([[-0.1, -torch.inf], [1e-38, -87.5]]),
+    }
+    for name, values in through_one(columns).items():
+        assert values.tolist() == columns[name].tolist()
 
 
 def test_columns_come_back_under_their_names():

@@ -49,7 +49,7 @@ def many_candidates(data: Any) -> None:
 CHANGES = [
     (put("schema", "decoding-trace/0"), "decoding-trace/1"),
     (put("schema", 1), "decoding-trace/1"),
-    (put("schema", "decoding-trace/2"), "schema 'decoding-trace/2'"),
+    (put("schema", "decoding-trace/3"), "schema 'decoding-trace/3'"),
     (put("seed", 10**30), "too large"),
     (put("steps", 0, "detail", "kind", ["draw"]), "unknown kind"),
     (put("constructor", {}), "unknown field 'constructor'"),

@@ -42,6 +42,17 @@ test("takes messages in their order, follows the newest step and keeps the link"
   assert.deepEqual(traceOf(run), TRACE);
 });
 
+test("takes the last step once more, with what was measured beside it", () => {
+  const messages = messagesOf(TRACE);
+  const step = { ...TRACE.steps.at(-1), entropy: 7 };
+  const { rest } = messages.at(-1);
+  const shown = { ...recorded(TRACE).shown.at(-1), beside: 1 };
+  send(...messages.slice(0, -1), { ...messages.at(-1), rest: { ...rest, last: { step, shown } } });
+  const run = store.shown(KEY);
+  assert.deepEqual([run.steps.at(-1), run.shown.at(-1)], [step, shown]);
+  assert.deepEqual(traceOf(run), { ...TRACE, steps: [...TRACE.steps.slice(0, -1), step] });
+});
+
 test("leaves alone what comes twice", () => {
   const messages = messagesOf(TRACE);
   send(...messages.slice(0, 3), messages[1], messages[2], messages[0]);

@@ -13,9 +13,12 @@ from referencing import Registry, Resource
 from engine import DecodeRequest
 from engine.models import loading
 from engine.strategies import STRATEGIES
+from engine.trace.json_io import step_to_dict
 from playground.stream import stream, whole_state
 from tests.helpers.models import golden_model
+from tests.helpers.runs import finished
 from tests.helpers.strategies import make
+from visualizers import shown_of
 
 ROOT = Path(__file__).parents[2]
 TRACE = Resource.from_contents(json.loads((ROOT / "docs" / "trace.schema.json").read_text()))
@@ -60,6 +63,19 @@ def test_a_run_sends_only_messages_of_the_schema(name):
     state = json.loads(whole_state(messages[0]["run"]))
     check(state)
     assert state["messages"] == messages
+
+
+def test_what_is_measured_beside_a_search_comes_with_its_end():
+    whole = finished(make("beam_search"))
+    messages = sent(make("beam_search"))
+    steps = [step for m in messages if m["kind"] == "delta" for step in m["steps"]]
+    last = messages[-1]["rest"]["last"]
+    assert steps[-1]["detail"]["greedy"] is None
+    assert last["step"]["detail"]["greedy"] == step_to_dict(whole.steps[-1])["detail"]["greedy"]
+    assert last["step"]["detail"]["greedy"] is not None
+    names = STRATEGIES["beam_search"].visuals
+    assert last["shown"]["beam_tree"] == shown_of(whole, names)[-1]["beam_tree"]
+    assert "last" not in sent(make("greedy"))[-1]["rest"]
 
 
 def test_a_column_of_a_comparison_and_an_unknown_run():

@@ -5,6 +5,11 @@ import { factsOf, goesOn, poolOf, stateOf, tableOfNodes } from "./info.mjs";
 import { droppedOf } from "./layout.mjs";
 import { scoreOf, textTo } from "./words.mjs";
 
+// Of a longer text the end is shown: the whole stands above the tree.
+const MOST = 400;
+
+const endOf = (text) => (text.length > MOST ? `…${text.slice(-MOST)}` : text);
+
 export class Panels {
   headline = el("p", { class: "bt-head" });
   #facts = el("div", { class: "bt-facts" });
@@ -52,7 +57,7 @@ export class Panels {
     const { sum_logprobs: sum, score } = end.data;
     this.headline.replaceChildren(
       el("b", {}, detail.winner_node_id === null ? sofar : "★ Winner: "),
-      el("q", {}, textTo(run, end).trimStart()),
+      el("q", {}, endOf(textTo(run, end).trimStart())),
       el("span", {}, ` ${scoreOf(sum, end.column + 1, run.config.length_penalty, score)}`),
     );
   }

@@ -33,8 +33,7 @@ class BeamTree {
       enlarge: () =>
         document.fullscreenElement ? document.exitFullscreen() : root.requestFullscreen(),
       save: (kind) =>
-        this.forest &&
-        saveTree(this.run, this.canvas, this.#width(), this.forest.height, kind),
+        this.forest && saveTree(this.run, this.canvas, this.#width(), this.forest.height, kind),
     });
     this.viewport = new Viewport(this.canvas, {
       resized: () => this.#resize(),
@@ -44,8 +43,7 @@ class BeamTree {
     root.classList.add("bt-root");
     offerPicture(
       root,
-      () =>
-        this.forest && treePicture(this.run, this.canvas, this.#width(), this.forest.height),
+      () => this.forest && treePicture(this.run, this.canvas, this.#width(), this.forest.height),
     );
     const { headline, below, more } = this.panels;
     const wrap = el("div", { class: "bt-wrap" }, this.viewport.scroll, this.tip.node);

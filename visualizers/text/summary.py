@@ -6,15 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from engine.reading.metrics import perplexity_of, repetition
 from engine.trace.details import BeamDetail, BeamNode, DraftDetail, Hypothesis
 from engine.trace.records import Step, Trace, own_place, own_token
 from visualizers.base import Shown, bits, models_own, probability
+from visualizers.text.running import LEAST, Running, Seen, Starts
 
-LEAST = 1e-30
-"""A probability below this surprises as much as this: nought has no bits."""
-Seen = tuple[float | None, float | None]
-"""A token's probability in the model and as it was used, each None where nothing tells."""
 _UNKNOWN: Seen = (None, None)
 
 
@@ -42,10 +38,12 @@ class Written:
     """
 
     def __init__(self, run: Trace) -> None:
-        self.texts: dict[int, list[int]] = {}
-        self.seen: dict[int, list[Seen]] = {}
-        self.nodes: dict[int, tuple[BeamNode, Seen]] = {}
+        self.texts: dict[int, Running] = {}
+        self.starts = Starts()
+        self.nodes: dict[int, tuple[BeamNode, Seen, int]] = {}
         self.pools: list[tuple[BeamNode, ...]] = []
+        self.leading: list[int] = []
+        self.tokens = 0
         self.forward_passes = 0
         self.first_token_s: float | None = None
         self.returned = _count(run.config.get("num_return_sequences"))
@@ -53,30 +51,29 @@ class Written:
 
     def add(self, step: Step) -> Shown:
         """Take a step."""
-        text = self.texts.setdefault(step.sequence, [])
-        text[step.keep :] = step.emit
-        seen = self._seen(step, text)
-        whole = self.seen.setdefault(step.sequence, [])
-        whole[step.keep :] = seen
+        text = self.texts.setdefault(step.sequence, Running())
+        seen = self._seen(step)
+        self.tokens -= len(text.ids)
+        text.put(step.keep, step.emit, seen)
+        self.tokens += len(text.ids)
         self.forward_passes += step.forward_passes
         if self.first_token_s is None:
             self.first_token_s = step.elapsed_s
-        tokens = sum(map(len, self.texts.values()))
         shown: Shown = {
             **_columns(seen),
-            "own": _figures(text, whole),
-            "tokens": tokens,
+            "own": text.figures(),
+            "tokens": self.tokens,
             "forward_passes": self.forward_passes,
-            "tokens_per_s": tokens / step.elapsed_s if step.elapsed_s else None,
+            "tokens_per_s": self.tokens / step.elapsed_s if step.elapsed_s else None,
             "first_token_s": self.first_token_s,
         }
         if isinstance(step.detail, BeamDetail) and step.detail.stopping:
             shown["others"] = self._others(step.detail.heap)
         return shown
 
-    def _seen(self, step: Step, text: list[int]) -> list[Seen]:
+    def _seen(self, step: Step) -> list[Seen]:
         if isinstance(step.detail, BeamDetail):
-            return self._on_beam(step, step.detail, text)[step.keep :]
+            return self._on_beam(step, step.detail)
         own = own_place(step)
         drafted = step.detail.tokens if isinstance(step.detail, DraftDetail) else ()
         return [
@@ -88,23 +85,30 @@ class Written:
             for place in range(len(step.emit))
         ]
 
-    def _on_beam(self, step: Step, detail: BeamDetail, text: list[int]) -> list[Seen]:
-        """Return what the beam saw that wrote the text, from its first token on."""
+    def _on_beam(self, step: Step, detail: BeamDetail) -> list[Seen]:
+        """Return what the beam saw that wrote the text, of the tokens that the step wrote."""
         self.pools.append(detail.pool)
         for node in detail.pool:
-            self.nodes[node.node_id] = node, (models_own(node, step), probability(node.logprob))
+            above = self.nodes.get(node.parent_id)
+            start = self.starts.of(above[2] if above else 0, node.token_id)
+            seen = models_own(node, step), probability(node.logprob)
+            self.nodes[node.node_id] = node, seen, start
+        del self.leading[step.keep :]
+        for token_id in step.emit:
+            self.leading.append(self.starts.of(self.leading[-1] if self.leading else 0, token_id))
         # A text that has ended may be shorter than the search is deep.
-        for end in self.pools[len(text) - 1] if text else ():
-            path = self._path(end.node_id) if end.token_id == text[-1] else []
-            if [node.token_id for node, _ in path] == text:
-                return [seen for _, seen in path]
-        return [_UNKNOWN] * len(text)
+        for end in self.pools[len(self.leading) - 1] if self.leading else ():
+            if self.nodes[end.node_id][2] == self.leading[-1]:
+                return [seen for _, seen in self._path(end.node_id, len(step.emit))]
+        return [_UNKNOWN] * len(step.emit)
 
-    def _path(self, node_id: int) -> list[tuple[BeamNode, Seen]]:
-        """Return the nodes from the first step of a search down to one of them."""
-        path = [self.nodes[node_id]]
-        while path[-1][0].parent_id in self.nodes:
-            path.append(self.nodes[path[-1][0].parent_id])
+    def _path(self, node_id: int, most: int | None = None) -> list[tuple[BeamNode, Seen]]:
+        """Return the nodes down to one of them: from the first step of a search, or so many of the last."""
+        path: list[tuple[BeamNode, Seen]] = []
+        while node_id in self.nodes and len(path) != most:
+            node, seen, _ = self.nodes[node_id]
+            path.append((node, seen))
+            node_id = node.parent_id
         return path[::-1]
 
     def _others(self, heap: Sequence[Hypothesis]) -> list[Shown]:
@@ -114,10 +118,12 @@ class Written:
     def _other(self, place: int, found: Hypothesis) -> Shown:
         path = self._path(found.node_id)
         ids, seen = [node.token_id for node, _ in path], [known for _, known in path]
+        whole = Running()
+        whole.put(0, ids, seen)
         return {
             "token_ids": ids,
             **_columns(seen),
-            "own": _figures(ids, seen),
+            "own": whole.figures(),
             "score": found.score,
             "group": found.group,
             "output": place if place < self.returned else None,
@@ -130,17 +136,6 @@ def _columns(seen: Sequence[Seen]) -> Shown:
         "p": [p for p, _ in seen],
         "used": [used for _, used in seen],
         "bits": [None if p is None else bits(-math.log(max(p, LEAST))) for p in known],
-    }
-
-
-def _figures(ids: Sequence[int], seen: Sequence[Seen]) -> Shown:
-    """Return the figures of one text as far as it has come."""
-    own = [p for p, _ in seen if p is not None]
-    whole = bool(own) and len(own) == len(seen)
-    return {
-        "tokens": len(ids),
-        "perplexity": perplexity_of([math.log(max(p, LEAST)) for p in own]) if whole else None,
-        "rep_3": repetition(ids, 3),
     }
 
 

@@ -76,6 +76,8 @@ def assisted_loop(
         step = round_step(index, keep, this, seen[len(emitted) - 1], recorder)
         input_ids = torch.cat([input_ids, input_ids.new_tensor([emitted])], dim=-1)
         if finished and after is not None:
+            # The text does not wait for what is measured beside it, as the step has to.
+            recorder.additions.say(keep, emitted)
             step = after(recorder.additions, context, prepared, input_ids, step)
         yield step
         index += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
@@ -179,22 +180,30 @@ class ModelDrafter(Drafter):
         stop = "all that was asked for" if limit == self.schedule.length else "the token budget"
         while len(tokens) < limit:
             scores = scores_after(tokens)
-            if bool(scores.isnan().any()):
+            most = float(scores.max())  # one that is NaN makes this NaN
+            if math.isnan(most):
                 stop, self.note = "its scores became NaN", BROKEN
                 break
-            if not bool((scores > -torch.inf).any()):
+            if most == -math.inf:
                 stop = self.nothing_allowed
                 break
-            token, probability = choose(scores, do_sample, self.context.generator)
+            token = choose(scores, do_sample, self.context.generator)
             tokens.append(token)
             rows.append(scores)
             if token in ends:
                 stop = "it ends the text"
                 break
+            probability = self._confidence(scores, token)
             if probability < self.threshold:
                 stop = f"confidence {probability:.2f} fell below {self.threshold:g}"
                 break
         return tokens, torch.cat(rows) if rows else None, stop
+
+    def _confidence(self, scores: torch.Tensor, token: int) -> float:
+        """Return a token's probability; 1 where no draft ends for want of it."""
+        if not self.threshold:
+            return 1.0
+        return float(torch.softmax(scores, dim=-1)[0, token])
 
 
 def followed(ids: torch.Tensor, tokens: list[int]) -> torch.Tensor:
@@ -202,10 +211,9 @@ def followed(ids: torch.Tensor, tokens: list[int]) -> torch.Tensor:
     return torch.cat([ids, ids.new_tensor([tokens])], dim=-1)
 
 
-def choose(scores: torch.Tensor, do_sample: bool, generator: torch.Generator) -> tuple[int, float]:
-    """Return the next draft token of (1, vocab) scores and its probability."""
-    token = int(draw(scores, generator)[0]) if do_sample else int(scores.argmax(-1))
-    return token, float(torch.softmax(scores, dim=-1)[0, token])
+def choose(scores: torch.Tensor, do_sample: bool, generator: torch.Generator) -> int:
+    """Return the next draft token of (1, vocab) scores."""
+    return int(draw(scores, generator)[0]) if do_sample else int(scores.argmax(-1))
 
 
 def run_processors(processors: Any, ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:

@@ -6,15 +6,15 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from transformers import GenerationConfig
+import transformers
 
 from engine.declare.weights import EIGHT_BITS
 from engine.errors import ModelError
 from engine.models.bare import special_ids_of
 from engine.models.loaded_checks import check_tokenizer
+from engine.models.openvino import model as on_openvino
 from engine.models.openvino.graphs import Graphs
 from engine.models.openvino.kept import graph_of, measured
-from engine.models.openvino.model import on_graphs
 from engine.models.tokenizers import tokenizer_in
 from engine.trace.records import Agreement
 
@@ -37,8 +37,8 @@ def opened(name: str, folder: str, backend: str, described: Any) -> tuple[Any, A
     if graph is None:
         raise ModelError(f"The graph of {name} for {backend} is gone; try again.")
     if (Path(folder) / _DEFAULTS).is_file():
-        described.generation_config = GenerationConfig.from_pretrained(folder)
-    model = on_graphs(described, Graphs(graph))
+        described.generation_config = transformers.GenerationConfig.from_pretrained(folder)
+    model = on_openvino.on_graphs(described, Graphs(graph))
     try:
         model.agreement = _agreement(measured(graph)) if backend == EIGHT_BITS else None
         assert model.graphs.whole

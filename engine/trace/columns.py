@@ -1,0 +1,71 @@
+"""How a file writes a step: a list of records as one object of columns, which is half as long.
+
+``[{"token_id": 5, "rank": 0}, {"token_id": 9, "rank": 1}]`` is written
+``{"token_id": [5, 9], "rank": [0, 1]}``; every number stays as it was. Records within records, such
+as the layers of a step, are packed in the same way.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from typing import Any
+
+from engine.errors import TraceError
+from engine.trace.details import DETAIL_TYPES
+from engine.trace.values import hints_of, plain
+
+
+def in_columns(value: Any) -> Any:
+    """Return JSON values of a step with every list of records as columns."""
+    if isinstance(value, dict):
+        return {name: in_columns(item) for name, item in value.items()}
+    if not isinstance(value, list):
+        return value
+    if value and all(isinstance(item, dict) for item in value):
+        return {name: in_columns([item[name] for item in value]) for name in value[0]}
+    return [in_columns(item) for item in value]
+
+
+def in_rows(value: Any, kind: Any, where: str) -> Any:
+    """Return JSON values with columns as the list of records that they stand for.
+
+    Args:
+        value: of a file; what is no column of records stays, and is judged where it is read.
+        kind: what it should be: a dataclass of the trace, or the type of one of its fields.
+        where: its place, for errors.
+
+    Raises:
+        TraceError: columns of one list differ in length.
+    """
+    kind, _ = plain(kind)
+    origin, args = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        return in_rows(value, _option(value, args), where)
+    if origin is tuple and dataclasses.is_dataclass(args[0]) and isinstance(value, dict):
+        value = _rows(value, where)
+    if origin is tuple and isinstance(value, list):
+        return [in_rows(item, args[0], f"{where}[{i}]") for i, item in enumerate(value)]
+    if not (dataclasses.is_dataclass(kind) and isinstance(value, dict)):
+        return value
+    hints = hints_of(typing.cast("type", kind))
+    return {
+        name: in_rows(item, hints[name], f"{where}.{name}") if name in hints else item
+        for name, item in value.items()
+    }
+
+
+def _option(value: Any, args: tuple[Any, ...]) -> Any:
+    """Return which type of a union a value has: of details by their kind."""
+    kind = value.get("kind") if isinstance(value, dict) else None
+    options = [arg for arg in args if arg is not type(None)]
+    found = DETAIL_TYPES.get(kind) if isinstance(kind, str) else None
+    return found if found in options else options[0]
+
+
+def _rows(columns: dict[str, Any], where: str) -> list[dict[str, Any]]:
+    lists = [column if isinstance(column, list) else [] for column in columns.values()]
+    if len({len(column) for column in lists}) != 1:
+        raise TraceError(f"{where} has columns of different lengths.")
+    return [dict(zip(columns, row, strict=True)) for row in zip(*lists, strict=True)]

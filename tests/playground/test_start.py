@@ -1,0 +1,169 @@
+"""A start: what is imported before there is a page, how much the page declares, and what stands in it."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import gradio as gr
+import pytest
+
+from engine import STRATEGIES
+from engine.run.weights import offered_weights
+from playground import later
+from playground.fresh import with_head
+from playground.spec import spec
+from playground.stubless import stubless
+from tests.helpers.patience import PATIENCE_S
+from tests.helpers.server import ROOT
+
+DECLARED = """
+import gzip, json, runpy, sys
+runpy.run_path("app.py")
+from playground import app
+demo = app.build_app()
+head = app.page_head()
+config = json.dumps(demo.get_config_file())
+sizes = [len(demo.blocks), len(demo.fns), len(config), len(gzip.compress(head.encode()))]
+before = [*sys.modules]
+late = ["./refusals" in head, app.later.is_settled()]
+app.later.allow()
+app.later.bring()
+app.try_models()
+app.later.settle()
+import torch
+from engine.loops import recorder
+from engine.strategies import watermark
+late += ["./refusals" in app.page_head(), app.later.is_settled()]
+real = [recorder.torch is torch, watermark.processors is sys.modules["engine.watermark.processors"]]
+print(json.dumps({"before": before, "late": late, "real": real, "after": [*sys.modules], "sizes": sizes}))
+"""
+HEAVY = {
+    "accelerate.utils",
+    "bitsandbytes",
+    "plotly",
+    "safetensors.torch",
+    "sympy",
+    "tokenizers",
+    "torch._C",
+    "torch._dynamo",
+    "transformers.utils",
+}
+"""What only a run needs."""
+
+
+def python(code, **more):
+    ended = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env=os.environ | more,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout.splitlines()[-1]
+
+
+@pytest.fixture(scope="module")
+def declared():
+    return json.loads(python(DECLARED))
+
+
+def test_a_page_is_declared_without_what_only_a_run_needs(declared):
+    assert not HEAVY & set(declared["before"])
+    assert HEAVY & set(declared["after"]) >= {"torch._C", "transformers.utils", "tokenizers"}
+    assert declared["late"] == [True, False, False, True]
+    assert declared["real"] == [True, True], "a stand-in was left where the package is"
+
+
+def test_what_a_page_declares_is_bounded(declared):
+    """Every component is configured by Gradio and every event listened to, in every browser."""
+    components, events, config, head = declared["sizes"]
+    strategies = len(STRATEGIES)
+    assert components <= 2 * strategies + 32
+    assert events <= 3 * strategies + 14
+    assert config < 100_000
+    assert head < 50_000
+
+
+def test_on_a_zerogpu_nothing_is_put_off():
+    """A run has a fork of the process there, which cannot wait for what another thread imports."""
+    code = "import runpy, sys; runpy.run_path('app.py'); print('torch._C' in sys.modules)"
+    assert python(code, SPACES_ZERO_GPU="1") == "True"
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "torch.zeros(1)",
+        "transformers.GenerationMixin",
+        "loading.default_device()",
+        "processors.GreenListProcessor",
+        "import torch.nn.functional",
+        "from transformers.cache_utils import Cache; assert Cache is sys.modules['transformers'].Cache",
+    ],
+)
+def test_whatever_is_used_first_brings_all_of_it(use):
+    code = f"""
+import sys
+from playground import later
+later.put_off()
+import torch, transformers
+from engine.models import loading
+from engine.watermark import processors
+assert "torch._C" not in sys.modules and not later.is_settled()
+{use}
+assert not hasattr(torch, "__wrapped__") and torch.__version__ == sys.modules["torch"].__version__
+print(all(hasattr(sys.modules[name], "__file__") for name in later.PUT_OFF))
+"""
+    assert python(code) == "True"
+
+
+def test_nothing_is_put_off_where_it_is_there():
+    import torch
+
+    later.put_off()
+    assert later.is_settled()
+    later.bring()
+    later.settle()
+    assert sys.modules["torch"] is torch
+
+
+def test_gradio_makes_no_stub_of_a_class_that_is_made_meanwhile():
+    with stubless():
+
+        class Own(gr.HTML):
+            pass
+
+        assert inspect.getfile(Path) == inspect.getfile(Path("a").__class__.__mro__[1])
+    assert issubclass(Own, gr.HTML)
+    assert not Path(__file__).with_suffix(".pyi").exists()
+    assert inspect.getfile(Own) == __file__
+
+
+def test_a_head_stands_behind_the_address_that_its_own_are_relative_to():
+    page = b"<html><head><meta><base href='./' /><style></style></head><body></body></html>"
+    assert with_head(page, "<HERE>") == page.replace(b"<style>", b"<HERE><style>")
+    bare = b"<html><head></head></html>"
+    assert with_head(bare, "<HERE>") == b"<html><head><HERE></head></html>"
+
+
+def test_which_models_cannot_serve_is_said_when_it_is_known(monkeypatch):
+    known = {one["name"]: one["refused"] for one in spec()["strategies"]}
+    assert any(known.values())
+    monkeypatch.setattr(later, "is_settled", lambda: False)
+    assert not any(one["refused"] for one in spec()["strategies"])
+
+
+def test_whoever_holds_nothing_back_is_not_asked_for_the_device(monkeypatch):
+    def looked():
+        raise AssertionError("nobody has to know which device there is")
+
+    monkeypatch.setattr("engine.run.weights.default_device", looked)
+    assert "dtype" in offered_weights(assistant=False)
