@@ -47,14 +47,14 @@ def measured(name: str, arguments: list[str]) -> dict[str, Any] | None:
     """
     about = {"date": now(), "commit": commit(), "machine": machine(), "versions": versions()}
     command = [sys.executable, "-m", f"benchmarks.{name}", *arguments]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     last = ""
-    assert process.stdout is not None
-    for line in process.stdout:
-        last = line
-        if not line.startswith("{"):
-            print(line, end="", flush=True)
-    if process.wait() != 0 or not last.startswith("{"):
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            last = line
+            if not line.startswith("{"):
+                print(line, end="", flush=True)
+    if process.returncode != 0 or not last.startswith("{"):
         print(f"{name} failed with status {process.returncode}; its last figures stay.")
         return None
     return {**json.loads(last), **about}

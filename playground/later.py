@@ -32,7 +32,7 @@ _SETTLED.set()
 class _StandIn(ModuleType):
     """Stands for a module until something of it is wanted."""
 
-    __path__ = ()
+    __path__: Any = ()
 
     def __getattr__(self, name: str) -> Any:
         # Whoever looks through all modules, as inspect does, asks for such names and means none of them.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TypeVar
 
 from engine.errors import Cancelled, EngineError
@@ -21,13 +21,11 @@ class Additions:
     Attributes:
         notes: one sentence per addition that could not be made, for the trace.
         tell: gets Checking events.
-        say: gets the tokens that are certain before the step that emits them can be recorded.
     """
 
     def __init__(self) -> None:
         self.notes: list[str] = []
         self.tell: Callable[[Checking], None] = _nobody
-        self.say: Callable[[int, Sequence[int]], None] = _unsaid
         self._begun = False
 
     def progress(self, done: int, total: int, what: str) -> None:
@@ -82,7 +80,3 @@ class Additions:
 
 def _nobody(event: Checking) -> None:
     del event
-
-
-def _unsaid(keep: int, emit: Sequence[int]) -> None:
-    del keep, emit

@@ -109,16 +109,6 @@ class Recording:
         self.send(StepRecorded(step, new))
         self._send_text(step.sequence, output, kept=step.keep)
 
-    def say(self, keep: int, emit: Sequence[int], number: int) -> None:
-        """Send the text of the one row that is decoded before the step that it is of.
-
-        Args:
-            keep: tokens that stay.
-            emit: what follows them.
-            number: sequences that were decoded before this loop began.
-        """
-        self._send_text(number, [*self.outputs.get(number, ())[:keep], *emit], kept=keep)
-
     def end(
         self,
         results: list[list[int]],

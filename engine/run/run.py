@@ -140,7 +140,6 @@ class Run:
         for number in range(count):
             single = dataclasses.replace(run.config, num_return_sequences=1)
             config = single if count > 1 else run.config
-            recorder.additions.say = partial(recording.say, number=number)
             returned = generate_with(
                 run,
                 config,

@@ -1,8 +1,5 @@
 """What decode() yields, in order: Started, then StepRecorded and TextDelta, then Finished or Failed.
 
-The text of a step follows it, but for the last of a text beside which something is measured: its text
-goes before, and the step, which carries what was found, comes after that.
-
 Waiting, Loading and Checking say what goes on meanwhile: the first two before Started, the last after
 the text. They come from every engine, here or elsewhere, and whoever wants the run alone may pass over them.
 """

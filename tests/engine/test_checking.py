@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from engine import DecodeRequest, LoadedModel, decode
@@ -126,7 +128,7 @@ def test_a_text_that_is_stopped_is_not_checked():
     assert any(isinstance(event, StepRecorded) for event in events)
 
 
-def test_the_text_is_whole_before_anything_is_measured_and_its_last_step_follows():
+def test_text_and_steps_are_there_before_anything_is_measured():
     loaded = LoadedModel(fresh_model("llama"))
     with gate(loaded.model, free=passes_of_text()) as held:
         run = decode(request(loaded=loaded))
@@ -142,8 +144,11 @@ def test_the_text_is_whole_before_anything_is_measured_and_its_last_step_follows
         if isinstance(event, TextDelta):
             text = text[: event.keep_chars] + event.text
     assert text == whole.outputs[0].text
-    steps = [e.step for e in (*before, *rest) if isinstance(e, StepRecorded)]
-    assert tuple(steps) == whole.steps
-    assert steps[-1] not in [e.step for e in before if isinstance(e, StepRecorded)]
+    *steps, last = [event.step for event in before if isinstance(event, StepRecorded)]
+    assert tuple(steps) == whole.steps[:-1]
+    # What was found is in the trace's last step alone.
+    assert last.detail.report is None
+    assert whole.steps[-1].detail.report is not None
+    assert dataclasses.replace(whole.steps[-1], detail=last.detail) == last
     # Nothing is told twice.
-    assert not any(isinstance(event, TextDelta) for event in rest)
+    assert not any(isinstance(event, TextDelta | StepRecorded) for event in rest)

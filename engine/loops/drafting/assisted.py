@@ -59,7 +59,8 @@ def assisted_loop(
     prepared, finished, index = dict(model_kwargs), False, 0
     while not finished:
         # 1. The guess.
-        began, guess, drafted = time.perf_counter(), drafter.draft(input_ids), time.perf_counter()
+        began = time.perf_counter()
+        guess, drafted = drafter.draft(input_ids), time.perf_counter()
         # 2. One forward pass of the target over all of it, then its processors, place by place.
         seen = _observed(target, recorder, input_ids, guess.tokens, logits_processor)
         # 3. The judgement.
@@ -74,11 +75,10 @@ def assisted_loop(
         keep = input_ids.shape[1] - prompt_length
         step = round_step(index, keep, this, seen[len(emitted) - 1], recorder)
         input_ids = torch.cat([input_ids, input_ids.new_tensor([emitted])], dim=-1)
-        if finished and after is not None:
-            # The text does not wait for what is measured beside it, as the step has to.
-            recorder.additions.say(keep, emitted)
-            step = after(recorder.additions, context, prepared, input_ids, step)
         yield step
+        if finished and after is not None:
+            # Nobody waits for what is measured beside the text; it comes with the same step once more.
+            yield after(recorder.additions, context, prepared, input_ids, step)
         index += 1
     return input_ids
 
