@@ -112,8 +112,8 @@ def bring() -> None:
 
 def settle() -> None:
     """Put what was brought in the place of its stand-ins, and say that all is there."""
-    for module in list(sys.modules.values()):
-        if module.__name__.partition(".")[0] in _OWN:
+    for full, module in list(sys.modules.items()):
+        if full.partition(".")[0] in _OWN:
             for name, value in list(vars(module).items()):
                 if isinstance(value, _StandIn):
                     setattr(module, name, sys.modules[value.__name__])

@@ -105,7 +105,8 @@ def build(
         values = values_in()
         sizes.check_sizes(config, values)
         with BUILDING, torch.device("meta"):
-            model = auto.from_config(read, trust_remote_code=False)
+            # A kind of number of its own would be everybody's default while it is built, runs' too.
+            model = auto.from_config(read, dtype=torch.float32, trust_remote_code=False)
     except ModelError:
         raise
     except Exception as error:  # a configuration may break any rule of its class

@@ -57,9 +57,9 @@ class BeamSearch:
         self.early_stopping = True if self.beams == 1 else config.early_stopping
         self.do_sample, self.max_length = config.do_sample, config.max_length
         # Only the first beam counts at first: otherwise all would take the same tokens.
-        self.sums = torch.full((self.beams,), _NEVER, device=device)
+        self.sums = torch.full((self.beams,), _NEVER, dtype=torch.float32, device=device)
         self.sums[0] = 0
-        self.heap_scores = torch.full((self.beams,), _NEVER, device=device)
+        self.heap_scores = torch.full((self.beams,), _NEVER, dtype=torch.float32, device=device)
         self.finished = torch.zeros(self.beams, dtype=torch.bool, device=device)
         self.improvable = torch.ones((), dtype=torch.bool, device=device)
 
