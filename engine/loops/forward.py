@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 
-from engine.models import graphed
 from engine.models.capabilities import CACHES, OWN_CACHES
 
 
@@ -48,11 +47,9 @@ class Forward:
         return outputs
 
     def _pass(self, inputs: dict[str, Any]) -> Any:
-        """Run the model; a cache with passes of its own repeats one of those."""
-        cache = self.model_kwargs.get("past_key_values")
-        if isinstance(cache, graphed.GraphedCache):
-            return cache.run(self.model, inputs)
-        return self.model(**inputs)
+        """Run the model; a cache that has passes of its own, see models/graphed.py, repeats one of those."""
+        repeat = getattr(self.model_kwargs.get("past_key_values"), "run", None)
+        return self.model(**inputs) if repeat is None else repeat(self.model, inputs)
 
     @property
     def caches(self) -> bool:
