@@ -218,7 +218,7 @@ def generate_with(
         inputs["logits_processor"] = extra["logits_processor"]
     # generate() only leaves gradients out; nothing that could ever be differentiated costs less still.
     # type(model).generate: a model folder may have replaced the instance's own generate.
-    with torch.inference_mode():
+    with torch.inference_mode(not _waits(run)):
         return type(target.model).generate(
             bare(target.model),
             prompt,
@@ -228,6 +228,12 @@ def generate_with(
             stopping_criteria=[stop, *stop_criteria(config, target)],
             **inputs,
         )
+
+
+def _waits(run: Prepared) -> bool:
+    """Return whether layers of a model wait elsewhere: brought in inference mode, they sum in another order."""
+    models = [loaded.model for loaded in (run.target, run.assistant) if loaded is not None]
+    return any(getattr(model, "hf_device_map", None) is not None for model in models)
 
 
 def _returned(
