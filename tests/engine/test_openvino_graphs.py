@@ -87,9 +87,9 @@ def test_the_cache_does_what_transformers_own_does(llama, hides):
     model, converted = llama
     own, graph = DynamicCache(), GraphCache(converted.graphs.whole, hides=hides)
 
-    def step(new, seed):
+    def step(new, seed, rows=2):
         assert graph.get_seq_length() == own.get_seq_length()
-        ids = ids_of(len(graph.rows) or 2, new, seed)
+        ids = ids_of(len(graph.rows) or rows, new, seed)
         pairs = ((model, own), (converted, graph))
         assert apart(*(m(ids, past_key_values=c).logits for m, c in pairs)) < NEAR
 
@@ -114,7 +114,8 @@ def test_the_cache_does_what_transformers_own_does(llama, hides):
     assert apart(*found) < NEAR
     for cache in (own, graph):
         cache.crop(-cache.get_seq_length())
-    step(4, 10)
+    # transformers' own keeps its number of rows when it is empty.
+    step(4, 10, rows=4)
 
 
 def test_many_hidden_positions_are_given_up_for_good(llama):
@@ -135,12 +136,12 @@ def test_many_hidden_positions_are_given_up_for_good(llama):
 
 def test_a_request_serves_the_next_text_and_forgets_the_last(llama):
     model, converted = llama
-    ids = ids_of(1, 5)
+    ids, free = ids_of(1, 5), len(converted.graphs.whole._free)
     for _ in range(2):
         graph = converted.new_cache()
         assert apart(model(ids).logits, converted(ids, past_key_values=graph).logits) < NEAR
         del graph
-    assert len(converted.graphs.whole._free) == 1
+    assert len(converted.graphs.whole._free) == max(free, 1)
 
 
 @pytest.mark.parametrize(
