@@ -8,7 +8,7 @@ import pytest
 
 from engine.settings import Settings, read_settings
 
-LIMITS = [field for field in fields(Settings) if field.name != "public"]
+LIMITS = [field for field in fields(Settings) if not isinstance(field.default, bool)]
 
 
 def test_nothing_set_is_the_defaults():
@@ -24,6 +24,11 @@ def test_every_limit_is_set_by_its_variable_and_by_no_other(limit):
     if type(limit.default) is not str:
         with pytest.raises(ValueError, match=f"{variable} = 'many'"):
             read_settings({variable: "many"})
+
+
+@pytest.mark.parametrize(("said", "wanted"), [("0", False), ("no", False), ("1", True)])
+def test_graphs_can_be_left_out(said, wanted):
+    assert read_settings({"PLAYGROUND_CUDA_GRAPHS": said}).cuda_graphs is wanted
 
 
 @pytest.mark.parametrize(
