@@ -228,9 +228,10 @@ def _traces(folder: Path, client: Client, event: int) -> Iterator[Attempt]:
 
 
 def _recorded(strategy: str) -> str:
-    """Return a short run of a strategy on the tiny models that the tables were written for."""
+    """Return a short run of a strategy on the tiny models that the tables were written for, a record a step."""
     request = make(strategy, max_new_tokens=5, **_CHANGED.get(strategy, {}))
-    return json_io.dumps(finished(dataclasses.replace(request, top_candidates=6)))
+    trace = finished(dataclasses.replace(request, top_candidates=6))
+    return json.dumps(json_io.trace_to_dict(trace))
 
 
 class CensusTally:

@@ -59,8 +59,7 @@ def assisted_loop(
     prepared, finished, index = dict(model_kwargs), False, 0
     while not finished:
         # 1. The guess.
-        began = time.perf_counter()
-        guess, drafted = drafter.draft(input_ids), time.perf_counter()
+        began, guess, drafted = time.perf_counter(), drafter.draft(input_ids), time.perf_counter()
         # 2. One forward pass of the target over all of it, then its processors, place by place.
         seen = _observed(target, recorder, input_ids, guess.tokens, logits_processor)
         # 3. The judgement.
