@@ -85,6 +85,8 @@ class Settings:
     """The same for what was asked for by nobody that ever listened."""
     models: str = "~/.cache/decoding-playground/models"
     """Where ``python -m engine fetch`` keeps the models that it brings."""
+    lessons: str = ""
+    """A folder with lessons of one's own, beside those that come along."""
     journal: str = "~/.cache/decoding-playground/journal.db"
     """Where the runs of late are kept for a server that is started anew; empty for nowhere."""
     journal_age_s: float = 3600.0
