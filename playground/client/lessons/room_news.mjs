@@ -1,0 +1,105 @@
+// News of a room for as long as it lasts. A stream that ends or breaks is opened again: the server ends each
+// after two minutes, and says something every few seconds, so silence means that the line is dead.
+import { secretly } from "./room_ask.mjs";
+
+const SILENT_MS = 40_000;
+const SOONEST_MS = 500;
+const LATEST_MS = 15_000;
+const OVER = "This room has ended.";
+
+/**
+ * @typedef {object} Listener
+ * @property {(name: string, data: any) => void} heard
+ * @property {(connected: boolean) => void} line whether the server can be reached
+ * @property {(sentence: string) => void} over nothing will come any more, and why
+ */
+
+/**
+ * Listen to a room until it is over, or until what is returned is called.
+ * @param {string} code
+ * @param {Listener} listener
+ * @param {string} [secret] of the room's teacher
+ */
+export function listen(code, listener, secret) {
+  const leaving = new AbortController();
+  keepListening(code, listener, secret, leaving.signal);
+  return () => leaving.abort();
+}
+
+async function keepListening(code, listener, secret, leaving) {
+  for (let failed = 0; !leaving.aborted; ) {
+    const found = await once(code, listener, secret, leaving);
+    if (leaving.aborted || found === "over") return;
+    failed = found === "broken" ? failed + 1 : 0;
+    if (failed) listener.line(false);
+    // A whole class comes back at once where the server was away; each waits a little longer or shorter.
+    const most = Math.min(LATEST_MS, SOONEST_MS * 2 ** Math.min(failed, 6));
+    await pause(most * (0.5 + Math.random() / 2), leaving);
+  }
+}
+
+// One stream: "over" where nothing will come any more, "broken" where it failed, "ended" where it came to its end.
+async function once(code, listener, secret, leaving) {
+  const silent = new AbortController();
+  const signal = AbortSignal.any([leaving, silent.signal]);
+  let timer = setTimeout(() => silent.abort(), SILENT_MS);
+  const alive = () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => silent.abort(), SILENT_MS);
+  };
+  try {
+    const place = new URL(`room/${code}/events`, document.baseURI);
+    const answer = await fetch(place, { headers: secretly(secret), signal, cache: "no-store" });
+    if (!answer.ok) return await refused(answer, listener);
+    listener.line(true);
+    return await read(answer.body, listener, alive);
+  } catch {
+    return "broken";
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function refused(answer, listener) {
+  if (answer.status === 429 || answer.status >= 500) return "broken";
+  const said = await answer.json().catch(() => ({}));
+  listener.over(said.error ?? OVER);
+  return "over";
+}
+
+async function read(body, listener, alive) {
+  const reader = body.getReader();
+  const decoder = new TextDecoder();
+  for (let text = ""; ; ) {
+    const { done, value } = await reader.read();
+    if (done) return "ended";
+    alive();
+    const parts = (text + decoder.decode(value, { stream: true })).split("\n\n");
+    text = parts.pop();
+    for (const part of parts) {
+      const [name, data] = event(part);
+      if (name === "ended") {
+        listener.over(OVER);
+        return "over";
+      }
+      if (name) listener.heard(name, data);
+    }
+  }
+}
+
+/** @returns {[string, any]} the name and the data of an event; no name for a sign of life. */
+function event(part) {
+  const lines = part.split("\n");
+  const after = (start) => lines.find((line) => line.startsWith(start))?.slice(start.length);
+  const name = after("event: ");
+  return name ? [name, JSON.parse(after("data: "))] : ["", null];
+}
+
+const pause = (ms, signal) =>
+  new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    signal.addEventListener("abort", () => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });
