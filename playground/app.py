@@ -25,7 +25,9 @@ from playground import (
     audit,
     connections,
     draws,
+    languages,
     later,
+    lessons,
     recorded,
     refusals,
     replay,
@@ -72,7 +74,8 @@ def build_app() -> gr.Blocks:
         bus.input(guarded(_resync), None, bus, concurrency_limit=None, **OF_THE_PAGE)
         build_replies()
         build_fork(bus, QUEUE)
-        with gr.Tabs(elem_id="strategies"):
+        with gr.Tabs(elem_id="strategies", selected=next(iter(STRATEGIES))):
+            lessons.build_lessons(QUEUE)
             for family in FAMILIES:
                 for strategy in STRATEGIES.values():
                     if strategy.family == family:
@@ -90,8 +93,12 @@ def _resync(event: gr.EventData) -> str:
     return whole_state(str(sent_with(event).get("run", ""))[:64])
 
 
-def page_head() -> str:
-    """Return what stands in the page's head: its scripts, and what they are given to begin with."""
+def page_head(language: str = languages.ENGLISH) -> str:
+    """Return what stands in the page's head: its scripts, and what they are given to begin with.
+
+    Args:
+        language: of the page's reader.
+    """
     place = f"./{recorded.place()}"
     given = {
         "recorded": place,
@@ -102,6 +109,8 @@ def page_head() -> str:
             "gallery": replay.declaration(),
         },
         "here": scripts.HERE,
+        "language": language,
+        "texts": languages.texts(language),
         "refusals": "" if later.is_settled() else refusals.PLACE,
         "plotly": scripts.plotly(),
     }
@@ -141,6 +150,7 @@ def serve(host: str, port: int) -> gr.Blocks:
             "routes": [
                 *scripts.routes(),
                 *recorded.routes(),
+                *lessons.routes(),
                 *refusals.routes(),
                 *audit.routes(),
                 *room_routes(),

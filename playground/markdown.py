@@ -30,11 +30,14 @@ _TAGS = {
     "s": "s",
 }
 _LINK = re.compile(r"(?:https://|\?)[^\s\x00-\x1f]*")
-_MATH_TAGS = set(
-    "math mrow mi mn mo mtext mspace mfrac msup msub msubsup msqrt mroot munder mover munderover mtable mtr mtd "
-    "mstyle mpadded mphantom menclose".split()
-)
-_MATH_ATTRIBUTES = set("display mathvariant stretchy fence linethickness columnalign width".split())
+_MATH_TAGS = {
+    *("math", "mrow", "mi", "mn", "mo", "mtext", "mspace", "mfrac", "msup", "msub", "msubsup"),
+    *("msqrt", "mroot", "munder", "mover", "munderover", "mtable", "mtr", "mtd", "mstyle"),
+    *("mpadded", "mphantom", "menclose"),
+}
+_MATH_ATTRIBUTES = {
+    *("display", "mathvariant", "stretchy", "fence", "linethickness", "columnalign", "width"),
+}
 _MARKS = re.compile("\ue000(\\d+)\ue001")
 
 
@@ -158,5 +161,3 @@ def _children(element: ElementTree.Element) -> Iterator[Any]:
 def words(parts: Tree) -> str:
     """Return a tree's words alone."""
     return "".join(part if isinstance(part, str) else words(part[2]) for part in parts)
-
-

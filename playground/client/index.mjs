@@ -4,6 +4,7 @@ import { plotlyFrom } from "../../visualizers/shared/plotly.mjs";
 import { trace } from "../../visualizers/shared/record.mjs";
 import { explain } from "../../visualizers/shared/terms.mjs";
 import { piece, visible } from "../../visualizers/shared/text.mjs";
+import { speak } from "../../visualizers/shared/tr.mjs";
 import { lookWith } from "../../visualizers/stage/look.mjs";
 import { scrubWith } from "../../visualizers/stage/scrub.mjs";
 import { VIEWS } from "../../visualizers/stage/views.mjs";
@@ -17,6 +18,7 @@ import { mountDraws } from "./draws.mjs";
 import { exporting } from "./export.mjs";
 import { connectFamily, family } from "./family.mjs";
 import { mountGallery } from "./gallery.mjs";
+import { mountLessons } from "./lessons/tab.mjs";
 import { copying, restore, runningAgain } from "./link.mjs";
 import { player } from "./player.mjs";
 import { answersAt } from "./press.mjs";
@@ -64,7 +66,8 @@ addEventListener("click", ({ target }) => {
 
 export const page = {
   // Called once, before any element: what the server gives every page.
-  open({ recorded, spec, plotly, here, refusals }) {
+  open({ recorded, spec, plotly, here, refusals, language, texts }) {
+    speak(language, texts);
     answersAt(here);
     plotlyFrom(new URL(plotly, document.baseURI).href);
     explain(spec.terms);
@@ -82,6 +85,7 @@ export const page = {
   receive: (text) => store.receive(text),
   tab: mountTab,
   draws: mountDraws,
+  lessons: mountLessons,
   bench: mountBench,
   gallery: mountGallery,
   judge: connectJudge,
