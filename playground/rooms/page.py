@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import json
 from base64 import b64encode
 from functools import cache
 from html import escape
@@ -12,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from playground.languages import ENGLISH, texts
 from playground.scripts import CLIENT, kept
 from visualizers import page
 from visualizers.join import join, modules_in
@@ -19,7 +21,7 @@ from visualizers.join import join, modules_in
 _ENTRY = "playground/client/lessons/participant.mjs"
 _STYLES = ("stage/view.css",)
 """Of the pictures, those with the colours and the buttons."""
-_OWN_STYLES = ("lessons.css", "room.css")
+_OWN_STYLES = ("lessons/lessons.css", "lessons/room.css")
 _PLACE = "room-files"
 _TITLE = "A lesson together"
 _FORM = (
@@ -43,7 +45,7 @@ def script() -> bytes:
 def styles() -> bytes:
     """Return the styles of the page."""
     files = [*(page.FOLDER / name for name in _STYLES), *(CLIENT / name for name in _OWN_STYLES)]
-    return "\n".join(file.read_text("utf-8") for file in files if file.is_file()).encode()
+    return "\n".join(file.read_text("utf-8") for file in files).encode()
 
 
 @cache
@@ -76,12 +78,19 @@ def _packed(name: str, content: bytes) -> bytes:
     return gzip.compress(content, mtime=0)
 
 
-def entered() -> HTMLResponse:
-    """Return the page of somebody who is in a room; which one, its script reads from the address."""
-    module = f'<script type="module" src="./{_PLACE}/{version()}/participant.mjs"></script>'
+def entered(language: str) -> HTMLResponse:
+    """Return the page of somebody who is in a room; which one, its script reads from the address.
+
+    Args:
+        language: of the room's lesson, which the page speaks as far as it can.
+    """
+    words = json.dumps(dict(texts(language)), separators=(",", ":")).replace("<", "\\u003c")
     return _answer(
-        f'<div id="room"><p role="status">Entering the room …</p></div>{module}'
+        '<div id="room"><p role="status">…</p></div>'
         "<noscript><p>This page needs JavaScript.</p></noscript>"
+        f'<script type="application/json" id="texts">{words}</script>'
+        f'<script type="module" src="./{_PLACE}/{version()}/participant.mjs"></script>',
+        language=language,
     )
 
 
@@ -96,10 +105,12 @@ def door() -> HTMLResponse:
     return _answer(f"<h1>{_TITLE}</h1>{_FORM}", base="./")
 
 
-def _answer(body: str, status: int = 200, base: str = "../") -> HTMLResponse:
+def _answer(
+    body: str, status: int = 200, base: str = "../", language: str = ENGLISH
+) -> HTMLResponse:
     # Relative to the playground's page, so that it may be served below any path.
     content = (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><base href="{base}">'
+        f'<!doctype html><html lang="{escape(language)}"><head><meta charset="utf-8"><base href="{base}">'
         '<meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">'
         f'<title>{_TITLE}</title><link rel="icon" href="data:,">'
         f'<link rel="stylesheet" href="./{_PLACE}/{version()}/room.css"><script>{_DARK}</script></head>'

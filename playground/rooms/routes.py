@@ -100,12 +100,11 @@ class RoomRoutes:
         address, known = _address(request), request.cookies.get(_COOKIE, "")
         try:
             if request.method == "HEAD":
-                self.rooms.room(code, address, known)
-                return page.entered()
-            _, participant = self.rooms.enter(code, known, address)
+                return page.entered(self.rooms.room(code, address, known).deck.language)
+            room, participant = self.rooms.enter(code, known, address)
         except RoomError as error:
             return page.refused(str(error), error.status)
-        answer = page.entered()
+        answer = page.entered(room.deck.language)
         answer.set_cookie(
             _COOKIE,
             participant,

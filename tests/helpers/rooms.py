@@ -13,14 +13,14 @@ from playground.rooms.registry import Rooms
 HIDDEN = ("the-reveal", "the-why", "the-myth", "the-turn", "tell_tale")
 """Words of every card, and the name of its run, that nobody may read before the reveal."""
 _BETS = {
-    "token": "{kind: token, question: Which token comes?, among: 4}",
-    "number": "{kind: number, question: How sure?, answer: 'best(step, 1).p', unit: percent, tolerance: 10}",
-    "order": "{kind: order, question: From the most probable?, options: ["
+    "token": "{kind: token, question: 'Which token comes?', among: 4}",
+    "number": "{kind: number, question: 'How sure?', answer: 'best(step, 1).p', unit: percent, tolerance: 10}",
+    "order": "{kind: order, question: 'From the most probable?', options: ["
     "{text: A, value: 'best(step, 3).p'}, {text: B, value: 'best(step, 1).p'}, {text: C, value: 'best(step, 2).p'}]}",
-    "truth": "{kind: truth, question: Is it a search for the best token alone?, answer: run.strategy == \"greedy\"}",
-    "choice": "{kind: choice, question: What is it?, options: ["
-    "{text: A search, if: run.strategy != \"greedy\"}, {text: The favourite, if: run.strategy == \"greedy\"}]}",
-    "text": "{kind: text, question: Why?}",
+    "truth": "{kind: truth, question: 'Is it a search for the best token alone?', answer: 'run.strategy == \"greedy\"'}",
+    "choice": "{kind: choice, question: 'What is it?', options: ["
+    "{text: A search, if: 'run.strategy != \"greedy\"'}, {text: The favourite, if: 'run.strategy == \"greedy\"'}]}",
+    "text": "{kind: text, question: 'Why?'}",
     "": "",
 }
 KINDS = tuple(_BETS)

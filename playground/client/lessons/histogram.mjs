@@ -16,8 +16,7 @@ import { isRight, optionsOf, unitOf } from "./bets.mjs";
 const KINDS = { token: places, truth: places, choice: places, number: bins, order: orders };
 
 /** @param {number} value */
-export const number = (value) =>
-  value.toLocaleString(spoken(), { maximumSignificantDigits: 3 });
+export const number = (value) => value.toLocaleString(spoken(), { maximumSignificantDigits: 3 });
 
 /**
  * The bets on a card and what came of them.
@@ -76,12 +75,21 @@ function drawn(bars, votes) {
     el(
       "tr",
       { class: bar.right ? "right" : null },
-      el("th", { scope: "row" }, bar.text, bar.right ? el("span", { class: "rm-right" }, tr("✓ right")) : null),
+      el(
+        "th",
+        { scope: "row" },
+        bar.text,
+        bar.right ? el("span", { class: "rm-right" }, tr("✓ right")) : null,
+      ),
       cell(bar.votes / most, told(bar.votes, votes), "class"),
       model ? cell(bar.p, percent(bar.p), "model") : null,
     ),
   );
-  const head = el("tr", {}, heads.map((text) => el("th", { scope: "col" }, text)));
+  const head = el(
+    "tr",
+    {},
+    heads.map((text) => el("th", { scope: "col" }, text)),
+  );
   const table = el("table", { class: "rm-table" }, el("thead", {}, head), el("tbody", {}, rows));
   return scroller(tr("What the class bet"), table);
 }
@@ -103,14 +111,23 @@ const cell = (share, text, kind) =>
 function sentences(bet, tally, key) {
   const found = [];
   if (bet.kind === "number" && tally.median !== null)
-    found.push(tr("Half of the class bet on {median} or less.", { median: `${number(tally.median)}${unitOf(bet)}` }));
+    found.push(
+      tr("Half of the class bet on {median} or less.", {
+        median: `${number(tally.median)}${unitOf(bet)}`,
+      }),
+    );
   if (key && tally.right !== null && tally.votes)
-    found.push(tr("{right} of {votes} bets were right.", { right: tally.right, votes: tally.votes }));
+    found.push(
+      tr("{right} of {votes} bets were right.", { right: tally.right, votes: tally.votes }),
+    );
   if (key && tally.perplexity !== null)
     found.push(
-      tr("The crowd’s perplexity is {n}: to the tokens that it bet on the model gave, in the geometric mean, one in {n}.", {
-        n: number(tally.perplexity),
-      }),
+      tr(
+        "The crowd’s perplexity is {n}: to the tokens that it bet on the model gave, in the geometric mean, one in {n}.",
+        {
+          n: number(tally.perplexity),
+        },
+      ),
     );
   return found;
 }

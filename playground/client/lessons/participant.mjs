@@ -22,7 +22,7 @@ export class ParticipantView {
   constructor(root, code) {
     this.code = code;
     this.title = el("h1", { class: "rm-lesson" });
-    this.where = el("p", { class: "ls-where" });
+    this.where = el("h2", { class: "ls-where" });
     this.body = el("div", { class: "ls-body" });
     this.go = button(tr("Bet"), () => this.#send(), { class: "dp-btn rm-go" });
     this.acts = el("p", { class: "rm-acts", hidden: true }, this.go);
@@ -86,7 +86,11 @@ export class ParticipantView {
     const chosen = this.#view.answer;
     const counts = chosen !== null && JSON.stringify(chosen) === this.#sent;
     this.go.disabled = chosen === null || counts;
-    this.go.textContent = counts ? tr("✓ Your bet is in") : this.#sent ? tr("Change my bet") : tr("Bet");
+    this.go.textContent = counts
+      ? tr("✓ Your bet is in")
+      : this.#sent
+        ? tr("Change my bet")
+        : tr("Bet");
     if (counts) this.#say(tr("You can change it until the answer is shown."));
     else if (this.#sent) this.#say(tr("Not sent yet: your earlier bet counts."));
   }
@@ -104,14 +108,15 @@ export class ParticipantView {
     } catch (error) {
       if (this.#scene.card !== card) return;
       this.#changed();
-      this.#say(error.message, true);
+      this.#say(/** @type {Error} */ (error).message, true);
     }
   }
 
   #reveal({ after, tally, before }) {
     this.acts.hidden = true;
     // What was chosen and not sent is no bet.
-    if (this.#view.question && JSON.stringify(this.#view.answer) !== this.#sent) this.#again(before);
+    if (this.#view.question && JSON.stringify(this.#view.answer) !== this.#sent)
+      this.#again(before);
     this.#view.reveal(after, {}, { focus: false });
     this.#say("");
     if (tally) {
@@ -137,7 +142,7 @@ export class ParticipantView {
     this.acts.hidden = true;
     this.where.textContent = "";
     this.body.replaceChildren(
-      el("p", { class: "rm-over" }, tr(sentence)),
+      el("p", { class: "rm-over" }, sentence),
       el("p", {}, el("a", { href: "./room" }, tr("Enter another room"))),
     );
     this.#say("");

@@ -48,7 +48,9 @@ export class RoomPanel {
     this.where = el("p", { class: "rm-where" });
     this.answers = el("div", {});
     this.back = button(tr("← Back"), () => this.show(this.#scene.card - 1));
-    this.next = button(tr("Next →"), () => this.show(this.#scene.card + 1), { class: "dp-btn rm-next" });
+    this.next = button(tr("Next →"), () => this.show(this.#scene.card + 1), {
+      class: "dp-btn rm-next",
+    });
     this.tell = button(tr("Reveal"), () => this.reveal(), { class: "dp-btn rm-go" });
     this.lock = button(tr("Lock"), () => this.#act(this.#figures.locked ? "unlock" : "lock"), {
       title: tr("Nobody new comes in; whoever is here stays"),
@@ -88,7 +90,9 @@ export class RoomPanel {
       el(
         "p",
         { class: "rm-about" },
-        tr("Your class joins by a code and bets on the cards; you see what they bet, and reveal. No names, nothing is kept."),
+        tr(
+          "Your class joins by a code and bets on the cards; you see what they bet, and reveal. No names, nothing is kept.",
+        ),
       ),
       el("p", { class: "rm-acts" }, open),
       this.says,
@@ -105,7 +109,7 @@ export class RoomPanel {
       this.#take(room);
     } catch (error) {
       pressed.disabled = false;
-      this.#say(error.message, true);
+      this.#say(/** @type {Error} */ (error).message, true);
     }
   }
 
@@ -118,10 +122,11 @@ export class RoomPanel {
       room.code,
       {
         heard: (name, data) => (name === "scene" ? this.#showScene(data) : this.#showFigures(data)),
-        line: (connected) => this.#say(connected ? "" : tr("The connection is lost; trying again …"), !connected),
+        line: (connected) =>
+          this.#say(connected ? "" : tr("The connection is lost; trying again …"), !connected),
         over: (sentence) => {
           this.#keep(null);
-          this.#closed(tr(sentence));
+          this.#closed(sentence);
         },
       },
       room.secret,
@@ -168,7 +173,16 @@ export class RoomPanel {
         this.picture,
       ),
       this.where,
-      el("p", { class: "rm-acts" }, this.back, this.tell, this.next, this.lock, this.close, this.sure),
+      el(
+        "p",
+        { class: "rm-acts" },
+        this.back,
+        this.tell,
+        this.next,
+        this.lock,
+        this.close,
+        this.sure,
+      ),
       this.bets,
       this.says,
     );
@@ -190,10 +204,9 @@ export class RoomPanel {
     const { here, entered, tally, locked, words } = figures;
     const { before, after } = this.#scene;
     this.counts.replaceChildren(
-      el("b", {}, here),
-      ` ${tr("here")} · `,
-      ...(tally ? [el("b", {}, tally.votes), ` ${tr("have bet")} · `] : []),
-      `${entered} ${tr("have entered")}`,
+      el("b", {}, tr("{n} here", { n: here })),
+      ...(tally ? [" · ", el("b", {}, tr("{n} have bet", { n: tally.votes }))] : []),
+      ` · ${tr("{n} entered", { n: entered })}`,
     );
     this.lock.textContent = locked ? tr("Unlock") : tr("Lock");
     this.lock.setAttribute("aria-pressed", String(locked));
@@ -222,7 +235,9 @@ export class RoomPanel {
       this.close.hidden = false;
       this.close.focus();
     });
-    const end = button(tr("Close it for everybody"), () => this.#act("close"), { class: "dp-btn rm-end" });
+    const end = button(tr("Close it for everybody"), () => this.#act("close"), {
+      class: "dp-btn rm-end",
+    });
     this.sure.replaceChildren(end, stay);
     stay.focus();
   }
@@ -233,7 +248,7 @@ export class RoomPanel {
       await this.#told({ act, ...(card ? { card } : {}) });
       if (this.says.classList.contains("bad")) this.#say("");
     } catch (error) {
-      this.#say(error.message, true);
+      this.#say(/** @type {Error} */ (error).message, true);
     }
   }
 
@@ -259,7 +274,11 @@ export class RoomPanel {
 export const roomPanel = (root, taught) => new RoomPanel(root, taught);
 
 const wordsOf = (words) =>
-  el("ul", { class: "rm-words" }, words.map((text) => el("li", {}, visible(text))));
+  el(
+    "ul",
+    { class: "rm-words" },
+    words.map((text) => el("li", {}, visible(text))),
+  );
 
 const alone = () =>
   tr(

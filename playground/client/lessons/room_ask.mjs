@@ -1,4 +1,5 @@
 // What a page tells a room: each request brings JSON and is answered with JSON.
+import { tr } from "../../../visualizers/shared/tr.mjs";
 
 /**
  * @param {string} place relative to the playground's page
@@ -12,10 +13,11 @@ export async function ask(place, told, secret) {
   try {
     answer = await fetch(url, { method: "POST", headers, body: JSON.stringify(told) });
   } catch {
-    throw new Error("The server cannot be reached. Try again.");
+    throw new Error(tr("The server cannot be reached. Try again."));
   }
   const said = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Error(said.error ?? `The server answered ${answer.status}.`);
+  if (!answer.ok)
+    throw new Error(said.error ?? tr("The server answered {status}.", { status: answer.status }));
   return said;
 }
 

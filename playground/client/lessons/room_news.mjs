@@ -1,11 +1,11 @@
 // News of a room for as long as it lasts. A stream that ends or breaks is opened again: the server ends each
 // after two minutes, and says something every few seconds, so silence means that the line is dead.
+import { tr } from "../../../visualizers/shared/tr.mjs";
 import { secretly } from "./room_ask.mjs";
 
 const SILENT_MS = 40_000;
 const SOONEST_MS = 500;
 const LATEST_MS = 15_000;
-const OVER = "This room has ended.";
 
 /**
  * @typedef {object} Listener
@@ -63,7 +63,7 @@ async function once(code, listener, secret, leaving) {
 async function refused(answer, listener) {
   if (answer.status === 429 || answer.status >= 500) return "broken";
   const said = await answer.json().catch(() => ({}));
-  listener.over(said.error ?? OVER);
+  listener.over(said.error ?? over());
   return "over";
 }
 
@@ -79,7 +79,7 @@ async function read(body, listener, alive) {
     for (const part of parts) {
       const [name, data] = event(part);
       if (name === "ended") {
-        listener.over(OVER);
+        listener.over(over());
         return "over";
       }
       if (name) listener.heard(name, data);
@@ -95,6 +95,9 @@ function event(part) {
   return name ? [name, JSON.parse(after("data: "))] : ["", null];
 }
 
+const over = () => tr("This room has ended.");
+
+/** @returns {Promise<void>} */
 const pause = (ms, signal) =>
   new Promise((resolve) => {
     const timer = setTimeout(resolve, ms);
