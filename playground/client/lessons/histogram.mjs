@@ -1,6 +1,6 @@
 // What a class bet: a table with a bar in every row, beside what the model holds of the same options.
 import { el, scroller } from "../../../visualizers/shared/dom.mjs";
-import { percent, visible } from "../../../visualizers/shared/text.mjs";
+import { lengthOf, percent, visible } from "../../../visualizers/shared/text.mjs";
 import { spoken, tr } from "../../../visualizers/shared/tr.mjs";
 import { isRight, optionsOf, unitOf } from "./bets.mjs";
 
@@ -68,7 +68,6 @@ function orders(bet, { orders: found, others }, key) {
 
 /** @param {Bar[]} bars */
 function drawn(bars, votes) {
-  const most = Math.max(1, ...bars.map((bar) => bar.votes));
   const model = bars.some((bar) => bar.p !== undefined);
   const heads = [tr("Answer"), tr("The class"), ...(model ? [tr("The model")] : [])];
   const rows = bars.map((bar) =>
@@ -81,7 +80,7 @@ function drawn(bars, votes) {
         bar.text,
         bar.right ? el("span", { class: "rm-right" }, tr("✓ right")) : null,
       ),
-      cell(bar.votes / most, told(bar.votes, votes), "class"),
+      cell(lengthIn(bar.votes, bars), told(bar.votes, votes), "class"),
       model ? cell(bar.p, percent(bar.p), "model") : null,
     ),
   );
@@ -94,7 +93,17 @@ function drawn(bars, votes) {
   return scroller(tr("What the class bet"), table);
 }
 
-const told = (votes, all) => (votes ? `${votes} · ${percent(votes / all)}` : "0");
+/**
+ * How many bets an answer got and, in whole percents, which share of all: a class is too small for more.
+ * @drawing
+ */
+const told = (votes, all) => (votes ? `${votes} · ${Math.round((100 * votes) / all)} %` : "0");
+
+/**
+ * The share of the longest bar that an answer's bar has.
+ * @drawing
+ */
+const lengthIn = (votes, bars) => votes / Math.max(1, ...bars.map((bar) => bar.votes));
 
 const cell = (share, text, kind) =>
   el(
@@ -104,7 +113,7 @@ const cell = (share, text, kind) =>
     el(
       "span",
       { class: `rm-track ${kind}`, "aria-hidden": "true" },
-      el("i", { style: { width: `${100 * share}%` } }),
+      el("i", { style: { width: lengthOf(share) } }),
     ),
   );
 

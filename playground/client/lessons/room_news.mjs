@@ -4,8 +4,7 @@ import { tr } from "../../../visualizers/shared/tr.mjs";
 import { secretly } from "./room_ask.mjs";
 
 const SILENT_MS = 40_000;
-const SOONEST_MS = 500;
-const LATEST_MS = 15_000;
+const WAITS_MS = [500, 1000, 2000, 4000, 8000, 15_000];
 
 /**
  * @typedef {object} Listener
@@ -32,24 +31,27 @@ async function keepListening(code, listener, secret, leaving) {
     if (leaving.aborted || found === "over") return;
     failed = found === "broken" ? failed + 1 : 0;
     if (failed) listener.line(false);
-    // A whole class comes back at once where the server was away; each waits a little longer or shorter.
-    const most = Math.min(LATEST_MS, SOONEST_MS * 2 ** Math.min(failed, 6));
-    await pause(most * (0.5 + Math.random() / 2), leaving);
+    await pause(WAITS_MS[failed] ?? WAITS_MS.at(-1), leaving);
   }
 }
 
 // One stream: "over" where nothing will come any more, "broken" where it failed, "ended" where it came to its end.
 async function once(code, listener, secret, leaving) {
-  const silent = new AbortController();
-  const signal = AbortSignal.any([leaving, silent.signal]);
-  let timer = setTimeout(() => silent.abort(), SILENT_MS);
+  const line = new AbortController();
+  const cut = () => line.abort();
+  leaving.addEventListener("abort", cut);
+  let timer = setTimeout(cut, SILENT_MS);
   const alive = () => {
     clearTimeout(timer);
-    timer = setTimeout(() => silent.abort(), SILENT_MS);
+    timer = setTimeout(cut, SILENT_MS);
   };
   try {
     const place = new URL(`room/${code}/events`, document.baseURI);
-    const answer = await fetch(place, { headers: secretly(secret), signal, cache: "no-store" });
+    const answer = await fetch(place, {
+      headers: secretly(secret),
+      signal: line.signal,
+      cache: "no-store",
+    });
     if (!answer.ok) return await refused(answer, listener);
     listener.line(true);
     return await read(answer.body, listener, alive);
@@ -57,6 +59,7 @@ async function once(code, listener, secret, leaving) {
     return "broken";
   } finally {
     clearTimeout(timer);
+    leaving.removeEventListener("abort", cut);
   }
 }
 
