@@ -80,7 +80,7 @@ function drawn(bars, votes) {
         bar.text,
         bar.right ? el("span", { class: "rm-right" }, tr("✓ right")) : null,
       ),
-      cell(lengthIn(bar.votes, bars), told(bar.votes, votes), "class"),
+      cell(shareOf(bar.votes, votes), told(bar.votes, votes), "class"),
       model ? cell(bar.p, percent(bar.p), "model") : null,
     ),
   );
@@ -89,7 +89,12 @@ function drawn(bars, votes) {
     {},
     heads.map((text) => el("th", { scope: "col" }, text)),
   );
-  const table = el("table", { class: "rm-table" }, el("thead", {}, head), el("tbody", {}, rows));
+  const table = el(
+    "table",
+    { class: model ? "rm-table" : "rm-table alone" },
+    el("thead", {}, head),
+    el("tbody", {}, rows),
+  );
   return scroller(tr("What the class bet"), table);
 }
 
@@ -100,10 +105,10 @@ function drawn(bars, votes) {
 const told = (votes, all) => (votes ? `${votes} · ${Math.round((100 * votes) / all)} %` : "0");
 
 /**
- * The share of the longest bar that an answer's bar has.
+ * The share of all bets, on the scale of the model's probabilities.
  * @drawing
  */
-const lengthIn = (votes, bars) => votes / Math.max(1, ...bars.map((bar) => bar.votes));
+const shareOf = (votes, all) => votes / (all || 1);
 
 const cell = (share, text, kind) =>
   el(

@@ -27,6 +27,7 @@ export class ParticipantView {
     this.go = button(tr("Bet"), () => this.#send(), { class: "dp-btn rm-go" });
     this.acts = el("p", { class: "rm-acts", hidden: true }, this.go);
     this.says = el("p", { class: "rm-says", role: "status" });
+    this.verdict = el("p", { class: "dp-sr", role: "status" });
     this.line = el("p", { class: "rm-line", role: "alert" });
     root.replaceChildren(
       el("header", { class: "rm-head" }, this.title, this.where),
@@ -34,6 +35,7 @@ export class ParticipantView {
       this.body,
       this.acts,
       this.says,
+      this.verdict,
     );
     this.leave = listen(code, {
       heard: (name, data) => (name === "mine" ? this.#own(data) : this.#show(data)),
@@ -70,6 +72,7 @@ export class ParticipantView {
     }
     this.body.replaceChildren(this.#view.node);
     this.acts.hidden = !before.bet;
+    this.verdict.textContent = `${this.where.textContent}: ${before.title}`;
     this.#say(before.bet ? "" : tr("This card asks nothing. Look at the board."));
     this.#changed();
     if (was) this.#focus();
@@ -123,7 +126,7 @@ export class ParticipantView {
       const heading = el("h4", { class: "rm-class" }, tr("What the class bet"));
       this.body.append(el("section", {}, heading, histogram(before.bet, tally, after.key)));
     }
-    this.#say(this.#view.verdict.textContent);
+    this.verdict.textContent = this.#view.verdict.textContent;
   }
 
   #again(before) {
