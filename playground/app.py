@@ -65,7 +65,8 @@ def build_app() -> gr.Blocks:
     """Return the whole page; nothing is loaded or launched yet."""
     with gr.Blocks(title="Decoding Playground", analytics_enabled=False, fill_width=True) as demo:
         gr.HTML(
-            "<div class='dp-head'><h1>Decoding Playground</h1><p>See how a language model picks its"
+            "<div class='dp-head'><h1>Decoding Playground</h1>"
+            "<a class='dp-lead' href='?tab=lessons'>Lessons</a><p>See how a language model picks its"
             " words: every candidate, every filter and every decision, as it happens.</p></div>",
             elem_id="dp-head",
             apply_default_css=False,
@@ -74,8 +75,7 @@ def build_app() -> gr.Blocks:
         bus.input(guarded(_resync), None, bus, concurrency_limit=None, **OF_THE_PAGE)
         build_replies()
         build_fork(bus, QUEUE)
-        with gr.Tabs(elem_id="strategies", selected=next(iter(STRATEGIES))):
-            lessons.build_lessons(QUEUE)
+        with gr.Tabs(elem_id="strategies"):
             for family in FAMILIES:
                 for strategy in STRATEGIES.values():
                     if strategy.family == family:
@@ -84,6 +84,7 @@ def build_app() -> gr.Blocks:
             build_compare(bus, QUEUE)
             draws.build_draws(QUEUE)
             replay.build_replay()
+            lessons.build_lessons(QUEUE)
         add_endpoints(QUEUE)
     # The engine's line says who has to wait and who cannot: Gradio's own would refuse Stop as well.
     return demo.queue(max_size=None, api_open=False)

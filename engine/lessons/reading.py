@@ -39,7 +39,7 @@ def read(text: str, name: str) -> Lesson:
     if len(text) > MAX_CHARS:
         raise LessonError(f"A lesson has {MAX_CHARS:,} characters at most, this one {len(text):,}.")
     head, body, line = _split(text.replace("\r\n", "\n").lstrip("\ufeff"))
-    given = fields.Fields(_yaml(head, "The head"), "The head", _HEAD)
+    given = fields.Fields(yaml_of(head, "The head"), "The head", _HEAD)
     runs = {run.name: run for run in _runs(given.value("runs", {}))}
     found = tuple(_card(i, part, runs) for i, part in enumerate(_cards(body, line), 1))
     if not found:
@@ -92,7 +92,16 @@ class _Plain(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def _yaml(text: str, where: str) -> Mapping[str, Any]:
+def yaml_of(text: str, where: str) -> Mapping[str, Any]:
+    """Return what plain YAML names: no value stands for another, no name comes twice.
+
+    Args:
+        text: of YAML; empty for no names.
+        where: begins every sentence.
+
+    Raises:
+        LessonError: it is no such YAML; the sentence names the line.
+    """
     try:
         value = yaml.load(text, Loader=_Plain)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -209,5 +218,5 @@ def _card(number: int, part: _Part, runs: Mapping[str, LessonRun]) -> Card:
             raise LessonError(
                 f"{where}: {told} has {_MOST[name]} characters at most, this one {len(text)}."
             )
-    given = fields.Fields(_yaml(part.block, where), where, fields.CARD)
+    given = fields.Fields(yaml_of(part.block, where), where, fields.CARD)
     return fields.card(number, part.title, given, texts, runs)

@@ -21,6 +21,7 @@ import { mountGallery } from "./gallery.mjs";
 import { roomPanel } from "./lessons/room.mjs";
 import { mountLessons } from "./lessons/tab.mjs";
 import { copying, restore, runningAgain } from "./link.mjs";
+import { openTab } from "./open_tab.mjs";
 import { player } from "./player.mjs";
 import { answersAt } from "./press.mjs";
 import { recordedFrom } from "./recorded.mjs";
@@ -63,6 +64,14 @@ store.watch({
 addEventListener("click", ({ target }) => {
   const tab = target instanceof Element && target.closest("#strategies [role=tab]");
   if (tab) tab.scrollIntoView({ block: "nearest", inline: "center" });
+});
+
+// The way into the lessons stands beside the title, as their tab is the last of a long row.
+addEventListener("click", (event) => {
+  const lead = event.target instanceof Element && event.target.closest(".dp-lead");
+  if (!lead || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  openTab("lessons");
 });
 
 export const page = {

@@ -133,7 +133,7 @@ export class LessonView {
       const right = bets.get(before.number);
       const sign = right === undefined ? "" : right ? " ✓" : right === false ? " ✗" : " ·";
       const words = tr("Card {n}: {title}", { n: i + 1, title: before.title });
-      const result = right === undefined ? "" : right ? `, ${tr("right")}` : `, ${tr("not right")}`;
+      const result = right === undefined ? "" : `, ${saidOf(right)}`;
       const dot = button(`${i + 1}${sign}`, () => this.go(i), {
         class: "dp-btn ls-dot",
         "aria-label": words + result,
@@ -178,3 +178,6 @@ export class LessonView {
     );
   }
 }
+
+// What was looked at without a bet is neither.
+const saidOf = (right) => (right ? tr("right") : right === false ? tr("not right") : tr("seen"));
