@@ -32,7 +32,8 @@ export function isRight(bet, key, answer) {
   return answer === key.right[0];
 }
 
-const optionsOf = ({ kind, options }) =>
+/** What there is to choose from, as it is shown. */
+export const optionsOf = ({ kind, options }) =>
   kind === "truth"
     ? [tr("True"), tr("False")]
     : options.map((text) => (kind === "token" ? `“${visible(text)}”` : text));
