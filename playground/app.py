@@ -43,6 +43,7 @@ from playground.fresh import FreshHead, Head
 from playground.guard import guarded
 from playground.journal import JOURNAL
 from playground.questions import build_replies
+from playground.rooms.routes import routes as room_routes
 from playground.spec import spec, try_models
 from playground.stream import whole_state
 from playground.tab import QUEUE, build_tab
@@ -153,6 +154,7 @@ def serve(host: str, port: int) -> gr.Blocks:
                 *lessons.routes(),
                 *refusals.routes(),
                 *audit.routes(),
+                *room_routes(),
             ],
             "openapi_url": None,
         },

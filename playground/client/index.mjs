@@ -18,6 +18,7 @@ import { mountDraws } from "./draws.mjs";
 import { exporting } from "./export.mjs";
 import { connectFamily, family } from "./family.mjs";
 import { mountGallery } from "./gallery.mjs";
+import { roomPanel } from "./lessons/room.mjs";
 import { mountLessons } from "./lessons/tab.mjs";
 import { copying, restore, runningAgain } from "./link.mjs";
 import { openTab } from "./open_tab.mjs";
@@ -95,6 +96,7 @@ export const page = {
   tab: mountTab,
   draws: mountDraws,
   lessons: mountLessons,
+  room: roomPanel,
   bench: mountBench,
   gallery: mountGallery,
   judge: connectJudge,

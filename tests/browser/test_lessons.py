@@ -142,6 +142,7 @@ def test_every_card_hides_its_answer_and_then_draws(open_page, name):
                 assert drawn.evaluate(
                     "node => node.innerText.trim().length > 0 || !!node.querySelector('svg')"
                 )
+        assert "[object" not in body.inner_text()
     shot(page, f"lesson_{name}")
 
 

@@ -22,7 +22,7 @@ let made = 0;
  * @param {() => void} changed
  * @returns {Asked}
  */
-export const asked = (bet, changed) => KINDS[bet.kind](bet, changed);
+export const question = (bet, changed) => KINDS[bet.kind](bet, changed);
 
 /** Whether an answer is right, null where nothing is marked. */
 export function isRight(bet, key, answer) {
@@ -32,7 +32,8 @@ export function isRight(bet, key, answer) {
   return answer === key.right[0];
 }
 
-const optionsOf = ({ kind, options }) =>
+/** What there is to choose from, as it is shown. */
+export const optionsOf = ({ kind, options }) =>
   kind === "truth"
     ? [tr("True"), tr("False")]
     : options.map((text) => (kind === "token" ? `“${visible(text)}”` : text));
