@@ -1,5 +1,6 @@
 // What the elements of the page call: the one entry into its scripts.
 import { rescore } from "../../visualizers/beam_tree/rescore.mjs";
+import { predictWith } from "../../visualizers/predict/view.mjs";
 import { plotlyFrom } from "../../visualizers/shared/plotly.mjs";
 import { trace } from "../../visualizers/shared/record.mjs";
 import { explain } from "../../visualizers/shared/terms.mjs";
@@ -22,6 +23,7 @@ import { roomPanel } from "./lessons/room.mjs";
 import { mountLessons } from "./lessons/tab.mjs";
 import { copying, restore, runningAgain } from "./link.mjs";
 import { openTab } from "./open_tab.mjs";
+import { oddsOf } from "./odds.mjs";
 import { player } from "./player.mjs";
 import { answersAt } from "./press.mjs";
 import { recordedFrom } from "./recorded.mjs";
@@ -39,6 +41,7 @@ let bus = null;
 stages.register({
   ...VIEWS,
   look: lookWith(() => [runningAgain()]),
+  predict: predictWith(oddsOf),
   since,
   scrub: scrubWith(() => [copying()]),
   compare_watch: compareWatch,
