@@ -99,25 +99,22 @@ def differences(lesson: Lesson, original: Lesson) -> list[str]:
     if len(lesson.cards) != len(original.cards):
         return [*found, f"It has {len(lesson.cards)} cards, the original {len(original.cards)}."]
     for one, other in zip(lesson.cards, original.cards, strict=True):
-        name = next((n for n, a, b in _facts(one, other) if a != b), None)
+        own, theirs = _facts(one), _facts(other)
+        name = next((name for name in theirs if own.get(name) != theirs[name]), None)
         if name:
             found.append(f"Card {one.number}: its {name} is another.")
     return found
 
 
-def _facts(one: Card, other: Card) -> Iterator[tuple[str, object, object]]:
-    """Return what has to be the same in every language, by name."""
-    for name in ("scenes", "hide", "holds", "opens"):
-        yield name, getattr(one, name), getattr(other, name)
-    for name in ("myth", "why", "turn"):
-        yield name, bool(getattr(one, name)), bool(getattr(other, name))
-    yield "bet", *(card.bet and card.bet.kind for card in (one, other))
-    if one.bet and other.bet:
+def _facts(card: Card) -> dict[str, object]:
+    """Return what of a card has to be the same in every language, by name."""
+    facts: dict[str, object] = {n: getattr(card, n) for n in ("scenes", "hide", "holds", "opens")}
+    facts |= {name: bool(getattr(card, name)) for name in ("myth", "why", "turn")}
+    facts["bet"] = card.bet and card.bet.kind
+    if card.bet:
         for name in ("answer", "among", "low", "high", "by", "tolerance", "unit"):
-            yield f"bet's {name}", getattr(one.bet, name), getattr(other.bet, name)
-        tokens = one.bet.kind == "token"
-        yield (
-            "bet's options",
-            *([o.text if tokens else o.when for o in c.bet.options] for c in (one, other) if c.bet),
-        )
-    yield "reveal's values", *(sorted(quotes(card.reveal)) for card in (one, other))
+            facts[f"bet's {name}"] = getattr(card.bet, name)
+        tokens = card.bet.kind == "token"
+        facts["bet's options"] = [o.text if tokens else o.when for o in card.bet.options]
+    facts["reveal's values"] = sorted(quotes(card.reveal))
+    return facts

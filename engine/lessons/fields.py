@@ -201,13 +201,14 @@ def _scenes(given: Fields, runs: Mapping[str, LessonRun]) -> tuple[Scene, ...]:
     steps, untils = (_each(given, field, len(names)) for field in ("step", "until"))
     pictures = given.texts("picture", 4) if "picture" in given.given else ("candidates",)
     return tuple(
-        Scene(name, 1 if step is None else step, step if until is None else _until(until), pictures)
+        _scene(name, step or 1, until, pictures)
         for name, step, until in zip(names, steps, untils, strict=True)
     )
 
 
-def _until(value: int | str) -> int | None:
-    return None if value == _END else int(value)
+def _scene(name: str, step: int, until: int | str | None, pictures: tuple[str, ...]) -> Scene:
+    last = None if until == _END else step if until is None else int(until)
+    return Scene(name, step, last, pictures)
 
 
 def _each(given: Fields, name: str, scenes: int) -> list[Any]:

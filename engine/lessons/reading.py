@@ -39,7 +39,7 @@ def read(text: str, name: str) -> Lesson:
     if len(text) > MAX_CHARS:
         raise LessonError(f"A lesson has {MAX_CHARS:,} characters at most, this one {len(text):,}.")
     head, body, line = _split(text.replace("\r\n", "\n").lstrip("\ufeff"))
-    given = fields.Fields(_yaml(head, "The head"), "The head", _HEAD)
+    given = fields.Fields(yaml_of(head, "The head"), "The head", _HEAD)
     runs = {run.name: run for run in _runs(given.value("runs", {}))}
     found = tuple(_card(i, part, runs) for i, part in enumerate(_cards(body, line), 1))
     if not found:
@@ -92,7 +92,16 @@ class _Plain(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def _yaml(text: str, where: str) -> Mapping[str, Any]:
+def yaml_of(text: str, where: str) -> Mapping[str, Any]:
+    """Return what plain YAML names: no value stands for another, no name comes twice.
+
+    Args:
+        text: of YAML; empty for no names.
+        where: begins every sentence.
+
+    Raises:
+        LessonError: it is no such YAML; the sentence names the line.
+    """
     try:
         value = yaml.load(text, Loader=_Plain)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -130,43 +139,60 @@ class _Part:
     texts: dict[str, list[str]] = field(default_factory=lambda: {"": []})
 
 
-def _cards(body: str, first: int) -> Iterator[_Part]:
+def _cards(body: str, first: int) -> list[_Part]:
     """Return the cards of a file: each begins with a heading of the first level."""
-    part, section, fence, block = None, "", "", False
+    cards = _Cards()
     for number, line in enumerate(body.split("\n"), first):
-        opened = _FENCE.match(line)
-        if fence:
-            if opened and line.strip() == fence:
-                fence = ""
-                if block:
-                    block = False
-                    continue
-        elif opened:
-            fence = opened[1]
-            if part is not None and line.strip() == f"{fence}card":
-                if part.block is not None:
-                    raise LessonError(f"Line {number}: a card has one block ```card.")
-                part.block, block = "", True
-                continue
+        cards.take(line, number)
+    if cards.fence:
+        raise LessonError(f"A block {cards.fence} has no end.")
+    return cards.parts
+
+
+class _Cards:
+    """Puts the lines of a file into the parts of its cards."""
+
+    def __init__(self) -> None:
+        self.parts: list[_Part] = []
+        self.section, self.fence, self.in_block = "", "", False
+
+    def take(self, line: str, number: int) -> None:
+        """Put the next line where it belongs."""
+        if self.fence:
+            self._within(line)
+        elif opened := _FENCE.match(line):
+            self.fence = opened[1]
+            self._open(line, number)
         elif line.startswith("# "):
-            if part is not None:
-                yield part
-            part, section = _Part(line[2:].strip(), number), ""
-            continue
-        elif line.startswith("## ") and part is not None:
-            section = _section(part, line, number)
-            continue
-        if part is None:
-            if line.strip():
-                raise LessonError(f"Line {number} stands before the first card, a heading “# …”.")
-        elif block:
-            part.block = f"{part.block}{line}\n"
+            self.parts.append(_Part(line[2:].strip(), number))
+            self.section = ""
+        elif line.startswith("## ") and self.parts:
+            self.section = _section(self.parts[-1], line, number)
         else:
-            part.texts[section].append(line)
-    if fence:
-        raise LessonError(f"A block {fence} has no end.")
-    if part is not None:
-        yield part
+            self._put(line, number)
+
+    def _open(self, line: str, number: int) -> None:
+        self.in_block = line.strip() == f"{self.fence}card"
+        if not self.in_block:
+            return self._put(line, number)
+        if not self.parts or self.parts[-1].block is not None:
+            raise LessonError(f"Line {number}: a card has one block ```card, after its heading.")
+        self.parts[-1].block = ""
+        return None
+
+    def _within(self, line: str) -> None:
+        ends = line.strip() == self.fence
+        self.fence = "" if ends else self.fence
+        if not self.in_block:
+            self._put(line, 0)
+        elif not ends:
+            self.parts[-1].block = f"{self.parts[-1].block}{line}\n"
+
+    def _put(self, line: str, number: int) -> None:
+        if self.parts:
+            self.parts[-1].texts[self.section].append(line)
+        elif line.strip():
+            raise LessonError(f"Line {number} stands before the first card, a heading “# …”.")
 
 
 def _section(part: _Part, line: str, number: int) -> str:
@@ -192,5 +218,5 @@ def _card(number: int, part: _Part, runs: Mapping[str, LessonRun]) -> Card:
             raise LessonError(
                 f"{where}: {told} has {_MOST[name]} characters at most, this one {len(text)}."
             )
-    given = fields.Fields(_yaml(part.block, where), where, fields.CARD)
+    given = fields.Fields(yaml_of(part.block, where), where, fields.CARD)
     return fields.card(number, part.title, given, texts, runs)

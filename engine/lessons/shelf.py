@@ -98,16 +98,20 @@ def opened(file: Shelved) -> Opened:
     """
     lesson = lesson_of(file.path, file.name)
     traces = {
-        run.name: _recorded(run) or _kept(run, trace_file(file.path, lesson.name, run.name))
+        run.name: of_gallery(run)
+        if run.recorded
+        else _kept(run, trace_file(file.path, lesson.name, run.name))
         for run in lesson.runs.values()
     }
     return Opened(lesson, traces)
 
 
-def _recorded(run: LessonRun) -> Trace | None:
-    """Return a run of the gallery, None where it is none."""
-    if not run.recorded:
-        return None
+def of_gallery(run: LessonRun) -> Trace:
+    """Return a run that is one of the gallery's.
+
+    Raises:
+        EngineError: the gallery has none of this name.
+    """
     entry = gallery.entry_named(run.recorded)
     if entry is None:
         raise LessonError(f"The run {run.name}: nothing recorded is named {run.recorded!r}.")

@@ -66,9 +66,9 @@ class Language:
 def _needed(hundred: float) -> int:
     """Return how many digits a percentage needs so that it is not shown as 0 or as 100."""
     if 0 < hundred < 0.1:
-        return min(6, 1 - math.floor(math.log10(hundred)))
+        return min(6, -math.floor(math.log10(hundred)))
     if 99 < hundred < 100:
-        return min(6, 1 - math.floor(math.log10(100 - hundred)))
+        return min(6, -math.floor(math.log10(100 - hundred)))
     return 0
 
 
@@ -83,9 +83,9 @@ def _short(value: float) -> str:
 
 
 def marked(text: str) -> tuple[str, list[str]]:
-    """Return a text with a mark for every value it quotes, and the expressions in the order of the marks.
+    r"""Return a text with a mark for every value it quotes, and the expressions in the order of the marks.
 
-    A value stands in braces, within a formula in double ones; ``\\{`` is a brace.
+    A value stands in braces, within a formula in double ones; ``\{`` is a brace.
     """
     found: list[str] = []
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
 from engine.reading.quoted import quoted
+from engine.reading.watermark_statistics import Z_THRESHOLD
+from engine.reading.watermark_statistics import verdict as verdict_on
 from engine.trace import json_io
 from engine.trace.records import Trace, own_place, own_token
 
@@ -19,12 +22,14 @@ def run_of(trace: Trace) -> Record:
     """Return a run as a record.
 
     Entries: ``strategy``, ``seed``, ``config``, ``prompt``, ``text`` (of the first output), ``texts``,
-    ``tokens`` (texts of the first output's tokens), ``steps`` (see ``step_of``), ``figures`` (the metrics
-    that do not depend on a clock, and what ``reading.quoted`` reads), ``acceptance`` of drafted tokens,
-    ``tokens_per_pass``, and ``greedy`` beside a beam search; what a run has not, it has no entry for.
+    ``tokens`` (texts of the first output's tokens), ``context`` (those of the prompt before them), ``steps``
+    (see ``step_of``), ``figures`` (the metrics that do not depend on a clock, and what ``reading.quoted``
+    reads), ``acceptance`` of drafted tokens, ``tokens_per_pass``, and ``greedy`` beside a beam search; what
+    a run has not, it has no entry for.
     """
     piece = trace.pieces.get
     metrics = {n: v for n, v in trace.metrics.items() if n != "tokens_per_s"}
+    tokens = [piece(i, "") for i in trace.outputs[0].token_ids] if trace.outputs else []
     record: Record = {
         "strategy": trace.strategy,
         "model": trace.model.id,
@@ -34,7 +39,8 @@ def run_of(trace: Trace) -> Record:
         "prompt": trace.prompt or "",
         "text": trace.outputs[0].text if trace.outputs else "",
         "texts": [output.text for output in trace.outputs],
-        "tokens": [piece(i, "") for i in trace.outputs[0].token_ids] if trace.outputs else [],
+        "tokens": tokens,
+        "context": [*(piece(i, "") for i in trace.prompt_ids), *tokens],
         "steps": [step_of(trace, index) for index in range(len(trace.steps))],
         "figures": {**metrics, **quoted(trace)},
     }
@@ -199,6 +205,35 @@ def count(records: Sequence[Record], name: str, value: Any) -> int:
     return sum(record.get(name) == value for record in records)
 
 
+def where(records: Sequence[Record], name: str, value: Any) -> list[Record]:
+    """Return the records that have a value, in their order."""
+    return [record for record in records if record.get(name) == value]
+
+
+def since(records: Sequence[Record], name: str, value: Any) -> int:
+    """Return how many records come before the part at the end in which all have a value; all where none has."""
+    return next((i + 1 for i in reversed(range(len(records))) if records[i].get(name) != value), 0)
+
+
+def verdict(run: Record, tokens: int | None = None) -> Record:
+    """Return what the holder of the key counts in a run's text, or in its first tokens alone.
+
+    The entries are those of ``reading.watermark_statistics.Verdict``.
+    """
+    marks = [step["detail"] for step in run["steps"][:tokens]]
+    counts = [(m["scored"], m["fresh"], sum(m["g_values"]) + bool(m["is_green"])) for m in marks]
+    found = verdict_on(
+        counts,
+        max(1, len(marks[-1]["g_values"])),
+        marks[-1]["expected"],
+        marks[-1]["chance"],
+        run["config"].get("z_threshold", Z_THRESHOLD),
+    )
+    if found is None:
+        raise ValueError("nothing counts")
+    return dataclasses.asdict(found)
+
+
 def column(records: Sequence[Record], name: str) -> list[Any]:
     """Return one value of several records as a list."""
     return [record[name] for record in records]
@@ -220,8 +255,11 @@ FUNCTIONS = {
     "min": min,
     "parting": parting,
     "perplexity": perplexity,
+    "since": since,
     "surprise": surprise,
     "temperature_for": temperature_for,
     "total": total,
+    "verdict": verdict,
+    "where": where,
 }
 """What an expression may call; how a value is written is for ``told``."""

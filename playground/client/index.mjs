@@ -1,9 +1,11 @@
 // What the elements of the page call: the one entry into its scripts.
 import { rescore } from "../../visualizers/beam_tree/rescore.mjs";
+import { predictWith } from "../../visualizers/predict/view.mjs";
 import { plotlyFrom } from "../../visualizers/shared/plotly.mjs";
 import { trace } from "../../visualizers/shared/record.mjs";
 import { explain } from "../../visualizers/shared/terms.mjs";
 import { piece, visible } from "../../visualizers/shared/text.mjs";
+import { speak } from "../../visualizers/shared/tr.mjs";
 import { lookWith } from "../../visualizers/stage/look.mjs";
 import { scrubWith } from "../../visualizers/stage/scrub.mjs";
 import { VIEWS } from "../../visualizers/stage/views.mjs";
@@ -17,7 +19,11 @@ import { mountDraws } from "./draws.mjs";
 import { exporting } from "./export.mjs";
 import { connectFamily, family } from "./family.mjs";
 import { mountGallery } from "./gallery.mjs";
+import { roomPanel } from "./lessons/room.mjs";
+import { mountLessons } from "./lessons/tab.mjs";
 import { copying, restore, runningAgain } from "./link.mjs";
+import { openTab } from "./open_tab.mjs";
+import { oddsOf } from "./odds.mjs";
 import { player } from "./player.mjs";
 import { answersAt } from "./press.mjs";
 import { recordedFrom } from "./recorded.mjs";
@@ -35,6 +41,7 @@ let bus = null;
 stages.register({
   ...VIEWS,
   look: lookWith(() => [runningAgain()]),
+  predict: predictWith(oddsOf),
   since,
   scrub: scrubWith(() => [copying()]),
   compare_watch: compareWatch,
@@ -62,9 +69,18 @@ addEventListener("click", ({ target }) => {
   if (tab) tab.scrollIntoView({ block: "nearest", inline: "center" });
 });
 
+// The way into the lessons stands beside the title, as their tab is the last of a long row.
+addEventListener("click", (event) => {
+  const lead = event.target instanceof Element && event.target.closest(".dp-lead");
+  if (!lead || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  openTab("lessons");
+});
+
 export const page = {
   // Called once, before any element: what the server gives every page.
-  open({ recorded, spec, plotly, here, refusals }) {
+  open({ recorded, spec, plotly, here, refusals, language, texts }) {
+    speak(language, texts);
     answersAt(here);
     plotlyFrom(new URL(plotly, document.baseURI).href);
     explain(spec.terms);
@@ -82,6 +98,8 @@ export const page = {
   receive: (text) => store.receive(text),
   tab: mountTab,
   draws: mountDraws,
+  lessons: mountLessons,
+  room: roomPanel,
   bench: mountBench,
   gallery: mountGallery,
   judge: connectJudge,
