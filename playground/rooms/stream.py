@@ -18,7 +18,7 @@ from playground.rooms.room import Room
 _BEAT_S = 15.0
 """How often something is sent where there is no news: what listens no more is noticed."""
 _LIFE_S = 120.0
-"""How long a stream lasts before the page opens another: what is gone without a word does not count as here for longer."""
+"""How long a stream lasts before the page opens another: who is gone without a word counts as here no longer."""
 _BEAT = b": still here\n\n"
 
 
@@ -31,7 +31,7 @@ def event(name: str, data: Any) -> bytes:
 ENDED = event("ended", {})
 
 
-class View(Protocol):
+class Viewed(Protocol):
     """What somebody is told of a room."""
 
     room: Room
@@ -99,7 +99,7 @@ class TeacherView:
         return found
 
 
-async def news_of(view: View, sweep: Callable[[], None]) -> AsyncIterator[bytes]:
+async def news_of(view: Viewed, sweep: Callable[[], None]) -> AsyncIterator[bytes]:
     """Yield what somebody is told, until the room ends or it is time for another stream.
 
     Args:
@@ -136,7 +136,7 @@ class NewsResponse(StreamingResponse):
     """
 
     def __init__(
-        self, view: View, sweep: Callable[[], None], counted: AbstractContextManager[None]
+        self, view: Viewed, sweep: Callable[[], None], counted: AbstractContextManager[None]
     ) -> None:
         # A proxy that keeps parts back until there are more would keep a class waiting.
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
