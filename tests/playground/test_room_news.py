@@ -62,7 +62,12 @@ def test_the_class_hears_of_scenes_and_its_teacher_of_bets(rooms, opened):
     known, view = participant(rooms, room)
     teacher = TeacherView(room)
     [(name, scene)] = events(view.news())
-    assert (name, scene["card"], scene["cards"], scene["revealed"]) == ("scene", 1, len(KINDS), False)
+    assert (name, scene["card"], scene["cards"], scene["revealed"]) == (
+        "scene",
+        1,
+        len(KINDS),
+        False,
+    )
     assert [name for name, _ in events(teacher.news())] == ["scene", "figures"]
     rooms.vote(code, known, HERE, 1, 2)
     assert view.news() == b""
@@ -157,7 +162,11 @@ def test_who_listens_counts_as_here_and_not_more_often_than_once(rooms, opened):
         with room.listening(other):
             assert here() == 2
         assert here() == 1
-        with room.listening(one), room.listening(one), pytest.raises(RoomError, match="too many tabs"):
+        with (
+            room.listening(one),
+            room.listening(one),
+            pytest.raises(RoomError, match="too many tabs"),
+        ):
             room.check_listener(one)
     assert here() == 0
     room.check_listener(one)
@@ -180,7 +189,16 @@ def test_nothing_that_is_sent_before_the_reveal_tells_the_answer(rooms, opened):
         again = ParticipantView(room, ClassScene(), known).news()
         sent = view.news() + again + voted.content + page.content
         whole = room.told_teacher()[1]
-        for word in (*HIDDEN, '"key"', '"right"', '"probabilities"', '"after"', '"tally"', "greedy", later):
+        for word in (
+            *HIDDEN,
+            '"key"',
+            '"right"',
+            '"probabilities"',
+            '"after"',
+            '"tally"',
+            "greedy",
+            later,
+        ):
             assert word.encode() not in sent, (card, word)
         for p in (whole["after"]["key"] or {}).get("probabilities", []):
             assert repr(p)[:6].encode() not in sent

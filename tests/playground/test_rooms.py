@@ -98,7 +98,11 @@ def test_one_vote_counts_the_last_before_the_reveal(rooms, opened):
         (TOKEN, [0, 1, 1, 3], {"counts": [1, 2, 0, 1]}),
         (TRUTH, [0, 0, 1], {"counts": [2, 1], "right": 2}),
         (CHOICE, [1, 0, 1], {"counts": [1, 2], "right": 2}),
-        (ORDER, [[1, 2, 0], [1, 2, 0], [0, 1, 2]], {"orders": [[[1, 2, 0], 2], [[0, 1, 2], 1]], "right": 2}),
+        (
+            ORDER,
+            [[1, 2, 0], [1, 2, 0], [0, 1, 2]],
+            {"orders": [[[1, 2, 0], 2], [[0, 1, 2], 1]], "right": 2},
+        ),
         (TEXT, ["because", "<b>why</b>"], {"votes": 2, "right": None}),
     ],
 )
@@ -112,7 +116,9 @@ def test_answers_of_every_kind_are_counted(rooms, opened, card, answers, counted
     assert figures["tally"]["votes"] == len(answers)
     assert figures["words"] == [one for one in answers if isinstance(one, str)]
     rooms.teach(code, secret, HERE, "reveal", card)
-    assert "because" not in json.dumps(told(rooms.room(code, HERE))), "words are for the teacher alone"
+    assert "because" not in json.dumps(told(rooms.room(code, HERE))), (
+        "words are for the teacher alone"
+    )
 
 
 def test_numbers_fall_into_bins(rooms, opened):
@@ -223,7 +229,11 @@ def test_a_room_ends_when_nobody_has_used_it_for_so_long(make, clock):
     assert list(rooms.store.states()) == []
     with pytest.raises(RoomError) as never:
         rooms.room("NNNNNN", HERE)
-    assert (str(ended.value), ended.value.status) == (str(never.value), never.value.status) == (NO_ROOM, 404)
+    assert (
+        (str(ended.value), ended.value.status)
+        == (str(never.value), never.value.status)
+        == (NO_ROOM, 404)
+    )
 
 
 def test_so_many_rooms_and_no_more(make, clock):
@@ -427,7 +437,9 @@ def test_a_page_enters_once_and_its_cookie_is_the_rooms_own(site, rooms, opened)
         site.get(f"/room/{code}")
     assert len(rooms.room(code, HERE).state.people) == 1
     assert post(site, f"/room/{code}/vote", {"card": 1, "answer": 2}).status_code == 200
-    https = TestClient(site.app, base_url="http://127.0.0.1", headers={"x-forwarded-proto": "https"})
+    https = TestClient(
+        site.app, base_url="http://127.0.0.1", headers={"x-forwarded-proto": "https"}
+    )
     assert "secure" in https.get(f"/room/{code}").headers["set-cookie"].lower()
     https.head(f"/room/{code}", headers={"cookie": ""})
     assert len(rooms.room(code, HERE).state.people) == 2, "whoever only looks does not enter"
@@ -436,9 +448,16 @@ def test_a_page_enters_once_and_its_cookie_is_the_rooms_own(site, rooms, opened)
 def test_a_wrong_code_and_an_ended_room_are_told_alike(site, rooms, opened):
     code, secret = opened
     site.get(f"/room/{code}")
-    assert post(site, f"/room/{code}/teach", {"act": "close"}, **{"x-room-secret": secret}).status_code == 200
+    assert (
+        post(site, f"/room/{code}/teach", {"act": "close"}, **{"x-room-secret": secret}).status_code
+        == 200
+    )
     asked = [
-        [site.get(f"/room/{one}"), site.get(f"/room/{one}/events"), post(site, f"/room/{one}/vote", {"card": 1, "answer": 0})]
+        [
+            site.get(f"/room/{one}"),
+            site.get(f"/room/{one}/events"),
+            post(site, f"/room/{one}/vote", {"card": 1, "answer": 0}),
+        ]
         for one in (code, "NNNNNN")
     ]
     for ended, wrong in zip(*asked, strict=True):
@@ -465,7 +484,9 @@ def test_the_page_loads_its_own_files_alone(site, opened):
     page = site.get(f"/room/{code}")
     policies = page.headers.get_list("content-security-policy")
     assert any(policy.startswith("default-src 'none'") for policy in policies)
-    files = [part.split('"')[0] for part in page.text.split('="./')[1:] if part.startswith("room-files/")]
+    files = [
+        part.split('"')[0] for part in page.text.split('="./')[1:] if part.startswith("room-files/")
+    ]
     assert len(files) == 2
     total = 0
     for file in files:
