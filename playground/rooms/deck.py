@@ -79,9 +79,7 @@ def read_deck(name: str, language: str, path: Path, changed: int) -> Deck:
     cards = []
     for card in whole.lesson.cards:
         known = before(whole, card)
-        cards.append(
-            DeckCard(card.bet, whole.key(card), _seen(known), known, after(whole, card))
-        )
+        cards.append(DeckCard(card.bet, whole.key(card), _seen(known), known, after(whole, card)))
     return Deck(name, language, whole.lesson.title, tuple(cards))
 
 

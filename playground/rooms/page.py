@@ -29,9 +29,7 @@ _FORM = (
     '<input id="code" name="code" required maxlength="12" autocomplete="off" autocapitalize="characters"'
     ' spellcheck="false"><button type="submit" class="dp-btn rm-go">Enter</button></form>'
 )
-_DARK = (
-    "document.documentElement.classList.toggle('dark', matchMedia('(prefers-color-scheme: dark)').matches);"
-)
+_DARK = "document.documentElement.classList.toggle('dark', matchMedia('(prefers-color-scheme: dark)').matches);"
 """Runs before anything is painted."""
 
 

@@ -39,7 +39,12 @@ class Rooms:
         clock: Callable[[], float] = time.time,
         deck: Callable[[str, str], Deck] = deck_of,
     ) -> None:
-        self.store, self.settings, self.clock, self.deck = store or RoomStore(), settings, clock, deck
+        self.store, self.settings, self.clock, self.deck = (
+            store or RoomStore(),
+            settings,
+            clock,
+            deck,
+        )
         self._rooms: dict[str, Room] = {}
         self._wrong = Ration(settings.room_wrong_codes_per_minute, clock)
         self._new = Ration(settings.room_joins_per_minute, clock)

@@ -100,9 +100,7 @@ class Room:
             if len(people) >= self.most_people:
                 gone = next((one for one in people if self._is_idle(one)), None)
                 if gone is None:
-                    raise RoomError(
-                        f"This room is full: it holds {self.most_people} people.", 403
-                    )
+                    raise RoomError(f"This room is full: it holds {self.most_people} people.", 403)
                 del people[gone]
             people[participant] = None
             self._counted()
@@ -207,7 +205,11 @@ class Room:
                 self._counted()
 
     def told_class(self) -> tuple[int, dict[str, Any]]:
+<<<<<<< HEAD
         """Return the number of the scene and what the class may know of it: the answer only once it is shown."""
+=======
+        """Return the number of the scene and what the class may know: the card, and its answer once it is shown."""
+>>>>>>> rooms
         with self._lock:
             scene = self._place() | {"before": self.card.seen}
             if self.state.card in self.state.revealed:

@@ -59,9 +59,7 @@ def _bins(bet: Bet, answers: Sequence[float]) -> list[list[float]]:
         return [[*[bet.low + i * bet.by] * 2, counted[i]] for i in range(stops)]
     wide = (bet.high - bet.low) / _MOST_BINS
     counted = Counter(min(int((x - bet.low) / wide), _MOST_BINS - 1) for x in answers)
-    return [
-        [bet.low + i * wide, bet.low + (i + 1) * wide, counted[i]] for i in range(_MOST_BINS)
-    ]
+    return [[bet.low + i * wide, bet.low + (i + 1) * wide, counted[i]] for i in range(_MOST_BINS)]
 
 
 def _orders(answers: Sequence[list[int]]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ _BETS = {
     "number": "{kind: number, question: 'How sure?', answer: 'best(step, 1).p', unit: percent, tolerance: 10}",
     "order": "{kind: order, question: 'From the most probable?', options: ["
     "{text: A, value: 'best(step, 3).p'}, {text: B, value: 'best(step, 1).p'}, {text: C, value: 'best(step, 2).p'}]}",
-    "truth": "{kind: truth, question: 'Is it a search for the best token alone?', answer: 'run.strategy == \"greedy\"'}",
+    "truth": "{kind: truth, question: 'Does the best token always win?', answer: 'run.strategy == \"greedy\"'}",
     "choice": "{kind: choice, question: 'What is it?', options: ["
     "{text: A search, if: 'run.strategy != \"greedy\"'}, {text: The favourite, if: 'run.strategy == \"greedy\"'}]}",
     "text": "{kind: text, question: 'Why?'}",

@@ -8,7 +8,9 @@ from tests.helpers.patience import PATIENCE_MS
 
 # Every run the page knows, what its stages say, and what Gradio has put up as a notice.
 _STATE = """() => JSON.stringify({
-  runs: [...(window.playground?.page?.runs.values() ?? [])].map((r) => [r.id, r.strategy, r.status, r.steps.length, r.next, r.error]),
+  runs: [...(window.playground?.page?.runs.values() ?? [])].map(
+    (r) => [r.id, r.strategy, r.status, r.steps.length, r.next, r.error]
+  ),
   says: [...document.querySelectorAll(".dp-status, .toast-body")].map((n) => n.textContent).filter(Boolean),
   focus: document.activeElement?.outerHTML.slice(0, 200),
 }, null, 1)"""

@@ -30,12 +30,13 @@ export class CardView {
    * @param {(answer: any) => void} [given.bet] called when an answer is given
    * @param {() => void} [given.ask] called to see what happened
    * @param {(form: any) => void} [given.open] puts a form into its tab
+   * @param {() => void} [given.next] goes on to the next card
    */
-  constructor(card, { place = NO_PLACE, runs = {}, bet, ask, open } = {}) {
+  constructor(card, { place = NO_PLACE, runs = {}, bet, ask, open, next } = {}) {
     this.#card = card;
     this.#place = place;
     this.#runs = runs;
-    this.#acts = { bet, ask, open };
+    this.#acts = { bet, ask, open, next };
     this.revealed = false;
     this.question = card.bet && question(card.bet, () => this.#changed());
     this.go = button(card.bet ? tr("Bet and see") : tr("See what happened"), () => ask?.(), {
@@ -173,6 +174,8 @@ export class CardView {
         after.why.length &&
           el("details", { class: "ls-why" }, el("summary", {}, tr("Why")), grown(after.why)),
         (after.turn.length || after.opens) && this.#turn(after),
+        // Before the pictures, which have many stops for the keyboard.
+        this.#acts.next && button(tr("Next →"), this.#acts.next, { class: "dp-btn ls-on" }),
       ].filter(Boolean),
     );
     if (this.#place)

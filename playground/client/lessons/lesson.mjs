@@ -90,6 +90,7 @@ export class LessonView {
       place: { ...place, key: `lesson-${before.number}` },
       runs: this.lesson.runs,
       ask: () => this.reveal(),
+      next: () => this.go(this.at + 1),
       open,
     });
   }
