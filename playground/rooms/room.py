@@ -205,11 +205,7 @@ class Room:
                 self._counted()
 
     def told_class(self) -> tuple[int, dict[str, Any]]:
-<<<<<<< HEAD
-        """Return the number of the scene and what the class may know of it: the answer only once it is shown."""
-=======
         """Return the number of the scene and what the class may know: the card, and its answer once it is shown."""
->>>>>>> rooms
         with self._lock:
             scene = self._place() | {"before": self.card.seen}
             if self.state.card in self.state.revealed:

@@ -18,11 +18,7 @@ from playground.rooms.room import Room
 _BEAT_S = 15.0
 """How often something is sent where there is no news: what listens no more is noticed."""
 _LIFE_S = 120.0
-<<<<<<< HEAD
-"""How long a stream lasts before the page opens another: who is gone without a word counts as here no longer."""
-=======
 """How long a stream lasts before the page opens another: what is gone without a word counts no longer as here."""
->>>>>>> rooms
 _BEAT = b": still here\n\n"
 
 
