@@ -140,8 +140,12 @@ class LessonsTab {
       },
     );
     this.shelf.replaceChildren(...names.map((name) => this.#entry(name)));
-    const first = names.find((name) => !this.#inLanguage(name).error);
-    // What was wrong with an address is still to be read.
+    if (!new URLSearchParams(location.search).has("lesson")) this.#begin();
+  }
+
+  // Where nobody asks for another: the first lesson, beside what is said already.
+  #begin() {
+    const first = this.shelf.querySelector("[data-lesson]")?.dataset.lesson;
     if (first && !this.#asked)
       this.show(first, this.#inLanguage(first).language, 1, { anew: false });
   }
@@ -268,6 +272,7 @@ class LessonsTab {
 
   refuse(error) {
     this.#told(error, true);
+    this.#begin();
   }
 
   #told(words, bad = false) {
