@@ -31,7 +31,7 @@ def event(name: str, data: Any) -> bytes:
 ENDED = event("ended", {})
 
 
-class View(Protocol):
+class RoomView(Protocol):
     """What somebody is told of a room."""
 
     room: Room
@@ -99,7 +99,7 @@ class TeacherView:
         return found
 
 
-async def news_of(view: View, sweep: Callable[[], None]) -> AsyncIterator[bytes]:
+async def news_of(view: RoomView, sweep: Callable[[], None]) -> AsyncIterator[bytes]:
     """Yield what somebody is told, until the room ends or it is time for another stream.
 
     Args:
@@ -136,7 +136,7 @@ class NewsResponse(StreamingResponse):
     """
 
     def __init__(
-        self, view: View, sweep: Callable[[], None], counted: AbstractContextManager[None]
+        self, view: RoomView, sweep: Callable[[], None], counted: AbstractContextManager[None]
     ) -> None:
         # A proxy that keeps parts back until there are more would keep a class waiting.
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
