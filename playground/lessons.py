@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import hashlib
 import json
@@ -20,12 +21,13 @@ from engine.lessons import shelf
 from engine.lessons.checking import faults
 from engine.lessons.lesson import LessonError, LessonRun
 from engine.lessons.marking import Opened
+from engine.lessons.path import path
 from engine.lessons.reading import read
 from engine.run.decoding import decode
 from engine.settings import SETTINGS
 from engine.trace.events import Failed, Finished
 from engine.trace.records import Trace
-from playground import scripts
+from playground import languages, scripts
 from playground.elements import OF_A_PRESS, drawn
 from playground.going import ENDED, outliving
 from playground.guard import sentence
@@ -60,7 +62,8 @@ def routes() -> list[Route]:
 def _index(request: Request) -> Response:
     del request
     return JSONResponse(
-        {"version": version(), "lessons": listed(version())}, headers={"Cache-Control": "no-cache"}
+        {"version": version(), "lessons": listed(version()), "paths": paths(version())},
+        headers={"Cache-Control": "no-cache"},
     )
 
 
@@ -80,8 +83,8 @@ def _answer(request: Request) -> Response:
 def version() -> str:
     """Return a digest of the lessons as they are now; a lesson that is written anew gets another."""
     found = hashlib.sha256(scripts.version().encode())
-    for languages in shelf.shelved().values():
-        for file in languages.values():
+    for told_in in shelf.shelved().values():
+        for file in told_in.values():
             about_file = file.path.stat()
             found.update(f"{file.path}\0{about_file.st_mtime_ns}\0{about_file.st_size}\0".encode())
     return found.hexdigest()[:16]
@@ -92,14 +95,27 @@ def listed(version_now: str) -> list[dict[str, Any]]:
     """Return what there is, one entry a lesson and language; a file that is no lesson has an ``error``."""
     del version_now
     found = []
-    for languages in shelf.shelved().values():
-        for file in languages.values():
+    for told_in in shelf.shelved().values():
+        for file in told_in.values():
             try:
                 found.append(about(shelf.lesson_of(file.path, file.name)))
             except EngineError as error:
                 found.append(
                     {"name": file.name, "language": file.language, "error": sentence(error)}
                 )
+    return found
+
+
+@cache
+def paths(version_now: str) -> dict[str, Any]:
+    """Return language -> the path through the lessons, without those that are not there."""
+    del version_now
+    names = shelf.shelved()
+    found = {}
+    for language in languages.languages():
+        one = path(language)
+        stops = [dataclasses.asdict(stop) for stop in one.steps if stop.lesson in names]
+        found[language] = {"title": one.title, "minutes": one.minutes, "stops": stops}
     return found
 
 

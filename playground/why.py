@@ -1,20 +1,22 @@
-"""Why this token, why not that one: the page asks about a step, and the engine answers."""
+"""Why this token, why not that one, how probable was that text: the page asks about a step, and the engine answers."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import threading
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
-from engine.asking.asked import Question, answered
+from engine.asking.asked import Question, answered, guessed
 from engine.asking.kept import KEPT_RUNS, KeptRun
 from engine.errors import BusyError, EngineError, ParameterError
 from engine.trace.json_io import trace_from_dict
 from engine.trace.records import Trace
 
-ACTIONS = ("why",)
+Answer = TypeVar("Answer")
+_ODDS = "odds"
+ACTIONS = ("why", _ODDS)
 _AT_WORK = threading.Semaphore(2)
 """Questions computed at a time: runs come first."""
 _WAIT_S = 20.0
@@ -25,7 +27,8 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
     """Answer one question.
 
     Args:
-        asked: ``run``, the id of a run that was made here, or ``trace``, a run as JSON values up to
+        asked: ``action``, why or odds (how probable the model held the ``text`` to be);
+            ``run``, the id of a run that was made here, or ``trace``, a run as JSON values up to
             the step; ``step`` from 0; and one of ``token_id``, ``text``, ``node_id`` or none of them,
             which is about the token that was taken; ``at``, a place in a round of drafting;
             ``quick``, whether an answer from the record will do.
@@ -43,6 +46,9 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
     text = asked.get("text")
     if text is not None and not isinstance(text, str):
         raise ParameterError("text", text, "it must be text")
+    if asked.get("action") == _ODDS:
+        step = _whole(asked, "step") or 0
+        return {"odds": dataclasses.asdict(_computed(lambda: guessed(run, step, text or "")))}
     question = Question(
         step=_whole(asked, "step") or 0,
         token_id=_whole(asked, "token_id"),
@@ -51,16 +57,25 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
         at=_whole(asked, "at"),
         quick=asked.get("quick") is True,
     )
-    if not _AT_WORK.acquire(timeout=_WAIT_S):
-        raise BusyError("Others are asking, too; try again in a moment.")
-    try:
-        answer, said = answered(run, question)
-    finally:
-        _AT_WORK.release()
+    answer, said = _computed(lambda: answered(run, question))
     told = {f.name: getattr(answer, f.name) for f in dataclasses.fields(answer)}
     del told["claim"]
     facts = [dataclasses.asdict(fact) for fact in answer.facts]
     return {"answer": {**told, "facts": facts, "said": said}}
+
+
+def _computed(answer: Callable[[], Answer]) -> Answer:
+    """Answer when it is the question's turn.
+
+    Raises:
+        BusyError: others are asking for too long.
+    """
+    if not _AT_WORK.acquire(timeout=_WAIT_S):
+        raise BusyError("Others are asking, too; try again in a moment.")
+    try:
+        return answer()
+    finally:
+        _AT_WORK.release()
 
 
 def _whole(asked: Mapping[str, Any], name: str) -> int | None:

@@ -14,7 +14,7 @@ from engine.lessons.lesson import (
     Card,
     LessonError,
     LessonRun,
-    Option,
+    BetOption,
     Scene,
     Turn,
 )
@@ -248,7 +248,7 @@ def _bet(value: Any, card: str) -> Bet:
     return bet
 
 
-def _options(given: Fields, kind: str) -> Iterable[Option]:
+def _options(given: Fields, kind: str) -> Iterable[BetOption]:
     values = given.value("options", [])
     if not isinstance(values, list) or len(values) > MAX_OPTIONS:
         raise given.refuse("options", f"it must be a list of {MAX_OPTIONS} at most")
@@ -257,7 +257,7 @@ def _options(given: Fields, kind: str) -> Iterable[Option]:
         where = f"{given.where}, option {number}"
         if kind == "token":
             one = Fields({"text": value}, where, ["text"])
-            yield Option(one.text("text", most=60))
+            yield BetOption(one.text("text", most=60))
             continue
         if decides is None:
             raise given.refuse("options", f"a bet of kind {kind} has none")
@@ -265,7 +265,7 @@ def _options(given: Fields, kind: str) -> Iterable[Option]:
         when = one.expression(decides)
         if not when:
             raise one.refuse(decides, "it must be an expression")
-        yield Option(one.text("text", most=200), when)
+        yield BetOption(one.text("text", most=200), when)
 
 
 def _check_bet(bet: Bet, given: Fields) -> None:

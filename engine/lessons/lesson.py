@@ -47,7 +47,7 @@ class Scene:
 
 
 @dataclass(frozen=True)
-class Option:
+class BetOption:
     """Something that a bet may be put on."""
 
     text: str
@@ -62,7 +62,7 @@ class Bet:
 
     kind: str
     question: str
-    options: tuple[Option, ...] = ()
+    options: tuple[BetOption, ...] = ()
     answer: str = ""
     """Expression of the right token, number or truth; empty where the options tell, or none is right."""
     among: int = 0

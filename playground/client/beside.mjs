@@ -137,6 +137,7 @@ class BesideRun {
 /** @type {ViewSpec} */
 export const beside = {
   title: "Beside another model",
+  whole: true,
   place: "drawer",
   empty:
     "After a run: read its text with another model, or with the same one at fewer bits, and see where they differ.",

@@ -341,6 +341,7 @@ class Exporting {
 /** @type {ViewSpec} */
 export const exporting = {
   title: "Export",
+  whole: true,
   place: "drawer",
   empty:
     "After a run: its data, the code that makes it again with transformers alone, and its figures.",

@@ -346,6 +346,7 @@ class Family {
 /** @type {ViewSpec} */
 export const family = {
   title: "Continue from here",
+  whole: true,
   place: "answers",
   tab: "Continue",
   empty: "After a run: choose another token at any step, or type a text, and see where it leads.",

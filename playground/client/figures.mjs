@@ -9,6 +9,7 @@ const NOT_FIGURES = [
   "about",
   "look",
   "status",
+  "predict",
   "since",
   "scrub",
   "family",

@@ -1,5 +1,6 @@
 // What the elements of the page call: the one entry into its scripts.
 import { rescore } from "../../visualizers/beam_tree/rescore.mjs";
+import { predictWith } from "../../visualizers/predict/view.mjs";
 import { plotlyFrom } from "../../visualizers/shared/plotly.mjs";
 import { trace } from "../../visualizers/shared/record.mjs";
 import { explain } from "../../visualizers/shared/terms.mjs";
@@ -21,6 +22,7 @@ import { mountGallery } from "./gallery.mjs";
 import { roomPanel } from "./lessons/room.mjs";
 import { mountLessons } from "./lessons/tab.mjs";
 import { copying, restore, runningAgain } from "./link.mjs";
+import { oddsOf } from "./odds.mjs";
 import { openTab } from "./open_tab.mjs";
 import { player } from "./player.mjs";
 import { answersAt } from "./press.mjs";
@@ -39,6 +41,7 @@ let bus = null;
 stages.register({
   ...VIEWS,
   look: lookWith(() => [runningAgain()]),
+  predict: predictWith(oddsOf),
   since,
   scrub: scrubWith(() => [copying()]),
   compare_watch: compareWatch,

@@ -22,6 +22,7 @@ class Player {
     this.shell.hidden = true;
     root.replaceChildren(this.shell, this.stage);
     root.addEventListener("keydown", (event) => this.bar.press(event));
+    store.watch({ covered: ({ key, on }) => key === "replay" && this.bar.hold(on) });
     keepPart("replay", this);
     linked(root, () => this.#link());
     const [first] = declared().gallery;

@@ -4,6 +4,7 @@ import { titleOf } from "../../visualizers/shared/processors.mjs";
 import { trace } from "../../visualizers/shared/record.mjs";
 import { percent, textOfId, visible } from "../../visualizers/shared/text.mjs";
 import { ask } from "./ask.mjs";
+import { timed } from "./asked.mjs";
 import { Form } from "./form.mjs";
 import { openTab } from "./open_tab.mjs";
 import { strategyOf } from "./spec.mjs";
@@ -13,9 +14,6 @@ import { Bars } from "./what_if_bars.mjs";
 import { Cards } from "./what_if_cards.mjs";
 
 const PAUSE_MS = 120;
-// A server that is gone answers nothing at all.
-const SILENCE_MS = 30000;
-const SILENT = "The server does not answer, so nothing can be asked now.";
 const HINT =
   "Move a slider, or switch a processor off or to another place. The step is decided again with the same luck.";
 const SOURCES = {
@@ -346,15 +344,10 @@ class WhatIf {
   }
 }
 
-const timed = (answer) =>
-  Promise.race([
-    answer,
-    new Promise((done) => setTimeout(() => done({ error: SILENT }), SILENCE_MS)),
-  ]);
-
 /** @type {ViewSpec} */
 export const whatIf = {
   title: "What if",
+  whole: true,
   place: "answers",
   empty: "After a run: its steps decided again under other settings, with the same luck.",
   mount: (root, ctx) => new WhatIf(root, ctx),

@@ -1,26 +1,12 @@
 // Why this token, why not that one: the server answers about one token of the selected step.
 import { button, el } from "../../visualizers/shared/dom.mjs";
-import { nodeOf, ownToken, trace } from "../../visualizers/shared/record.mjs";
+import { nodeOf, ownToken } from "../../visualizers/shared/record.mjs";
 import { piece } from "../../visualizers/shared/text.mjs";
-import { ask } from "./ask.mjs";
+import { askAbout } from "./asked.mjs";
 
 const PAUSE_MS = 250;
 const RUNNING = "When the run has ended, every token of it can be asked about.";
 const HINT = "A word begins with a space.";
-
-/**
- * What the server needs of a run it does not remember: its text up to the step, and the searches' nodes.
- * @param {Run} run
- * @param {number} index
- */
-function upTo(run, index) {
-  const steps = run.steps.slice(0, index + 1).map((step, i) => {
-    if (i === index) return step;
-    const { candidates: _, stages: __, ...bare } = step;
-    return { ...bare, detail: step.detail?.kind === "beam" ? step.detail : null };
-  });
-  return { ...trace(run), steps, outputs: [], emitted: [], metrics: {}, notes: [] };
-}
 
 class Why {
   /** @type {Run | null} */
@@ -32,7 +18,6 @@ class Why {
   #timer = 0;
   // The newest question; the answer to any other comes too late.
   #newest = 0;
-  #forgotten = new Set();
   #last = {};
   /** @type {Asked | null} */
   #wanted = null;
@@ -153,21 +138,11 @@ class Why {
     this.#last = what;
     this.root.setAttribute("aria-busy", "true");
     if (!what.quick) this.#tell("Asking…");
-    const answer = await this.#answer(run, { step: this.#index, ...what });
+    const answer = await askAbout(run, { action: "why", step: this.#index, ...what });
     if (mine !== this.#newest) return;
     this.root.removeAttribute("aria-busy");
     if (answer.error) return this.#tell(`⚠ ${answer.error}`, "bad");
     this.#show(run, answer.answer);
-  }
-
-  async #answer(run, question) {
-    const about = { action: "why", ...question };
-    if (!run.source && !this.#forgotten.has(run.id)) {
-      const answer = await ask({ ...about, run: run.id });
-      if (!answer.forgotten) return answer;
-      this.#forgotten.add(run.id);
-    }
-    return ask({ ...about, trace: upTo(run, question.step) });
   }
 
   #tell(text, kind = "") {

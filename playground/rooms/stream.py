@@ -31,7 +31,7 @@ def event(name: str, data: Any) -> bytes:
 ENDED = event("ended", {})
 
 
-class RoomView(Protocol):
+class Viewed(Protocol):
     """What somebody is told of a room."""
 
     room: Room
@@ -94,12 +94,13 @@ class TeacherView:
         if number != self._scene:
             self._scene, found = number, event("scene", scene)
         number, figures = self.room.figures()
-        if number != self._figures:
+        # With every scene, too: they may have been told of it before it was.
+        if found or number != self._figures:
             self._figures, found = number, found + event("figures", figures)
         return found
 
 
-async def news_of(view: RoomView, sweep: Callable[[], None]) -> AsyncIterator[bytes]:
+async def news_of(view: Viewed, sweep: Callable[[], None]) -> AsyncIterator[bytes]:
     """Yield what somebody is told, until the room ends or it is time for another stream.
 
     Args:
@@ -136,7 +137,7 @@ class NewsResponse(StreamingResponse):
     """
 
     def __init__(
-        self, view: RoomView, sweep: Callable[[], None], counted: AbstractContextManager[None]
+        self, view: Viewed, sweep: Callable[[], None], counted: AbstractContextManager[None]
     ) -> None:
         # A proxy that keeps parts back until there are more would keep a class waiting.
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}

@@ -58,6 +58,18 @@ def test_the_first_page_and_a_refusal(open_page):
     assert both_themes(page) == []
 
 
+def test_a_guess_before_and_after_it_is_revealed(open_page):
+    page = open_page("/?__theme=light", width=390, height=844)
+    box = page.locator("#greedy-stage .dp-v-predict")
+    box.get_by_role("switch").click()
+    expect(box.get_by_role("radio").first).to_be_focused()
+    assert both_themes(page) == []
+    page.keyboard.press("1")
+    page.keyboard.press("Enter")
+    expect(box.get_by_role("button", name="Next", exact=True)).to_be_focused()
+    assert both_themes(page) == []
+
+
 def test_a_run_on_a_phone(open_page):
     address = link("sampling", "Once upon a time", "&__theme=light", max_new_tokens=12)
     page = open_page(address, width=390, height=844)

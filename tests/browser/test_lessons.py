@@ -99,7 +99,7 @@ def test_a_lesson_from_start_to_end_with_the_keyboard_alone(open_page, name):
                     "wrong" in page.locator(".ls-verdict").get_attribute("class")
                 ]
             )
-        tab_to(page, ".ls-next")
+        tab_to(page, ".ls-on")
         page.keyboard.press("Enter")
     marked = sum(card.bet is not None and card.bet.kind != "text" for card in found.lesson.cards)
     expect(page.locator(".ls-score")).to_contain_text(f"of {marked} bets right; 0 left out")
@@ -142,6 +142,7 @@ def test_every_card_hides_its_answer_and_then_draws(open_page, name):
                 assert drawn.evaluate(
                     "node => node.innerText.trim().length > 0 || !!node.querySelector('svg')"
                 )
+        assert "[object" not in body.inner_text()
     shot(page, f"lesson_{name}")
 
 

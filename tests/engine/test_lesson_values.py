@@ -69,7 +69,9 @@ def test_what_comes_before_the_part_in_which_all_have_a_value():
 
 
 def test_a_verdict_counts_what_is_scored_and_takes_p_over_fresh_draws_alone():
-    marked = run(mark(True), mark(True), mark(False), mark(True, fresh=False), mark(1, scored=False))
+    marked = run(
+        mark(True), mark(True), mark(False), mark(True, fresh=False), mark(1, scored=False)
+    )
     found = verdict(marked)
     assert (found["num_tokens_scored"], found["hits"]) == (4, 3)
     assert found["z_score"] == pytest.approx((3 - 1) / math.sqrt(4 * 0.25 * 0.75))

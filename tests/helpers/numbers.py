@@ -13,10 +13,11 @@ from typing import Any
 from engine.after.gallery import FOLDER
 from engine.export.steps_csv import steps_csv
 from engine.reading.divergence import shared
+from engine.reading.metrics import perplexity_of
 from engine.reading.rescoring import rescore
 from engine.trace import json_io
 from engine.trace.details import BeamDetail
-from engine.trace.records import Trace
+from engine.trace.records import Trace, own_token
 from visualizers import pictures_of, shown_of
 
 PENALTIES = (-2.0, -0.3, 0.0, 0.7, 1.0, 2.5, 5.0)
@@ -28,6 +29,7 @@ def numbers_of(trace: Trace, others: dict[str, Trace]) -> dict[str, Any]:
         "shown": shown_of(trace, pictures_of(trace)),
         "csv": steps_csv(trace),
         "rescored": rescored(trace),
+        "perplexity": guessed_right(trace),
         "shared": {name: together(trace, other) for name, other in others.items()},
     }
 
@@ -50,6 +52,12 @@ def rescored(trace: Trace) -> list[dict[str, Any]]:
         }
         for result in found
     ]
+
+
+def guessed_right(trace: Trace) -> float | None:
+    """Return the perplexity of the tokens that steps have candidates of, None without any."""
+    own = [c.raw_logprob for s in trace.steps for c in s.candidates if c.token_id == own_token(s)]
+    return perplexity_of(own) if own else None
 
 
 def together(a: Trace, b: Trace) -> int | None:

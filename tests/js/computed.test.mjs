@@ -5,6 +5,8 @@ import { test } from "node:test";
 import { csv } from "../../playground/client/csv.mjs";
 import { rescore } from "../../visualizers/beam_tree/rescore.mjs";
 import { partingOf } from "../../visualizers/compare/parting.mjs";
+import { perplexityOf } from "../../visualizers/predict/game.mjs";
+import { ownToken } from "../../visualizers/shared/record.mjs";
 import {
   isDrawing,
   LIST,
@@ -52,6 +54,13 @@ const PARITY = {
       }
     }
     return rescored.length;
+  },
+  perplexityOf({ steps }, { perplexity }) {
+    const own = steps.flatMap((step) =>
+      step.candidates.filter((c) => c.token_id === ownToken(step)).map((c) => c.raw_logprob),
+    );
+    if (own.length) assert.ok(near(perplexityOf(own), perplexity));
+    return own.length;
   },
   async partingOf(trace, { shared }) {
     const wholeOf = ({ prompt_ids, outputs }) => [...prompt_ids, ...outputs[0].token_ids];

@@ -74,6 +74,20 @@ def test_a_run_that_is_not_remembered_is_asked_with_its_trace(run):
     assert theirs["name"].startswith("·d")
 
 
+def test_a_typed_text_has_odds_by_the_run_and_by_its_trace(run):
+    run_id, data = run
+    sent = {**data, "steps": data["steps"][:4]}
+    odds = ask(action="odds", run=run_id, step=3, text="dragon")["odds"]
+    assert odds == ask(action="odds", trace=sent, step=3, text=" dragon")["odds"]
+    assert set(odds) == {"token_id", "name", "logprob", "rank", "said"}
+    assert odds["name"].startswith("·d")
+    assert ask(action="odds", run="nobody's", step=0, text="x") == {"forgotten": True}
+    for wrong in ({}, {"text": ""}, {"text": 3}, {"text": "x", "step": 99}):
+        reply = ask(action="odds", run=run_id, **{"step": 0, **wrong})
+        assert set(reply) == {"error"}, reply
+        clean(reply["error"])
+
+
 @pytest.mark.parametrize(
     "question",
     [

@@ -32,7 +32,15 @@ declare global {
     shown: Shown[];
   }
 
-  type Status = "running" | "finished" | "stopped" | "failed" | "paused" | "replayed" | "recorded";
+  type Status =
+    | "running"
+    | "finished"
+    | "stopped"
+    | "failed"
+    | "paused"
+    | "replayed"
+    | "recorded"
+    | "predicting";
 
   /** What goes on in a part of the page, from the press of a button on. */
   interface Activity {
@@ -119,6 +127,8 @@ declare global {
     select: (index: number, node?: number) => void;
     /** Open the panel that a view stands in, where it stands in one. */
     open: (view: string) => void;
+    /** Draw another run in place of the one that is shown, null for that one again. */
+    cover: (cover: ((run: Run) => Run) | null) => void;
     /** Show the stage alone, as large as the screen. */
     present: () => void;
     fork: ((choice: Fork) => void) | null;
@@ -147,6 +157,10 @@ declare global {
     picture?: boolean;
     /** Whether it takes the place of that picture where there is none. */
     curve?: boolean;
+    /** Whether it needs the whole run, and so waits while some of it is covered. */
+    whole?: boolean;
+    /** Whether it covers the run, and so stays while the others are made anew. */
+    covers?: boolean;
     empty?: string;
     mount(root: HTMLElement, ctx: Context): View;
   }

@@ -38,5 +38,6 @@ function playing(recordings, run) {
   const stage = document.querySelector(".dp-stage");
   stage.before(el("div", { class: "dp-card pg-play" }, bar.node));
   document.addEventListener("keydown", (event) => bar.press(event));
+  recordings.watch({ covered: ({ on }) => bar.hold(on) });
   bar.load(run.steps.length);
 }

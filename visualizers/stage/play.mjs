@@ -57,6 +57,12 @@ export class PlayBar {
     this.#go(total);
   }
 
+  /** Whether it stands still: what is played is guessed meanwhile. */
+  hold(on) {
+    this.#pause();
+    this.node.inert = on;
+  }
+
   #go(count) {
     this.#at = Math.max(0, Math.min(this.#total, count));
     this.show(this.#at);
@@ -92,7 +98,7 @@ export class PlayBar {
   // Keys belong to the player except where they have a meaning of their own.
   press(event) {
     const field = event.target.closest("select, textarea, input:not([type=range])");
-    if (!this.#total || field || event.target.closest(".dp-stage")) return;
+    if (!this.#total || this.node.inert || field || event.target.closest(".dp-stage")) return;
     const places = {
       ArrowLeft: this.#at - 1,
       ArrowRight: this.#at + 1,

@@ -9,6 +9,7 @@ import { addStep, emptyRecord } from "../shared/record.mjs";
  * @property {() => void} [restored] a run is another than what was drawn of it
  * @property {(link: string) => void} [linked] a run begins that the address may make again
  * @property {(key: string) => void} [active] what goes on under a key has changed
+ * @property {(now: { key: string, on: boolean }) => void} [covered] whether a stage draws less than the run
  */
 
 const KEPT = 24;
@@ -73,10 +74,7 @@ export class Recordings {
    */
   select(run, index, node = null) {
     if (!run?.steps.length) return;
-    const last = run.steps.length - 1;
-    run.selected = Math.max(0, Math.min(last, index));
-    run.node = node;
-    run.follow = run.status === "running" && run.selected === last;
+    lookAt(run, index, node);
     this.tell("changed", run);
   }
 
@@ -133,6 +131,19 @@ export class Recordings {
     this.#current.set(key, run.id);
     this.tell("changed", run);
   }
+}
+
+/**
+ * Look at a step of a run that has some.
+ * @param {Run} run
+ * @param {number} index
+ * @param {number | null} node
+ */
+export function lookAt(run, index, node) {
+  const last = run.steps.length - 1;
+  run.selected = Math.max(0, Math.min(last, index));
+  run.node = node;
+  run.follow = run.status === "running" && run.selected === last;
 }
 
 /**

@@ -5,6 +5,9 @@ import { nodeOf } from "../shared/record.mjs";
 import { told } from "../shared/terms.mjs";
 import { piece } from "../shared/text.mjs";
 import { Panels } from "./panels.mjs";
+import { lookAt } from "./recordings.mjs";
+
+const WAITS = "This is about the whole run: it is here again when you have left the guessing.";
 
 // The question somebody looks into stays the same from run to run.
 let asked = "";
@@ -48,8 +51,9 @@ export class Stages {
   }
 
   mount(root, options, trigger) {
+    if (this.list.some((s) => s.root === root && s.cover)) this.#covered(options.strategy, false);
     this.list = this.list.filter((s) => s.root !== root && (s.root.isConnected || !s.run));
-    const stage = { root, ...options, drawn: 0, run: null, views: [], dirty: false };
+    const stage = { root, ...options, drawn: 0, run: null, views: [], dirty: false, cover: null };
     const parts = partsOf(root, () => this.#schedule(stage));
     Object.assign(stage, { head: parts.head, panes: parts.panes, unfold: parts.unfold });
     // What a view may do; the view that can continue a run puts its way to do so here.
@@ -59,8 +63,9 @@ export class Stages {
       again: options.again ?? null,
       select: (index, node) => {
         parts.look();
-        this.#store.select(stage.run, index, node);
+        this.#select(stage, index, node);
       },
+      cover: (cover) => this.#cover(stage, cover),
       open: parts.open,
       present: () =>
         document.fullscreenElement ? document.exitFullscreen() : root.requestFullscreen(),
@@ -75,10 +80,41 @@ export class Stages {
       const place = spec.place === "drawer" && spec.curve && !pictured ? "main" : spec.place;
       stage.views.push(card(parts, name, spec, place ?? "main", context));
     }
+    stage.context = context;
     parts.finish();
     this.list.push(stage);
     if (this.#store.runId(options.strategy)) this.#schedule(stage);
     if (this.#store.activity(options.strategy)) this.#say(options.strategy);
+  }
+
+  #select(stage, index, node) {
+    if (!stage.cover) return this.#store.select(stage.run, index, node);
+    // Of what a stage draws in place of the run nobody else knows.
+    if (!stage.run?.steps.length) return;
+    lookAt(stage.run, index, node ?? null);
+    this.#schedule(stage);
+  }
+
+  /**
+   * Draw another run in place of the one that is shown. What has been drawn of that one does not stay
+   * anywhere, hidden or not, so the views are made anew.
+   * @param {((run: Run) => Run) | null} cover
+   */
+  #cover(stage, cover) {
+    const afresh = Boolean(cover) !== Boolean(stage.cover);
+    stage.cover = cover;
+    if (afresh) {
+      stage.context.fork = null;
+      stage.context.ask = null;
+      for (const shown of stage.views.filter((v) => !v.spec.covers)) remake(shown, stage);
+      if (this.#store.activity(stage.strategy)) this.#say(stage.strategy);
+      this.#covered(stage.strategy, Boolean(cover));
+    }
+    this.#schedule(stage);
+  }
+
+  #covered(key, on) {
+    this.#store.tell("covered", { key, on });
   }
 
   // Said at once, also where nothing is drawn yet: no frame is waited for.
@@ -109,7 +145,8 @@ export class Stages {
   }
 
   #paint(stage) {
-    const run = this.#store.shown(stage.strategy);
+    const shown = this.#store.shown(stage.strategy);
+    const run = shown && stage.cover ? stage.cover(shown) : shown;
     if (!run || !stage.root.isConnected || !this.list.includes(stage)) return;
     stage.run = run;
     for (const view of stage.views.filter((v) => !v.body.closest("[hidden].dp-panel")))
@@ -138,6 +175,18 @@ function paint(shown, run) {
   view.update(run, shown.drawn);
   if (run.selected !== null) view.select(run, run.selected);
   shown.drawn = run.steps.length;
+}
+
+// A view as on the first day; of the whole run it says where it has gone while that is not to be seen.
+function remake(shown, { context, cover }) {
+  const { spec, body } = shown;
+  shown.view.clear();
+  body.replaceChildren();
+  Object.assign(shown, { run: null, drawn: 0 });
+  if (cover && spec.whole) {
+    body.append(el("p", { class: "dp-note" }, WAITS));
+    shown.view = { update() {}, select() {}, clear() {} };
+  } else shown.view = spec.mount(body, context);
 }
 
 /** @param {Run} run */
@@ -220,5 +269,5 @@ function card(parts, name, spec, place, context) {
   else (place === "step" ? parts.step : parts.main).append(box);
   const view = spec.mount(body, context);
   body.hidden = true;
-  return { name, view, empty, body, drawn: 0, run: null };
+  return { name, spec, view, empty, body, drawn: 0, run: null };
 }

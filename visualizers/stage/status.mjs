@@ -8,6 +8,7 @@ const WORDS = {
   failed: "",
   paused: "Replaying",
   replayed: "Recorded: every number is as it was measured",
+  predicting: "What comes next is hidden until you have guessed it",
   recorded: "A recorded run, every number as it was measured. Press Run to make your own.",
 };
 

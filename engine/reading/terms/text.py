@@ -85,6 +85,12 @@ TERMS = (
         codes=("perplexity",),
     ),
     Term(
+        "guess",
+        "A token that somebody bets on before the step that writes it is shown. It is worth the probability "
+        "that the model's own distribution gave to it there, and over many guesses that makes a perplexity.",
+        "A guess that the model finds likely is not the right one: what was written may have been drawn.",
+    ),
+    Term(
         "n-gram",
         "A run of n tokens in a row. A 3-gram is three of them.",
         params=("no_repeat_ngram_size", "max_matching_ngram_size", "ngram_len"),

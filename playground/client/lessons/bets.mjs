@@ -22,7 +22,7 @@ let made = 0;
  * @param {() => void} changed
  * @returns {Asked}
  */
-export const asked = (bet, changed) => KINDS[bet.kind](bet, changed);
+export const question = (bet, changed) => KINDS[bet.kind](bet, changed);
 
 /** Whether an answer is right, null where nothing is marked. */
 export function isRight(bet, key, answer) {

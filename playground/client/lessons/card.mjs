@@ -1,7 +1,7 @@
 // One card: what is seen, the bet, and what happened. The page, a room and the printed sheet draw it alike.
 import { button, el } from "../../../visualizers/shared/dom.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
-import { asked, isRight } from "./bets.mjs";
+import { isRight, question } from "./bets.mjs";
 import { grown } from "./tree.mjs";
 
 /**
@@ -30,14 +30,15 @@ export class CardView {
    * @param {(answer: any) => void} [given.bet] called when an answer is given
    * @param {() => void} [given.ask] called to see what happened
    * @param {(form: any) => void} [given.open] puts a form into its tab
+   * @param {() => void} [given.next] goes on to the next card
    */
-  constructor(card, { place = NO_PLACE, runs = {}, bet, ask, open } = {}) {
+  constructor(card, { place = NO_PLACE, runs = {}, bet, ask, open, next } = {}) {
     this.#card = card;
     this.#place = place;
     this.#runs = runs;
-    this.#acts = { bet, ask, open };
+    this.#acts = { bet, ask, open, next };
     this.revealed = false;
-    this.question = card.bet && asked(card.bet, () => this.#changed());
+    this.question = card.bet && question(card.bet, () => this.#changed());
     this.go = button(card.bet ? tr("Bet and see") : tr("See what happened"), () => ask?.(), {
       class: "dp-btn ls-go",
       type: "submit",
@@ -125,11 +126,13 @@ export class CardView {
       el("figcaption", {}, captionOf(scene, this.#card.scenes, this.revealed)),
       root,
     );
+    // Of a text alone nothing is asked.
+    const asked = scene.pictures.length ? more : [];
     // A stage is drawn when it stands in the page.
     queueMicrotask(() => {
       stages.mount(
         root,
-        { strategy: name, visuals: ["strip", ...scene.pictures, ...more] },
+        { strategy: name, visuals: ["strip", ...scene.pictures, ...asked] },
         trigger,
       );
       const run = recordings.showTrace(name, runs[scene.run], "replayed");
@@ -171,6 +174,8 @@ export class CardView {
         after.why.length &&
           el("details", { class: "ls-why" }, el("summary", {}, tr("Why")), grown(after.why)),
         (after.turn.length || after.opens) && this.#turn(after),
+        // Before the pictures, which have many stops for the keyboard.
+        this.#acts.next && button(tr("Next →"), this.#acts.next, { class: "dp-btn ls-on" }),
       ].filter(Boolean),
     );
     if (this.#place)
@@ -202,8 +207,7 @@ function captionOf(scene, scenes, told) {
 
 function verdictOf(bet, key, right) {
   if (!bet || !key) return tr("What happened");
-  if (right === null)
-    return key.told ? tr("It is {told}.", { told: key.told }) : tr("What happened");
-  if (right) return tr("✓ Right.");
-  return tr("✗ Not so: it is {told}.", { told: key.told });
+  const { told } = key;
+  if (right === null) return told ? tr("What is right: {told}", { told }) : tr("What happened");
+  return right ? tr("✓ Right.") : tr("✗ Not so. What is right: {told}", { told });
 }

@@ -10,6 +10,7 @@ import { CardView } from "./card.mjs";
  * @property {Omit<import("./card.mjs").Place, "key">} place
  * @property {() => void} moved another card is in sight, or more of it
  * @property {(form: any) => void} open puts a form into its tab
+ * @property {() => (Node | string)[]} after what comes after the lesson
  */
 
 const keyOf = (lesson) => `decoding-playground.lesson.${lesson.about.name}`;
@@ -89,6 +90,7 @@ export class LessonView {
       place: { ...place, key: `lesson-${before.number}` },
       runs: this.lesson.runs,
       ask: () => this.reveal(),
+      next: () => this.go(this.at + 1),
       open,
     });
   }
@@ -174,6 +176,7 @@ export class LessonView {
           "A bet that was wrong is worth more than one that was right: now you know what you believed.",
         ),
       ),
+      el("div", { class: "ls-after" }, this.#around.after()),
       el("p", { class: "ls-acts" }, button(tr("Once more"), again)),
     );
   }

@@ -14,9 +14,10 @@ const REDRAW_MS = 120;
 /**
  * Show a lesson on the whole screen until Escape.
  * @param {import("./lesson.mjs").LessonView} view
+ * @param {import("./class_led.mjs").ClassLed} led the class that bets, where there is one
  * @param {() => void} left
  */
-export function present(view, left) {
+export function present(view, led, left) {
   const { node } = view;
   const home = el("span", {});
   node.before(home);
@@ -31,6 +32,7 @@ export function present(view, left) {
       tabindex: -1,
     },
     node,
+    led.screen,
     leave,
   );
   (document.querySelector(".gradio-container") ?? document.body).append(screen);
@@ -56,6 +58,7 @@ export function present(view, left) {
     if (document.fullscreenElement) document.exitFullscreen().catch(() => {});
     document.documentElement.classList.remove("ls-presenting");
     for (const scenes of node.querySelectorAll(".ls-scenes")) scenes.removeAttribute("style");
+    led.node.append(led.screen);
     home.replaceWith(node);
     screen.remove();
     left();

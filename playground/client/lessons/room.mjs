@@ -15,8 +15,18 @@ const HERE_ALONE = /^(localhost|127\.|\[::1\])/;
  * @property {string} lesson name of a lesson of the shelf
  * @property {string} language
  * @property {number} [cardNumber] where the class begins, from 1
+ * @property {(card: number) => void} [asked] the class is to go to another card
  * @property {(card: number, revealed: boolean) => void} [moved] the class is at another card, or its answer is shown
  */
+
+/** Whether this browser has opened a room for a lesson, and may be its teacher still. */
+export function taughtHere(lesson) {
+  try {
+    return localStorage.getItem(keyOf(lesson)) !== null;
+  } catch {
+    return false;
+  }
+}
 
 const keyOf = (lesson) => `decoding-playground.room.${lesson}`;
 
@@ -45,8 +55,10 @@ export class RoomPanel {
 
   #parts() {
     this.counts = el("p", { class: "rm-counts" });
+    this.brief = el("p", { class: "rm-brief" });
     this.where = el("p", { class: "rm-where" });
     this.answers = el("div", {});
+    this.onScreen = el("div", { class: "rm-on-screen" });
     this.back = button(tr("← Back"), () => this.show(this.#scene.card - 1));
     this.next = button(tr("Next →"), () => this.show(this.#scene.card + 1), {
       class: "dp-btn rm-next",
@@ -85,6 +97,7 @@ export class RoomPanel {
   // There is no room: what one is for, and the button that opens it.
   #closed(said = "") {
     this.#room = this.#scene = this.#figures = null;
+    this.brief.replaceChildren();
     const open = button(tr("Open a room"), () => this.#open(open), { class: "dp-btn rm-go" });
     this.node.replaceChildren(
       el(
@@ -131,6 +144,10 @@ export class RoomPanel {
       },
       room.secret,
     );
+  }
+
+  get open() {
+    return this.#scene !== null;
   }
 
   get address() {
@@ -201,24 +218,29 @@ export class RoomPanel {
 
   #showFigures(figures) {
     this.#figures = figures;
-    const { here, entered, tally, locked, words } = figures;
-    const { before, after } = this.#scene;
+    const { here, entered, tally, locked, words, revealed } = figures;
+    const { before, after, card } = this.#scene;
     this.counts.replaceChildren(
       el("b", {}, tr("{n} here", { n: here })),
       ...(tally ? [" · ", el("b", {}, tr("{n} have bet", { n: tally.votes }))] : []),
       ` · ${tr("{n} entered", { n: entered })}`,
     );
+    this.brief.replaceChildren(el("b", {}, this.#room.code), ` · ${this.counts.textContent}`);
     this.lock.textContent = locked ? tr("Unlock") : tr("Lock");
     this.lock.setAttribute("aria-pressed", String(locked));
-    if (tally)
-      this.answers.replaceChildren(
-        histogram(before.bet, tally, after.key),
-        ...(words.length ? [wordsOf(words)] : []),
-      );
+    if (!tally || figures.card !== card) return;
+    const drawn = (key) => [
+      histogram(before.bet, tally, key),
+      ...(words.length ? [wordsOf(words)] : []),
+    ];
+    this.answers.replaceChildren(...drawn(after.key));
+    // The class sees this, too.
+    this.onScreen.replaceChildren(...drawn(revealed ? after.key : undefined));
   }
 
   /** Take the class to a card, from 1. */
   show(card) {
+    this.#taught.asked?.(card);
     return this.#act("show", card);
   }
 

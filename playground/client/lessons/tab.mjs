@@ -14,6 +14,7 @@ import { tabOf } from "../tabs.mjs";
 import { whenThere } from "../waiting.mjs";
 import { whatIf } from "../what_if.mjs";
 import { why } from "../why.mjs";
+import { ClassLed } from "./class_led.mjs";
 import { handout } from "./handout.mjs";
 import { LessonView } from "./lesson.mjs";
 import { present } from "./presenter.mjs";
@@ -28,6 +29,7 @@ class LessonsTab {
   #trigger;
   #listed = [];
   #version = "";
+  #path = { title: "", minutes: 0, stops: [] };
   #asked = 0;
   /** @type {LessonView | null} */
   #view = null;
@@ -41,15 +43,18 @@ class LessonsTab {
     stages.register({ ...VIEWS, why, what_if: whatIf });
     this.#place = { recordings, stages, more: ASKS, trigger: () => {} };
     this.shelf = el("ul", { class: "ls-shelf" });
+    this.about = el("p", { class: "dp-note" });
     this.all = el(
       "details",
       { class: "ls-all", open: true },
       el("summary", {}, tr("All lessons")),
+      this.about,
       this.shelf,
     );
     this.note = el("p", { class: "dp-status", role: "status" });
     this.shell = el("div", { class: "ls-shell" });
     this.tools = el("div", { class: "ls-tools dp-row", hidden: true });
+    this.led = new ClassLed();
     layout(
       root,
       tr("Lessons"),
@@ -58,7 +63,7 @@ class LessonsTab {
       ),
       {
         ask: [this.all],
-        right: el("div", { class: "ls-right" }, this.note, this.tools, this.shell),
+        right: el("div", { class: "ls-right" }, this.note, this.tools, this.led.node, this.shell),
         settings: [this.#own()],
       },
     );
@@ -101,6 +106,9 @@ class LessonsTab {
       button(tr("Present"), () => this.present(), {
         title: tr("One card on the whole screen; Page Down goes on"),
       }),
+      button(tr("Let a class bet"), () => this.led.toggle(this.#view), {
+        title: tr("Opens a room that a class joins by a code"),
+      }),
       button(tr("Print the handout"), () => print(), {
         title: tr("Questions first, what is right on a page of its own"),
       }),
@@ -118,10 +126,19 @@ class LessonsTab {
   async #list() {
     const answer = await fetch(new URL("./lessons/index.json", document.baseURI));
     if (!answer.ok) throw new Error("lessons");
-    const { version, lessons } = await answer.json();
+    const { version, lessons, paths } = await answer.json();
     this.#version = version;
     this.#listed = lessons;
-    const names = [...new Set(lessons.map((lesson) => lesson.name))];
+    this.#path = paths[spoken()] ?? paths.en;
+    const stops = this.#path.stops.map((stop) => stop.lesson);
+    const names = [...new Set([...stops, ...lessons.map((lesson) => lesson.name)])];
+    this.about.textContent = tr(
+      "{title}: {n} lessons in an order in which each needs what came before.",
+      {
+        title: this.#path.title,
+        n: stops.length,
+      },
+    );
     this.shelf.replaceChildren(...names.map((name) => this.#entry(name)));
     const first = names.find((name) => !this.#inLanguage(name).error);
     if (first && !this.#asked) this.show(first, this.#inLanguage(first).language);
@@ -186,7 +203,12 @@ class LessonsTab {
     const view = new LessonView(lesson, {
       place: this.#place,
       open: (form) => this.#openForm(form),
-      moved: () => view === this.#view && follow(),
+      moved: () => {
+        if (view !== this.#view) return;
+        follow();
+        this.led.lead();
+      },
+      after: () => this.#onward(lesson.about.name),
     });
     this.#view = view;
     view.node.setAttribute("lang", lesson.about.language);
@@ -196,6 +218,21 @@ class LessonsTab {
     for (const item of this.shelf.querySelectorAll("li"))
       item.classList.toggle("on", item.dataset.lesson === lesson.about.name);
     view.go(card - 1, { focus: this.shell.getClientRects().length > 0 });
+    this.led.showing(view);
+  }
+
+  // What comes next on the path, and what leads to it.
+  #onward(name) {
+    const { stops } = this.#path;
+    const at = stops.findIndex((stop) => stop.lesson === name);
+    const next = at < 0 ? null : stops[at + 1];
+    if (!next) return [];
+    const { title, language } = this.#inLanguage(next.lesson);
+    const go = () => this.show(next.lesson, language);
+    return [
+      el("p", { class: "ls-onward" }, next.say),
+      button(tr("Next lesson: {title}", { title }), go, { class: "dp-btn ls-go" }),
+    ];
   }
 
   #openForm(form) {
@@ -210,7 +247,7 @@ class LessonsTab {
   }
 
   present() {
-    if (this.#view) present(this.#view, () => this.tools.querySelector("button").focus());
+    if (this.#view) present(this.#view, this.led, () => this.tools.querySelector("button").focus());
   }
 
   async restore({ lesson, language, card }) {

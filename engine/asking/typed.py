@@ -1,0 +1,67 @@
+"""A typed text as a token of a step: where it would stand, and which token it begins with there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.asking.again import Moment
+from engine.asking.reasons import quoted
+from engine.errors import ParameterError
+from engine.models.text import decode_ids, encode_after
+from engine.trace.details import BeamDetail
+from engine.trace.records import Step, replay_ids
+
+_LONGEST = 200
+
+
+def read(place: Moment, text: str, before: Sequence[int]) -> tuple[int, str]:
+    """Return the first token of a text where it would stand, and a sentence when it has more.
+
+    Args:
+        place: the step.
+        text: 1 to 200 characters.
+        before: the ids that it would stand behind; not looked at where only the record is known.
+
+    Raises:
+        ParameterError: it has no tokens, or nothing but recorded candidates is known of the step.
+    """
+    if not 1 <= len(text) <= _LONGEST:
+        raise ParameterError("text", text[:20], f"write 1 to {_LONGEST} characters")
+    if place.run is None:
+        return _recorded(place, text), ""
+    tokenizer = place.target.tokenizer
+    if tokenizer is None:
+        raise ParameterError("text", text, "the model has no tokenizer: choose a candidate")
+    ids = encode_after(tokenizer, decode_ids(tokenizer, before), text)
+    if not ids:
+        raise ParameterError("text", text, "it has no tokens; write something")
+    if len(ids) == 1:
+        return ids[0], ""
+    first = quoted(place.piece(ids[0]))
+    return ids[0], f"{quoted(text)} takes {len(ids)} tokens here; this is about the first, {first}."
+
+
+def _recorded(place: Moment, text: str) -> int:
+    """Return the recorded candidate that is written so."""
+    for candidate in place.step.candidates:
+        if place.piece(candidate.token_id).strip() == text.strip():
+            return candidate.token_id
+    raise ParameterError(
+        "text", text, f"only recorded candidates are known of this step. {place.refused}"
+    )
+
+
+def ids_before(place: Moment, at: int | None = None) -> Sequence[int]:
+    """Return the ids before what a step wrote.
+
+    Args:
+        place: the step.
+        at: which of the tokens that it wrote, from 0; None is the last.
+    """
+    step: Step = place.step
+    start = [] if place.trace.model.is_encoder_decoder else list(place.trace.prompt_ids)
+    if isinstance(step.detail, BeamDetail):
+        return place.views[0].input_ids[0].tolist() if place.views else start
+    same = tuple(s for s in place.trace.steps[: step.index] if s.sequence == step.sequence)
+    where = len(step.emit) - 1 if at is None else at
+    return [*start, *replay_ids(same)[: step.keep], *step.emit[:where]]
