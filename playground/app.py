@@ -30,6 +30,7 @@ from playground import (
     refusals,
     replay,
     scripts,
+    taste,
     watermark_bench,
     zerogpu,
 )
@@ -79,6 +80,7 @@ def build_app() -> gr.Blocks:
             watermark_bench.build_watermark_bench(QUEUE)
             build_compare(bus, QUEUE)
             draws.build_draws(QUEUE)
+            taste.build_taste(QUEUE)
             replay.build_replay()
         add_endpoints(QUEUE)
     # The engine's line says who has to wait and who cannot: Gradio's own would refuse Stop as well.
@@ -98,6 +100,7 @@ def page_head() -> str:
             **spec(),
             "draws": draws.declaration(),
             "watermark_bench": watermark_bench.declaration(),
+            "taste": taste.declaration(),
             "gallery": replay.declaration(),
         },
         "here": scripts.HERE,
