@@ -10,7 +10,7 @@ from typing import Any
 
 import gradio as gr
 
-from engine.after.taste import Continuation, continuation_of
+from engine.after.taste import TastedText, continuation_of
 from engine.aside import aside
 from engine.errors import ParameterError, StoppedError
 from engine.models.weights import weights_of
@@ -78,7 +78,7 @@ def write_both(asked: Any) -> Iterator[dict[str, Any]]:
         EngineError: one sentence.
     """
     requests = requests_of(asked)
-    found: list[Continuation] = []
+    found: list[TastedText] = []
     for number, request in enumerate(requests, 1):
         trace = yield from _traced(request, number)
         task = partial(_measured, request, trace)
@@ -105,7 +105,7 @@ def _traced(request: DecodeRequest, number: int) -> Generator[dict[str, Any], No
     raise StoppedError("Stopped before both texts were written.")
 
 
-def _measured(request: DecodeRequest, trace: Trace, tell: Any, stopped: Any) -> Continuation:
+def _measured(request: DecodeRequest, trace: Trace, tell: Any, stopped: Any) -> TastedText:
     base = Models(stopped, tell)(trace.model.id, weights=weights_of(trace.model))
     return aside(partial(continuation_of, trace, request.params, base, stopped, tell))
 

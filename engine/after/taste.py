@@ -50,7 +50,7 @@ PROMPTS = (
 
 
 @dataclass(frozen=True)
-class Continuation:
+class TastedText:
     """A text that some strategy wrote, and what is measured of it.
 
     Attributes:
@@ -76,7 +76,7 @@ def continuation_of(
     base: LoadedModel,
     cancelled: threading.Event | None = None,
     tell: Tell = nobody,
-) -> Continuation:
+) -> TastedText:
     """Return the first output of a run with what is measured of it.
 
     Args:
@@ -93,7 +93,7 @@ def continuation_of(
 
     output = trace.outputs[0]
     scores = score_trace(trace, base, cancelled=cancelled, tell=tell)
-    return Continuation(
+    return TastedText(
         trace.strategy,
         params,
         output.text,
