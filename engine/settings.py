@@ -85,6 +85,19 @@ class Settings:
     """The same for what was asked for by nobody that ever listened."""
     models: str = "~/.cache/decoding-playground/models"
     """Where ``python -m engine fetch`` keeps the models that it brings."""
+    lessons: str = ""
+    """A folder with lessons of one's own, beside those that come along."""
+    max_rooms: int = 50
+    """Rooms in which classes bet on lessons, at once."""
+    max_rooms_per_address: int = 10
+    """Of these, the most that are opened from one address."""
+    max_room_people: int = 200
+    room_idle_s: float = 10_800.0
+    """How long a room stays open that nobody enters, bets or teaches in."""
+    room_joins_per_minute: int = 60
+    """How many people may enter rooms from one address; a school has one for all."""
+    room_wrong_codes_per_minute: int = 30
+    """How often an address may ask for a room that is not there."""
     journal: str = "~/.cache/decoding-playground/journal.db"
     """Where the runs of late are kept for a server that is started anew; empty for nowhere."""
     journal_age_s: float = 3600.0

@@ -25,7 +25,9 @@ from playground import (
     audit,
     connections,
     draws,
+    languages,
     later,
+    lessons,
     recorded,
     refusals,
     replay,
@@ -42,6 +44,7 @@ from playground.fresh import FreshHead, Head
 from playground.guard import guarded
 from playground.journal import JOURNAL
 from playground.questions import build_replies
+from playground.rooms.routes import routes as room_routes
 from playground.spec import spec, try_models
 from playground.stream import whole_state
 from playground.tab import QUEUE, build_tab
@@ -63,7 +66,8 @@ def build_app() -> gr.Blocks:
     """Return the whole page; nothing is loaded or launched yet."""
     with gr.Blocks(title="Decoding Playground", analytics_enabled=False, fill_width=True) as demo:
         gr.HTML(
-            "<div class='dp-head'><h1>Decoding Playground</h1><p>See how a language model picks its"
+            "<div class='dp-head'><h1>Decoding Playground</h1>"
+            "<a class='dp-lead' href='?tab=lessons'>Lessons</a><p>See how a language model picks its"
             " words: every candidate, every filter and every decision, as it happens.</p></div>",
             elem_id="dp-head",
             apply_default_css=False,
@@ -82,6 +86,7 @@ def build_app() -> gr.Blocks:
             draws.build_draws(QUEUE)
             taste.build_taste(QUEUE)
             replay.build_replay()
+            lessons.build_lessons(QUEUE)
         add_endpoints(QUEUE)
     # The engine's line says who has to wait and who cannot: Gradio's own would refuse Stop as well.
     return demo.queue(max_size=None, api_open=False)
@@ -91,8 +96,12 @@ def _resync(event: gr.EventData) -> str:
     return whole_state(str(sent_with(event).get("run", ""))[:64])
 
 
-def page_head() -> str:
-    """Return what stands in the page's head: its scripts, and what they are given to begin with."""
+def page_head(language: str = languages.ENGLISH) -> str:
+    """Return what stands in the page's head: its scripts, and what they are given to begin with.
+
+    Args:
+        language: of the page's reader.
+    """
     place = f"./{recorded.place()}"
     given = {
         "recorded": place,
@@ -104,6 +113,8 @@ def page_head() -> str:
             "gallery": replay.declaration(),
         },
         "here": scripts.HERE,
+        "language": language,
+        "texts": languages.texts(language),
         "refusals": "" if later.is_settled() else refusals.PLACE,
         "plotly": scripts.plotly(),
     }
@@ -143,8 +154,10 @@ def serve(host: str, port: int) -> gr.Blocks:
             "routes": [
                 *scripts.routes(),
                 *recorded.routes(),
+                *lessons.routes(),
                 *refusals.routes(),
                 *audit.routes(),
+                *room_routes(),
             ],
             "openapi_url": None,
         },

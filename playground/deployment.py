@@ -124,6 +124,11 @@ def allows(settings: Settings) -> list[tuple[str, str]]:
             f"Trace files of up to {settings.max_trace_bytes / 1e6:g} MB, removed once they are read.",
         ),
         (
+            "Rooms",
+            "Anybody may open one for a class and a lesson: in memory alone, without names, gone after "
+            f"{settings.room_idle_s / 60:g} minutes that nobody uses it.",
+        ),
+        (
             "Prompts and runs",
             f"Kept for the page that comes back: {kept}. Never printed into the log.",
         ),

@@ -15,6 +15,8 @@ from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
 
+from playground.languages import ENGLISH, chosen
+
 _BASE = re.compile(rb"<base\b[^>]*>")
 """What a head comes after: its addresses are relative to it."""
 _QUICK = 5
@@ -26,10 +28,10 @@ class FreshHead:
 
     Args:
         app: what comes behind it.
-        head: returns the head of now.
+        head: returns the head of now in a language.
     """
 
-    def __init__(self, app: Any, head: Callable[[], str]) -> None:
+    def __init__(self, app: Any, head: Callable[[str], str]) -> None:
         self.app, self.head = app, head
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -37,7 +39,9 @@ class FreshHead:
         if scope["type"] != "http" or scope["path"] != "/":
             await self.app(scope, receive, send)
             return
-        begun, parts = {}, []
+        begun, parts, asked = {}, [], Headers(scope=scope)
+        query = scope.get("query_string", b"").decode("latin1")
+        language = chosen(query, asked.get("accept-language", ""))
 
         async def whole(message: Any) -> None:
             if message["type"] == "http.response.start":
@@ -47,20 +51,21 @@ class FreshHead:
             if not message.get("more_body", False):
                 body = b"".join(parts)
                 if begun["status"] == 200:
-                    body = await asyncio.to_thread(self._written, Headers(scope=scope), begun, body)
+                    body = await asyncio.to_thread(self._written, asked, begun, body, language)
                 await send(begun)
                 await send({"type": "http.response.body", "body": body})
 
         await self.app(scope, receive, whole)
 
-    def _written(self, asked: Headers, begun: dict[str, Any], page: bytes) -> bytes:
+    def _written(self, asked: Headers, begun: dict[str, Any], page: bytes, language: str) -> bytes:
         """Return the page with its head; the headers of its answer are changed with it."""
-        body = with_head(page, self.head())
+        body = with_head(page, self.head(language))
         headers = MutableHeaders(raw=list(begun["headers"]))
         if "gzip" in asked.get("accept-encoding", ""):
             body = gzip.compress(body, _QUICK, mtime=0)
             headers["content-encoding"] = "gzip"
         headers.add_vary_header("Accept-Encoding")
+        headers.add_vary_header("Accept-Language")
         headers["content-length"] = str(len(body))
         begun["headers"] = headers.raw
         return body
@@ -77,20 +82,22 @@ class Head:
     """A head that is made anew where what it declares has changed.
 
     Args:
-        make: returns the head.
+        make: returns the head in a language.
         declared: returns what it is made from, the same object as long as nothing has changed.
     """
 
-    def __init__(self, make: Callable[[], str], declared: Callable[[], Any]) -> None:
+    def __init__(self, make: Callable[[str], str], declared: Callable[[], Any]) -> None:
         self.make, self.declared = make, declared
         self.lock = threading.Lock()
         self.known = declared()
-        self.text = make()
+        self.texts = {ENGLISH: make(ENGLISH)}
 
-    def __call__(self) -> str:
+    def __call__(self, language: str) -> str:
         """Return the head of now."""
         with self.lock:
             now = self.declared()
             if now is not self.known:
-                self.known, self.text = now, self.make()
-            return self.text
+                self.known, self.texts = now, {}
+            if language not in self.texts:
+                self.texts[language] = self.make(language)
+            return self.texts[language]

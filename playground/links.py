@@ -3,7 +3,8 @@
 A request is ``strategy``, ``model``, ``assistant``, ``prompt``, ``params`` and ``seed``; a conversation has, in
 place of the prompt, ``messages`` and what its ``template`` is told, both as JSON, and a branch the ids it
 continues and what was put after them. ``trace`` names a recorded run,
-``tab`` a tab of the page, ``step`` a step from 1, and ``pressed`` says that Run was pressed for it.
+``tab`` a tab of the page, ``lesson`` and ``card`` a card of a lesson, ``step`` a step from 1, and ``pressed``
+says that Run was pressed for it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from engine.after.fork import shared_params
 from engine.declare.params import params_of
 from engine.declare.weights import weights_params
 from engine.errors import ParameterError
+from engine.lessons import shelf
 from engine.run.chat_request import check_messages, given
 from engine.run.request import MAX_SEED, DecodeRequest, check
 from engine.run.weights import held, held_alone, recorded_weights
@@ -33,6 +35,7 @@ _MAX_PARAMS_CHARS = 8000
 _MAX_IDS_CHARS = 40_000
 _MAX_CHAT_CHARS = 100_000
 _MAX_STEP = 1_000_000
+_LESSONS = "lessons"
 _FORMS = ("compare", "draws", "watermark_bench")
 """Tabs whose form stands in the address as one JSON object."""
 _PLAIN = ("taste", "replay")
@@ -178,6 +181,7 @@ def opened(search: str) -> dict[str, Any]:
     Returns:
         ``tab`` and ``step``, None where the address names none, and one of: ``recorded``, the name
         of a recorded run or None for what the tab opens with; ``form``, which is filled and run;
+        ``lesson``, its name or None, with ``language`` and ``card``;
         ``branch`` beside a form, the question that continues a run (see ``fork.request_of``).
 
     Raises:
@@ -190,12 +194,26 @@ def opened(search: str) -> dict[str, Any]:
     tab = query.get("tab")
     if tab in _FORMS:
         return {"tab": tab, "step": step, **_tab_form(tab, query)}
+    if tab == _LESSONS:
+        return {"tab": tab, "step": None, **_lesson(query)}
     if tab in _PLAIN or (tab in STRATEGIES and "strategy" not in query):
         return {"tab": tab, "step": step, "recorded": None}
     if tab is not None and "strategy" not in query:
-        known = ", ".join((*STRATEGIES, *_FORMS, *_PLAIN))
+        known = ", ".join((*STRATEGIES, *_FORMS, *_PLAIN, _LESSONS))
         raise ParameterError("tab", tab[:40], f"it must be one of {known}")
     return _opened_request(query, step)
+
+
+def _lesson(query: Mapping[str, str]) -> dict[str, Any]:
+    """Return the lesson that an address names, its language, None for that of the page, and the card from 1."""
+    if "lesson" not in query:
+        return {"lesson": None}
+    language = query.get("in", shelf.ENGLISH)[:2]
+    file = shelf.find(query["lesson"], language)
+    cards, card = len(shelf.lesson_of(file.path, file.name).cards), _step(query.get("card"), "card")
+    if card is not None and card > cards:
+        raise ParameterError("card", card, f"the lesson has cards 1 to {cards}")
+    return {"lesson": file.name, "language": language if "in" in query else None, "card": card or 1}
 
 
 def _opened_trace(query: Mapping[str, str], step: int | None) -> dict[str, Any]:

@@ -58,7 +58,7 @@ def version() -> str:
 
 def styles() -> str:
     """Return the styles of the whole page in one piece: those of a picture stand with its view."""
-    own = sorted(CLIENT.glob("*.css"))
+    own = sorted(CLIENT.rglob("*.css"))
     return "\n".join([page.styles(), *(path.read_text("utf-8") for path in own)])
 
 

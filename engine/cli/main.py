@@ -15,6 +15,7 @@ from engine.cli import (
     export,
     fetch,
     gallery,
+    lesson,
     listing,
     method,
     push,
@@ -39,6 +40,7 @@ COMMANDS = (
     beside,
     method,
     gallery,
+    lesson,
     schema,
     docs,
 )

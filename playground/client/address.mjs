@@ -2,7 +2,7 @@
 
 // A browser refuses an address that changes a hundred times in a few seconds.
 const PAUSE_MS = 300;
-const KEPT = /^__/;
+const KEPT = /^(__|lang$)/;
 
 // What can be linked: its element, and the address of what it shows.
 const places = new Set();
@@ -19,7 +19,7 @@ export function linked(root, link) {
   places.add({ root, link });
 }
 
-// What Gradio's own parameters say stays.
+// What Gradio's own parameters say stays, and so does the language.
 function whole(link) {
   const query = new URLSearchParams(link);
   for (const [name, value] of new URLSearchParams(location.search))

@@ -5,6 +5,7 @@ import { plotlyFrom } from "../../visualizers/shared/plotly.mjs";
 import { trace } from "../../visualizers/shared/record.mjs";
 import { explain } from "../../visualizers/shared/terms.mjs";
 import { piece, visible } from "../../visualizers/shared/text.mjs";
+import { speak } from "../../visualizers/shared/tr.mjs";
 import { lookWith } from "../../visualizers/stage/look.mjs";
 import { scrubWith } from "../../visualizers/stage/scrub.mjs";
 import { VIEWS } from "../../visualizers/stage/views.mjs";
@@ -18,8 +19,11 @@ import { mountDraws } from "./draws.mjs";
 import { exporting } from "./export.mjs";
 import { connectFamily, family } from "./family.mjs";
 import { mountGallery } from "./gallery.mjs";
+import { roomPanel } from "./lessons/room.mjs";
+import { mountLessons } from "./lessons/tab.mjs";
 import { copying, restore, runningAgain } from "./link.mjs";
 import { oddsOf } from "./odds.mjs";
+import { openTab } from "./open_tab.mjs";
 import { player } from "./player.mjs";
 import { answersAt } from "./press.mjs";
 import { recordedFrom } from "./recorded.mjs";
@@ -66,9 +70,18 @@ addEventListener("click", ({ target }) => {
   if (tab) tab.scrollIntoView({ block: "nearest", inline: "center" });
 });
 
+// The way into the lessons stands beside the title, as their tab is the last of a long row.
+addEventListener("click", (event) => {
+  const lead = event.target instanceof Element && event.target.closest(".dp-lead");
+  if (!lead || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  openTab("lessons");
+});
+
 export const page = {
   // Called once, before any element: what the server gives every page.
-  open({ recorded, spec, plotly, here, refusals }) {
+  open({ recorded, spec, plotly, here, refusals, language, texts }) {
+    speak(language, texts);
     answersAt(here);
     plotlyFrom(new URL(plotly, document.baseURI).href);
     explain(spec.terms);
@@ -86,6 +99,8 @@ export const page = {
   receive: (text) => store.receive(text),
   tab: mountTab,
   draws: mountDraws,
+  lessons: mountLessons,
+  room: roomPanel,
   bench: mountBench,
   taste: mountTaste,
   gallery: mountGallery,

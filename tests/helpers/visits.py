@@ -8,10 +8,14 @@ from tests.helpers.patience import PATIENCE_MS
 
 # Every run the page knows, what its stages say, and what Gradio has put up as a notice.
 _STATE = """() => JSON.stringify({
-  runs: [...playground.page.runs.values()].map((r) => [r.id, r.strategy, r.status, r.steps.length, r.next, r.error]),
+  runs: [...(window.playground?.page?.runs.values() ?? [])].map(
+    (r) => [r.id, r.strategy, r.status, r.steps.length, r.next, r.error]
+  ),
   says: [...document.querySelectorAll(".dp-status, .toast-body")].map((n) => n.textContent).filter(Boolean),
   focus: document.activeElement?.outerHTML.slice(0, 200),
 }, null, 1)"""
+
+_READY = "window.playground?.page?.connected() && playground.page.stages.length > 0"
 
 
 class Pages:
@@ -27,7 +31,7 @@ class Pages:
         self.browser, self.server, self.pages, self.problems = browser, server, [], []
         self.expected = tuple(expected)
 
-    def open(self, path="/", width=1440, height=1000, beside=None):
+    def open(self, path="/", width=1440, height=1000, beside=None, ready=_READY):
         """Open an address and wait until the page answers: what is typed earlier can be lost.
 
         Args:
@@ -35,6 +39,7 @@ class Pages:
             width: of the page, in pixels.
             height: the same.
             beside: another page, of the same visitor's browser.
+            ready: what is true of a page that answers.
         """
         size = {"width": width, "height": height}
         visitor = beside.context if beside else self.browser.new_context(viewport=size)
@@ -43,16 +48,16 @@ class Pages:
         self._watch(page)
         self.pages.append(page)
         page.goto(self.server + path)
-        page.wait_for_function(
-            "window.playground?.page?.connected() && playground.page.stages.length > 0"
-        )
+        page.wait_for_function(ready)
         return page
 
     def describe(self):
         """Return what the pages show, for the report of a test that failed."""
-        return "\n".join(f"{page.url}\n{page.evaluate(_STATE)}" for page in self.pages)
+        shown = [page for page in self.pages if not page.is_closed()]
+        return "\n".join(f"{page.url}\n{page.evaluate(_STATE)}" for page in shown)
 
     def close(self):
+        self.pages = [page for page in self.pages if not page.is_closed()]
         for page in self.pages:
             page.title()  # whatever it has reported until now is here before the answer
         problems = [p for p in self.problems if not any(part in p for part in self.expected)]

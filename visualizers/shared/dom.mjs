@@ -38,7 +38,7 @@ function fill(node, attrs, children) {
     else if (key === "style" && node instanceof HTMLElement) Object.assign(node.style, value);
     else node.setAttribute(key, value === true ? "" : value);
   }
-  for (const child of children.flat()) {
+  for (const child of children.flat(Number.POSITIVE_INFINITY)) {
     if (child === null || child === undefined) continue;
     node.append(child instanceof Node ? child : document.createTextNode(String(child)));
   }

@@ -1,0 +1,185 @@
+"""Expressions over the values of recorded runs: comparisons, arithmetic and a few functions.
+
+A lesson may be anybody's, so nothing of Python but its grammar is used: what is not named here does not
+exist, and no expression can take long or grow large.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from engine.lessons.lesson import LessonError
+
+MAX_CHARS = 300
+_ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
+_COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+_EQUALITY: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}
+Functions = Mapping[str, Callable[..., Any]]
+
+
+def evaluate(expression: str, names: Mapping[str, Any], functions: Functions) -> Any:
+    """Return the value of an expression.
+
+    Args:
+        expression: numbers, texts, names, ``a.b``, ``a[0]``, calls of ``functions``, arithmetic of numbers,
+            comparisons, ``in``, ``not``, ``and``, ``or``.
+        names: what a bare name stands for; records are mappings.
+        functions: by name; they take values by place.
+
+    Raises:
+        LessonError: one sentence naming the expression and what of it is not there or not allowed.
+    """
+    if len(expression) > MAX_CHARS:
+        raise LessonError(f"An expression may have {MAX_CHARS} characters at most.")
+    try:
+        tree = ast.parse(expression.strip(), mode="eval")
+        return _Evaluation(names, functions).of(tree.body)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise LessonError(f"{_told(expression)} is no expression.") from None
+    except ZeroDivisionError:
+        raise LessonError(f"{_told(expression)} divides by zero.") from None
+    except _Refused as refused:
+        raise LessonError(f"{_told(expression)}: {refused}.") from None
+
+
+def number(value: Any) -> float:
+    """Return a value that has to be a number and finite.
+
+    Raises:
+        LessonError: it is something else.
+    """
+    if not _is_number(value) or not math.isfinite(value):
+        raise LessonError(f"{_told(str(value))} is no finite number.")
+    return float(value)
+
+
+def _told(text: str) -> str:
+    return "“" + text.strip()[:80] + "”"
+
+
+class _Refused(Exception):
+    """Part of a sentence: what of an expression is not allowed."""
+
+
+class _Evaluation:
+    def __init__(self, names: Mapping[str, Any], functions: Functions) -> None:
+        self.names, self.functions = names, functions
+
+    def of(self, node: ast.expr) -> Any:
+        """Return the value of a part of an expression."""
+        method = getattr(self, f"_{type(node).__name__.lower()}", None)
+        if method is None:
+            raise _Refused(f"{type(node).__name__} has no meaning here")
+        return method(node)
+
+    def _constant(self, node: ast.Constant) -> Any:
+        if node.value is not None and not isinstance(node.value, (int, float, str)):
+            raise _Refused("only numbers and texts can be written down")
+        return node.value
+
+    def _name(self, node: ast.Name) -> Any:
+        return _entry(self.names, node.id)
+
+    def _attribute(self, node: ast.Attribute) -> Any:
+        return _entry(self.of(node.value), node.attr)
+
+    def _subscript(self, node: ast.Subscript) -> Any:
+        value, index = self.of(node.value), self.of(node.slice)
+        if isinstance(value, Mapping):
+            return _entry(value, index)
+        if not isinstance(value, Sequence) or isinstance(value, str) or type(index) is not int:
+            raise _Refused("[…] takes a place in a list, from 0")
+        if not -len(value) <= index < len(value):
+            raise _Refused(f"place {index} is not there, the list has {len(value)}")
+        return value[index]
+
+    def _call(self, node: ast.Call) -> Any:
+        if not isinstance(node.func, ast.Name) or node.func.id not in self.functions:
+            raise _Refused(f"the functions are {', '.join(sorted(self.functions))}")
+        if node.keywords:
+            raise _Refused("functions take values by their place")
+        given = [self.of(argument) for argument in node.args]
+        try:
+            return self.functions[node.func.id](*given)
+        except (TypeError, ValueError, KeyError, AttributeError, IndexError):
+            raise _Refused(f"{node.func.id} cannot be told of these values") from None
+
+    def _binop(self, node: ast.BinOp) -> float:
+        act = _ARITHMETIC.get(type(node.op))
+        left, right = self.of(node.left), self.of(node.right)
+        if act is None or not _is_number(left) or not _is_number(right):
+            raise _Refused("+, -, * and / are for numbers")
+        return act(left, right)
+
+    def _unaryop(self, node: ast.UnaryOp) -> Any:
+        value = self.of(node.operand)
+        if isinstance(node.op, ast.Not):
+            return not _truth(value)
+        if not isinstance(node.op, ast.USub) or not _is_number(value):
+            raise _Refused("- is for numbers")
+        return -value
+
+    def _boolop(self, node: ast.BoolOp) -> bool:
+        values = [_truth(self.of(value)) for value in node.values]
+        return all(values) if isinstance(node.op, ast.And) else any(values)
+
+    def _compare(self, node: ast.Compare) -> bool:
+        values = [self.of(part) for part in (node.left, *node.comparators)]
+        return all(
+            _compared(act, left, right)
+            for act, left, right in zip(node.ops, values, values[1:], strict=False)
+        )
+
+
+def _compared(act: ast.cmpop, left: Any, right: Any) -> bool:
+    if isinstance(act, (ast.In, ast.NotIn)):
+        if not isinstance(right, (str, list, tuple)) or isinstance(right, str) > isinstance(
+            left, str
+        ):
+            raise _Refused("in is for texts and lists")
+        return (left in right) == isinstance(act, ast.In)
+    if type(act) in _EQUALITY:
+        # A figure that was told in words never equals one.
+        if isinstance(left, str) != isinstance(right, str) and None not in (left, right):
+            raise _Refused("a text is compared with a number")
+        return _EQUALITY[type(act)](left, right)
+    compare = _COMPARISONS.get(type(act))
+    if compare is None or not _is_number(left) or not _is_number(right):
+        raise _Refused("<, <=, > and >= are for numbers")
+    return compare(left, right)
+
+
+def _entry(record: Any, name: Any) -> Any:
+    if not isinstance(record, Mapping):
+        raise _Refused(f"there is no {str(name)[:40]!r} in it")
+    if name not in record:
+        there = ", ".join(sorted(str(key) for key in record)[:30])
+        raise _Refused(f"there is no {str(name)[:40]!r}, but {there or 'nothing'}")
+    return record[name]
+
+
+def _truth(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise _Refused("and, or and not are for what is true or false")
+    return value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -1,0 +1,299 @@
+"""The fields of a lesson's YAML: each with its kind and its bounds, and one sentence where it is another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from engine.errors import shown
+from engine.lessons.lesson import (
+    HIDES,
+    KINDS,
+    UNITS,
+    Bet,
+    Card,
+    LessonError,
+    LessonRun,
+    BetOption,
+    Scene,
+    Turn,
+)
+
+CARD = {"run", "step", "until", "picture", "hide", "bet", "myth", "holds", "open"}
+_RUN = {
+    "recorded",
+    "strategy",
+    "model",
+    "assistant",
+    "prompt",
+    "messages",
+    "seed",
+    "params",
+    "candidates",
+}
+_BET = {
+    "kind",
+    "question",
+    "options",
+    "answer",
+    "among",
+    "from",
+    "to",
+    "by",
+    "tolerance",
+    "unit",
+}
+MAX_OPTIONS = 8
+_MAX_CLAIMS = 12
+_MAX_STEP = 100_000
+_END = "end"
+
+
+class Fields:
+    """Named values and where they stand.
+
+    Args:
+        given: as YAML has them.
+        where: begins every sentence.
+        names: all that are known.
+
+    Raises:
+        LessonError: another name is given.
+    """
+
+    def __init__(self, given: Any, where: str, names: Iterable[str]) -> None:
+        known = sorted(names)
+        if not isinstance(given, Mapping):
+            raise LessonError(f"{where} has to be names with values, of {', '.join(known)}.")
+        self.given, self.where = given, where
+        for name in given:
+            if name not in known:
+                raise LessonError(f"{where}: there is no {shown(name)}, but {', '.join(known)}.")
+
+    def refuse(self, name: str, allowed: str) -> LessonError:
+        """Return the error of a field."""
+        return LessonError(
+            f"{self.where}: {name} = {shown(self.given.get(name))} is not allowed: {allowed}."
+        )
+
+    def value(self, name: str, default: Any = None) -> Any:
+        """Return a field as it is."""
+        return self.given.get(name, default)
+
+    def text(self, name: str, default: str | None = None, most: int = 300) -> str:
+        """Return a text of at most so many characters; without a default it may not be missing."""
+        value = self.given.get(name, default)
+        if (
+            not isinstance(value, str)
+            or len(value) > most
+            or (default is None and not value.strip())
+        ):
+            raise self.refuse(
+                name, f"it must be text of {1 if default is None else 0} to {most} characters"
+            )
+        return value.strip() if name not in ("text",) else value
+
+    def expression(self, name: str) -> str:
+        """Return an expression, empty where there is none; a number may stand for itself."""
+        value = self.given.get(name, "")
+        if type(value) in (int, float):
+            return repr(value)
+        if not isinstance(value, str) or len(value) > 300:
+            raise self.refuse(name, "it must be an expression of at most 300 characters")
+        return value.strip()
+
+    def whole(self, name: str, low: int, high: int, default: int | None = None) -> int:
+        """Return a whole number within bounds."""
+        value = self.given.get(name, default)
+        if type(value) is not int or not low <= value <= high:
+            raise self.refuse(name, f"it must be a whole number from {low} to {high:,}")
+        return value
+
+    def number(self, name: str, default: float | None = None) -> float:
+        """Return a finite number."""
+        value = self.given.get(name, default)
+        if type(value) not in (int, float) or not abs(value) < 1e12:
+            raise self.refuse(name, "it must be a number")
+        return float(value)
+
+    def one_of(self, name: str, choices: tuple[str, ...], default: str | None = None) -> str:
+        """Return one of a few texts."""
+        value = self.given.get(name, default)
+        if value not in choices:
+            raise self.refuse(name, f"it must be one of {', '.join(filter(None, choices))}")
+        return str(value)
+
+    def texts(self, name: str, most: int) -> tuple[str, ...]:
+        """Return texts; one alone may stand without a list."""
+        value = self.given.get(name, [])
+        listed = [value] if isinstance(value, str) else value
+        if (
+            not isinstance(listed, list)
+            or len(listed) > most
+            or not all(isinstance(t, str) for t in listed)
+        ):
+            raise self.refuse(name, f"it must be a list of {most} texts at most")
+        return tuple(listed)
+
+
+def run(name: str, given: Any) -> LessonRun:
+    """Return a run of the head."""
+    found = Fields(given, f"The run {name}", _RUN)
+    if "recorded" in found.given:
+        if len(found.given) > 1:
+            raise LessonError(
+                f"{found.where} is a recorded one, so nothing else can be said of it."
+            )
+        return LessonRun(name, found.text("recorded", most=60))
+    found.text("strategy", most=40)
+    if ("prompt" in found.given) == ("messages" in found.given):
+        raise LessonError(f"{found.where} needs a prompt, or messages, and not both.")
+    if not isinstance(found.value("params", {}), Mapping):
+        raise found.refuse("params", "it must be names with values")
+    found.whole("candidates", 1, 50, 20)
+    return LessonRun(name, request=dict(found.given))
+
+
+def card(
+    number: int,
+    title: str,
+    given: Fields,
+    texts: Mapping[str, str],
+    runs: Mapping[str, LessonRun],
+) -> Card:
+    """Return a card.
+
+    Args:
+        number: from 1.
+        title: its heading.
+        given: its block.
+        texts: its parts, "" is the situation.
+        runs: of the lesson.
+    """
+    if not texts.get("Reveal"):
+        raise LessonError(
+            f"{given.where} has no ## Reveal: what happened, in one or two sentences."
+        )
+    bet = given.value("bet")
+    return Card(
+        number=number,
+        title=title,
+        scenes=_scenes(given, runs),
+        hide=given.one_of("hide", HIDES, "future"),
+        bet=None if bet is None else _bet(bet, given.where),
+        situation=texts.get("", ""),
+        reveal=texts["Reveal"],
+        why=texts.get("Why", ""),
+        turn=texts.get("Turn it", ""),
+        opens=_turn(given, runs),
+        myth=given.text("myth", "", most=200),
+        holds=given.texts("holds", _MAX_CLAIMS),
+    )
+
+
+def _scenes(given: Fields, runs: Mapping[str, LessonRun]) -> tuple[Scene, ...]:
+    names = given.texts("run", 3) or tuple(runs)[:1]
+    unknown = next((name for name in names if name not in runs), None)
+    if unknown is not None:
+        raise LessonError(
+            f"{given.where}: there is no run {shown(unknown)}, but {', '.join(runs)}."
+        )
+    steps, untils = (_each(given, field, len(names)) for field in ("step", "until"))
+    pictures = given.texts("picture", 4) if "picture" in given.given else ("candidates",)
+    return tuple(
+        _scene(name, step or 1, until, pictures)
+        for name, step, until in zip(names, steps, untils, strict=True)
+    )
+
+
+def _scene(name: str, step: int, until: int | str | None, pictures: tuple[str, ...]) -> Scene:
+    last = None if until == _END else step if until is None else int(until)
+    return Scene(name, step, last, pictures)
+
+
+def _each(given: Fields, name: str, scenes: int) -> list[Any]:
+    """Return a step for every scene: one for all, or a list with one for each; None where nothing is said."""
+    value = given.value(name)
+    listed = value if isinstance(value, list) else [value] * scenes
+    fits = all(
+        v is None or (name == "until" and v == _END) or (type(v) is int and 1 <= v <= _MAX_STEP)
+        for v in listed
+    )
+    if len(listed) != scenes or not fits:
+        end = " or “end”" * (name == "until")
+        raise given.refuse(
+            name, f"it must be a step from 1{end}, or a list with one for each of the {scenes} runs"
+        )
+    return listed
+
+
+def _bet(value: Any, card: str) -> Bet:
+    given = Fields(value, f"{card}, bet", _BET)
+    kind = given.one_of("kind", KINDS)
+    question = given.text("question", most=240)
+    options = tuple(_options(given, kind))
+    bet = Bet(
+        kind,
+        question,
+        options,
+        answer=given.expression("answer"),
+        among=given.whole("among", 0, MAX_OPTIONS, 0),
+        low=given.number("from", 0.0),
+        high=given.number("to", 100.0 if given.value("unit") == "percent" else 0.0),
+        by=given.number("by", 1.0),
+        tolerance=given.number("tolerance", 0.0),
+        unit=given.one_of("unit", UNITS, ""),
+    )
+    _check_bet(bet, given)
+    return bet
+
+
+def _options(given: Fields, kind: str) -> Iterable[BetOption]:
+    values = given.value("options", [])
+    if not isinstance(values, list) or len(values) > MAX_OPTIONS:
+        raise given.refuse("options", f"it must be a list of {MAX_OPTIONS} at most")
+    decides = {"choice": "if", "order": "value"}.get(kind)
+    for number, value in enumerate(values, 1):
+        where = f"{given.where}, option {number}"
+        if kind == "token":
+            one = Fields({"text": value}, where, ["text"])
+            yield BetOption(one.text("text", most=60))
+            continue
+        if decides is None:
+            raise given.refuse("options", f"a bet of kind {kind} has none")
+        one = Fields(value, where, ["text", decides])
+        when = one.expression(decides)
+        if not when:
+            raise one.refuse(decides, "it must be an expression")
+        yield BetOption(one.text("text", most=200), when)
+
+
+def _check_bet(bet: Bet, given: Fields) -> None:
+    if bet.kind in ("choice", "order") and len(bet.options) < 2:
+        raise given.refuse("options", f"a bet of kind {bet.kind} has 2 to {MAX_OPTIONS}")
+    if bet.kind == "token" and len(bet.options) < 2 and bet.among < 2:
+        raise given.refuse(
+            "among", "a bet on a token offers 2 to 8 of them, by among or by options"
+        )
+    if bet.kind in ("number", "truth") and not bet.answer:
+        raise given.refuse("answer", f"a bet of kind {bet.kind} needs an expression")
+    if bet.kind != "number":
+        return
+    if not bet.low < bet.high or bet.by <= 0 or (bet.high - bet.low) / bet.by > 10_000:
+        raise given.refuse("to", "from has to be below to, by above 0, with 10,000 stops at most")
+    if not 0 <= bet.tolerance < (bet.high - bet.low) / 2:
+        raise given.refuse("tolerance", "it must be from 0 to less than half of the slider")
+
+
+def _turn(given: Fields, runs: Mapping[str, LessonRun]) -> Turn | None:
+    value = given.value("open")
+    if value is None:
+        return None
+    found = Fields(value, f"{given.where}, open", ["run", "params"])
+    name = found.text("run", next(iter(runs)), most=40)
+    if name not in runs:
+        raise found.refuse("run", f"the lesson has {', '.join(runs)}")
+    params = found.value("params", {})
+    if not isinstance(params, Mapping):
+        raise found.refuse("params", "it must be names with values")
+    return Turn(name, dict(params))

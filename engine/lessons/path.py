@@ -1,0 +1,86 @@
+"""The path through the lessons: their order, how long each takes, and what a teacher says between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path as File
+from typing import Any
+
+from engine.errors import shown
+from engine.lessons.fields import Fields
+from engine.lessons.lesson import LessonError
+from engine.lessons.reading import MAX_CHARS, yaml_of
+from engine.lessons.shelf import ENGLISH, FOLDER
+
+FILE = FOLDER / "path.yaml"
+_MAX_STEPS = 60
+_MAX_WORDS = 300
+
+
+@dataclass(frozen=True)
+class Stop:
+    """A lesson on the path."""
+
+    lesson: str
+    """Its name on the shelf."""
+    minutes: int
+    say: str
+    """One sentence that leads from what was before to this lesson."""
+
+
+@dataclass(frozen=True)
+class Path:
+    """Lessons in an order in which each needs only what came before."""
+
+    language: str
+    title: str
+    minutes: int
+    """Of all stops together."""
+    steps: tuple[Stop, ...]
+
+
+def path(language: str = ENGLISH, file: File = FILE) -> Path:
+    """Return the path in a language, in English where it has none.
+
+    Args:
+        language: two letters.
+        file: of YAML, with ``title``, ``minutes`` and ``steps`` of ``lesson``, ``minutes`` and ``say``;
+            ``title`` and ``say`` have a text for every language.
+
+    Raises:
+        LessonError: one sentence naming what of the file is missing or not allowed.
+    """
+    try:
+        text = file.read_bytes()[:MAX_CHARS].decode()
+    except (OSError, UnicodeDecodeError):
+        raise LessonError(f"The path {file.name[:60]} cannot be read as text in UTF-8.") from None
+    given = Fields(yaml_of(text, "The path"), "The path", ("title", "minutes", "steps"))
+    listed = given.value("steps")
+    if not isinstance(listed, list) or not 0 < len(listed) <= _MAX_STEPS:
+        raise given.refuse("steps", f"it must be a list of 1 to {_MAX_STEPS} lessons")
+    steps = tuple(_stop(number, value, language) for number, value in enumerate(listed, 1))
+    names = [step.lesson for step in steps]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise LessonError(f"The path has the lesson {shown(twice)} twice.")
+    minutes, together = given.whole("minutes", 1, 1000), sum(step.minutes for step in steps)
+    if minutes != together:
+        raise given.refuse("minutes", f"its lessons take {together} together")
+    return Path(language, _told(given, "title", language), minutes, steps)
+
+
+def _stop(number: int, value: Any, language: str) -> Stop:
+    given = Fields(value, f"The path, step {number}", ("lesson", "minutes", "say"))
+    return Stop(
+        given.text("lesson", most=40), given.whole("minutes", 1, 120), _told(given, "say", language)
+    )
+
+
+def _told(given: Fields, name: str, language: str) -> str:
+    """Return a text in a language; every text has to be there in English."""
+    texts = given.value(name)
+    if not isinstance(texts, Mapping) or ENGLISH not in texts:
+        raise given.refuse(name, f"it must have a text for every language, for {ENGLISH} at least")
+    inner = Fields(texts, f"{given.where}, {name}", (ENGLISH, *map(str, texts)))
+    return inner.text(language if language in texts else ENGLISH, most=_MAX_WORDS)

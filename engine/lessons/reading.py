@@ -1,0 +1,222 @@
+"""Reads a lesson: Markdown with a YAML head and a YAML block at the beginning of every card."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from engine.errors import shown
+from engine.lessons import fields
+from engine.lessons.lesson import Card, Lesson, LessonError, LessonRun
+
+MAX_CHARS = 100_000
+MAX_CARDS = 30
+MAX_RUNS = 12
+SECTIONS = ("Reveal", "Why", "Turn it")
+"""What a card has besides its situation, by its headings."""
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
+_LANGUAGE = re.compile(r"[a-z]{2}")
+_HEAD = {"title", "for", "summary", "minutes", "language", "runs"}
+_FENCE = re.compile(r" {0,3}(```+|~~~+)")
+_MOST = {"": 600, "Reveal": 700, "Why": 900, "Turn it": 400}
+"""Characters of a card's parts: a card is read within a minute, and fills a screen without scrolling."""
+
+
+def read(text: str, name: str) -> Lesson:
+    """Return the lesson that a file holds.
+
+    Args:
+        text: of the file.
+        name: what the lesson is called in addresses.
+
+    Raises:
+        LessonError: one sentence naming the card, the field and what is allowed.
+    """
+    if len(text) > MAX_CHARS:
+        raise LessonError(f"A lesson has {MAX_CHARS:,} characters at most, this one {len(text):,}.")
+    head, body, line = _split(text.replace("\r\n", "\n").lstrip("\ufeff"))
+    given = fields.Fields(yaml_of(head, "The head"), "The head", _HEAD)
+    runs = {run.name: run for run in _runs(given.value("runs", {}))}
+    found = tuple(_card(i, part, runs) for i, part in enumerate(_cards(body, line), 1))
+    if not found:
+        raise LessonError("A lesson needs a card: a heading “# …”, then a block ```card.")
+    if len(found) > MAX_CARDS:
+        raise LessonError(f"A lesson has {MAX_CARDS} cards at most, this one {len(found)}.")
+    language = given.text("language", "en", most=2)
+    if not _LANGUAGE.fullmatch(language):
+        raise LessonError(
+            f"The head: language = {shown(language)} is not allowed: it is two letters, as in en."
+        )
+    return Lesson(
+        name=name,
+        language=language,
+        title=given.text("title", most=80),
+        audience=given.text("for", most=200),
+        summary=given.text("summary", "", most=300),
+        minutes=given.whole("minutes", 1, 120),
+        runs=runs,
+        cards=found,
+    )
+
+
+def _split(text: str) -> tuple[str, str, int]:
+    """Return a file's head, what follows it, and the number of that line."""
+    lines = text.split("\n")
+    if lines[0].strip() != "---":
+        raise LessonError("A lesson begins with a head between two lines of ---.")
+    end = next((i for i, line in enumerate(lines[1:], 1) if line.strip() == "---"), None)
+    if end is None:
+        raise LessonError("The head of the lesson has no end: a line of --- is missing.")
+    return "\n".join(lines[1:end]), "\n".join(lines[end + 1 :]), end + 2
+
+
+class _Plain(yaml.SafeLoader):
+    """YAML without what makes much out of little, or one of two."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """Return a node; one that stands for another is refused."""
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("a value stands for another one (*), which is not allowed")
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        """Return a mapping; a name that comes twice is refused."""
+        names = [key.value for key, _ in node.value]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise yaml.YAMLError(f"{str(twice)[:40]} is given twice")
+        return super().construct_mapping(node, deep)
+
+
+def yaml_of(text: str, where: str) -> Mapping[str, Any]:
+    """Return what plain YAML names: no value stands for another, no name comes twice.
+
+    Args:
+        text: of YAML; empty for no names.
+        where: begins every sentence.
+
+    Raises:
+        LessonError: it is no such YAML; the sentence names the line.
+    """
+    try:
+        value = yaml.load(text, Loader=_Plain)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        said = " ".join(str(getattr(error, "problem", None) or error).split())[:120]
+        mark = getattr(error, "problem_mark", None)
+        place = f", line {mark.line + 1} of it" if mark else ""
+        raise LessonError(f"{where} is no YAML{place}: {said}.") from None
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise LessonError(f"{where} has to be names with values, as in “title: …”.")
+    return value
+
+
+def _runs(given: Any) -> Iterator[LessonRun]:
+    if not isinstance(given, Mapping) or not given:
+        raise LessonError("The head: runs has to name one run at least, with what makes it.")
+    if len(given) > MAX_RUNS:
+        raise LessonError(f"A lesson has {MAX_RUNS} runs at most, this one {len(given)}.")
+    for name, value in given.items():
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise LessonError(
+                f"The head: a run is named by small letters, digits and _, not {shown(name)}."
+            )
+        yield fields.run(name, value)
+
+
+@dataclass
+class _Part:
+    """A card as it stands in the file."""
+
+    title: str
+    line: int
+    block: str | None = None
+    texts: dict[str, list[str]] = field(default_factory=lambda: {"": []})
+
+
+def _cards(body: str, first: int) -> list[_Part]:
+    """Return the cards of a file: each begins with a heading of the first level."""
+    cards = _Cards()
+    for number, line in enumerate(body.split("\n"), first):
+        cards.take(line, number)
+    if cards.fence:
+        raise LessonError(f"A block {cards.fence} has no end.")
+    return cards.parts
+
+
+class _Cards:
+    """Puts the lines of a file into the parts of its cards."""
+
+    def __init__(self) -> None:
+        self.parts: list[_Part] = []
+        self.section, self.fence, self.in_block = "", "", False
+
+    def take(self, line: str, number: int) -> None:
+        """Put the next line where it belongs."""
+        if self.fence:
+            self._within(line)
+        elif opened := _FENCE.match(line):
+            self.fence = opened[1]
+            self._open(line, number)
+        elif line.startswith("# "):
+            self.parts.append(_Part(line[2:].strip(), number))
+            self.section = ""
+        elif line.startswith("## ") and self.parts:
+            self.section = _section(self.parts[-1], line, number)
+        else:
+            self._put(line, number)
+
+    def _open(self, line: str, number: int) -> None:
+        self.in_block = line.strip() == f"{self.fence}card"
+        if not self.in_block:
+            return self._put(line, number)
+        if not self.parts or self.parts[-1].block is not None:
+            raise LessonError(f"Line {number}: a card has one block ```card, after its heading.")
+        self.parts[-1].block = ""
+        return None
+
+    def _within(self, line: str) -> None:
+        ends = line.strip() == self.fence
+        self.fence = "" if ends else self.fence
+        if not self.in_block:
+            self._put(line, 0)
+        elif not ends:
+            self.parts[-1].block = f"{self.parts[-1].block}{line}\n"
+
+    def _put(self, line: str, number: int) -> None:
+        if self.parts:
+            self.parts[-1].texts[self.section].append(line)
+        elif line.strip():
+            raise LessonError(f"Line {number} stands before the first card, a heading “# …”.")
+
+
+def _section(part: _Part, line: str, number: int) -> str:
+    name = line[3:].strip()
+    if name not in SECTIONS or name in part.texts:
+        raise LessonError(
+            f"Line {number}: a card has the parts ## {', ## '.join(SECTIONS)}, each once."
+        )
+    part.texts[name] = []
+    return name
+
+
+def _card(number: int, part: _Part, runs: Mapping[str, LessonRun]) -> Card:
+    where = f"Card {number}"
+    if not 0 < len(part.title) <= 80:
+        raise LessonError(f"{where}: its heading has 1 to 80 characters.")
+    if part.block is None:
+        raise LessonError(f"{where} (line {part.line}) has no block ```card.")
+    texts = {name: "\n".join(lines).strip() for name, lines in part.texts.items()}
+    for name, text in texts.items():
+        if len(text) > _MOST[name]:
+            told = f"## {name}" if name else "its situation"
+            raise LessonError(
+                f"{where}: {told} has {_MOST[name]} characters at most, this one {len(text)}."
+            )
+    given = fields.Fields(yaml_of(part.block, where), where, fields.CARD)
+    return fields.card(number, part.title, given, texts, runs)

@@ -1,0 +1,221 @@
+"""Where lessons are: those that come along, and those of a folder of one's own; and their recorded runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.after import gallery
+from engine.errors import EngineError
+from engine.lessons.lesson import Lesson, LessonError, LessonRun
+from engine.lessons.marking import Opened
+from engine.lessons.reading import MAX_CHARS, read
+from engine.settings import SETTINGS
+from engine.trace import json_io
+from engine.trace.records import Trace
+
+FOLDER = Path(__file__).resolve().parents[2] / "assets" / "lessons"
+RUNS = "runs"
+"""Folder beside the lessons that holds what was recorded for them."""
+_ENDING = ".json.gz"
+_FILE = re.compile(r"([a-z0-9][a-z0-9_-]{0,39})(?:\.([a-z]{2}))?\.md")
+ENGLISH = "en"
+
+
+@dataclass(frozen=True)
+class Shelved:
+    """A file of a lesson."""
+
+    name: str
+    language: str
+    path: Path
+
+
+def shelved() -> dict[str, dict[str, Shelved]]:
+    """Return name -> language -> file; a lesson of one's own takes the place of one that comes along."""
+    found: dict[str, dict[str, Shelved]] = {}
+    own = [Path(SETTINGS.lessons).expanduser()] if SETTINGS.lessons else []
+    for folder in (FOLDER, *own):
+        there: dict[str, dict[str, Shelved]] = {}
+        for file in _files(folder):
+            there.setdefault(file.name, {})[file.language] = file
+        found |= there
+    return found
+
+
+def _files(folder: Path) -> Iterator[Shelved]:
+    for path in sorted(folder.glob("*.md")) if folder.is_dir() else ():
+        match = _FILE.fullmatch(path.name)
+        if match:
+            yield Shelved(match[1], match[2] or ENGLISH, path)
+
+
+def find(name: str, language: str = ENGLISH) -> Shelved:
+    """Return the file of a lesson, in English where it is not in a language.
+
+    Raises:
+        LessonError: there is none of this name.
+    """
+    languages = shelved().get(name)
+    if not languages:
+        raise LessonError(f"There is no lesson {name[:40]!r}.")
+    return languages.get(language) or languages.get(ENGLISH) or next(iter(languages.values()))
+
+
+def lesson_of(path: Path, name: str | None = None) -> Lesson:
+    """Read a lesson's file.
+
+    Raises:
+        LessonError: one sentence naming what is wrong with it.
+    """
+    match = _FILE.fullmatch(path.name)
+    try:
+        data = path.read_bytes()[: 4 * MAX_CHARS + 1]
+        text = data.decode()
+    except (OSError, UnicodeDecodeError) as error:
+        told = (
+            "it is not text in UTF-8"
+            if isinstance(error, UnicodeDecodeError)
+            else "it cannot be read"
+        )
+        raise LessonError(f"{path.name[:60]}: {told}.") from None
+    return read(text, name or (match[1] if match else "lesson"))
+
+
+def trace_file(path: Path, lesson: str, run: str) -> Path:
+    """Return where a lesson's recorded run is kept; all languages of a lesson share it."""
+    return path.parent / RUNS / f"{lesson}-{run}{_ENDING}"
+
+
+def opened(file: Shelved) -> Opened:
+    """Return a lesson of the shelf with its runs.
+
+    Raises:
+        EngineError: the lesson, or the file of a run, is not valid or is missing.
+    """
+    lesson = lesson_of(file.path, file.name)
+    traces = {
+        run.name: of_gallery(run)
+        if run.recorded
+        else _kept(run, trace_file(file.path, lesson.name, run.name))
+        for run in lesson.runs.values()
+    }
+    return Opened(lesson, traces)
+
+
+def of_gallery(run: LessonRun) -> Trace:
+    """Return a run that is one of the gallery's.
+
+    Raises:
+        EngineError: the gallery has none of this name.
+    """
+    entry = gallery.entry_named(run.recorded)
+    if entry is None:
+        raise LessonError(f"The run {run.name}: nothing recorded is named {run.recorded!r}.")
+    return gallery.open_entry(entry.file)
+
+
+def _kept(run: LessonRun, path: Path) -> Trace:
+    if not path.is_file():
+        raise LessonError(
+            f"The run {run.name} is not recorded: `python -m engine lesson record` makes {path.name}."
+        )
+    trace = json_io.load(path)
+    differs = differing(run, trace)
+    if differs:
+        raise LessonError(
+            f"The run {run.name} was recorded with another {differs}; record it again."
+        )
+    return trace
+
+
+def differing(run: LessonRun, trace: Trace) -> str:
+    """Return in what a recorded run is not the one that a lesson asks for, empty where it is."""
+    asked = run.request
+    if asked["strategy"] != trace.strategy:
+        return "strategy"
+    if asked.get("seed", 0) != trace.seed:
+        return "seed"
+    if asked.get("model", trace.model.id) != trace.model.id:
+        return "model"
+    if "prompt" in asked and asked["prompt"] != trace.prompt:
+        return "prompt"
+    if "messages" in asked and asked["messages"] != list(trace.messages or ()):
+        return "conversation"
+    params = asked.get("params", {})
+    return next((n for n, v in params.items() if not _same(trace.config.get(n), v)), "")
+
+
+def _same(kept: Any, asked: Any) -> bool:
+    return kept == asked or (isinstance(kept, (list, tuple)) and list(kept) == asked)
+
+
+def request_of(run: LessonRun) -> Any:
+    """Return the request that makes a run of a lesson.
+
+    Raises:
+        EngineError: it is not valid.
+    """
+    from engine.run.request import DecodeRequest
+
+    asked = run.request
+    return DecodeRequest(
+        asked["strategy"],
+        asked.get("model"),
+        asked.get("prompt"),
+        messages=asked.get("messages"),
+        params=asked.get("params", {}),
+        seed=asked.get("seed", 0),
+        assistant=asked.get("assistant"),
+        top_candidates=asked.get("candidates", 20),
+    )
+
+
+def decoded(run: LessonRun) -> Trace:
+    """Make a run that a lesson asks for.
+
+    Raises:
+        EngineError: it is not valid, or it failed.
+    """
+    from engine.run.decoding import decode
+    from engine.trace.events import Failed, Finished
+
+    last = None
+    for event in decode(request_of(run)):
+        last = event
+    if isinstance(last, Failed):
+        raise last.error
+    assert isinstance(last, Finished)
+    return last.trace
+
+
+def record(path: Path, tell: Callable[[str], None], *, anew: bool = False) -> Mapping[str, Path]:
+    """Record the runs that a lesson asks for, those alone that are missing or differ unless ``anew``.
+
+    Returns:
+        Run -> the file that was written.
+
+    Raises:
+        EngineError: the lesson is not valid, or a run failed.
+    """
+    lesson, written = lesson_of(path), {}
+    for run in lesson.runs.values():
+        file = trace_file(path, lesson.name, run.name)
+        if run.recorded or not (anew or _is_stale(run, file)):
+            continue
+        tell(f"{lesson.name}: {run.name} …")
+        file.parent.mkdir(exist_ok=True)
+        json_io.save(decoded(run), file)
+        written[run.name] = file
+    return written
+
+
+def _is_stale(run: LessonRun, file: Path) -> bool:
+    try:
+        _kept(run, file)
+    except EngineError:
+        return True
+    return False

@@ -1,0 +1,40 @@
+"""A lesson as plain text: every value in its place, every answer after its question."""
+
+from __future__ import annotations
+
+from engine.lessons.lesson import Card
+from engine.lessons.marking import Key, Opened
+
+
+def as_text(opened: Opened) -> str:
+    """Return a lesson with its answers.
+
+    Raises:
+        LessonError: its runs do not bear it out.
+    """
+    lesson = opened.lesson
+    head = f"{lesson.title}\n{lesson.summary}\nFor {lesson.audience}; {lesson.minutes} minutes.\n"
+    return "\n".join([head, *(_card(opened, card) for card in lesson.cards)])
+
+
+def _card(opened: Opened, card: Card) -> str:
+    teller = opened.teller(card)
+    parts = [f"{card.number}. {card.title}", teller.filled(card.situation)]
+    key = opened.key(card)
+    if card.bet and key:
+        parts += [f"? {teller.filled(card.bet.question)}", *(f"  - {o!r}" for o in key.options)]
+        parts.append(f"= {_answer(opened, card, key)}")
+    parts += [teller.filled(text) for text in (card.reveal, card.why, card.turn) if text]
+    return "\n".join(part for part in parts if part) + "\n"
+
+
+def _answer(opened: Opened, card: Card, key: Key) -> str:
+    assert card.bet is not None
+    if card.bet.kind == "text":
+        return "not marked"
+    if key.value is not None:
+        number = opened.teller(card).language.number
+        return f"{number(round(key.value, 4))} {card.bet.unit} (± {number(card.bet.tolerance)})"
+    if card.bet.kind == "truth":
+        return opened.teller(card).language.yes_no[key.right[0]]
+    return ", ".join(repr(key.options[place]) for place in key.right)

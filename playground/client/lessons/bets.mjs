@@ -1,0 +1,258 @@
+// The questions of cards: each kind is asked, answered and marked in its own way.
+import { button, el } from "../../../visualizers/shared/dom.mjs";
+import { percent, visible } from "../../../visualizers/shared/text.mjs";
+import { tr } from "../../../visualizers/shared/tr.mjs";
+
+/**
+ * A question on the page.
+ * @typedef {object} Asked
+ * @property {HTMLElement} node
+ * @property {() => any} answer what was bet on, null for nothing yet
+ * @property {(answer: any) => void} set
+ * @property {(key: any) => void} mark show what is right; nothing can be changed any more
+ */
+
+export const unitOf = ({ unit }) =>
+  ({ percent: "\u202f%", bits: tr(" bits"), tokens: tr(" tokens"), steps: tr(" steps") })[unit] ??
+  "";
+let made = 0;
+
+/**
+ * @param {any} bet as playground/lesson_data.py tells it
+ * @param {() => void} changed
+ * @returns {Asked}
+ */
+export const question = (bet, changed) => KINDS[bet.kind](bet, changed);
+
+/** Whether an answer is right, null where nothing is marked. */
+export function isRight(bet, key, answer) {
+  if (bet.kind === "text" || answer === null) return null;
+  if (bet.kind === "number") return Math.abs(answer - key.value) <= bet.tolerance * (1 + 1e-9);
+  if (bet.kind === "order") return answer.every((place, i) => place === key.right[i]);
+  return answer === key.right[0];
+}
+
+/** What there is to choose from, as it is shown. */
+export const optionsOf = ({ kind, options }) =>
+  kind === "truth"
+    ? [tr("True"), tr("False")]
+    : options.map((text) => (kind === "token" ? `“${visible(text)}”` : text));
+
+// One of several: radio buttons, so that arrow keys and readers know them.
+function picked(bet, changed) {
+  const name = `ls-bet-${++made}`;
+  const rows = optionsOf(bet).map((text, place) => {
+    const input = el("input", { type: "radio", name, value: place, onchange: changed });
+    const said = el("span", { class: "ls-said" });
+    return {
+      input,
+      said,
+      node: el(
+        "label",
+        { class: "ls-option" },
+        input,
+        el("span", { class: "ls-text" }, text),
+        said,
+      ),
+    };
+  });
+  const answer = () => {
+    const place = rows.findIndex(({ input }) => input.checked);
+    return place < 0 ? null : place;
+  };
+  return {
+    node: el(
+      "div",
+      { class: "ls-options" },
+      rows.map((row) => row.node),
+    ),
+    answer,
+    set(place) {
+      if (rows[place]) rows[place].input.checked = true;
+    },
+    mark({ right, probabilities }) {
+      const own = answer();
+      for (const [place, { input, node, said }] of rows.entries()) {
+        input.disabled = true;
+        const isRight = right.includes(place);
+        node.classList.toggle("right", isRight);
+        node.classList.toggle("wrong", place === own && !isRight);
+        const words = [
+          isRight ? tr("✓ right") : "",
+          place === own ? tr("your bet") : "",
+          probabilities[place] === undefined ? "" : percent(probabilities[place]),
+        ];
+        said.textContent = words.filter(Boolean).join(" · ");
+      }
+    },
+  };
+}
+
+// A number: what was not touched is no bet.
+function slid(bet, changed) {
+  const { low, high, by } = bet;
+  let touched = false;
+  const words = (value) => `${Number(value.toPrecision(6))}${unitOf(bet)}`;
+  const output = el("output", { class: "ls-number" }, "–");
+  const range = el("input", {
+    type: "range",
+    min: low,
+    max: high,
+    step: by,
+    value: (low + high) / 2,
+    "aria-label": tr("Your bet"),
+    oninput: () => take(),
+    onchange: () => take(),
+    onpointerup: () => take(),
+  });
+  const take = () => {
+    touched = true;
+    output.textContent = words(Number(range.value));
+    changed();
+  };
+  const right = el("p", { class: "ls-said", hidden: true });
+  const marker = el("i", { class: "ls-marker", hidden: true });
+  const ends = el(
+    "p",
+    { class: "ls-ends" },
+    el("span", {}, words(low)),
+    el("span", {}, words(high)),
+  );
+  return {
+    node: el(
+      "div",
+      { class: "ls-slider" },
+      el("div", { class: "ls-track" }, range, marker),
+      ends,
+      output,
+      right,
+    ),
+    answer: () => (touched ? Number(range.value) : null),
+    set(value) {
+      range.value = String(value);
+      take();
+    },
+    mark({ value, told }) {
+      range.disabled = true;
+      marker.hidden = false;
+      marker.style.left = `${(100 * (value - low)) / (high - low)}%`;
+      right.hidden = false;
+      right.textContent = tr("Right is {told}; within {tolerance} counts.", {
+        told: bet.unit === "percent" ? told : `${told}${unitOf(bet)}`,
+        tolerance: words(bet.tolerance),
+      });
+    },
+  };
+}
+
+// An order: each moves by its own buttons, or by arrow keys on them.
+class Order {
+  #touched = false;
+  #changed;
+
+  constructor({ options }, changed) {
+    this.#changed = changed;
+    this.order = options.map((_, place) => place);
+    this.list = el("ol", { class: "ls-order" });
+    this.said = el("p", { class: "dp-sr", role: "status" });
+    this.rows = options.map((text, place) => this.#row(text, place));
+    const leave = () => this.#take();
+    this.keep = button(tr("I leave it as it is"), leave, { class: "dp-btn ls-keep" });
+    this.node = el("div", {}, this.list, this.keep, this.said);
+    this.#draw();
+  }
+
+  #row(text, place) {
+    const act = (by) => () => this.#move(place, by);
+    const keys = (event) => {
+      const by = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+      if (!by) return;
+      event.preventDefault();
+      this.#move(place, by);
+    };
+    const named = (label) => ({ "aria-label": label, onkeydown: keys });
+    const up = button("↑", act(-1), named(tr("Move up: {text}", { text })));
+    const down = button("↓", act(1), named(tr("Move down: {text}", { text })));
+    const mark = el("span", { class: "ls-said" });
+    const words = el("span", { class: "ls-text" }, text);
+    return { text, up, down, mark, node: el("li", { class: "ls-option" }, words, mark, up, down) };
+  }
+
+  #move(place, by) {
+    const at = this.order.indexOf(place);
+    const to = at + by;
+    if (to < 0 || to >= this.order.length) return;
+    [this.order[at], this.order[to]] = [this.order[to], this.order[at]];
+    this.#draw();
+    const { text, up, down } = this.rows[place];
+    (by < 0 ? up : down).focus();
+    this.said.textContent = tr("{text}: place {place}", { text, place: to + 1 });
+    this.#take();
+  }
+
+  #take() {
+    this.#touched = true;
+    this.#changed();
+  }
+
+  #draw() {
+    this.list.replaceChildren(...this.order.map((place) => this.rows[place].node));
+  }
+
+  answer() {
+    return this.#touched ? [...this.order] : null;
+  }
+
+  set(given) {
+    this.order = [...given];
+    this.#touched = true;
+    this.#draw();
+  }
+
+  mark({ right }) {
+    this.keep.hidden = true;
+    for (const [place, { up, down, mark, node }] of this.rows.entries()) {
+      up.hidden = true;
+      down.hidden = true;
+      const own = right.indexOf(place);
+      const fits = this.order[own] === place;
+      node.classList.add(fits ? "right" : "wrong");
+      mark.textContent = fits ? tr("✓ right") : tr("belongs to place {place}", { place: own + 1 });
+    }
+  }
+}
+
+const ordered = (bet, changed) => new Order(bet, changed);
+
+function typed(_bet, changed) {
+  const area = el("textarea", {
+    rows: 3,
+    maxlength: 400,
+    "aria-label": tr("Your answer"),
+    oninput: changed,
+  });
+  return {
+    node: el(
+      "div",
+      { class: "ls-free" },
+      area,
+      el("p", { class: "dp-note" }, tr("Nothing is marked here.")),
+    ),
+    answer: () => area.value.trim() || null,
+    set(words) {
+      area.value = words;
+    },
+    mark() {
+      area.readOnly = true;
+    },
+  };
+}
+
+const KINDS = {
+  token: picked,
+  truth: picked,
+  choice: picked,
+  number: slid,
+  order: ordered,
+  text: typed,
+};

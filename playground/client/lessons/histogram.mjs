@@ -1,0 +1,147 @@
+// What a class bet: a table with a bar in every row, beside what the model holds of the same options.
+import { el, scroller } from "../../../visualizers/shared/dom.mjs";
+import { lengthOf, percent, visible } from "../../../visualizers/shared/text.mjs";
+import { spoken, tr } from "../../../visualizers/shared/tr.mjs";
+import { isRight, optionsOf, unitOf } from "./bets.mjs";
+
+/**
+ * One answer that was possible.
+ * @typedef {object} Bar
+ * @property {string} text
+ * @property {number} votes
+ * @property {number} [p] the model's own probability of it
+ * @property {boolean} [right] nothing where it is not told yet
+ */
+
+const KINDS = { token: places, truth: places, choice: places, number: bins, order: orders };
+
+/** @param {number} value */
+export const number = (value) => value.toLocaleString(spoken(), { maximumSignificantDigits: 3 });
+
+/**
+ * The bets on a card and what came of them.
+ * @param {any} bet of the card
+ * @param {any} tally as playground/rooms/tally.py returns it
+ * @param {any} [key] of the bet, where it may be told
+ */
+export function histogram(bet, tally, key) {
+  const bars = KINDS[bet.kind]?.(bet, tally, key) ?? [];
+  return el(
+    "div",
+    { class: "rm-histogram" },
+    bars.length ? drawn(bars, tally.votes) : null,
+    sentences(bet, tally, key).map((text) => el("p", {}, text)),
+  );
+}
+
+/** @returns {Bar[]} */
+function places(bet, { counts }, key) {
+  return optionsOf(bet).map((text, place) => ({
+    text,
+    votes: counts[place],
+    p: key?.probabilities[place],
+    right: key?.right.includes(place),
+  }));
+}
+
+/** @returns {Bar[]} */
+function bins(bet, tally, key) {
+  return tally.bins.map(([low, high, votes], place) => {
+    const last = place === tally.bins.length - 1;
+    const inside = key && key.value >= low && (key.value < high || (last && key.value <= high));
+    const middle = key && low === high && Math.abs(key.value - low) <= bet.by / 2;
+    const ends = low === high ? number(low) : `${number(low)}–${number(high)}`;
+    return { text: `${ends}${unitOf(bet)}`, votes, right: key && (inside || middle) };
+  });
+}
+
+/** @returns {Bar[]} */
+function orders(bet, { orders: found, others }, key) {
+  const options = optionsOf(bet);
+  const rows = found.map(([order, votes]) => ({
+    text: order.map((place) => visible(options[place])).join(" › "),
+    votes,
+    right: key && isRight(bet, key, order),
+  }));
+  return others ? [...rows, { text: tr("other orders"), votes: others }] : rows;
+}
+
+/** @param {Bar[]} bars */
+function drawn(bars, votes) {
+  const model = bars.some((bar) => bar.p !== undefined);
+  const heads = [tr("Answer"), tr("The class"), ...(model ? [tr("The model")] : [])];
+  const rows = bars.map((bar) =>
+    el(
+      "tr",
+      { class: bar.right ? "right" : null },
+      el(
+        "th",
+        { scope: "row" },
+        bar.text,
+        bar.right ? el("span", { class: "rm-right" }, tr("✓ right")) : null,
+      ),
+      cell(shareOf(bar.votes, votes), told(bar.votes, votes), "class"),
+      model ? cell(bar.p, percent(bar.p), "model") : null,
+    ),
+  );
+  const head = el(
+    "tr",
+    {},
+    heads.map((text) => el("th", { scope: "col" }, text)),
+  );
+  const table = el(
+    "table",
+    { class: model ? "rm-table" : "rm-table alone" },
+    el("thead", {}, head),
+    el("tbody", {}, rows),
+  );
+  return scroller(tr("What the class bet"), table);
+}
+
+/**
+ * How many bets an answer got and, in whole percents, which share of all: a class is too small for more.
+ * @drawing
+ */
+const told = (votes, all) => (votes ? `${votes} · ${Math.round((100 * votes) / all)} %` : "0");
+
+/**
+ * The share of all bets, on the scale of the model's probabilities.
+ * @drawing
+ */
+const shareOf = (votes, all) => votes / (all || 1);
+
+const cell = (share, text, kind) =>
+  el(
+    "td",
+    {},
+    el("span", { class: "rm-number" }, text),
+    el(
+      "span",
+      { class: `rm-track ${kind}`, "aria-hidden": "true" },
+      el("i", { style: { width: lengthOf(share) } }),
+    ),
+  );
+
+function sentences(bet, tally, key) {
+  const found = [];
+  if (bet.kind === "number" && tally.median !== null)
+    found.push(
+      tr("Half of the class bet on {median} or less.", {
+        median: `${number(tally.median)}${unitOf(bet)}`,
+      }),
+    );
+  if (key && tally.right !== null && tally.votes)
+    found.push(
+      tr("{right} of {votes} bets were right.", { right: tally.right, votes: tally.votes }),
+    );
+  if (key && tally.perplexity !== null)
+    found.push(
+      tr(
+        "The crowd’s perplexity is {n}: to the tokens that it bet on the model gave, in the geometric mean, one in {n}.",
+        {
+          n: number(tally.perplexity),
+        },
+      ),
+    );
+  return found;
+}

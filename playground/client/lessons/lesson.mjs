@@ -1,0 +1,186 @@
+// A lesson that somebody goes through: one card at a time, the bets kept, the score at the end.
+import { button, el } from "../../../visualizers/shared/dom.mjs";
+import { tr } from "../../../visualizers/shared/tr.mjs";
+import { isRight } from "./bets.mjs";
+import { CardView } from "./card.mjs";
+
+/**
+ * What the parts around a lesson are told and asked.
+ * @typedef {object} Around
+ * @property {Omit<import("./card.mjs").Place, "key">} place
+ * @property {() => void} moved another card is in sight, or more of it
+ * @property {(form: any) => void} open puts a form into its tab
+ * @property {() => (Node | string)[]} after what comes after the lesson
+ */
+
+const keyOf = (lesson) => `decoding-playground.lesson.${lesson.about.name}`;
+
+function kept(lesson) {
+  try {
+    return JSON.parse(localStorage.getItem(keyOf(lesson))) ?? {};
+  } catch {
+    return {};
+  }
+}
+
+export class LessonView {
+  /** Card -> the bet, as far as there is one. */
+  #bets;
+  #around;
+  at = 0;
+
+  /**
+   * @param {any} lesson `about`, `cards` with `before` and `after`, and `runs`
+   * @param {Around} around
+   */
+  constructor(lesson, around) {
+    this.lesson = lesson;
+    this.#around = around;
+    this.#bets = lesson.itself ? kept(lesson) : {};
+    this.where = el("p", { class: "ls-where" });
+    this.body = el("div", { class: "ls-body" });
+    this.back = button(tr("← Back"), () => this.go(this.at - 1), { class: "dp-btn ls-back" });
+    this.next = button(tr("Next →"), () => this.go(this.at + 1), { class: "dp-btn ls-next" });
+    this.dots = el("ol", { class: "ls-dots" });
+    this.said = el("p", { class: "dp-sr", role: "status" });
+    this.node = el(
+      "section",
+      { class: "ls-lesson", "aria-label": lesson.about.title },
+      el("header", { class: "ls-head" }, el("h2", {}, lesson.about.title), this.where),
+      this.body,
+      el("nav", { class: "ls-foot", "aria-label": tr("Cards") }, this.back, this.dots, this.next),
+      this.said,
+    );
+  }
+
+  get cards() {
+    return this.lesson.cards;
+  }
+
+  get ended() {
+    return this.at >= this.cards.length;
+  }
+
+  /**
+   * Show a card, from 0; past the last one the score.
+   * @param {number} at
+   * @param {{ focus?: boolean }} [how]
+   */
+  go(at, { focus = true } = {}) {
+    this.at = Math.max(0, Math.min(this.cards.length, at));
+    this.view = this.ended ? null : this.#card(this.cards[this.at]);
+    this.body.replaceChildren(this.view?.node ?? this.#score());
+    this.where.textContent = this.ended
+      ? tr("Done")
+      : tr("Card {n} of {total}", { n: this.at + 1, total: this.cards.length });
+    this.back.toggleAttribute("disabled", this.at === 0);
+    this.next.toggleAttribute("disabled", this.ended);
+    this.#drawDots();
+    if (focus) {
+      const heading = this.body.querySelector("h3");
+      heading?.setAttribute("tabindex", "-1");
+      heading?.focus({ preventScroll: true });
+    }
+    this.#around.moved();
+  }
+
+  #card({ before }) {
+    const { place, open } = this.#around;
+    return new CardView(before, {
+      place: { ...place, key: `lesson-${before.number}` },
+      runs: this.lesson.runs,
+      ask: () => this.reveal(),
+      next: () => this.go(this.at + 1),
+      open,
+    });
+  }
+
+  /** What happened, of the card in sight. */
+  reveal({ focus = true } = {}) {
+    if (!this.view || this.view.revealed) return;
+    const { after, before } = this.cards[this.at];
+    this.view.reveal(after, this.lesson.runs, { focus });
+    if (before.bet) {
+      this.#bets[before.number] = { answer: this.view.answer };
+      this.#keep();
+    }
+    this.said.textContent = this.view.verdict.textContent;
+    this.#drawDots();
+    this.#around.moved();
+  }
+
+  #keep() {
+    if (!this.lesson.itself) return;
+    try {
+      localStorage.setItem(keyOf(this.lesson), JSON.stringify(this.#bets));
+    } catch {
+      // Kept for this page alone.
+    }
+  }
+
+  // Of the bets that can be right: which were.
+  get bets() {
+    return this.cards
+      .filter(({ before }) => before.bet && before.bet.kind !== "text")
+      .map(({ before, after }) => {
+        const bet = this.#bets[before.number];
+        const right = bet ? isRight(before.bet, after.key, bet.answer) : undefined;
+        return { number: before.number, right };
+      });
+  }
+
+  #drawDots() {
+    const bets = new Map(this.bets.map((bet) => [bet.number, bet.right]));
+    const dots = this.cards.map(({ before }, i) => {
+      const right = bets.get(before.number);
+      const sign = right === undefined ? "" : right ? " ✓" : right === false ? " ✗" : " ·";
+      const words = tr("Card {n}: {title}", { n: i + 1, title: before.title });
+      const result = right === undefined ? "" : `, ${saidOf(right)}`;
+      const dot = button(`${i + 1}${sign}`, () => this.go(i), {
+        class: "dp-btn ls-dot",
+        "aria-label": words + result,
+        "aria-current": i === this.at ? "step" : null,
+        title: before.title,
+      });
+      return el("li", {}, dot);
+    });
+    this.dots.replaceChildren(...dots);
+  }
+
+  #score() {
+    const { bets } = this;
+    const done = bets.filter((bet) => bet.right !== undefined);
+    const right = done.filter((bet) => bet.right).length;
+    const again = () => {
+      this.#bets = {};
+      this.#keep();
+      this.go(0);
+    };
+    return el(
+      "article",
+      { class: "ls-card ls-end" },
+      el("h3", { class: "ls-title" }, tr("That was the lesson")),
+      el(
+        "p",
+        { class: "ls-score" },
+        tr("{right} of {done} bets right; {left} left out.", {
+          right,
+          done: done.length,
+          left: bets.length - done.length,
+        }),
+      ),
+      el(
+        "p",
+        { class: "dp-note" },
+        tr(
+          "A bet that was wrong is worth more than one that was right: now you know what you believed.",
+        ),
+      ),
+      el("div", { class: "ls-after" }, this.#around.after()),
+      el("p", { class: "ls-acts" }, button(tr("Once more"), again)),
+    );
+  }
+}
+
+// What was looked at without a bet is neither.
+const saidOf = (right) => (right ? tr("right") : right === false ? tr("not right") : tr("seen"));

@@ -1,0 +1,132 @@
+// One card on the whole screen, for a room: large letters, and the keys of a clicker.
+import { button, el } from "../../../visualizers/shared/dom.mjs";
+import { tr } from "../../../visualizers/shared/tr.mjs";
+
+const ON = ["PageDown", "ArrowRight", " ", "Enter"];
+const BACK = ["PageUp", "ArrowLeft"];
+/** Pixels. @type {[number, number]} */
+const LETTERS = [24, 44];
+/** Times as large as they are. @type {[number, number]} */
+const PICTURES = [0.5, 2.2];
+const TRIES = 8;
+const REDRAW_MS = 120;
+
+/**
+ * Show a lesson on the whole screen until Escape.
+ * @param {import("./lesson.mjs").LessonView} view
+ * @param {import("./class_led.mjs").ClassLed} led the class that bets, where there is one
+ * @param {() => void} left
+ */
+export function present(view, led, left) {
+  const { node } = view;
+  const home = el("span", {});
+  node.before(home);
+  const leave = button(tr("Leave (Esc)"), () => end(), { class: "dp-btn ls-leave" });
+  const screen = el(
+    "div",
+    {
+      class: "ls-present",
+      role: "dialog",
+      "aria-modal": "true",
+      "aria-label": view.lesson.about.title,
+      tabindex: -1,
+    },
+    node,
+    led.screen,
+    leave,
+  );
+  (document.querySelector(".gradio-container") ?? document.body).append(screen);
+  document.documentElement.classList.add("ls-presenting");
+  const fit = fitting(screen);
+  const watcher = new ResizeObserver(fit);
+  watcher.observe(screen);
+  const changes = new MutationObserver(fit);
+  changes.observe(node, { childList: true, subtree: true });
+  screen.requestFullscreen?.().catch(() => {});
+  const keys = (event) => press(event, view, end);
+  const closed = () => document.fullscreenElement || end();
+  addEventListener("keydown", keys, true);
+  document.addEventListener("fullscreenchange", closed);
+  let over = false;
+  function end() {
+    if (over) return;
+    over = true;
+    removeEventListener("keydown", keys, true);
+    document.removeEventListener("fullscreenchange", closed);
+    watcher.disconnect();
+    changes.disconnect();
+    if (document.fullscreenElement) document.exitFullscreen().catch(() => {});
+    document.documentElement.classList.remove("ls-presenting");
+    for (const scenes of node.querySelectorAll(".ls-scenes")) scenes.removeAttribute("style");
+    led.node.append(led.screen);
+    home.replaceWith(node);
+    screen.remove();
+    left();
+  }
+  screen.focus();
+  fit();
+}
+
+// A clicker says PageDown and PageUp; whoever types or moves a slider keeps the keys.
+function press(event, view, end) {
+  if (event.key === "Escape") {
+    event.preventDefault();
+    event.stopPropagation();
+    return end();
+  }
+  const clicker = event.key.startsWith("Page");
+  const own = event.target.closest?.(
+    "input, textarea, select, button, summary, .dp-stage, [role=tab]",
+  );
+  if (own && !clicker) return;
+  if (ON.includes(event.key)) {
+    if (view.view && !view.view.revealed) view.reveal({ focus: false });
+    else view.go(view.at + 1, { focus: false });
+  } else if (BACK.includes(event.key)) view.go(view.at - 1, { focus: false });
+  else return;
+  event.preventDefault();
+  event.stopPropagation();
+}
+
+/** Whether anything of a screen is cut or has to be scrolled. */
+export const overflows = (node) =>
+  node.scrollHeight > node.clientHeight + 1 || node.scrollWidth > node.clientWidth + 1;
+
+// The largest of some sizes with which everything fits.
+function largest([low, high], fits) {
+  for (let i = 0; i < TRIES; i++) {
+    const middle = (low + high) / 2;
+    if (fits(middle)) low = middle;
+    else high = middle;
+  }
+  fits(low);
+}
+
+// Letters first, then pictures: both as large as the screen has room for, letters never below 24 pixels.
+function fitting(screen) {
+  let timer = null;
+  const fit = () => {
+    timer = null;
+    const [body, words, scenes] = [".ls-body", ".ls-words", ".ls-scenes"].map((name) =>
+      screen.querySelector(name),
+    );
+    if (!body) return;
+    const revealed = body.querySelector(".ls-card.revealed") !== null;
+    scenes?.style.removeProperty("zoom");
+    const card = revealed ? words : body;
+    largest(LETTERS, (size) => {
+      screen.style.fontSize = `${size}px`;
+      return !overflows(card);
+    });
+    if (revealed)
+      largest(PICTURES, (zoom) => {
+        scenes.style.zoom = String(zoom);
+        return !overflows(scenes);
+      });
+  };
+  // Pictures are drawn with the next frames.
+  return () => {
+    clearTimeout(timer);
+    timer = setTimeout(fit, REDRAW_MS);
+  };
+}

@@ -1,0 +1,47 @@
+// Elements of the small trees that playground/markdown.py makes; what they may be stands here.
+import { el } from "../../../visualizers/shared/dom.mjs";
+
+const MATH = "http://www.w3.org/1998/Math/MathML";
+const TAGS = new Set(
+  "p em strong s ul ol li blockquote table thead tbody tr th td code pre br span a".split(" "),
+);
+const MATH_TAGS = new Set(
+  "math mrow mi mn mo mtext mspace mfrac msup msub msubsup msqrt mroot munder mover munderover mtable mtr mtd mstyle mpadded mphantom menclose".split(
+    " ",
+  ),
+);
+
+/**
+ * @typedef {string | [string, Record<string, string>, Tree[]]} Tree
+ * @param {Tree[]} parts
+ * @returns {(Node | string)[]}
+ */
+export const grown = (parts) => parts.map(one);
+
+function one(part) {
+  if (typeof part === "string") return part;
+  const [tag, attributes, children] = part;
+  if (MATH_TAGS.has(tag)) return math(tag, attributes, children);
+  if (tag === "a") return link(attributes.href, children);
+  return el(
+    TAGS.has(tag) ? /** @type {any} */ (tag) : "span",
+    attributesOf(tag, attributes),
+    grown(children),
+  );
+}
+
+const attributesOf = (tag, attributes) => (tag === "span" ? { class: attributes.class } : {});
+
+function math(tag, attributes, children) {
+  const node = document.createElementNS(MATH, tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  node.append(...grown(children));
+  return node;
+}
+
+// Another page opens beside this one; one of the playground's own in its place.
+function link(href, children) {
+  if (href.startsWith("?")) return el("a", { href }, grown(children));
+  if (!href.startsWith("https://")) return el("span", {}, grown(children));
+  return el("a", { href, target: "_blank", rel: "noopener noreferrer" }, grown(children));
+}

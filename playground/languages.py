@@ -1,0 +1,56 @@
+"""The languages of the page: which one a visitor reads, and its words.
+
+The English words stand where they are used and are the names of the others: ``assets/text/de.json`` has the
+German ones, English -> German, and a test finds those that are missing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from urllib.parse import parse_qs
+
+FOLDER = Path(__file__).resolve().parents[1] / "assets" / "text"
+ENGLISH = "en"
+PARAMETER = "lang"
+
+
+@cache
+def languages() -> tuple[str, ...]:
+    """Return what the page can be read in, English first."""
+    return (ENGLISH, *sorted(path.stem for path in FOLDER.glob("*.json")))
+
+
+@cache
+def texts(language: str) -> Mapping[str, str]:
+    """Return English -> the same in a language; nothing for English."""
+    path = FOLDER / f"{language}.json"
+    return json.loads(path.read_text("utf-8")) if language in languages()[1:] else {}
+
+
+def chosen(query: str, accepted: str) -> str:
+    """Return the language of a page.
+
+    Args:
+        query: of its address, which may say one.
+        accepted: what the browser asks for, as in ``de-CH,de;q=0.9,en;q=0.8``.
+    """
+    asked = parse_qs(query).get(PARAMETER, [""])[0][:2].lower()
+    if asked in languages():
+        return asked
+    weighed = []
+    for part in accepted[:200].split(","):
+        name, _, quality = part.strip().partition(";q=")
+        weighed.append((_number(quality), name[:2].lower()))
+    # What is wanted alike comes in the order in which it is named.
+    weighed.sort(key=lambda one: -one[0])
+    return next((name for weight, name in weighed if weight > 0 and name in languages()), ENGLISH)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text or 1)
+    except ValueError:
+        return 0.0

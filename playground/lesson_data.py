@@ -1,0 +1,127 @@
+"""A lesson as JSON values: what may be seen of a card before the bet, and what is told after it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from engine.lessons.lesson import Card, Lesson, Scene
+from engine.lessons.marking import Key, Opened
+from engine.lessons.shelf import request_of
+from playground import markdown
+from playground.links import form_of, trace_form
+
+
+def before(opened: Opened, card: Card) -> dict[str, Any]:
+    """Return what is seen of a card before the bet; nothing of it gives the answer away.
+
+    Entries: ``number``, ``title``, ``hide``, ``situation`` (a tree of ``markdown``), ``scenes`` (``run``, ``step``,
+    ``until``, ``pictures``, ``text``: what the run has written before the step, ``strategy``), and ``bet``,
+    None or ``kind``, ``question``, ``options`` (trees), ``low``, ``high``, ``by``, ``tolerance``, ``unit``.
+    """
+    teller = opened.teller(card)
+    return {
+        "number": card.number,
+        "title": card.title,
+        "hide": card.hide,
+        "situation": markdown.tree(card.situation, teller),
+        "scenes": [_scene(opened, scene) for scene in card.scenes],
+        "bet": _bet(opened, card),
+    }
+
+
+def after(opened: Opened, card: Card) -> dict[str, Any]:
+    """Return what is told of a card after the bet.
+
+    Entries: ``reveal``, ``why`` and ``turn`` (trees), ``myth``, ``key`` (None, or ``right``, ``value`` and
+    ``probabilities`` as in ``Key``, and ``told``, the right answer in words) and ``opens``, the form that
+    its last part puts into a tab, or None.
+    """
+    teller = opened.teller(card)
+    key = opened.key(card)
+    return {
+        "reveal": markdown.tree(card.reveal, teller),
+        "why": markdown.tree(card.why, teller),
+        "turn": markdown.tree(card.turn, teller),
+        "myth": card.myth,
+        "key": None if key is None else {**_key(key), "told": right_in_words(opened, card, key)},
+        "opens": _form(opened, card),
+    }
+
+
+def about(lesson: Lesson) -> dict[str, Any]:
+    """Return what a list of lessons says of one."""
+    names = ("name", "language", "title", "audience", "summary", "minutes")
+    found = {name: getattr(lesson, name) for name in names}
+    return {**found, "cards": [card.title for card in lesson.cards]}
+
+
+def right_in_words(opened: Opened, card: Card, key: Key) -> str:
+    """Return the right answer in the lesson's language, empty where none is."""
+    assert card.bet is not None
+    language = opened.teller(card).language
+    if key.value is not None:
+        if card.bet.unit == "percent":
+            return language.percent(key.value / 100)
+        return language.number(int(key.value) if key.value == int(key.value) else key.value)
+    if card.bet.kind == "truth":
+        return language.yes_no[key.right[0]]
+    return " · ".join(key.options[place] for place in key.right)
+
+
+def _key(key: Key) -> dict[str, Any]:
+    return {
+        "right": list(key.right),
+        "value": key.value,
+        "probabilities": list(key.probabilities),
+    }
+
+
+def _bet(opened: Opened, card: Card) -> dict[str, Any] | None:
+    bet, key = card.bet, opened.key(card)
+    if bet is None or key is None:
+        return None
+    return {
+        "kind": bet.kind,
+        "question": markdown.line(bet.question, opened.teller(card)),
+        "options": list(key.options),
+        "low": bet.low,
+        "high": bet.high,
+        "by": bet.by,
+        "tolerance": bet.tolerance,
+        "unit": bet.unit,
+    }
+
+
+def _scene(opened: Opened, scene: Scene) -> dict[str, Any]:
+    trace = opened.traces[scene.run]
+    return {
+        **dataclasses.asdict(scene),
+        "pictures": list(scene.pictures),
+        "strategy": trace.strategy,
+        "prompt": trace.prompt or "",
+        "text": written_before(opened, scene),
+    }
+
+
+def written_before(opened: Opened, scene: Scene) -> str:
+    """Return the text that the run of a scene has written before its step."""
+    trace = opened.traces[scene.run]
+    step = trace.steps[scene.step - 1]
+    ids: list[int] = []
+    for one in trace.steps[: scene.step - 1]:
+        if one.sequence == step.sequence:
+            ids[one.keep :] = one.emit
+    return "".join(trace.pieces.get(i, "") for i in ids if i not in trace.special_token_ids)
+
+
+def _form(opened: Opened, card: Card) -> Mapping[str, Any] | None:
+    """Return the form that a card's last part opens, with the settings that it changes."""
+    if card.opens is None:
+        return None
+    run = opened.lesson.runs[card.opens.run]
+    if run.recorded:
+        return trace_form(opened.traces[run.name])
+    request = request_of(run)
+    return form_of(dataclasses.replace(request, params={**request.params, **card.opens.params}))

@@ -1,0 +1,207 @@
+"""The lessons tab: lessons fetched by name, and one that somebody opens from a file."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import hashlib
+import json
+from collections.abc import Generator, Iterator
+from contextlib import closing
+from functools import cache
+from typing import Any
+
+import gradio as gr
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from engine.errors import EngineError, ParameterError
+from engine.lessons import shelf
+from engine.lessons.checking import faults
+from engine.lessons.lesson import LessonError, LessonRun
+from engine.lessons.marking import Opened
+from engine.lessons.path import path
+from engine.lessons.reading import read
+from engine.run.decoding import decode
+from engine.settings import SETTINGS
+from engine.trace.events import Failed, Finished
+from engine.trace.records import Trace
+from playground import languages, scripts
+from playground.elements import OF_A_PRESS, drawn
+from playground.going import ENDED, outliving
+from playground.guard import sentence
+from playground.lesson_data import about, after, before
+from playground.meanwhile import beat_s, last_told
+from playground.replay import recorded
+from playground.scripts import receiving
+from playground.zerogpu import in_line, on_gpu
+
+PLACE = "lessons"
+_MAX_RUNS = 6
+"""Runs that are made for a lesson that somebody opens."""
+_OWN = "own"
+
+
+def build_lessons(queue: str) -> None:
+    """Build the tab; ``queue`` is the one that runs share."""
+    with gr.Tab("Lessons", id="lessons", elem_id="tab-lessons"):
+        script = "p.lessons(element.querySelector('.dp-tab'), trigger)"
+        page = drawn("page-lessons", receiving(script))
+    page.input(on_gpu(outliving(open_text, _unknown)), None, page, **in_line(queue), **OF_A_PRESS)
+
+
+def routes() -> list[Route]:
+    """Return the routes of the list of lessons and of each."""
+    return [
+        Route(f"/{PLACE}/index.json", _index),
+        Route(f"/{PLACE}/{{version}}/{{name}}.{{language}}.json", _answer),
+    ]
+
+
+def _index(request: Request) -> Response:
+    del request
+    return JSONResponse(
+        {"version": version(), "lessons": listed(version()), "paths": paths(version())},
+        headers={"Cache-Control": "no-cache"},
+    )
+
+
+def _answer(request: Request) -> Response:
+    asked = request.path_params
+    try:
+        if asked["version"] != version():
+            raise LessonError("Another version of the lessons is here.")
+        content = packed(asked["version"], asked["name"], asked["language"])
+    except EngineError as error:
+        return PlainTextResponse(sentence(error), 404)
+    if "gzip" not in request.headers.get("accept-encoding", ""):
+        return scripts.kept(gzip.decompress(content), "application/json")
+    return scripts.kept(content, "application/json", **{"Content-Encoding": "gzip"})
+
+
+def version() -> str:
+    """Return a digest of the lessons as they are now; a lesson that is written anew gets another."""
+    found = hashlib.sha256(scripts.version().encode())
+    for told_in in shelf.shelved().values():
+        for file in told_in.values():
+            about_file = file.path.stat()
+            found.update(f"{file.path}\0{about_file.st_mtime_ns}\0{about_file.st_size}\0".encode())
+    return found.hexdigest()[:16]
+
+
+@cache
+def listed(version_now: str) -> list[dict[str, Any]]:
+    """Return what there is, one entry a lesson and language; a file that is no lesson has an ``error``."""
+    del version_now
+    found = []
+    for told_in in shelf.shelved().values():
+        for file in told_in.values():
+            try:
+                found.append(about(shelf.lesson_of(file.path, file.name)))
+            except EngineError as error:
+                found.append(
+                    {"name": file.name, "language": file.language, "error": sentence(error)}
+                )
+    return found
+
+
+@cache
+def paths(version_now: str) -> dict[str, Any]:
+    """Return language -> the path through the lessons, without those that are not there."""
+    del version_now
+    names = shelf.shelved()
+    found = {}
+    for language in languages.languages():
+        one = path(language)
+        stops = [dataclasses.asdict(stop) for stop in one.steps if stop.lesson in names]
+        found[language] = {"title": one.title, "minutes": one.minutes, "stops": stops}
+    return found
+
+
+@cache
+def packed(version_now: str, name: str, language: str) -> bytes:
+    """Return a lesson as JSON, packed with gzip.
+
+    Raises:
+        EngineError: there is none of this name, or it is not valid.
+    """
+    del version_now
+    opened = shelf.opened(shelf.find(name, language))
+    data = json.dumps(told(opened), allow_nan=False, separators=(",", ":"))
+    return gzip.compress(data.encode(), mtime=0)
+
+
+def told(opened: Opened) -> dict[str, Any]:
+    """Return a whole lesson as JSON values: ``about``, ``cards`` with ``before`` and ``after``, and ``runs``.
+
+    Raises:
+        LessonError: its runs do not bear it out; the first of what is wrong.
+    """
+    wrong = faults(opened)
+    if wrong:
+        raise LessonError(wrong[0])
+    return {
+        "about": about(opened.lesson),
+        "cards": [
+            {"before": before(opened, card), "after": after(opened, card)}
+            for card in opened.lesson.cards
+        ],
+        "runs": {name: recorded(trace) for name, trace in opened.traces.items()},
+    }
+
+
+def open_text(asked: Any) -> Generator[str, None, None]:
+    """Make the runs of a lesson that somebody brings and yield messages for the page as JSON.
+
+    Never raises; the last message is the lesson, or says why there is none.
+
+    Args:
+        asked: ``text`` of its file and its ``name``.
+    """
+    form = asked if isinstance(asked, dict) else {}
+    try:
+        text = form.get("text")
+        if not isinstance(text, str):
+            raise ParameterError("text", text, "it must be the text of a lesson")
+        lesson = read(text, _OWN)
+        traces: dict[str, Trace] = {}
+        wanted = [run for run in lesson.runs.values() if not run.recorded]
+        if len(wanted) > _MAX_RUNS:
+            raise LessonError(
+                f"A lesson that is opened here makes {_MAX_RUNS} runs at most, this one {len(wanted)}."
+            )
+        for number, run in enumerate(lesson.runs.values(), 1):
+            says = f"Making run {number} of {len(lesson.runs)}…"
+            yield from _progress(run, traces, says)
+        yield json.dumps(
+            {"kind": "lesson", "lesson": told(Opened(lesson, traces))}, allow_nan=False
+        )
+    except BaseException as error:
+        if isinstance(error, GeneratorExit):
+            raise
+        yield json.dumps({"kind": "failed", "error": sentence(error)})
+
+
+def _progress(run: LessonRun, traces: dict[str, Trace], says: str) -> Iterator[str]:
+    """Put a run among the traces, and yield what the page is told meanwhile."""
+    yield json.dumps({"kind": "progress", "says": says})
+    if run.recorded:
+        traces[run.name] = shelf.of_gallery(run)
+        return
+    with closing(decode(shelf.request_of(run))) as made:
+        for events in made.batches(1 / SETTINGS.updates_per_s, beat_s()):
+            for event in events:
+                if isinstance(event, Failed):
+                    raise event.error
+                if isinstance(event, Finished):
+                    traces[run.name] = event.trace
+            waits = last_told(events)
+            yield json.dumps(
+                {"kind": "progress", "says": f"{says} {waits['says']}" if waits else says}
+            )
+
+
+def _unknown(asked: dict[str, Any]) -> str:
+    del asked
+    return json.dumps({"kind": "failed", "error": ENDED})

@@ -1,0 +1,43 @@
+"""How often an address may do something: so many times at once, and as many again within a minute."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+
+_MINUTE_S = 60.0
+_REMEMBERED = 4096
+
+
+class Ration:
+    """What is left to each address.
+
+    Args:
+        most: times in a minute.
+        clock: returns seconds.
+    """
+
+    def __init__(self, most: int, clock: Callable[[], float]) -> None:
+        self.most, self.clock = most, clock
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def allows(self, address: str) -> bool:
+        """Return whether an address may once more."""
+        with self._lock:
+            return self._now(address) >= 1
+
+    def take(self, address: str) -> bool:
+        """Count one time, and return whether it was still allowed."""
+        with self._lock:
+            left = self._now(address)
+            self._left[address] = (max(0.0, left - 1), self.clock())
+            self._left.move_to_end(address)
+            while len(self._left) > _REMEMBERED:
+                self._left.popitem(last=False)
+            return left >= 1
+
+    def _now(self, address: str) -> float:
+        left, since = self._left.get(address, (float(self.most), self.clock()))
+        return min(float(self.most), left + (self.clock() - since) * self.most / _MINUTE_S)

@@ -1,0 +1,260 @@
+"""A room: who is here, where the class is, what was bet, and what of it the class and its teacher are told."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from engine.errors import EngineError, shown
+from engine.lessons.marking import checked_answer
+from playground.rooms.bell import Bell
+from playground.rooms.deck import Deck, DeckCard
+from playground.rooms.state import RoomState
+from playground.rooms.tally import outcome, tally
+
+TEACHER = ""
+"""Stands among the listeners for the teacher; participants have ids."""
+_MOST_STREAMS = 4
+"""Of one participant: several tabs, and one that is gone without having said so."""
+_MOST_TEACHERS = 8
+_LEFT_OUT = {"turn": [], "opens": None}
+"""Of what is told of a card, what can only be done on the playground's own page."""
+
+
+class RoomError(EngineError):
+    """A room cannot be entered, bet in or taught in; the message says why.
+
+    Attributes:
+        status: of the answer to a request that fails with it.
+    """
+
+    code = "room"
+
+    def __init__(self, sentence: str, status: int) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+def sealed(secret: str) -> str:
+    """Return what is kept of a secret: its SHA-256."""
+    return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
+
+
+class Room:
+    """A room that is open; all of it may be used from any thread.
+
+    Args:
+        state: what is kept of it.
+        deck: its lesson.
+        most_people: participants that it holds.
+
+    Attributes:
+        ended: whether it is over for good.
+        scene: rings when the class is shown something else.
+        count: rings when the teacher's figures change, and with the scene.
+    """
+
+    def __init__(self, state: RoomState, deck: Deck, most_people: int) -> None:
+        self.state, self.deck, self.most_people = state, deck, most_people
+        self.ended = False
+        self.scene, self.count = Bell(), Bell()
+        self._scenes = self._counts = 0
+        self._listening: Counter[str] = Counter()
+        self._lock = threading.RLock()
+
+    @property
+    def card(self) -> DeckCard:
+        """The card that the class is at."""
+        return self.deck.cards[self.state.card - 1]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the card that the class is at takes bets."""
+        return self.card.bet is not None and self.state.card not in self.state.revealed
+
+    def is_taught_by(self, secret: str) -> bool:
+        """Return whether a secret is its teacher's."""
+        return hmac.compare_digest(sealed(secret), self.state.secret)
+
+    def holds(self, participant: str) -> bool:
+        """Return whether a participant has entered."""
+        return participant in self.state.people
+
+    def enter(self, participant: str) -> None:
+        """Let a new participant in.
+
+        Where the room is full, the first who has never bet and whose page is closed gives up the place.
+
+        Raises:
+            RoomError: it is locked or full.
+        """
+        with self._lock:
+            people = self.state.people
+            if self.state.locked:
+                raise RoomError("This room is locked: ask whoever teaches to unlock it.", 403)
+            if len(people) >= self.most_people:
+                gone = next((one for one in people if self._is_idle(one)), None)
+                if gone is None:
+                    raise RoomError(f"This room is full: it holds {self.most_people} people.", 403)
+                del people[gone]
+            people[participant] = None
+            self._counted()
+
+    def _is_idle(self, participant: str) -> bool:
+        bets = any(participant in votes for votes in self.state.votes.values())
+        return not bets and participant not in self._listening
+
+    def vote(self, participant: str, card: Any, answer: Any) -> None:
+        """Count a bet on the card that the class is at, in place of an earlier one.
+
+        Raises:
+            RoomError: the class is elsewhere, or the card takes no bets.
+            LessonError: the answer is none of those that the card allows.
+        """
+        with self._lock:
+            self._check_here(card)
+            bet, key = self.card.bet, self.card.key
+            if bet is None or key is None:
+                raise RoomError("This card asks nothing.", 409)
+            if not self.is_open:
+                raise RoomError("The answer has been shown: this card takes no more bets.", 409)
+            answer = checked_answer(bet, key, answer)
+            if isinstance(answer, str) and any("\ud800" <= sign <= "\udfff" for sign in answer):
+                raise RoomError("answer is no text: half a sign stands in it.", 400)
+            self.state.votes.setdefault(self.state.card, {})[participant] = answer
+            self._counted()
+
+    def _check_here(self, card: Any) -> None:
+        if type(card) is not int or card != self.state.card:
+            raise RoomError(f"The class is at card {self.state.card}, not {shown(card)}.", 409)
+
+    def show(self, card: Any) -> None:
+        """Take the class to a card.
+
+        Raises:
+            RoomError: there is none of this number.
+        """
+        with self._lock:
+            if type(card) is not int or not 1 <= card <= len(self.deck.cards):
+                raise RoomError(
+                    f"card = {shown(card)} is not allowed: from 1 to {len(self.deck.cards)}.", 400
+                )
+            self.state.card = card
+            self._changed()
+
+    def reveal(self, card: Any) -> None:
+        """Show the answer of the card that the class is at.
+
+        Raises:
+            RoomError: the class is at another one.
+        """
+        with self._lock:
+            self._check_here(card)
+            self.state.revealed.add(self.state.card)
+            self._changed()
+
+    def lock(self, locked: bool) -> None:
+        """Let nobody new in, or everybody again."""
+        with self._lock:
+            self.state.locked = locked
+            self._counted()
+
+    def end(self) -> None:
+        """Send everybody home."""
+        with self._lock:
+            self.ended = True
+            self._changed()
+
+    def _changed(self) -> None:
+        self._scenes += 1
+        self.scene.ring()
+        self._counted()
+
+    def _counted(self) -> None:
+        self._counts += 1
+        self.count.ring()
+
+    def check_listener(self, listener: str) -> None:
+        """Refuse one stream too many of a participant, or of the teacher.
+
+        Raises:
+            RoomError: so many are open.
+        """
+        most = _MOST_STREAMS if listener else _MOST_TEACHERS
+        if self._listening[listener] >= most:
+            raise RoomError("This room is open in too many tabs: close some of them.", 429)
+
+    @contextmanager
+    def listening(self, listener: str) -> Iterator[None]:
+        """Count a stream while it is open."""
+        with self._lock:
+            self._listening[listener] += 1
+            self._counted()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._listening[listener] -= 1
+                if not self._listening[listener]:
+                    del self._listening[listener]
+                self._counted()
+
+    def told_class(self) -> tuple[int, dict[str, Any]]:
+        """Return the number of the scene and what the class may know: the card, and its answer once it is shown."""
+        with self._lock:
+            scene = self._place() | {"before": self.card.seen}
+            if self.state.card in self.state.revealed:
+                scene["after"] = self.card.after | _LEFT_OUT
+                scene["tally"] = self._tally()
+            return self._scenes, scene
+
+    def told_teacher(self) -> tuple[int, dict[str, Any]]:
+        """Return the number of the scene and all of its card."""
+        with self._lock:
+            whole = {"before": self.card.before, "after": self.card.after}
+            return self._scenes, self._place() | whole
+
+    def figures(self) -> tuple[int, dict[str, Any]]:
+        """Return the number of the figures and what the teacher is told of the class."""
+        with self._lock:
+            return self._counts, {
+                "card": self.state.card,
+                "revealed": self.state.card in self.state.revealed,
+                "locked": self.state.locked,
+                "here": len(self._listening) - (TEACHER in self._listening),
+                "entered": len(self.state.people),
+                "tally": self._tally(),
+                "words": self._words(),
+            }
+
+    def answer_of(self, participant: str) -> Any:
+        """Return what somebody has bet on the card that the class is at, None for nothing yet."""
+        with self._lock:
+            return self.state.votes.get(self.state.card, {}).get(participant)
+
+    def _place(self) -> dict[str, Any]:
+        return {
+            "title": self.deck.title,
+            "language": self.deck.language,
+            "card": self.state.card,
+            "cards": len(self.deck.cards),
+            "revealed": self.state.card in self.state.revealed,
+        }
+
+    def _answers(self) -> list[Any]:
+        return list(self.state.votes.get(self.state.card, {}).values())
+
+    def _tally(self) -> dict[str, Any] | None:
+        bet, key, answers = self.card.bet, self.card.key, self._answers()
+        if bet is None or key is None:
+            return None
+        return tally(bet, key, answers) | outcome(bet, key, answers)
+
+    def _words(self) -> list[str]:
+        """Return the answers in words, which are for the teacher alone: nobody else should have to read them."""
+        return [answer for answer in self._answers() if isinstance(answer, str)]

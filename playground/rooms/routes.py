@@ -1,0 +1,192 @@
+"""What a browser asks of rooms: opening one, its page, a bet, its news, and what its teacher does."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from engine.errors import EngineError, TraceError
+from engine.settings import SETTINGS
+from engine.trace.checks import read_json_strict
+from playground import qr
+from playground.guard import sentence
+from playground.rooms import page
+from playground.rooms.registry import ALPHABET, CODE_SIGNS, Rooms
+from playground.rooms.room import TEACHER, Room, RoomError
+from playground.rooms.stream import ClassScene, NewsResponse, ParticipantView, TeacherView
+from playground.visitors import address_of
+
+SECRET = "x-room-secret"
+"""The header with which a teacher asks."""
+_COOKIE = "participant"
+_MAX_BODY = 8_000
+_Handler = Callable[["RoomRoutes", Request], Awaitable[Response]]
+
+
+def routes(rooms: Rooms | None = None) -> list[Route]:
+    """Return the routes of rooms, and of what a participant's page fetches."""
+    own = RoomRoutes(rooms or Rooms())
+    return [
+        Route("/rooms", own.open, methods=["POST"]),
+        Route("/room", own.door),
+        Route("/room/{code}", own.enter),
+        Route("/room/{code}/vote", own.vote, methods=["POST"]),
+        Route("/room/{code}/events", own.events),
+        Route("/room/{code}/teach", own.teach, methods=["POST"]),
+        *page.routes(),
+    ]
+
+
+def _answered(handler: _Handler) -> _Handler:
+    """Say in one sentence why something cannot be done."""
+
+    @functools.wraps(handler)
+    async def safe(self: RoomRoutes, request: Request) -> Response:
+        try:
+            return await handler(self, request)
+        except RoomError as error:
+            return _said({"error": str(error)}, error.status)
+        except EngineError as error:
+            return _said({"error": str(error)}, 400)
+        except Exception as error:
+            return _said({"error": sentence(error)}, 500)
+
+    return safe
+
+
+def _said(values: dict[str, Any], status: int = 200) -> JSONResponse:
+    return JSONResponse(values, status, {"Cache-Control": "no-store"})
+
+
+class RoomRoutes:
+    """The handlers.
+
+    Args:
+        rooms: what they are of.
+    """
+
+    def __init__(self, rooms: Rooms) -> None:
+        self.rooms = rooms
+        self._scenes: WeakKeyDictionary[Room, ClassScene] = WeakKeyDictionary()
+
+    @_answered
+    async def open(self, request: Request) -> Response:
+        """Open a room for a lesson."""
+        asked = await _asked(request, lesson=..., language="en", card=1)
+        # Recorded runs are read.
+        room, secret = await asyncio.to_thread(
+            self.rooms.open, asked["lesson"], asked["language"], asked["card"], _address(request)
+        )
+        return _said({"code": room.state.code, "secret": secret}, 201)
+
+    async def door(self, request: Request) -> Response:
+        """Ask for a code, or lead to the room of the one that was typed."""
+        code = _typed(request.query_params.get("code", ""))
+        return RedirectResponse(f"./room/{code}", 303) if code else page.door()
+
+    async def enter(self, request: Request) -> Response:
+        """Let somebody into a room and give him its page."""
+        code = request.path_params["code"]
+        if code != _typed(code) and _typed(code):
+            # The cookie is for the code as it is written on the board.
+            return RedirectResponse(f"./{_typed(code)}", 303)
+        address, known = _address(request), request.cookies.get(_COOKIE, "")
+        try:
+            if request.method == "HEAD":
+                return page.entered(self.rooms.room(code, address, known).deck.language)
+            room, participant = self.rooms.enter(code, known, address)
+        except RoomError as error:
+            return page.refused(str(error), error.status)
+        answer = page.entered(room.deck.language)
+        answer.set_cookie(
+            _COOKIE,
+            participant,
+            max_age=int(SETTINGS.room_idle_s),
+            path=f"{request.scope.get('root_path', '')}/room/{code}",
+            secure=_is_secure(request),
+            httponly=True,
+            samesite="lax",
+        )
+        return answer
+
+    @_answered
+    async def vote(self, request: Request) -> Response:
+        """Count a bet."""
+        asked = await _asked(request, card=..., answer=...)
+        code, known = request.path_params["code"], request.cookies.get(_COOKIE, "")
+        self.rooms.vote(code, known, _address(request), asked["card"], asked["answer"])
+        return _said({"card": asked["card"], "answer": asked["answer"]})
+
+    @_answered
+    async def events(self, request: Request) -> Response:
+        """Send the news of a room to a participant, or to its teacher."""
+        code, address = request.path_params["code"], _address(request)
+        if SECRET in request.headers:
+            room = self.rooms.taught(code, request.headers[SECRET], address)
+            room.check_listener(TEACHER)
+            return NewsResponse(TeacherView(room), self.rooms.sweep, room.listening(TEACHER))
+        known = request.cookies.get(_COOKIE, "")
+        room = self.rooms.room(code, address, known)
+        if not room.holds(known):
+            raise RoomError("You have not entered this room yet: open its address.", 403)
+        room.check_listener(known)
+        view = ParticipantView(room, self._scenes.setdefault(room, ClassScene()), known)
+        return NewsResponse(view, self.rooms.sweep, room.listening(known))
+
+    @_answered
+    async def teach(self, request: Request) -> Response:
+        """Do what a teacher asks for; the address of the room is drawn as a QR code."""
+        asked = await _asked(request, act=..., card=None, address="")
+        code, secret = request.path_params["code"], request.headers.get(SECRET, "")
+        if asked["act"] != "qr":
+            self.rooms.teach(code, secret, _address(request), asked["act"], asked["card"])
+            return _said({})
+        self.rooms.taught(code, secret, _address(request))
+        address = asked["address"]
+        if not isinstance(address, str) or not address.endswith(f"/room/{code}"):
+            raise RoomError("address has to be the one of this room.", 400)
+        try:
+            return _said({"rows": qr.modules(address)})
+        except ValueError as error:
+            raise RoomError(str(error), 400) from None
+
+
+async def _asked(request: Request, **names: Any) -> dict[str, Any]:
+    """Return what a request brings, by names with their defaults; those with ``...`` have to be there."""
+    body = await request.body()
+    if len(body) > _MAX_BODY:
+        raise RoomError(f"The request is larger than {_MAX_BODY:,} bytes.", 413)
+    try:
+        found = read_json_strict(body, _MAX_BODY)
+    except TraceError as error:
+        raise RoomError(str(error).replace("The file", "The request", 1), 400) from None
+    if not isinstance(found, dict) or not set(found) <= set(names):
+        raise RoomError(f"The request has to be an object with {', '.join(names)}.", 400)
+    missing = next((n for n, usual in names.items() if usual is ... and n not in found), None)
+    if missing:
+        raise RoomError(f"The request has no {missing}.", 400)
+    return names | found
+
+
+def _typed(text: str) -> str:
+    """Return a code as it is written on the board, empty where a text can be none."""
+    code = "".join(sign for sign in text[:40].upper() if sign not in " -")
+    return code if len(code) == CODE_SIGNS and set(code) <= set(ALPHABET) else ""
+
+
+def _address(request: Request) -> str:
+    host = request.client.host if request.client else ""
+    return address_of(host, request.headers.get("x-forwarded-for", ""), SETTINGS.public)
+
+
+def _is_secure(request: Request) -> bool:
+    """Return whether the page came by https; a proxy says so of itself, and the cookie is its asker's own."""
+    said = request.headers.get("x-forwarded-proto", request.url.scheme)
+    return said.split(",")[0].strip() == "https"

@@ -1,0 +1,100 @@
+"""What a lesson computes from records, by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from engine.lessons.values import run_of, since, verdict, where
+from engine.trace.details import WatermarkDetail
+from engine.trace.records import Candidate, ModelInfo, Output, Step, Trace
+
+RECORDS = [{"rank": 2}, {"rank": 0}, {"rank": 1}, {"rank": 0}, {"rank": 0}]
+
+
+def mark(green, *, scored=True, fresh=True, g_values=()):
+    return WatermarkDetail(
+        scheme="synthid" if g_values else "lefthash",
+        is_green=None if g_values else green,
+        green_fraction=0.25,
+        bias=0.0,
+        context_ids=(7,),
+        scored=scored,
+        fresh=fresh,
+        g_values=g_values,
+        expected=0.5 if g_values else 0.25,
+        chance=0.5 if g_values else 0.25,
+    )
+
+
+def run(*marks, **config):
+    ids = range(3, 3 + len(marks))
+    steps = (
+        Step(i, i, (token,), (Candidate(token, -0.5, -0.5, 0),), detail=detail)
+        for i, (token, detail) in enumerate(zip(ids, marks, strict=True))
+    )
+    return run_of(
+        Trace(
+            strategy="watermark",
+            config=config,
+            model=ModelInfo("m", vocab_size=97),
+            versions={},
+            seed=0,
+            prompt="a b",
+            prompt_ids=(1, 2),
+            pieces={1: "a", 2: " b", 3: " c", 4: " d"},
+            steps=tuple(steps),
+            outputs=(Output(tuple(ids), "", "length"),),
+        )
+    )
+
+
+def test_the_tokens_of_a_run_follow_those_of_its_prompt():
+    assert run(mark(True), mark(False))["context"] == ["a", " b", " c", " d"]
+
+
+def test_those_with_a_value_keep_their_order():
+    assert where([{"n": 1, "g": 0}, {"n": 2, "g": 1}, {"n": 3, "g": 0}], "g", 0) == [
+        {"n": 1, "g": 0},
+        {"n": 3, "g": 0},
+    ]
+    assert where(RECORDS, "other", 1) == []
+
+
+def test_what_comes_before_the_part_in_which_all_have_a_value():
+    assert since(RECORDS, "rank", 0) == 3
+    assert since(RECORDS[1:2], "rank", 0) == 0
+    assert since(RECORDS, "rank", 7) == len(RECORDS)
+
+
+def test_a_verdict_counts_what_is_scored_and_takes_p_over_fresh_draws_alone():
+    marked = run(
+        mark(True), mark(True), mark(False), mark(True, fresh=False), mark(1, scored=False)
+    )
+    found = verdict(marked)
+    assert (found["num_tokens_scored"], found["hits"]) == (4, 3)
+    assert found["z_score"] == pytest.approx((3 - 1) / math.sqrt(4 * 0.25 * 0.75))
+    assert found["distinct_hits"] == 2
+    assert found["p_value"] == pytest.approx(3 * 0.25**2 * 0.75 + 0.25**3)
+
+
+def test_a_verdict_on_the_first_tokens_leaves_the_others_out():
+    marked = run(mark(True), mark(False))
+    assert verdict(marked, 1)["hits"] == verdict(marked, 1)["num_tokens_scored"] == 1
+
+
+def test_a_verdict_takes_the_threshold_of_the_run():
+    marks = [mark(True)] * 4
+    assert verdict(run(*marks))["prediction"]
+    assert not verdict(run(*marks, z_threshold=5.0))["prediction"]
+
+
+def test_a_verdict_on_keyed_bits_counts_every_bit():
+    found = verdict(run(mark(None, g_values=(1, 1, 0))))
+    assert (found["trials"], found["hits"]) == (3, 2)
+
+
+def test_there_is_no_verdict_where_nothing_counts():
+    with pytest.raises(ValueError, match="nothing counts"):
+        verdict(run(mark(True, scored=False)))

@@ -1,0 +1,279 @@
+"""A lesson's file: what is read, what is computed from its runs, and one sentence for everything else."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.after import gallery
+from engine.lessons import shelf
+from engine.lessons.checking import differences, faults
+from engine.lessons.expressions import evaluate
+from engine.lessons.lesson import LessonError
+from engine.lessons.marking import checked_answer, crowd_perplexity, is_right
+from engine.lessons.reading import read
+from engine.lessons.shown import as_text
+from engine.lessons.told import Language, Teller, marked
+from engine.lessons.values import FUNCTIONS, hottest, run_of, temperature_for
+from tests.helpers.lessons import CARD, HEAD, card, opened
+
+
+def test_a_token_bet_is_marked_by_the_run() -> None:
+    found = opened(HEAD + CARD)
+    [one] = found.lesson.cards
+    trace = found.traces["story"]
+    step = trace.steps[3]
+    key = found.key(one)
+    assert key is not None
+    assert one.bet is not None
+    chosen = key.options[key.right[0]]
+    assert chosen == trace.pieces[step.emit[-1]]
+    assert list(key.options) == sorted(key.options, key=lambda t: (t.strip().casefold(), t))
+    by_token = {trace.pieces[c.token_id]: math.exp(c.raw_logprob) for c in step.candidates}
+    assert list(key.probabilities) == [by_token[text] for text in key.options]
+    assert is_right(one.bet, key, key.right[0]) is True
+    assert is_right(one.bet, key, 1 - min(1, key.right[0])) is False
+    assert faults(found) == []
+
+
+def test_values_stand_in_the_words() -> None:
+    found = opened(HEAD + CARD)
+    text = as_text(found)
+    step = found.traces["story"].steps[3]
+    piece = found.traces["story"].pieces[step.emit[-1]]
+    p = next(math.exp(c.raw_logprob) for c in step.candidates if c.token_id == step.emit[-1])
+    assert f"It is “{piece}” with {Language('en').percent(p)}." in text
+    assert "{" not in text
+
+
+@pytest.mark.parametrize(
+    ("block", "right"),
+    [
+        ("bet: {kind: truth, question: q, answer: step.rank == 1}", (0,)),
+        ("bet: {kind: truth, question: q, answer: step.rank > 1}", (1,)),
+        (
+            "bet: {kind: choice, question: q, options: [{text: a, if: step.p > 1}, {text: b, if: step.p <= 1}]}",
+            (1,),
+        ),
+        (
+            "bet: {kind: order, question: q, options: [{text: a, value: 1}, {text: b, value: 3}, {text: c, value: 2}]}",
+            (1, 2, 0),
+        ),
+        ("bet: {kind: text, question: q}", ()),
+    ],
+)
+def test_each_kind_is_right_where_its_expressions_say(block: str, right: tuple[int, ...]) -> None:
+    found = opened(card(block))
+    [one] = found.lesson.cards
+    key = found.key(one)
+    assert key is not None
+    assert key.right == right
+
+
+def test_a_number_is_right_within_its_tolerance() -> None:
+    found = opened(
+        card("bet: {kind: number, question: q, answer: step.p, unit: percent, tolerance: 5}")
+    )
+    [one] = found.lesson.cards
+    key = found.key(one)
+    assert key is not None
+    assert key.value is not None
+    assert one.bet is not None
+    step = found.runs["story"]["steps"][0]
+    assert key.value == pytest.approx(100 * step["p"])
+    assert is_right(one.bet, key, key.value + 5)
+    assert not is_right(one.bet, key, key.value - 5.1)
+
+
+NOT_BORNE_OUT = {
+    "step that is not there": ("step: 999", "", "step = 999"),
+    "claim that is wrong": ("holds: ['step.p > 2']", "", "does not hold"),
+    "claim that is no claim": ("holds: ['step.p']", "", "neither true nor false"),
+    "value that is not there": ("step: 1", "{step.nothing}", "nothing"),
+    "value that is a record": ("step: 1", "{step}", "no finite number"),
+    "picture of another strategy": ("picture: beam_tree", "", "beam_tree"),
+    "until before the step": ("step: 3\nuntil: 2", "", "until"),
+    "two right options": (
+        "bet: {kind: choice, question: q, options: [{text: a, if: 'step.p < 2'}, {text: b, if: 'step.p < 3'}]}",
+        "",
+        "2 are",
+    ),
+    "no right option": (
+        "bet: {kind: choice, question: q, options: [{text: a, if: 'step.p > 2'}, {text: b, if: 'step.p > 3'}]}",
+        "",
+        "0 are",
+    ),
+    "number off its slider": (
+        "bet: {kind: number, question: q, answer: 11, to: 10}",
+        "",
+        "not between",
+    ),
+    "equal things to order": (
+        "bet: {kind: order, question: q, options: [{text: a, value: 1}, {text: b, value: 1}]}",
+        "",
+        "equal",
+    ),
+    "token that is not offered": (
+        "bet: {kind: token, question: q, options: [nonsense, other]}",
+        "",
+        "not",
+    ),
+    "settings that are not allowed": (
+        "open: {run: story, params: {temperature: 9}}",
+        "",
+        "as it is",
+    ),
+    "expression of Python": ("holds: ['__import__(1) == 1']", "", "functions are"),
+    "attribute of Python": ("holds: ['run.__class__ == 1']", "", "__class__"),
+    "endless power": ("holds: ['9**9**9 > 1']", "", "numbers"),
+    "text times number": ("holds: ['run.text * 9 == 1']", "", "numbers"),
+    "comprehension": ("holds: ['[1 for x in run] == 1']", "", "no meaning"),
+    "division by zero": ("holds: ['1 / 0 > 1']", "", "zero"),
+    "text with a number": ("holds: ['run.text > 1']", "", "numbers"),
+}
+
+
+@pytest.mark.parametrize(("block", "reveal", "told"), NOT_BORNE_OUT.values(), ids=NOT_BORNE_OUT)
+def test_what_the_runs_do_not_bear_out_is_refused(block: str, reveal: str, told: str) -> None:
+    found = faults(opened(card(block, reveal or "Seen.")))
+    assert len(found) == 1
+    assert told in found[0]
+    assert found[0].startswith("Card 1")
+    assert found[0].endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("kind", "answers"),
+    [
+        (
+            "bet: {kind: number, question: q, answer: 1, to: 10}",
+            [None, "5", math.nan, 11, -1, True, []],
+        ),
+        ("bet: {kind: token, question: q, among: 3}", [None, 3, -1, "0", 1.0, True, [0]]),
+        ("bet: {kind: truth, question: q, answer: 'step.p < 2'}", [2, "true", True]),
+        (
+            "bet: {kind: order, question: q, options: [{text: a, value: 1}, {text: b, value: 2}]}",
+            [[0], [0, 0], [0, 1, 2], "01", [0, "1"], [True, False], 1],
+        ),
+        ("bet: {kind: text, question: q}", ["", "x" * 401, 3, None]),
+    ],
+)
+def test_an_answer_that_is_none_is_refused(kind: str, answers: list[Any]) -> None:
+    found = opened(card(kind))
+    [one] = found.lesson.cards
+    key = found.key(one)
+    assert key is not None
+    assert one.bet is not None
+    for answer in answers:
+        with pytest.raises(LessonError) as refused:
+            checked_answer(one.bet, key, answer)
+        assert str(refused.value).startswith("answer")
+
+
+def test_the_perplexity_of_a_crowd_is_that_of_its_bets() -> None:
+    found = opened(HEAD + CARD)
+    key = found.key(found.lesson.cards[0])
+    assert key is not None
+    first, second = key.probabilities[:2]
+    assert crowd_perplexity(key, [0, 1]) == pytest.approx(1 / math.sqrt(first * second))
+    assert crowd_perplexity(key, []) is None
+
+
+def test_a_temperature_gives_the_share_that_is_asked_for() -> None:
+    step = {"n_used": 3, "candidates": [{"used": 0.5}, {"used": 0.3}, {"used": 0.2}]}
+    warm = temperature_for(step, 0.7)
+    assert hottest(step, warm) == pytest.approx(0.7)
+    assert hottest(step, 1.0) == pytest.approx(0.5)
+    with pytest.raises(ValueError, match="whole distribution"):
+        hottest({**step, "n_used": 4}, 1.0)
+
+
+def test_every_recorded_run_is_a_record() -> None:
+    """Of all strategies: what a lesson may quote is there and finite."""
+    for entry in gallery.entries():
+        trace = gallery.open_entry(entry.file)
+        run = run_of(trace)
+        assert len(run["steps"]) == len(trace.steps), entry.name
+        assert run["text"] == trace.outputs[0].text
+        for step in run["steps"]:
+            assert all(
+                0 <= c["used"] <= 1.000001 and 0 < c["p"] <= 1.000001 for c in step["candidates"]
+            )
+            assert evaluate("bits(entropy)", step, FUNCTIONS) >= 0
+
+
+def test_a_translation_has_the_same_cards() -> None:
+    english = read(HEAD + CARD, "own")
+    german = read(HEAD + CARD.replace("Which token?", "Welches Token?"), "own")
+    assert differences(german, english) == []
+    other = read(HEAD + CARD.replace("among: 4", "among: 3"), "own")
+    assert differences(other, english) == ["Card 1: its bet's among is another."]
+    unquoted = read(HEAD + CARD.replace("{percent(step.p)}", "45 %"), "own")
+    assert differences(unquoted, english) == ["Card 1: its reveal's values is another."]
+    assert "cards" in differences(read(HEAD + CARD * 2, "own"), english)[0]
+
+
+@pytest.mark.parametrize(
+    ("value", "english", "german"),
+    [
+        (4096, "4,096", "4.096"),
+        (0.5, "0.5", "0,5"),
+        (-1.25, "−1.25", "−1,25"),
+        (12345.6, "12,346", "12.346"),
+        (True, "yes", "ja"),
+        (" eat", " eat", " eat"),
+    ],
+)
+def test_values_are_written_as_a_language_writes_them(
+    value: Any, english: str, german: str
+) -> None:
+    assert Language("en").text(value) == english
+    assert Language("de").text(value) == german
+
+
+@pytest.mark.parametrize(
+    ("share", "told"),
+    [
+        (0.452, "45"),
+        (0.0123, "1.2"),
+        (0.0005, "0.05"),
+        (0.00000123, "0.0001"),
+        (0.99996, "99.996"),
+        (0, "0"),
+        (1, "100"),
+    ],
+)
+def test_a_share_is_never_rounded_to_nothing_or_to_all(share: float, told: str) -> None:
+    assert Language("en").percent(share) == f"{told}\u202f%"
+
+
+def test_braces_quote_values_but_not_in_formulas() -> None:
+    text, expressions = marked(r"{a} \{b\} $\frac{1}{2} {{c}}$ {d}")
+    assert expressions == ["a", "c", "d"]
+    assert r"\frac{1}{2}" in text
+    assert "{b}" in text
+    teller = Teller({"a": "x", "c": 2, "d": "\ue0000\ue001"}, "en")
+    assert teller.filled("{a}, {d}") == "x, \ue0000\ue001"
+
+
+def test_a_lesson_of_ones_own_is_recorded_and_checked_against_its_request(tmp_path: Path) -> None:
+    path = tmp_path / "mine.md"
+    run = (
+        "{strategy: greedy, prompt: 'Once upon a time', params: {max_new_tokens: 5}, candidates: 5}"
+    )
+    path.write_text(HEAD.replace("{recorded: greedy-1}", run) + CARD, "utf-8")
+    file = shelf.Shelved("mine", "en", path)
+    with pytest.raises(LessonError, match="not recorded"):
+        shelf.opened(file)
+    told: list[str] = []
+    assert list(shelf.record(path, told.append)) == ["story"]
+    assert shelf.record(path, told.append) == {}
+    assert faults(shelf.opened(file)) == []
+    path.write_text(
+        path.read_text("utf-8").replace("max_new_tokens: 5", "max_new_tokens: 4"), "utf-8"
+    )
+    with pytest.raises(LessonError, match="another max_new_tokens"):
+        shelf.opened(file)

@@ -1,0 +1,45 @@
+"""A small lesson over two recorded runs, and cards with other blocks."""
+
+from __future__ import annotations
+
+from engine.lessons import shelf
+from engine.lessons.marking import Opened
+from engine.lessons.reading import read
+
+HEAD = """---
+title: A lesson
+for: somebody
+minutes: 3
+runs:
+  story: {recorded: greedy-1}
+  drawn: {recorded: sampling-1}
+---
+"""
+CARD = """
+# A card
+
+```card
+run: story
+step: 4
+bet:
+  kind: token
+  question: Which token?
+  among: 4
+```
+
+So far “{run.prompt}”.
+
+## Reveal
+
+It is “{step.token}” with {percent(step.p)}.
+"""
+
+
+def opened(text: str) -> Opened:
+    lesson = read(text, "own")
+    return Opened(lesson, {r.name: shelf.of_gallery(r) for r in lesson.runs.values()})
+
+
+def card(block: str, reveal: str = "Seen.", situation: str = "So far.") -> str:
+    indented = block.strip("\n")
+    return f"{HEAD}\n# A card\n\n```card\n{indented}\n```\n\n{situation}\n\n## Reveal\n\n{reveal}\n"
