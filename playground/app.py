@@ -32,6 +32,7 @@ from playground import (
     refusals,
     replay,
     scripts,
+    taste,
     watermark_bench,
     zerogpu,
 )
@@ -83,6 +84,7 @@ def build_app() -> gr.Blocks:
             watermark_bench.build_watermark_bench(QUEUE)
             build_compare(bus, QUEUE)
             draws.build_draws(QUEUE)
+            taste.build_taste(QUEUE)
             replay.build_replay()
             lessons.build_lessons(QUEUE)
         add_endpoints(QUEUE)
@@ -107,6 +109,7 @@ def page_head(language: str = languages.ENGLISH) -> str:
             **spec(),
             "draws": draws.declaration(),
             "watermark_bench": watermark_bench.declaration(),
+            "taste": taste.declaration(),
             "gallery": replay.declaration(),
         },
         "here": scripts.HERE,

@@ -38,6 +38,8 @@ _MAX_STEP = 1_000_000
 _LESSONS = "lessons"
 _FORMS = ("compare", "draws", "watermark_bench")
 """Tabs whose form stands in the address as one JSON object."""
+_PLAIN = ("taste", "replay")
+"""Tabs that are opened as they are."""
 
 
 def link_of(request: DecodeRequest) -> str:
@@ -194,10 +196,10 @@ def opened(search: str) -> dict[str, Any]:
         return {"tab": tab, "step": step, **_tab_form(tab, query)}
     if tab == _LESSONS:
         return {"tab": tab, "step": None, **_lesson(query)}
-    if tab == "replay" or (tab in STRATEGIES and "strategy" not in query):
+    if tab in _PLAIN or (tab in STRATEGIES and "strategy" not in query):
         return {"tab": tab, "step": step, "recorded": None}
     if tab is not None and "strategy" not in query:
-        known = ", ".join((*STRATEGIES, *_FORMS, "replay", _LESSONS))
+        known = ", ".join((*STRATEGIES, *_FORMS, *_PLAIN, _LESSONS))
         raise ParameterError("tab", tab[:40], f"it must be one of {known}")
     return _opened_request(query, step)
 

@@ -70,7 +70,7 @@ def packed(name: str) -> bytes:
     """Return a recorded run or example as JSON, packed with gzip.
 
     Args:
-        name: of a run of the gallery, ``compare``, ``draws`` or ``watermark_bench``.
+        name: of a run of the gallery, ``compare``, ``draws``, ``watermark_bench`` or ``taste``.
 
     Raises:
         TraceError: there is none of this name.
@@ -151,4 +151,5 @@ _EXAMPLES: dict[str, Callable[[], dict[str, Any]]] = {
     "compare": _compared,
     "draws": _drawn,
     "watermark_bench": _benched,
+    "taste": examples.tasted,
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Iterator, Mapping
-from contextlib import closing
 from html import escape
 from typing import Any
 
@@ -15,24 +14,20 @@ from engine.declare.groups import MAIN
 from engine.declare.params import Choice, defaults_of, params_of
 from engine.errors import EngineError, StoppedError
 from engine.models.loading import load
-from engine.run.decoding import decode
-from engine.run.request import DecodeRequest
 from engine.run.weights import held_alone
 from engine.strategies.watermark import MAX_KEY, STRATEGY
-from engine.trace.events import Failed, Finished, Started, TextDelta
 from engine.trace.records import Trace
 from playground.elements import OF_A_PRESS, OF_THE_PAGE, drawn, hidden, sent_with
 from playground.form import form_params, form_request, form_weights
 from playground.going import ENDED, outliving
 from playground.guard import guarded, sentence
 from playground.journal import JOURNAL
-from playground.meanwhile import DECODING, STARTING, beat_s, last_told
 from playground.scripts import receiving
 from playground.spec import one_models_weights, param_spec
 from playground.watermark_view import detection_html, pair_html, said
+from playground.written import written
 from playground.zerogpu import in_line, on_gpu
 
-_INTERVAL_S = 0.3
 _FIRST = STRATEGY.presets[0]
 _MARK = (
     "scheme",
@@ -135,7 +130,7 @@ def write_both(form: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         ("sampling", {**length, **held}),
     ):
         request = form_request({**form, "strategy": strategy, "params": given})
-        for found in _written(request):
+        for found in written(request):
             if isinstance(found, Trace):
                 traces.append(found)
             elif isinstance(found, str):
@@ -151,29 +146,6 @@ def write_both(form: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         {**form, "prompt": None, "messages": None, "text": body, "params": {**mark, **held}}
     )
     yield {"pair": pair_html(marked, plain, mark), "text": body, "judged": judged}
-
-
-def _written(request: DecodeRequest) -> Iterator[Trace | str | dict[str, Any]]:
-    """Yield what the page is told until the run begins, the text as it grows and, last, the trace."""
-    text, last = "", STARTING
-    with closing(decode(request)) as run:
-        JOURNAL.open(run)
-        for events in run.batches(_INTERVAL_S, beat_s()):
-            for event in events:
-                match event:
-                    case Started():
-                        last = DECODING
-                    case TextDelta(_, keep, new):
-                        text = text[:keep] + new
-                    case Failed(error):
-                        raise error
-                    case Finished(trace):
-                        yield trace
-                        return
-            last = last_told(events) or last
-            yield {"id": run.run_id, **last}
-            if text:
-                yield text
 
 
 def _writing(prompt: str, traces: list[Trace], text: str) -> str:

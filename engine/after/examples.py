@@ -1,4 +1,4 @@
-"""Recorded examples beside the gallery's runs: a comparison, many draws, and the twin of a marked text.
+"""Recorded examples beside the gallery's runs: a comparison, many draws, a marked text's twin, texts to choose from.
 
 Each is a file of values alone; whatever is shown of it is computed when it is asked for, without a
 model.
@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.after import gallery
+from engine.after import gallery, taste
 from engine.after.comparisons import ComparePreset, presets
 from engine.after.likelihood import Scores
 from engine.reading.prefix_tree import Draw
@@ -94,6 +94,15 @@ def unmarked(folder: Path = FOLDER) -> Trace:
     return json_io.load(folder / "unmarked.json.gz")
 
 
+def tasted(folder: Path = FOLDER) -> dict[str, Any]:
+    """Return the recorded continuations of a taste test; see ``taste.made``.
+
+    Raises:
+        OSError: there are none.
+    """
+    return _read(folder / "taste.json.gz")
+
+
 def make(folder: Path) -> list[Path]:
     """Record all examples; return their files.
 
@@ -101,13 +110,14 @@ def make(folder: Path) -> list[Path]:
         EngineError: something does not run.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    compared, drawn, twin = (
-        folder / f"{name}.json.gz" for name in ("compare", "draws", "unmarked")
+    compared, drawn, twin, texts = (
+        folder / f"{name}.json.gz" for name in ("compare", "draws", "unmarked", "taste")
     )
     _write(compared, _compared(presets()[0]))
     _write(drawn, _drawn())
     json_io.save(_unmarked(), twin)
-    return [compared, drawn, twin]
+    _write(texts, taste.made())
+    return [compared, drawn, twin, texts]
 
 
 def _compared(preset: ComparePreset) -> dict[str, Any]:

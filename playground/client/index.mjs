@@ -32,6 +32,7 @@ import { since } from "./since.mjs";
 import { declare, declared } from "./spec.mjs";
 import { mountTab } from "./tab.mjs";
 import { tabOf } from "./tabs.mjs";
+import { mountTaste } from "./taste.mjs";
 import { whatIf } from "./what_if.mjs";
 import { why } from "./why.mjs";
 
@@ -99,6 +100,7 @@ export const page = {
   draws: mountDraws,
   lessons: mountLessons,
   bench: mountBench,
+  taste: mountTaste,
   gallery: mountGallery,
   judge: connectJudge,
   ask: connectAsk,

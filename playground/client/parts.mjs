@@ -1,5 +1,5 @@
 // The tabs that are no strategy's, once they are there: each can restore what a link says, or refuse it.
-export const KNOWN = ["compare", "draws", "watermark_bench", "replay", "lessons"];
+export const KNOWN = ["compare", "draws", "watermark_bench", "taste", "replay", "lessons"];
 const parts = new Map();
 
 /**

@@ -14,8 +14,15 @@ AXE = Axe()
 OURS = ("serious", "critical")
 # Rules that a part of Gradio breaks and the page cannot mend: rule -> what and why. None so far.
 EXCEPTIONS: dict[str, str] = {}
-TABS = [*(strategy.tab for strategy in STRATEGIES.values()), "Bench", "Compare", "Draws", "Replay"]
-EVERYDAY = ["Beams", "Watermark", "Custom", "Bench", "Compare", "Draws", "Replay"]
+TABS = [
+    *(strategy.tab for strategy in STRATEGIES.values()),
+    "Bench",
+    "Compare",
+    "Draws",
+    "Taste",
+    "Replay",
+]
+EVERYDAY = ["Beams", "Watermark", "Custom", "Bench", "Compare", "Draws", "Taste", "Replay"]
 """One strategy of every kind of tab, and all that is no strategy; ``make nightly`` opens the others."""
 REST = [name for name in TABS if name not in EVERYDAY]
 OWN_VISUALS = ("beam_search", "contrastive_search", "dola", "speculative", "watermark")

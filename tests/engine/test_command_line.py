@@ -79,6 +79,7 @@ def test_the_gallery_is_written_where_it_is_wanted(tmp_path, capsys, monkeypatch
     monkeypatch.setattr(examples, "_compared", lambda preset: {})
     monkeypatch.setattr(examples, "_drawn", dict)
     monkeypatch.setattr(examples, "_unmarked", lambda: recorded)
+    monkeypatch.setattr(examples.taste, "made", dict)
     assert main(["gallery", "--to", str(tmp_path)]) == 0
     said = capsys.readouterr().out
     assert gallery.entries(tmp_path)
@@ -86,7 +87,7 @@ def test_the_gallery_is_written_where_it_is_wanted(tmp_path, capsys, monkeypatch
         assert entry.file in said
         assert gallery.open_entry(entry.file, tmp_path) == recorded
     assert examples.unmarked(tmp_path / examples.FOLDER.name) == recorded
-    assert said.count("an example") == 3
+    assert said.count("an example") == 4
 
 
 ASIDE = [Waiting(2, None), Waiting(1, 3.0), Loading("storyteller"), Checking(0, 2, "runs")]

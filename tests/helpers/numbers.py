@@ -15,6 +15,7 @@ from engine.export.steps_csv import steps_csv
 from engine.reading.divergence import shared
 from engine.reading.metrics import perplexity_of
 from engine.reading.rescoring import rescore
+from engine.reading.sign_test import sign_test
 from engine.trace import json_io
 from engine.trace.details import BeamDetail
 from engine.trace.records import Trace, own_token
@@ -30,6 +31,7 @@ def numbers_of(trace: Trace, others: dict[str, Trace]) -> dict[str, Any]:
         "csv": steps_csv(trace),
         "rescored": rescored(trace),
         "perplexity": guessed_right(trace),
+        "signs": [[k, n, sign_test(k, n)] for n in range(len(trace.steps)) for k in range(n + 1)],
         "shared": {name: together(trace, other) for name, other in others.items()},
     }
 

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
 import { csv } from "../../playground/client/csv.mjs";
+import { signTest } from "../../playground/client/taste_votes.mjs";
 import { rescore } from "../../visualizers/beam_tree/rescore.mjs";
 import { partingOf } from "../../visualizers/compare/parting.mjs";
 import { perplexityOf } from "../../visualizers/predict/game.mjs";
@@ -61,6 +62,10 @@ const PARITY = {
     );
     if (own.length) assert.ok(near(perplexityOf(own), perplexity));
     return own.length;
+  },
+  signTest(_trace, { signs }) {
+    for (const [wins, trials, p] of signs) assert.ok(near(signTest(wins, trials), p));
+    return signs.length;
   },
   async partingOf(trace, { shared }) {
     const wholeOf = ({ prompt_ids, outputs }) => [...prompt_ids, ...outputs[0].token_ids];

@@ -14,6 +14,7 @@ from engine import decode
 from engine.errors import EngineError
 from playground import watermark_bench as bench
 from playground import watermark_view as view
+from playground import written as writing
 
 MARK = {
     "scheme": "greenlist",
@@ -66,8 +67,10 @@ def test_the_marked_text_is_found_and_the_plain_one_is_not(written):
 
 def test_both_texts_are_written_and_judged_as_the_weights_are_held(monkeypatch):
     runs, judges = [], []
-    decoded, loaded = bench.decode, bench.load
-    monkeypatch.setattr(bench, "decode", lambda asked: runs.append(asked.weights) or decoded(asked))
+    decoded, loaded = writing.decode, bench.load
+    monkeypatch.setattr(
+        writing, "decode", lambda asked: runs.append(asked.weights) or decoded(asked)
+    )
     monkeypatch.setattr(
         bench,
         "load",
@@ -105,7 +108,7 @@ def test_both_texts_are_seen_growing(monkeypatch):
         runs.append(list(decode(request)))
         return Replayed(runs[-1])
 
-    monkeypatch.setattr(bench, "decode", replayed)
+    monkeypatch.setattr(writing, "decode", replayed)
     *early, last = (message for message in write(20) if "pair" in message)
     # The last batch of a run has its end, and with it the next text or the verdict.
     assert len(early) == sum((len(events) - 1) // 9 for events in runs)

@@ -1,0 +1,214 @@
+// A blind taste test: two texts of one prompt, one vote, and after ten pairs which strategies they were.
+import { button, el } from "../../visualizers/shared/dom.mjs";
+import { visible } from "../../visualizers/shared/text.mjs";
+import { linked } from "./address.mjs";
+import { compareForm } from "./compare_form.mjs";
+import { Field } from "./field.mjs";
+import { keepPart } from "./parts.mjs";
+import { goAndStop, press } from "./press.mjs";
+import { PromptField } from "./prompt.mjs";
+import { fetchRecorded } from "./recorded.mjs";
+import { store } from "./runs.mjs";
+import { declared } from "./spec.mjs";
+import { layout } from "./tab.mjs";
+import { resultOf } from "./taste_chart.mjs";
+import { pairsOf, ROUND, sided } from "./taste_votes.mjs";
+
+/** @typedef {import("./taste_votes.mjs").Pair} Pair */
+/** @typedef {import("./taste_votes.mjs").Voted} Voted */
+
+const KEY = "taste";
+const KEPT = "dp-taste";
+const ABOUT =
+  "Two strategies continued the same prompt. Read both, say which one you like better, and see after ten pairs which they were. Your votes stay in this browser.";
+const LIVE =
+  "Or let two strategies of your choice continue a prompt of yours: what they write is one more pair, on sides that chance chooses.";
+const KEYS = [
+  ["1", "Left", 0],
+  ["2", "Right", 1],
+  ["0", "No difference", null],
+];
+const STARTS = [
+  { strategy: "greedy", params: {} },
+  { strategy: "sampling", params: { temperature: 0.7, top_k: 0, top_p: 0.9 } },
+];
+
+// A browser may forbid a page to keep anything, and what is kept may be anybody's.
+function keptVotes() {
+  try {
+    const kept = JSON.parse(localStorage.getItem(KEPT) ?? "[]");
+    const whole = (v) => [0, 1, null].includes(v?.vote) && v.texts?.length === 2;
+    return Array.isArray(kept) ? kept.filter(whole).slice(0, ROUND) : [];
+  } catch {
+    return [];
+  }
+}
+
+/** @param {Voted[]} votes */
+function keepVotes(votes) {
+  try {
+    localStorage.setItem(KEPT, JSON.stringify(votes));
+  } catch {
+    // Then a page that is loaded anew begins anew.
+  }
+}
+
+class Taste {
+  /** @type {Voted[]} */
+  #votes = keptVotes();
+  /** @type {Pair[]} those to come, the first is shown */
+  #pairs = [];
+  #recorded = null;
+
+  constructor(root, trigger) {
+    this.trigger = trigger;
+    this.say = el("p", { class: "dp-status", role: "status" });
+    this.box = el("div", { class: "ts-box" });
+    this.last = el("p", { class: "dp-note ts-last", "aria-live": "polite" });
+    const stage = el("div", { id: "taste-stage", class: "dp-stage ts-stage" });
+    stage.append(this.say, this.box, this.last);
+    this.prompt = new PromptField("taste-prompt", {
+      prompt: declared().taste.prompt,
+      go: () => this.#write(),
+    });
+    this.forms = STARTS.map((start, i) => compareForm(`text ${i + 1}`, start, () => {}));
+    this.seed = new Field(declared().seed, "taste-seed");
+    this.seed.value = 0;
+    const stop = (id) => trigger("stop", { id });
+    const acts = goAndStop("taste", "Write two", KEY, () => this.#write(), stop);
+    layout(root, "Blind taste test", ABOUT, {
+      ask: [el("p", { class: "dp-note" }, LIVE), this.prompt.box, acts],
+      right: stage,
+      settings: [this.seed.box, ...this.forms.map((form) => form.box)],
+    });
+    root.addEventListener("keydown", (event) => this.#press(event));
+    store.watch({ active: (key) => key === KEY && this.#tell(store.activity(KEY)?.says ?? "") });
+    keepPart("taste", { restore() {}, refuse: (error) => this.#tell(error, true) });
+    linked(root, () => "?tab=taste");
+    this.#begin().catch(() => this.#draw());
+  }
+
+  async #begin() {
+    const { prompts } = await fetchRecorded("taste");
+    this.#recorded = prompts;
+    const seen = new Set(this.#votes.map(({ prompt }) => prompt));
+    const fresh = prompts.filter(({ prompt }) => !seen.has(prompt));
+    this.#pairs.push(...pairsOf(fresh.length ? fresh : prompts, Math.random));
+    this.#draw();
+  }
+
+  #tell(sentence, bad = false) {
+    this.say.className = `dp-status${bad ? " bad" : ""}${store.busy(KEY) ? " busy" : ""}`;
+    if (this.say.textContent !== sentence) this.say.textContent = sentence;
+  }
+
+  #draw() {
+    if (this.#votes.length >= ROUND) return this.#drawResult();
+    const [pair] = this.#pairs;
+    if (!pair) return this.box.replaceChildren();
+    const had = this.box.contains(document.activeElement);
+    const number = this.#votes.length + 1;
+    const text = ({ text }, side) =>
+      el(
+        "section",
+        { class: "dp-card ts-text", "aria-label": side },
+        el("h3", {}, side),
+        el("p", {}, el("span", { class: "dp-prompt" }, visible(pair.prompt ?? "")), text),
+      );
+    const [left, right] = pair.texts;
+    const title = el(
+      "h3",
+      { class: "ts-title", tabindex: -1 },
+      `Pair ${number} of ${ROUND}: which do you like better?`,
+    );
+    const votes = KEYS.map(([key, label, vote]) =>
+      button(label, () => this.#vote(vote), { class: "dp-btn ts-vote", "aria-keyshortcuts": key }),
+    );
+    for (const [i, node] of votes.entries())
+      node.prepend(el("kbd", { "aria-hidden": "true" }, KEYS[i][0]), " ");
+    this.box.replaceChildren(
+      title,
+      el("div", { class: "ts-pair" }, text(left, "Left"), text(right, "Right")),
+      el("div", { class: "dp-row ts-votes", role: "group", "aria-label": "Your vote" }, votes),
+    );
+    if (had) title.focus({ preventScroll: true });
+  }
+
+  #vote(vote) {
+    const pair = this.#pairs.shift();
+    this.#votes.push({ ...pair, vote });
+    keepVotes(this.#votes);
+    const said = vote === null ? "no difference" : `the ${vote ? "right" : "left"} one`;
+    // Whoever knew which was which would look for it in the next pair.
+    this.last.textContent = `Pair ${this.#votes.length}: ${said}. What they were is told after ${ROUND} pairs.`;
+    this.#draw();
+  }
+
+  #drawResult() {
+    this.last.textContent = "";
+    const title = el("h3", { class: "ts-title", tabindex: -1 }, "What your ten votes came to");
+    const again = button("Ten more pairs", () => this.#again(), { class: "dp-btn" });
+    const had = this.box.contains(document.activeElement);
+    this.box.replaceChildren(
+      title,
+      ...resultOf(this.#votes),
+      el("div", { class: "dp-row" }, again),
+    );
+    if (had) title.focus({ preventScroll: true });
+  }
+
+  #again() {
+    this.#votes = [];
+    keepVotes([]);
+    this.#pairs = pairsOf(this.#recorded ?? [], Math.random);
+    this.#draw();
+  }
+
+  #press(event) {
+    const { target, key } = event;
+    if (event.ctrlKey || event.metaKey || event.altKey || this.#votes.length >= ROUND) return;
+    if (target.closest("input, textarea, select")) return;
+    const found = KEYS.find(([name]) => name === key);
+    if (!found || !this.#pairs.length) return;
+    event.preventDefault();
+    this.#vote(found[2]);
+  }
+
+  #write() {
+    const asked = {
+      prompt: this.prompt.area.value,
+      seed: this.seed.value,
+      columns: this.forms.map((form) => form.ask()),
+    };
+    press(KEY, (more) => this.trigger("input", { ...asked, ...more }));
+  }
+
+  receive(text) {
+    if (!text) return;
+    const { id: run = "", phase, says, pair, failed, stopped } = JSON.parse(text);
+    store.heard = performance.now();
+    if (phase) return store.goesOn({ strategy: KEY, run, phase, says });
+    if (failed) {
+      store.act(KEY, stopped ? { phase: "stopped", says: failed, run: "" } : null);
+      if (!stopped) this.#tell(failed, true);
+      return;
+    }
+    store.act(KEY, null);
+    this.#came(pair);
+  }
+
+  // The pair that was asked for comes before those that are recorded.
+  #came(pair) {
+    if (this.#votes.length >= ROUND) this.#again();
+    if (pair.texts[0].text === pair.texts[1].text)
+      return this.#tell(
+        "Both wrote the same text, so there is nothing to choose. Try another prompt or other settings.",
+      );
+    this.#pairs.unshift(sided(pair, Math.random));
+    this.last.textContent = "";
+    this.#draw();
+    this.#tell("Both texts are there.");
+  }
+}
+
+export const mountTaste = (root, trigger) => new Taste(root, trigger);
