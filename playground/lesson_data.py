@@ -9,6 +9,7 @@ from typing import Any
 from engine.lessons.lesson import Card, Lesson, Scene
 from engine.lessons.marking import Key, Opened
 from engine.lessons.shelf import request_of
+from engine.trace.records import Trace
 from playground import markdown
 from playground.links import form_of, trace_form
 
@@ -17,7 +18,8 @@ def before(opened: Opened, card: Card) -> dict[str, Any]:
     """Return what is seen of a card before the bet; nothing of it gives the answer away.
 
     Entries: ``number``, ``title``, ``hide``, ``situation`` (a tree of ``markdown``), ``scenes`` (``run``, ``step``,
-    ``until``, ``pictures``, ``text``: what the run has written before the step, ``strategy``), and ``bet``,
+    ``until``, ``pictures``, ``strategy``, ``text``: what the run has written before the step, or as far as the
+    card goes where the text is no secret), and ``bet``,
     None or ``kind``, ``question``, ``options`` (trees), ``low``, ``high``, ``by``, ``tolerance``, ``unit``.
     """
     teller = opened.teller(card)
@@ -26,7 +28,7 @@ def before(opened: Opened, card: Card) -> dict[str, Any]:
         "title": card.title,
         "hide": card.hide,
         "situation": markdown.tree(card.situation, teller),
-        "scenes": [_scene(opened, scene) for scene in card.scenes],
+        "scenes": [_scene(opened, scene, card.hide) for scene in card.scenes],
         "bet": _bet(opened, card),
     }
 
@@ -94,25 +96,24 @@ def _bet(opened: Opened, card: Card) -> dict[str, Any] | None:
     }
 
 
-def _scene(opened: Opened, scene: Scene) -> dict[str, Any]:
+def _scene(opened: Opened, scene: Scene, hide: str) -> dict[str, Any]:
     trace = opened.traces[scene.run]
+    seen = scene.step - 1 if hide == "future" else scene.until or len(trace.steps)
     return {
         **dataclasses.asdict(scene),
         "pictures": list(scene.pictures),
         "strategy": trace.strategy,
         "prompt": trace.prompt or "",
-        "text": written_before(opened, scene),
+        "text": written(trace, seen, trace.steps[scene.step - 1].sequence),
     }
 
 
-def written_before(opened: Opened, scene: Scene) -> str:
-    """Return the text that the run of a scene has written before its step."""
-    trace = opened.traces[scene.run]
-    step = trace.steps[scene.step - 1]
+def written(trace: Trace, steps: int, sequence: int) -> str:
+    """Return the text that the first steps of a run have written of one of its outputs."""
     ids: list[int] = []
-    for one in trace.steps[: scene.step - 1]:
-        if one.sequence == step.sequence:
-            ids[one.keep :] = one.emit
+    for step in trace.steps[:steps]:
+        if step.sequence == sequence:
+            ids[step.keep :] = step.emit
     return "".join(trace.pieces.get(i, "") for i in ids if i not in trace.special_token_ids)
 
 

@@ -127,6 +127,12 @@ def test_every_card_hides_its_answer_and_then_draws(open_page, name):
         page.locator(".ls-dot").nth(number - 1).click()
         body = page.locator(".ls-card")
         expect(body.locator(".ls-title")).to_have_text(card.title)
+        if card.hide == "picture":
+            for scene in before(found, card)["scenes"]:
+                assert scene["text"]
+                expect(body.locator(".ls-scenes")).to_contain_text(
+                    scene["text"].split("\n")[0].strip()
+                )
         if card.hide == "future":
             for scene in before(found, card)["scenes"]:
                 expect(body.locator(".ls-scenes")).to_contain_text(scene["prompt"].strip()[-20:])

@@ -126,8 +126,8 @@ export class CardView {
       el("figcaption", {}, captionOf(scene, this.#card.scenes, this.revealed)),
       root,
     );
-    // Of a text alone nothing is asked.
-    const asked = scene.pictures.length ? more : [];
+    // Of a text alone nothing is asked, nor where several runs stand beneath each other.
+    const asked = scene.pictures.length && this.#card.scenes.length === 1 ? more : [];
     // A stage is drawn when it stands in the page.
     queueMicrotask(() => {
       stages.mount(

@@ -145,7 +145,7 @@ class LessonsTab {
 
   // Where nobody asks for another: the first lesson, beside what is said already.
   #begin() {
-    const first = this.shelf.querySelector("[data-lesson]")?.dataset.lesson;
+    const first = this.shelf.querySelector("[data-lesson]")?.getAttribute("data-lesson");
     if (first && !this.#asked)
       this.show(first, this.#inLanguage(first).language, 1, { anew: false });
   }
