@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from starlette.applications import Starlette
@@ -50,6 +51,12 @@ def events(sent):
             name, data = part.removeprefix("event: ").split("\ndata: ")
             found.append((name, json.loads(data)))
     return found
+
+
+def run(listened):
+    """Return what a coroutine returns, run in a thread: a browser of other tests may hold this one's loop."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, listened).result()
 
 
 async def following(news):
@@ -121,7 +128,7 @@ def test_a_stream_waits_for_news_and_ends_with_the_room(rooms, opened):
         rooms.close(room)
         return [part async for part in news]
 
-    assert asyncio.run(listened()) == [ENDED]
+    assert run(listened()) == [ENDED]
 
 
 def test_a_room_that_nobody_used_ends_for_those_who_still_listen(rooms, opened, monkeypatch):
@@ -136,7 +143,7 @@ def test_a_room_that_nobody_used_ends_for_those_who_still_listen(rooms, opened, 
         rooms.clock.now += rooms.settings.room_idle_s + 1
         return [part async for part in news if not part.startswith(b":")]
 
-    assert asyncio.run(listened()) == [ENDED]
+    assert run(listened()) == [ENDED]
 
 
 def test_a_stream_has_its_time(rooms, opened, monkeypatch):
@@ -146,7 +153,7 @@ def test_a_stream_has_its_time(rooms, opened, monkeypatch):
     async def listened():
         return [part async for part in news_of(view, rooms.sweep)]
 
-    (only,) = asyncio.run(listened())
+    (only,) = run(listened())
     assert events(only)[0][0] == "scene"
 
 

@@ -110,17 +110,19 @@ const told = (votes, all) => (votes ? `${votes} · ${Math.round((100 * votes) / 
  */
 const shareOf = (votes, all) => votes / (all || 1);
 
-const cell = (share, text, kind) =>
-  el(
+const cell = (share, text, kind) => {
+  const bar = el("i", { style: { width: lengthOf(share) } });
+  return el(
     "td",
     {},
-    el("span", { class: "rm-number" }, text),
     el(
-      "span",
-      { class: `rm-track ${kind}`, "aria-hidden": "true" },
-      el("i", { style: { width: lengthOf(share) } }),
+      "div",
+      { class: "rm-cell" },
+      el("span", { class: "rm-number" }, text),
+      el("span", { class: `rm-track ${kind}`, "aria-hidden": "true" }, bar),
     ),
   );
+};
 
 function sentences(bet, tally, key) {
   const found = [];
