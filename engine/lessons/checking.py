@@ -116,5 +116,6 @@ def _facts(card: Card) -> dict[str, object]:
             facts[f"bet's {name}"] = getattr(card.bet, name)
         tokens = card.bet.kind == "token"
         facts["bet's options"] = [o.text if tokens else o.when for o in card.bet.options]
-    facts["reveal's values"] = sorted(quotes(card.reveal))
+    for name, text in zip(("situation", "reveal", "why", "turn"), words_of(card), strict=False):
+        facts[f"{name}'s values"] = sorted(quotes(text))
     return facts

@@ -11,10 +11,10 @@ from engine.lessons.lesson import (
     KINDS,
     UNITS,
     Bet,
+    BetOption,
     Card,
     LessonError,
     LessonRun,
-    BetOption,
     Scene,
     Turn,
 )

@@ -141,6 +141,9 @@ def differing(run: LessonRun, trace: Trace) -> str:
         return "seed"
     if asked.get("model", trace.model.id) != trace.model.id:
         return "model"
+    drafted = trace.assistant.id if trace.assistant else None
+    if asked.get("assistant", drafted) != drafted:
+        return "assistant"
     if "prompt" in asked and asked["prompt"] != trace.prompt:
         return "prompt"
     if "messages" in asked and asked["messages"] != list(trace.messages or ()):

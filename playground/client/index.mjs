@@ -19,7 +19,6 @@ import { mountDraws } from "./draws.mjs";
 import { exporting } from "./export.mjs";
 import { connectFamily, family } from "./family.mjs";
 import { mountGallery } from "./gallery.mjs";
-import { roomPanel } from "./lessons/room.mjs";
 import { mountLessons } from "./lessons/tab.mjs";
 import { copying, restore, runningAgain } from "./link.mjs";
 import { oddsOf } from "./odds.mjs";
@@ -100,7 +99,6 @@ export const page = {
   tab: mountTab,
   draws: mountDraws,
   lessons: mountLessons,
-  room: roomPanel,
   bench: mountBench,
   taste: mountTaste,
   gallery: mountGallery,

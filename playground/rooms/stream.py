@@ -94,7 +94,8 @@ class TeacherView:
         if number != self._scene:
             self._scene, found = number, event("scene", scene)
         number, figures = self.room.figures()
-        if number != self._figures:
+        # With every scene, too: they may have been told of it before it was.
+        if found or number != self._figures:
             self._figures, found = number, found + event("figures", figures)
         return found
 

@@ -21,11 +21,6 @@ from tests.helpers.served import SERVED_HERE
 pytestmark = SERVED_HERE
 CROWD = 30
 IN_THE_ROOM = "document.querySelector('.rm-lesson, .rm-over')?.textContent"
-_PANEL = """() => {
-  const root = document.createElement("div");
-  document.querySelector(".dp-tab").prepend(root);
-  playground.page.room(root, { lesson: "kinds", language: "en" });
-}"""
 
 
 @pytest.fixture(autouse=True)
@@ -44,16 +39,25 @@ def no_run():
 
 
 def teaching(visit, beside=None):
-    """Return a page with the teacher's panel."""
-    page = visit("/?__theme=light", beside=beside)
-    page.evaluate(_PANEL)
+    """Return a page that shows the lesson, and its panel where a room was opened before."""
+    page = visit("/?tab=lessons&lesson=kinds&__theme=light", beside=beside)
+    expect(page.locator(".ls-title")).to_be_visible()
     return page
+
+
+def panel(teacher):
+    return teacher.locator(".rm-panel")
+
+
+def press(teacher, name):
+    panel(teacher).get_by_role("button", name=name, exact=True).click()
 
 
 def opened(visit):
     """Return the teacher's page and the code of a room."""
     page = teaching(visit)
-    page.get_by_role("button", name="Open a room").click()
+    page.get_by_role("button", name="Let a class bet").click()
+    press(page, "Open a room")
     code = page.locator(".rm-code")
     expect(code).to_be_visible()
     return page, code.inner_text()
@@ -64,7 +68,7 @@ def enter(visit, code, beside=None, width=390, height=844):
 
 
 def counts(teacher, text):
-    expect(teacher.locator(".rm-counts")).to_contain_text(text)
+    expect(panel(teacher).locator(".rm-counts")).to_contain_text(text)
 
 
 def bet(page, place):
@@ -85,8 +89,8 @@ def serious(page):
 
 
 def closed(teacher):
-    teacher.get_by_role("button", name="Close the room").click()
-    teacher.get_by_role("button", name="Close it for everybody").click()
+    press(teacher, "Close the room")
+    press(teacher, "Close it for everybody")
 
 
 def test_a_class_of_many_bets_and_is_told(visit, here, no_run):
@@ -100,8 +104,8 @@ def test_a_class_of_many_bets_and_is_told(visit, here, no_run):
     for page, place in zip(pages, (3, 3, 0), strict=True):
         bet(page, place)
     counts(teacher, f"{CROWD + 3} have bet")
-    teacher.get_by_text("What they bet, and what is right").click()
-    assert table(teacher) == [11, 10, 10, 2]
+    panel(teacher).get_by_text("What they bet, and what is right").click()
+    assert table(panel(teacher)) == [11, 10, 10, 2]
 
     late = enter(visit, code)
     counts(teacher, f"{CROWD + 4} here")
@@ -111,35 +115,49 @@ def test_a_class_of_many_bets_and_is_told(visit, here, no_run):
     pages[0].reload()
     expect(pages[0].get_by_role("radio").nth(3)).to_be_checked()
     expect(pages[0].get_by_role("button", name="✓ Your bet is in")).to_be_disabled()
-    shot(teacher.locator(".rm-panel"), "room-teacher")
+    shot(teacher.locator("body"), "room-teacher")
 
     again = teaching(visit, beside=teacher)
     teacher.close()
     expect(again.locator(".rm-code")).to_have_text(code)
     counts(again, f"{CROWD + 3} have bet")
-    again.get_by_role("button", name="Reveal", exact=True).click()
+    looked_at_by_all(again)
+    press(again, "Reveal")
     for page in (*pages, late):
         expect(page.locator(".rm-table")).to_be_visible()
         assert table(page) == [11, 10, 10, 2]
         expect(page.locator(".ls-reveal")).to_contain_text("the-reveal")
-    expect(late.locator(".ls-verdict")).to_contain_text("It is")
+    expect(late.locator(".ls-verdict")).to_contain_text("What is right")
     comes_true(lambda: all(person.heard[-1][1].get("revealed") for person in crowd))
     assert crowd[0].vote(1, 2).status_code == 409
     assert serious(again) == serious(pages[0]) == []
-    shot(again.locator(".rm-panel"), "room-teacher-revealed")
+    shot(again.locator("body"), "room-teacher-revealed")
     shot(pages[0].locator("body"), "room-participant-revealed")
 
-    again.get_by_role("button", name="Next →").click()
+    press(again, "Next →")
     for page in (*pages, late):
         expect(page.locator(".ls-title")).to_have_text("A card about number")
     closed(again)
-    expect(again.get_by_role("button", name="Open a room")).to_be_visible()
+    expect(panel(again).get_by_role("button", name="Open a room")).to_be_visible()
     for page in (*pages, late):
         expect(page.locator(".rm-over")).to_have_text("This room has ended.")
     for person in crowd:
         person.gone()
         assert person.heard[-1][0] == "ended"
     assert again.evaluate("localStorage.getItem('decoding-playground.room.kinds')") is None
+
+
+def looked_at_by_all(teacher):
+    """Show on the whole screen what was bet: before the reveal it does not say what is right."""
+    teacher.get_by_role("button", name="Present", exact=True).click()
+    teacher.get_by_role("button", name="What they bet", exact=True).click()
+    screen = teacher.locator(".rm-on-screen")
+    expect(screen.locator(".rm-table")).to_be_visible()
+    assert "right" not in screen.inner_text()
+    assert "model" not in screen.inner_text()
+    shot(teacher.locator("body"), "room-presented")
+    teacher.keyboard.press("Escape")
+    expect(screen).to_be_hidden()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -155,13 +173,13 @@ def test_every_kind_of_card_on_a_phone_with_the_keyboard(visit, scheme, no_run):
             counts(teacher, "1 have bet")
             assert fits(page)
             assert serious(page) == [], kind
-        teacher.get_by_role("button", name="Reveal", exact=True).click()
+        press(teacher, "Reveal")
         expect(page.locator(".ls-reveal")).to_contain_text("the-reveal")
         assert fits(page)
         assert serious(page) == [], kind
         shot(page.locator("body"), f"room-{kind or 'nothing'}-{scheme}")
         if number < len(KINDS):
-            teacher.get_by_role("button", name="Next →").click()
+            press(teacher, "Next →")
     closed(teacher)
     expect(page.locator(".rm-over")).to_be_visible()
 
@@ -196,8 +214,8 @@ def test_a_wrong_code_leads_to_a_field_for_another(visit, browser, here):
     page.get_by_role("button", name="Enter").click()
     expect(page.locator(".ls-title")).to_have_text("A card about token")
     counts(teacher, "1 here")
-    teacher.get_by_role("button", name="Lock").click()
-    expect(teacher.get_by_role("button", name="Unlock")).to_be_visible()
+    press(teacher, "Lock")
+    expect(panel(teacher).get_by_role("button", name="Unlock")).to_be_visible()
     page.context.clear_cookies()
     page.reload()
     expect(page.get_by_role("alert")).to_contain_text("locked")

@@ -218,8 +218,8 @@ export class RoomPanel {
 
   #showFigures(figures) {
     this.#figures = figures;
-    const { here, entered, tally, locked, words } = figures;
-    const { before, after } = this.#scene;
+    const { here, entered, tally, locked, words, revealed } = figures;
+    const { before, after, card } = this.#scene;
     this.counts.replaceChildren(
       el("b", {}, tr("{n} here", { n: here })),
       ...(tally ? [" · ", el("b", {}, tr("{n} have bet", { n: tally.votes }))] : []),
@@ -228,13 +228,14 @@ export class RoomPanel {
     this.brief.replaceChildren(el("b", {}, this.#room.code), ` · ${this.counts.textContent}`);
     this.lock.textContent = locked ? tr("Unlock") : tr("Lock");
     this.lock.setAttribute("aria-pressed", String(locked));
-    if (!tally) return;
-    const drawn = () => [
-      histogram(before.bet, tally, after.key),
+    if (!tally || figures.card !== card) return;
+    const drawn = (key) => [
+      histogram(before.bet, tally, key),
       ...(words.length ? [wordsOf(words)] : []),
     ];
-    this.answers.replaceChildren(...drawn());
-    this.onScreen.replaceChildren(...drawn());
+    this.answers.replaceChildren(...drawn(after.key));
+    // The class sees this, too.
+    this.onScreen.replaceChildren(...drawn(revealed ? after.key : undefined));
   }
 
   /** Take the class to a card, from 1. */

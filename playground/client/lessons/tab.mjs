@@ -140,8 +140,14 @@ class LessonsTab {
       },
     );
     this.shelf.replaceChildren(...names.map((name) => this.#entry(name)));
-    const first = names.find((name) => !this.#inLanguage(name).error);
-    if (first && !this.#asked) this.show(first, this.#inLanguage(first).language);
+    if (!new URLSearchParams(location.search).has("lesson")) this.#begin();
+  }
+
+  // Where nobody asks for another: the first lesson, beside what is said already.
+  #begin() {
+    const first = this.shelf.querySelector("[data-lesson]")?.dataset.lesson;
+    if (first && !this.#asked)
+      this.show(first, this.#inLanguage(first).language, 1, { anew: false });
   }
 
   // A lesson in the reader's language, else in English, else in the one that it has.
@@ -187,10 +193,16 @@ class LessonsTab {
     );
   }
 
-  /** Fetch a lesson and show one of its cards, from 1. */
-  async show(name, language, card = 1) {
+  /**
+   * Fetch a lesson and show one of its cards, from 1.
+   * @param {string} name
+   * @param {string} language
+   * @param {number} [card]
+   * @param {{ anew?: boolean }} [how] anew: whether what was said before is said no more
+   */
+  async show(name, language, card = 1, { anew = true } = {}) {
     const number = ++this.#asked;
-    this.#told("");
+    if (anew) this.#told("");
     const address = `./lessons/${this.#version}/${name}.${language}.json`;
     const answer = await fetch(new URL(address, document.baseURI)).catch(() => null);
     if (number !== this.#asked) return;
@@ -260,6 +272,7 @@ class LessonsTab {
 
   refuse(error) {
     this.#told(error, true);
+    this.#begin();
   }
 
   #told(words, bad = false) {
