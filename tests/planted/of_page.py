@@ -236,4 +236,23 @@ PAGE = (
             "tests/js/text.test.mjs::a spreadsheet gets one row a step, and nothing that it would run",
         ),
     ),
+    Defect(
+        "guess-given-away",
+        "Of two outputs that begin alike the one shows what is to be guessed of the other.",
+        "visualizers/predict/game.mjs",
+        "  return first < 0 ? index : Math.min(first, index);\n",
+        "  return index;\n",
+        (
+            "tests/js/predict.test.mjs::outputs that are written side by side hide each other's place, those"
+            " written in turn give it away",
+        ),
+    ),
+    Defect(
+        "step-shown-early",
+        "What comes next stands among the steps that a stage draws while somebody guesses it.",
+        "visualizers/predict/rounds.mjs",
+        'if (this.phase === "guess") return seenBefore(this.whole.steps, this.index);',
+        'if (this.phase === "guess") return this.index + 1;',
+        ("tests/js/predict.test.mjs::a run that a player shows in part is guessed from there",),
+    ),
 )
