@@ -8,7 +8,7 @@ import hashlib
 import json
 from collections.abc import Generator, Iterator
 from contextlib import closing
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import gradio as gr
@@ -41,6 +41,8 @@ PLACE = "lessons"
 _MAX_RUNS = 6
 """Runs that are made for a lesson that somebody opens."""
 _OWN = "own"
+_KEPT = 64
+"""Lessons that are kept packed."""
 
 
 def build_lessons(queue: str) -> None:
@@ -90,7 +92,7 @@ def version() -> str:
     return found.hexdigest()[:16]
 
 
-@cache
+@lru_cache(maxsize=2)
 def listed(version_now: str) -> list[dict[str, Any]]:
     """Return what there is, one entry a lesson and language; a file that is no lesson has an ``error``."""
     del version_now
@@ -106,7 +108,7 @@ def listed(version_now: str) -> list[dict[str, Any]]:
     return found
 
 
-@cache
+@lru_cache(maxsize=2)
 def paths(version_now: str) -> dict[str, Any]:
     """Return language -> the path through the lessons, without those that are not there."""
     del version_now
@@ -119,16 +121,23 @@ def paths(version_now: str) -> dict[str, Any]:
     return found
 
 
-@cache
 def packed(version_now: str, name: str, language: str) -> bytes:
     """Return a lesson as JSON, packed with gzip.
 
     Raises:
-        EngineError: there is none of this name, or it is not valid.
+        EngineError: there is none of this name in this language, or it is not valid.
     """
+    file = shelf.find(name, language)
+    # What anybody may ask for is kept only under names that there are.
+    if file.language != language:
+        raise LessonError(f"The lesson {file.name} is not told in {language[:10]!r}.")
+    return _packed(version_now, file)
+
+
+@lru_cache(maxsize=_KEPT)
+def _packed(version_now: str, file: shelf.Shelved) -> bytes:
     del version_now
-    opened = shelf.opened(shelf.find(name, language))
-    data = json.dumps(told(opened), allow_nan=False, separators=(",", ":"))
+    data = json.dumps(told(shelf.opened(file)), allow_nan=False, separators=(",", ":"))
     return gzip.compress(data.encode(), mtime=0)
 
 
