@@ -68,7 +68,7 @@ def right_in_words(opened: Opened, card: Card, key: Key) -> str:
             return language.percent(key.value / 100)
         return language.number(int(key.value) if key.value == int(key.value) else key.value)
     if card.bet.kind == "truth":
-        return language.yes_no[key.right[0]]
+        return language.truths[key.right[0]]
     return " · ".join(key.options[place] for place in key.right)
 
 

@@ -36,5 +36,5 @@ def _answer(opened: Opened, card: Card, key: Key) -> str:
         number = opened.teller(card).language.number
         return f"{number(round(key.value, 4))} {card.bet.unit} (± {number(card.bet.tolerance)})"
     if card.bet.kind == "truth":
-        return opened.teller(card).language.yes_no[key.right[0]]
+        return opened.teller(card).language.truths[key.right[0]]
     return ", ".join(repr(key.options[place]) for place in key.right)

@@ -30,6 +30,7 @@ class Language:
     def __init__(self, name: str) -> None:
         self.point, self.group = (",", ".") if name == "de" else (".", ",")
         self.yes_no = ("ja", "nein") if name == "de" else ("yes", "no")
+        self.truths = ("Wahr", "Falsch") if name == "de" else ("True", "False")
 
     def number(self, value: float, digits: int | None = None) -> str:
         """Return a number with so many digits after the point, or with three that count."""

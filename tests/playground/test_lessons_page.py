@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from starlette.applications import Starlette
@@ -12,6 +13,8 @@ from engine.lessons import shelf
 from playground import lessons
 from playground.lesson_data import after, before
 from tests.helpers.lessons import CARD, HEAD
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +70,21 @@ def test_what_is_seen_before_a_bet_has_no_part_of_the_answer():
             assert not {"key", "reveal", "why", "turn", "myth"} & set(seen)
             assert not {"right", "value", "probabilities", "answer"} & set(seen["bet"] or {})
             assert told["reveal"]
+
+
+def test_the_right_answer_is_told_in_the_words_that_were_offered():
+    texts = json.loads((ROOT / "assets" / "text" / "de.json").read_text("utf-8"))
+    offered = {"en": ("True", "False"), "de": (texts["True"], texts["False"])}
+    told = [
+        (language, after(found, card)["key"]["told"])
+        for name in shelf.shelved()
+        for language in offered
+        for found in [shelf.opened(shelf.find(name, language))]
+        for card in found.lesson.cards
+        if card.bet and card.bet.kind == "truth"
+    ]
+    assert len(told) > 4
+    assert all(words in offered[language] for language, words in told)
 
 
 def messages(asked):
