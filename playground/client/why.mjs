@@ -131,16 +131,19 @@ class Why {
 
   async #ask(what) {
     const run = this.#run;
-    if (!run?.steps[this.#index]) return;
+    const index = this.#index;
+    if (!run?.steps[index]) return;
     clearTimeout(this.#timer);
     this.#newest += 1;
     const mine = this.#newest;
     this.#last = what;
     this.root.setAttribute("aria-busy", "true");
     if (!what.quick) this.#tell("Asking…");
-    const answer = await askAbout(run, { action: "why", step: this.#index, ...what });
+    const answer = await askAbout(run, { action: "why", step: index, ...what });
     if (mine !== this.#newest) return;
     this.root.removeAttribute("aria-busy");
+    // A player may have gone back behind the step meanwhile.
+    if (!run.steps[index]) return;
     if (answer.error) return this.#tell(`⚠ ${answer.error}`, "bad");
     this.#show(run, answer.answer);
   }

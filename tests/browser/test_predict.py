@@ -92,7 +92,12 @@ def scored(box):
 
 
 def opened(open_page, key, name, **size):
-    page = open_page(f"/?trace={name}", **size)
+    """Return a page with the run that a tab opens with, and that run; a link would open it a second time."""
+    page = open_page(**size)
+    page.locator(f"#tab-{key}-button").evaluate("tab => tab.click()")
+    page.wait_for_function(
+        "([key, name]) => playground.page.shown(key)?.entry === name", arg=[key, name]
+    )
     expect(status(page, key)).to_contain_text("A recorded run")
     return page, gallery.open_entry(gallery.entry_named(name).file)
 

@@ -20,7 +20,7 @@ from tests.helpers.served import SERVED_HERE
 
 pytestmark = SERVED_HERE
 CROWD = 30
-IN_THE_ROOM = "document.querySelector('.rm-lesson, .rm-over')?.textContent"
+IN_THE_ROOM = ".rm-lesson:not(:empty), .rm-over:not(:empty)"
 
 
 @pytest.fixture(autouse=True)
@@ -64,7 +64,9 @@ def opened(visit):
 
 
 def enter(visit, code, beside=None, width=390, height=844):
-    return visit(f"/room/{code}", width=width, height=height, beside=beside, ready=IN_THE_ROOM)
+    page = visit(f"/room/{code}", width=width, height=height, beside=beside, ready=None)
+    expect(page.locator(IN_THE_ROOM).first).to_be_visible()
+    return page
 
 
 def counts(teacher, text):

@@ -39,7 +39,8 @@ class Pages:
             width: of the page, in pixels.
             height: the same.
             beside: another page, of the same visitor's browser.
-            ready: what is true of a page that answers.
+            ready: what is true of a page that answers; None where its policy lets no text be a script,
+                as waiting for an expression needs.
         """
         size = {"width": width, "height": height}
         visitor = beside.context if beside else self.browser.new_context(viewport=size)
@@ -48,7 +49,8 @@ class Pages:
         self._watch(page)
         self.pages.append(page)
         page.goto(self.server + path)
-        page.wait_for_function(ready)
+        if ready is not None:
+            page.wait_for_function(ready)
         return page
 
     def describe(self):
