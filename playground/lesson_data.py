@@ -9,7 +9,7 @@ from typing import Any
 from engine.lessons.lesson import Card, Lesson, Scene
 from engine.lessons.marking import Key, Opened
 from engine.lessons.shelf import request_of
-from engine.trace.records import Trace
+from engine.trace.records import Trace, replay_ids
 from playground import markdown
 from playground.links import form_of, trace_form
 
@@ -110,10 +110,7 @@ def _scene(opened: Opened, scene: Scene, hide: str) -> dict[str, Any]:
 
 def written(trace: Trace, steps: int, sequence: int) -> str:
     """Return the text that the first steps of a run have written of one of its outputs."""
-    ids: list[int] = []
-    for step in trace.steps[:steps]:
-        if step.sequence == sequence:
-            ids[step.keep :] = step.emit
+    ids = replay_ids(tuple(s for s in trace.steps[:steps] if s.sequence == sequence))
     return "".join(trace.pieces.get(i, "") for i in ids if i not in trace.special_token_ids)
 
 

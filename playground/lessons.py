@@ -7,7 +7,6 @@ import gzip
 import hashlib
 import json
 from collections.abc import Generator, Iterator
-from contextlib import closing
 from functools import lru_cache
 from typing import Any
 
@@ -23,18 +22,16 @@ from engine.lessons.lesson import LessonError, LessonRun
 from engine.lessons.marking import Opened
 from engine.lessons.path import path
 from engine.lessons.reading import read
-from engine.run.decoding import decode
-from engine.settings import SETTINGS
-from engine.trace.events import Failed, Finished
 from engine.trace.records import Trace
 from playground import languages, scripts
 from playground.elements import OF_A_PRESS, drawn
+from playground.form import check_here
 from playground.going import ENDED, outliving
 from playground.guard import sentence
 from playground.lesson_data import about, after, before
-from playground.meanwhile import beat_s, last_told
 from playground.replay import recorded
 from playground.scripts import receiving
+from playground.written import written
 from playground.zerogpu import in_line, on_gpu
 
 PLACE = "lessons"
@@ -198,17 +195,11 @@ def _progress(run: LessonRun, traces: dict[str, Trace], says: str) -> Iterator[s
     if run.recorded:
         traces[run.name] = shelf.of_gallery(run)
         return
-    with closing(decode(shelf.request_of(run))) as made:
-        for events in made.batches(1 / SETTINGS.updates_per_s, beat_s()):
-            for event in events:
-                if isinstance(event, Failed):
-                    raise event.error
-                if isinstance(event, Finished):
-                    traces[run.name] = event.trace
-            waits = last_told(events)
-            yield json.dumps(
-                {"kind": "progress", "says": f"{says} {waits['says']}" if waits else says}
-            )
+    for news in written(check_here(shelf.request_of(run))):
+        if isinstance(news, Trace):
+            traces[run.name] = news
+        elif isinstance(news, dict):
+            yield json.dumps({"kind": "progress", "says": f"{says} {news['says']}"})
 
 
 def _unknown(asked: dict[str, Any]) -> str:

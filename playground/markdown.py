@@ -87,7 +87,7 @@ class _Builder:
         kind = node.type
         if kind in ("inline", "root"):
             yield from self.of(node.children)
-        elif kind in ("text", "html_inline", "html_block"):
+        elif kind == "text":
             yield from self._texts(node.content)
         elif kind in ("softbreak", "hardbreak"):
             yield " " if kind == "softbreak" else ["br", {}, []]

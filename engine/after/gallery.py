@@ -194,11 +194,9 @@ def recorded(
     Raises:
         EngineError: the run failed.
     """
-    from engine.run.decoding import decode
+    from engine.run.decoding import finished
     from engine.run.request import DecodeRequest
-    from engine.trace.events import Failed, Finished
 
-    last = None
     request = DecodeRequest(
         strategy,
         model,
@@ -208,9 +206,4 @@ def recorded(
         seed=seed,
         top_candidates=CANDIDATES,
     )
-    for event in decode(request):
-        last = event
-    if isinstance(last, Failed):
-        raise last.error
-    assert isinstance(last, Finished)
-    return last.trace
+    return finished(request)

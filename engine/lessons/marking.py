@@ -12,6 +12,7 @@ from engine.lessons.expressions import number
 from engine.lessons.lesson import Bet, Card, Lesson, LessonError
 from engine.lessons.told import Teller
 from engine.lessons.values import Record, at, best, bits, candidate, run_of
+from engine.reading.metrics import perplexity_of
 from engine.trace.records import Trace
 
 MAX_WORDS = 400
@@ -166,7 +167,7 @@ def checked_answer(bet: Bet, key: Key, answer: Any) -> Any:
         return answer
     places = 2 if bet.kind == "truth" else len(key.options)
     if bet.kind == "order":
-        if not isinstance(answer, list) or answer_is_no_order(answer, places):
+        if not isinstance(answer, list) or _is_no_order(answer, places):
             raise LessonError(f"answer has to name each of the {places} things once.")
         return answer
     if type(answer) is not int or not 0 <= answer < places:
@@ -176,7 +177,7 @@ def checked_answer(bet: Bet, key: Key, answer: Any) -> Any:
     return answer
 
 
-def answer_is_no_order(answer: list[Any], places: int) -> bool:
+def _is_no_order(answer: list[Any], places: int) -> bool:
     """Return whether a list does not have every place once."""
     return any(type(one) is not int for one in answer) or sorted(answer) != list(range(places))
 
@@ -197,5 +198,4 @@ def crowd_perplexity(key: Key, answers: list[int]) -> float | None:
     """Return exp(-mean log p) of the tokens that were bet on, p the model's own; None without any."""
     if not key.probabilities or not answers:
         return None
-    logs = [math.log(max(key.probabilities[answer], 1e-300)) for answer in answers]
-    return math.exp(min(-math.fsum(logs) / len(logs), 700.0))
+    return perplexity_of([math.log(max(key.probabilities[a], 1e-300)) for a in answers])

@@ -177,24 +177,6 @@ def request_of(run: LessonRun) -> Any:
     )
 
 
-def decoded(run: LessonRun) -> Trace:
-    """Make a run that a lesson asks for.
-
-    Raises:
-        EngineError: it is not valid, or it failed.
-    """
-    from engine.run.decoding import decode
-    from engine.trace.events import Failed, Finished
-
-    last = None
-    for event in decode(request_of(run)):
-        last = event
-    if isinstance(last, Failed):
-        raise last.error
-    assert isinstance(last, Finished)
-    return last.trace
-
-
 def record(path: Path, tell: Callable[[str], None], *, anew: bool = False) -> Mapping[str, Path]:
     """Record the runs that a lesson asks for, those alone that are missing or differ unless ``anew``.
 
@@ -204,6 +186,8 @@ def record(path: Path, tell: Callable[[str], None], *, anew: bool = False) -> Ma
     Raises:
         EngineError: the lesson is not valid, or a run failed.
     """
+    from engine.run.decoding import finished
+
     lesson, written = lesson_of(path), {}
     for run in lesson.runs.values():
         file = trace_file(path, lesson.name, run.name)
@@ -211,7 +195,7 @@ def record(path: Path, tell: Callable[[str], None], *, anew: bool = False) -> Ma
             continue
         tell(f"{lesson.name}: {run.name} …")
         file.parent.mkdir(exist_ok=True)
-        json_io.save(decoded(run), file)
+        json_io.save(finished(request_of(run)), file)
         written[run.name] = file
     return written
 

@@ -10,7 +10,23 @@ from engine.run.recording import Witness
 from engine.run.request import DecodeRequest
 from engine.run.run import Run
 from engine.run.work import Work
-from engine.trace.events import Event
+from engine.trace.events import Event, Failed, Finished
+from engine.trace.records import Trace
+
+
+def finished(request: DecodeRequest) -> Trace:
+    """Decode to the end and return the trace.
+
+    Raises:
+        EngineError: the request is not valid, or the run failed.
+    """
+    last = None
+    for event in decode(request):
+        last = event
+    if isinstance(last, Failed):
+        raise last.error
+    assert isinstance(last, Finished)
+    return last.trace
 
 
 def decode(request: DecodeRequest, witness: Callable[[str], Witness] | None = None) -> DecodeRun:

@@ -3,7 +3,7 @@ import { button } from "../../visualizers/shared/dom.mjs";
 import { followNow } from "./address.mjs";
 import { ask, connectedAsk } from "./ask.mjs";
 import { continueFrom } from "./family.mjs";
-import { openTab } from "./open_tab.mjs";
+import { openTab, runForm } from "./open_tab.mjs";
 import { KNOWN, partOf } from "./parts.mjs";
 import { store } from "./runs.mjs";
 import { declared, strategyOf } from "./spec.mjs";
@@ -130,17 +130,7 @@ export function copying() {
 /** @returns {import("../../visualizers/stage/scrub.mjs").Offer} */
 export function runningAgain() {
   let run = null;
-  const again = () => {
-    const { form } = run;
-    openTab(form.strategy);
-    whenThere(
-      () => tabOf(form.strategy),
-      (tab) => {
-        tab.show(form);
-        tab.run();
-      },
-    );
-  };
+  const again = () => runForm(run.form);
   const node = button("Run it yourself", again, {
     class: "dp-btn lk-again",
     title: "Puts its settings into the form and runs them here",

@@ -111,3 +111,11 @@ def test_recorded_runs_are_not_made_anew():
     assert [one["kind"] for one in said] == ["progress", "progress"]
     assert last["kind"] == "lesson"
     assert set(last["lesson"]["runs"]) == {"story", "drawn"}
+
+
+def test_a_lesson_fetches_no_code_that_nobody_has_looked_at():
+    run = "{strategy: custom, prompt: a, params: {method: somebody/method}}"
+    said = messages({"text": HEAD.replace("{recorded: greedy-1}", run) + CARD})[-1]
+    assert said["kind"] == "failed"
+    assert "somebody/method" in said["error"]
+    assert "is not on this machine yet" in said["error"]

@@ -89,7 +89,7 @@ function press(event, view, end) {
 }
 
 /** Whether anything of a screen is cut or has to be scrolled. */
-export const overflows = (node) =>
+const overflows = (node) =>
   node.scrollHeight > node.clientHeight + 1 || node.scrollWidth > node.clientWidth + 1;
 
 // The largest of some sizes with which everything fits.

@@ -5,12 +5,11 @@ import { Recordings } from "../../../visualizers/stage/recordings.mjs";
 import { Stages } from "../../../visualizers/stage/stage.mjs";
 import { VIEWS } from "../../../visualizers/stage/views.mjs";
 import { follow, linked } from "../address.mjs";
-import { openTab } from "../open_tab.mjs";
+import { runForm } from "../open_tab.mjs";
 import { keepPart } from "../parts.mjs";
 import { press } from "../press.mjs";
 import { store } from "../runs.mjs";
 import { layout } from "../tab.mjs";
-import { tabOf } from "../tabs.mjs";
 import { whenThere } from "../waiting.mjs";
 import { whatIf } from "../what_if.mjs";
 import { why } from "../why.mjs";
@@ -74,10 +73,6 @@ class LessonsTab {
     addEventListener("afterprint", () => this.#fold());
     store.watch({ active: (key) => key === KEY && this.#say(store.activity(KEY)) });
     this.#list().catch(() => this.refuse(tr("The lessons could not be fetched. Reload the page.")));
-  }
-
-  get view() {
-    return this.#view;
   }
 
   // What a lesson is opened with, and shown with.
@@ -214,7 +209,7 @@ class LessonsTab {
   #showLesson(lesson, card) {
     const view = new LessonView(lesson, {
       place: this.#place,
-      open: (form) => this.#openForm(form),
+      open: runForm,
       moved: () => {
         if (view !== this.#view) return;
         follow();
@@ -245,17 +240,6 @@ class LessonsTab {
       el("p", { class: "ls-onward" }, next.say),
       button(tr("Next lesson: {title}", { title }), go, { class: "dp-btn ls-go" }),
     ];
-  }
-
-  #openForm(form) {
-    openTab(form.strategy);
-    whenThere(
-      () => tabOf(form.strategy),
-      (tab) => {
-        tab.show(form);
-        tab.run();
-      },
-    );
   }
 
   present() {
