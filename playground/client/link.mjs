@@ -26,6 +26,7 @@ export async function restore(search) {
   const query = new URLSearchParams(search);
   if (!NAMES.some((name) => query.has(name))) return;
   const tab = meant(query);
+  const since = performance.now();
   openTab(tab);
   await connectedAsk;
   const found = await ask({ action: "link", search });
@@ -34,7 +35,7 @@ export async function restore(search) {
   if (strategyOf(found.tab))
     whenThere(
       () => tabOf(found.tab),
-      (there) => openIn(there, found, search),
+      (there) => openIn(there, found, search, since),
     );
   else
     whenThere(
@@ -47,7 +48,8 @@ export async function restore(search) {
     );
 }
 
-async function openIn(tab, found, search) {
+// What was changed since the address was opened stays.
+async function openIn(tab, found, search, since) {
   const { step, recorded, form, branch } = found;
   const { name, presets } = tab.strategy;
   await tab.cameBack;
@@ -62,7 +64,7 @@ async function openIn(tab, found, search) {
     return;
   }
   const opened = recorded ?? presets[0]?.recorded;
-  if (opened) refuseIf(name, await tab.open(opened, step).then(() => "", String));
+  if (opened) refuseIf(name, await tab.open(opened, step, since).then(() => "", String));
 }
 
 // A link can be anybody's: what it names beside the models and methods of this page is run by who has read it.

@@ -64,6 +64,8 @@ export function layout(root, title, words, { ask, right, settings }) {
 class StrategyTab {
   // The method of the latest press.
   #asked = "";
+  // When somebody last changed what the form says, in milliseconds of the page.
+  #touched = -1;
 
   constructor(root, strategy, trigger) {
     this.strategy = strategy;
@@ -94,6 +96,7 @@ class StrategyTab {
       strategy.presets,
       (preset) => this.choose(preset),
       (preset) => {
+        this.#touch();
         this.#fill(preset);
         this.run();
       },
@@ -113,15 +116,7 @@ class StrategyTab {
       ].flat(),
     });
     this.#fill(first);
-    root.addEventListener("input", () => this.#moved());
-    // A model is chosen, or typed and left.
-    this.models.model.box.addEventListener("change", () => this.#lookAtModel());
-    store.watch({
-      changed: (run) => {
-        this.models.tell(store.shown(name)?.model);
-        if (run.strategy === name) this.own.ran(run);
-      },
-    });
+    this.#follow(root);
     this.#answers();
     const { visuals } = strategy;
     stages.mount(stage, { strategy: name, visuals, again: () => this.run() }, trigger);
@@ -133,9 +128,26 @@ class StrategyTab {
     this.welcomed = this.cameBack.then(() => this.welcome());
   }
 
+  // What is changed in the form, and what a run says of its model.
+  #follow(root) {
+    root.addEventListener("input", () => {
+      this.#touch();
+      this.#moved();
+    });
+    // A model is chosen, or typed and left.
+    this.models.model.box.addEventListener("change", () => this.#lookAtModel());
+    store.watch({
+      changed: (run) => {
+        this.models.tell(store.shown(this.strategy.name)?.model);
+        if (run.strategy === this.strategy.name) this.own.ran(run);
+      },
+    });
+  }
+
   #methods() {
     const { name } = this.strategy;
     const use = (method) => {
+      this.#touch();
       this.form.take({ method, arguments: "" }, "yours");
       this.#moved();
     };
@@ -169,17 +181,26 @@ class StrategyTab {
 
   // While the tab shows recorded runs, a preset that has one shows it.
   choose(preset) {
+    this.#touch();
     this.#fill(preset);
     const shown = store.shown(this.strategy.name);
     if (preset.recorded && (!shown || shown.entry)) this.open(preset.recorded);
   }
 
-  // Show a recorded run, with its settings in the form, unless somebody has changed that meanwhile.
-  async open(recorded, step = null) {
-    const before = JSON.stringify(this.ask());
+  /**
+   * Show a recorded run, with its settings in the form, unless somebody has changed that since it was asked for.
+   * @param {string} recorded its name
+   * @param {number | null} [step] from 1
+   * @param {number} [since] when it was asked for, in milliseconds of the page
+   */
+  async open(recorded, step = null, since = performance.now()) {
     const run = await showRecorded(this.strategy.name, recorded, step);
-    if (run?.form && JSON.stringify(this.ask()) === before) this.show(run.form);
+    if (run?.form && this.#touched <= since) this.show(run.form);
     return run;
+  }
+
+  #touch() {
+    this.#touched = performance.now();
   }
 
   // The address of what was asked for, or of the run that is shown, with its step once it has ended.

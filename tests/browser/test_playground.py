@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from playwright.sync_api import expect
@@ -31,6 +32,7 @@ from tests.helpers.pages import (
     unfold,
     view,
 )
+from tests.helpers.patience import comes_true
 
 # As far as the slider goes.
 LONG = 256
@@ -145,8 +147,7 @@ def test_a_preset_fills_the_form_and_another_model_can_be_named(open_page):
 def test_what_is_typed_while_a_recorded_run_is_fetched_stays(open_page):
     page = open_page()
     show(page, "sampling")
-    wait = "() => playground.page.shown('sampling')?.entry"
-    page.wait_for_function(wait)
+    page.wait_for_function("playground.page.shown('sampling')?.entry")
     late = []
     page.route("**/recorded/**/sampling-2.json", lambda route: late.append(route))  # noqa: PLW0108
     preset = STRATEGIES["sampling"].presets[1]
@@ -156,9 +157,30 @@ def test_what_is_typed_while_a_recorded_run_is_fetched_stays(open_page):
     refused = "prompt = '' is not allowed"
     expect(status(page, "sampling")).to_contain_text(refused)
     late.pop().continue_()
-    page.wait_for_function(f"({wait})() === 'sampling-2'")
+    page.wait_for_function("playground.page.shown('sampling').entry === 'sampling-2'")
     expect(status(page, "sampling")).to_contain_text(refused)
     expect(page.locator("#sampling-prompt-input")).to_have_value("")
+
+
+def test_what_is_chosen_before_the_address_is_answered_stays(open_page):
+    page = open_page("/")
+    late = []
+
+    def hold(route):
+        asks = re.search(r"action\W+link\b", route.request.post_data or "")
+        late.append(route) if asks else route.continue_()
+
+    page.route("**/gradio_api/**", hold)
+    page.goto(page.url.split("?", maxsplit=1)[0] + "?tab=custom")
+    expect(status(page, "custom")).to_contain_text("A recorded run")
+    method = page.locator("#custom-method select")
+    method.select_option(index=3)
+    chosen = method.input_value()
+    before = run_id(page, "custom")
+    comes_true(lambda: page.wait_for_timeout(10) or late)
+    late.pop().continue_()
+    page.wait_for_function("before => playground.page.runId('custom') !== before", arg=before)
+    expect(method).to_have_value(chosen)
 
 
 def test_what_is_refused_before_the_first_recorded_run_is_there_is_said(open_page):
