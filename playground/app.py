@@ -113,13 +113,13 @@ def page_head(language: str = languages.ENGLISH) -> str:
             "gallery": replay.declaration(),
         },
         "here": scripts.HERE,
-        "language": language,
-        "texts": languages.texts(language),
         "refusals": "" if later.is_settled() else refusals.PLACE,
         "plotly": scripts.plotly(),
     }
     first = next((p["recorded"] for p in spec()["strategies"][0]["presets"] if p["recorded"]), None)
-    return scripts.head(given, [f"{place}/{first}.json"] if first else [])
+    return languages.data(language) + scripts.head(
+        given, [f"{place}/{first}.json"] if first else []
+    )
 
 
 def serve(host: str, port: int) -> gr.Blocks:

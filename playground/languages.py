@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import cache
+from html import escape
 from pathlib import Path
 from urllib.parse import parse_qs
 
@@ -28,6 +29,27 @@ def texts(language: str) -> Mapping[str, str]:
     """Return English -> the same in a language; nothing for English."""
     path = FOLDER / f"{language}.json"
     return json.loads(path.read_text("utf-8")) if language in languages()[1:] else {}
+
+
+@cache
+def told(language: str) -> Mapping[str, str]:
+    """Return English -> the same for what the server tells, with values as ``{name}``."""
+    path = FOLDER / "told" / f"{language}.json"
+    return json.loads(path.read_text("utf-8")) if language in languages()[1:] else {}
+
+
+def data(language: str) -> str:
+    """Return the elements of a page in which its scripts find its words."""
+    return "".join(
+        f'<script type="application/json" id="{place}" lang="{escape(language)}">{_inside(words)}</script>'
+        for place, words in (("dp-texts", texts(language)), ("dp-told", told(language)))
+    )
+
+
+def _inside(words: Mapping[str, str]) -> str:
+    # No text can end the script that it stands in.
+    data = json.dumps(dict(words), separators=(",", ":"), ensure_ascii=False)
+    return data.replace("<", "\\u003c")
 
 
 def chosen(query: str, accepted: str) -> str:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from html import escape
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,7 +27,7 @@ HOLE = "<!--run-->"
 CORE_VIEWS = ("about", "look", "status", "strip", "predict", "scrub")
 """What stands above the pictures of every run."""
 _ENTRY = "visualizers/stage/page.mjs"
-_PART = re.compile(r"<!--(styles|plotly|scripts|terms)-->")
+_PART = re.compile(r"<!--(styles|plotly|scripts|terms|texts|language)-->")
 _HIGH = "80vh"
 
 
@@ -77,22 +77,33 @@ def arranged(pictures: Iterable[str]) -> list[str]:
     return [*CORE_VIEWS, *sorted(pictures, key=lambda name: name == "chart")]
 
 
-def skeleton(pictures: Iterable[str]) -> str:
+def skeleton(
+    pictures: Iterable[str],
+    language: str = "en",
+    texts: str = "",
+    terms: Mapping[str, list[str]] | None = None,
+) -> str:
     """Return the page without a run: what stands in place of HOLE is one as JSON.
 
     Args:
         pictures: names; those that nobody knows are left alone.
+        language: of its words.
+        texts: the element in which its scripts find them; without one they are English.
+        terms: what its terms mean, English where nothing is said.
     """
-    return _skeleton(any(name in VISUALS and VISUALS[name].plotly for name in pictures))
+    plotly = any(name in VISUALS and VISUALS[name].plotly for name in pictures)
+    return _skeleton(plotly, language, texts, _json(words() if terms is None else terms))
 
 
-@cache
-def _skeleton(plotly: bool) -> str:
+@lru_cache(maxsize=8)
+def _skeleton(plotly: bool, language: str, texts: str, terms: str) -> str:
     parts = {
         "styles": styles(),
         "plotly": _inline(plotly_file().read_text("utf-8")) if plotly else "",
         "scripts": _inline(join(modules_in(FOLDER), _ENTRY)),
-        "terms": _json(words()),
+        "terms": terms,
+        "texts": texts,
+        "language": language,
     }
     frame = (FOLDER / "stage" / "page.html").read_text("utf-8")
     return _PART.sub(lambda match: parts[match[1]], frame)

@@ -5,7 +5,7 @@ import { plotlyFrom } from "../../visualizers/shared/plotly.mjs";
 import { trace } from "../../visualizers/shared/record.mjs";
 import { explain } from "../../visualizers/shared/terms.mjs";
 import { piece, visible } from "../../visualizers/shared/text.mjs";
-import { speak } from "../../visualizers/shared/tr.mjs";
+import { spoken } from "../../visualizers/shared/tr.mjs";
 import { lookWith } from "../../visualizers/stage/look.mjs";
 import { scrubWith } from "../../visualizers/stage/scrub.mjs";
 import { VIEWS } from "../../visualizers/stage/views.mjs";
@@ -79,8 +79,8 @@ addEventListener("click", (event) => {
 
 export const page = {
   // Called once, before any element: what the server gives every page.
-  open({ recorded, spec, plotly, here, refusals, language, texts }) {
-    speak(language, texts);
+  open({ recorded, spec, plotly, here, refusals }) {
+    document.documentElement.lang = spoken();
     answersAt(here);
     plotlyFrom(new URL(plotly, document.baseURI).href);
     explain(spec.terms);

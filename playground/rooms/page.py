@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import json
 from base64 import b64encode
 from functools import cache
 from html import escape
@@ -13,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from playground.languages import ENGLISH, texts
+from playground.languages import ENGLISH, data
 from playground.scripts import CLIENT, kept
 from visualizers import page
 from visualizers.join import join, modules_in
@@ -82,11 +81,10 @@ def entered(language: str) -> HTMLResponse:
     Args:
         language: of the room's lesson, which the page speaks as far as it can.
     """
-    words = json.dumps(dict(texts(language)), separators=(",", ":")).replace("<", "\\u003c")
     return _answer(
         '<div id="room"><p role="status">…</p></div>'
         "<noscript><p>This page needs JavaScript.</p></noscript>"
-        f'<script type="application/json" id="texts">{words}</script>'
+        f"{data(language)}"
         f'<script type="module" src="./{_PLACE}/{version()}/participant.mjs"></script>',
         language=language,
     )

@@ -1,17 +1,11 @@
-// Words of the page in the language of its reader: the English ones are the names of the others.
+// Words of the page in the language of its reader: the English ones are the names of the others. They stand in the
+// page above its scripts, so a text may be asked for as soon as a script is read.
 
-/** @type {Record<string, string>} */
-let texts = {};
-let language = "en";
-
-/**
- * @param {string} name of the language
- * @param {Record<string, string>} given English -> the same in it
- */
-export function speak(name, given) {
-  language = name;
-  texts = given;
-}
+/** @type {HTMLElement | null | undefined} */
+const given = globalThis.document?.getElementById("dp-texts");
+const language = given?.lang || "en";
+/** @type {Record<string, string>} English -> the same in it */
+const texts = JSON.parse(given?.textContent || "{}");
 
 export const spoken = () => language;
 

@@ -1,6 +1,6 @@
 // The page of a participant: the card that the class is at, a bet on it, and what came of it.
 import { button, el } from "../../../visualizers/shared/dom.mjs";
-import { speak, tr } from "../../../visualizers/shared/tr.mjs";
+import { tr } from "../../../visualizers/shared/tr.mjs";
 import { CardView } from "./card.mjs";
 import { histogram } from "./histogram.mjs";
 import { ask } from "./room_ask.mjs";
@@ -154,7 +154,5 @@ export class ParticipantView {
 
 const root = document.getElementById("room");
 if (root) {
-  const texts = JSON.parse(document.getElementById("texts").textContent);
-  speak(document.documentElement.lang, texts);
   new ParticipantView(root, location.pathname.split("/").pop());
 }
