@@ -56,14 +56,14 @@ ENDED = """([key, before]) => {
 }"""
 UNDER_WAY = """() => {
   const run = playground.page.shown("greedy");
-  return run.status === "running" && run.steps.length > 0;
+  return run?.status === "running" && run.steps.length > 0;
 }"""
 # Milliseconds from pressing Run to the frame that shows the first token.
 FIRST = """() => new Promise((done) => {
   const before = playground.page.runId("greedy"), pressed = performance.now();
   const look = () => {
     const run = playground.page.shown("greedy");
-    if (run.id !== before && document.querySelector("#greedy-stage .dp-tok[data-step]")
+    if (run && run.id !== before && document.querySelector("#greedy-stage .dp-tok[data-step]")
       && playground.page.stages.some((s) => s.run === run && s.drawn)) done(performance.now() - pressed);
     else requestAnimationFrame(look);
   };

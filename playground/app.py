@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Mapping
 
 import gradio as gr
 from gradio import themes
@@ -51,6 +52,11 @@ from playground.tab import QUEUE, build_tab
 from playground.uploads import UPLOADS
 from playground.web import middleware
 
+_LESSONS = "Lessons"
+_WHAT = (
+    "See how a language model picks its words: every candidate, every filter and every decision,"
+    " as it happens."
+)
 _ENDS = (signal.SIGTERM, signal.SIGINT)
 _GIVE_WAY_S = 0.0005
 """How soon what is imported lets others go on."""
@@ -62,13 +68,26 @@ _CLOSE_S = 1.0
 """How long Gradio may take after that: it waits five seconds for streams that nobody ends any more."""
 
 
+def _title(lessons: str, what: str) -> str:
+    return (
+        "<div class='dp-head'><h1>Decoding Playground</h1>"
+        f"<a class='dp-lead' href='?tab=lessons'>{lessons}</a><p>{what}</p></div>"
+    )
+
+
+def words(language: str) -> Mapping[str, str]:
+    """Return what Gradio draws of the page, English -> the same in a language."""
+    told = languages.told(language)
+    if not told:
+        return {}
+    return {**told, _title(_LESSONS, _WHAT): _title(told[_LESSONS], told[_WHAT])}
+
+
 def build_app() -> gr.Blocks:
     """Return the whole page; nothing is loaded or launched yet."""
     with gr.Blocks(title="Decoding Playground", analytics_enabled=False, fill_width=True) as demo:
         gr.HTML(
-            "<div class='dp-head'><h1>Decoding Playground</h1>"
-            "<a class='dp-lead' href='?tab=lessons'>Lessons</a><p>See how a language model picks its"
-            " words: every candidate, every filter and every decision, as it happens.</p></div>",
+            _title(_LESSONS, _WHAT),
             elem_id="dp-head",
             apply_default_css=False,
         )
@@ -149,7 +168,7 @@ def serve(host: str, port: int) -> gr.Blocks:
         app_kwargs={
             "middleware": [
                 *middleware({n: len(fn.inputs) for n, fn in demo.fns.items()}),
-                Middleware(FreshHead, head=Head(page_head, spec)),
+                Middleware(FreshHead, head=Head(page_head, spec), words=words),
             ],
             "routes": [
                 *scripts.routes(),

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import json
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -19,6 +20,10 @@ from playground.languages import ENGLISH, chosen
 
 _BASE = re.compile(rb"<base\b[^>]*>")
 """What a head comes after: its addresses are relative to it."""
+_CONFIG = re.compile(rb"(?<=<script>window\.gradio_config = )\{.*?\}(?=;</script>)", re.DOTALL)
+"""What Gradio draws the page from."""
+_SHOWN = ("label", "value")
+"""Of a component's properties, those that are read."""
 _QUICK = 5
 """How hard a page is packed: it is made for everybody anew."""
 
@@ -29,10 +34,13 @@ class FreshHead:
     Args:
         app: what comes behind it.
         head: returns the head of now in a language.
+        words: returns English -> the same in a language, for what Gradio draws itself.
     """
 
-    def __init__(self, app: Any, head: Callable[[str], str]) -> None:
-        self.app, self.head = app, head
+    def __init__(
+        self, app: Any, head: Callable[[str], str], words: Callable[[str], Mapping[str, str]]
+    ) -> None:
+        self.app, self.head, self.words = app, head, words
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer one request."""
@@ -59,7 +67,7 @@ class FreshHead:
 
     def _written(self, asked: Headers, begun: dict[str, Any], page: bytes, language: str) -> bytes:
         """Return the page with its head; the headers of its answer are changed with it."""
-        body = with_head(page, self.head(language))
+        body = with_head(with_words(page, self.words(language)), self.head(language))
         headers = MutableHeaders(raw=list(begun["headers"]))
         if "gzip" in asked.get("accept-encoding", ""):
             body = gzip.compress(body, _QUICK, mtime=0)
@@ -69,6 +77,27 @@ class FreshHead:
         headers["content-length"] = str(len(body))
         begun["headers"] = headers.raw
         return body
+
+
+def with_words(page: bytes, words: Mapping[str, str]) -> bytes:
+    """Return a page whose components are named in other words.
+
+    Args:
+        page: as Gradio answers.
+        words: what stands in a component as a whole -> what is to stand there.
+    """
+    found = _CONFIG.search(page)
+    if not words or found is None:
+        return page
+    config = json.loads(found[0])
+    for component in config["components"]:
+        props = component["props"]
+        for name in _SHOWN:
+            if isinstance(props.get(name), str):
+                props[name] = words.get(props[name], props[name])
+    # As in the rest of a page's scripts, nothing in it can end them.
+    written = json.dumps(config, separators=(",", ":")).replace("<", "\\u003c").encode()
+    return page[: found.start()] + written + page[found.end() :]
 
 
 def with_head(page: bytes, head: str) -> bytes:
