@@ -1,6 +1,6 @@
 // The watermark bench: a marked and an unmarked text from one seed, and a judge for any text.
 import { el } from "../../visualizers/shared/dom.mjs";
-import { said } from "../../visualizers/shared/said.mjs";
+import { said, sayWithin } from "../../visualizers/shared/said.mjs";
 import { tr } from "../../visualizers/shared/tr.mjs";
 import { formLink, linked } from "./address.mjs";
 import { Field } from "./field.mjs";
@@ -36,6 +36,12 @@ let askJudge = null;
 let bench = null;
 
 const note = (words) => el("p", { class: "dp-note" }, words);
+
+// What the server sends of texts is escaped there.
+function drawn(node, html) {
+  node.innerHTML = html;
+  sayWithin(node, ".t, .wm-draft");
+}
 
 class Bench {
   // Somebody has changed something, or a link has.
@@ -87,7 +93,7 @@ class Bench {
   async #example() {
     const { pair, text } = await fetchRecorded("watermark_bench");
     if (this.#touched) return;
-    this.pair.innerHTML = pair;
+    drawn(this.pair, pair);
     this.pair.prepend(note(RECORDED));
     this.text.value = text;
     this.#judge();
@@ -162,7 +168,6 @@ class Bench {
     this.say.textContent = said(sentence);
   }
 
-  // What the server sends of texts is escaped there.
   receive(text) {
     if (!text) return;
     const message = JSON.parse(text);
@@ -170,7 +175,7 @@ class Bench {
     const { phase, says, failed } = message;
     const run = message.id ?? store.activity(KEY)?.run ?? "";
     if (phase) store.goesOn({ strategy: KEY, run, phase, says });
-    if (message.pair) this.pair.innerHTML = message.pair;
+    if (message.pair) drawn(this.pair, message.pair);
     if (message.text !== undefined) this.#written(message.text);
     if (message.judged !== undefined) this.judgedAs(message.judged);
     if (failed) this.#failed(failed, message.stopped);
@@ -190,7 +195,7 @@ class Bench {
   }
 
   judgedAs(verdict) {
-    if (verdict) this.judged.innerHTML = verdict;
+    if (verdict) drawn(this.judged, verdict);
     else this.judged.replaceChildren(note(NOTHING));
   }
 
