@@ -160,7 +160,7 @@ export const compareFigures = (root) => ({
       ),
     });
     root.replaceChildren(
-      card(tr("Figures"), tableOf(message), about(base, held)),
+      card(tr("In numbers"), tableOf(message), about(base, held)),
       diff.length ? differences(diff) : "",
       curves.length ? card(tr("Surprise and entropy under {base}", { base }), plot) : "",
     );
