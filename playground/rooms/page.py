@@ -92,7 +92,8 @@ def _words(language: str) -> str:
     """Return those words of a language that may be met here; the whole page has far more."""
     asked = script().decode()
     return data(
-        language, lambda text: text.startswith(_SAYS) or json.dumps(text, ensure_ascii=False) in asked
+        language,
+        lambda text: text.startswith(_SAYS) or json.dumps(text, ensure_ascii=False) in asked,
     )
 
 

@@ -203,7 +203,9 @@ class LessonsTab {
     const answer = await fetch(new URL(address, document.baseURI)).catch(() => null);
     if (number !== this.#asked) return;
     if (!answer?.ok)
-      return this.refuse(answer ? said(await answer.text()) : tr("The lesson could not be fetched."));
+      return this.refuse(
+        answer ? said(await answer.text()) : tr("The lesson could not be fetched."),
+      );
     this.#showLesson({ ...(await answer.json()), itself: true }, card);
   }
 
