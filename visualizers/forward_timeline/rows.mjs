@@ -14,7 +14,7 @@ function tiles(run, ids, kind) {
     .slice(0, MOST)
     .map((id) => el("span", { class: `ft-tile ${kind}` }, piece(run, id)));
   const rest = ids.length - shown.length;
-  const more = counted(rest, tr("and 1 more"), tr("and {n} mores"));
+  const more = counted(rest, tr("and 1 more"), tr("and {n} more"));
   return rest ? [...shown, el("span", { class: "ft-rest" }, more)] : shown;
 }
 

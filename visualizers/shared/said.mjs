@@ -79,7 +79,7 @@ const READ = ["title", "aria-label"];
 export function sayWithin(node, written = ".t") {
   const pieces = document.createTreeWalker(node, NodeFilter.SHOW_TEXT);
   while (pieces.nextNode()) {
-    const piece = pieces.currentNode;
+    const piece = /** @type {Text} */ (pieces.currentNode);
     if (piece.parentElement?.closest(written)) continue;
     // Spaces at the edges hold words apart.
     const [, before, words, after] = /^(\s*)(.*?)(\s*)$/s.exec(piece.data) ?? [];

@@ -74,12 +74,8 @@ export const bothOf = (model, used) => {
 
 export const grouped = (/** @type {number} */ number) => number.toLocaleString("en");
 
-// So many of a thing: one token, two tokens.
-export const count = (number, one, many = `${one}s`) =>
-  `${grouped(number)} ${number === 1 ? one : many}`;
-
 /**
- * The same where each is a text of its own: {n} in that of many is the number.
+ * So many of a thing: each is a text of its own, and {n} in that of many is the number.
  * @param {number} number
  * @param {string} one
  * @param {string} many
