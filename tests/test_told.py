@@ -48,6 +48,18 @@ MADE_OF = {
         "the run was stopped after 3 of 20 tokens.",
         "the run was stopped after 3 of 200 runs.",
     ),
+    "⟨0⟩the method called sys.exit(⟨1⟩).": (
+        "the method called sys.exit(1).",
+        "custom_generate/generate.py, line 4: the method called sys.exit(1).",
+    ),
+    "⟨0⟩the method needed more memory than the ⟨1⟩ GB that it may take beyond its model.": (
+        "the method needed more memory than the 2 GB that it may take beyond its model.",
+        "generate.py, line 4: the method needed more memory than the 2 GB that it may take beyond its model.",
+    ),
+    "method = ⟨0⟩ is not allowed: it must be one that comes along (⟨1⟩)⟨2⟩.": (
+        "method = 'a' is not allowed: it must be one that comes along (b, c).",
+        "method = 'a' is not allowed: it must be one that comes along (b, c) or one that is offered here (d).",
+    ),
 }
 """Sentences that have a word of ours for a value, and what they really are."""
 HANDED_ON = {
@@ -84,7 +96,9 @@ ALSO = (
 )
 _NAMED = re.compile(r"\{(\w+)\}")
 _VALUE = re.compile(r"⟨\d+⟩")
-_WORD = re.compile(r"[A-Za-z]{2}")
+_WORDS = re.compile(r"(?!`|python -m ).*[A-Za-z]{2}.* .*[A-Za-z]{2}", re.DOTALL)
+"""More than a name, a unit or a command."""
+_LETTERS = re.compile(r"[A-Za-z]{2}")
 _DEEPEST = 3
 
 
@@ -107,7 +121,8 @@ class Sayer:
                 parts = zip(names, found.groups(), strict=True)
                 values = {name: self.said(part, depth + 1) for name, part in parts}
                 return _NAMED.sub(lambda match, own=values: own[match[1]], other)
-        if _WORD.search(_VALUE.sub("", sentence)):
+        whole = depth == 0 and _LETTERS.search(sentence)
+        if whole or _WORDS.match(_VALUE.sub("", sentence)):
             self.left.append(sentence)
         return sentence
 
@@ -156,8 +171,7 @@ def test_every_sentence_of_an_error_is_said(language: str) -> None:
             for one in MADE_OF.get(sentence, (sentence,)):
                 sayer.left.clear()
                 sayer.said(one)
-                # A name such as trace.seed is a value where an example stands.
-                if sayer.left and (one == sentence or one in sayer.left):
+                if sayer.left:
                     missing.append(f"{place.path}:{place.line}: {one} (left: {sayer.left})")
     assert not missing, "\n".join(missing)
 
@@ -181,14 +195,14 @@ def test_values_keep_their_names(language: str) -> None:
 def test_no_pattern_is_without_words(language: str) -> None:
     """It would match whatever is said, and take it to pieces."""
     for english in told(language):
-        assert len(re.findall(r"[^\W\d_]", _NAMED.sub("", english))) > 2, english
+        assert len(re.findall(r"[^\W\d_]", _NAMED.sub("", english))) >= 2, english
         assert "}{" not in english, english
 
 
 @pytest.mark.parametrize("language", OTHERS)
 def test_no_pattern_takes_long_where_it_fails(language: str) -> None:
     for english in told(language):
-        assert len(_NAMED.findall(english)) <= 6, english
+        assert len(_NAMED.findall(english)) <= 8, english
 
 
 @pytest.mark.parametrize("language", OTHERS)
@@ -215,36 +229,36 @@ def test_every_reason_is_said(language: str) -> None:
     [
         (
             lambda: build(SamplingParams, {"temperature": -1}, "sampling"),
-            "temperature = -1 geht nicht: erlaubt ist eine Zahl von 0.001 bis 100.",
+            "temperature = -1 ist nicht erlaubt: möglich ist eine Zahl von 0.001 bis 100.",
         ),
         (
             lambda: build(SamplingParams, {"top_p": 0}, "sampling"),
-            "top_p = 0 geht nicht: erlaubt ist eine Zahl über 0, höchstens 1.",
+            "top_p = 0 ist nicht erlaubt: möglich ist eine Zahl über 0, höchstens 1.",
         ),
         (
             lambda: build(SamplingParams, {"min_p": "a; b"}, "sampling"),
-            "min_p = 'a; b' geht nicht: erlaubt ist eine Zahl von 0 bis 1, oder null für aus.",
+            "min_p = 'a; b' ist nicht erlaubt: möglich ist eine Zahl von 0 bis 1, oder null für aus.",
         ),
         (
             lambda: build(SamplingParams, {"temperatur": 1}, "sampling"),
-            "temperatur = 1 geht nicht: sampling hat keinen solchen Parameter; meintest du temperature.",
+            "temperatur = 1 ist nicht erlaubt: sampling hat keinen solchen Parameter; meintest du temperature.",
         ),
         (
             lambda: build(LengthParams, {"max_new_tokens": 4, "min_new_tokens": 5}, "greedy"),
-            "min_new_tokens = 5 geht nicht: höchstens max_new_tokens = 4 ist erlaubt.",
+            "min_new_tokens = 5 ist nicht erlaubt: höchstens max_new_tokens = 4 ist erlaubt.",
         ),
         (
             lambda: build(NextTokenParams, {"stop_strings": 7}, "greedy"),
-            "stop_strings = 7 geht nicht: erlaubt ist eine Liste von bis zu 8 Texten mit 1 bis 64 Zeichen, "
+            "stop_strings = 7 ist nicht erlaubt: möglich ist eine Liste von bis zu 8 Texten mit 1 bis 64 Zeichen, "
             "oder null für aus.",
         ),
         (
             lambda: read_weights({"dtype": "int8"}, "greedy", False),
-            "dtype = 'int8' geht nicht: erlaubt ist eins von float32, bfloat16, float16, oder null für aus.",
+            "dtype = 'int8' ist nicht erlaubt: möglich ist eins von float32, bfloat16, float16, oder null für aus.",
         ),
         (
             lambda: read_weights({"max_memory": {"cpu": "1GB"}}, "greedy", False),
-            "max_memory = {'cpu': '1GB'} geht nicht: es braucht device_map = auto.",
+            "max_memory = {'cpu': '1GB'} ist nicht erlaubt: es braucht device_map = auto.",
         ),
         (lambda: read_json_strict(b" ", 10), "Die Datei ist leer."),
         (
@@ -278,11 +292,11 @@ def test_what_is_raised_is_german_from_end_to_end(act: Callable[[], Any], german
         ),
         (
             ParameterError("prompt", "9001 characters", "at most 8000 characters"),
-            "prompt = '9001 Zeichen' geht nicht: höchstens 8000 Zeichen.",
+            "prompt = '9001 Zeichen' ist nicht erlaubt: höchstens 8000 Zeichen.",
         ),
         (
             ParameterError("logits", "[", "it is not valid JSON; a whole number from 1 to 4"),
-            "logits = '[' geht nicht: it is not valid JSON; eine ganze Zahl von 1 bis 4.",
+            "logits = '[' ist nicht erlaubt: it is not valid JSON; eine ganze Zahl von 1 bis 4.",
         ),
     ],
 )
