@@ -1,6 +1,7 @@
 // Recorded runs and examples, fetched when a tab wants one, and how a run of the gallery is shown.
 import { isNothing } from "../../visualizers/shared/record.mjs";
 import { store } from "./runs.mjs";
+import { declared } from "./spec.mjs";
 
 let place = "";
 
@@ -12,7 +13,8 @@ export function recordedFrom(url) {
 export async function fetchRecorded(name) {
   const answer = await fetch(`${place}/${name}.json`);
   if (!answer.ok) throw new Error("The recorded run could not be fetched.");
-  return answer.json();
+  const { title, shows } = declared().gallery?.find((run) => run.name === name) ?? {};
+  return { ...(await answer.json()), ...(title && { title, shows }) };
 }
 
 // By stage: how many recorded runs were asked for; the last one is shown.
