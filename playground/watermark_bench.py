@@ -156,7 +156,7 @@ def _writing(prompt: str, traces: list[Trace], text: str) -> str:
         for title, words in zip(_TITLES, texts, strict=True)
     )
     return (
-        f"<p class='wm-prompt'><b>Prompt, never counted:</b> {escape(prompt)}</p>"
+        f"<p class='wm-prompt'><b>Prompt, never counted:</b> <span class='t'>{escape(prompt)}</span></p>"
         f"<div class='wm-pair'>{cards}</div><p class='dp-note wm-writing' role='status'>Writing text "
         f"{len(traces) + 1} of 2 …</p>"
     )

@@ -41,7 +41,8 @@ def pair_html(marked: Trace, plain: Trace, mark: dict[str, Any]) -> str:
     threshold = float(mark.get("z_threshold", 3.0))
     along = plot_html(curves, threshold) if curves else ""
     return (
-        f"<p class='wm-prompt'><b>Prompt, never counted:</b> {escape(said(marked.prompt, marked.messages))}</p>"
+        f"<p class='wm-prompt'><b>Prompt, never counted:</b> "
+        f"<span class='t'>{escape(said(marked.prompt, marked.messages))}</span></p>"
         f"<div class='wm-pair'>{''.join(cards)}</div>{_price(marked, plain)}"
         f"<div class='dp-card'><h3>How many tokens it takes</h3>{along}</div>"
     )

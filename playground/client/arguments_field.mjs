@@ -1,5 +1,6 @@
 // The arguments that a method has of its own: a control for each, which write one JSON object.
 import { el } from "../../visualizers/shared/dom.mjs";
+import { tr } from "../../visualizers/shared/tr.mjs";
 import { Field } from "./field.mjs";
 
 /** @typedef {import("./methods.mjs").Argument} Argument */
@@ -9,7 +10,7 @@ const KINDS = { bool: "flag", int: "number", float: "number" };
 // Numbers of more digits are not exact here.
 const LONG = /\d{16}/;
 
-const ELSEWHERE = "What stands below as JSON cannot be shown here.";
+const ELSEWHERE = tr("What stands below as JSON cannot be shown here.");
 
 const jsonOf = (value) => (value === undefined ? "" : JSON.stringify(value));
 
@@ -26,13 +27,13 @@ function paramOf({ name, kind, default: first, required, told }) {
     help:
       told ||
       (kind === "json"
-        ? "Its README does not tell; written as JSON."
-        : "Its README does not tell."),
+        ? tr("Its README does not tell; written as JSON.")
+        : tr("Its README does not tell.")),
     kind: KINDS[kind] ?? "text",
     optional: false,
     term: null,
     value: flag ? first === true : "",
-    placeholder: flag ? (first === true ? "on" : "off") : required ? "needed" : words,
+    placeholder: flag ? (first === true ? tr("on") : tr("off")) : required ? tr("needed") : words,
   };
 }
 
@@ -53,7 +54,7 @@ export class ArgumentsField extends Field {
     this.json = el(
       "details",
       { class: "f-group me-json" },
-      el("summary", {}, "As JSON"),
+      el("summary", {}, tr("As JSON")),
       el("div", { class: "f-field f-text" }, parts),
     );
     this.box.append(this.title, this.own, this.json);
@@ -89,7 +90,7 @@ export class ArgumentsField extends Field {
     const own = found?.arguments ?? [];
     const boxes = own.map((argument) => this.#controlOf(argument));
     this.own.replaceChildren(...boxes);
-    this.title.textContent = own.length ? "Its arguments" : "";
+    this.title.textContent = own.length ? tr("Its arguments") : "";
     this.title.hidden = !own.length;
     if (!found) this.json.open = this.value !== "";
     this.#spread();

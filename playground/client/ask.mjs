@@ -1,4 +1,6 @@
 // Questions to the server with one answer each, over a hidden element.
+import { tr } from "../../visualizers/shared/tr.mjs";
+
 const waiting = new Map();
 let send = null;
 let number = 0;
@@ -18,7 +20,7 @@ export function connectAsk(f) {
 
 export const ask = (data) =>
   new Promise((done) => {
-    if (!send) return done({ error: "The page is not connected yet; try again in a moment." });
+    if (!send) return done({ error: tr("The page is not connected yet; try again in a moment.") });
     waiting.set(++number, done);
     send({ id: number, ...data });
   });

@@ -1,10 +1,11 @@
 // Questions about a step of a run: a server that does not know the run is sent what it needs of it.
 import { trace } from "../../visualizers/shared/record.mjs";
+import { tr } from "../../visualizers/shared/tr.mjs";
 import { ask } from "./ask.mjs";
 
 // A server that is gone answers nothing at all.
 const SILENCE_MS = 30000;
-const SILENT = "The server does not answer, so nothing can be asked now.";
+const SILENT = tr("The server does not answer, so nothing can be asked now.");
 
 // Runs that the server no longer remembers.
 const forgotten = new Set();

@@ -1,5 +1,7 @@
 // The watermark bench: a marked and an unmarked text from one seed, and a judge for any text.
 import { el } from "../../visualizers/shared/dom.mjs";
+import { said, sayWithin } from "../../visualizers/shared/said.mjs";
+import { tr } from "../../visualizers/shared/tr.mjs";
 import { formLink, linked } from "./address.mjs";
 import { Field } from "./field.mjs";
 import { Form } from "./form.mjs";
@@ -13,14 +15,18 @@ import { declared, strategyOf } from "./spec.mjs";
 import { layout } from "./tab.mjs";
 
 const KEY = "watermark_bench";
-const ABOUT =
-  "Write a marked and an unmarked text from one seed, or paste any text, and watch the verdict move as you replace words. The prompt is never counted.";
-const NOTHING =
-  "The verdict appears here: every token's colour, T, the green count, z, the exact p-value, and z over the text.";
-const NO_PAIR =
-  "Write both texts to see them side by side, with what the mark costs in perplexity.";
-const RECORDED =
-  "A recorded pair. Press Write both to make your own, or edit the text above and watch its verdict.";
+const ABOUT = tr(
+  "Write a marked and an unmarked text from one seed, or paste any text, and watch the verdict move as you replace words. The prompt is never counted.",
+);
+const NOTHING = tr(
+  "The verdict appears here: every token's colour, T, the green count, z, the exact p-value, and z over the text.",
+);
+const NO_PAIR = tr(
+  "Write both texts to see them side by side, with what the mark costs in perplexity.",
+);
+const RECORDED = tr(
+  "A recorded pair. Press Write both to make your own, or edit the text above and watch its verdict.",
+);
 const TEXT_ROWS = 5;
 // An address that is much longer is cut on its way.
 const LONGEST_LINKED = 2000;
@@ -30,6 +36,12 @@ let askJudge = null;
 let bench = null;
 
 const note = (words) => el("p", { class: "dp-note" }, words);
+
+// What the server sends of texts is escaped there.
+function drawn(node, html) {
+  node.innerHTML = html;
+  sayWithin(node, ".t, .wm-draft");
+}
 
 class Bench {
   // Somebody has changed something, or a link has.
@@ -51,12 +63,12 @@ class Bench {
     this.say = el("p", { class: "dp-status", role: "status" });
     this.judged = el("div", { id: "wb-judged", class: "wb-part" }, note(NOTHING));
     this.pair = el("div", { id: "wb-pair", class: "wb-part" }, note(NO_PAIR));
-    layout(root, "Watermark bench", ABOUT, {
+    layout(root, tr("Watermark bench"), ABOUT, {
       ask: [
         this.prompt.box,
         goAndStop(
           "wb",
-          "Write both",
+          tr("Write both"),
           KEY,
           () => this.#write(),
           (id) => trigger("stop", { id }),
@@ -81,7 +93,7 @@ class Bench {
   async #example() {
     const { pair, text } = await fetchRecorded("watermark_bench");
     if (this.#touched) return;
-    this.pair.innerHTML = pair;
+    drawn(this.pair, pair);
     this.pair.prepend(note(RECORDED));
     this.text.value = text;
     this.#judge();
@@ -118,9 +130,9 @@ class Bench {
     this.text = el("textarea", {
       id: "wb-text-input",
       rows: TEXT_ROWS,
-      placeholder: "Paste a text; it is judged as you type.",
+      placeholder: tr("Paste a text; it is judged as you type."),
     });
-    const name = "Text to judge: written below, pasted or edited";
+    const name = tr("Text to judge: written below, pasted or edited");
     const label = el("label", { for: "wb-text-input" }, name);
     return el("div", { class: "f-field", id: "wb-text" }, label, this.text);
   }
@@ -153,10 +165,9 @@ class Bench {
 
   #tell(sentence, bad = false) {
     this.say.className = `dp-status${bad ? " bad" : ""}${store.busy(KEY) ? " busy" : ""}`;
-    this.say.textContent = sentence;
+    this.say.textContent = said(sentence);
   }
 
-  // What the server sends of texts is escaped there.
   receive(text) {
     if (!text) return;
     const message = JSON.parse(text);
@@ -164,7 +175,7 @@ class Bench {
     const { phase, says, failed } = message;
     const run = message.id ?? store.activity(KEY)?.run ?? "";
     if (phase) store.goesOn({ strategy: KEY, run, phase, says });
-    if (message.pair) this.pair.innerHTML = message.pair;
+    if (message.pair) drawn(this.pair, message.pair);
     if (message.text !== undefined) this.#written(message.text);
     if (message.judged !== undefined) this.judgedAs(message.judged);
     if (failed) this.#failed(failed, message.stopped);
@@ -184,7 +195,7 @@ class Bench {
   }
 
   judgedAs(verdict) {
-    if (verdict) this.judged.innerHTML = verdict;
+    if (verdict) drawn(this.judged, verdict);
     else this.judged.replaceChildren(note(NOTHING));
   }
 

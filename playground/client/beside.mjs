@@ -1,7 +1,8 @@
 // Another model beside a run: chosen here, and the server reads the run's text with both.
 import { besideOf } from "../../visualizers/beside/view.mjs";
 import { button, el, saveAs } from "../../visualizers/shared/dom.mjs";
-import { count } from "../../visualizers/shared/text.mjs";
+import { said } from "../../visualizers/shared/said.mjs";
+import { tr } from "../../visualizers/shared/tr.mjs";
 import { ask } from "./ask.mjs";
 import { slim } from "./export.mjs";
 import { Form } from "./form.mjs";
@@ -9,11 +10,15 @@ import { newName } from "./kept_presses.mjs";
 import { Models } from "./models.mjs";
 import { declared } from "./spec.mjs";
 
-const ABOUT =
-  "The same text, read by another model with the same tokenizer, or by the same one held with fewer bits: how far its distribution is off at every token.";
-const READING = "Both models read the text, then each writes greedily…";
+const ABOUT = tr(
+  "The same text, read by another model with the same tokenizer, or by the same one held with fewer bits: how far its distribution is off at every token.",
+);
+const READING = tr("Both models read the text, then each writes greedily…");
 
 const ROLES = ["target", "draft", "foreign", "seq2seq"];
+
+const doneWith = (n) =>
+  n === 1 ? tr("Done: 1 token.") : tr("Done: {n} tokens.", { n: n.toLocaleString("en") });
 
 let made = 0;
 
@@ -30,14 +35,14 @@ class BesideRun {
     this.ctx = ctx;
     this.id = `beside-${++made}`;
     this.form = el("div", { class: "f-compact bs-form" });
-    this.go = button("Read it with both", () => this.#ask(), { class: "dp-btn" });
-    this.halt = button("Stop", () => this.#stop(), { class: "dp-btn" });
+    this.go = button(tr("Read it with both"), () => this.#ask(), { class: "dp-btn" });
+    this.halt = button(tr("Stop"), () => this.#stop(), { class: "dp-btn" });
     this.halt.hidden = true;
     const save = (name, ending, type, textOf) =>
       button(name, () => saveAs(`beside${ending}`, type, textOf(this.#found)), { class: "dp-btn" });
     this.saves = [
-      save("Tokens (.csv)", ".csv", "text/csv", ({ csv }) => csv),
-      save("Everything (.json)", ".json", "application/json", ({ csv: _, ...found }) =>
+      save(tr("Tokens (.csv)"), ".csv", "text/csv", ({ csv }) => csv),
+      save(tr("Everything (.json)"), ".json", "application/json", ({ csv: _, ...found }) =>
         JSON.stringify(found),
       ),
     ];
@@ -98,7 +103,7 @@ class BesideRun {
 
   #stop() {
     ask({ action: "stop", press: this.#press });
-    this.say.textContent = "Stopping…";
+    this.say.textContent = tr("Stopping…");
   }
 
   async #ask() {
@@ -118,11 +123,11 @@ class BesideRun {
     this.halt.hidden = true;
     this.update(run);
     if (answer.error) {
-      this.say.textContent = `⚠ ${answer.error}`;
+      this.say.textContent = `⚠ ${said(answer.error)}`;
       return;
     }
     this.#found = answer;
-    this.say.textContent = `Done: ${count(answer.token_ids.length, "token")}.`;
+    this.say.textContent = doneWith(answer.token_ids.length);
     this.drawn.replaceChildren(...besideOf(answer, (at) => this.#choose(at)));
     this.#offerSaves();
   }
@@ -136,10 +141,11 @@ class BesideRun {
 
 /** @type {ViewSpec} */
 export const beside = {
-  title: "Beside another model",
+  title: tr("Beside another model"),
   whole: true,
   place: "drawer",
-  empty:
+  empty: tr(
     "After a run: read its text with another model, or with the same one at fewer bits, and see where they differ.",
+  ),
   mount: (root, ctx) => new BesideRun(root, ctx),
 };

@@ -1,6 +1,7 @@
 // What a branch keeps of the run it continues, and what can be put in the place of a step's token.
 import { ownPlace, ownToken, pathOf } from "../../visualizers/shared/record.mjs";
 import { percent, piece } from "../../visualizers/shared/text.mjs";
+import { tr } from "../../visualizers/shared/tr.mjs";
 
 /** @param {Step} step */
 export const isBeam = (step) => step?.detail?.kind === "beam";
@@ -52,7 +53,7 @@ export function choicesOf(run, step) {
 const oddsOf = (model, used) =>
   model === null || percent(model) === percent(used)
     ? percent(used)
-    : `model ${percent(model)}, as used ${percent(used)}`;
+    : tr("model {model}, as used {used}", { model: percent(model), used: percent(used) });
 
 /**
  * @param {Run} run
@@ -60,7 +61,7 @@ const oddsOf = (model, used) =>
  */
 export function nameOfChoice(run, step, { token_id, model, used, node }) {
   const before = node ? keptBy(run, step, node).slice(-1) : [];
-  const parent = before.map((id) => piece(run, id)).join("") || "prompt";
+  const parent = before.map((id) => piece(run, id)).join("") || tr("prompt");
   return `${node ? `${parent} → ` : ""}${piece(run, token_id)}   ${oddsOf(model, used)}`;
 }
 

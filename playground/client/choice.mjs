@@ -1,5 +1,7 @@
 // A choice among names that can be left for a typed one.
 import { el } from "../../visualizers/shared/dom.mjs";
+import { said } from "../../visualizers/shared/said.mjs";
+import { tr } from "../../visualizers/shared/tr.mjs";
 
 const OTHER = "\u0000other";
 
@@ -41,16 +43,16 @@ export class Choice {
       const option = el(
         "option",
         { value: name, disabled: name in refused },
-        refused[name] ?? title,
+        name in refused ? said(refused[name]) : title,
       );
       if (group && !groups[group]) {
-        groups[group] = el("optgroup", { label: group });
+        groups[group] = el("optgroup", { label: said(group) });
         parts.push(groups[group]);
       }
       if (group) groups[group].append(option);
       else parts.push(option);
     }
-    this.select.replaceChildren(...parts, el("option", { value: OTHER }, "Another…"));
+    this.select.replaceChildren(...parts, el("option", { value: OTHER }, tr("Another…")));
   }
 
   /**
@@ -60,7 +62,7 @@ export class Choice {
   refuse(refused) {
     for (const option of this.select.options) {
       const { [option.value]: reason } = refused;
-      if (reason) Object.assign(option, { disabled: true, textContent: reason });
+      if (reason) Object.assign(option, { disabled: true, textContent: said(reason) });
     }
   }
 

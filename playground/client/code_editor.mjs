@@ -1,11 +1,13 @@
 // A text with line numbers, to be read or changed: lines can be marked, Python has its colours.
 import { el } from "../../visualizers/shared/dom.mjs";
+import { said } from "../../visualizers/shared/said.mjs";
+import { tr } from "../../visualizers/shared/tr.mjs";
 import { coloured } from "./python.mjs";
 
 const INDENT = "    ";
 // Longer texts are shown without colours.
 const MOST = 60_000;
-const LEAVE = "Esc, then Tab leaves the text; Tab alone indents.";
+const LEAVE = tr("Esc, then Tab leaves the text; Tab alone indents.");
 
 let serial = 0;
 
@@ -52,7 +54,7 @@ export class CodeEditor {
   show(path, text, changes) {
     this.#python = path.endsWith(".py");
     this.area.readOnly = !changes;
-    this.area.setAttribute("aria-label", changes ? path : `${path}, to be read only`);
+    this.area.setAttribute("aria-label", changes ? path : tr("{path}, to be read only", { path }));
     this.keys.hidden = !changes;
     this.area.value = text;
     const lines = text.split("\n").length;
@@ -73,7 +75,7 @@ export class CodeEditor {
    */
   mark(line, sentence = "") {
     this.#line = line;
-    this.say.textContent = sentence;
+    this.say.textContent = said(sentence);
     this.area.toggleAttribute("aria-invalid", sentence !== "");
     if (sentence) this.area.setAttribute("aria-invalid", "true");
     this.#draw();

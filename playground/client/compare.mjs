@@ -1,76 +1,35 @@
 // Two to four runs of one prompt side by side: their texts as they grow, and where they first part.
-import {
-  ended,
-  pairParts,
-  partingSide,
-  partingView,
-  partsAfter,
-} from "../../visualizers/compare/parting.mjs";
+import { ended } from "../../visualizers/compare/parting.mjs";
 import { compareFigures } from "../../visualizers/compare/view.mjs";
 import { button, el } from "../../visualizers/shared/dom.mjs";
-import { count, piece, visible } from "../../visualizers/shared/text.mjs";
+import { said } from "../../visualizers/shared/said.mjs";
+import { visible } from "../../visualizers/shared/text.mjs";
+import { tr } from "../../visualizers/shared/tr.mjs";
 import { formLink, linked } from "./address.mjs";
 import { compareForm } from "./compare_form.mjs";
+import { leadOf, mark, pairsOf, sideOf, tellHeld } from "./compare_told.mjs";
 import { watchers } from "./compare_watch.mjs";
 import { Form } from "./form.mjs";
 import { pressFor } from "./kept_presses.mjs";
-import { heldAs, waysOf } from "./models.mjs";
 import { keepPart } from "./parts.mjs";
 import { Presets } from "./presets.mjs";
 import { follow, press, stop } from "./press.mjs";
 import { PromptField } from "./prompt.mjs";
 import { fetchRecorded } from "./recorded.mjs";
 import { stages, store } from "./runs.mjs";
-import { changedOf, said } from "./settings.mjs";
+import { changedOf } from "./settings.mjs";
 
 const KEY = "compare";
 const VIEWS = ["status", "strip", "compare_watch", "candidates"];
-const TITLE = "Where the texts part";
-const EMPTY =
-  "Run all: the tokens common to every text are set apart, and the first that differs is marked with what each run saw there.";
+const TITLE = tr("Where the texts part");
+const EMPTY = tr(
+  "Run all: the tokens common to every text are set apart, and the first that differs is marked with what each run saw there.",
+);
 
 const PROMPT_ROWS = 2;
 const NUMBERS = 1_073_741_824;
 
 const newStage = () => el("div", { class: "dp-stage cmp-stage" });
-
-// How far the texts are the same, in a sentence.
-function leadOf({ common, at }, over) {
-  if (at !== null) return partsAfter(common);
-  return over
-    ? `All texts are the same, token for token: ${count(common, "token")}.`
-    : `The same so far: ${count(common, "token")}.`;
-}
-
-// Of more than two texts: where each two of them part.
-function pairsOf({ pairs }, labels, over) {
-  if (pairs.length < 2) return [];
-  const item = (pair) => {
-    const names = `${labels[pair.a]} and ${labels[pair.b]}`;
-    return el("li", {}, pairParts(pair, names, over));
-  };
-  return [
-    el("ul", { class: "cmp-pairs", "aria-label": "Where each two texts part" }, pairs.map(item)),
-  ];
-}
-
-/**
- * What one run saw where the texts part.
- * @param {{ label: string, form: any }} column
- * @param {Run} run
- * @param {number} at
- */
-function sideOf({ label, form }, run, at) {
-  const seen = partingSide(run, at);
-  const word = seen.token && `“${piece(run, seen.token.id)}”`;
-  const wrote = word ? [": wrote ", el("b", { class: "cmp-word" }, word)] : [];
-  return el(
-    "div",
-    {},
-    el("h4", {}, `${label} · ${form.title()}`, ...wrote),
-    partingView(run, seen),
-  );
-}
 
 class Comparison {
   #columns = [];
@@ -120,7 +79,7 @@ class Comparison {
     for (const run of runs) store.select(run, run.tokens[0][parting?.at ?? 0]?.step ?? 0);
     this.figures.show(figures);
     if (bad) this.#say(bad, true);
-    else this.#say(`A recorded comparison. ${found.shows}`);
+    else this.#say(tr("A recorded comparison. {shows}", { shows: found.shows }));
     this.#moved();
   }
 
@@ -136,7 +95,7 @@ class Comparison {
   }
 
   refuse(error) {
-    this.#say(error, true);
+    this.#say(said(error), true);
   }
 
   #ask() {
@@ -148,21 +107,21 @@ class Comparison {
     });
     this.prompt.area.classList.add("cmp-prompt");
     const number = { type: "number", min: 0, step: 1, value: 0 };
-    this.seed = el("input", { ...number, "aria-label": "Seed" });
+    this.seed = el("input", { ...number, "aria-label": tr("Seed") });
     this.base = el(
       "select",
-      { "aria-label": "Base model that judges all texts" },
+      { "aria-label": tr("Base model that judges all texts") },
       spec.models
         .filter((m) => m.role === "target")
         .map((m) => el("option", { value: m.name }, m.title)),
     );
     const { params, only } = spec.weights;
     this.judge = new Form(params, "compare-judge", {}, { only });
-    const run = button("Run all", () => this.#press(), { class: "dp-btn f-go" });
-    const halt = button("Stop", () => stop(KEY, (id) => this.trigger("stop", { id })));
+    const run = button(tr("Run all"), () => this.#press(), { class: "dp-btn f-go" });
+    const halt = button(tr("Stop"), () => stop(KEY, (id) => this.trigger("stop", { id })));
     follow(run, halt, KEY);
     store.watch({ active: (key) => key === KEY && this.#follow(store.activity(KEY)) });
-    this.more = button("Add a column", () => {
+    this.more = button(tr("Add a column"), () => {
       this.#add(this.#columns.at(-1).form.ask());
       this.#fresh();
     });
@@ -171,19 +130,19 @@ class Comparison {
       this.#press();
     };
     const load = (preset) => this.#choose(preset);
-    const tries = new Presets(spec.compare.presets, load, loadAndRun, "Comparisons to try").box;
+    const tries = new Presets(spec.compare.presets, load, loadAndRun, tr("Comparisons to try")).box;
     tries.classList.add("cmp-presets");
     const line = el(
       "div",
       { class: "dp-row cmp-line" },
       run,
       halt,
-      el("label", {}, "Seed", this.seed),
-      el("label", {}, "Judged by", this.base),
+      el("label", {}, tr("Seed"), this.seed),
+      el("label", {}, tr("Judged by"), this.base),
       this.more,
     );
     const { weights } = this.judge;
-    weights?.querySelector("summary")?.prepend("The judge: ");
+    weights?.querySelector("summary")?.prepend(tr("The judge: "));
     const judge = weights && el("div", { class: "cmp-judge f-compact" }, weights);
     return el("div", { class: "dp-card cmp-ask" }, tries, this.prompt.box, line, judge, this.note);
   }
@@ -203,13 +162,13 @@ class Comparison {
     };
     column.remove = button("✕", () => this.#drop(column), {
       class: "dp-btn cmp-remove",
-      "aria-label": `Remove column ${label}`,
+      "aria-label": tr("Remove column {label}", { label }),
     });
-    column.form = compareForm(`column ${label}`, start, () => tellHeld(column));
+    column.form = compareForm(tr("column {label}", { label }), start, () => tellHeld(column));
     column.form.box.addEventListener("input", () => tellHeld(column));
     column.node = el(
       "section",
-      { class: "cmp-column", "aria-label": `Column ${label}` },
+      { class: "cmp-column", "aria-label": tr("Column {label}", { label }) },
       el("div", { class: "cmp-head" }, el("b", {}, label), held, column.remove),
       column.form.box,
       column.stage,
@@ -290,7 +249,7 @@ class Comparison {
 
   /** @param {Activity | undefined} activity */
   #follow(activity) {
-    if (activity) this.#say(activity.says);
+    if (activity) this.#say(said(activity.says));
     this.note.classList.toggle("busy", store.busy(KEY));
   }
 
@@ -338,40 +297,19 @@ class Comparison {
     const message = JSON.parse(text);
     if (message.number !== this.#number) return;
     store.heard = performance.now();
-    const { id: run, phase = "starting", says = "Starting…" } = message;
+    const { id: run, phase = "starting", says = tr("Starting…") } = message;
     if (message.kind === "begin" || message.kind === "progress")
       store.goesOn({ strategy: KEY, run, phase, says });
     if (message.kind === "refused") {
       store.act(KEY, null);
-      this.#say(message.error, true);
+      this.#say(said(message.error), true);
     }
     if (message.kind === "figures") {
       store.act(KEY, null);
-      this.note.textContent = ["Done.", ...message.notes].join(" ");
+      this.note.textContent = [tr("Done."), ...message.notes.map((note) => said(note))].join(" ");
       this.figures.show(message);
     }
   }
-}
-
-// How the models of a column are held: in the run that it shows, else in what its controls ask for.
-function tellHeld({ held, form, key }) {
-  const { model, assistant } = store.shown(key) ?? {};
-  const asked = Object.entries(form.held()).map(([name, value]) => `${name} ${said(value)}`);
-  const run = model?.id ? [model, assistant].filter(Boolean) : [];
-  const [own, draft] = run.map(waysOf);
-  const ways = own && [own, draft && `draft ${draft}`].filter(Boolean).join(" · ");
-  held.textContent = ways ?? asked.join(", ");
-  held.title = run.map(heldAs).join(" ");
-}
-
-// The tokens of a column that all texts have, and the first that they have not.
-function mark({ stage }, { common, at }) {
-  const line = stage.querySelector(".dp-strip > div");
-  const nodes = line ? [...line.querySelectorAll(".dp-tok")] : [];
-  nodes.forEach((node, i) => {
-    node.classList.toggle("cmp-common", i < common);
-    node.classList.toggle("cmp-parted", i === at);
-  });
 }
 
 export const compare = (root, spec, trigger) => new Comparison(root, spec, trigger);

@@ -1,5 +1,6 @@
 // A strategy of one's choice with its models and settings: a column of a comparison, or a branch.
 import { el } from "../../visualizers/shared/dom.mjs";
+import { tr } from "../../visualizers/shared/tr.mjs";
 import { Form, WEIGHTS } from "./form.mjs";
 import { Models } from "./models.mjs";
 import { OwnDefaults } from "./own_defaults.mjs";
@@ -79,7 +80,7 @@ class CompareForm {
     );
     const { model } = this.models;
     model.box.addEventListener("change", () => this.own.look(model.value));
-    const summary = el("summary", {}, "Parameters");
+    const summary = el("summary", {}, tr("Parameters"));
     const settings = el("details", { class: "cmp-settings", open: true }, summary, this.form.box);
     const choice = this.#strategies();
     choice.addEventListener("change", () => {
@@ -106,7 +107,7 @@ class CompareForm {
     );
     return el(
       "select",
-      { "aria-label": `Strategy of ${this.label}`, "data-field": "strategy" },
+      { "aria-label": tr("Strategy of {label}", { label: this.label }), "data-field": "strategy" },
       options,
     );
   }

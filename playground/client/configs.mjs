@@ -1,16 +1,25 @@
 // Settings of a strategy as generation_config.json: save, load, keep several side by side.
 import { button, el, saveAs, scroller } from "../../visualizers/shared/dom.mjs";
+import { said } from "../../visualizers/shared/said.mjs";
+import { tr } from "../../visualizers/shared/tr.mjs";
 import { ask } from "./ask.mjs";
 import { forget, keep, keptFor } from "./kept_settings.mjs";
 
 const FILE_LIMIT = 100000;
 const FILE = "generation_config.json";
-const NOTHING = "Nothing kept yet. Keep two or more to see them side by side.";
+const NOTHING = tr("Nothing kept yet. Keep two or more to see them side by side.");
 
 const show = (value) => {
-  if (value === null) return "off";
+  if (value === null) return tr("off");
   return typeof value === "string" ? value : JSON.stringify(value);
 };
+
+function inUse(count) {
+  if (!count) return tr("In use: the defaults.");
+  return count === 1
+    ? tr("In use: 1 parameter other than the default.")
+    : tr("In use: {count} parameters other than the default.", { count });
+}
 
 class Configs {
   constructor(root, tab) {
@@ -22,7 +31,7 @@ class Configs {
     this.box = el(
       "details",
       { class: "ec-box" },
-      el("summary", {}, "Saved settings"),
+      el("summary", {}, tr("Saved settings")),
       ...this.#controls(),
       this.say,
       this.table,
@@ -36,8 +45,8 @@ class Configs {
       class: "ec-name",
       type: "text",
       maxlength: 40,
-      placeholder: "Name",
-      "aria-label": "Name of these settings",
+      placeholder: tr("Name"),
+      "aria-label": tr("Name of these settings"),
     });
     this.file = el("input", {
       type: "file",
@@ -45,16 +54,18 @@ class Configs {
       hidden: true,
       onchange: () => this.file.files[0] && this.#open(this.file.files[0]),
     });
-    const save = button("Save as file", () => this.#save(), {
-      title: `${FILE} with every parameter`,
+    const save = button(tr("Save as file"), () => this.#save(), {
+      title: tr("{file} with every parameter", { file: FILE }),
     });
-    const load = button("Load a file…", () => this.file.click(), { title: `A ${FILE}` });
+    const load = button(tr("Load a file…"), () => this.file.click(), {
+      title: tr("A {file}", { file: FILE }),
+    });
     return [
       el(
         "div",
         { class: "dp-row" },
         this.name,
-        button("Keep", () => this.#keep()),
+        button(tr("Keep"), () => this.#keep()),
       ),
       el("div", { class: "dp-row" }, save, load),
       this.file,
@@ -62,7 +73,7 @@ class Configs {
   }
 
   #tell(text, bad = false) {
-    this.say.textContent = (bad ? "⚠ " : "") + text;
+    this.say.textContent = (bad ? "⚠ " : "") + said(text);
     this.say.classList.toggle("bad", bad);
   }
 
@@ -76,10 +87,11 @@ class Configs {
   async #keep() {
     const answer = await this.#written();
     if (!answer) return;
-    const name = this.name.value.trim() || `Settings ${keptFor(this.strategy).length + 1}`;
+    const name =
+      this.name.value.trim() || tr("Settings {n}", { n: keptFor(this.strategy).length + 1 });
     const { text, params } = answer;
-    const { said, bad } = keep(this.strategy, { name, text, params });
-    this.#tell(said, bad);
+    const kept = keep(this.strategy, { name, text, params });
+    this.#tell(kept.said, kept.bad);
     this.name.value = "";
     this.#draw();
   }
@@ -88,11 +100,12 @@ class Configs {
     const answer = await this.#written();
     if (!answer) return;
     saveAs(FILE, "application/json", answer.text);
-    this.#tell(`Saved ${FILE} for ${this.strategy}.`);
+    this.#tell(tr("Saved {file} for {strategy}.", { file: FILE, strategy: this.strategy }));
   }
 
   async #open(chosen) {
-    if (chosen.size > FILE_LIMIT) this.#tell(`The file is larger than ${FILE_LIMIT} bytes.`, true);
+    if (chosen.size > FILE_LIMIT)
+      this.#tell(tr("The file is larger than {limit} bytes.", { limit: FILE_LIMIT }), true);
     else await this.#use(await chosen.text());
     this.file.value = "";
   }
@@ -102,10 +115,7 @@ class Configs {
     if (answer.error) return this.#tell(answer.error, true);
     this.tab.use(answer.values, "saved");
     const count = Object.keys(answer.params).length;
-    const what = count
-      ? `${count} parameter${count > 1 ? "s" : ""} other than the default.`
-      : "the defaults.";
-    this.#tell([`In use: ${what}`, ...answer.left_out].join(" "));
+    this.#tell([inUse(count), ...answer.left_out.map((why) => said(why))].join(" "));
   }
 
   #draw() {
@@ -122,7 +132,7 @@ class Configs {
     const cell = (params, name) =>
       name in params
         ? el("td", {}, show(params[name]))
-        : el("td", { class: "ec-default" }, "default");
+        : el("td", { class: "ec-default" }, tr("default"));
     const row = (name) =>
       el(
         "tr",
@@ -136,9 +146,9 @@ class Configs {
       rowHead(""),
       list.map((c) => this.#acts(c)),
     );
-    const head = el("tr", {}, column("Parameter"), ...list.map((c) => column(c.name)));
+    const head = el("tr", {}, column(tr("Parameter")), ...list.map((c) => column(c.name)));
     return scroller(
-      "Kept settings side by side",
+      tr("Kept settings side by side"),
       el(
         "table",
         { class: "dp-table" },
@@ -153,8 +163,10 @@ class Configs {
       forget(this.strategy, name);
       this.#draw();
     };
-    const use = button("Use", () => this.#use(text), { "aria-label": `Use ${name}` });
-    const gone = button("×", remove, { "aria-label": `Remove ${name}` });
+    const use = button(tr("Use"), () => this.#use(text), {
+      "aria-label": tr("Use {name}", { name }),
+    });
+    const gone = button("×", remove, { "aria-label": tr("Remove {name}", { name }) });
     return el("td", {}, el("div", { class: "ec-acts" }, use, gone));
   }
 }

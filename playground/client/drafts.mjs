@@ -1,5 +1,6 @@
 // Drafts for a model, by the tokenizers of what is on this machine; each with the reason why it is offered.
 import { el } from "../../visualizers/shared/dom.mjs";
+import { said } from "../../visualizers/shared/said.mjs";
 import { ask, connectedAsk } from "./ask.mjs";
 
 /** @typedef {{ name: string, here: boolean, reason: string }} Draft */
@@ -44,7 +45,7 @@ export class Drafts {
    */
   tell(draft, more = null) {
     const reason = more ?? this.#found.get(draft)?.reason ?? "";
-    this.say.textContent = reason;
+    this.say.textContent = said(reason);
     this.say.hidden = !reason;
   }
 }

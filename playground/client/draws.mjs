@@ -2,6 +2,8 @@
 
 import { prefixTree } from "../../visualizers/prefix_tree/view.mjs";
 import { el } from "../../visualizers/shared/dom.mjs";
+import { said } from "../../visualizers/shared/said.mjs";
+import { tr } from "../../visualizers/shared/tr.mjs";
 import { formLink, linked } from "./address.mjs";
 import { Field } from "./field.mjs";
 import { Form } from "./form.mjs";
@@ -15,15 +17,16 @@ import { declared, strategyOf } from "./spec.mjs";
 import { layout } from "./tab.mjs";
 
 const KEY = "draws";
-const ABOUT =
-  "Sample the same prompt with many seeds. The width of a branch is how often it was drawn; beside it stands the probability the model gave it, computed exactly. With more draws the two come closer.";
+const ABOUT = tr(
+  "Sample the same prompt with many seeds. The width of a branch is how often it was drawn; beside it stands the probability the model gave it, computed exactly. With more draws the two come closer.",
+);
 
 export function mountDraws(root, trigger) {
   const { draws, seed } = declared();
   const tree = el("div", { id: "draws-tree", class: "dp-stage dp-draws" });
   const shown = prefixTree(tree);
   const models = new Models(strategyOf("sampling"), "draws");
-  const first = new Field({ ...seed, label: "First seed" }, "draws-seed");
+  const first = new Field({ ...seed, label: tr("First seed") }, "draws-seed");
   const form = new Form(draws.params, "draws", {}, { only: draws.only });
   models.params = () => form.values();
   const asked = () => {
@@ -47,8 +50,8 @@ export function mountDraws(root, trigger) {
     models: () => [models.values().model],
   });
   const stop = (id) => trigger("stop", { id });
-  layout(root, "Many draws", ABOUT, {
-    ask: [prompt.box, goAndStop("draws", "Draw", KEY, () => run(), stop)],
+  layout(root, tr("Many draws"), ABOUT, {
+    ask: [prompt.box, goAndStop("draws", tr("Draw"), KEY, () => run(), stop)],
     right: tree,
     settings: [...models.boxes, form.weights, first.box, form.box],
   });
@@ -69,8 +72,8 @@ export function mountDraws(root, trigger) {
       if (itself) run(true);
     },
     refuse: (error) => {
-      refused = error;
-      shown.refuse(error);
+      refused = said(error);
+      shown.refuse(refused);
     },
   });
   linked(root, () => (latest ? formLink("draws", latest) : "?tab=draws"));

@@ -1,10 +1,12 @@
 // What a run can be taken away as: data, code with its check, figures.
 import { button, el, give, saveAs } from "../../visualizers/shared/dom.mjs";
 import { fileOf, trace } from "../../visualizers/shared/record.mjs";
+import { said } from "../../visualizers/shared/said.mjs";
+import { tr } from "../../visualizers/shared/tr.mjs";
 import { saveTrace } from "../../visualizers/stage/download.mjs";
 import { ask } from "./ask.mjs";
 import { csv } from "./csv.mjs";
-import { figurePng, figureSvg, figures, title } from "./figures.mjs";
+import { figurePng, figureSvg, figures, fileName, title } from "./figures.mjs";
 import { newName } from "./kept_presses.mjs";
 import { stages } from "./runs.mjs";
 import { savedPage } from "./saved_page.mjs";
@@ -14,7 +16,8 @@ import { zip } from "./zip.mjs";
 // A curve is drawn once it has a size.
 const DRAWN_MS = 300;
 const LIST_MS = 300;
-const NO_PICTURE = "This figure could not be drawn as a picture; another format may work.";
+const NO_PICTURE = tr("This figure could not be drawn as a picture; another format may work.");
+const NO_CODE = tr("The code could not be fetched.");
 
 // Form of the code -> its name and the file that holds it.
 const FORMS = {
@@ -66,15 +69,15 @@ class Exporting {
     this.root = root;
     this.say = el("p", { class: "dp-note ex-say", role: "status" });
     this.badge = el("span", { class: "ex-badge", role: "status", hidden: true });
-    this.chooser = el("select", { class: "ex-select", "aria-label": "Figure" });
-    this.code = el("pre", { class: "ex-code", tabindex: 0, "aria-label": "Code" });
+    this.chooser = el("select", { class: "ex-select", "aria-label": tr("Figure") });
+    this.code = el("pre", { class: "ex-code", tabindex: 0, "aria-label": tr("Code") });
     const opened = () => {
       if (this.shown.open && this.#run) this.#showCode();
     };
     this.shown = el(
       "details",
       { class: "ex-details", ontoggle: opened },
-      el("summary", {}, "Show the code"),
+      el("summary", {}, tr("Show the code")),
       this.code,
     );
     root.append(this.#dataRow(), this.#codeRow(), this.#figureRow(), this.say, this.shown);
@@ -102,17 +105,19 @@ class Exporting {
       this.#give(this.#name(".html"), new Blob([await this.#page()], { type: "text/html" }));
     };
     return row(
-      "Data",
+      tr("Data"),
       this.#button(
-        "Trace (.json)",
+        tr("Trace (.json)"),
         () => saveTrace(this.#run),
-        "Everything that was recorded; opens again here",
+        tr("Everything that was recorded; opens again here"),
       ),
-      this.#button("Steps (.csv)", rows, "One row a step, for a spreadsheet"),
+      this.#button(tr("Steps (.csv)"), rows, tr("One row a step, for a spreadsheet")),
       this.#button(
-        "Page (.html)",
+        tr("Page (.html)"),
         page,
-        "All pictures of this run, still alive, with a player, in one file without a server: under 1 MB, 5 MB with a map of layers",
+        tr(
+          "All pictures of this run, still alive, with a player, in one file without a server: under 1 MB, 5 MB with a map of layers",
+        ),
       ),
     );
   }
@@ -124,30 +129,32 @@ class Exporting {
     const notebook = save(".ipynb", "application/x-ipynb+json", ({ files }) => files["run.ipynb"]);
     const archive = async () => this.#give(this.#name(".zip"), await zip(await this.#everything()));
     this.check = this.#button(
-      "Verify",
+      tr("Verify"),
       () => this.#verify(),
-      "Run the exported code in a fresh process and compare the tokens",
+      tr("Run the exported code in a fresh process and compare the tokens"),
     );
-    this.halt = button("Stop the check", () => ask({ action: "stop", press: this.#press }));
+    this.halt = button(tr("Stop the check"), () => ask({ action: "stop", press: this.#press }));
     this.halt.hidden = true;
     this.form = el(
       "select",
       {
         class: "ex-form",
-        "aria-label": "Form of the code",
+        "aria-label": tr("Form of the code"),
         onchange: () => this.#chosen(),
       },
       Object.entries(FORMS).map(([value, [label]]) => el("option", { value }, label)),
     );
     return row(
-      "Code",
+      tr("Code"),
       this.form,
-      this.#button("Script (.py)", script),
-      this.#button("Notebook (.ipynb)", notebook),
+      this.#button(tr("Script (.py)"), script),
+      this.#button(tr("Notebook (.ipynb)"), notebook),
       this.#button(
-        "All files (.zip)",
+        tr("All files (.zip)"),
         archive,
-        "Script, notebook, the folder with the loop where one is needed, settings, trace, table, page and pictures",
+        tr(
+          "Script, notebook, the folder with the loop where one is needed, settings, trace, table, page and pictures",
+        ),
       ),
       this.check,
       this.halt,
@@ -164,13 +171,13 @@ class Exporting {
       const card = this.#figure();
       saveAs(`${this.#slug(card)}.png`, "image/png", await figurePng(card));
     };
-    return row("Figures", this.chooser, this.#button("SVG", svg), this.#button("PNG", png));
+    return row(tr("Figures"), this.chooser, this.#button("SVG", svg), this.#button("PNG", png));
   }
 
   // A file that may be large: its size is said.
   #give(name, blob) {
     give(URL.createObjectURL(blob), name);
-    this.say.textContent = `Saved ${name}, ${sizeOf(blob)}.`;
+    this.say.textContent = tr("Saved {name}, {size}.", { name, size: sizeOf(blob) });
   }
 
   #page() {
@@ -180,7 +187,7 @@ class Exporting {
   // Whatever can be taken away of a run, by its path in the archive.
   async #everything() {
     const run = this.#run;
-    this.say.textContent = "Packing…";
+    this.say.textContent = tr("Packing…");
     const { files } = await this.#codeFiles();
     const packed = {
       ...files,
@@ -227,21 +234,18 @@ class Exporting {
 
   #figure() {
     const found = figures(this.#stage)[this.chooser.selectedIndex];
-    return found || refuse("There is no figure to save.");
+    return found || refuse(tr("There is no figure to save."));
   }
 
   #slug(card) {
-    const words = title(card)
-      .toLowerCase()
-      .replace(/[^a-z0-9]+/g, "-");
-    return this.#name(`-${words}`);
+    return this.#name(`-${fileName(card)}`);
   }
 
   async #codeFiles() {
     const asked = this.#run;
     if (this.#files?.run === asked.id) return this.#files;
     const answer = await ask({ action: "files", trace: slim(asked) });
-    if (answer.error) refuse(answer.error);
+    if (answer.error) refuse(said(answer.error));
     this.#files = { run: asked.id, ...answer };
     return this.#files;
   }
@@ -257,10 +261,10 @@ class Exporting {
     if (this.form.value === "pipeline" && this.#run) {
       try {
         const { no_pipeline: reason } = await this.#codeFiles();
-        if (reason) refuse(reason);
+        if (reason) refuse(said(reason));
       } catch (error) {
         this.form.value = "generate";
-        const words = error instanceof Refusal ? error.message : "The code could not be fetched.";
+        const words = error instanceof Refusal ? error.message : NO_CODE;
         this.say.textContent = `⚠ ${words}`;
       }
     }
@@ -271,8 +275,7 @@ class Exporting {
     try {
       this.code.textContent = (await this.#codeFiles()).files[this.#script];
     } catch (error) {
-      this.code.textContent =
-        error instanceof Refusal ? error.message : "The code could not be fetched.";
+      this.code.textContent = error instanceof Refusal ? error.message : NO_CODE;
     }
   }
 
@@ -282,17 +285,19 @@ class Exporting {
     this.check.disabled = true;
     this.form.disabled = true;
     this.halt.hidden = false;
-    this.#mark("busy", "Running the code in a fresh process…");
+    this.#mark("busy", tr("Running the code in a fresh process…"));
     const form = this.form.value;
     const answer = await ask({ action: "verify", trace: slim(asked), press: this.#press, form });
     this.check.disabled = false;
     this.form.disabled = false;
     this.halt.hidden = true;
     if (asked !== this.#run) return;
-    if (answer.error) return this.#mark("bad", `Not checked: ${answer.error}`);
-    const verdict = answer.equal ? "✓ Verified. " : "✗ Not the same. ";
-    const took = ` It took ${answer.seconds.toFixed(1)} s in a fresh process.`;
-    this.#mark(answer.equal ? "good" : "bad", verdict + answer.message + took);
+    if (answer.error)
+      return this.#mark("bad", tr("Not checked: {why}", { why: said(answer.error) }));
+    const verdict = answer.equal ? tr("✓ Verified. ") : tr("✗ Not the same. ");
+    const seconds = answer.seconds.toFixed(1);
+    const took = tr(" It took {seconds} s in a fresh process.", { seconds });
+    this.#mark(answer.equal ? "good" : "bad", verdict + said(answer.message) + took);
   }
 
   #mark(kind, text) {
@@ -340,10 +345,11 @@ class Exporting {
 
 /** @type {ViewSpec} */
 export const exporting = {
-  title: "Export",
+  title: tr("Export"),
   whole: true,
   place: "drawer",
-  empty:
+  empty: tr(
     "After a run: its data, the code that makes it again with transformers alone, and its figures.",
+  ),
   mount: (root) => new Exporting(root),
 };

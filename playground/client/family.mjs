@@ -1,6 +1,8 @@
 // Continue a run from any of its steps with another token or a typed text, and the family that grows from it.
 import { button, el } from "../../visualizers/shared/dom.mjs";
+import { said } from "../../visualizers/shared/said.mjs";
 import { textOfId, textOfIds, visible } from "../../visualizers/shared/text.mjs";
+import { tr } from "../../visualizers/shared/tr.mjs";
 import { choicesOf, isBeam, keptBy, nameOfChoice, suggested } from "./branch.mjs";
 import { compareForm } from "./compare_form.mjs";
 import { FamilyTree } from "./family_tree.mjs";
@@ -11,8 +13,9 @@ import { store } from "./runs.mjs";
 import { strategyOf } from "./spec.mjs";
 
 const SHOWN_BEFORE = 12;
-const APART =
-  "This model reads its prompt apart from the text it writes: it cannot be continued from a step.";
+const APART = tr(
+  "This model reads its prompt apart from the text it writes: it cannot be continued from a step.",
+);
 
 const views = new Set();
 // Branches that were asked for and have not been answered yet, by number.
@@ -120,7 +123,7 @@ class Family {
   #line() {
     this.label = el("span", { class: "fm-label" });
     this.what = el("select", {
-      "aria-label": "Token to continue with",
+      "aria-label": tr("Token to continue with"),
       onchange: () => {
         this.typed.value = "";
         this.#preview();
@@ -129,8 +132,8 @@ class Family {
     this.typed = el("input", {
       type: "text",
       maxlength: 2000,
-      placeholder: "or type a text",
-      "aria-label": "Text to continue with",
+      placeholder: tr("or type a text"),
+      "aria-label": tr("Text to continue with"),
       oninput: () => this.#preview(),
       onkeydown: (event) => {
         if (event.key !== "Enter") return;
@@ -138,7 +141,7 @@ class Family {
         this.#start();
       },
     });
-    this.go = button("Continue", () => this.#start(), { class: "dp-btn f-go fm-go" });
+    this.go = button(tr("Continue"), () => this.#start(), { class: "dp-btn f-go fm-go" });
     return el("div", { class: "dp-row fm-line" }, this.label, this.what, this.typed, this.go);
   }
 
@@ -154,7 +157,7 @@ class Family {
       type: "number",
       min: 0,
       step: 1,
-      "aria-label": "Seed of the branch",
+      "aria-label": tr("Seed of the branch"),
     });
     this.settings = el(
       "details",
@@ -164,7 +167,7 @@ class Family {
           if (this.settings.open) this.#ready();
         },
       },
-      el("summary", {}, "With ", this.name),
+      el("summary", {}, tr("With "), this.name),
       this.slot,
     );
     return this.settings;
@@ -198,7 +201,7 @@ class Family {
     if (!run || run.selected === null || !this.#step) return;
     const step = this.#step;
     const key = `${run.id}:${step.index}`;
-    this.label.textContent = `At step ${step.index + 1} put`;
+    this.label.textContent = tr("At step {step} put", { step: step.index + 1 });
     if (key === this.#listed) return;
     this.#listed = key;
     const all = choicesOf(run, step);
@@ -224,7 +227,7 @@ class Family {
     const put = this.typed.value || (choice ? textOfId(run, choice.token_id) : "");
     const kept = cut + textOfIds(run, ids.slice(-SHOWN_BEFORE));
     this.chip.replaceChildren(
-      "Continues ",
+      tr("Continues "),
       el("span", { class: "fm-kept" }, kept),
       el("b", {}, visible(put)),
     );
@@ -237,11 +240,11 @@ class Family {
     const changed = () => {
       this.name.textContent = this.#form.title();
     };
-    this.#form = compareForm("branch", settingsOf(run), changed);
+    this.#form = compareForm(tr("branch"), settingsOf(run), changed);
     this.seed.value = run.seed;
     this.slot.replaceChildren(
       this.#form.box,
-      el("label", { class: "fm-seed" }, "Seed ", this.seed),
+      el("label", { class: "fm-seed" }, tr("Seed "), this.seed),
     );
     return this.#form;
   }
@@ -249,14 +252,14 @@ class Family {
   #start() {
     if (this.go.disabled) return;
     const choice = this.#choice;
-    if (!this.typed.value && !choice) return this.#problem("Choose a token or type a text.");
+    if (!this.typed.value && !choice) return this.#problem(tr("Choose a token or type a text."));
     const question = this.#question(choice, this.#ready().ask());
     if (store.busy(question.strategy)) return this.#problem(`${UNDER_WAY}.`);
     adopt(this.#run);
     this.#asked = ++number;
     this.go.disabled = true;
     this.say.className = "dp-status";
-    this.say.textContent = "Starting…";
+    this.say.textContent = tr("Starting…");
     waiting.set(this.#asked, (answer) => this.#answered(answer, question));
     const asked = { number: this.#asked, ...question };
     press(question.strategy, (more) => send({ ...asked, ...more }));
@@ -297,7 +300,7 @@ class Family {
 
   #problem(sentence) {
     this.say.className = "dp-status bad";
-    this.say.textContent = sentence;
+    this.say.textContent = said(sentence);
   }
 
   #blocked() {
@@ -330,7 +333,9 @@ class Family {
     this.slot.replaceChildren();
     this.settings.open = false;
     this.say.textContent = "";
-    this.name.textContent = `${titleOf(run.strategy)}, the settings of this run`;
+    this.name.textContent = tr("{title}, the settings of this run", {
+      title: titleOf(run.strategy),
+    });
     this.#listed = "";
   }
 
@@ -345,10 +350,12 @@ class Family {
 
 /** @type {ViewSpec} */
 export const family = {
-  title: "Continue from here",
+  title: tr("Continue from here"),
   whole: true,
   place: "answers",
-  tab: "Continue",
-  empty: "After a run: choose another token at any step, or type a text, and see where it leads.",
+  tab: tr("Continue"),
+  empty: tr(
+    "After a run: choose another token at any step, or type a text, and see where it leads.",
+  ),
   mount: (root, ctx) => new Family(root, ctx),
 };

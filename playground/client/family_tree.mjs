@@ -1,5 +1,6 @@
 // The family of a run as a list: open a member, save its trace, tick two to compare them.
 import { button, el } from "../../visualizers/shared/dom.mjs";
+import { tr } from "../../visualizers/shared/tr.mjs";
 import { saveTrace } from "../../visualizers/stage/download.mjs";
 import {
   figureOf,
@@ -31,15 +32,16 @@ class Row {
       " ",
       this.text,
     );
-    this.save = button("Trace", () => saveTrace(member), {
-      title: "Save the trace of this branch",
+    this.save = button(tr("Trace"), () => saveTrace(member), {
+      title: tr("Save the trace of this branch"),
     });
     this.item = el("li", {}, this.tick, this.pick, this.value, this.save);
   }
 
   draw(depth, now, checked) {
     const { member, item } = this;
-    const lost = member.parent && !parentOf(member) ? " of a run that is not on this page" : "";
+    const alone = member.parent && !parentOf(member);
+    const lost = alone ? tr(" of a run that is not on this page") : "";
     const name = nameOf(member);
     item.style.setProperty("--depth", depth);
     item.classList.toggle("child", depth > 0);
@@ -47,9 +49,9 @@ class Row {
     this.where.textContent = told(member) + lost;
     this.text.textContent = firstWords(member);
     this.value.textContent = figureOf(member);
-    this.tick.setAttribute("aria-label", `Compare ${name}`);
-    this.pick.setAttribute("aria-label", `Open ${name}`);
-    this.save.setAttribute("aria-label", `Save the trace of ${name}`);
+    this.tick.setAttribute("aria-label", tr("Compare {name}", { name }));
+    this.pick.setAttribute("aria-label", tr("Open {name}", { name }));
+    this.save.setAttribute("aria-label", tr("Save the trace of {name}", { name }));
     this.pick.toggleAttribute("aria-current", now);
     item.classList.toggle("now", now);
     this.save.disabled = member.status === "running";
@@ -64,16 +66,16 @@ export class FamilyTree {
 
   constructor(open) {
     this.open = open;
-    this.tree = el("ul", { class: "fm-tree", "aria-label": "The family of this run" });
+    this.tree = el("ul", { class: "fm-tree", "aria-label": tr("The family of this run") });
     this.result = el("div", { class: "fm-result" });
-    this.compare = button("Compare the two that are ticked", () => {
+    this.compare = button(tr("Compare the two that are ticked"), () => {
       const pair = [...this.#checked].map((id) => members.get(id));
       this.result.replaceChildren(...together(pair));
     });
     this.node = el(
       "div",
       { class: "fm-family", hidden: true },
-      el("h4", {}, "The family of this run"),
+      el("h4", {}, tr("The family of this run")),
       this.tree,
       el("div", { class: "dp-row" }, this.compare),
       this.result,

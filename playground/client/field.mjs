@@ -1,6 +1,7 @@
 // One control with its name and what it does: made from a declaration, its value in and out.
 import { button, el } from "../../visualizers/shared/dom.mjs";
 import { mark } from "../../visualizers/shared/terms.mjs";
+import { tr } from "../../visualizers/shared/tr.mjs";
 import { said, same } from "./settings.mjs";
 
 /** @typedef {import("./spec.mjs").Param} Param */
@@ -10,11 +11,11 @@ const NOT_A_NUMBER = "not a number";
 
 /** Where a value comes from that is not the default, in the words of its badge. */
 export const ORIGINS = {
-  yours: "yours",
-  model: "the model's",
-  preset: "the preset's",
-  run: "the run's",
-  saved: "your file's",
+  yours: tr("yours"),
+  model: tr("the model's"),
+  preset: tr("the preset's"),
+  run: tr("the run's"),
+  saved: tr("your file's"),
 };
 
 /**
@@ -27,10 +28,10 @@ function inputOf(param, attrs) {
     return el(
       "select",
       attrs,
-      param.choices.map((c) => el("option", { value: c }, c || "off")),
+      param.choices.map((c) => el("option", { value: c }, c || tr("off"))),
     );
   if (param.kind === "method") return el("select", attrs);
-  const placeholder = param.placeholder ?? (param.optional ? "off" : null);
+  const placeholder = param.placeholder ?? (param.optional ? tr("off") : null);
   if (TEXTS.includes(param.kind)) return el("textarea", { ...attrs, rows: 1, placeholder });
   const { minimum: min, maximum: max } = param;
   return el("input", { ...attrs, type: "number", min, max, step: "any", placeholder });
@@ -58,7 +59,7 @@ export class Field {
     this.help = el("p", { class: "f-help", id: about }, this.#about(param.help));
     this.mark = this.#markOf(param);
     const explained = param.term ? mark(param.term) : null;
-    this.first = el("span", { class: "f-default" }, "default");
+    this.first = el("span", { class: "f-default" }, tr("default"));
     const name = el("div", { class: "f-name" }, label, explained, this.mark, this.first);
     const parts = param.kind === "flag" ? [this.input, name] : [name, this.input];
     this.box = el("div", { class: `f-field f-${param.kind}`, id }, parts, this.slider, this.help);
@@ -89,7 +90,7 @@ export class Field {
     return button("", back, {
       class: "f-mark",
       hidden: true,
-      title: `Not the default, ${first}. Press to go back to it.`,
+      title: tr("Not the default, {first}. Press to go back to it.", { first }),
     });
   }
 
@@ -107,14 +108,18 @@ export class Field {
     const isDefault = same(this.value, value ?? (kind === "flag" ? false : ""));
     this.mark.hidden = isDefault;
     this.first.hidden = !isDefault;
-    const words = ORIGINS[this.#origin] ?? "changed";
+    const words = ORIGINS[this.#origin] ?? tr("changed");
     this.mark.textContent = words;
-    this.mark.setAttribute("aria-label", `${label}: ${words}, back to ${this.#first}`);
+    const first = this.#first;
+    this.mark.setAttribute(
+      "aria-label",
+      tr("{label}: {words}, back to {first}", { label, words, first }),
+    );
   }
 
   /** @param {Param} param */
   #sliderOf({ label, slider: [min, max], step }) {
-    const name = `${label}, slider`;
+    const name = tr("{label}, slider", { label });
     const range = el("input", { type: "range", min, max, step, "aria-label": name });
     range.addEventListener("input", () => {
       this.#number.value = range.value;

@@ -3,6 +3,7 @@ import { colours } from "../../visualizers/shared/colours.mjs";
 import { el } from "../../visualizers/shared/dom.mjs";
 import { pictureIn } from "../../visualizers/shared/pictures.mjs";
 import { plotly } from "../../visualizers/shared/plotly.mjs";
+import { spoken, tr } from "../../visualizers/shared/tr.mjs";
 
 const NOT_FIGURES = [
   "beside",
@@ -20,16 +21,22 @@ const NOT_FIGURES = [
 const SVG = "http://www.w3.org/2000/svg";
 const VIEW = "dp-v-";
 
+const viewOf = (card) =>
+  ([...card.classList].find((c) => c.startsWith(VIEW)) || "").slice(VIEW.length);
+
 export const figures = (root) =>
   [...root.querySelectorAll(".dp-card")].filter((card) => {
-    const name = [...card.classList].find((c) => c.startsWith(VIEW)) || "";
     const body = card.lastElementChild;
-    return (
-      !NOT_FIGURES.includes(name.slice(VIEW.length)) && body && !body.hidden && card.offsetParent
-    );
+    return !NOT_FIGURES.includes(viewOf(card)) && body && !body.hidden && card.offsetParent;
   });
 
-export const title = (card) => card.getAttribute("aria-label") || "figure";
+export const title = (card) => card.getAttribute("aria-label") || tr("figure");
+
+/** What the file of a figure is called, the same for readers of every other language. */
+export const fileName = (card) =>
+  (spoken() === "en" ? title(card) : viewOf(card) || "figure")
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, "-");
 
 // The page's own styles: those that know its colours.
 const styles = () =>

@@ -1,5 +1,6 @@
 // The files of a method, one of which is shown.
 import { button, el } from "../../visualizers/shared/dom.mjs";
+import { tr } from "../../visualizers/shared/tr.mjs";
 
 export class FileTabs {
   chosen = "";
@@ -16,7 +17,7 @@ export class FileTabs {
     );
     this.node = el(
       "div",
-      { class: "me-files", role: "group", "aria-label": "Files" },
+      { class: "me-files", role: "group", "aria-label": tr("Files") },
       this.buttons,
     );
   }
@@ -36,7 +37,7 @@ export class FileTabs {
     for (const [i, path] of this.paths.entries()) {
       const open = unsaved(path);
       this.buttons[i].textContent = open ? `${path} •` : path;
-      this.buttons[i].title = open ? "Not saved yet" : "";
+      this.buttons[i].title = open ? tr("Not saved yet") : "";
     }
   }
 }

@@ -1,5 +1,6 @@
 // The controls of some parameters: the main ones in sight, each other group folded under its title.
 import { el } from "../../visualizers/shared/dom.mjs";
+import { tr } from "../../visualizers/shared/tr.mjs";
 import { ArgumentsField } from "./arguments_field.mjs";
 import { Field } from "./field.mjs";
 import { MethodField } from "./method_field.mjs";
@@ -66,7 +67,7 @@ export class Form {
     const others = Object.entries(groups).filter(([group]) => group !== WEIGHTS);
     const folded = others.map(([group, title]) => this.#folded(group, title));
     if (!close) return [...this.#drawn(main), ...folded];
-    const more = el("summary", {}, "More parameters");
+    const more = el("summary", {}, tr("More parameters"));
     return [...this.#drawn(main), el("details", { class: "f-group f-more" }, more, folded)];
   }
 
@@ -114,7 +115,7 @@ export class Form {
       const changed = this.params.filter(
         (p) => p.group === group && !same(values[p.name], p.value),
       ).length;
-      node.textContent = changed ? `· ${changed} changed` : "";
+      node.textContent = changed ? tr("· {changed} changed", { changed }) : "";
     }
   }
 

@@ -1,5 +1,6 @@
 // Recorded runs to be opened, in the order of the strategies.
 import { button, el } from "../../visualizers/shared/dom.mjs";
+import { tr } from "../../visualizers/shared/tr.mjs";
 import { partOf } from "./parts.mjs";
 import { declared } from "./spec.mjs";
 
@@ -13,6 +14,6 @@ export function mountGallery(root) {
       el("p", { class: "pr-shows" }, shows),
     ),
   );
-  const title = el("h3", { class: "dp-label" }, "Recorded runs");
+  const title = el("h3", { class: "dp-label" }, tr("Recorded runs"));
   root.replaceChildren(el("div", { class: "dp-presets" }, title, el("ul", {}, runs)));
 }

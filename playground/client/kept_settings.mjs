@@ -1,4 +1,5 @@
 // Settings that this browser keeps, strategy by strategy.
+import { tr } from "../../visualizers/shared/tr.mjs";
 
 const KEY = "dp-configs";
 const LIMIT = 12;
@@ -36,10 +37,13 @@ function store(strategy, list) {
 export function keep(strategy, settings) {
   const others = keptFor(strategy).filter((c) => c.name !== settings.name);
   if (others.length >= LIMIT)
-    return { bad: true, said: `At most ${LIMIT} settings are kept; remove one first.` };
+    return {
+      bad: true,
+      said: tr("At most {limit} settings are kept; remove one first.", { limit: LIMIT }),
+    };
   if (store(strategy, [...others, settings]))
-    return { bad: false, said: `Kept as “${settings.name}” in this browser.` };
-  return { bad: true, said: "This browser does not let the page keep anything." };
+    return { bad: false, said: tr("Kept as “{name}” in this browser.", { name: settings.name }) };
+  return { bad: true, said: tr("This browser does not let the page keep anything.") };
 }
 
 export const forget = (strategy, name) =>

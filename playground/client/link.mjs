@@ -1,5 +1,7 @@
 // What an address opens: a tab, a recorded run at a step, a form that is filled and run, a branch.
 import { button } from "../../visualizers/shared/dom.mjs";
+import { said } from "../../visualizers/shared/said.mjs";
+import { tr } from "../../visualizers/shared/tr.mjs";
 import { followNow } from "./address.mjs";
 import { ask, connectedAsk } from "./ask.mjs";
 import { continueFrom } from "./family.mjs";
@@ -78,7 +80,10 @@ function strangerIn({ model, assistant, base, values, columns = [] }) {
 }
 
 const notByItself = (model) =>
-  `This link asks for ${model}, which does not come with this page. Look at the settings; Run does it.`;
+  tr(
+    "This link asks for {model}, which does not come with this page. Look at the settings; Run does it.",
+    { model },
+  );
 
 // The step is chosen when the run has come to its end, unless somebody looks elsewhere by then.
 function selectLater(key, step) {
@@ -90,7 +95,11 @@ function selectLater(key, step) {
         return;
       waiting = false;
       const { length } = run.steps;
-      if (step > length) return refuse(key, `step = ${step} is not there: the run has ${length}.`);
+      if (step > length)
+        return refuse(
+          key,
+          tr("step = {step} is not there: the run has {length}.", { step, length }),
+        );
       if (run.selected === length - 1) store.select(run, step - 1);
     },
   });
@@ -98,7 +107,8 @@ function selectLater(key, step) {
 
 const refuseIf = (tab, error) => error && refuse(tab, error);
 
-function refuse(tab, error) {
+function refuse(tab, sentence) {
+  const error = said(sentence);
   if (!strategyOf(tab))
     return whenThere(
       () => partOf(tab),
@@ -116,15 +126,15 @@ async function copyLink(event) {
   const copy = event.currentTarget;
   followNow();
   await navigator.clipboard.writeText(location.href);
-  copy.textContent = "Link copied";
+  copy.textContent = tr("Link copied");
   setTimeout(() => {
-    copy.textContent = "Copy link";
+    copy.textContent = tr("Copy link");
   }, 1500);
 }
 
 /** @returns {import("../../visualizers/stage/scrub.mjs").Offer} */
 export function copying() {
-  const node = button("Copy link", copyLink, { title: "Opens this run at this step" });
+  const node = button(tr("Copy link"), copyLink, { title: tr("Opens this run at this step") });
   return { node, update() {} };
 }
 
@@ -133,9 +143,9 @@ export function copying() {
 export function runningAgain() {
   let run = null;
   const again = () => runForm(run.form);
-  const node = button("Run it yourself", again, {
+  const node = button(tr("Run it yourself"), again, {
     class: "dp-btn lk-again",
-    title: "Puts its settings into the form and runs them here",
+    title: tr("Puts its settings into the form and runs them here"),
   });
   node.hidden = true;
   return {

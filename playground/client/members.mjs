@@ -1,6 +1,7 @@
 // Runs that belong together: each with the branches that continue it. They stay here when the store
 // has let go of them.
 import { fixed, textOfIds } from "../../visualizers/shared/text.mjs";
+import { tr } from "../../visualizers/shared/tr.mjs";
 import { declared } from "./spec.mjs";
 
 const KEPT = 60;
@@ -40,9 +41,12 @@ export const titleOf = (name) => declared().strategies.find((s) => s.name === na
  * @param {Run} run
  */
 export function told(run) {
-  if (!run.parent) return "the first run";
-  const { token_ids: ids, text, step } = run.parent;
-  return `‘${textOfIds(run, ids)}’${text === null ? "" : ", typed,"} at step ${step + 1}`;
+  if (!run.parent) return tr("the first run");
+  const { token_ids: ids, text: typed, step } = run.parent;
+  const put = { text: textOfIds(run, ids), step: step + 1 };
+  return typed === null
+    ? tr("‘{text}’ at step {step}", put)
+    : tr("‘{text}’, typed, at step {step}", put);
 }
 
 /** @param {Run} run */
@@ -61,9 +65,10 @@ export function firstWords(run) {
  * @param {Run} run
  */
 export function figureOf(run) {
-  if (run.status === "running" || run.status === "failed") return run.status;
+  if (run.status === "running") return tr("running");
+  if (run.status === "failed") return tr("failed");
   const mean = run.metrics?.mean_logprob;
-  if (mean !== undefined) return `log-probability ${fixed(mean, 2)} a token (nats)`;
+  if (mean !== undefined) return tr("log-probability {n} a token (nats)", { n: fixed(mean, 2) });
   const score = run.outputs[0]?.score ?? null;
-  return score === null ? "" : `score ${fixed(score, 2)}`;
+  return score === null ? "" : tr("score {n}", { n: fixed(score, 2) });
 }

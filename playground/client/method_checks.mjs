@@ -1,9 +1,11 @@
 // Whether a method does what others expect of one: each check as soon as it is known.
 import { button, el } from "../../visualizers/shared/dom.mjs";
+import { said } from "../../visualizers/shared/said.mjs";
+import { tr } from "../../visualizers/shared/tr.mjs";
 import { ask } from "./ask.mjs";
 import { newName } from "./kept_presses.mjs";
 
-const MARKS = { passed: "✓", failed: "✗", noted: "·" };
+const RESULTS = { passed: tr("✓ passed"), failed: tr("✗ failed"), noted: tr("· noted") };
 
 export class MethodChecks {
   // What stops the one that goes on, empty where none does.
@@ -18,13 +20,13 @@ export class MethodChecks {
     this.name = name;
     this.given = given;
     this.before = before;
-    this.go = button("Check", () => this.check(), {
-      title: "Reads it, and runs it four times on the small model, shut in",
+    this.go = button(tr("Check"), () => this.check(), {
+      title: tr("Reads it, and runs it four times on the small model, shut in"),
     });
-    this.halt = button("Stop the check", () => this.stop());
+    this.halt = button(tr("Stop the check"), () => this.stop());
     this.halt.hidden = true;
     this.say = el("p", { class: "dp-note", role: "status" });
-    this.list = el("ul", { class: "me-checks", "aria-label": "What the check found" });
+    this.list = el("ul", { class: "me-checks", "aria-label": tr("What the check found") });
     this.node = el("div", {}, this.say, this.list);
   }
 
@@ -36,13 +38,15 @@ export class MethodChecks {
     this.#busy(true);
     const found = [];
     for (;;) {
-      this.say.textContent = `Checking: ${found.length} looked at; it takes up to a minute…`;
+      this.say.textContent = tr("Checking: {n} looked at; it takes up to a minute…", {
+        n: found.length,
+      });
       const asked = { action: "method_check", name: this.name, arguments: this.given() };
       const { checks = [], over, error } = await ask({ ...asked, press, known: found.length });
       found.push(...checks);
       this.list.append(...checks.map(row));
       if (over || error) {
-        this.say.textContent = error || said(found);
+        this.say.textContent = error ? said(error) : verdictOf(found);
         break;
       }
     }
@@ -64,13 +68,13 @@ const row = ({ what, result, told }) =>
   el(
     "li",
     { class: `me-check ${result}` },
-    el("span", { class: "me-result" }, `${MARKS[result]} ${result}`),
-    el("b", {}, what),
-    el("span", {}, told),
+    el("span", { class: "me-result" }, RESULTS[result]),
+    el("b", {}, said(what)),
+    el("span", {}, said(told)),
   );
 
-function said(found) {
+function verdictOf(found) {
   const failed = found.filter(({ result }) => result === "failed").length;
-  if (!failed) return "It does what others expect of a method.";
-  return failed === 1 ? "One check failed." : `${failed} checks failed.`;
+  if (!failed) return tr("It does what others expect of a method.");
+  return failed === 1 ? tr("One check failed.") : tr("{n} checks failed.", { n: failed });
 }

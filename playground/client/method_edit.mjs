@@ -1,5 +1,7 @@
 // A method that was made here: its files changed, saved and checked; nothing that was typed is lost.
 import { button, el } from "../../visualizers/shared/dom.mjs";
+import { said } from "../../visualizers/shared/said.mjs";
+import { tr } from "../../visualizers/shared/tr.mjs";
 import { ask } from "./ask.mjs";
 import { CodeEditor } from "./code_editor.mjs";
 import { FileTabs } from "./file_tabs.mjs";
@@ -8,14 +10,15 @@ import { draftOf, keepDraft } from "./method_drafts.mjs";
 import { placeIn } from "./method_open.mjs";
 import { learnt } from "./methods.mjs";
 
-const SAVED = "Saved. Run uses it.";
-const DRAFT = "What you typed last is not saved yet; this browser has kept it.";
-const UNKEPT = "This browser keeps nothing: save before you leave the page.";
+const SAVED = tr("Saved. Run uses it.");
+const DRAFT = tr("What you typed last is not saved yet; this browser has kept it.");
+const UNKEPT = tr("This browser keeps nothing: save before you leave the page.");
 // What one request to the server may hold, and some room.
 const MOST_BYTES = 900_000;
-const LONG = "This file is too long to be saved from the page; nothing was written.";
-const CHANGED =
-  "Something else has changed this file since it was opened here. Nothing was written.";
+const LONG = tr("This file is too long to be saved from the page; nothing was written.");
+const CHANGED = tr(
+  "Something else has changed this file since it was opened here. Nothing was written.",
+);
 
 /** @param {string} path */
 const quoted = (path) =>
@@ -35,7 +38,7 @@ export class MethodEditing {
    */
   constructor(name, shut, given) {
     this.name = name;
-    this.node = el("div", {}, el("p", { class: "dp-note" }, shut));
+    this.node = el("div", {}, el("p", { class: "dp-note" }, said(shut)));
     this.say = el("p", { class: "dp-status", role: "status" });
     this.editor = new CodeEditor({ changed: () => this.#typed(), save: () => this.save() });
     this.checks = new MethodChecks(name, given, async () => !this.dirty || this.save());
@@ -49,11 +52,11 @@ export class MethodEditing {
     if (told.error) return this.#tell(told.error, true);
     this.#take(told.files);
     this.files = new FileTabs(Object.keys(told.files), (path) => this.#show(path));
-    this.anyway = button("Save mine", () => this.save(true));
-    this.theirs = button("Take what is there", () => this.#back());
-    this.undo = button("Back to what is saved", () => this.#back());
+    this.anyway = button(tr("Save mine"), () => this.save(true));
+    this.theirs = button(tr("Take what is there"), () => this.#back());
+    this.undo = button(tr("Back to what is saved"), () => this.#back());
     this.anyway.hidden = this.theirs.hidden = true;
-    const save = button("Save", () => this.save(), { class: "dp-btn f-go" });
+    const save = button(tr("Save"), () => this.save(), { class: "dp-btn f-go" });
     const acts = [save, this.anyway, this.theirs, this.undo, this.checks.go, this.checks.halt];
     this.node.append(
       this.files.node,
@@ -79,18 +82,20 @@ export class MethodEditing {
 
   #publish(folder) {
     const command = `python -m engine method push ${quoted(folder)} --to owner/${this.name}`;
-    const copy = button("Copy", async () => {
+    const copy = button(tr("Copy"), async () => {
       await navigator.clipboard.writeText(command);
-      copy.textContent = "Copied";
+      copy.textContent = tr("Copied");
       setTimeout(() => {
-        copy.textContent = "Copy";
+        copy.textContent = tr("Copy");
       }, 1500);
     });
-    const words = "To others: this shows what it would upload to a repository of yours, and asks.";
+    const words = tr(
+      "To others: this shows what it would upload to a repository of yours, and asks.",
+    );
     return el(
       "details",
       { class: "me-publish" },
-      el("summary", {}, "Publish it"),
+      el("summary", {}, tr("Publish it")),
       el("p", { class: "dp-note" }, words),
       el("div", { class: "me-command" }, el("code", { tabindex: 0 }, command), copy),
     );
@@ -193,7 +198,7 @@ export class MethodEditing {
 
   #tell(words, bad = false) {
     this.say.className = `dp-status${bad ? " bad" : ""}`;
-    this.say.textContent = words;
+    this.say.textContent = said(words);
   }
 
   // A sentence that names a file and a line is said where that line stands.
@@ -206,7 +211,7 @@ export class MethodEditing {
     if (!place || !(place.path in this.#files)) return this.#tell(sentence, true);
     this.#tell("");
     if (this.files.chosen !== place.path) this.files.choose(place.path);
-    this.editor.mark(place.line, sentence);
+    this.editor.mark(place.line, said(sentence));
     if (going) this.editor.goTo(place.line);
   }
 

@@ -1,5 +1,7 @@
 // Which custom generation method decides: those on offer, or any other by its name, with what is known of it.
 import { button, el } from "../../visualizers/shared/dom.mjs";
+import { said } from "../../visualizers/shared/said.mjs";
+import { tr } from "../../visualizers/shared/tr.mjs";
 import { methodOf } from "../../visualizers/stage/about.mjs";
 import { ask } from "./ask.mjs";
 import { Choice } from "./choice.mjs";
@@ -11,11 +13,11 @@ import { fetchMethod, listed, method, watchMethods } from "./methods.mjs";
 /** @typedef {import("./methods.mjs").Method} Method */
 
 const SOURCES = {
-  shipped: "It comes along.",
-  hub: "From the hub.",
-  folder: "A folder of this machine.",
+  shipped: tr("It comes along."),
+  hub: tr("From the hub."),
+  folder: tr("A folder of this machine."),
 };
-const ASKING = "Looking…";
+const ASKING = tr("Looking…");
 
 export class MethodField extends Field {
   /** @type {Method | null} what is known of the one that is chosen */
@@ -31,7 +33,7 @@ export class MethodField extends Field {
   constructor(param, id) {
     super(param, id);
     const select = /** @type {HTMLSelectElement} */ (this.input);
-    this.choice = new Choice(select, param.label, "hub id or folder");
+    this.choice = new Choice(select, param.label, tr("hub id or folder"));
     this.choice.offer([{ name: param.value, title: param.value }]);
     this.choice.own.addEventListener("input", () => this.came("yours"));
     for (const input of [select, this.choice.own])
@@ -85,7 +87,7 @@ export class MethodField extends Field {
    * @param {any} [info] of its trace
    */
   tell(info) {
-    const words = info ? `In the run shown: ${methodOf(info, 12)}…` : "";
+    const words = info ? tr("In the run shown: {method}…", { method: methodOf(info, 12) }) : "";
     if (this.ran.textContent !== words) this.ran.textContent = words;
   }
 
@@ -94,7 +96,7 @@ export class MethodField extends Field {
     this.#offered = offers;
     this.makes = makes;
     const { value } = this;
-    this.choice.offer(offers.map(({ name, group }) => ({ name, title: name, group })));
+    this.choice.offer(offers.map(({ name, group }) => ({ name, title: name, group: said(group) })));
     this.choice.value = value;
     this.#draw();
   }
@@ -102,15 +104,15 @@ export class MethodField extends Field {
   // Say what is known of the one that is chosen.
   async look() {
     const { value } = this;
-    if (this.known?.name !== value) this.#know(null, value ? ASKING : "Name a method first.");
+    if (this.known?.name !== value) this.#know(null, value ? ASKING : tr("Name a method first."));
     if (!value) return;
     const found = await method(value);
     if (value === this.value) this.#know(found, found.error ?? "");
   }
 
-  #know(found, said = "") {
+  #know(found, words = "") {
     this.known = found;
-    this.say.textContent = said;
+    this.say.textContent = said(words);
     this.#draw();
     for (const follower of this.#followers)
       follower(found?.error || found?.to_fetch ? null : found);
@@ -119,41 +121,43 @@ export class MethodField extends Field {
   #draw() {
     const { value, known } = this;
     const offer = this.#offered.find(({ name }) => name === value);
-    const told = known?.summary || offer?.told || "";
-    const tab = offer?.tab ? "A tab of this page does the same and shows its reasons." : "";
+    const told = said(known?.summary || offer?.told || "");
+    const tab = offer?.tab ? tr("A tab of this page does the same and shows its reasons.") : "";
     const source = known && !known.error && !known.to_fetch ? SOURCES[known.source] : "";
     this.told.textContent = [told, source, tab].filter(Boolean).join(" ");
     if (known?.to_fetch)
-      this.say.textContent = "It is on the hub; its code is not on this machine yet.";
+      this.say.textContent = tr("It is on the hub; its code is not on this machine yet.");
     else if (known?.why_not)
-      this.say.textContent = "Nobody has confirmed its code here yet: look at it first.";
+      this.say.textContent = tr("Nobody has confirmed its code here yet: look at it first.");
     this.acts.replaceChildren(...this.#buttons());
   }
 
   #buttons() {
     const { known } = this;
     const small = { class: "dp-btn me-btn" };
-    const made = this.makes ? [button("New method…", () => openMethod({ make: true }), small)] : [];
-    if (this.#press) return [button("Stop", () => this.#stop(), small)];
-    if (known?.to_fetch) return [button("Fetch its code", () => this.#fetch(), small), ...made];
+    const made = this.makes
+      ? [button(tr("New method…"), () => openMethod({ make: true }), small)]
+      : [];
+    if (this.#press) return [button(tr("Stop"), () => this.#stop(), small)];
+    if (known?.to_fetch) return [button(tr("Fetch its code"), () => this.#fetch(), small), ...made];
     const broken = this.#offered.some(
       ({ name, group }) => name === this.value && group === "Yours",
     );
     if (!known || (known.error && !broken)) return made;
-    const words = known.own || broken ? "Change its code" : "Show its code";
+    const words = known.own || broken ? tr("Change its code") : tr("Show its code");
     return [button(words, () => openMethod({ name: this.value }), small), ...made];
   }
 
   async #fetch() {
     const { value } = this;
     this.#press = newName();
-    this.say.textContent = "Fetching its code…";
+    this.say.textContent = tr("Fetching its code…");
     this.acts.replaceChildren(...this.#buttons());
     /** @type {HTMLElement | null} */ (this.acts.firstElementChild)?.focus();
     const { error } = await fetchMethod(value, this.#press);
     this.#press = "";
     this.#draw();
-    if (error) this.say.textContent = error;
+    if (error) this.say.textContent = said(error);
     else openMethod({ name: value });
   }
 

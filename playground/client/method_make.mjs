@@ -1,10 +1,13 @@
 // A new method from a template.
 import { button, el } from "../../visualizers/shared/dom.mjs";
+import { said } from "../../visualizers/shared/said.mjs";
 import { told } from "../../visualizers/shared/terms.mjs";
+import { tr } from "../../visualizers/shared/tr.mjs";
 import { ask } from "./ask.mjs";
 
-const ABOUT =
-  "A [custom generation method] is a folder with a function generate(model, …) in it. It begins as a copy that runs as it stands; you change it here, and Run uses it.";
+const ABOUT = tr(
+  "A [custom generation method] is a folder with a function generate(model, …) in it. It begins as a copy that runs as it stands; you change it here, and Run uses it.",
+);
 const BEGIN = "next_token";
 
 export class MethodMaking {
@@ -29,7 +32,7 @@ export class MethodMaking {
     });
     const say = el("p", { class: "dp-note" });
     const tell = () => {
-      say.textContent = toldOf(this.template.value);
+      say.textContent = said(toldOf(this.template.value));
     };
     this.template = el(
       "select",
@@ -44,12 +47,12 @@ export class MethodMaking {
       "div",
       { class: "me-make" },
       el("p", { class: "dp-note" }, told(ABOUT)),
-      field("Its name", this.name),
-      field("Begin with", this.template),
+      field(tr("Its name"), this.name),
+      field(tr("Begin with"), this.template),
       say,
-      button("Make it", () => this.#make(), { class: "dp-btn f-go" }),
+      button(tr("Make it"), () => this.#make(), { class: "dp-btn f-go" }),
       this.say,
-      el("p", { class: "dp-note" }, "It is kept in ", el("code", {}, folder), "."),
+      el("p", { class: "dp-note" }, tr("It is kept in "), el("code", {}, folder), "."),
     );
   }
 
@@ -57,7 +60,7 @@ export class MethodMaking {
     const name = this.name.value.trim();
     const template = this.template.value;
     this.say.className = "dp-status";
-    this.say.textContent = "Writing it…";
+    this.say.textContent = tr("Writing it…");
     const { error } = await ask({ action: "method_new", name, template });
     if (!error) return this.made(name);
     this.point(error);
@@ -66,7 +69,7 @@ export class MethodMaking {
 
   point(sentence) {
     this.say.className = "dp-status bad";
-    this.say.textContent = sentence;
+    this.say.textContent = said(sentence);
   }
 
   focus() {

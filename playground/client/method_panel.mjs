@@ -1,6 +1,8 @@
 // A method's code before anything of it runs: where it comes from, what it says, and the one press that lets it
 // run here. Those that were made here are changed in the same place.
 import { button, el } from "../../visualizers/shared/dom.mjs";
+import { said } from "../../visualizers/shared/said.mjs";
+import { tr } from "../../visualizers/shared/tr.mjs";
 import { CodeEditor } from "./code_editor.mjs";
 import { FileTabs } from "./file_tabs.mjs";
 import { MethodEditing } from "./method_edit.mjs";
@@ -10,23 +12,33 @@ import { learnt, listed, method, trustMethod } from "./methods.mjs";
 
 /** @typedef {import("./methods.mjs").Method} Method */
 
-const ASKING = "Looking…";
-const CONFIRMED = "Its code is confirmed; Run uses it.";
-const CHANGED =
-  "The code is another than the one that was shown: this is what stands there now. Look at it again.";
+const ASKING = tr("Looking…");
+const CONFIRMED = tr("Its code is confirmed; Run uses it.");
+const CHANGED = tr(
+  "The code is another than the one that was shown: this is what stands there now. Look at it again.",
+);
 const SOURCES = {
-  shipped: "It comes along",
-  hub: "From the hub",
-  folder: "A folder of this machine",
+  shipped: tr("It comes along"),
+  hub: tr("From the hub"),
+  folder: tr("A folder of this machine"),
+};
+const MADE_HERE = tr("A method of your own");
+/** @type {Record<string, string>} */
+const BADGES = {
+  "comes-along": tr("comes along"),
+  confirmed: tr("confirmed"),
+  "not-confirmed": tr("not confirmed"),
+  yours: tr("yours"),
 };
 
 /** @param {Method} found */
 const badgeOf = ({ source, trusted }) =>
-  trusted ? (source === "shipped" ? "comes along" : "confirmed") : "not confirmed";
+  trusted ? (source === "shipped" ? "comes-along" : "confirmed") : "not-confirmed";
 
 /** @param {Method} found */
 function factsOf({ source, revision, sha256 }) {
-  const parts = [SOURCES[source], revision ? `commit ${revision}` : ""].filter(Boolean).join(", ");
+  const commit = revision ? tr("commit {revision}", { revision }) : "";
+  const parts = [SOURCES[source], commit].filter(Boolean).join(", ");
   return el("p", { class: "me-facts" }, `${parts} · sha256 `, el("code", {}, sha256));
 }
 
@@ -45,7 +57,7 @@ class Reading {
       "div",
       {},
       factsOf(found),
-      el("p", { class: "dp-note" }, shut),
+      el("p", { class: "dp-note" }, said(shut)),
       this.files.node,
       this.editor.node,
       found.trusted ? null : this.#confirm(trusted),
@@ -60,21 +72,22 @@ class Reading {
 
   #confirm(trusted) {
     const { can_trust: can, why_not: why } = this.found;
-    if (!can) return el("p", { class: "dp-status bad" }, why);
+    if (!can) return el("p", { class: "dp-status bad" }, said(why));
     const press = async () => {
       const told = await trustMethod(this.found);
       if (told.error) this.#problem(told.error);
       else trusted(told);
     };
-    this.go = button("Run this code here", press, { class: "dp-btn f-go me-confirm" });
-    const asked =
-      "Read it first. It may run here from then on, until one of its characters changes.";
+    this.go = button(tr("Run this code here"), press, { class: "dp-btn f-go me-confirm" });
+    const asked = tr(
+      "Read it first. It may run here from then on, until one of its characters changes.",
+    );
     return el("div", { class: "dp-row me-row" }, this.go, el("span", { class: "dp-note" }, asked));
   }
 
   #problem(sentence) {
     this.say.className = "dp-status bad";
-    this.say.textContent = sentence;
+    this.say.textContent = said(sentence);
   }
 
   // A sentence that names a file and a line is said where that line stands.
@@ -82,7 +95,7 @@ class Reading {
     const place = placeIn(sentence);
     if (!place || !(place.path in this.found.files)) return this.#problem(sentence);
     this.files.choose(place.path);
-    this.editor.mark(place.line, sentence);
+    this.editor.mark(place.line, said(sentence));
     this.editor.goTo(place.line);
   }
 
@@ -113,12 +126,12 @@ export class MethodPanel {
     this.badge = el("span", { class: "me-badge" });
     const close = button("✕", () => this.close(), {
       class: "dp-btn me-close",
-      "aria-label": "Close",
+      "aria-label": tr("Close"),
     });
     this.body = el("div", { class: "me-body" });
     this.box = el(
       "section",
-      { id, class: "dp-card me-panel", "aria-label": "The code of a method" },
+      { id, class: "dp-card me-panel", "aria-label": tr("The code of a method") },
       el("div", { class: "me-head" }, this.title, this.badge, close),
       this.body,
     );
@@ -142,7 +155,7 @@ export class MethodPanel {
     const number = ++this.#asked;
     if (name && name === this.#name && this.#inside) return this.#point(problem, quiet);
     this.#name = name;
-    this.#fill(make ? "A method of your own" : name, "", el("p", { class: "dp-note" }, ASKING));
+    this.#fill(make ? MADE_HERE : name, "", el("p", { class: "dp-note" }, ASKING));
     const about = await listed();
     const found = make ? null : await method(name);
     if (number !== this.#asked) return;
@@ -164,7 +177,7 @@ export class MethodPanel {
       this.use(name);
       this.open({ name });
     });
-    this.#put(made, "A method of your own", "");
+    this.#put(made, MADE_HERE, "");
   }
 
   /**
@@ -179,8 +192,8 @@ export class MethodPanel {
       return this.#put(editing, name, "yours");
     }
     if (error || toFetch) {
-      const words = error ?? "Its code is not on this machine yet: fetch it first.";
-      return this.#fill(name, "", el("p", { class: "dp-status bad", role: "status" }, words));
+      const words = error ?? tr("Its code is not on this machine yet: fetch it first.");
+      return this.#fill(name, "", el("p", { class: "dp-status bad", role: "status" }, said(words)));
     }
     this.#put(
       new Reading(found, about.shut_in, (told) => this.#trusted(told, about)),
@@ -217,8 +230,8 @@ export class MethodPanel {
     this.#inside = null;
     this.box.hidden = false;
     this.title.textContent = title;
-    this.badge.textContent = badge;
-    this.badge.className = `me-badge ${badge.replace(" ", "-")}`;
+    this.badge.textContent = BADGES[badge] ?? "";
+    this.badge.className = `me-badge ${badge}`;
     this.badge.hidden = !badge;
     this.body.replaceChildren(node);
   }

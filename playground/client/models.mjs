@@ -1,5 +1,6 @@
 // Which model, and which draft beside it: those on offer, or any other by its name.
 import { el } from "../../visualizers/shared/dom.mjs";
+import { tr } from "../../visualizers/shared/tr.mjs";
 import { Choice } from "./choice.mjs";
 import { Drafts } from "./drafts.mjs";
 import { Preflight } from "./preflight.mjs";
@@ -19,13 +20,20 @@ const named = (names) => names.map((name) => ({ name, title: titleOf(name) }));
 export function waysOf({ dtype, device, weights }) {
   const backend = weights?.backend === "torch" ? "" : weights?.backend;
   const ways = [backend, dtype, weights?.quantization].filter(Boolean).join(", ");
-  const places = Object.entries(weights?.layers_on ?? {}).map(([place, n]) => `${n} on ${place}`);
+  const places = Object.entries(weights?.layers_on ?? {}).map(([place, n]) =>
+    tr("{n} on {place}", { n, place }),
+  );
   const same = weights?.agreement?.same_top;
   const agrees =
     same === undefined
       ? ""
-      : `, another model: the same first choice at ${(100 * same).toFixed(1)} % of places`;
-  return `${ways}${agrees}${places.length ? `; layers: ${places.join(", ")}` : ` on ${device}`}`;
+      : tr(", another model: the same first choice at {n} % of places", {
+          n: (100 * same).toFixed(1),
+        });
+  const where = places.length
+    ? tr("; layers: {places}", { places: places.join(", ") })
+    : tr(" on {device}", { device });
+  return `${ways}${agrees}${where}`;
 }
 
 /**
@@ -33,7 +41,10 @@ export function waysOf({ dtype, device, weights }) {
  * @param {any} info of its trace
  */
 export const heldAs = (info) =>
-  `In the run shown, ${titleOf(info.id).split(" · ")[0]} is held as ${waysOf(info)}.`;
+  tr("In the run shown, {model} is held as {ways}.", {
+    model: titleOf(info.id).split(" · ")[0],
+    ways: waysOf(info),
+  });
 
 class ModelChoice extends Choice {
   constructor(id, label, typed) {
@@ -51,13 +62,13 @@ export class Models {
    */
   constructor(strategy, id, roles = ROLES) {
     this.kind = strategy.draft;
-    this.model = new ModelChoice(`${id}-model`, "Model", "hub id or folder");
+    this.model = new ModelChoice(`${id}-model`, tr("Model"), tr("hub id or folder"));
     const offered = declared().models.filter((m) => roles.includes(m.role));
     this.model.offer(named(offered.map((m) => m.name)), strategy.refused);
     whenTried(() => this.model.refuse(strategy.refused));
     this.draft = null;
     if (this.kind !== "none") {
-      this.draft = new ModelChoice(`${id}-assistant`, "Draft model", "hub id or folder");
+      this.draft = new ModelChoice(`${id}-assistant`, tr("Draft model"), tr("hub id or folder"));
       this.model.select.addEventListener("change", () => this.#offerDrafts());
     }
     this.note = el("p", { class: "f-help f-held", "aria-live": "polite" });

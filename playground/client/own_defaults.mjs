@@ -1,14 +1,21 @@
 // What a model's own generation_config.json asks for, beside what the tab begins with; taken over by one press.
 import { button, el, scroller } from "../../visualizers/shared/dom.mjs";
+import { said } from "../../visualizers/shared/said.mjs";
+import { tr } from "../../visualizers/shared/tr.mjs";
 import { ask, connectedAsk } from "./ask.mjs";
-import { ENDED, said, same } from "./settings.mjs";
-import { declared } from "./spec.mjs";
+import { ENDED, same, said as worded } from "./settings.mjs";
+import { declared, strategyOf } from "./spec.mjs";
 
 /** @typedef {{ name: string, label: string, value: any, default: any }} Differing */
 
 const isEmbedded = (name) => declared().models.some((m) => m.name === name && m.embedded);
 
-const settings = (count) => (count === 1 ? "1 setting" : `${count} settings`);
+const OWN = tr("The model's own settings");
+
+const agreed = (count) =>
+  count === 1
+    ? tr("1 setting more: the same as the defaults here.")
+    : tr("{count} settings more: the same as the defaults here.", { count });
 
 export class OwnDefaults {
   #model = "";
@@ -28,7 +35,7 @@ export class OwnDefaults {
     this.box = el("section", {
       id: `${id}-own`,
       class: "own-box",
-      "aria-label": "The model's own settings",
+      "aria-label": OWN,
     });
     this.say = el("p", { class: "dp-note own-say", role: "status" });
     this.box.hidden = true;
@@ -63,16 +70,15 @@ export class OwnDefaults {
     this.#differs = differs;
     this.box.hidden = !error && !differs.length && !kept && !leftOut.length;
     if (this.box.hidden) return;
-    const all = differs.length === 1 ? "Use the model's value" : "Use the model's values";
+    const all = differs.length === 1 ? tr("Use the model's value") : tr("Use the model's values");
     this.use = button(all, () => this.#take(), { class: "dp-btn own-use" });
     this.use.hidden = !differs.length;
-    const agreed = kept ? `${settings(kept)} more: the same as the defaults here.` : "";
-    const none = differs.length ? "" : "None of its settings differs from those here.";
+    const none = differs.length ? "" : tr("None of its settings differs from those here.");
     const parts = [
-      el("h3", { class: "dp-label" }, "The model's own settings"),
-      error ? el("p", { class: "dp-note bad" }, `⚠ ${error}`) : null,
+      el("h3", { class: "dp-label" }, OWN),
+      error ? el("p", { class: "dp-note bad" }, `⚠ ${said(error)}`) : null,
       differs.length ? this.#table() : null,
-      el("p", { class: "dp-note" }, [none, agreed].filter(Boolean).join(" ")),
+      el("p", { class: "dp-note" }, [none, kept ? agreed(kept) : ""].filter(Boolean).join(" ")),
       this.use,
       this.say,
       leftOut.length ? this.#unused(leftOut) : null,
@@ -82,24 +88,26 @@ export class OwnDefaults {
   }
 
   #table() {
-    const heads = ["Setting", "The model's", "Default here"];
+    const heads = [tr("Setting"), tr("The model's"), tr("Default here")];
     const head = heads.map((text) => el("th", { scope: "col" }, text));
+    const { params = [] } = strategyOf(this.strategy) ?? {};
+    const labelOf = (name) => params.find((param) => param.name === name)?.label;
     const row = ({ name, label, value, default: first }) =>
       el(
         "tr",
         { "data-param": name },
-        el("th", { scope: "row" }, label),
-        el("td", {}, said(value)),
-        el("td", {}, said(first)),
+        el("th", { scope: "row" }, labelOf(name) ?? label),
+        el("td", {}, worded(value)),
+        el("td", {}, worded(first)),
       );
     const body = el("tbody", {}, this.#differs.map(row));
     const table = el("table", { class: "dp-table" }, el("thead", {}, el("tr", {}, head)), body);
-    return scroller("The model's own settings beside the defaults", table);
+    return scroller(tr("The model's own settings beside the defaults"), table);
   }
 
   #unused(sentences) {
-    const title = `Not used here: ${sentences.length} of its fields`;
-    const list = sentences.map((text) => el("li", {}, text));
+    const title = tr("Not used here: {n} of its fields", { n: sentences.length });
+    const list = sentences.map((text) => el("li", {}, said(text)));
     return el("details", { class: "own-unused" }, el("summary", {}, title), el("ul", {}, list));
   }
 
@@ -115,7 +123,7 @@ export class OwnDefaults {
     const whole = taken === this.#differs.length;
     /** @type {HTMLButtonElement} */ (this.use).disabled = whole;
     this.say.textContent = whole
-      ? "The form has the model's values; a badge marks each."
-      : "Nothing of this is used unless you press the button.";
+      ? tr("The form has the model's values; a badge marks each.")
+      : tr("Nothing of this is used unless you press the button.");
   }
 }

@@ -1,5 +1,6 @@
 // Plays a recorded trace: every visual of its strategy, step by step, without a model.
 import { el } from "../../visualizers/shared/dom.mjs";
+import { said } from "../../visualizers/shared/said.mjs";
 import { PlayBar } from "../../visualizers/stage/play.mjs";
 import { linked } from "./address.mjs";
 import { keepPart } from "./parts.mjs";
@@ -49,9 +50,9 @@ class Player {
     this.note.hidden = true;
     // What was said of another file is not true of this run.
     // Emptied and not taken out: its place belongs to Gradio, which puts the next words there.
-    for (const said of document.querySelectorAll("#replay-note p")) {
-      said.replaceChildren();
-      said.removeAttribute("class");
+    for (const line of document.querySelectorAll("#replay-note p")) {
+      line.replaceChildren();
+      line.removeAttribute("class");
     }
     await this.#fetch(recorded, step, () => this.#asked === recorded);
     this.bar.node.focus({ preventScroll: true });
@@ -60,7 +61,7 @@ class Player {
   refuse(error) {
     this.shell.hidden = false;
     this.note.hidden = false;
-    this.note.textContent = error;
+    this.note.textContent = said(error);
   }
 
   receive(text) {

@@ -1,8 +1,10 @@
 // What a model is and costs, told under the field that names it before anything is fetched or loaded.
 import { button, el } from "../../visualizers/shared/dom.mjs";
+import { said } from "../../visualizers/shared/said.mjs";
+import { tr } from "../../visualizers/shared/tr.mjs";
 import { ask, connectedAsk } from "./ask.mjs";
 
-const ASKING = "Asking…";
+const ASKING = tr("Asking…");
 
 export class Preflight {
   // Of the question that is waited for; an answer to any other is dropped.
@@ -16,7 +18,7 @@ export class Preflight {
     this.say = el("p", { class: "f-help pf-say", role: "status" });
     this.facts = el("dl", { class: "pf-facts" });
     this.facts.hidden = true;
-    const go = button("What is it?", () => this.look(), { class: "dp-btn pf-go" });
+    const go = button(tr("What is it?"), () => this.look(), { class: "dp-btn pf-go" });
     this.box = el("div", { class: "pf-box" }, go, this.say, this.facts);
   }
 
@@ -29,13 +31,13 @@ export class Preflight {
   async look() {
     const asked = this.asked();
     const number = ++this.#number;
-    if (!asked.model) return this.#tell("Name a model first.");
+    if (!asked.model) return this.#tell(tr("Name a model first."));
     this.#tell(ASKING);
     await connectedAsk;
     const { error, told, notes } = await ask({ action: "preflight", ...asked });
     if (number !== this.#number) return;
-    if (error) this.#tell(error);
-    else this.#tell(notes.join(" "), told);
+    if (error) this.#tell(said(error));
+    else this.#tell(notes.map(said).join(" "), told);
   }
 
   /**
@@ -45,7 +47,10 @@ export class Preflight {
   #tell(text, facts = []) {
     this.say.textContent = text;
     this.facts.replaceChildren(
-      ...facts.flatMap(([subject, said]) => [el("dt", {}, subject), el("dd", {}, said)]),
+      ...facts.flatMap(([subject, fact]) => [
+        el("dt", {}, said(subject)),
+        el("dd", {}, said(fact)),
+      ]),
     );
     this.facts.hidden = !facts.length;
   }

@@ -1,5 +1,6 @@
 // Presets as a list: what each shows stands under its name, and one press loads it, another runs it, too.
 import { button, el } from "../../visualizers/shared/dom.mjs";
+import { tr } from "../../visualizers/shared/tr.mjs";
 
 /**
  * @param {{ name: string, shows: string }[]} presets
@@ -7,7 +8,7 @@ import { button, el } from "../../visualizers/shared/dom.mjs";
  * @param {(preset: any) => void} run
  */
 export class Presets {
-  constructor(presets, load, run, heading = "Try") {
+  constructor(presets, load, run, heading = tr("Try")) {
     this.rows = presets.map((preset) => ({ preset, ...rowOf(preset, load, run) }));
     this.box = el(
       "div",
@@ -34,9 +35,9 @@ function rowOf(preset, load, run) {
     class: "dp-btn dp-preset",
     "aria-pressed": "false",
   });
-  const go = button("Load and run", () => run(preset), {
+  const go = button(tr("Load and run"), () => run(preset), {
     class: "dp-btn pr-run",
-    "aria-label": `Load and run: ${preset.name}`,
+    "aria-label": tr("Load and run: {name}", { name: preset.name }),
   });
   const head = el("div", { class: "pr-head" }, pick, go);
   return { pick, item: el("li", {}, head, el("p", { class: "pr-shows" }, preset.shows)) };

@@ -1,17 +1,18 @@
 // From a press of Run to its end: the first word comes at once, from here; the rest is the server's.
 import { button, el } from "../../visualizers/shared/dom.mjs";
+import { tr } from "../../visualizers/shared/tr.mjs";
 import { forgetPress, keepPress, nameRun, newName, pressFor } from "./kept_presses.mjs";
 import { store } from "./runs.mjs";
 import { GONE } from "./store.mjs";
 
-const STARTING = "Starting…";
-const NO_WORD = "Sent; the server has not answered yet…";
-const AWAY = "The server cannot be reached. Your run starts as soon as it is back.";
-const LOST = "The connection to the server is lost; waiting for it to come back…";
-const AGAIN = "Looking for what ran here…";
-const UNSENT = "Stopped before it was sent.";
-export const UNDER_WAY = "Something runs here already: stop it first";
-const NOTHING = "Nothing runs here";
+const STARTING = tr("Starting…");
+const NO_WORD = tr("Sent; the server has not answered yet…");
+const AWAY = tr("The server cannot be reached. Your run starts as soon as it is back.");
+const LOST = tr("The connection to the server is lost; waiting for it to come back…");
+const AGAIN = tr("Looking for what ran here…");
+const UNSENT = tr("Stopped before it was sent.");
+export const UNDER_WAY = tr("Something runs here already: stop it first");
+const NOTHING = tr("Nothing runs here");
 
 const AGAIN_MS = 1000;
 const SOON_MS = 2000;
@@ -153,7 +154,12 @@ export function stop(key, tell) {
   const unsent = now.phase === "away";
   const again = now.phase === "stopping" && !now.run;
   if (unsent || again) return store.act(key, { phase: "stopped", says: UNSENT, run: "" });
-  store.act(key, { ...now, phase: "stopping", says: "Stopping…", wanted: now.run ? null : tell });
+  store.act(key, {
+    ...now,
+    phase: "stopping",
+    says: tr("Stopping…"),
+    wanted: now.run ? null : tell,
+  });
   if (now.run) tell(now.run);
 }
 
@@ -219,7 +225,7 @@ export function goAndStop(id, go, key, onGo, onStop) {
     id: `${id}-run`,
     class: "dp-btn f-go",
   });
-  const halt = button("Stop", () => stop(key, onStop), { id: `${id}-stop` });
+  const halt = button(tr("Stop"), () => stop(key, onStop), { id: `${id}-stop` });
   follow(run, halt, key);
   return el("div", { class: "f-acts" }, run, halt);
 }

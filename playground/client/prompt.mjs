@@ -1,5 +1,6 @@
 // What a model is asked: a text that it continues, or the messages of a chat.
 import { button, el } from "../../visualizers/shared/dom.mjs";
+import { tr } from "../../visualizers/shared/tr.mjs";
 import { Reading } from "./reading.mjs";
 import { Talk } from "./talk.mjs";
 
@@ -28,7 +29,7 @@ export class PromptField {
       event.preventDefault();
       go();
     });
-    this.label = el("label", { for: `${id}-input` }, "Prompt");
+    this.label = el("label", { for: `${id}-input` }, tr("Prompt"));
     this.box = el("div", { class: "f-field pf-prompt", id }, this.label);
     if (!models) {
       this.box.append(this.area);
@@ -44,9 +45,9 @@ export class PromptField {
     };
     const kind = (name, title, chat) =>
       button(name, () => this.#choose(chat), { class: "dp-btn pf-kind", title });
-    this.asText = kind("Text", "The model continues a text", false);
-    this.asChat = kind("Chat", "The model answers messages", true);
-    const group = { class: "pf-kinds", role: "group", "aria-label": "Kind of prompt" };
+    this.asText = kind(tr("Text"), tr("The model continues a text"), false);
+    this.asChat = kind(tr("Chat"), tr("The model answers messages"), true);
+    const group = { class: "pf-kinds", role: "group", "aria-label": tr("Kind of prompt") };
     const kinds = el("div", group, this.asText, this.asChat);
     this.box.append(kinds, this.area);
     this.box.addEventListener("input", () => this.reading?.look());
@@ -111,7 +112,7 @@ export class PromptField {
     this.asChat?.setAttribute("aria-pressed", String(chat));
     this.area.hidden = chat;
     if (this.#talk) this.#talk.box.hidden = !chat;
-    this.label.textContent = chat ? "Messages" : "Prompt";
+    this.label.textContent = chat ? tr("Messages") : tr("Prompt");
     // A label of nothing in sight would name nothing.
     if (chat) this.label.removeAttribute("for");
     else this.label.setAttribute("for", this.area.id);

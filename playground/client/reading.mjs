@@ -1,10 +1,16 @@
 // What a model reads of a chat: its template filled in, token by token, before anything is run.
 import { el } from "../../visualizers/shared/dom.mjs";
-import { count } from "../../visualizers/shared/text.mjs";
+import { said } from "../../visualizers/shared/said.mjs";
+import { tr } from "../../visualizers/shared/tr.mjs";
 import { turnsOf } from "../../visualizers/text/turns.mjs";
 import { ask, connectedAsk } from "./ask.mjs";
 
 const PAUSE_MS = 400;
+
+const tokensOf = ({ length }, model) =>
+  length === 1
+    ? tr("1 token of {model}.", { model })
+    : tr("{n} tokens of {model}.", { n: length.toLocaleString("en"), model });
 
 export class Reading {
   #models;
@@ -25,7 +31,7 @@ export class Reading {
     this.box = el(
       "details",
       { class: "tk-more tk-reading", ontoggle: () => this.look() },
-      el("summary", {}, "What the model reads"),
+      el("summary", {}, tr("What the model reads")),
       this.say,
       this.parts,
     );
@@ -45,13 +51,13 @@ export class Reading {
     const key = JSON.stringify([model, messages, template]);
     if (key === this.#known) return;
     const number = ++this.#number;
-    if (!this.#known) this.say.textContent = "Reading…";
+    if (!this.#known) this.say.textContent = tr("Reading…");
     await connectedAsk;
     const found = await ask({ action: "rendered", model, messages, template });
     // Somebody has typed on meanwhile.
     if (number !== this.#number) return;
     this.#known = found.error ? "" : key;
-    this.say.textContent = found.error ?? `${count(found.tokens.length, "token")} of ${model}.`;
+    this.say.textContent = found.error ? said(found.error) : tokensOf(found.tokens, model);
     this.parts.replaceChildren(...(found.error ? [] : turnsOf(found.tokens, found.turns)));
   }
 }

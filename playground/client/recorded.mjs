@@ -1,5 +1,6 @@
 // Recorded runs and examples, fetched when a tab wants one, and how a run of the gallery is shown.
 import { isNothing } from "../../visualizers/shared/record.mjs";
+import { tr } from "../../visualizers/shared/tr.mjs";
 import { store } from "./runs.mjs";
 import { declared } from "./spec.mjs";
 
@@ -12,9 +13,11 @@ export function recordedFrom(url) {
 // The request is the one that the page's head may have made already.
 export async function fetchRecorded(name) {
   const answer = await fetch(`${place}/${name}.json`);
-  if (!answer.ok) throw new Error("The recorded run could not be fetched.");
-  const { title, shows } = declared().gallery?.find((run) => run.name === name) ?? {};
-  return { ...(await answer.json()), ...(title && { title, shows }) };
+  if (!answer.ok) throw new Error(tr("The recorded run could not be fetched."));
+  const found = await answer.json();
+  // The declaration says it in the reader's language.
+  const { title, shows } = declared().gallery?.find((one) => one.name === name) ?? {};
+  return title ? { ...found, title, shows } : found;
 }
 
 // By stage: how many recorded runs were asked for; the last one is shown.

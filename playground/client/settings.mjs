@@ -1,4 +1,5 @@
 // Settings compared: those of a form with those of a run, and those of a preset with either.
+import { tr } from "../../visualizers/shared/tr.mjs";
 import { declared, strategyOf } from "./spec.mjs";
 import { keyOf } from "./talk.mjs";
 
@@ -74,8 +75,8 @@ export function changedIn(run) {
 
 /** A value of a control in words. */
 export const said = (value) => {
-  if (value === "" || value === null || value === undefined) return "off";
-  if (typeof value === "boolean") return value ? "on" : "off";
+  if (value === "" || value === null || value === undefined) return tr("off");
+  if (typeof value === "boolean") return value ? tr("on") : tr("off");
   return String(value);
 };
 
@@ -94,12 +95,12 @@ export function differences(form, asked) {
   const found = [];
   const known = form.messages || form.prompt !== null;
   if (known && (form.prompt !== asked.prompt || keyOf(form) !== keyOf(asked)))
-    found.push(asked.messages ? "other messages" : "another prompt");
+    found.push(asked.messages ? tr("other messages") : tr("another prompt"));
   const named = (label, was, now) => found.push(`${label} ${was} → ${now}`);
-  if (form.model !== asked.model) named("Model", title(form.model), title(asked.model));
+  if (form.model !== asked.model) named(tr("Model"), title(form.model), title(asked.model));
   if (form.assistant !== asked.assistant)
-    named("Draft model", title(form.assistant), title(asked.assistant));
-  if (!same(form.seed, asked.seed)) named("Seed", form.seed, said(asked.seed));
+    named(tr("Draft model"), title(form.assistant), title(asked.assistant));
+  if (!same(form.seed, asked.seed)) named(tr("Seed"), form.seed, said(asked.seed));
   for (const { name, label } of strategyOf(form.strategy)?.params ?? [])
     if (!same(form.values[name], asked.params[name]))
       named(label, said(form.values[name]), said(asked.params[name]));
@@ -112,9 +113,13 @@ export function differences(form, asked) {
 export function sentenceOf(found) {
   if (!found.length) return "";
   const more = found.length - MOST_NAMED;
-  const rest = more > 0 ? ` and ${more} more` : "";
   const named = found.slice(0, MOST_NAMED).join(", ");
-  return `Settings have changed since this run: ${named}${rest}. Run to see it.`;
+  return more > 0
+    ? tr("Settings have changed since this run: {named} and {more} more. Run to see it.", {
+        named,
+        more,
+      })
+    : tr("Settings have changed since this run: {named}. Run to see it.", { named });
 }
 
 /**

@@ -1,5 +1,6 @@
 // Whether the settings shown are those of the run shown: a quiet line beside the status.
 import { el } from "../../visualizers/shared/dom.mjs";
+import { tr } from "../../visualizers/shared/tr.mjs";
 import { differences, sentenceOf } from "./settings.mjs";
 import { tabOf } from "./tabs.mjs";
 
@@ -10,7 +11,7 @@ export const settingsMoved = (key) => lines.get(key)?.();
 
 /** @type {ViewSpec} */
 export const since = {
-  title: "Settings and run",
+  title: tr("Settings and run"),
   heading: false,
   /** @param {Context} ctx */
   mount(root, ctx) {

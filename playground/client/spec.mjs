@@ -1,5 +1,4 @@
 // What the server declares: strategies with their parameters, models, presets of comparisons.
-import { said } from "../../visualizers/shared/said.mjs";
 
 /**
  * One control, as playground/spec.py declares it.
@@ -33,24 +32,16 @@ let tried = Promise.resolve();
  * @param {string} [refusals] where to ask which models cannot serve, if the declaration cannot say yet
  */
 export function declare({ params, strategies, ...rest }, refusals) {
-  const withParams = (s) => ({
-    ...s,
-    params: s.params.map((place) => params[place]),
-    refused: reasons(s.refused),
-  });
+  const withParams = (s) => ({ ...s, params: s.params.map((place) => params[place]) });
   declaration = { ...rest, strategies: strategies.map(withParams) };
   if (refusals) tried = fetchRefusals(refusals);
 }
-
-/** @param {Record<string, string>} [refused] model -> why it cannot serve, as the server says it */
-const reasons = (refused = {}) =>
-  Object.fromEntries(Object.entries(refused).map(([model, why]) => [model, said(why)]));
 
 // A model of which this is not heard is refused when it is asked to serve.
 async function fetchRefusals(address) {
   const found = await fetch(address).then((answer) => (answer.ok ? answer.json() : {}));
   for (const strategy of declared().strategies)
-    Object.assign(strategy.refused, reasons(found[strategy.name]));
+    Object.assign(strategy.refused, found[strategy.name]);
 }
 
 /** @param {() => void} then what is done when it is known which models cannot serve */

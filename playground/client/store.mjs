@@ -1,6 +1,7 @@
 // The runs of the page by id, fed by one hidden bus. Every message has a number: what comes twice is
 // left alone, and after a gap the whole run is asked for.
 import { addStep, emptyRecord, NOTHING } from "../../visualizers/shared/record.mjs";
+import { tr } from "../../visualizers/shared/tr.mjs";
 import { newRun, Recordings } from "../../visualizers/stage/recordings.mjs";
 
 /**
@@ -14,9 +15,10 @@ import { newRun, Recordings } from "../../visualizers/stage/recordings.mjs";
  * @typedef {import("./messages.d.ts").StateMessage} StateMessage
  */
 
-export const GONE =
-  "The connection was lost while this ran. What had come is kept; press Run to start anew.";
-const DECODING = "Decoding…";
+export const GONE = tr(
+  "The connection was lost while this ran. What had come is kept; press Run to start anew.",
+);
+const DECODING = tr("Decoding…");
 
 export class Store extends Recordings {
   // When the server was last heard of, in milliseconds of the page.

@@ -1,5 +1,6 @@
 // A strategy's tab: what is asked on the left, what came out beside it.
 import { button, el } from "../../visualizers/shared/dom.mjs";
+import { tr } from "../../visualizers/shared/tr.mjs";
 import { askLink, linked } from "./address.mjs";
 import { ask, connectedAsk } from "./ask.mjs";
 import { mountConfigs } from "./configs.mjs";
@@ -33,7 +34,7 @@ const NARROW = matchMedia("(max-width: 799px)");
 export function layout(root, title, words, { ask, right, settings }) {
   const told = typeof words === "string" ? el("p", {}, words) : words;
   const about = el("div", { class: "dp-about" }, el("h2", {}, title), told);
-  const server = el("a", { href: "./audit" }, "About this server");
+  const server = el("a", { href: "./audit" }, tr("About this server"));
   const set = el(
     "div",
     { class: "dp-settings" },
@@ -42,7 +43,7 @@ export function layout(root, title, words, { ask, right, settings }) {
   );
   const left = el("div", { class: "dp-left" }, about, el("div", { class: "dp-ask" }, ask), set);
   const columns = el("div", { class: "dp-columns" });
-  const fold = button("Prompt and settings", () => asking(!columns.matches(".asking")), {
+  const fold = button(tr("Prompt and settings"), () => asking(!columns.matches(".asking")), {
     class: "dp-btn dp-fold",
     "aria-expanded": "false",
   });
@@ -91,7 +92,7 @@ class StrategyTab {
     );
     const stop = (run) => trigger("stop", { run });
     const configs = el("div", { id: `${name}-configs`, class: "dp-configs" });
-    const acts = goAndStop(name, "Run", name, () => this.run(), stop);
+    const acts = goAndStop(name, tr("Run"), name, () => this.run(), stop);
     this.presets = new Presets(
       strategy.presets,
       (preset) => this.choose(preset),
@@ -173,9 +174,9 @@ class StrategyTab {
     const { summary, helps, turns, paper } = this.strategy;
     const more = (title, text) => el("details", {}, el("summary", {}, title), el("p", {}, text));
     return [
-      el("p", {}, summary, " ", el("cite", {}, `Source: ${paper}.`)),
-      more("When does it help, and when does it hurt?", helps),
-      more("What does its main parameter do?", turns),
+      el("p", {}, summary, " ", el("cite", {}, tr("Source: {paper}.", { paper }))),
+      more(tr("When does it help, and when does it hurt?"), helps),
+      more(tr("What does its main parameter do?"), turns),
     ];
   }
 

@@ -1,15 +1,23 @@
 // The turns of a chat: who says what, in which order; the answer of a run becomes the next one.
 import { button, el } from "../../visualizers/shared/dom.mjs";
+import { tr } from "../../visualizers/shared/tr.mjs";
 
 /** @typedef {Record<string, any> & { role: string, content: any }} Message */
 
 const ROLES = ["system", "user", "assistant"];
-const NAMES = { system: "System", user: "User", assistant: "Assistant", tool: "Tool" };
+const NAMES = {
+  system: tr("System"),
+  user: tr("User"),
+  assistant: tr("Assistant"),
+  tool: tr("Tool"),
+};
 const TURN_ROWS = 2;
 const EMPTY = { role: "user", content: "" };
 const ANEW = "add_generation_prompt";
-const ARGUMENTS =
-  'A JSON object for the model’s chat template, for example {"enable_thinking": false}. (template)';
+const ARGUMENTS = tr(
+  "A JSON object for the model’s chat template, for example {example}. (template)",
+  { example: '{"enable_thinking": false}' },
+);
 
 const nameOf = (role) => NAMES[role] ?? role;
 
@@ -54,16 +62,15 @@ class Turn {
    * @param {number} of how many
    */
   place(at, of) {
-    const name = `Message ${at + 1} of ${of}`;
+    const message = tr("Message {n} of {total}", { n: at + 1, total: of });
     this.item.dataset.role = this.role.value;
-    this.role.setAttribute("aria-label", `${name}: who says it`);
-    this.area.setAttribute("aria-label", `${name}: ${nameOf(this.role.value)}`);
-    for (const [node, says] of /** @type {const} */ ([
-      [this.up, "up"],
-      [this.down, "down"],
-      [this.remove, "remove"],
+    this.role.setAttribute("aria-label", tr("{message}: who says it", { message }));
+    this.area.setAttribute("aria-label", `${message}: ${nameOf(this.role.value)}`);
+    for (const [node, title] of /** @type {const} */ ([
+      [this.up, tr("{message}: move up", { message })],
+      [this.down, tr("{message}: move down", { message })],
+      [this.remove, tr("{message}: remove", { message })],
     ])) {
-      const title = says === "remove" ? `${name}: remove` : `${name}: move ${says}`;
       node.setAttribute("aria-label", title);
       node.title = title;
     }
@@ -86,17 +93,17 @@ export class Talk {
    */
   constructor(id, go) {
     this.#go = go;
-    this.list = el("ol", { class: "tk-list", "aria-label": "Messages" });
+    this.list = el("ol", { class: "tk-list", "aria-label": tr("Messages") });
     this.continued = el("input", { type: "checkbox", id: `${id}-continued` });
     this.continues = el(
       "div",
       { class: "f-field f-flag tk-continued" },
       this.continued,
-      el("label", { for: `${id}-continued` }, "Go on with the last message"),
+      el("label", { for: `${id}-continued` }, tr("Go on with the last message")),
       el(
         "p",
         { class: "f-help" },
-        "The answer goes on where the assistant’s last message ends. (continue_final_message)",
+        tr("The answer goes on where the assistant’s last message ends. (continue_final_message)"),
       ),
     );
     this.template = el("textarea", {
@@ -108,20 +115,20 @@ export class Talk {
     const given = el(
       "details",
       { class: "tk-more" },
-      el("summary", {}, "Template arguments"),
-      el("label", { class: "dp-sr", for: `${id}-template` }, "Template arguments"),
+      el("summary", {}, tr("Template arguments")),
+      el("label", { class: "dp-sr", for: `${id}-template` }, tr("Template arguments")),
       this.template,
       el("p", { class: "f-help", id: `${id}-template-help` }, ARGUMENTS),
     );
     this.given = given;
-    this.reply = button("Add the answer and reply", () => this.#reply(), {
+    this.reply = button(tr("Add the answer and reply"), () => this.#reply(), {
       class: "dp-btn tk-reply",
     });
     this.reply.hidden = true;
-    const add = button("Add a message", () => this.#add(), { class: "dp-btn tk-add" });
-    this.system = button("Add a system message", () => this.#addSystem(), {
+    const add = button(tr("Add a message"), () => this.#add(), { class: "dp-btn tk-add" });
+    this.system = button(tr("Add a system message"), () => this.#addSystem(), {
       class: "dp-btn tk-add",
-      title: "What the assistant is and how it answers; it stands before all others",
+      title: tr("What the assistant is and how it answers; it stands before all others"),
     });
     this.box = el(
       "div",

@@ -1,6 +1,8 @@
 // A blind taste test: two texts of one prompt, one vote, and after ten pairs which strategies they were.
 import { button, el } from "../../visualizers/shared/dom.mjs";
+import { said } from "../../visualizers/shared/said.mjs";
 import { visible } from "../../visualizers/shared/text.mjs";
+import { tr } from "../../visualizers/shared/tr.mjs";
 import { linked } from "./address.mjs";
 import { compareForm } from "./compare_form.mjs";
 import { Field } from "./field.mjs";
@@ -19,14 +21,18 @@ import { pairsOf, ROUND, sided } from "./taste_votes.mjs";
 
 const KEY = "taste";
 const KEPT = "dp-taste";
-const ABOUT =
-  "Two strategies continued the same prompt. Read both, say which one you like better, and see after ten pairs which they were. Your votes stay in this browser.";
-const LIVE =
-  "Or let two strategies of your choice continue a prompt of yours: what they write is one more pair, on sides that chance chooses.";
+const ABOUT = tr(
+  "Two strategies continued the same prompt. Read both, say which one you like better, and see after ten pairs which they were. Your votes stay in this browser.",
+);
+const LIVE = tr(
+  "Or let two strategies of your choice continue a prompt of yours: what they write is one more pair, on sides that chance chooses.",
+);
+const LEFT = tr("Left");
+const RIGHT = tr("Right");
 const KEYS = [
-  ["1", "Left", 0],
-  ["2", "Right", 1],
-  ["0", "No difference", null],
+  ["1", LEFT, 0],
+  ["2", RIGHT, 1],
+  ["0", tr("No difference"), null],
 ];
 const STARTS = [
   { strategy: "greedy", params: {} },
@@ -71,12 +77,14 @@ class Taste {
       prompt: declared().taste.prompt,
       go: () => this.#write(),
     });
-    this.forms = STARTS.map((start, i) => compareForm(`text ${i + 1}`, start, () => {}));
+    this.forms = STARTS.map((start, i) =>
+      compareForm(tr("text {n}", { n: i + 1 }), start, () => {}),
+    );
     this.seed = new Field(declared().seed, "taste-seed");
     this.seed.value = 0;
     const stop = (id) => trigger("stop", { id });
-    const acts = goAndStop("taste", "Write two", KEY, () => this.#write(), stop);
-    layout(root, "Blind taste test", ABOUT, {
+    const acts = goAndStop("taste", tr("Write two"), KEY, () => this.#write(), stop);
+    layout(root, tr("Blind taste test"), ABOUT, {
       ask: [el("p", { class: "dp-note" }, LIVE), this.prompt.box, acts],
       right: stage,
       settings: [this.seed.box, ...this.forms.map((form) => form.box)],
@@ -99,7 +107,8 @@ class Taste {
 
   #tell(sentence, bad = false) {
     this.say.className = `dp-status${bad ? " bad" : ""}${store.busy(KEY) ? " busy" : ""}`;
-    if (this.say.textContent !== sentence) this.say.textContent = sentence;
+    const words = said(sentence);
+    if (this.say.textContent !== words) this.say.textContent = words;
   }
 
   #draw() {
@@ -119,7 +128,7 @@ class Taste {
     const title = el(
       "h3",
       { class: "ts-title", tabindex: -1 },
-      `Pair ${number} of ${ROUND}: which do you like better?`,
+      tr("Pair {n} of {total}: which do you like better?", { n: number, total: ROUND }),
     );
     const votes = KEYS.map(([key, label, vote]) =>
       button(label, () => this.#vote(vote), { class: "dp-btn ts-vote", "aria-keyshortcuts": key }),
@@ -128,8 +137,8 @@ class Taste {
       node.prepend(el("kbd", { "aria-hidden": "true" }, KEYS[i][0]), " ");
     this.box.replaceChildren(
       title,
-      el("div", { class: "ts-pair" }, text(left, "Left"), text(right, "Right")),
-      el("div", { class: "dp-row ts-votes", role: "group", "aria-label": "Your vote" }, votes),
+      el("div", { class: "ts-pair" }, text(left, LEFT), text(right, RIGHT)),
+      el("div", { class: "dp-row ts-votes", role: "group", "aria-label": tr("Your vote") }, votes),
     );
     if (had) title.focus({ preventScroll: true });
   }
@@ -138,16 +147,20 @@ class Taste {
     const pair = this.#pairs.shift();
     this.#votes.push({ ...pair, vote });
     keepVotes(this.#votes);
-    const said = vote === null ? "no difference" : `the ${vote ? "right" : "left"} one`;
+    const one = vote ? tr("the right one") : tr("the left one");
     // Whoever knew which was which would look for it in the next pair.
-    this.last.textContent = `Pair ${this.#votes.length}: ${said}. What they were is told after ${ROUND} pairs.`;
+    this.last.textContent = tr("Pair {n}: {vote}. What they were is told after {total} pairs.", {
+      n: this.#votes.length,
+      vote: vote === null ? tr("no difference") : one,
+      total: ROUND,
+    });
     this.#draw();
   }
 
   #drawResult() {
     this.last.textContent = "";
-    const title = el("h3", { class: "ts-title", tabindex: -1 }, "What your ten votes came to");
-    const again = button("Ten more pairs", () => this.#again(), { class: "dp-btn" });
+    const title = el("h3", { class: "ts-title", tabindex: -1 }, tr("What your ten votes came to"));
+    const again = button(tr("Ten more pairs"), () => this.#again(), { class: "dp-btn" });
     const had = this.box.contains(document.activeElement);
     this.box.replaceChildren(
       title,
@@ -202,12 +215,14 @@ class Taste {
     if (this.#votes.length >= ROUND) this.#again();
     if (pair.texts[0].text === pair.texts[1].text)
       return this.#tell(
-        "Both wrote the same text, so there is nothing to choose. Try another prompt or other settings.",
+        tr(
+          "Both wrote the same text, so there is nothing to choose. Try another prompt or other settings.",
+        ),
       );
     this.#pairs.unshift(sided(pair, Math.random));
     this.last.textContent = "";
     this.#draw();
-    this.#tell("Both texts are there.");
+    this.#tell(tr("Both texts are there."));
   }
 }
 

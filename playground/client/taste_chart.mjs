@@ -2,6 +2,7 @@
 import { el, svg, table } from "../../visualizers/shared/dom.mjs";
 import { term, told } from "../../visualizers/shared/terms.mjs";
 import { fixed, percent } from "../../visualizers/shared/text.mjs";
+import { tr } from "../../visualizers/shared/tr.mjs";
 import { said } from "./settings.mjs";
 import { strategyOf } from "./spec.mjs";
 import { lessOf, MEASURES, ROUND, signTest, standings } from "./taste_votes.mjs";
@@ -16,8 +17,8 @@ const AXIS = 22;
 
 const TITLES = {
   perplexity: () => term("perplexity"),
-  rep_3: () => term("rep-n", "repeated 3-grams"),
-  tokens: () => "length in tokens",
+  rep_3: () => term("rep-n", tr("repeated 3-grams")),
+  tokens: () => tr("length in tokens"),
 };
 const IN_WORDS = {
   perplexity: (value) => fixed(value, 2),
@@ -52,6 +53,7 @@ function picture(votes, name) {
   const rows = votes.map(({ vote, texts }, row) => {
     if (!known(texts, name)) return null;
     const y = heightOf(row);
+    const both = texts.map((written) => IN_WORDS[name](written[name]));
     const [a, b] = texts.map((written) => placeOf(written[name], least, most));
     const dots = [a, b].map((x, side) =>
       svg("circle", { class: side === vote ? "ts-won" : "ts-other", cx: x, cy: y, r: 5 }),
@@ -61,7 +63,7 @@ function picture(votes, name) {
       { class: vote === null ? "ts-even" : "" },
       svg("path", { class: "ts-line", d: `M${a} ${y}H${b}` }),
       dots,
-      svg("title", {}, `Pair ${row + 1}: ${texts.map((w) => IN_WORDS[name](w[name])).join(", ")}`),
+      svg("title", {}, tr("Pair {n}: {values}", { n: row + 1, values: both.join(", ") })),
     );
   });
   const ends = [
@@ -86,10 +88,12 @@ function picture(votes, name) {
 // The picture in words: every pair, its preferred text first.
 function labelOf(votes, name) {
   const parts = votes.map(({ vote, texts }, row) => {
-    if (!known(texts, name)) return `pair ${row + 1}: not measured`;
+    const n = row + 1;
+    if (!known(texts, name)) return tr("pair {n}: not measured", { n });
     const [a, b] = texts.map((written) => IN_WORDS[name](written[name]));
-    if (vote === null) return `pair ${row + 1}: ${a} and ${b}, no difference`;
-    return `pair ${row + 1}: ${vote ? b : a} preferred to ${vote ? a : b}`;
+    if (vote === null) return tr("pair {n}: {a} and {b}, no difference", { n, a, b });
+    const [won, other] = vote ? [b, a] : [a, b];
+    return tr("pair {n}: {won} preferred to {other}", { n, won, other });
   });
   return parts.join("; ");
 }
@@ -101,9 +105,15 @@ function labelOf(votes, name) {
 function measured(votes, { name, less: words }) {
   const { less, of } = lessOf(votes, name);
   const proof = of
-    ? ` [p-value] ${fixed(signTest(less, of), 3)}, as chance alone gives a count at least as uneven that often.`
-    : " No vote tells anything about it.";
-  const sentence = `Of ${of} votes that differ in it, ${less} went to the text with ${words}.`;
+    ? tr(" [p-value] {p}, as chance alone gives a count at least as uneven that often.", {
+        p: fixed(signTest(less, of), 3),
+      })
+    : tr(" No vote tells anything about it.");
+  const sentence = tr("Of {of} votes that differ in it, {less} went to the text with {words}.", {
+    of,
+    less,
+    words,
+  });
   return el(
     "figure",
     { class: "ts-measure" },
@@ -113,14 +123,26 @@ function measured(votes, { name, less: words }) {
   );
 }
 
+// How little so few votes prove.
+function leadOf(votes) {
+  return tr(
+    "You preferred one of the two in {decided} of {pairs} pairs. So few votes prove little: even if every one of {round} went the same way, chance would do that once in {rare} rounds, and 8 of {round} is nothing unusual (p-value {p}).",
+    {
+      decided: votes.filter(({ vote }) => vote !== null).length,
+      pairs: votes.length,
+      round: ROUND,
+      rare: Math.round(1 / signTest(ROUND, ROUND)),
+      p: fixed(signTest(8, ROUND), 3),
+    },
+  );
+}
+
 /**
  * What a round came to.
  * @param {Voted[]} votes
  */
 export function resultOf(votes) {
-  const decided = votes.filter(({ vote }) => vote !== null).length;
   const best = Math.max(...standings(votes, nameOf).map(({ won }) => won));
-  const lead = `You preferred one of the two in ${decided} of ${votes.length} pairs. So few votes prove little: even if every one of ${ROUND} went the same way, chance would do that once in ${Math.round(1 / signTest(ROUND, ROUND))} rounds, and 8 of ${ROUND} is nothing unusual (p-value ${fixed(signTest(8, ROUND), 3)}).`;
   const rows = standings(votes, nameOf).map(({ name, won, lost, even }) => [
     won === best && best ? `★ ${name}` : name,
     won,
@@ -133,20 +155,22 @@ export function resultOf(votes) {
     `${vote === 1 ? "✓ " : ""}${nameOf(right)}`,
   ]);
   return [
-    el("p", { class: "ts-lead" }, lead),
+    el("p", { class: "ts-lead" }, leadOf(votes)),
     el(
       "p",
       { class: "dp-note" },
-      "Filled: the text you preferred; hollow: the other one. A pair without a difference is grey.",
+      tr(
+        "Filled: the text you preferred; hollow: the other one. A pair without a difference is grey.",
+      ),
     ),
     el(
       "div",
       { class: "ts-measures" },
       MEASURES.map((measure) => measured(votes, measure)),
     ),
-    el("h3", {}, "What each strategy came to"),
-    table(["strategy", "preferred", "passed over", "no difference"], rows),
-    el("h3", {}, "What stood on either side"),
-    table(["pair", "left", "right"], pairs),
+    el("h3", {}, tr("What each strategy came to")),
+    table([tr("strategy"), tr("preferred"), tr("passed over"), tr("no difference")], rows),
+    el("h3", {}, tr("What stood on either side")),
+    table([tr("pair"), tr("Left").toLowerCase(), tr("Right").toLowerCase()], pairs),
   ];
 }

@@ -1,5 +1,7 @@
 // Votes of a blind taste test: which pairs are shown, on which side each text stands, and what the votes come to.
 
+import { tr } from "../../visualizers/shared/tr.mjs";
+
 /**
  * A text that some strategy wrote, and what is measured of it.
  * @typedef {{ strategy: string, params: Record<string, any>, text: string, perplexity: number | null,
@@ -14,9 +16,9 @@
 
 /** What is measured of a text: its name, and which end of it is named in a sentence. */
 export const MEASURES = [
-  { name: "perplexity", less: "the lower perplexity" },
-  { name: "rep_3", less: "fewer repeated 3-grams" },
-  { name: "tokens", less: "fewer tokens" },
+  { name: "perplexity", less: tr("the lower perplexity") },
+  { name: "rep_3", less: tr("fewer repeated 3-grams") },
+  { name: "tokens", less: tr("fewer tokens") },
 ];
 
 export const ROUND = 10;

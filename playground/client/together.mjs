@@ -9,10 +9,11 @@ import {
 } from "../../visualizers/compare/parting.mjs";
 import { el } from "../../visualizers/shared/dom.mjs";
 import { textOfIds } from "../../visualizers/shared/text.mjs";
+import { tr } from "../../visualizers/shared/tr.mjs";
 import { isBeam } from "./branch.mjs";
 import { figureOf, nameOf, parentOf, rootOf } from "./members.mjs";
 
-const CONTINUED = "The best of all beams at this depth; ▸ is the text that was continued.";
+const CONTINUED = tr("The best of all beams at this depth; ▸ is the text that was continued.");
 
 // The nodes of a search that a branch's prompt went through, as far as one of its places.
 function pathThrough(up, ids, place) {
@@ -37,11 +38,11 @@ function seen(run, at) {
   if (own >= 0) return [run, partingSide(run, own)];
   const up = parentOf(run);
   const token = { id: run.prompt_ids[at] };
-  if (!up) return [run, { token, words: "What was seen there is not on this page." }];
+  if (!up) return [run, { token, words: tr("What was seen there is not on this page.") }];
   const place = at - up.prompt_ids.length;
   const { step: index, kept, text } = run.parent;
   const step = up.steps[index];
-  if (place > kept) return [run, { token, words: "Typed." }];
+  if (place > kept) return [run, { token, words: tr("Typed.") }];
   if (isBeam(step) && place >= 0) {
     const deep = up.steps[place];
     const path = pathThrough(up, run.prompt_ids.slice(up.prompt_ids.length), place);
@@ -53,7 +54,7 @@ function seen(run, at) {
     return [owner, { token, step, list: candidatesOf(up, step), chosen: token.id }];
   }
   if (place >= 0 && step.sequence) {
-    const words = `Written by output ${step.sequence + 1} of the run it continues.`;
+    const words = tr("Written by output {n} of the run it continues.", { n: step.sequence + 1 });
     return [up, { token, words }];
   }
   return seen(up, at);
@@ -62,12 +63,12 @@ function seen(run, at) {
 const wholeOf = (run) => [...run.prompt_ids, ...(run.tokens[0] || []).map((t) => t.id)];
 
 const leadOf = (same, common) =>
-  same ? "Both texts are the same, token for token." : partsAfter(common);
+  same ? tr("Both texts are the same, token for token.") : partsAfter(common);
 
 /** @param {Run} run */
 function sideOf(run, ids, from, at, same) {
   const text = (a, b) => textOfIds(run, ids.slice(a, b));
-  const over = run.status === "running" ? "Not there yet." : "The text had ended.";
+  const over = run.status === "running" ? tr("Not there yet.") : tr("The text had ended.");
   const [owner, found] = at < ids.length ? seen(run, at) : [run, { words: over }];
   return el(
     "div",

@@ -1,8 +1,9 @@
 // What if: a recorded step decided again under other settings, with the same luck, by the server.
 import { button, el, fact } from "../../visualizers/shared/dom.mjs";
-import { titleOf } from "../../visualizers/shared/processors.mjs";
 import { trace } from "../../visualizers/shared/record.mjs";
-import { percent, textOfId, visible } from "../../visualizers/shared/text.mjs";
+import { said } from "../../visualizers/shared/said.mjs";
+import { percent, textOfId } from "../../visualizers/shared/text.mjs";
+import { tr } from "../../visualizers/shared/tr.mjs";
 import { ask } from "./ask.mjs";
 import { timed } from "./asked.mjs";
 import { Form } from "./form.mjs";
@@ -12,29 +13,28 @@ import { tabOf } from "./tabs.mjs";
 import { whenThere } from "./waiting.mjs";
 import { Bars } from "./what_if_bars.mjs";
 import { Cards } from "./what_if_cards.mjs";
+import { decidedOf, firstOf } from "./what_if_words.mjs";
 
 const PAUSE_MS = 120;
-const HINT =
-  "Move a slider, or switch a processor off or to another place. The step is decided again with the same luck.";
+const HINT = tr(
+  "Move a slider, or switch a processor off or to another place. The step is decided again with the same luck.",
+);
 const SOURCES = {
-  kept: "Exact: computed from this run’s own logits over the whole vocabulary.",
-  recomputed:
+  kept: tr("Exact: computed from this run’s own logits over the whole vocabulary."),
+  recomputed: tr(
     "The logits of this run are no longer kept: they were computed again in one pass over its text, and may differ in their last digits.",
-  recorded:
+  ),
+  recorded: tr(
     "The model of this run is not loaded, so only its recorded candidates are known: every share is one among them.",
+  ),
 };
-const OTHER_LUCK =
-  "The run’s own settings do not give its own token here, so the draw cannot be repeated exactly.";
-const NO_PARAMETERS = "No settings of a run say the same as these processors in this order.";
-const BRANCH = "A branch continues tokens, not a prompt, so the form cannot hold it.";
+const OTHER_LUCK = tr(
+  "The run’s own settings do not give its own token here, so the draw cannot be repeated exactly.",
+);
+const NO_PARAMETERS = tr("No settings of a run say the same as these processors in this order.");
+const BRANCH = tr("A branch continues tokens, not a prompt, so the form cannot hold it.");
 
 let asked = 0;
-
-// A token in quotes; a space at its beginning stays with it at the end of a line.
-const quoted = (text) => `‘${text.replaceAll(" ", "\u00a0")}’`;
-
-/** @param {string} name */
-const lower = (name) => name[0].toLowerCase() + name.slice(1);
 
 /**
  * A control with a slider, also where off is one of its values.
@@ -86,9 +86,9 @@ class WhatIf {
     this.bars = new Bars();
     this.cards = new Cards(() => this.#touch());
     this.note = el("p", { class: "dp-note" });
-    this.go = button("Run with these settings", () => this.#start(), { class: "dp-btn f-go" });
-    this.reset = button("Reset", () => this.#restore(), {
-      title: "Back to the run’s own settings and processors",
+    this.go = button(tr("Run with these settings"), () => this.#start(), { class: "dp-btn f-go" });
+    this.reset = button(tr("Reset"), () => this.#restore(), {
+      title: tr("Back to the run’s own settings and processors"),
     });
     this.acts = el("div", { class: "wi-acts" }, this.go, this.reset);
     this.why = el("p", { class: "dp-note" });
@@ -112,7 +112,7 @@ class WhatIf {
   /** @param {Run} run */
   update(run) {
     if (run.status === "running") {
-      this.#quiet("When the run has ended, its steps can be asked what if.");
+      this.#quiet(tr("When the run has ended, its steps can be asked what if."));
       this.#key = "";
       return;
     }
@@ -131,13 +131,13 @@ class WhatIf {
     this.#run = run;
     this.#index = index;
     const { refused } = strategyOf(run.strategy)?.what_if ?? {
-      refused: "Its strategy is unknown.",
+      refused: tr("Its strategy is unknown."),
     };
-    if (refused) return this.#quiet(refused);
+    if (refused) return this.#quiet(said(refused));
     if (other || !this.#form) this.#begin();
     this.all.hidden = false;
     if (!this.#touched) return this.#rest();
-    this.#tell(`Deciding step ${index + 1} again…`);
+    this.#tell(tr("Deciding step {step} again…", { step: index + 1 }));
     this.#soon();
   }
 
@@ -220,7 +220,7 @@ class WhatIf {
     if (answer.error) return this.#refuse(answer.error);
     this.#draw(answer);
     if (answer.changed.length || this.cards.changed) {
-      this.first.textContent = "Looking through the run…";
+      this.first.textContent = tr("Looking through the run…");
       const found = await this.#answer("what_if_first");
       if (mine === this.#asking && !found.superseded) this.#drawFirst(found);
     }
@@ -248,7 +248,7 @@ class WhatIf {
   }
 
   #refuse(sentence) {
-    this.#tell(`⚠ ${sentence}`, true);
+    this.#tell(`⚠ ${said(sentence)}`, true);
     this.facts.replaceChildren();
     this.bars.clear();
     this.note.textContent = "";
@@ -257,11 +257,17 @@ class WhatIf {
 
   #draw(answer) {
     const run = { ...this.#run, pieces: { ...this.#run.pieces, ...answer.pieces } };
-    this.#tell(this.#sentence(run, answer), true);
+    this.#tell(decidedOf(this.cards, this.#form, run, answer), true);
     this.facts.replaceChildren(
-      fact("kept mass", percent(answer.mass)),
-      fact("tokens left", answer.kept.toLocaleString("en")),
-      fact("entropy", `${answer.bits.toFixed(2)} → ${answer.bits_used.toFixed(2)} bits`),
+      fact(tr("kept mass"), percent(answer.mass)),
+      fact(tr("tokens left"), answer.kept.toLocaleString("en")),
+      fact(
+        tr("entropy"),
+        tr("{before} → {after} bits", {
+          before: answer.bits.toFixed(2),
+          after: answer.bits_used.toFixed(2),
+        }),
+      ),
     );
     this.bars.show(run, answer);
     this.cards.show(answer.stages);
@@ -278,46 +284,12 @@ class WhatIf {
     this.why.textContent = reason;
   }
 
-  #sentence(run, { changed, token, recorded, sample }) {
-    const what = sample ? "draw" : "choice";
-    const verb = token === recorded ? "stays" : "becomes";
-    return `${this.#opening(changed)} the ${what} ${verb} ${quoted(visible(textOfId(run, token)))}.`;
-  }
-
-  // What is other than it was, in a word or two.
-  #opening(changed) {
-    const { off, moved } = this.cards;
-    if (off.length + changed.length + (moved ? 1 : 0) > 1) return "With these settings";
-    if (moved) return "In this order";
-    if (off.length) return `Without ${lower(titleOf(off[0]))}`;
-    if (!changed.length) return "With the run’s own settings";
-    const [name] = changed;
-    const { label } = this.#form.params.find((p) => p.name === name) ?? { label: name };
-    const value = this.#form.values()[name];
-    if (value === "") return `Without ${lower(label)}`;
-    const said = typeof value === "boolean" ? (value ? "on" : "off") : value;
-    return `${name === "temperature" ? "At" : "With"} ${lower(label)} ${said}`;
-  }
-
   #drawFirst(found) {
-    if (found.error) {
-      this.first.textContent = found.error;
-      return;
-    }
-    const left = found.unsure
-      ? ` (${found.unsure} steps whose own draw cannot be repeated here are left out.)`
-      : "";
     const { first } = found;
-    if (!first) {
-      this.first.textContent = `No step of the run would have changed.${left}`;
-      return;
-    }
-    const run = { pieces: { ...this.#run.pieces, ...found.pieces } };
-    const word = (id) => quoted(visible(run.pieces[id] ?? `#${id}`));
-    const at = first.step + 1;
-    this.first.textContent = `The first step of the run that would have changed is step ${at}: ${word(first.token)} instead of ${word(first.recorded)}.${left}`;
+    this.first.textContent = firstOf(this.#run, found);
+    if (!first) return;
     this.goal = first.step;
-    this.jump.textContent = `Go to step ${at}`;
+    this.jump.textContent = tr("Go to step {step}", { step: first.step + 1 });
     this.jump.hidden = first.step === this.#index;
   }
 
@@ -346,9 +318,9 @@ class WhatIf {
 
 /** @type {ViewSpec} */
 export const whatIf = {
-  title: "What if",
+  title: tr("What if"),
   whole: true,
   place: "answers",
-  empty: "After a run: its steps decided again under other settings, with the same luck.",
+  empty: tr("After a run: its steps decided again under other settings, with the same luck."),
   mount: (root, ctx) => new WhatIf(root, ctx),
 };

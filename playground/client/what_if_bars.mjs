@@ -3,8 +3,9 @@
 import { el } from "../../visualizers/shared/dom.mjs";
 import { titleOf } from "../../visualizers/shared/processors.mjs";
 import { lengthOf, percent, piece } from "../../visualizers/shared/text.mjs";
+import { tr } from "../../visualizers/shared/tr.mjs";
 
-const HEADS = ["token", "", "model → as used"];
+const HEADS = [tr("token"), "", tr("model → as used")];
 
 // Rows stay where their token stays, so that their bars grow and shrink.
 export class Bars {
@@ -15,7 +16,7 @@ export class Bars {
     this.body = el("tbody", {});
     this.node = el(
       "table",
-      { class: "wi-bars", "aria-label": "Candidates under these settings" },
+      { class: "wi-bars", "aria-label": tr("Candidates under these settings") },
       el("thead", {}, el("tr", {}, heads)),
       this.body,
     );
@@ -42,7 +43,7 @@ export class Bars {
       this.#rows.set(option.id, row);
       lines.push(row.line);
     }
-    const others = rowOf("all others");
+    const others = rowOf(tr("all others"));
     fill(others, { raw: rest.raw, used: rest.used, removed: null }, false, false);
     this.body.replaceChildren(...lines, others.line);
     this.node.hidden = false;
@@ -67,13 +68,16 @@ function fill({ line, used, raw, number, tag, mark }, option, taken, was) {
   raw.style.width = lengthOf(option.raw);
   number.textContent = `${percent(option.raw)} → ${percent(option.used)}`;
   mark.textContent = taken ? "▸ " : "";
-  tag.textContent = taken ? " taken" : was ? " recorded" : "";
+  tag.textContent = taken ? tr(" taken") : was ? tr(" recorded") : "";
 }
 
 // The line below which a processor has removed every candidate that is shown.
 function cutOf(stages, name) {
   const { kept, cut } = stages.find((s) => s.name === name);
-  const least = cut === null ? "" : `, each with at least ${percent(cut)}`;
-  const words = `${titleOf(name)} leaves ${kept.toLocaleString("en")}${least}`;
+  const left = { title: titleOf(name), n: kept.toLocaleString("en") };
+  const words =
+    cut === null
+      ? tr("{title} leaves {n}", left)
+      : tr("{title} leaves {n}, each with at least {p}", { ...left, p: percent(cut) });
   return el("tr", { class: "wi-cut" }, el("td", { colspan: HEADS.length }, el("span", {}, words)));
 }

@@ -2,16 +2,19 @@
 import { el } from "../../visualizers/shared/dom.mjs";
 import { titleOf } from "../../visualizers/shared/processors.mjs";
 import { percent } from "../../visualizers/shared/text.mjs";
+import { tr } from "../../visualizers/shared/tr.mjs";
+
+const PROCESSORS = tr("Processors, in their order");
 
 const same = (a, b) => a.length === b.length && a.every((name, i) => name === b[i]);
 
 function told({ on, removed, kept, mass, bits }) {
-  if (!on) return "off";
+  if (!on) return tr("off");
   if (kept === undefined) return "";
   const gone = removed
-    ? `removes ${removed.toLocaleString("en")}, keeps ${percent(mass)}`
-    : "removes none";
-  return `${gone} · ${bits.toFixed(2)} bits`;
+    ? tr("removes {n}, keeps {p}", { n: removed.toLocaleString("en"), p: percent(mass) })
+    : tr("removes none");
+  return tr("{gone} · {bits} bits", { gone, bits: bits.toFixed(2) });
 }
 
 export class Cards {
@@ -27,9 +30,9 @@ export class Cards {
   /** @param {() => void} touched */
   constructor(touched) {
     this.touched = touched;
-    this.list = el("ol", { class: "wi-cards", "aria-label": "Processors, in their order" });
-    this.empty = el("p", { class: "dp-note" }, "No processor acts at this step.");
-    const title = el("h4", {}, "Processors, in their order");
+    this.list = el("ol", { class: "wi-cards", "aria-label": PROCESSORS });
+    this.empty = el("p", { class: "dp-note" }, tr("No processor acts at this step."));
+    const title = el("h4", {}, PROCESSORS);
     this.said = el("span", { class: "dp-sr", role: "status" });
     this.node = el("div", { class: "wi-processors" }, title, this.empty, this.list, this.said);
   }
@@ -92,13 +95,12 @@ export class Cards {
     const box = el("input", { type: "checkbox", onchange: () => this.#switch(name) });
     box.checked = true;
     const text = el("span", { class: "wi-did" });
-    const move = (sign, words, by) => {
-      const label = `Move ${title} ${words}`;
+    const move = (sign, label, by) => {
       const attrs = { type: "button", class: "wi-move", "aria-label": label, title: label };
       return el("button", { ...attrs, onclick: () => this.#shift(name, by) }, sign);
     };
-    const up = move("↑", "earlier", -1);
-    const down = move("↓", "later", 1);
+    const up = move("↑", tr("Move {title} earlier", { title }), -1);
+    const down = move("↓", tr("Move {title} later", { title }), 1);
     const grip = el("span", { class: "wi-grip", "aria-hidden": "true" }, "⠿");
     const label = el("label", {}, box, el("b", {}, title));
     const line = el("li", { draggable: "true" }, grip, label, up, down, text);
@@ -120,7 +122,11 @@ export class Cards {
     const to = at + by;
     if (to < 0 || to >= this.#names.length) return;
     this.#put(name, to);
-    this.said.textContent = `${titleOf(name)} is number ${to + 1} of ${this.#names.length} now.`;
+    this.said.textContent = tr("{title} is number {n} of {total} now.", {
+      title: titleOf(name),
+      n: to + 1,
+      total: this.#names.length,
+    });
     const { up, down } = this.#cards.get(name);
     const pressed = by < 0 ? up : down;
     (pressed.disabled ? (by < 0 ? down : up) : pressed).focus();

@@ -1,12 +1,14 @@
 // Why this token, why not that one: the server answers about one token of the selected step.
 import { button, el } from "../../visualizers/shared/dom.mjs";
 import { nodeOf, ownToken } from "../../visualizers/shared/record.mjs";
+import { said } from "../../visualizers/shared/said.mjs";
 import { piece } from "../../visualizers/shared/text.mjs";
+import { tr } from "../../visualizers/shared/tr.mjs";
 import { askAbout } from "./asked.mjs";
 
 const PAUSE_MS = 250;
-const RUNNING = "When the run has ended, every token of it can be asked about.";
-const HINT = "A word begins with a space.";
+const RUNNING = tr("When the run has ended, every token of it can be asked about.");
+const HINT = tr("A word begins with a space.");
 
 class Why {
   /** @type {Run | null} */
@@ -21,6 +23,8 @@ class Why {
   #last = {};
   /** @type {Asked | null} */
   #wanted = null;
+  // Whether it was said that the run has not ended.
+  #waits = false;
 
   /** @param {Context} ctx */
   constructor(root, ctx) {
@@ -28,8 +32,8 @@ class Why {
     this.typed = el("input", {
       type: "text",
       maxlength: 200,
-      placeholder: " another token",
-      "aria-label": "Ask about another token",
+      placeholder: tr(" another token"),
+      "aria-label": tr("Ask about another token"),
       title: HINT,
       onkeydown: (event) => {
         if (event.key !== "Enter") return;
@@ -37,7 +41,7 @@ class Why {
         this.#typedAsk();
       },
     });
-    this.go = button("Why not?", () => this.#typedAsk(), { class: "dp-btn wy-go" });
+    this.go = button(tr("Why not?"), () => this.#typedAsk(), { class: "dp-btn wy-go" });
     this.own = button("", () => this.#ask(this.#node), { class: "dp-btn wy-own" });
     this.say = el("div", { class: "wy-say", role: "status" });
     this.more = el("div", { class: "wy-more" });
@@ -72,8 +76,10 @@ class Why {
     const able = !running && run.status !== "failed";
     for (const field of [this.typed, this.go, this.own]) field.disabled = !able;
     this.own.hidden = true;
+    const waited = this.#waits;
+    this.#waits = running;
     if (!able) return this.#tell(running ? RUNNING : "");
-    if (!same || this.say.textContent === RUNNING) {
+    if (!same || waited) {
       this.#last = {};
       this.#tell("");
     }
@@ -138,13 +144,13 @@ class Why {
     const mine = this.#newest;
     this.#last = what;
     this.root.setAttribute("aria-busy", "true");
-    if (!what.quick) this.#tell("Asking…");
+    if (!what.quick) this.#tell(tr("Asking…"));
     const answer = await askAbout(run, { action: "why", step: index, ...what });
     if (mine !== this.#newest) return;
     this.root.removeAttribute("aria-busy");
     // A player may have gone back behind the step meanwhile.
     if (!run.steps[index]) return;
-    if (answer.error) return this.#tell(`⚠ ${answer.error}`, "bad");
+    if (answer.error) return this.#tell(`⚠ ${said(answer.error)}`, "bad");
     this.#show(run, answer.answer);
   }
 
@@ -157,44 +163,45 @@ class Why {
   }
 
   /** @param {Run} run */
-  #show(run, { name, chosen, sentence, facts, scope, exact, said, token_id: id }) {
+  #show(run, { name, chosen, sentence, facts, scope, exact, said: more, token_id: id }) {
     const step = run.steps[this.#index];
     const title = el(
       "p",
       { class: "wy-title" },
-      `${chosen ? "Why" : "Why not"} `,
+      chosen ? tr("Why ") : tr("Why not "),
       el("b", {}, name),
-      el("span", {}, ` at step ${this.#index + 1}`),
+      el("span", {}, tr(" at step {step}", { step: this.#index + 1 })),
     );
     this.say.className = `wy-say ${chosen ? "on" : "off"}`;
     this.say.replaceChildren(
       title,
-      el("p", { class: "wy-sentence" }, sentence),
-      ...(said ? [el("p", { class: "dp-note" }, said)] : []),
+      el("p", { class: "wy-sentence" }, said(sentence)),
+      ...(more ? [el("p", { class: "dp-note" }, said(more))] : []),
     );
     const { quick: _, ...again } = this.#last;
-    const exactly = button("Answer exactly", () => this.#ask(again), { class: "dp-btn" });
+    const exactly = button(tr("Answer exactly"), () => this.#ask(again), { class: "dp-btn" });
     this.more.replaceChildren(
       el("dl", { class: "wy-facts" }, facts.flatMap(factOf)),
-      el("p", { class: "dp-note" }, scope),
+      el("p", { class: "dp-note" }, said(scope)),
       exact || run.method ? "" : exactly,
     );
     const own = ownToken(step);
     this.own.hidden = chosen || own === undefined || own === id;
-    if (!this.own.hidden) this.own.textContent = `Why “${piece(run, own)}”?`;
+    if (!this.own.hidden) this.own.textContent = tr("Why “{token}”?", { token: piece(run, own) });
   }
 }
 
 const factOf = ({ name, value, meaning }) => [
-  el("dt", {}, name),
-  el("dd", {}, el("b", {}, value), el("span", {}, meaning)),
+  el("dt", {}, said(name)),
+  el("dd", {}, el("b", {}, said(value)), el("span", {}, said(meaning))),
 ];
 
 /** @type {ViewSpec} */
 export const why = {
-  title: "Why",
+  title: tr("Why"),
   place: "answers",
-  empty:
+  empty: tr(
     "After a run: ask why a step took its token, and why not another one. Press the question mark beside a candidate, or type a token.",
+  ),
   mount: (root, ctx) => new Why(root, ctx),
 };

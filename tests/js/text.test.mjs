@@ -5,7 +5,7 @@ import { csv } from "../../playground/client/csv.mjs";
 import { describe as describeNode, short } from "../../visualizers/beam_tree/words.mjs";
 import {
   bothOf,
-  count,
+  counted,
   fixed,
   percent,
   piece,
@@ -64,9 +64,9 @@ test("no number is written as a zero that it is not", () => {
 });
 
 test("one of a thing is not several", () => {
-  assert.equal(count(1, "token"), "1 token");
-  assert.equal(count(4046, "token"), "4,046 tokens");
-  assert.equal(count(2, "text was", "texts were"), "2 texts were");
+  assert.equal(counted(1, "1 token", "{n} tokens"), "1 token");
+  assert.equal(counted(4046, "1 token", "{n} tokens"), "4,046 tokens");
+  assert.equal(counted(0, "one text was", "{n} texts were"), "0 texts were");
 });
 
 test("a name is cut to its room, wide letters taking two places", () => {

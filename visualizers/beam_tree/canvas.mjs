@@ -1,6 +1,7 @@
 // The drawing itself: one layer a step, added once; a node is moved only when a group needs more rows.
 import { set, svg } from "../shared/dom.mjs";
 import { piece } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
 import { COLUMN, GUTTER, HIGH, LEFT, PILL, ROW, TOP, WIDE } from "./geometry.mjs";
 import { describe, MARK, short } from "./words.mjs";
 
@@ -34,8 +35,9 @@ export class Canvas {
     const attrs = {
       class: "bt-svg",
       role: "group",
-      "aria-label":
+      "aria-label": tr(
         "Beam tree. Arrow keys go from node to node, f folds the dropped candidates of a node.",
+      ),
     };
     this.node = svg("svg", attrs, this.back, this.frame, this.boxes, this.ruler, this.gutter);
   }
@@ -57,7 +59,7 @@ export class Canvas {
         "g",
         { class: "bt-root-node" },
         svg("rect", { class: "bt-rect", width: PILL, height: HIGH, rx: 11 }),
-        svg("text", { x: PILL / 2, y: 15, "text-anchor": "middle" }, "prompt"),
+        svg("text", { x: PILL / 2, y: 15, "text-anchor": "middle" }, tr("prompt")),
       );
       this.back.append(group.band);
       this.frame.append(group.pill);
@@ -149,11 +151,11 @@ export class Canvas {
       group.pill.setAttribute("transform", `translate(${LEFT - COLUMN + 26} ${group.top})`);
       const name = (row, text, kind) =>
         this.gutter.append(svg("text", { class: kind, x: 4, y: group.top + row + 15 }, text));
-      const beams = group.lanes > 1 ? "beams" : "beam";
-      name(0, groups.length > 1 ? `group ${group.number + 1}` : beams, "strong");
-      if (group.shelf) name(group.lanes * ROW + 4, "finished");
+      const beams = group.lanes > 1 ? tr("beams") : tr("beam");
+      name(0, groups.length > 1 ? tr("group {n}", { n: group.number + 1 }) : beams, "strong");
+      if (group.shelf) name(group.lanes * ROW + 4, tr("finished"));
       const below = (group.lanes + group.shelf) * ROW + 4 + (group.shelf ? 4 : 0);
-      if (group.dropped) name(below, "dropped");
+      if (group.dropped) name(below, tr("dropped"));
     }
   }
 

@@ -1,6 +1,7 @@
 // Greedy search beside the winner: both texts from where they part, and their sums.
 import { el } from "../shared/dom.mjs";
-import { count, fixed, piece, precise, textOfIds } from "../shared/text.mjs";
+import { fixed, piece, precise, textOfIds } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
 import { pathTo, shownOf } from "./words.mjs";
 
 const many = (x) =>
@@ -13,7 +14,7 @@ const many = (x) =>
 function line(run, ids, at) {
   const cut = at === null ? ids.length : at;
   const words = (from, to) => textOfIds(run, ids.slice(from, to));
-  const differing = ids[cut] === undefined ? "(end)" : words(cut, cut + 1);
+  const differing = ids[cut] === undefined ? tr("(end)") : words(cut, cut + 1);
   const next = at === null ? "" : differing;
   const gap = /^ */.exec(next)[0];
   return el(
@@ -35,11 +36,16 @@ const side = (kind, label, text, { length, sum, score }) =>
     el(
       "span",
       { class: "sum" },
-      "sum of log-probabilities ",
+      tr("sum of log-probabilities "),
       el("b", {}, fixed(sum)),
-      ` over ${count(length, "token")}, score ${fixed(score)}`,
+      overOf(length, fixed(score)),
     ),
   );
+
+const overOf = (length, score) =>
+  length === 1
+    ? tr(" over 1 token, score {score}", { score })
+    : tr(" over {n} tokens, score {score}", { n: length.toLocaleString("en"), score });
 
 // What became of the greedy path in the search.
 function lossOf(forest, ids, found) {
@@ -47,24 +53,34 @@ function lossOf(forest, ids, found) {
   if (!last) return "";
   const step = last.column + 1;
   if (last.data.fate === "pruned")
-    return ` Its path was dropped at step ${step}, as number ${last.data.rank + 1} of the pool.`;
-  return found.length === ids.length ? "" : ` Its path left the pool after step ${step}.`;
+    return tr(" Its path was dropped at step {step}, as number {n} of the pool.", {
+      step,
+      n: last.data.rank + 1,
+    });
+  return found.length === ids.length
+    ? ""
+    : tr(" Its path left the pool after step {step}.", { step });
 }
 
 /** @param {Run} run */
 function partingOf(run, forest, ids, greedy, found) {
   const at = greedy.left_at;
-  if (at === null) return "Beam search ends on the greedy path itself.";
-  const name = (list) => (list[at] === undefined ? "(end)" : piece(run, list[at]));
-  return `Beam search leaves the greedy path at token ${at + 1}: “${name(ids)}” instead of “${name(greedy.token_ids)}”.${lossOf(forest, greedy.token_ids, found)}`;
+  if (at === null) return tr("Beam search ends on the greedy path itself.");
+  const name = (list) => (list[at] === undefined ? tr("(end)") : piece(run, list[at]));
+  const parting = tr(
+    "Beam search leaves the greedy path at token {n}: “{own}” instead of “{other}”.",
+    { n: at + 1, own: name(ids), other: name(greedy.token_ids) },
+  );
+  return parting + lossOf(forest, greedy.token_ids, found);
 }
 
 // Two probabilities can be compared only over texts of one length.
 function gainOf({ gain, times }) {
   if (gain === null || times < 1.005) return "";
-  const [more, less] =
-    gain > 0 ? [" The winner", "the greedy text."] : [" The greedy text", "the winner."];
-  return `${more} is ${many(times)} times as probable as ${less}`;
+  const values = { times: many(times) };
+  return gain > 0
+    ? tr(" The winner is {times} times as probable as the greedy text.", values)
+    : tr(" The greedy text is {times} times as probable as the winner.", values);
 }
 
 /** @param {Run} run */
@@ -75,14 +91,17 @@ export function greedyOf(run, forest, detail) {
   const ids = pathTo(winner).map((n) => n.data.token_id);
   const beside = shownOf(run, run.steps.length - 1).greedy;
   const { paid } = beside;
-  const charges = paid > 0 ? ` Diversity charges are ${fixed(paid, 2)} of the winner's sum.` : "";
+  const charges =
+    paid > 0
+      ? tr(" Diversity charges are {paid} of the winner's sum.", { paid: fixed(paid, 2) })
+      : "";
   const other = greedy.token_ids;
   const numbers = { length: other.length, sum: greedy.sum_logprobs, score: greedy.score };
   const { sum_logprobs: sum, score } = winner.data;
   return [
-    el("h4", {}, "Greedy search beside it"),
-    side("g", "greedy", line(run, other, greedy.left_at), numbers),
-    side("b", "beams", line(run, ids, greedy.left_at), { length: ids.length, sum, score }),
+    el("h4", {}, tr("Greedy search beside it")),
+    side("g", tr("greedy"), line(run, other, greedy.left_at), numbers),
+    side("b", tr("beams"), line(run, ids, greedy.left_at), { length: ids.length, sum, score }),
     el(
       "p",
       { class: "dp-note" },

@@ -1,46 +1,53 @@
 // What is told about a beam search beside its tree: a node, its pool, the stopping test, the table.
 import { el, fact, scroller } from "../shared/dom.mjs";
+import { said } from "../shared/said.mjs";
 import { term, told } from "../shared/terms.mjs";
 import { fixed, percent, piece, precise, SAY } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
 import { charged, probabilitiesOf, scoreOf, textTo, verdict } from "./words.mjs";
 
-const FATE = "what became of it";
+const NAMES = {
+  step: tr("step"),
+  rank: tr("[rank]"),
+  token: tr("token"),
+  after: tr("after"),
+  used: tr("probability as used"),
+  logprob: tr("[log-probability]"),
+  sum: tr("[sum of log-probabilities|sum]"),
+  score: tr("[score]"),
+  margin: tr("[margin]"),
+  group: tr("[group]"),
+  fate: tr("what became of it"),
+};
 const HEAD = [
   "step",
   "rank",
   "token",
   "after",
-  "probability as used",
-  "log-probability",
+  "used",
+  "logprob",
   "sum",
   "score",
   "margin",
-  FATE,
+  "fate",
 ];
-const TERMS = {
-  "log-probability": "[log-probability]",
-  sum: "[sum of log-probabilities|sum]",
-  score: "[score]",
-  margin: "[margin]",
-  rank: "[rank]",
-  group: "[group]",
-};
-const WORDS = ["token", "after", FATE];
+const WORDS = ["token", "after", "fate"];
 // The columns of the whole table that hold numbers; it has one for the group before the last.
 const NUMBERS = [0, 1, 4, 5, 6, 7, 8, 9];
 
-const known = (name, value) =>
-  value === null || value === "" ? null : fact(told(TERMS[name] ?? name), value);
+const known = (name, value) => (value === null || value === "" ? null : fact(told(name), value));
 
 const heading = (name) =>
-  el("th", { scope: "col", class: WORDS.includes(name) ? null : "num" }, told(TERMS[name] ?? name));
+  el("th", { scope: "col", class: WORDS.includes(name) ? null : "num" }, told(NAMES[name]));
 
 export const goesOn = (node) => node.data.fate === "kept" || node.data.fate === "finished";
 
 function becameOf(data) {
   const diversity = charged(data);
   return (
-    SAY[data.fate] + (data.reason ? `: ${data.reason}` : "") + (diversity ? ` (${diversity})` : "")
+    SAY[data.fate] +
+    (data.reason ? `: ${said(data.reason)}` : "") +
+    (diversity ? ` (${diversity})` : "")
   );
 }
 
@@ -48,7 +55,7 @@ const cellsOf = (run, node) => [
   node.column + 1,
   node.data.rank + 1,
   piece(run, node.data.token_id),
-  node.parent ? piece(run, node.parent.data.token_id) : "prompt",
+  node.parent ? piece(run, node.parent.data.token_id) : tr("prompt"),
   percent(node.p),
   fixed(node.data.logprob),
   fixed(node.data.sum_logprobs),
@@ -60,7 +67,7 @@ const cellsOf = (run, node) => [
 /** @param {Run} run */
 export function factsOf(run, node, size) {
   const d = node.data;
-  const died = node.dead ? " None of its continuations were kept later." : "";
+  const died = node.dead ? tr(" None of its continuations were kept later.") : "";
   const step = node.column + 1;
   const arrival = d.arrival === null || d.arrival === undefined ? null : precise(d.arrival, 3);
   const score = scoreOf(d.sum_logprobs, step, run.config.length_penalty, d.score);
@@ -69,19 +76,20 @@ export function factsOf(run, node, size) {
       "p",
       { class: "bt-title" },
       el("b", {}, piece(run, d.token_id)),
-      ` at step ${step}: ${SAY[d.fate]}. ${verdict(d)} ${d.reason}${died}`,
+      tr(" at step {n}: {fate}.", { n: step, fate: SAY[d.fate] }),
+      ` ${verdict(d)} ${said(d.reason)}${died}`,
     ),
     el(
       "div",
       { class: "dp-costs" },
       ...probabilitiesOf(node).map(([name, value]) => known(name, value)),
-      known("log-probability", fixed(d.logprob)),
-      known("sum of log-probabilities", fixed(d.sum_logprobs)),
-      known("score", score),
-      known("rank", `${d.rank + 1} of ${size}`),
-      known("margin", fixed(d.margin)),
-      known("drawn at [arrival]", arrival),
-      known("[diversity penalty|diversity]", charged(d)),
+      known(NAMES.logprob, fixed(d.logprob)),
+      known(tr("sum of log-probabilities"), fixed(d.sum_logprobs)),
+      known(NAMES.score, score),
+      known(NAMES.rank, tr("{n} of {total}", { n: d.rank + 1, total: size })),
+      known(NAMES.margin, fixed(d.margin)),
+      known(tr("drawn at [arrival]"), arrival),
+      known(tr("[diversity penalty|diversity]"), charged(d)),
     ),
   ];
 }
@@ -107,7 +115,7 @@ export function poolOf(run, node, members, go) {
     ),
   );
   return scroller(
-    `Pool of step ${node.column + 1}`,
+    tr("Pool of step {n}", { n: node.column + 1 }),
     el(
       "table",
       { class: "dp-table bt-pool" },
@@ -133,17 +141,35 @@ export const entry = (place, sum, text, more) =>
 // What the stopping test compared.
 function testOf(config, detail) {
   if (detail.best_running === null || detail.worst_finished === null) return "";
-  const who = config.num_beam_groups > 1 ? "Over all groups, an" : "An";
   const longest = config.early_stopping === "never" && config.length_penalty > 0;
-  const when = longest ? "at best, at the longest length," : "now";
-  return `${who} open beam could ${when} reach ${fixed(detail.best_running)}; the worst finished text has ${fixed(detail.worst_finished)}.`;
+  const values = { best: fixed(detail.best_running), worst: fixed(detail.worst_finished) };
+  if (config.num_beam_groups > 1)
+    return longest
+      ? tr(
+          "Over all groups, an open beam could at best, at the longest length, reach {best}; the worst finished text has {worst}.",
+          values,
+        )
+      : tr(
+          "Over all groups, an open beam could now reach {best}; the worst finished text has {worst}.",
+          values,
+        );
+  return longest
+    ? tr(
+        "An open beam could at best, at the longest length, reach {best}; the worst finished text has {worst}.",
+        values,
+      )
+    : tr("An open beam could now reach {best}; the worst finished text has {worst}.", values);
 }
 
 function outcomeOf(config, detail) {
   const size = config.num_beams;
-  if (detail.stopping) return `The search ends: ${detail.stop_reason}`;
-  if (detail.heap.length >= size || detail.worst_finished !== null) return "The search goes on.";
-  return `The search goes on: ${detail.heap.length} of ${size} places for finished texts are taken.`;
+  if (detail.stopping) return tr("The search ends: {reason}", { reason: said(detail.stop_reason) });
+  if (detail.heap.length >= size || detail.worst_finished !== null)
+    return tr("The search goes on.");
+  return tr("The search goes on: {n} of {total} places for finished texts are taken.", {
+    n: detail.heap.length,
+    total: size,
+  });
 }
 
 /**
@@ -156,14 +182,14 @@ export function stateOf(run, forest, index) {
   const items = detail.heap.map((h, i) => {
     const star = h.node_id === detail.winner_node_id ? "★ " : "";
     const sum = scoreOf(h.sum_logprobs, h.length, penalty, h.score);
-    const group = run.config.num_beam_groups > 1 ? ` (group ${h.group + 1})` : "";
+    const group = run.config.num_beam_groups > 1 ? tr(" (group {n})", { n: h.group + 1 }) : "";
     return entry(star + (i + 1), sum + group, textTo(run, forest.nodes.get(h.node_id)));
   });
-  const list = { class: "bt-heap", tabindex: 0, "aria-label": "Finished texts, best first" };
+  const list = { class: "bt-heap", tabindex: 0, "aria-label": tr("Finished texts, best first") };
   const words = [testOf(run.config, detail), outcomeOf(run.config, detail)];
   return [
-    el("h4", {}, term("hypothesis", "Finished texts"), ` after step ${index + 1}`),
-    items.length ? el("ol", list, items) : el("p", { class: "dp-note" }, "None yet."),
+    el("h4", {}, term("hypothesis", tr("Finished texts")), tr(" after step {n}", { n: index + 1 })),
+    items.length ? el("ol", list, items) : el("p", { class: "dp-note" }, tr("None yet.")),
     el("p", { class: "dp-note bt-test" }, words.filter(Boolean).join(" ")),
   ];
 }
@@ -171,7 +197,7 @@ export function stateOf(run, forest, index) {
 // Every candidate as a table that only grows.
 export function tableOfNodes(columns) {
   const body = el("tbody", {});
-  const head = [...HEAD.slice(0, 9), "group", FATE].map(heading);
+  const head = [...HEAD.slice(0, 9), "group", "fate"].map(heading);
   const table = el("table", { class: "dp-table" }, el("thead", {}, el("tr", {}, head)), body);
   let shown = 0;
   const rowOf = (run, node) => {
@@ -183,7 +209,7 @@ export function tableOfNodes(columns) {
     return el("tr", { class: goesOn(node) ? null : "ghost" }, boxes);
   };
   return {
-    box: scroller("Every candidate of every step", table),
+    box: scroller(tr("Every candidate of every step"), table),
     grow(run) {
       for (; shown < columns.length; shown++)
         body.append(...columns[shown].map((node) => rowOf(run, node)));

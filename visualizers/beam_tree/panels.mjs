@@ -1,5 +1,6 @@
 // What stands around a beam tree in words: the best text, the chosen node, its step, greedy search.
 import { button, el } from "../shared/dom.mjs";
+import { tr } from "../shared/tr.mjs";
 import { greedyOf } from "./greedy.mjs";
 import { factsOf, goesOn, poolOf, stateOf, tableOfNodes } from "./info.mjs";
 import { droppedOf } from "./layout.mjs";
@@ -7,6 +8,16 @@ import { scoreOf, textTo } from "./words.mjs";
 
 // Of a longer text the end is shown: the whole stands above the tree.
 const MOST = 400;
+
+const foldWords = (hidden, n) => {
+  if (hidden)
+    return n === 1
+      ? tr("Show its 1 dropped continuation")
+      : tr("Show its {n} dropped continuations", { n });
+  return n === 1
+    ? tr("Hide its 1 dropped continuation")
+    : tr("Hide its {n} dropped continuations", { n });
+};
 
 const endOf = (text) => (text.length > MOST ? `…${text.slice(-MOST)}` : text);
 
@@ -26,7 +37,7 @@ export class Panels {
     this.more = el(
       "details",
       { class: "bt-more", ontoggle: grow },
-      el("summary", {}, "Table of every candidate"),
+      el("summary", {}, tr("Table of every candidate")),
       this.#tableBox,
     );
     const left = el("div", {}, this.#facts, this.#greedy);
@@ -53,10 +64,12 @@ export class Panels {
   /** @param {Run} run */
   best(run, detail, end) {
     const sofar =
-      run.status === "running" ? "★ Best so far, may still change: " : "★ Best when it stopped: ";
+      run.status === "running"
+        ? tr("★ Best so far, may still change: ")
+        : tr("★ Best when it stopped: ");
     const { sum_logprobs: sum, score } = end.data;
     this.headline.replaceChildren(
-      el("b", {}, detail.winner_node_id === null ? sofar : "★ Winner: "),
+      el("b", {}, detail.winner_node_id === null ? sofar : tr("★ Winner: ")),
       el("q", {}, endOf(textTo(run, end).trimStart())),
       el("span", {}, ` ${scoreOf(sum, end.column + 1, run.config.length_penalty, score)}`),
     );
@@ -82,20 +95,17 @@ export class Panels {
   chosen(run, node, members, { fork, why, hidden, fold, choose, focus, group }) {
     const again = { class: "dp-btn bt-continue" };
     const dropped = droppedOf(node).length;
-    const words = `${(hidden ? "Show its " : "Hide its ") + dropped} dropped continuation`;
     this.#facts.replaceChildren(
       ...factsOf(run, node, members.length),
-      fork ? button("Continue from here", fork, again) : "",
-      why ? button(goesOn(node) ? "Why?" : "Why not?", why, again) : "",
+      fork ? button(tr("Continue from here"), fork, again) : "",
+      why ? button(goesOn(node) ? tr("Why?") : tr("Why not?"), why, again) : "",
       el(
         "p",
         { class: "bt-text" },
-        el("span", {}, "Text: "),
+        el("span", {}, tr("Text: ")),
         el("q", {}, textTo(run, node).trimStart()),
       ),
-      dropped
-        ? button(words + (dropped > 1 ? "s" : ""), fold, { class: "dp-btn bt-fold-one" })
-        : "",
+      dropped ? button(foldWords(hidden, dropped), fold, { class: "dp-btn bt-fold-one" }) : "",
     );
     const attrs = {
       open: this.#poolOpen === null ? focus : this.#poolOpen,
@@ -103,7 +113,7 @@ export class Panels {
         this.#poolOpen = e.target.open;
       },
     };
-    const title = el("summary", {}, `The whole pool of this step${group}`);
+    const title = el("summary", {}, tr("The whole pool of this step"), group);
     this.#pool.replaceChildren(el("details", attrs, title, poolOf(run, node, members, choose)));
   }
 }

@@ -1,4 +1,5 @@
 // Rescoring a finished search: the recorded hypotheses under another length penalty.
+import { tr } from "../shared/tr.mjs";
 
 const ENDED = ["finished", "finished_worse"];
 
@@ -40,8 +41,12 @@ function lineOf(node, length, penalty) {
 
 function sentence(end, last) {
   if (end === null)
-    return `With this penalty the search would not have stopped after step ${last + 1}.`;
-  return end < last ? `With this penalty the search would have stopped after step ${end + 1}.` : "";
+    return tr("With this penalty the search would not have stopped after step {n}.", {
+      n: last + 1,
+    });
+  return end < last
+    ? tr("With this penalty the search would have stopped after step {n}.", { n: end + 1 })
+    : "";
 }
 
 // The step after which the search would have stopped, null where it would have gone on.

@@ -2,19 +2,26 @@
 import { button, el } from "../shared/dom.mjs";
 import { told } from "../shared/terms.mjs";
 import { fixed, power, textOfIds } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
 import { entry } from "./info.mjs";
 import { rescore } from "./rescore.mjs";
 
 const SHOWN = 12;
-const FORMULA =
-  "The [score] of a text is the [sum of log-probabilities|sum of its log-probabilities] ÷ its number of new tokens ^ length penalty. The prompt does not count, the end mark does.";
+const FORMULA = tr(
+  "The [score] of a text is the [sum of log-probabilities|sum of its log-probabilities] ÷ its number of new tokens ^ length penalty. The prompt does not count, the end mark does.",
+);
 
 const short = (x) => (x >= 0.001 && x < 1e6 ? String(+x.toPrecision(6)) : power(x, 4));
 
-const moveOf = (places) =>
-  places
-    ? el("span", { class: "move" }, (places > 0 ? "▲ up " : "▼ down ") + Math.abs(places))
-    : null;
+const moveOf = (places) => {
+  if (!places) return null;
+  const n = Math.abs(places);
+  return el(
+    "span",
+    { class: "move" },
+    places > 0 ? tr("▲ up {n}", { n }) : tr("▼ down {n}", { n }),
+  );
+};
 
 class Rescoring {
   #run = null;
@@ -26,10 +33,10 @@ class Rescoring {
       min: -2,
       max: 5,
       step: 0.1,
-      "aria-label": "Length penalty",
+      "aria-label": tr("Length penalty"),
       oninput: () => this.#show(),
     });
-    this.back = button("As it ran", () => {
+    this.back = button(tr("As it ran"), () => {
       this.slider.value = this.#run.config.length_penalty;
       this.#show();
     });
@@ -39,9 +46,9 @@ class Rescoring {
     this.waiting = el(
       "p",
       { class: "dp-empty" },
-      "The finished texts are ranked here when the search has ended.",
+      tr("The finished texts are ranked here when the search has ended."),
     );
-    const label = el("label", { class: "dp-row br-slider" }, "Length penalty ", this.slider);
+    const label = el("label", { class: "dp-row br-slider" }, tr("Length penalty "), this.slider);
     this.body = el(
       "div",
       {},
@@ -62,7 +69,7 @@ class Rescoring {
     const same = Math.abs(penalty - own) < 1e-9;
     const result = rescore(run, penalty);
     const winner = run.steps.at(-1).detail.winner_node_id;
-    this.value.textContent = fixed(penalty, 1) + (same ? " (as it ran)" : "");
+    this.value.textContent = fixed(penalty, 1) + (same ? tr(" (as it ran)") : "");
     this.back.toggleAttribute("disabled", same);
     this.#note(result, winner);
     const before = new Map(rescore(run, own).lines.map((line, i) => [line.node.node_id, i]));
@@ -73,19 +80,21 @@ class Rescoring {
     const attrs = {
       class: "bt-heap",
       tabindex: 0,
-      "aria-label": "Finished texts with this length penalty, best first",
+      "aria-label": tr("Finished texts with this length penalty, best first"),
     };
     this.list.replaceChildren(el("ol", attrs, items));
     if (result.lines.length > SHOWN)
-      this.list.append(el("p", { class: "dp-note" }, `and ${result.lines.length - SHOWN} more`));
+      this.list.append(
+        el("p", { class: "dp-note" }, tr("and {n} more", { n: result.lines.length - SHOWN })),
+      );
   }
 
   #note({ lines, end, rerun }, winner) {
     const first = lines[0]?.node.node_id;
-    const who = first === winner ? "The winner stays the same." : "Another text would win.";
+    const who = first === winner ? tr("The winner stays the same.") : tr("Another text would win.");
     const exact = rerun
-      ? `${rerun} Run it again to see that search: it may know other texts.`
-      : "The search would have stopped where it did, so this ranking is exact.";
+      ? `${rerun} ${tr("Run it again to see that search: it may know other texts.")}`
+      : tr("The search would have stopped where it did, so this ranking is exact.");
     this.note.textContent = `${who} ${exact}`;
     this.note.dataset.first = first;
     this.note.dataset.end = String(end);
@@ -131,10 +140,11 @@ class Rescoring {
 
 /** @type {ViewSpec} */
 export const rescoreView = {
-  title: "Another length penalty",
+  title: tr("Another length penalty"),
   place: "drawer",
-  tab: "Length penalty",
-  empty:
+  tab: tr("Length penalty"),
+  empty: tr(
     "When the search has ended: the finished texts ranked with any length penalty, without running again.",
+  ),
   mount: (root) => new Rescoring(root),
 };

@@ -1,6 +1,7 @@
 // The tree a beam search walked: every candidate of every step, drawn as it was decided and never re-derived.
 import { el, set, svg } from "../shared/dom.mjs";
 import { offerPicture } from "../shared/pictures.mjs";
+import { tr } from "../shared/tr.mjs";
 import { Canvas } from "./canvas.mjs";
 import { Forest } from "./forest.mjs";
 import { COLUMN, HIGH, LEFT, WIDE, widthOf, xOf } from "./geometry.mjs";
@@ -116,7 +117,7 @@ class BeamTree {
   #arrange() {
     if (!this.forest) return;
     press(this.tools.folding, this.#folded);
-    this.tools.folding.textContent = this.#folded ? "Show dropped" : "Hide dropped";
+    this.tools.folding.textContent = this.#folded ? tr("Show dropped") : tr("Hide dropped");
     this.layout.arrange();
     this.canvas.stack(this.forest.groups);
     this.#drawMap();
@@ -204,7 +205,10 @@ class BeamTree {
       node.box.classList.add("greedy");
       node.box.append(svg("text", { class: "bt-g", x: WIDE - 5, y, "text-anchor": "end" }, "G"));
       node.line.classList.add("greedy");
-      node.box.setAttribute("aria-label", `${describe(this.run, node)}, on the greedy path`);
+      node.box.setAttribute(
+        "aria-label",
+        tr("{node}, on the greedy path", { node: describe(this.run, node) }),
+      );
     }
   }
 
@@ -243,7 +247,7 @@ class BeamTree {
         this.ctx.select(other.column, other.data.node_id);
       },
       focus,
-      group: this.forest.groups.length > 1 ? `, group ${node.data.group + 1}` : "",
+      group: this.forest.groups.length > 1 ? tr(", group {n}", { n: node.data.group + 1 }) : "",
     });
   }
 
@@ -320,10 +324,11 @@ class BeamTree {
 
 /** @type {ViewSpec} */
 export const beamTree = {
-  title: "Beam tree",
+  title: tr("Beam tree"),
   picture: true,
-  heading: "[beam|Beam] tree",
-  empty:
+  heading: tr("[beam|Beam] tree"),
+  empty: tr(
     "Every candidate of every step as a tree that grows while the search runs: what was kept, what was dropped and why, which texts finished, and the winner.",
+  ),
   mount: (root, ctx) => new BeamTree(root, ctx),
 };

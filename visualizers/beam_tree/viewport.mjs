@@ -1,5 +1,6 @@
 // The window on the tree: scrolling, dragging, zooming, following the latest step, and the map below.
 import { el, svg } from "../shared/dom.mjs";
+import { tr } from "../shared/tr.mjs";
 import { COLUMN, GUTTER, HIGH, LEFT, TOP, WIDE, xOf } from "./geometry.mjs";
 
 const FAR = 3;
@@ -34,7 +35,7 @@ export class Viewport {
     this.lens = el("div", { class: "bt-lens" });
     this.overview = el(
       "div",
-      { class: "bt-map", "aria-hidden": "true", title: "The whole tree: drag to move" },
+      { class: "bt-map", "aria-hidden": "true", title: tr("The whole tree: drag to move") },
       this.map,
       this.lens,
     );

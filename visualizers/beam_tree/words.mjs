@@ -1,5 +1,7 @@
 // Words and numbers of a beam search.
+import { said } from "../shared/said.mjs";
 import { fixed, percent, piece, SAY, textOfIds } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
 
 export const MARK = { finished: "■ ", finished_worse: "□ ", blocked: "⊘ " };
 
@@ -22,9 +24,12 @@ export const scoreOf = (sum, length, penalty, value) =>
   `${fixed(sum)} ÷ ${length}^${penalty} = ${fixed(value)}`;
 
 export function verdict({ fate, margin }) {
-  if (fate === "pruned" && margin <= 0) return `It missed the cut by ${fixed(Math.abs(margin))}.`;
+  if (fate === "pruned" && margin <= 0)
+    return tr("It missed the cut by {margin}.", { margin: fixed(Math.abs(margin)) });
   if (fate !== "kept") return "";
-  return margin > 0 ? `It made the cut by ${fixed(margin)}.` : "It is the last that made the cut.";
+  return margin > 0
+    ? tr("It made the cut by {margin}.", { margin: fixed(margin) })
+    : tr("It is the last that made the cut.");
 }
 
 /**
@@ -32,16 +37,19 @@ export function verdict({ fate, margin }) {
  * processors are not always shares of one whole, so these are what the search added up.
  */
 export function probabilitiesOf({ p, model }) {
-  const used = ["probability as used", percent(p)];
+  const used = [tr("probability as used"), percent(p)];
   if (model === null) return [used];
-  const own = ["model's probability", percent(model)];
+  const own = [tr("model's probability"), percent(model)];
   return own[1] === used[1] ? [own] : [own, used];
 }
 
 export function charged({ penalised_by: groups, diversity_penalty: charge }) {
   if (!groups.length) return "";
   const names = groups.map((g) => g + 1).join(", ");
-  return `−${fixed(charge, 2)} because group ${names} took it first`;
+  return tr("−{charge} because group {groups} took it first", {
+    charge: fixed(charge, 2),
+    groups: names,
+  });
 }
 
 /**
@@ -53,15 +61,15 @@ export function describe(run, node) {
   const diversity = charged(d);
   return [
     `“${piece(run, d.token_id)}”`,
-    `step ${node.column + 1}`,
+    tr("step {step}", { step: node.column + 1 }),
     SAY[d.fate],
     ...probabilitiesOf(node).map((words) => words.join(" ")),
-    `sum of log-probabilities ${fixed(d.sum_logprobs)}`,
-    `score ${fixed(d.score)}`,
-    `rank ${d.rank + 1}`,
+    tr("sum of log-probabilities {sum}", { sum: fixed(d.sum_logprobs) }),
+    tr("score {score}", { score: fixed(d.score) }),
+    tr("rank {n}", { n: d.rank + 1 }),
     verdict(d).replace(/\.$/, ""),
-    d.reason.replace(/\.$/, ""),
-    diversity && `diversity ${diversity}`,
+    said(d.reason).replace(/\.$/, ""),
+    diversity && tr("diversity {charge}", { charge: diversity }),
   ]
     .filter(Boolean)
     .join(", ");

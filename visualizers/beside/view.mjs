@@ -1,14 +1,16 @@
 // Two models on one text: every token shaded by how far the other is off there, and what each came to.
 import { el, table } from "../shared/dom.mjs";
+import { said } from "../shared/said.mjs";
 import { told } from "../shared/terms.mjs";
-import { count, fixed, percent, precise, visible } from "../shared/text.mjs";
+import { fixed, percent, precise, visible } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
 
 // Nats: what can hardly be seen, what is seen, what decides otherwise.
 const LEVELS = [
-  [0.01, "", "under 0.01 nats"],
+  [0.01, "", tr("under 0.01 nats")],
   [0.1, " s1", "0.01–0.1"],
   [1, " s2", "0.1–1"],
-  [Number.POSITIVE_INFINITY, " s3", "over 1 nat"],
+  [Number.POSITIVE_INFINITY, " s3", tr("over 1 nat")],
 ];
 const MEGA = 1e6;
 
@@ -18,7 +20,7 @@ const legend = () =>
   el(
     "div",
     { class: "dp-legend" },
-    el("span", {}, told("[KL divergence] of the other model’s distribution:")),
+    el("span", {}, told(tr("[KL divergence] of the other model’s distribution:"))),
     LEVELS.map(([, shade, words]) => el("span", { class: `dp-tok${shade}` }, words)),
   );
 
@@ -33,13 +35,19 @@ function saidOf(found, at) {
   const { own, other, kl } = found;
   const first =
     own.tops[at] === other.tops[at]
-      ? "both find the same token most probable"
-      : `most probable: “${word(found, own.tops[at])}”, beside it “${word(found, other.tops[at])}”`;
+      ? tr("both find the same token most probable")
+      : tr("most probable: “{own}”, beside it “{other}”", {
+          own: word(found, own.tops[at]),
+          other: word(found, other.tops[at]),
+        });
   return [
     `“${word(found, found.token_ids[at])}”`,
-    `KL ${precise(kl[at])} nats`,
-    `probability ${percent(own.probabilities[at])}, beside it ${percent(other.probabilities[at])}`,
-    `rank ${own.ranks[at]}, beside it ${other.ranks[at]}`,
+    tr("KL {kl} nats", { kl: precise(kl[at]) }),
+    tr("probability {own}, beside it {other}", {
+      own: percent(own.probabilities[at]),
+      other: percent(other.probabilities[at]),
+    }),
+    tr("rank {own}, beside it {other}", { own: own.ranks[at], other: other.ranks[at] }),
     first,
   ].join("; ");
 }
@@ -52,9 +60,9 @@ function stripOf(found, choose) {
   const say = el("p", { class: "dp-note bs-say", role: "status" });
   const nodes = found.token_ids.map((id, at) => {
     const parted = found.own.tops[at] !== found.other.tops[at];
-    const said = saidOf(found, at);
+    const words = saidOf(found, at);
     const pick = () => {
-      say.textContent = `${said}.`;
+      say.textContent = `${words}.`;
       for (const node of nodes) node.classList.toggle("sel", node === nodes[at]);
       choose(at);
     };
@@ -63,8 +71,8 @@ function stripOf(found, choose) {
       {
         type: "button",
         class: `dp-tok bs-tok${levelOf(found.kl[at])}`,
-        "aria-label": said,
-        title: said,
+        "aria-label": words,
+        title: words,
         onclick: pick,
       },
       word(found, id),
@@ -72,7 +80,7 @@ function stripOf(found, choose) {
       parted ? el("sup", { "aria-hidden": "true" }, "≠") : null,
     );
   });
-  const strip = el("div", { class: "bs-strip", role: "group", "aria-label": "Tokens" }, nodes);
+  const strip = el("div", { class: "bs-strip", role: "group", "aria-label": tr("Tokens") }, nodes);
   return [strip, legend(), say];
 }
 
@@ -83,21 +91,38 @@ function stripOf(found, choose) {
 const megabytes = (bytes) => `${(bytes / MEGA).toFixed(1)} MB`;
 
 const sideOf = (side) => [
-  side.held,
+  said(side.held),
   megabytes(side.bytes),
   side.perplexity === null ? "–" : fixed(side.perplexity, 3),
   side.tokens_per_s === null ? "–" : fixed(side.tokens_per_s, 1),
 ];
 
+function partedAfter(n) {
+  if (n === null) return tr("Greedy, both write the same text.");
+  return n === 1
+    ? tr("Greedy, their texts part after 1 token.")
+    : tr("Greedy, their texts part after {n} tokens.", { n: n.toLocaleString("en") });
+}
+
 /**
  * @param {any} found
  */
 function sentenceOf({ mean_kl, largest_kl, agreement, parted, token_ids }) {
-  const greedy =
-    parted === null
-      ? "Greedy, both write the same text."
-      : `Greedy, their texts part after ${count(parted, "token")}.`;
-  return `Over ${count(token_ids.length, "token")} the mean KL divergence is ${precise(mean_kl)} nats, the largest ${precise(largest_kl)}. Both find the same token most probable at ${percent(agreement)} of the places. ${greedy}`;
+  const n = token_ids.length;
+  const values = {
+    n: n.toLocaleString("en"),
+    mean: precise(mean_kl),
+    largest: precise(largest_kl),
+  };
+  return [
+    n === 1
+      ? tr("Over 1 token the mean KL divergence is {mean} nats, the largest {largest}.", values)
+      : tr("Over {n} tokens the mean KL divergence is {mean} nats, the largest {largest}.", values),
+    tr("Both find the same token most probable at {share} of the places.", {
+      share: percent(agreement),
+    }),
+    partedAfter(parted),
+  ].join(" ");
 }
 
 /**
@@ -107,12 +132,19 @@ function sentenceOf({ mean_kl, largest_kl, agreement, parted, token_ids }) {
  */
 export function besideOf(found, choose) {
   const { own, other } = found;
-  const names = ["held as", "parameters", "perplexity", "tokens per second"];
+  const names = [tr("held as"), tr("parameters"), tr("perplexity"), tr("tokens per second")];
   const [a, b] = [own, other].map(sideOf);
   const rows = names.map((name, i) => [name, a[i], b[i]]);
   return [
     el("p", { class: "bs-lead" }, sentenceOf(found)),
     ...stripOf(found, choose),
-    table(["", `of the run: ${own.model}`, `beside it: ${other.model}`], rows),
+    table(
+      [
+        "",
+        tr("of the run: {model}", { model: own.model }),
+        tr("beside it: {model}", { model: other.model }),
+      ],
+      rows,
+    ),
   ];
 }

@@ -1,7 +1,8 @@
 // Where the texts of several runs part, and what each run saw there.
 import { el, table } from "../shared/dom.mjs";
 import { titleOf } from "../shared/processors.mjs";
-import { bothOf, count, fixed, lengthOf, percent, piece, SAY } from "../shared/text.mjs";
+import { bothOf, fixed, lengthOf, percent, piece, SAY } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
 
 // As many candidates or beams as fit beside another run's.
 const SHOWN = 6;
@@ -23,10 +24,15 @@ export function partingOf(a, b) {
 }
 
 // How far texts that part are the same, in a sentence.
-export const partsAfter = (common) =>
-  common > 0
-    ? `The first ${common === 1 ? "token is" : `${common} tokens are`} the same; at token ${common + 1} the texts part.`
-    : "The texts part at the very first token.";
+export function partsAfter(common) {
+  if (common < 1) return tr("The texts part at the very first token.");
+  return common === 1
+    ? tr("The first token is the same; at token 2 the texts part.")
+    : tr("The first {n} tokens are the same; at token {next} the texts part.", {
+        n: common,
+        next: common + 1,
+      });
+}
 
 /**
  * Where two of several texts part, in a sentence.
@@ -34,9 +40,11 @@ export const partsAfter = (common) =>
  * @param {string} names of both
  */
 export function pairParts({ common, at }, names, over) {
-  if (at !== null) return `${names} part at token ${at + 1}.`;
-  if (over) return `${names} are the same, token for token.`;
-  return `${names} are the same so far: ${count(common, "token")}.`;
+  if (at !== null) return tr("{names} part at token {n}.", { names, n: at + 1 });
+  if (over) return tr("{names} are the same, token for token.", { names });
+  return common === 1
+    ? tr("{names} are the same so far: 1 token.", { names })
+    : tr("{names} are the same so far: {n} tokens.", { names, n: common.toLocaleString("en") });
 }
 
 /**
@@ -74,7 +82,7 @@ export function candidatesOf(run, step) {
  */
 export function partingSide(run, at) {
   const token = (run.tokens[0] || [])[at];
-  if (!token) return { words: ended(run) ? "The text had ended." : "Not there yet." };
+  if (!token) return { words: ended(run) ? tr("The text had ended.") : tr("Not there yet.") };
   const deep = run.steps.filter((s) => s.sequence === 0)[at];
   if (deep?.detail?.kind === "beam")
     return { token, step: deep, pool: leadersOf(deep), path: winner(run) };
@@ -87,11 +95,23 @@ export function partingSide(run, at) {
   return { token, step, words: drafted ? draftedIn(drafted, number) : rewrittenBy(number) };
 }
 
-const rewrittenBy = (number) => `Written by step ${number}, which changed several tokens at once.`;
+const rewrittenBy = (number) =>
+  tr("Written by step {n}, which changed several tokens at once.", { n: number });
+
+const JUDGED = {
+  accepted: tr("accepted"),
+  rejected: tr("rejected"),
+  unverified: tr("unverified"),
+};
 
 function draftedIn({ status, p, q }, number) {
-  const draft = q === null ? "" : `, the draft's ${percent(q)}`;
-  return `Drafted and ${status} in round ${number}: the target's probability as used ${percent(p)}${draft}.`;
+  const values = { status: JUDGED[status] ?? status, n: number, p: percent(p) };
+  if (q === null)
+    return tr("Drafted and {status} in round {n}: the target's probability as used {p}.", values);
+  return tr(
+    "Drafted and {status} in round {n}: the target's probability as used {p}, the draft's {q}.",
+    { ...values, q: percent(q) },
+  );
 }
 
 /**
@@ -118,11 +138,14 @@ function beams(run, { pool, path, note }) {
   return el(
     "div",
     {},
-    table(["token", "log-probability of the text so far, nats", "what became of it"], rows),
+    table(
+      [tr("token"), tr("log-probability of the text so far, nats"), tr("what became of it")],
+      rows,
+    ),
     el(
       "p",
       { class: "dp-note" },
-      note || "The best of all beams at this depth; ▸ is the text that won.",
+      note || tr("The best of all beams at this depth; ▸ is the text that won."),
     ),
   );
 }
@@ -140,7 +163,10 @@ function cells(run, candidate, chosen) {
     ),
     el(
       "span",
-      { class: "n", title: `model ${percent(raw)}, as used ${percent(processed)}` },
+      {
+        class: "n",
+        title: tr("model {own}, as used {used}", { own: percent(raw), used: percent(processed) }),
+      },
       bothOf(raw, processed),
     ),
     el("span", { class: "r" }, removed ? `✕ ${titleOf(removed)}` : ""),

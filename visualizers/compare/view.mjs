@@ -2,11 +2,21 @@
 import { colours } from "../shared/colours.mjs";
 import { el, scroller } from "../shared/dom.mjs";
 import { plotly } from "../shared/plotly.mjs";
+import { said } from "../shared/said.mjs";
 import { told } from "../shared/terms.mjs";
 import { fixed, visible } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
+
+const ENDED = {
+  eos: tr("eos"),
+  length: tr("length"),
+  stop: tr("stop"),
+  cancelled: tr("cancelled"),
+  error: tr("error"),
+};
 
 function number(value) {
-  if (typeof value !== "number") return value ?? "–";
+  if (typeof value !== "number") return ENDED[value] ?? said(value) ?? "–";
   if (Number.isInteger(value)) return String(value);
   return Math.abs(value) >= 1000 ? value.toPrecision(4) : fixed(value);
 }
@@ -19,11 +29,11 @@ function tableOf({ columns, rows }) {
     el(
       "tr",
       {},
-      el("th", { scope: "row" }, name),
+      el("th", { scope: "row" }, said(name)),
       rows.map((row) => el("td", { class: "num" }, number(row[i + 2]))),
     );
   return scroller(
-    "Figures of every run",
+    tr("Figures of every run"),
     el(
       "table",
       { class: "dp-table cmp-table" },
@@ -45,7 +55,7 @@ function difference({ a, b, parts }) {
   return el(
     "div",
     {},
-    el("h4", {}, `${a} against ${b}`),
+    el("h4", {}, tr("{a} against {b}", { a, b })),
     el("p", { class: "cmp-diff" }, parts.flatMap(part)),
   );
 }
@@ -63,7 +73,7 @@ function curvesOf({ name, label, pieces, surprise, entropy }, i, shades) {
     legendgroup: label,
     name,
   };
-  const value = "%{y:.2f} bits<extra></extra>";
+  const value = `%{y:.2f} ${tr("bits")}<extra></extra>`;
   return [
     { ...common, y: surprise, text: pieces, hovertemplate: `${label} %{text} ${value}` },
     {
@@ -87,15 +97,15 @@ function layoutOf(shades) {
     legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 },
     hovermode: "x",
     hoverlabel: { bgcolor: shades.bg, font: { color: shades.text } },
-    xaxis: { title: { text: "new token" }, anchor: "y2", ...axis },
+    xaxis: { title: { text: tr("new token") }, anchor: "y2", ...axis },
     yaxis: {
-      title: { text: "surprise, bits" },
+      title: { text: tr("surprise, bits") },
       domain: [0.54, 1],
       rangemode: "tozero",
       ...axis,
     },
     yaxis2: {
-      title: { text: "entropy, bits" },
+      title: { text: tr("entropy, bits") },
       domain: [0, 0.46],
       rangemode: "tozero",
       ...axis,
@@ -119,18 +129,21 @@ const about = (base, held) =>
     "p",
     { class: "dp-note" },
     told(
-      `[log-probability] per token and [perplexity] are those of ${base} (${held}) reading each text token by token (teacher-forced), whoever wrote it. [rep-n] is the share of [n-gram|n-grams] that repeat an earlier one; distinct-n the share of different ones. Seconds are decoding alone, without waiting. A text that is more probable is not therefore better.`,
+      tr(
+        "[log-probability] per token and [perplexity] are those of {base} ({held}) reading each text token by token (teacher-forced), whoever wrote it. [rep-n] is the share of [n-gram|n-grams] that repeat an earlier one; distinct-n the share of different ones. Seconds are decoding alone, without waiting. A text that is more probable is not therefore better.",
+        { base, held: said(held) },
+      ),
     ),
   );
 
 const differences = (diff) =>
   card(
-    "Token differences",
+    tr("Token differences"),
     el(
       "div",
       { class: "dp-legend" },
-      el("del", {}, "only in the first"),
-      el("ins", {}, "only in the other"),
+      el("del", {}, tr("only in the first")),
+      el("ins", {}, tr("only in the other")),
     ),
     ...diff.map(difference),
   );
@@ -142,13 +155,14 @@ export const compareFigures = (root) => ({
     const plot = el("div", {
       class: "dp-plot cmp-plot",
       role: "img",
-      "aria-label":
+      "aria-label": tr(
         "Surprise and entropy of every text under the base model, in bits, over the new tokens",
+      ),
     });
     root.replaceChildren(
-      card("Figures", tableOf(message), about(base, held)),
+      card(tr("In numbers"), tableOf(message), about(base, held)),
       diff.length ? differences(diff) : "",
-      curves.length ? card(`Surprise and entropy under ${base}`, plot) : "",
+      curves.length ? card(tr("Surprise and entropy under {base}", { base }), plot) : "",
     );
     if (curves.length) draw(plot, curves);
   },

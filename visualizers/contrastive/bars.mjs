@@ -1,6 +1,7 @@
 // One row a candidate: what it gains for its probability and pays for resembling an earlier token.
 import { el } from "../shared/dom.mjs";
 import { fixed, percent, piece } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
 import { nameAt, placeOf } from "./words.mjs";
 
 // One scale for the whole run: left of zero at most α, right of it at most 1 − α.
@@ -26,9 +27,17 @@ function bar(option, alpha) {
 
 /** @param {Run} run */
 function describe(run, option, cause, chosen) {
-  const numbers = `confidence ${fixed(option.confidence)}, penalty ${fixed(option.degeneration_penalty)}, score ${fixed(option.score)}`;
-  const like = `most similar to “${cause}”${placeOf(option.position)}, cosine ${fixed(option.max_cosine)}`;
-  return `“${piece(run, option.token_id)}”${chosen ? ", chosen" : ""}: ${numbers}, ${like}`;
+  const numbers = tr("confidence {confidence}, penalty {penalty}, score {score}", {
+    confidence: fixed(option.confidence),
+    penalty: fixed(option.degeneration_penalty),
+    score: fixed(option.score),
+  });
+  const like = tr("most similar to “{token}”{place}, cosine {cosine}", {
+    token: cause,
+    place: placeOf(option.position),
+    cosine: fixed(option.max_cosine),
+  });
+  return `“${piece(run, option.token_id)}”${chosen ? tr(", chosen") : ""}: ${numbers}, ${like}`;
 }
 
 /**
@@ -58,10 +67,11 @@ export function rowsOf(run, step, ids, mark) {
       el(
         "span",
         { class: "why" },
-        `probability as used ${percent(option.probability)} · like `,
+        tr("probability as used {p} · like ", { p: percent(option.probability) }),
         el("b", {}, cause),
-        `${placeOf(option.position)} · cosine ${fixed(option.max_cosine, 2)}`,
-        chosen !== 0 && k === 0 ? el("em", {}, " most probable") : null,
+        placeOf(option.position),
+        tr(" · cosine {cosine}", { cosine: fixed(option.max_cosine, 2) }),
+        chosen !== 0 && k === 0 ? el("em", {}, tr(" most probable")) : null,
       ),
     );
   });

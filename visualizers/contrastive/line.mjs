@@ -2,6 +2,7 @@
 // arc goes from the new token to every one that a candidate resembles.
 import { el, scroller, svg } from "../shared/dom.mjs";
 import { piece } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
 import { nameAt, placeOf } from "./words.mjs";
 
 const HEIGHT = 66;
@@ -38,7 +39,7 @@ export class Line {
   #arcs = svg("svg", { class: "cs-arcs", height: HEIGHT, "aria-hidden": "true" });
 
   constructor() {
-    this.node = scroller("Where the candidates look back to", this.#line);
+    this.node = scroller(tr("Where the candidates look back to"), this.#line);
     this.node.className = "dp-scroll cs-scroll";
   }
 
@@ -56,7 +57,7 @@ export class Line {
     for (const i of places) {
       if (i > previous + 1) items.push(el("span", { class: "gap" }, `⋯${i - previous - 1}`));
       const linked = detail.options.some((o) => o.position === i) ? " linked" : "";
-      const attrs = { class: `tok${linked}`, title: `token ${i + 1}` };
+      const attrs = { class: `tok${linked}`, title: tr("token {n}", { n: i + 1 }) };
       nodes.set(i, el("span", attrs, nameAt(run, ids, i)));
       items.push(nodes.get(i));
       previous = i;
@@ -67,7 +68,11 @@ export class Line {
     this.#bend(detail, nodes, slot);
     this.node.scrollLeft = this.node.scrollWidth;
     const like = nameAt(run, ids, winner.position);
-    const said = `“${piece(run, winner.token_id)}” is most similar to “${like}”${placeOf(winner.position)}`;
+    const said = tr("“{token}” is most similar to “{like}”{place}", {
+      token: piece(run, winner.token_id),
+      like,
+      place: placeOf(winner.position),
+    });
     this.#line.setAttribute("aria-label", said);
   }
 

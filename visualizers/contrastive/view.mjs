@@ -2,20 +2,21 @@
 import { el, table } from "../shared/dom.mjs";
 import { told } from "../shared/terms.mjs";
 import { fixed, percent, piece } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
 import { rowsOf } from "./bars.mjs";
 import { Line } from "./line.mjs";
 import { idsBefore, isContrastive, reasonOf, START, shownOf, totalOf } from "./words.mjs";
 
 const COLUMNS = [
-  "step",
-  "token",
-  "probability as used",
-  "confidence",
-  "max cosine",
-  "penalty",
-  "score",
-  "similar to",
-  "token number",
+  tr("step"),
+  tr("token"),
+  tr("probability as used"),
+  tr("confidence"),
+  tr("max cosine"),
+  tr("penalty"),
+  tr("score"),
+  tr("similar to"),
+  tr("token number"),
 ];
 
 const key = (kind, words) => el("span", {}, el("i", { class: `cs-key ${kind}` }), told(words));
@@ -24,9 +25,9 @@ const legend = () =>
   el(
     "div",
     { class: "dp-legend cs-legend" },
-    key("pen", " [degeneration penalty|penalty] α · [cosine], counted against"),
-    key("conf", " [confidence] (1 − α) · p, counted for"),
-    key("mark", " score: the sum; highest wins"),
+    key("pen", tr(" [degeneration penalty|penalty] α · [cosine], counted against")),
+    key("conf", tr(" [confidence] (1 − α) · p, counted for")),
+    key("mark", tr(" score: the sum; highest wins")),
   );
 
 /**
@@ -68,7 +69,7 @@ function chip(run, step, choose) {
       type: "button",
       class: "cs-chip",
       onclick: choose,
-      "aria-label": `Step ${step.index + 1}: “${was}” replaced by “${is}”`,
+      "aria-label": tr("Step {n}: “{was}” replaced by “{is}”", { n: step.index + 1, was, is }),
     },
     el("s", {}, was),
     " → ",
@@ -88,14 +89,14 @@ class Contrastive {
     this.bars = el("div", {
       class: "cs-bars",
       role: "list",
-      "aria-label": "Candidates, most probable first",
+      "aria-label": tr("Candidates, most probable first"),
     });
     this.note = el("p", { class: "dp-note", "aria-live": "polite" });
     this.total = el("p", { class: "dp-note cs-total" });
     this.chips = el("div", {
       class: "cs-chips",
       role: "group",
-      "aria-label": "Steps where similarity changed the choice",
+      "aria-label": tr("Steps where similarity changed the choice"),
     });
     this.tableBody = el("div", {});
     const opened = () => {
@@ -104,7 +105,7 @@ class Contrastive {
     this.more = el(
       "details",
       { class: "cs-more", ontoggle: opened },
-      el("summary", {}, "Table of every candidate"),
+      el("summary", {}, tr("Table of every candidate")),
       this.tableBody,
     );
     const { line, bars, note, total, chips, more } = this;
@@ -151,10 +152,11 @@ class Contrastive {
 
 /** @type {ViewSpec} */
 export const contrastive = {
-  title: "Candidates: confidence against similarity",
+  title: tr("Candidates: confidence against similarity"),
   picture: true,
-  heading: "[candidate|Candidates]: [confidence] against similarity",
-  empty:
+  heading: tr("[candidate|Candidates]: [confidence] against similarity"),
+  empty: tr(
     "The k candidates of every step: what each gains for its probability, what it pays for resembling an earlier token, and an arc back to that token.",
+  ),
   mount: (root, ctx) => new Contrastive(root, ctx),
 };

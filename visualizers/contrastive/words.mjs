@@ -1,7 +1,8 @@
 // Words and numbers of contrastive search.
-import { count, fixed, percent, piece } from "../shared/text.mjs";
+import { fixed, percent, piece } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
 
-export const START = "start";
+export const START = tr("start");
 
 /**
  * Ids that the positions of a step's candidates count: the text before it.
@@ -18,7 +19,7 @@ export function idsBefore(run, index) {
 export const nameAt = (run, ids, position) => (position < 0 ? START : piece(run, ids[position]));
 
 // Where a token stands in prompt and text, from 1; the start of a text has no place of its own.
-export const placeOf = (position) => (position < 0 ? "" : ` (token ${position + 1})`);
+export const placeOf = (position) => (position < 0 ? "" : tr(" (token {n})", { n: position + 1 }));
 
 /** @param {Step} step */
 export const isContrastive = (step) => step?.detail?.kind === "contrastive";
@@ -38,10 +39,18 @@ export const shownOf = (run, step) => run.shown[step.index].contrastive;
 export function reasonOf(run, step) {
   const { options, chosen } = step.detail;
   if (!chosen)
-    return "The most probable token also has the best score: greedy search would take it too.";
+    return tr("The most probable token also has the best score: greedy search would take it too.");
   const [first] = options;
   const winner = options[chosen];
-  return `The most probable token, “${piece(run, first.token_id)}”, resembles what was already said and loses ${fixed(first.degeneration_penalty)}; “${piece(run, winner.token_id)}” scores higher by ${fixed(shownOf(run, step).gain)}.`;
+  return tr(
+    "The most probable token, “{first}”, resembles what was already said and loses {penalty}; “{winner}” scores higher by {gain}.",
+    {
+      first: piece(run, first.token_id),
+      penalty: fixed(first.degeneration_penalty),
+      winner: piece(run, winner.token_id),
+      gain: fixed(shownOf(run, step).gain),
+    },
+  );
 }
 
 /**
@@ -52,8 +61,15 @@ export function totalOf(run) {
   const last = run.steps.at(-1);
   const { steps, changed } = (last && shownOf(run, last)) || { steps: 0, changed: 0 };
   const repeated = run.metrics?.rep_3;
-  const share = repeated ? percent(repeated) : "None";
-  const repeats =
-    repeated === undefined ? "" : `${share} of the output's 3-grams repeat an earlier one. `;
-  return `${repeats}Similarity changed the choice in ${changed} of ${count(steps, "step")}${changed ? ":" : "."}`;
+  const some = repeated
+    ? tr("{share} of the output's 3-grams repeat an earlier one. ", { share: percent(repeated) })
+    : tr("None of the output's 3-grams repeat an earlier one. ");
+  const decided =
+    steps === 1
+      ? tr("Similarity changed the choice in {changed} of 1 step", { changed })
+      : tr("Similarity changed the choice in {changed} of {n} steps", {
+          changed,
+          n: steps.toLocaleString("en"),
+        });
+  return `${repeated === undefined ? "" : some}${decided}${changed ? ":" : "."}`;
 }

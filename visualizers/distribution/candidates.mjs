@@ -6,12 +6,13 @@ import { titleOf } from "../shared/processors.mjs";
 import { nodeOf, ownToken } from "../shared/record.mjs";
 import { told } from "../shared/terms.mjs";
 import { bothOf, fixed, lengthOf, percent, piece, textOfIds } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
 
 // The name of a candidate; where a run can be continued it is the button that does so.
 function labelOf(name, on, go) {
   const chosen = on ? " on" : "";
   if (!go) return el("span", { class: `t${chosen}`, title: name }, name);
-  const title = `Continue from here with ${name}`;
+  const title = tr("Continue from here with {name}", { name });
   const attrs = { type: "button", class: `t fm-pick${chosen}`, title, "aria-label": title };
   return el("button", { ...attrs, onclick: go }, name);
 }
@@ -19,7 +20,7 @@ function labelOf(name, on, go) {
 // The way to the reason, where a server can be asked.
 function reasonOf({ name, on, why }) {
   if (!why) return "";
-  const title = `${on ? "Why" : "Why not"} ${name}?`;
+  const title = on ? tr("Why {name}?", { name }) : tr("Why not {name}?", { name });
   const attrs = { type: "button", class: "dp-why", title, "aria-label": title, onclick: why };
   return el("button", attrs, "?");
 }
@@ -28,7 +29,9 @@ function cellsOf({ name, raw, processed, removed, on, go, why }) {
   const used = removed ? 0 : processed;
   const filled = { width: lengthOf(removed ? raw : processed) };
   const numbers =
-    raw === null ? `as used ${percent(used)}` : `model ${percent(raw)}, as used ${percent(used)}`;
+    raw === null
+      ? tr("as used {used}", { used: percent(used) })
+      : tr("model {own}, as used {used}", { own: percent(raw), used: percent(used) });
   return [
     labelOf(name, on, go),
     el(
@@ -45,7 +48,7 @@ function cellsOf({ name, raw, processed, removed, on, go, why }) {
     ),
     el(
       "span",
-      { class: "r", title: removed ? `removed by ${titleOf(removed)}` : null },
+      { class: "r", title: removed ? tr("removed by {name}", { name: titleOf(removed) }) : null },
       removed ? `✕ ${titleOf(removed)}` : "",
     ),
   ];
@@ -53,7 +56,7 @@ function cellsOf({ name, raw, processed, removed, on, go, why }) {
 
 // What the candidates leave of the probability.
 const restOf = (raw, processed) => ({
-  name: "everything else",
+  name: tr("everything else"),
   raw,
   processed,
   removed: null,
@@ -64,8 +67,16 @@ const restOf = (raw, processed) => ({
 
 // Entropies by their names; one that the processors did not change is said once.
 function entropiesOf({ entropy, entropy_used: used }, size) {
-  const own = `[entropy|Entropy] of the model's own distribution over the [vocabulary] of ${size} tokens: ${fixed(entropy, 2)} [bit|bits]`;
-  return used === entropy ? `${own}.` : `${own}; as used: ${fixed(used, 2)} bits.`;
+  const values = { size, entropy: fixed(entropy, 2), used: fixed(used, 2) };
+  return used === entropy
+    ? tr(
+        "[entropy|Entropy] of the model's own distribution over the [vocabulary] of {size} tokens: {entropy} [bit|bits].",
+        values,
+      )
+    : tr(
+        "[entropy|Entropy] of the model's own distribution over the [vocabulary] of {size} tokens: {entropy} [bit|bits]; as used: {used} bits.",
+        values,
+      );
 }
 
 /**
@@ -73,19 +84,29 @@ function entropiesOf({ entropy, entropy_used: used }, size) {
  * @param {Step} step
  */
 function noteOf(run, step, shown) {
-  const which = step.detail?.kind === "forward" ? "first" : "last";
-  const several =
-    step.emit.length > 1 && step.detail?.kind !== "beam"
-      ? `This [step] wrote ${step.emit.length} tokens; these are the candidates of the ${which}. `
-      : "";
   const size = run.model.vocab_size.toLocaleString("en");
-  const bars =
-    step.detail?.kind !== "forward"
-      ? "Outline: the model's [probability]. Filled: as used, after the [processor|processors]."
-      : step.stages.length
-        ? "Outline: the model's [probability]. Filled: after the [processor|processors] that were seen at work; the method may have done more."
-        : "The model's [probability]; what the method made of it was not seen.";
-  return `${several}${bars} ${entropiesOf(shown, size)}`;
+  return `${severalOf(step)}${barsOf(step)} ${entropiesOf(shown, size)}`;
+}
+
+/** @param {Step} step */
+function severalOf({ emit: { length: n }, detail }) {
+  if (n < 2 || detail?.kind === "beam") return "";
+  return detail?.kind === "forward"
+    ? tr("This [step] wrote {n} tokens; these are the candidates of the first. ", { n })
+    : tr("This [step] wrote {n} tokens; these are the candidates of the last. ", { n });
+}
+
+/** @param {Step} step */
+function barsOf({ stages, detail }) {
+  if (detail?.kind !== "forward")
+    return tr(
+      "Outline: the model's [probability]. Filled: as used, after the [processor|processors].",
+    );
+  return stages.length
+    ? tr(
+        "Outline: the model's [probability]. Filled: after the [processor|processors] that were seen at work; the method may have done more.",
+      )
+    : tr("The model's [probability]; what the method made of it was not seen.");
 }
 
 /**
@@ -144,20 +165,21 @@ function besideNode(run, step, node, ctx) {
  */
 function ofNode(run, step, { node, path }, ctx) {
   const before = path.slice(0, -1).map((other) => other.token_id);
-  const so = before.length ? `“${textOfIds(run, before).trimStart()}”` : "the prompt";
-  const name = `Continuations of ${so}. `;
+  const name = before.length
+    ? tr("Continuations of “{text}”. ", { text: textOfIds(run, before).trimStart() })
+    : tr("Continuations of the prompt. ");
   const shown = run.shown[step.index];
   if (node.parent_id === shown.beam_tree.row) {
     const rows = rowsOf(run, step, node.token_id, ctx, () => null);
     const words = [name, ...told(noteOf(run, step, shown.candidates))];
     return { rows, words, ...shown.candidates };
   }
-  const about = "Those of the step's pool; the record holds no others of this text.";
+  const about = tr("Those of the step's pool; the record holds no others of this text.");
   return { rows: besideNode(run, step, node, ctx), words: [name, about] };
 }
 
-const UNSEEN = "What decided this [step] was not seen.";
-const GONE = "Nothing was written here that stands in the text.";
+const UNSEEN = tr("What decided this [step] was not seen.");
+const GONE = tr("Nothing was written here that stands in the text.");
 
 /**
  * Of a step of which no distribution was seen: what one pass over the finished text says of its last token.
@@ -178,7 +200,10 @@ function fromOutside(run, step) {
   if (rows.every(({ on }) => !on)) rows.push(row(found.id, probabilityOf(found.logprob)));
   return {
     rows,
-    words: [...told(UNSEEN), ` Of the token that stands there ${outsideSaid(run, found)}.`],
+    words: [
+      ...told(UNSEEN),
+      tr(" Of the token that stands there {said}.", { said: outsideSaid(run, found) }),
+    ],
   };
 }
 
@@ -206,10 +231,10 @@ function shownOf(run, step, ctx) {
 
 /** @type {ViewSpec} */
 export const candidates = {
-  title: "Candidates of this step",
+  title: tr("Candidates of this step"),
   heading: false,
   place: "step",
-  empty: "The tokens the model considered: the model's probability, and the one that was used.",
+  empty: tr("The tokens the model considered: the model's probability, and the one that was used."),
   /** @param {Context} ctx */
   mount(root, ctx) {
     const bars = el("div", { class: "dp-bars" });
@@ -227,7 +252,10 @@ export const candidates = {
       others.replaceChildren(...hidden.flatMap(cellsOf));
       more.hidden = !hidden.length;
       if (hidden.length)
-        summary.textContent = `${hidden.length} more, together ${bothOf(found.more_raw, found.more_processed)}`;
+        summary.textContent = tr("{n} more, together {p}", {
+          n: hidden.length,
+          p: bothOf(found.more_raw, found.more_processed),
+        });
       note.replaceChildren(...words);
     };
     // What is known from outside is known at the end.

@@ -2,9 +2,11 @@
 import { Curves } from "../shared/curves.mjs";
 import { sequenceOf, severalOf } from "../shared/record.mjs";
 import { piece } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
 
-const LABEL =
-  "Surprise of the emitted token for the model, and entropy of the model's distribution and of the one that was used, in bits, over the steps of the text";
+const LABEL = tr(
+  "Surprise of the emitted token for the model, and entropy of the model's distribution and of the one that was used, in bits, over the steps of the text",
+);
 
 /**
  * The curves of the text that is looked at; steps count from 1.
@@ -19,11 +21,17 @@ function curvesOf(run, sequence) {
   const used = shown.map((values) => values.entropy_used);
   const changed = steps.some((s) => s.stages.length);
   return [
-    { name: changed ? "entropy (model)" : "entropy", color: "violet", dash: "dot", x, y: own },
+    {
+      name: changed ? tr("entropy (model)") : tr("entropy"),
+      color: "violet",
+      dash: "dot",
+      x,
+      y: own,
+    },
     ...(changed
       ? [
           {
-            name: "entropy (as used)",
+            name: tr("entropy (as used)"),
             color: "good",
             dash: /** @type {"dash"} */ ("dash"),
             x,
@@ -32,7 +40,7 @@ function curvesOf(run, sequence) {
         ]
       : []),
     {
-      name: "surprise (model)",
+      name: tr("surprise (model)"),
       color: "accent",
       dots: true,
       x,
@@ -59,8 +67,8 @@ class Chart {
     this.#shown = wanted;
     const sequence = sequenceOf(run);
     const mark = run.selected === null ? null : run.selected + 1;
-    const title = severalOf(run) ? `step (output ${sequence + 1})` : "step";
-    this.curves.draw(curvesOf(run, sequence), { x: title, y: "bits" }, mark);
+    const title = severalOf(run) ? tr("step (output {n})", { n: sequence + 1 }) : tr("step");
+    this.curves.draw(curvesOf(run, sequence), { x: title, y: tr("bits") }, mark);
     Object.assign(this.curves.node.dataset, { sequence, mark: mark ?? 0 });
   }
 
@@ -74,12 +82,13 @@ class Chart {
 
 /** @type {ViewSpec} */
 export const chart = {
-  title: "Surprise and entropy over the text",
+  title: tr("Surprise and entropy over the text"),
   place: "drawer",
-  tab: "Curve",
+  tab: tr("Curve"),
   curve: true,
-  empty:
+  empty: tr(
     "A curve of how surprised and how uncertain the model was at each step, and of what the processors made of it.",
-  heading: "[surprise|Surprise] and [entropy] over the text",
+  ),
+  heading: tr("[surprise|Surprise] and [entropy] over the text"),
   mount: (root, ctx) => new Chart(root, ctx),
 };

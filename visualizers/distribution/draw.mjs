@@ -3,24 +3,36 @@ import { el, table } from "../shared/dom.mjs";
 import { Once } from "../shared/once.mjs";
 import { told } from "../shared/terms.mjs";
 import { fixed, lengthOf, percent, piece } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
 import { raceOf } from "./race.mjs";
 import { stripOf } from "./strip.mjs";
 
-const COLUMNS = ["token", "[probability]", "[noise] e", "[arrival] e ÷ p"];
-const JUDGED = ["drafted", "[p and q|p]", "[p and q|q]", "kept if u ≤", "[u]", "status"];
-const ABOUT =
-  "Every token draws exponential [noise] e from the run's [seed]; the smallest e ÷ p wins. Over many draws a token wins exactly in proportion to p, its probability as used.";
-const POOLED =
-  "The continuations of all [beam|beams] race together, and the earliest are drawn into the pool; of these the search keeps those with the largest sums.";
+const COLUMNS = [tr("token"), tr("[probability]"), tr("[noise] e"), tr("[arrival] e ÷ p")];
+const JUDGED = [
+  tr("drafted"),
+  "[p and q|p]",
+  "[p and q|q]",
+  tr("kept if u ≤"),
+  "[u]",
+  tr("status"),
+];
+const ABOUT = tr(
+  "Every token draws exponential [noise] e from the run's [seed]; the smallest e ÷ p wins. Over many draws a token wins exactly in proportion to p, its probability as used.",
+);
+const POOLED = tr(
+  "The continuations of all [beam|beams] race together, and the earliest are drawn into the pool; of these the search keeps those with the largest sums.",
+);
 // Why nothing was drawn, by the kind of decision.
 const STILL = {
-  beam: "the search took the most probable continuations.",
-  draft: "each drafted token was compared with the target's own choice.",
-  layer: "the token with the largest contrast was taken.",
-  contrastive: "the candidate with the best score was taken.",
+  beam: tr("Nothing was drawn at this step: the search took the most probable continuations."),
+  draft: tr(
+    "Nothing was drawn at this step: each drafted token was compared with the target's own choice.",
+  ),
+  layer: tr("Nothing was drawn at this step: the token with the largest contrast was taken."),
+  contrastive: tr("Nothing was drawn at this step: the candidate with the best score was taken."),
 };
-const USUAL = "the most probable token was taken.";
-const WINS = { sign: "◆", word: "wins" };
+const USUAL = tr("Nothing was drawn at this step: the most probable token was taken.");
+const WINS = { sign: "◆", word: tr("wins") };
 
 const note = (sentence) => el("p", { class: "dp-note" }, told(sentence));
 
@@ -28,7 +40,7 @@ const behind = (columns, rows) =>
   el(
     "details",
     { class: "rc-more" },
-    el("summary", {}, "The numbers behind it"),
+    el("summary", {}, tr("The numbers behind it")),
     table(columns.map(told), rows),
   );
 
@@ -56,8 +68,8 @@ function raced(run, step, shown) {
   ]);
   const chosen = racers[0].token_id;
   return [
-    stripOf(run, shown, chosen, "Probability as used", "drawn"),
-    raceOf(words, shown.ticks, "the earliest wins"),
+    stripOf(run, shown, chosen, tr("Probability as used"), tr("drawn")),
+    raceOf(words, shown.ticks, tr("the earliest wins")),
     behind(COLUMNS, rows),
     note(ABOUT),
   ];
@@ -74,13 +86,15 @@ function pooled(run, step, shown) {
     name: piece(run, node.token_id),
     at: shown.runners[i],
     time: node.arrival.toPrecision(3),
-    ...(node.fate === "pruned" ? { sign: "○", word: "dropped" } : { sign: "◆", word: "kept" }),
+    ...(node.fate === "pruned"
+      ? { sign: "○", word: tr("dropped") }
+      : { sign: "◆", word: tr("kept") }),
   }));
   const rows = words.map(({ name, time, word }) => [name, time, word]);
-  const ends = "the earliest are drawn into the pool";
+  const ends = tr("the earliest are drawn into the pool");
   return [
     raceOf(words, shown.ticks, ends),
-    behind(["token", "[arrival]", "what became of it"], rows),
+    behind([tr("token"), tr("[arrival]"), tr("what became of it")], rows),
     note(POOLED),
   ];
 }
@@ -89,7 +103,9 @@ function pooled(run, step, shown) {
 function judgement(run, token, ratio) {
   const kept = token.status === "accepted";
   const [u, most] = [token.u, ratio].map((x) => fixed(x));
-  const words = kept ? `kept: u ${u} ≤ ${most}` : `rejected: u ${u} > ${most}`;
+  const words = kept
+    ? tr("kept: u {u} ≤ {most}", { u, most })
+    : tr("rejected: u {u} > {most}", { u, most });
   return el(
     "li",
     {},
@@ -114,12 +130,12 @@ function drafted(run, step, shown) {
   const rows = tokens.map((t, i) => [
     piece(run, t.token_id),
     ...[t.p, t.q, shown.judged[i], t.u].map((x) => fixed(x)),
-    t.status,
+    t.status === "accepted" ? tr("accepted") : tr("rejected"),
   ]);
   const from =
     detail.final_source === "resampled"
-      ? "What is left after the rejection, max(p − q, 0)"
-      : "The target's own distribution";
+      ? tr("What is left after the rejection, max(p − q, 0)")
+      : tr("The target's own distribution");
   return [
     tokens.length
       ? el(
@@ -127,11 +143,13 @@ function drafted(run, step, shown) {
           { class: "rc-judged" },
           tokens.map((t, i) => judgement(run, t, shown.judged[i])),
         )
-      : note("Each drafted token was compared with the one that the [target] drew there."),
-    shown.strip ? stripOf(run, shown, detail.final_token_id, from, "drawn") : null,
+      : note(tr("Each drafted token was compared with the one that the [target] drew there.")),
+    shown.strip ? stripOf(run, shown, detail.final_token_id, from, tr("drawn")) : null,
     tokens.length ? behind(JUDGED, rows) : null,
     note(
-      "A drafted token is kept when the random number [u] is at most min(1, p ÷ q); after a rejection the next one is drawn from the [residual]. The race of that last draw is not part of the record.",
+      tr(
+        "A drafted token is kept when the random number [u] is at most min(1, p ÷ q); after a rejection the next one is drawn from the [residual]. The race of that last draw is not part of the record.",
+      ),
     ),
   ];
 }
@@ -146,10 +164,8 @@ function shownOf(run, step) {
   if (shown.judged) return drafted(run, step, shown);
   if (shown.runners) return kind === "beam" ? pooled(run, step, shown) : raced(run, step, shown);
   if (kind === "layer" && run.config.do_sample)
-    return [note("The token was drawn, but this record is from before the race was kept.")];
-  return [
-    el("p", { class: "dp-empty" }, `Nothing was drawn at this step: ${STILL[kind] ?? USUAL}`),
-  ];
+    return [note(tr("The token was drawn, but this record is from before the race was kept."))];
+  return [el("p", { class: "dp-empty" }, STILL[kind] ?? USUAL)];
 }
 
 class Draw {
@@ -196,9 +212,9 @@ class Draw {
 
 /** @type {ViewSpec} */
 export const draw = {
-  title: "The draw",
+  title: tr("The draw"),
   place: "answers",
-  tab: "Draw",
-  empty: "How chance picked the token: a race in which likely tokens run faster.",
+  tab: tr("Draw"),
+  empty: tr("How chance picked the token: a race in which likely tokens run faster."),
   mount: (root) => new Draw(root),
 };

@@ -2,6 +2,7 @@
 // in a row of its own, so that none covers another.
 import { el } from "../shared/dom.mjs";
 import { lengthOf } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
 
 const MIDDLE = 0.5;
 
@@ -38,14 +39,14 @@ export function raceOf(runners, ticks, ends) {
   const above = early.flatMap((one, i) => labelOf(one, "up", early.length - i, i));
   const below = late.flatMap((one, i) => labelOf(one, "down", i + 1, early.length + i));
   const said = runners.map(
-    ({ name, time, word }) => `${name} at ${time}${word ? `, ${word}` : ""}`,
+    ({ name, time, word }) => tr("{name} at {time}", { name, time }) + (word ? `, ${word}` : ""),
   );
   const race = el(
     "div",
     {
       class: "rc-race",
       role: "img",
-      "aria-label": `Arrivals, the earliest first: ${said.join("; ")}`,
+      "aria-label": tr("Arrivals, the earliest first: {runners}", { runners: said.join("; ") }),
     },
     el("span", { class: "rc-axis" }),
     ticks.map(([at, text]) => {
@@ -60,7 +61,7 @@ export function raceOf(runners, ticks, ends) {
   return el(
     "figure",
     { class: "st-figure" },
-    el("figcaption", {}, `Arrivals, on a logarithmic scale; ${ends}`),
+    el("figcaption", {}, tr("Arrivals, on a logarithmic scale; {ends}", { ends })),
     race,
   );
 }

@@ -2,6 +2,7 @@
 import { el } from "../shared/dom.mjs";
 import { told } from "../shared/terms.mjs";
 import { lengthOf, percent, piece } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
 
 // Below this a name would be cut.
 const ROOM = 0.13;
@@ -9,7 +10,7 @@ const SOME = 0.001;
 
 function restOf([count, share]) {
   if (share < SOME && !count) return null;
-  const name = count === null ? "others" : `${count.toLocaleString("en")} others`;
+  const name = count === null ? tr("others") : tr("{n} others", { n: count.toLocaleString("en") });
   return { name, share, kind: "rest" };
 }
 

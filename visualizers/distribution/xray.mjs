@@ -4,14 +4,15 @@ import { Once } from "../shared/once.mjs";
 import { titleOf } from "../shared/processors.mjs";
 import { told } from "../shared/terms.mjs";
 import { fixed, percent, piece } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
 
 const NAMED = 3;
 const COLUMNS = [
-  "[processor]",
-  "removed here",
-  "tokens left",
-  "[probability kept|kept]",
-  "[entropy], [bit|bits]",
+  tr("[processor]"),
+  tr("removed here"),
+  tr("tokens left"),
+  tr("[probability kept|kept]"),
+  tr("[entropy], [bit|bits]"),
 ];
 
 /**
@@ -34,10 +35,10 @@ function rowsOf(run, step) {
   const { entropy_model: own, entropy, removed } = run.shown[step.index].xray;
   const whole = run.model.vocab_size.toLocaleString("en");
   return [
-    ["the model's own", "", whole, "100 %", fixed(own, 2)],
+    [tr("the model's own"), "", whole, "100 %", fixed(own, 2)],
     ...step.stages.map(({ name, kept, kept_mass: mass }, i) => [
       el("span", {}, nameOf(run, step, name, removed[i])),
-      removed[i] ? `${removed[i].toLocaleString("en")} removed` : "none",
+      removed[i] ? tr("{n} removed", { n: removed[i].toLocaleString("en") }) : tr("none"),
       kept.toLocaleString("en"),
       percent(mass),
       fixed(entropy[i], 2),
@@ -45,11 +46,13 @@ function rowsOf(run, step) {
   ];
 }
 
-const NONE = "No processor was active at this step: the model's own distribution decided.";
-const UNSEEN =
-  "No list of processors was seen at work at this step; what else the method did with the scores cannot be seen.";
-const ABOUT =
-  "Kept: the probability that the tokens left had just before the processor ran. Entropy: after it.";
+const NONE = tr("No processor was active at this step: the model's own distribution decided.");
+const UNSEEN = tr(
+  "No list of processors was seen at work at this step; what else the method did with the scores cannot be seen.",
+);
+const ABOUT = tr(
+  "Kept: the probability that the tokens left had just before the processor ran. Entropy: after it.",
+);
 
 const shownOf = (run, step) =>
   step.stages.length
@@ -58,10 +61,10 @@ const shownOf = (run, step) =>
 
 /** @type {ViewSpec} */
 export const xray = {
-  title: "Processor X-ray",
+  title: tr("Processor X-ray"),
   place: "answers",
-  tab: "X-ray",
-  empty: "What every processor removed, in the order they ran.",
+  tab: tr("X-ray"),
+  empty: tr("What every processor removed, in the order they ran."),
   mount(root) {
     const body = el("div", {});
     root.append(body);

@@ -1,6 +1,8 @@
 // Draft lengths round by round, and acceptance by place in the draft.
 import { el, scroller, set, svg } from "../shared/dom.mjs";
-import { count, fixed, lengthOf } from "../shared/text.mjs";
+import { said } from "../shared/said.mjs";
+import { counted, fixed, lengthOf } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
 
 const BAR = 16;
 const HIGH = 96;
@@ -27,9 +29,11 @@ export class Lengths {
     el(
       "figcaption",
       {},
-      "Per round: asked (outline), drafted (light), accepted (solid); line: tokens per target pass so far",
+      tr(
+        "Per round: asked (outline), drafted (light), accepted (solid); line: tokens per target pass so far",
+      ),
     ),
-    scroller("Draft length over rounds", this.#chart),
+    scroller(tr("Draft length over rounds"), this.#chart),
   );
 
   clear() {
@@ -56,7 +60,7 @@ export class Lengths {
     const group = svg(
       "g",
       { class: "dt-bar", onclick: choose },
-      svg("title", {}, `Round ${number}: ${length_reason}`),
+      svg("title", {}, tr("Round {number}: {reason}", { number, reason: said(length_reason) })),
     );
     for (const [name, value] of values) {
       const rect = svg("rect", { class: name, x, width: BAR - 4 });
@@ -75,8 +79,13 @@ export class Lengths {
     const points = this.#pace.map((v, i) => `${i * BAR + BAR / 2},${8 + HIGH - v * unit}`);
     this.#line.setAttribute("points", points.join(" "));
     const width = Math.max(120, figures.rounds * BAR + 4);
-    const said = `${count(figures.rounds, "round")}, ${fixed(figures.tokens_per_target_pass, 2)} tokens per target pass`;
-    set(this.#chart, { width, "aria-label": said });
+    const pace = fixed(figures.tokens_per_target_pass, 2);
+    const label = counted(
+      figures.rounds,
+      tr("1 round, {pace} tokens per target pass", { pace }),
+      tr("{n} rounds, {pace} tokens per target pass", { pace }),
+    );
+    set(this.#chart, { width, "aria-label": label });
   }
 }
 
@@ -87,19 +96,24 @@ export class Lengths {
 const shareOf = (part) => `${Math.round(100 * part)} %`;
 
 function placeOf([accepted, judged, part], i) {
+  const place = i + 1;
   return el(
     "span",
     {
       class: "dt-place",
-      title: `Place ${i + 1}: ${accepted} of ${count(judged, "judged token")} accepted`,
+      title: counted(
+        judged,
+        tr("Place {place}: {accepted} of 1 judged token accepted", { place, accepted }),
+        tr("Place {place}: {accepted} of {n} judged tokens accepted", { place, accepted }),
+      ),
     },
     el("span", { class: "v" }, shareOf(part)),
     el("span", { class: "b" }, el("i", { style: { height: lengthOf(part) } })),
-    el("span", { class: "n" }, String(i + 1)),
+    el("span", { class: "n" }, String(place)),
   );
 }
 
 export const placesOf = ({ places }) => [
-  el("figcaption", {}, "Accepted, by place in the draft"),
+  el("figcaption", {}, tr("Accepted, by place in the draft")),
   el("div", { class: "dt-places" }, places.slice(0, PLACES).map(placeOf)),
 ];

@@ -1,16 +1,22 @@
 // Whether the text is the target's own, and what drafting cost beside plain decoding.
 import { el, fact } from "../shared/dom.mjs";
+import { said } from "../shared/said.mjs";
 import { told } from "../shared/terms.mjs";
-import { count, percent, piece, precise } from "../shared/text.mjs";
+import { counted, percent, piece, precise } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
 import { fixed, seconds, shownOf, weightsOf } from "./words.mjs";
 
 const reportOf = (run) => run.steps.at(-1)?.detail?.report || null;
 
 function measured(lead, { distributions }) {
   const parts = distributions.map((x) => {
-    const what = x.length === 1 ? "First token" : "First two tokens";
-    const test = `χ² = ${fixed(x.chi_square, 1)} on ${count(x.degrees, "degree")} of freedom`;
-    return `${what}: ${count(x.runs, "run")}, ${test}, p = ${precise(x.p_value)}`;
+    return tr("{what}: {runs}, χ² = {chi} on {degrees}, p = {p}", {
+      what: x.length === 1 ? tr("First token") : tr("First two tokens"),
+      runs: counted(x.runs, tr("1 run"), tr("{n} runs")),
+      chi: fixed(x.chi_square, 1),
+      degrees: counted(x.degrees, tr("1 degree of freedom"), tr("{n} degrees of freedom")),
+      p: precise(x.p_value),
+    });
   });
   return lead + parts.join(". ") + (parts.length ? "." : "");
 }
@@ -23,37 +29,62 @@ function verdictOf(run, report) {
   const weights = weightsOf(run);
   if (weights !== null) {
     const [target, draft] = weights.map((x) => fixed(x, 2));
-    const lead = `Drafts were judged by ${target}·p + ${draft}·q, so the text need not be the target's own. `;
-    return ["warn", "≠", "Lossy by design", measured(lead, report)];
+    const lead = tr(
+      "Drafts were judged by {target}·p + {draft}·q, so the text need not be the target's own. ",
+      { target, draft },
+    );
+    return ["warn", "≠", tr("Lossy by design"), measured(lead, report)];
   }
   if (report.checked && !report.parting)
-    return ["good", "✓", "[lossless|Lossless]", proofOf(report)];
+    return ["good", "✓", tr("[lossless|Lossless]"), proofOf(report)];
   if (report.parting) return partingOf(run, report.parting);
-  if (!run.config.do_sample) return ["", "ⓘ", "Not checked", "The notes of the run say why."];
+  if (!run.config.do_sample)
+    return ["", "ⓘ", tr("Not checked"), tr("The notes of the run say why.")];
   if (!report.distributions.length)
     return [
       "",
       "ⓘ",
-      "Sampled",
-      "By construction this is the target's distribution; set “Same distribution?” to measure it with many short runs.",
+      tr("Sampled"),
+      tr(
+        "By construction this is the target's distribution; set “Same distribution?” to measure it with many short runs.",
+      ),
     ];
   const { same } = shownOf(run, run.steps.at(-1));
-  const title = same ? "Same distribution" : "Distributions differ";
+  const title = same ? tr("Same distribution") : tr("Distributions differ");
   return [same ? "good" : "bad", same ? "✓" : "✗", title, measured("", report)];
 }
 
-const proofOf = (report) =>
-  `${report.checked === 1 ? "The token is" : `All ${report.checked} tokens are`} the target's own greedy choice: checked with one forward pass over the finished text (${seconds(report.check_s)}).${report.plain_identical ? " The plain run made the same tokens." : ""}`;
+function proofOf({ checked: n, check_s, plain_identical }) {
+  const took = seconds(check_s);
+  const proof =
+    n === 1
+      ? tr(
+          "The token is the target's own greedy choice: checked with one forward pass over the finished text ({took}).",
+          { took },
+        )
+      : tr(
+          "All {n} tokens are the target's own greedy choice: checked with one forward pass over the finished text ({took}).",
+          { n, took },
+        );
+  return plain_identical ? `${proof} ${tr("The plain run made the same tokens.")}` : proof;
+}
 
 /** @param {Run} run */
 function partingOf(run, p) {
-  const own = `Token ${p.position + 1} is “${piece(run, p.emitted_id)}” (logit ${fixed(p.emitted_logit, 4)})`;
-  const other = `the target prefers “${piece(run, p.expected_id)}” (${fixed(p.expected_logit, 4)})`;
-  const gap = `a gap of ${precise(p.gap)}`;
-  const text = `${own}; ${other}, ${gap}`;
-  return p.near_tie
-    ? ["warn", "≈", "Identical up to a near tie", `${text}: within floating-point rounding.`]
-    : ["bad", "✗", "Not the target's own text", `${text}.`];
+  const text = tr(
+    "Token {n} is “{own}” (logit {logit}); the target prefers “{other}” ({preferred}), a gap of {gap}",
+    {
+      n: p.position + 1,
+      own: piece(run, p.emitted_id),
+      logit: fixed(p.emitted_logit, 4),
+      other: piece(run, p.expected_id),
+      preferred: fixed(p.expected_logit, 4),
+      gap: precise(p.gap),
+    },
+  );
+  if (!p.near_tie) return ["bad", "✗", tr("Not the target's own text"), `${text}.`];
+  const within = tr("{text}: within floating-point rounding.", { text });
+  return ["warn", "≈", tr("Identical up to a near tie"), within];
 }
 
 /** @param {Run} run */
@@ -69,14 +100,14 @@ export function showBadge(box, run) {
 
 function figuresOf(f) {
   const cells = [
-    ["[tokens per target pass]", fixed(f.tokens_per_target_pass, 2)],
-    ["[target] passes", f.rounds],
-    ["[draft] passes", f.draft_passes],
-    ["accepted per round", fixed(f.accepted_per_round, 2)],
-    ["[acceptance rate]", f.acceptance_rate === null ? "–" : percent(f.acceptance_rate)],
-    ["drafting", seconds(f.draft_s)],
-    ["verifying", seconds(f.verify_s)],
-    ["tokens per second", fixed(f.tokens_per_s, 1)],
+    [tr("[tokens per target pass]"), fixed(f.tokens_per_target_pass, 2)],
+    [tr("[target] passes"), f.rounds],
+    [tr("[draft] passes"), f.draft_passes],
+    [tr("accepted per round"), fixed(f.accepted_per_round, 2)],
+    [tr("[acceptance rate]"), f.acceptance_rate === null ? "–" : percent(f.acceptance_rate)],
+    [tr("drafting"), seconds(f.draft_s)],
+    [tr("verifying"), seconds(f.verify_s)],
+    [tr("tokens per second"), fixed(f.tokens_per_s, 1)],
   ];
   return el(
     "div",
@@ -87,10 +118,16 @@ function figuresOf(f) {
 
 // What the papers' formula makes of the run's own figures.
 function expectedOf({ expected_speed_up: expected, cost_ratio: cost }) {
-  const costs = `a draft costs ${percent(cost)} of a target pass`;
+  const costs = tr("a draft costs {share} of a target pass", { share: percent(cost) });
   return expected === null
-    ? `The papers' formula does not fit this run: it expects more tokens of a target pass than there were (${costs}).`
-    : `The papers' formula expects ${fixed(expected, 2)} × plain decoding from this [acceptance rate] and [cost ratio] (${costs}).`;
+    ? tr(
+        "The papers' formula does not fit this run: it expects more tokens of a target pass than there were ({costs}).",
+        { costs },
+      )
+    : tr(
+        "The papers' formula expects {speed} × plain decoding from this [acceptance rate] and [cost ratio] ({costs}).",
+        { speed: fixed(expected, 2), costs },
+      );
 }
 
 /** @param {any} shown what the summary shows of the last round */
@@ -101,18 +138,23 @@ export function costOf({ figures, plain }) {
   if (!plain)
     return [
       costs,
-      note(told(expected), ` Turn on “Measure plain decoding” to compare with the real thing.`),
+      note(told(expected), tr(" Turn on “Measure plain decoding” to compare with the real thing.")),
     ];
   if (plain.speed_up === null)
     return [
       costs,
-      note("Speed-up ", el("b", {}, "not measured"), `: ${plain.why}. `, told(expected)),
+      note(
+        tr("Speed-up "),
+        el("b", {}, tr("not measured")),
+        `: ${said(plain.why)}. `,
+        told(expected),
+      ),
     ];
   const compared = note(
-    "Plain decoding of the same prompt made ",
-    el("b", {}, `${fixed(plain.tokens_per_s, 1)} tokens per second`),
-    "; measured ",
-    told("[speed-up]"),
+    tr("Plain decoding of the same prompt made "),
+    el("b", {}, tr("{n} tokens per second", { n: fixed(plain.tokens_per_s, 1) })),
+    tr("; measured "),
+    told(tr("[speed-up]")),
     " ",
     el("b", {}, `${fixed(plain.speed_up, 2)} ×`),
     ". ",
@@ -122,14 +164,21 @@ export function costOf({ figures, plain }) {
 }
 
 function slowOf(figures, plain) {
-  const passes = `${seconds(figures.target_pass_s)} against ${seconds(plain.token_s)}`;
-  const reason =
+  const values = {
+    share: percent(figures.draft_share),
+    pace: fixed(figures.tokens_per_target_pass, 2),
+    several: seconds(figures.target_pass_s),
+    single: seconds(plain.token_s),
+  };
+  const slow =
     (figures.acceptance_rate ?? 0) < 0.5
-      ? ", because most guesses were wrong."
-      : `, and one target pass over several tokens costs more than one over a single token (${passes}).`;
-  return el(
-    "p",
-    { class: "dp-note dt-slow" },
-    `⚠ Slower than plain decoding on this machine: drafting took ${percent(figures.draft_share)} of the time and a target pass gave ${fixed(figures.tokens_per_target_pass, 2)} tokens${reason}`,
-  );
+      ? tr(
+          "⚠ Slower than plain decoding on this machine: drafting took {share} of the time and a target pass gave {pace} tokens, because most guesses were wrong.",
+          values,
+        )
+      : tr(
+          "⚠ Slower than plain decoding on this machine: drafting took {share} of the time and a target pass gave {pace} tokens, and one target pass over several tokens costs more than one over a single token ({several} against {single}).",
+          values,
+        );
+  return el("p", { class: "dp-note dt-slow" }, slow);
 }

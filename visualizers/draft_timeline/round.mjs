@@ -1,7 +1,9 @@
 // One round in full: who drafted, from where, and where the last token came from.
 import { el, scroller, svg } from "../shared/dom.mjs";
+import { said } from "../shared/said.mjs";
 import { told } from "../shared/terms.mjs";
-import { count, percent, piece, textOfId, visible } from "../shared/text.mjs";
+import { counted, percent, piece, textOfId, visible } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
 import { DRAFTER, seconds } from "./words.mjs";
 
 const note = (...text) => el("p", { class: "dp-note" }, text);
@@ -12,11 +14,19 @@ const note = (...text) => el("p", { class: "dp-note" }, text);
  */
 function headline(run, step) {
   const d = step.detail;
-  const layer = d.exit_layer ? ` (${d.exit_layer} of ${run.model.layers})` : "";
-  const who = (DRAFTER[d.drafter] || "a drafter") + layer;
+  const layer = d.exit_layer
+    ? tr(" ({n} of {total})", { n: d.exit_layer, total: run.model.layers })
+    : "";
   return note(
-    el("b", {}, told(`[round|Round] ${step.index + 1}. `)),
-    `Drafted by ${who}: ${d.length_reason}. ${count(d.draft_forwards, "draft pass", "draft passes")} in ${seconds(d.draft_s)}, ${count(step.forward_passes, "target pass", "target passes")} in ${seconds(d.verify_s)}.`,
+    el("b", {}, told(tr("[round|Round] {n}. ", { n: step.index + 1 }))),
+    tr("Drafted by {who}: {reason}. {drafts} in {drafting}, {targets} in {verifying}.", {
+      who: (DRAFTER[d.drafter] || tr("a drafter")) + layer,
+      reason: said(d.length_reason),
+      drafts: counted(d.draft_forwards, tr("1 draft pass"), tr("{n} draft passes")),
+      drafting: seconds(d.draft_s),
+      targets: counted(step.forward_passes, tr("1 target pass"), tr("{n} target passes")),
+      verifying: seconds(d.verify_s),
+    }),
   );
 }
 
@@ -24,8 +34,8 @@ function headline(run, step) {
 function residual(run, detail) {
   const lead =
     detail.final_source === "resampled"
-      ? "After the rejection the token came from [residual|max(0, p − q)]: "
-      : "The last token came from: ";
+      ? tr("After the rejection the token came from [residual|max(0, p − q)]: ")
+      : tr("The last token came from: ");
   const names = detail.residual
     .slice(0, 6)
     .map(
@@ -46,6 +56,37 @@ export function roundOf(run, step) {
     d.drafter === "universal" && d.draft_own.length ? railsOf(run, d) : null,
     d.residual.length ? residual(run, d) : null,
   ].filter(Boolean);
+}
+
+/**
+ * An arc in words: for whoever listens, and below it.
+ * @param {number} size of the n-gram that was looked up
+ * @param {number} place where it stood before
+ * @param {number} copied tokens that followed it there
+ */
+function arcWords(size, place, copied) {
+  const found =
+    size === 1
+      ? tr("The last token was found from token {place} on", { place })
+      : tr("The last {size} tokens were found from token {place} on", { size, place });
+  const seen =
+    size === 1
+      ? tr("The last token was seen before, from token {place} on (solid)", { place })
+      : tr("The last {size} tokens were seen before, from token {place} on (solid)", {
+          size,
+          place,
+        });
+  const taken = counted(
+    copied,
+    tr("the 1 token after it was copied"),
+    tr("the {n} tokens after it were copied"),
+  );
+  const became = counted(
+    copied,
+    tr("the 1 token that followed there (dashed) became the draft."),
+    tr("the {n} tokens that followed there (dashed) became the draft."),
+  );
+  return [`${found}; ${taken}`, `${seen}; ${became}`];
 }
 
 /**
@@ -71,12 +112,13 @@ function arcOf(run, step) {
       .slice(a, Math.max(a, b))
       .map((id, i) => el("span", { class: kindOf(a + i) }, piece(run, id)));
   const gap = (sign) => el("span", { class: "gap" }, sign);
+  const [found, seen] = arcWords(size, start + 1, copied);
   return el(
     "div",
     {
       class: "dt-arc",
       role: "img",
-      "aria-label": `The last ${size === 1 ? "token was" : `${size} tokens were`} found from token ${start + 1} on; the ${count(copied, "token", "tokens")} after it ${copied === 1 ? "was" : "were"} copied`,
+      "aria-label": found,
     },
     svg("svg", { "aria-hidden": "true" }, svg("path", { fill: "none" })),
     el(
@@ -86,11 +128,9 @@ function arcOf(run, step) {
       range(from, until),
       after > until ? gap(" … ") : null,
       range(after, text.length),
-      gap(" ⟵ next"),
+      gap(tr(" ⟵ next")),
     ),
-    note(
-      `The last ${size === 1 ? "token was" : `${size} tokens were`} seen before, from token ${start + 1} on (solid); the ${count(copied, "token", "tokens")} that followed there (dashed) became the draft.`,
-    ),
+    note(seen),
   );
 }
 
@@ -129,12 +169,12 @@ function railsOf(run, detail) {
     );
   const ours = detail.reencoded.map((id) => textOfId(run, id));
   const lost = detail.lost
-    ? `Lost in re-encoding: “${visible(detail.lost)}”.`
-    : "Nothing was lost between the two tokenizers.";
+    ? tr("Lost in re-encoding: “{lost}”.", { lost: visible(detail.lost) })
+    : tr("Nothing was lost between the two tokenizers.");
   const box = scroller(
-    "Draft tokens and target tokens",
-    rail("draft tokens", detail.draft_own, "own"),
-    rail("target tokens", ours, "ours"),
+    tr("Draft tokens and target tokens"),
+    rail(tr("draft tokens"), detail.draft_own, "own"),
+    rail(tr("target tokens"), ours, "ours"),
     note(lost),
   );
   box.className = "dt-rails dp-scroll";

@@ -1,6 +1,7 @@
 // One row a round: the drafted tokens, what became of each, and the token the target added.
 import { el } from "../shared/dom.mjs";
-import { count, lengthOf, piece } from "../shared/text.mjs";
+import { counted, lengthOf, piece } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
 import { describe, GLYPH, shownOf } from "./words.mjs";
 
 const bar = (kind, share, mark) =>
@@ -86,15 +87,20 @@ function tilesOf(run, step, told) {
  */
 export function rowOf(run, step, told) {
   const drafted = step.detail.tokens.length;
+  const round = step.index + 1;
   const number = el(
     "button",
     {
       type: "button",
       class: "dt-no",
-      "aria-label": `Round ${step.index + 1}, ${count(step.emit.length, "token")}`,
+      "aria-label": counted(
+        step.emit.length,
+        tr("Round {round}, 1 token", { round }),
+        tr("Round {round}, {n} tokens", { round }),
+      ),
       onclick: told.choose,
     },
-    String(step.index + 1),
+    String(round),
   );
   return el(
     "div",
@@ -104,12 +110,12 @@ export function rowOf(run, step, told) {
       "div",
       { class: "dt-lane" },
       tilesOf(run, step, told),
-      drafted ? null : el("span", { class: "dt-none" }, "no draft"),
+      drafted ? null : el("span", { class: "dt-none" }, tr("no draft")),
     ),
     el(
       "span",
       { class: "dt-sum" },
-      drafted ? `${shownOf(run, step).accepted} of ${drafted}` : "–",
+      drafted ? tr("{n} of {total}", { n: shownOf(run, step).accepted, total: drafted }) : "–",
       " → ",
       el("b", {}, `+${step.emit.length}`),
     ),

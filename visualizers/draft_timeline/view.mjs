@@ -2,19 +2,20 @@
 import { el, table } from "../shared/dom.mjs";
 import { told } from "../shared/terms.mjs";
 import { piece } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
 import { Lengths, placesOf } from "./charts.mjs";
 import { costOf, showBadge } from "./report.mjs";
 import { bend, roundOf } from "./round.mjs";
 import { rowOf } from "./rounds.mjs";
-import { fixed, GLYPH, shownOf } from "./words.mjs";
+import { fixed, GLYPH, STATUS, shownOf } from "./words.mjs";
 
 const LEGEND = {
-  accepted: "accepted",
-  rejected: "rejected",
-  unverified: "not judged",
-  resampled: "[residual|resampled]",
-  bonus: "[bonus token|bonus]",
-  target: "target's choice",
+  accepted: tr("accepted"),
+  rejected: tr("rejected"),
+  unverified: tr("not judged"),
+  resampled: tr("[residual|resampled]"),
+  bonus: tr("[bonus token|bonus]"),
+  target: tr("target's choice"),
 };
 
 const sign = (kind, mark, words) =>
@@ -25,8 +26,8 @@ const legend = () =>
     "div",
     { class: "dp-legend dt-legend" },
     Object.entries(LEGEND).map(([kind, words]) => sign(`dt-tile k-${kind}`, GLYPH[kind], words)),
-    sign("dt-key p", null, "[p and q|target p], as used"),
-    sign("dt-key q", null, "[p and q|draft q]"),
+    sign("dt-key p", null, tr("[p and q|target p], as used")),
+    sign("dt-key q", null, tr("[p and q|draft q]")),
     sign("dt-key u", null, "[u]"),
   );
 
@@ -42,18 +43,27 @@ function rowsOf(run, step) {
   const number = step.index + 1;
   const rows = tokens.map((t, i) => {
     const numbers = [t.p, t.q, ratio[i], t.u].map((x) => fixed(x));
-    return [number, i + 1, piece(run, t.token_id), ...numbers, t.status];
+    return [number, i + 1, piece(run, t.token_id), ...numbers, STATUS[t.status]];
   });
   return source === "ended"
     ? rows
-    : [...rows, [number, "", piece(run, id), "", "", "", "", source]];
+    : [...rows, [number, "", piece(run, id), "", "", "", "", STATUS[source]]];
 }
 
 /** @param {Run} run */
 function tableOf(run) {
   const rows = run.steps.filter(isDraft).flatMap((step) => rowsOf(run, step));
   return table(
-    ["round", "place", "token", "target p, as used", "draft q", "kept if u ≤", "u", "status"],
+    [
+      tr("round"),
+      tr("place"),
+      tr("token"),
+      tr("target p, as used"),
+      tr("draft q"),
+      tr("kept if u ≤"),
+      "u",
+      tr("status"),
+    ],
     rows,
   );
 }
@@ -68,7 +78,7 @@ class DraftTimeline {
     this.ctx = ctx;
     this.badge = el("div", { class: "dt-badge", role: "status" });
     this.readout = el("p", { class: "dp-note dt-readout", "aria-live": "polite" });
-    this.rows = el("div", { class: "dt-rows", role: "list", "aria-label": "Rounds" });
+    this.rows = el("div", { class: "dt-rows", role: "list", "aria-label": tr("Rounds") });
     this.round = el("div", { class: "dt-round" });
     this.lengths = new Lengths();
     this.places = el("figure", { class: "dt-fig" });
@@ -80,7 +90,7 @@ class DraftTimeline {
     this.more = el(
       "details",
       { class: "dt-more", ontoggle: opened },
-      el("summary", {}, "Table of every drafted token"),
+      el("summary", {}, tr("Table of every drafted token")),
       this.tableBody,
     );
     const figures = el("div", { class: "dt-figs" }, this.lengths.node, this.places);
@@ -157,9 +167,10 @@ class DraftTimeline {
 
 /** @type {ViewSpec} */
 export const draftTimeline = {
-  title: "Accepted and rejected, round by round",
+  title: tr("Accepted and rejected, round by round"),
   picture: true,
-  empty:
+  empty: tr(
     "One row a round: the drafted tokens, which of them the target kept, and the token it added.",
+  ),
   mount: (root, ctx) => new DraftTimeline(root, ctx),
 };

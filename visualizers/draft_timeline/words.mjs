@@ -1,5 +1,6 @@
 // Words and numbers of drafting.
 import { milliseconds, piece, fixed as written } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
 
 export const GLYPH = {
   accepted: "✓",
@@ -9,19 +10,27 @@ export const GLYPH = {
   bonus: "+",
   target: "→",
 };
+export const STATUS = {
+  accepted: tr("accepted"),
+  rejected: tr("rejected"),
+  unverified: tr("unverified"),
+  resampled: tr("resampled"),
+  bonus: tr("bonus"),
+  target: tr("target"),
+};
 const WORD = {
-  accepted: "accepted",
-  rejected: "rejected",
-  unverified: "not judged: it follows a rejected token",
-  resampled: "resampled from max(0, p − q)",
-  bonus: "bonus: the whole draft was right, so the same pass gives one more",
-  target: "the target's own token",
+  accepted: tr("accepted"),
+  rejected: tr("rejected"),
+  unverified: tr("not judged: it follows a rejected token"),
+  resampled: tr("resampled from max(0, p − q)"),
+  bonus: tr("bonus: the whole draft was right, so the same pass gives one more"),
+  target: tr("the target's own token"),
 };
 export const DRAFTER = {
-  assistant: "a draft model",
-  prompt_lookup: "copying from the text",
-  early_exit: "the model's own first layers",
-  universal: "a draft model with another tokenizer",
+  assistant: tr("a draft model"),
+  prompt_lookup: tr("copying from the text"),
+  early_exit: tr("the model's own first layers"),
+  universal: tr("a draft model with another tokenizer"),
 };
 
 export const fixed = (x, digits = 3) => (x === null || x === undefined ? "–" : written(x, digits));
@@ -56,15 +65,23 @@ function ruleOf(run) {
  */
 export function describe(run, token, kind) {
   const mixed = kind === "target" && weightsOf(run) !== null;
-  const name = `“${piece(run, token.token_id)}”: ${mixed ? "the mixture's own token" : WORD[kind]}`;
+  const name = tr("“{text}”: {what}", {
+    text: piece(run, token.token_id),
+    what: mixed ? tr("the mixture's own token") : WORD[kind],
+  });
   if (token.p === undefined) return name;
-  const draft = token.q === null ? "" : `, draft q = ${fixed(token.q)}`;
-  return `${name}. Target's p as used = ${fixed(token.p)}${draft}${judgementOf(run, token)}`;
+  const target = tr("{name}. Target's p as used = {p}", { name, p: fixed(token.p) });
+  const draft = token.q === null ? "" : tr(", draft q = {q}", { q: fixed(token.q) });
+  return `${target}${draft}${judgementOf(run, token)}`;
 }
 
 /** @param {Run} run */
 function judgementOf(run, { u, ratio, mixture }) {
   if (u !== null && ratio !== null)
-    return `, kept if u ≤ ${ruleOf(run)} = ${fixed(ratio)}; u = ${fixed(u)}`;
-  return mixture === null ? "" : `, mixture ${fixed(mixture)}`;
+    return tr(", kept if u ≤ {rule} = {ratio}; u = {u}", {
+      rule: ruleOf(run),
+      ratio: fixed(ratio),
+      u: fixed(u),
+    });
+  return mixture === null ? "" : tr(", mixture {p}", { p: fixed(mixture) });
 }

@@ -1,89 +1,82 @@
 // Every formula: its title, how it is written for symbols and for numbers alike, and what its symbols are.
 import { between, choose, frac, inside, sqrt, sub, sup, under, words } from "../shared/formula.mjs";
+import { tr } from "../shared/tr.mjs";
+import { DRAFTS } from "./drafts.mjs";
+import { equals, of, total, z } from "./parts.mjs";
 
-/** @typedef {import("../shared/formula.mjs").Tree} Tree */
-
-/**
- * One formula. `draw` is called with the symbols and with the numbers in their place; it returns parts
- * that may stand below each other.
- * @typedef {object} Form
- * @property {string} title
- * @property {Record<string, Tree>} symbols
- * @property {(v: Record<string, any>, x: Tree, is: string | null, line: any) => Tree[]} draw
- * @property {string} where what the symbols are, with terms in brackets
- * @property {string} [none] what is said where a step has no numbers for it
- */
-
-/** The result of what is filled in stands behind it. */
-const equals = (is) => (is === null ? [] : [["=", is]]);
-const of = (name, x) => [name, "(", x, ")"];
-const total = (below, ...body) => [under("Σ", below), ...body];
-const z = (x) => sub("z", x);
+/** @typedef {import("./parts.mjs").Form} Form */
 
 /** @type {Record<string, Form>} */
 const STEPS = {
   softmax: {
-    title: "Probability in the model",
+    title: tr("Probability in the model"),
     symbols: { z: z("x"), s: total("y", sup("e", z("y"))) },
     draw: (v, x, is) => [[of("p", x), "=", frac(sup("e", v.z), v.s)], ...equals(is)],
-    where:
+    where: tr(
       "The [softmax]: z is the [logit] of a [token], x the token that was chosen, and the sum runs over the whole [vocabulary]. Its logarithm is the [logsumexp].",
+    ),
   },
   repeated_down: {
-    title: "Repetition penalty",
+    title: tr("Repetition penalty"),
     symbols: { z: z("x"), r: "θ" },
     draw: (v, x, is) => [[sub("z′", x), "=", frac(v.z, v.r)], ...equals(is)],
-    where:
+    where: tr(
       "x occurred before and its [logit] z is positive, so it is divided by the [repetition penalty] θ.",
+    ),
   },
   repeated_up: {
-    title: "Repetition penalty",
+    title: tr("Repetition penalty"),
     symbols: { z: z("x"), r: "θ" },
     draw: (v, x, is) => [[sub("z′", x), "=", v.z, "·", v.r], ...equals(is)],
-    where:
+    where: tr(
       "x occurred before and its [logit] z is negative, so it is multiplied by the [repetition penalty] θ.",
+    ),
   },
   top_k: {
-    title: "Top-k",
+    title: tr("Top-k"),
     symbols: { k: "k" },
     draw: (v, x, is) => [[of("rank", x), is === null ? [] : ["=", is], "≤", v.k]],
-    where: "[top-k|Top-k] keeps the tokens whose [rank] is at most k.",
+    where: tr("[top-k|Top-k] keeps the tokens whose [rank] is at most k."),
   },
   top_p: {
-    title: "Top-p",
+    title: tr("Top-p"),
     symbols: { m: total("y", of("p", "y")), c: "P" },
     draw: (v) => [[v.m, "≥", v.c]],
-    where:
+    where: tr(
       "The sum runs over the most probable tokens y, as many as [top-p] needs to reach P. It is the [probability kept].",
+    ),
   },
   top_p_last: {
-    title: "Top-p",
+    title: tr("Top-p"),
     symbols: { m: total("y", of("p", "y")), b: of("p", "ℓ"), c: "P" },
     draw: (v, _, is) => [
       [v.m, "≥", v.c],
       [v.m, "−", v.b, is === null ? [] : ["=", is], "<", v.c],
     ],
-    where:
+    where: tr(
       "The sum runs over the tokens y that [top-p] kept: they reach P, and without the last of them, ℓ, they would not. The sum is the [probability kept].",
+    ),
   },
   min_p: {
-    title: "Min-p",
+    title: tr("Min-p"),
     symbols: { a: "a", b: [under("max", "y"), of("p", "y")] },
     draw: (v, _, is) => [
       is === null ? [of("p", "x"), "≥", v.a, "·", v.b] : [v.a, "·", v.b, "=", is],
     ],
-    where:
+    where: tr(
       "[min-p|Min-p] keeps a token whose probability is at least the share a of the most probable one's.",
+    ),
   },
   tempered: {
-    title: "Probability as used",
+    title: tr("Probability as used"),
     symbols: { z: z("x"), t: "T", s: total("y", sup("e", [z("y"), "/", "T"])) },
     draw: (v, x, is) => [[of("p′", x), "=", frac(sup("e", [v.z, "/", v.t]), v.s)], ...equals(is)],
-    where:
+    where: tr(
       "z is the [logit] as the penalties left it, T the [temperature] (1 changes nothing), and the sum runs over the tokens that the [processor|processors] left.",
+    ),
   },
   biased: {
-    title: "Probability as used, with the mark",
+    title: tr("Probability as used, with the mark"),
     symbols: {
       z: z("x"),
       t: "T",
@@ -94,89 +87,97 @@ const STEPS = {
       [of("p′", x), "=", frac(sup("e", [v.z, "/", v.t, "+", v.d]), v.s)],
       ...equals(is),
     ],
-    where:
+    where: tr(
       "z is the [logit], T the [temperature], δ the [bias] of a token on the [green list] and 0 for any other; the sum runs over the tokens that were left.",
+    ),
   },
   surprise: {
-    title: "Surprise",
+    title: tr("Surprise"),
     symbols: { p: of("p", "x") },
     draw: (v, x, is) => [
       [of("s", x), "=", "−", sub("log", "2"), v.p],
-      ...(is === null ? [] : [["=", is, words("bits")]]),
+      ...(is === null ? [] : [["=", is, words(tr("bits"))]]),
     ],
-    where: "p is the model's own [probability]; the [surprise] is in [bit|bits].",
+    where: tr("p is the model's own [probability]; the [surprise] is in [bit|bits]."),
   },
   race: {
-    title: "The draw",
+    title: tr("The draw"),
     symbols: { e: sub("ε", "x"), p: of("p′", "x") },
     draw: (v, x, is) => [[of("t", x), "=", frac(v.e, v.p)], ...equals(is)],
-    where:
+    where: tr(
       "ε is the [noise] that a token drew, p′ its probability as used, t its [arrival]: the earliest of all wins the [draw].",
+    ),
   },
   argmax: {
-    title: "The choice",
+    title: tr("The choice"),
     symbols: {},
     draw: (_, x) => [[x, "=", under("argmax", "y"), of("p′", "y")]],
-    where: "Nothing is drawn: the token y with the largest probability as used is taken.",
+    where: tr("Nothing is drawn: the token y with the largest probability as used is taken."),
   },
   contrastive: {
-    title: "Contrastive score",
+    title: tr("Contrastive score"),
     symbols: { a: "α", p: of("p", "x"), s: of("s", "x") },
     draw: (v, x, is) => [
       [of("score", x), "=", "(", "1", "−", v.a, ")", "·", v.p, "−", v.a, "·", inside(v.s)],
       ...equals(is),
     ],
-    where:
+    where: tr(
       "The first part is the [confidence], the second the [degeneration penalty]: p is the probability as used, s the largest [cosine] between the [hidden state] of x and that of any earlier token, α the weight between both. The highest score wins.",
+    ),
   },
 };
 
 /** @type {Record<string, Form>} */
 const SEARCH = {
   sum: {
-    title: "Sum of the best open text",
+    title: tr("Sum of the best open text"),
     symbols: { s: "S′", b: ["log", of("p", "x")] },
     draw: (v, _, is) => [["S", "=", v.s, "+", inside(v.b)], ...equals(is)],
-    where:
+    where: tr(
       "S′ is the [sum of log-probabilities] before this step and log p the [log-probability] of its token x, after every processor, both in [nat|nats].",
+    ),
   },
   score: {
-    title: "Score of the best open text",
+    title: tr("Score of the best open text"),
     symbols: { s: "S", n: "n", a: "α" },
     draw: (v, _, is) => [["score", "=", frac(v.s, sup(v.n, inside(v.a)))], ...equals(is)],
-    where:
+    where: tr(
       "S is the [sum of log-probabilities], n the number of new tokens, α the [length penalty]. While a text is open only S counts; the [score] ranks it when it has ended.",
+    ),
   },
   finished_score: {
-    title: "Score of the best finished text",
+    title: tr("Score of the best finished text"),
     symbols: { s: "S", n: "n", a: "α" },
     draw: (v, _, is) => [["score", "=", frac(v.s, sup(v.n, inside(v.a)))], ...equals(is)],
-    where:
+    where: tr(
       "S is the [sum of log-probabilities] of the best [hypothesis] so far, n its number of new tokens, α the [length penalty].",
+    ),
   },
   diversity: {
-    title: "Diversity penalty",
+    title: tr("Diversity penalty"),
     symbols: { b: ["log", of("p", "x")], w: "λ", n: "n" },
     draw: (v, x, is) => [["log", of("p′", x), "=", v.b, "−", v.w, "·", v.n], ...equals(is)],
-    none: "No token was charged at this step.",
-    where:
+    none: tr("No token was charged at this step."),
+    where: tr(
       "λ is the [diversity penalty] and n the number of [beam|beams] of earlier [group|groups] that took x at this step.",
+    ),
   },
   joint: {
-    title: "The draw of whole texts",
+    title: tr("The draw of whole texts"),
     symbols: {},
     draw: () => [
       [of("P", "t"), "=", frac(sup("e", sub("S", "t")), total("u", sup("e", sub("S", "u"))))],
     ],
-    where:
+    where: tr(
       "S is the sum of log-probabilities of a text t as long as this one, and the sum runs over all continuations u of all [beam|beams]. The beams are drawn from P without putting any back.",
+    ),
   },
 };
 
 /** @type {Record<string, Form>} */
 const LAYERS = {
   farthest: {
-    title: "The premature layer",
+    title: tr("The premature layer"),
     symbols: { d: [] },
     draw: (v, _, is, line) =>
       is === null
@@ -186,148 +187,37 @@ const LAYERS = {
             ["=", is],
             ["M", "=", String(line.layer)],
           ],
-    where:
+    where: tr(
       "q is what a [layer] says: N is the last one, j every candidate layer, and M, the one that differs most, the [premature layer]. [JSD] is the mean of two [KL divergence|KL divergences], of the middle of both distributions from each.",
+    ),
   },
   mask: {
-    title: "The mask",
+    title: tr("The mask"),
     symbols: { a: "0.1", p: [under("max", "y"), sub("p", "N"), "(", "y", ")"] },
     draw: (v, _, is) => [
       is === null ? [sub("p", "N"), "(", "x", ")", "≥", v.a, "·", v.p] : [v.a, "·", v.p, "=", is],
     ],
-    where:
+    where: tr(
       "Only tokens with at least a tenth of the largest probability in the last layer N are compared at all.",
+    ),
   },
   log_ratio: {
-    title: "The contrast",
+    title: tr("The contrast"),
     symbols: {
       n: ["log", sub("p", "N"), "(", "x", ")"],
       m: ["log", sub("p", "M"), "(", "x", ")"],
     },
     draw: (v, x, is) => [[of("F", x), "=", v.n, "−", inside(v.m)], ...equals(is)],
-    where:
+    where: tr(
       "The [contrast] is how much the [log-probability] grew from the premature layer M to the last layer N, in [nat|nats].",
+    ),
   },
 };
-
-/** @type {Record<string, Form>} */
-const DRAFTS = {
-  accept: {
-    title: "Kept or rejected",
-    symbols: { p: of("p", "x"), q: of("q", "x") },
-    draw: (v, x, is, line) => [
-      is === null
-        ? ["u", "≤", "min", "(", "1", ",", frac(v.p, v.q), ")"]
-        : [x, ":", "min", "(", "1", ",", frac(v.p, v.q), ")", "=", is],
-      ...judged(is, line),
-    ],
-    where:
-      "[p and q|p and q] are the probabilities of a drafted token under [target] and [draft], as used; it is kept when the random number [u] is at most their ratio.",
-  },
-  accept_mixture: {
-    title: "Kept or rejected, by a mixture",
-    symbols: { p: of("p", "x"), q: of("q", "x"), w: "w" },
-    draw: (v, x, is, line) => [
-      [
-        ...(is === null ? ["u", "≤"] : [x, ":"]),
-        ...["min", "(", "1", ",", "1", "−", v.w, "+", v.w, "·", frac(v.p, v.q), ")"],
-        ...(is === null ? [] : ["=", is]),
-      ],
-      ...judged(is, line),
-    ],
-    where:
-      "The [draft] is judged by a mixture of both models, w of it the [target]'s, so the text need not be the target's own; u, p and q as in [lossless] drafting.",
-  },
-  match: {
-    title: "Kept or rejected",
-    symbols: {},
-    draw: (v, x, is) =>
-      is === null
-        ? [[x, "=", under("argmax", "y"), of("p", "y")]]
-        : [[of("p", x), "=", v.p, "<", is, "=", under("max", "y"), of("p", "y")]],
-    where:
-      "Nothing is drawn: a drafted token is kept when it is the token y that the [target] itself holds for most probable.",
-  },
-  match_drawn: {
-    title: "Kept or rejected",
-    symbols: {},
-    draw: (_, x) => [
-      [x, "=", "y"],
-      ["y", "∼", of("p", "y")],
-    ],
-    where:
-      "The draft has no probabilities of its own. The [target] draws a token y at every place, and a drafted token is kept when it is the one.",
-  },
-  match_mixture: {
-    title: "Kept or rejected, by a mixture",
-    symbols: {},
-    draw: (_, x) => [
-      [
-        x,
-        "=",
-        under("argmax", "y"),
-        "(",
-        "w",
-        of("p", "y"),
-        "+",
-        "(",
-        "1",
-        "−",
-        "w",
-        ")",
-        of("q", "y"),
-        ")",
-      ],
-    ],
-    where:
-      "Nothing is drawn: a drafted token is kept when it is the most probable in a mixture of both models, w of it the [target]'s.",
-  },
-  residual: {
-    title: "After the rejection",
-    symbols: { p: of("p", "x"), q: of("q", "x") },
-    draw: (v, x, is) => [
-      [of("r", x), "∝", "max", "(", v.p, "−", v.q, ",", "0", ")"],
-      ...equals(is),
-    ],
-    where:
-      "The token after a rejection is drawn from the [residual] r, which is 0 for the token that was rejected.",
-  },
-  speed_up: {
-    title: "Expected speed-up so far",
-    symbols: { a: "a", g: "γ", c: "c" },
-    draw: (v, _, is) => [
-      [
-        "E",
-        "=",
-        frac(
-          ["1", "−", sup(v.a, [v.g, "+", "1"])],
-          ["(", "1", "−", v.a, ")", "(", "1", "+", v.c, ")"],
-        ),
-      ],
-      ...equals(is),
-    ],
-    where:
-      "a is the [acceptance rate], γ the mean length of a [draft], c the [cost ratio] of a draft to a pass of the target. The [speed-up] E assumes that a pass over several tokens costs as much as one over a single token.",
-  },
-  speed_up_all: {
-    title: "Expected speed-up so far",
-    symbols: { g: "γ", c: "c" },
-    draw: (v, _, is) => [["E", "=", frac([v.g, "+", "1"], ["1", "+", v.c])], ...equals(is)],
-    where:
-      "Every judged token was accepted; γ is the mean length of a [draft], c the [cost ratio] of a draft to a pass of the target, E the [speed-up].",
-  },
-};
-
-// What u made of it, with the word beside the sign.
-const judged = (is, line) =>
-  is === null
-    ? []
-    : [["u", "=", line.u, line.kept ? "≤" : ">", is, words(line.kept ? "kept" : "rejected")]];
 
 /** @type {Record<string, Form>} */
 const MARKS = {
   tournament: {
-    title: "One round of the tournament",
+    title: tr("One round of the tournament"),
     symbols: {},
     draw: () => [
       [
@@ -344,17 +234,18 @@ const MARKS = {
         ")",
       ],
     ],
-    where:
+    where: tr(
       "g is the [g-value] of a token for one key. Each round of the [tournament] lets tokens with a 1 grow, and there is one round for each key.",
+    ),
   },
   ones: {
-    title: "Ones of this token",
+    title: tr("Ones of this token"),
     symbols: { h: total("k", sub("g", "k"), "(", "x", ")"), n: "m" },
     draw: (v, x, is) => [[of("mean", x), "=", frac(v.h, v.n)], ...equals(is)],
-    where: "The sum of the token's [g-value|g-values] over m, the number of keys.",
+    where: tr("The sum of the token's [g-value|g-values] over m, the number of keys."),
   },
   z: {
-    title: "z of the text so far",
+    title: tr("z of the text so far"),
     symbols: { h: "h", n: "n", g: "γ" },
     draw: (v, _, is) => [
       [
@@ -364,11 +255,12 @@ const MARKS = {
       ],
       ...equals(is),
     ],
-    where:
+    where: tr(
       "h of n counted places are hits, green or 1; γ is the share of hits in text without this mark. This is the [z-score].",
+    ),
   },
   tail: {
-    title: "The exact p-value so far",
+    title: tr("The exact p-value so far"),
     symbols: { h: "h", n: "n", g: "γ" },
     draw: (v, _, is) => [
       [
@@ -381,8 +273,9 @@ const MARKS = {
       ],
       ...equals(is),
     ],
-    where:
+    where: tr(
       "The chance of at least h hits among n by luck alone, where every distinct draw counts once: the [p-value].",
+    ),
   },
 };
 

@@ -5,9 +5,10 @@ import { math, token } from "../shared/formula.mjs";
 import { Once } from "../shared/once.mjs";
 import { told } from "../shared/terms.mjs";
 import { piece } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
 import { FORMS } from "./forms.mjs";
 
-const NOTHING = "No formula decided this step.";
+const NOTHING = tr("No formula decided this step.");
 
 // What is too wide scrolls by itself, and can then be reached with the keyboard.
 const reachable = () =>
@@ -28,7 +29,7 @@ function filledOf(run, line) {
   const x = line.of === undefined ? "x" : token(piece(run, line.of));
   return row(
     "numbers",
-    "With this step's numbers",
+    tr("With this step's numbers"),
     form.draw(line.with ?? {}, x, line.is ?? null, line),
   );
 }
@@ -45,11 +46,11 @@ function sectionOf(run, lines) {
     "section",
     { class: "fm-one", "data-form": name },
     el("h4", {}, form.title),
-    row("symbols", "In general", form.draw(form.symbols, "x", null, lines[0])),
+    row("symbols", tr("In general"), form.draw(form.symbols, "x", null, lines[0])),
     filled.map((line) => filledOf(run, line)),
     filled.length
       ? null
-      : el("p", { class: "fm-none" }, form.none ?? "Its numbers are not part of the record."),
+      : el("p", { class: "fm-none" }, form.none ?? tr("Its numbers are not part of the record.")),
     el("p", { class: "dp-note" }, told(form.where)),
   );
 }
@@ -78,10 +79,10 @@ function shownOf(run, step) {
 
 /** @type {ViewSpec} */
 export const formula = {
-  title: "Formulas with this step's numbers",
+  title: tr("Formulas with this step's numbers"),
   place: "answers",
-  tab: "Formula",
-  empty: "The formulas that decide a step, with its numbers filled in.",
+  tab: tr("Formula"),
+  empty: tr("The formulas that decide a step, with its numbers filled in."),
   mount(root) {
     const body = el("div", { class: "fm-all" });
     const watch = reachable();

@@ -1,6 +1,7 @@
 // One row a forward pass. Of a long run those near the chosen step are drawn.
 import { button, el } from "../shared/dom.mjs";
-import { count, piece } from "../shared/text.mjs";
+import { counted, piece } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
 import { segmentsOf } from "./lane.mjs";
 import { passWords, seconds, shownOf } from "./words.mjs";
 
@@ -13,7 +14,8 @@ function tiles(run, ids, kind) {
     .slice(0, MOST)
     .map((id) => el("span", { class: `ft-tile ${kind}` }, piece(run, id)));
   const rest = ids.length - shown.length;
-  return rest ? [...shown, el("span", { class: "ft-rest" }, `and ${count(rest, "more")}`)] : shown;
+  const more = counted(rest, tr("and 1 more"), tr("and {n} more"));
+  return rest ? [...shown, el("span", { class: "ft-rest" }, more)] : shown;
 }
 
 const group = (mark, name, children) =>
@@ -39,9 +41,9 @@ function outcome(run, step, row, last) {
     el(
       "div",
       { class: "ft-what" },
-      row.gone.length ? group("↶", "taken back: ", tiles(run, row.gone, "gone")) : null,
-      last && step.emit.length ? group("✎", "written: ", tiles(run, step.emit, "new")) : null,
-      nothing ? el("span", { class: "ft-rest" }, "nothing written") : null,
+      row.gone.length ? group("↶", tr("taken back: "), tiles(run, row.gone, "gone")) : null,
+      last && step.emit.length ? group("✎", tr("written: "), tiles(run, step.emit, "new")) : null,
+      nothing ? el("span", { class: "ft-rest" }, tr("nothing written")) : null,
     ),
     last && declared ? handedOver(declared) : null,
   );
@@ -52,23 +54,36 @@ const handedOver = (declared) =>
     "span",
     {
       class: "ft-declared",
-      title: `${count(declared, "token was", "tokens were")} handed to the streamer`,
+      title: counted(
+        declared,
+        tr("1 token was handed to the streamer"),
+        tr("{n} tokens were handed to the streamer"),
+      ),
     },
     "⇥ ",
     declared,
-    el("span", { class: "ft-said" }, " handed to the streamer"),
+    el("span", { class: "ft-said" }, tr(" handed to the streamer")),
   );
 
 function readOf(pass, said) {
-  if (!pass) return el("span", { class: "ft-read" }, "no pass");
+  if (!pass) return el("span", { class: "ft-read" }, tr("no pass"));
   const { rows, read, cached, aside } = pass;
   const many = rows > 1 ? el("span", { class: "ft-times" }, `×${rows}`) : null;
   return el(
     "span",
     { class: "ft-read", title: said },
     aside ? el("b", { class: "ft-aside", "aria-hidden": "true" }, "≠ ") : null,
-    el("span", { "aria-hidden": "true" }, "read ", el("b", {}, read || "no ids"), " ", many),
-    read ? el("span", { class: "ft-held", "aria-hidden": "true" }, `held ${cached}`) : null,
+    el(
+      "span",
+      { "aria-hidden": "true" },
+      tr("read "),
+      el("b", {}, read || tr("no ids")),
+      " ",
+      many,
+    ),
+    read
+      ? el("span", { class: "ft-held", "aria-hidden": "true" }, tr("held {n}", { n: cached }))
+      : null,
     el("span", { class: "ft-said" }, said),
   );
 }
@@ -84,15 +99,18 @@ function rowOf(run, step, place, choose) {
   const [row, pass] = [rows[place], step.detail.passes[place]];
   const last = place === rows.length - 1;
   const lane = el("div", { class: "ft-lane", "aria-hidden": "true" });
-  const name = row.number === null ? "" : `Pass ${row.number}, `;
-  const said = pass ? passWords(pass) : "no forward pass";
+  const said = pass ? passWords(pass) : tr("no forward pass");
+  const values = { pass: row.number, step: step.index + 1, said };
   const no = el(
     "button",
     {
       type: "button",
       class: "ft-no",
       tabindex: -1,
-      "aria-label": `${name}step ${step.index + 1}: ${said}`,
+      "aria-label":
+        row.number === null
+          ? tr("step {step}: {said}", values)
+          : tr("Pass {pass}, step {step}: {said}", values),
     },
     row.number ?? "–",
   );
@@ -130,7 +148,7 @@ export class Rows {
       button("", () => this.#all[from()] && choose(this.#all[from()][0].index));
     this.before = more(() => this.#from - 1);
     this.after = more(() => this.#from + this.#drawn.length);
-    this.list = el("div", { role: "list", "aria-label": "Forward passes" });
+    this.list = el("div", { role: "list", "aria-label": tr("Forward passes") });
     this.clear();
   }
 
@@ -204,12 +222,12 @@ export class Rows {
 
   #edges() {
     const beyond = this.#all.length - this.#from - this.#drawn.length;
-    const say = (node, number, word) => {
+    const say = (node, number, one, many) => {
       node.hidden = !number;
-      node.textContent = `${count(number, `${word} pass`, `${word} passes`)}`;
+      node.textContent = counted(number, one, many);
     };
-    say(this.before, this.#from, "↑ earlier");
-    say(this.after, beyond, "↓ later");
+    say(this.before, this.#from, tr("1 ↑ earlier pass"), tr("{n} ↑ earlier passes"));
+    say(this.after, beyond, tr("1 ↓ later pass"), tr("{n} ↓ later passes"));
   }
 
   #mark(index) {

@@ -2,6 +2,7 @@
 import { el, fact, table } from "../shared/dom.mjs";
 import { told } from "../shared/terms.mjs";
 import { fixed, textOfIds } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
 import { axisOf, scaleOf } from "./lane.mjs";
 import { Rows } from "./rows.mjs";
 import { OUTSIDE, shownOf, stepWords, summaryOf, unseenOf } from "./words.mjs";
@@ -25,28 +26,28 @@ const sign = (kind, mark, words) =>
  * @returns {[HTMLElement, (figures: any) => any][]}
  */
 const signs = () => [
-  [key("held", "held in the [cache]"), ({ held }) => held],
-  [key("read", "read in this pass"), ({ passes }) => passes],
-  [sign("ft-times", "×2", "in two rows at once"), ({ rows }) => rows > 1],
-  [sign("ft-aside", "≠", "read another text"), ({ aside }) => aside],
-  [key("end", "end of the prompt"), ({ passes }) => passes],
+  [key("held", tr("held in the [cache]")), ({ held }) => held],
+  [key("read", tr("read in this pass")), ({ passes }) => passes],
+  [sign("ft-times", "×2", tr("in two rows at once")), ({ rows }) => rows > 1],
+  [sign("ft-aside", "≠", tr("read another text")), ({ aside }) => aside],
+  [key("end", tr("end of the prompt")), ({ passes }) => passes],
   [
-    key("gone", el("b", { class: "ft-mark back" }, "↶ "), "taken back after it"),
+    key("gone", el("b", { class: "ft-mark back" }, "↶ "), tr("taken back after it")),
     ({ back, left }) => back || left,
   ],
-  [sign("ft-mark", "✎", "written"), () => true],
-  [sign("ft-declared", "⇥", "handed to the [streamer]"), ({ declared }) => declared],
+  [sign("ft-mark", "✎", tr("written")), () => true],
+  [sign("ft-declared", "⇥", tr("handed to the [streamer]")), ({ declared }) => declared],
 ];
 
 const headings = (axis) =>
   el(
     "div",
     { class: "ft-row ft-heads" },
-    el("span", {}, told("[forward pass|pass]")),
+    el("span", {}, told(tr("[forward pass|pass]"))),
     axis,
-    el("span", {}, "read, held"),
-    el("span", {}, "what came of it"),
-    el("span", { class: "ft-time", title: "Since the pass before had ended" }, "took"),
+    el("span", {}, tr("read, held")),
+    el("span", {}, tr("what came of it")),
+    el("span", { class: "ft-time", title: tr("Since the pass before had ended") }, tr("took")),
   );
 
 /** @param {Run} run */
@@ -67,7 +68,13 @@ function linesOf(run, step) {
       step.index + 1,
       row.number ?? "",
       ...(pass
-        ? [pass.aside ? "another" : "its own", pass.rows, pass.read, pass.cached, pass.length]
+        ? [
+            pass.aside ? tr("another") : tr("its own"),
+            pass.rows,
+            pass.read,
+            pass.cached,
+            pass.length,
+          ]
         : ["", "", "", "", ""]),
       textOfIds(run, row.gone),
       last ? textOfIds(run, step.emit) : "",
@@ -78,17 +85,17 @@ function linesOf(run, step) {
 }
 
 const COLUMNS = [
-  "step",
-  "pass",
-  "text read",
-  "rows",
-  "tokens read",
-  "held",
-  "tokens of the text",
-  "taken back",
-  "written",
-  "to the streamer",
-  "ended at, s",
+  tr("step"),
+  tr("pass"),
+  tr("text read"),
+  tr("rows"),
+  tr("tokens read"),
+  tr("held"),
+  tr("tokens of the text"),
+  tr("taken back"),
+  tr("written"),
+  tr("to the streamer"),
+  tr("ended at, s"),
 ];
 
 /** @param {Run} run */
@@ -101,11 +108,11 @@ const tableOf = (run) =>
 function costsOf(figures) {
   const { tokens_per_pass: each, read, back, left, declared } = figures;
   return [
-    fact("tokens per pass", each === null ? "–" : fixed(each, 2)),
-    fact("tokens read, all rows", read),
-    fact("taken back", back),
-    left ? fact("not returned", left) : null,
-    fact("handed to the streamer", declared),
+    fact(tr("tokens per pass"), each === null ? "–" : fixed(each, 2)),
+    fact(tr("tokens read, all rows"), read),
+    fact(tr("taken back"), back),
+    left ? fact(tr("not returned"), left) : null,
+    fact(tr("handed to the streamer"), declared),
   ].filter(Boolean);
 }
 
@@ -130,7 +137,7 @@ class ForwardTimeline {
       {
         class: "ft-box",
         role: "group",
-        "aria-label": "Forward passes; arrow keys move from step to step",
+        "aria-label": tr("Forward passes; arrow keys move from step to step"),
         onkeydown: (event) => this.#press(event),
       },
       headings(this.axis),
@@ -144,7 +151,7 @@ class ForwardTimeline {
     this.more = el(
       "details",
       { class: "ft-more", ontoggle: () => this.#list() },
-      el("summary", {}, "Table of every forward pass"),
+      el("summary", {}, tr("Table of every forward pass")),
       this.tableBody,
     );
     this.signs = signs();
@@ -216,7 +223,7 @@ class ForwardTimeline {
     const shown = shownOf(run, last);
     const scale = scaleOf(shown, hasEnded(run));
     this.axis.replaceChildren(
-      ...axisOf(scale, run.model.is_encoder_decoder ? "start" : "prompt")
+      ...axisOf(scale, run.model.is_encoder_decoder ? tr("start") : tr("prompt"))
         .flat()
         .filter(Boolean),
     );
@@ -227,7 +234,10 @@ class ForwardTimeline {
     const step = run.steps[index];
     this.step.replaceChildren();
     if (isForward(step))
-      this.step.append(el("b", {}, ...told(`[step|Step] ${index + 1}. `)), stepWords(run, step));
+      this.step.append(
+        el("b", {}, ...told(tr("[step|Step] {n}. ", { n: index + 1 }))),
+        stepWords(run, step),
+      );
   }
 
   #reveal(row) {
@@ -240,9 +250,10 @@ class ForwardTimeline {
 
 /** @type {ViewSpec} */
 export const forwardTimeline = {
-  title: "Forward passes, one by one",
+  title: tr("Forward passes, one by one"),
   picture: true,
-  empty:
+  empty: tr(
     "One row for each forward pass of the model: what it read, what was taken back after it, and what was written.",
+  ),
   mount: (root, ctx) => new ForwardTimeline(root, ctx),
 };

@@ -1,7 +1,13 @@
 // What is said of a run that was seen from outside, and of one of its steps.
-import { count, fixed, milliseconds, piece, textOfIds } from "../shared/text.mjs";
-
-const number = (x) => x.toLocaleString("en");
+import {
+  counted,
+  fixed,
+  milliseconds,
+  grouped as number,
+  piece,
+  textOfIds,
+} from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
 
 export const seconds = (s) => (s < 1 ? milliseconds(s) : `${fixed(s, 2)} s`);
 
@@ -12,16 +18,17 @@ export const seconds = (s) => (s < 1 ? milliseconds(s) : `${fixed(s, 2)} s`);
  */
 export const shownOf = (run, step) => run.shown[step.index].forward_timeline;
 
-export const OUTSIDE =
-  "Seen from outside, by what the model was given to read: a token that was taken back before the model had read it does not show.";
-
-const passes = (x) => (x === 1 ? "forward pass" : "forward passes");
+export const OUTSIDE = tr(
+  "Seen from outside, by what the model was given to read: a token that was taken back before the model had read it does not show.",
+);
 
 /** @param {any} figures */
 function takenBack({ back, rollbacks }) {
-  if (!back) return "none was taken back";
-  const word = rollbacks === 1 ? "[rollback]" : "[rollback|rollbacks]";
-  return `${count(back, "token was", "tokens were")} taken back in ${number(rollbacks)} ${word}`;
+  if (!back) return tr("none was taken back");
+  const where = counted(rollbacks, tr("in 1 [rollback]"), tr("in {n} [rollback|rollbacks]"));
+  return back === 1
+    ? tr("1 token was taken back {where}", { where })
+    : tr("{n} tokens were taken back {where}", { n: number(back), where });
 }
 
 /**
@@ -31,18 +38,29 @@ function takenBack({ back, rollbacks }) {
  */
 export function summaryOf(figures, ended) {
   const { tokens, left, aside, rows } = figures;
-  const all = `${number(figures.passes)} [forward pass|${passes(figures.passes)}]`;
-  const said = [`${count(tokens, "token")} in ${all}; ${takenBack(figures)}.`];
+  const all = counted(tokens, tr("1 token"), tr("{n} tokens"));
+  const within = counted(
+    figures.passes,
+    tr("in 1 [forward pass|forward pass]"),
+    tr("in {n} [forward pass|forward passes]"),
+  );
+  const said = [`${all} ${within}; ${takenBack(figures)}.`];
   if (ended && left)
     said.push(
-      `${count(left, "token that had been written is", "tokens that had been written are")} not in the text that was returned.`,
+      counted(
+        left,
+        tr("1 token that had been written is not in the text that was returned."),
+        tr("{n} tokens that had been written are not in the text that was returned."),
+      ),
     );
   if (aside)
-    said.push(
-      `${count(aside, "of the passes", "of the passes")} read another text than the run's own.`,
-    );
+    said.push(tr("{n} of the passes read another text than the run's own.", { n: number(aside) }));
   if (rows > 1)
-    said.push(`Up to ${number(rows)} rows were read at once; what is followed here is the first.`);
+    said.push(
+      tr("Up to {n} rows were read at once; what is followed here is the first.", {
+        n: number(rows),
+      }),
+    );
   return said.join(" ");
 }
 
@@ -53,47 +71,112 @@ export function summaryOf(figures, ended) {
  */
 export function unseenOf({ passes: seen, without_ids, blind, steps, declared, rows }, ended) {
   const unseen = [];
-  if (ended && !seen) unseen.push("any forward pass: the tokens came from elsewhere");
+  if (ended && !seen) unseen.push(tr("any forward pass: the tokens came from elsewhere"));
   if (without_ids)
     unseen.push(
-      `what ${count(without_ids, "pass", "passes")} read, as ${without_ids === 1 ? "it was" : "they were"} given no token ids`,
+      counted(
+        without_ids,
+        tr("what 1 pass read, as it was given no token ids"),
+        tr("what {n} passes read, as they were given no token ids"),
+      ),
     );
-  if (blind)
-    unseen.push(
-      `the [candidate|candidates] of ${number(blind)} of ${count(steps, "step")}, as no pass told of their place`,
-    );
-  if (rows > 1) unseen.push("which tokens the other rows got");
-  if (ended && !declared) unseen.push("when a token was final, as none was handed to a [streamer]");
-  return unseen.length ? `Not seen: ${unseen.join("; ")}.` : "";
+  if (blind) unseen.push(blindWords(number(blind), steps));
+  if (rows > 1) unseen.push(tr("which tokens the other rows got"));
+  if (ended && !declared)
+    unseen.push(tr("when a token was final, as none was handed to a [streamer]"));
+  return unseen.length ? tr("Not seen: {unseen}.", { unseen: unseen.join("; ") }) : "";
 }
+
+const blindWords = (blind, steps) =>
+  counted(
+    steps,
+    tr("the [candidate|candidates] of {blind} of 1 step, as no pass told of their place", {
+      blind,
+    }),
+    tr("the [candidate|candidates] of {blind} of {n} steps, as no pass told of their place", {
+      blind,
+    }),
+  );
 
 /** @param {Run} run */
 const quoted = (run, ids) =>
-  `“${ids.length === 1 ? piece(run, ids[0]) : textOfIds(run, ids).trim()}”`;
+  tr("“{text}”", {
+    text: ids.length === 1 ? piece(run, ids[0]) : textOfIds(run, ids).trim(),
+  });
 
 const MOST = 40;
 
 /** @param {Run} run */
 const cut = (run, ids) =>
-  ids.length > MOST ? `${quoted(run, ids.slice(0, MOST))} and so on` : quoted(run, ids);
+  ids.length > MOST
+    ? tr("{text} and so on", { text: quoted(run, ids.slice(0, MOST)) })
+    : quoted(run, ids);
 
-const between = (first, last) =>
-  first === last
-    ? number(first)
-    : `${number(first)} ${last === first + 1 ? "and" : "to"} ${number(last)}`;
+function between(from, to) {
+  const [first, last] = [from, to].map(number);
+  if (from === to) return first;
+  return to === from + 1
+    ? tr("{first} and {last}", { first, last })
+    : tr("{first} to {last}", { first, last });
+}
 
 // What a step's passes read; those that read another text are counted by themselves.
 function readWords(detail, rows) {
-  if (!detail.passes.length) return "No forward pass was seen before it.";
+  if (!detail.passes.length) return tr("No forward pass was seen before it.");
   const numbers = between(rows[0].number, rows.at(-1).number);
   const others = detail.passes.filter((pass) => pass.aside && pass.read).length;
   const own = detail.passes.filter((pass) => !pass.aside).map((pass) => pass.read);
-  const tokens = own.length === 1 && own[0] === 1 ? "token" : "tokens";
-  const read = own.length ? ` read ${own.map(number).join(" + ")} ${tokens} of its text` : "";
-  const beside = others
-    ? `${read ? "; " : " "}${count(others, "pass", "passes")} read another text`
-    : "";
-  return `Forward ${rows.length === 1 ? "pass" : "passes"} ${numbers}${read}${beside}.`;
+  const tokens =
+    own.length === 1 && own[0] === 1
+      ? tr("1 token")
+      : tr("{n} tokens", { n: own.map(number).join(" + ") });
+  const beside = counted(
+    others,
+    tr("1 pass read another text"),
+    tr("{n} passes read another text"),
+  );
+  if (own.length) {
+    const read =
+      rows.length === 1
+        ? tr("Forward pass {numbers} read {tokens} of its text", { numbers, tokens })
+        : tr("Forward passes {numbers} read {tokens} of its text", { numbers, tokens });
+    return others ? `${read}; ${beside}.` : `${read}.`;
+  }
+  const which =
+    rows.length === 1
+      ? tr("Forward pass {numbers}", { numbers })
+      : tr("Forward passes {numbers}", { numbers });
+  return others ? tr("{which} {beside}.", { which, beside }) : `${which}.`;
+}
+
+/**
+ * What was taken back, after a pass or, where there was none, by the step itself.
+ * @param {number} tokens how many
+ * @param {number | null} pass
+ * @param {string} text
+ */
+function goneWords(tokens, pass, text) {
+  const n = number(tokens);
+  if (pass === null)
+    return tokens === 1
+      ? tr("1 token was taken back: {text}.", { text })
+      : tr("{n} tokens were taken back: {text}.", { n, text });
+  return tokens === 1
+    ? tr("1 token was taken back after pass {pass}: {text}.", { pass: number(pass), text })
+    : tr("{n} tokens were taken back after pass {pass}: {text}.", { n, pass: number(pass), text });
+}
+
+/**
+ * What a step wrote, and where it stands among the new tokens.
+ * @param {number} tokens how many
+ * @param {string} text
+ * @param {string} places
+ */
+function writtenWords(tokens, text, places) {
+  if (!tokens) return tr("Nothing was written.");
+  return tokens === 1
+    ? tr("Then {text} was written, new token {places}.", { text, places })
+    : tr("Then {text} was written, new tokens {places}.", { text, places });
 }
 
 /**
@@ -106,17 +189,17 @@ export function stepWords(run, step) {
   const { declared } = step.detail;
   const said = [readWords(step.detail, rows)];
   for (const { number: pass, gone } of rows.filter((row) => row.gone.length))
-    said.push(
-      `${count(gone.length, "token was", "tokens were")} taken back${pass === null ? "" : ` after pass ${number(pass)}`}: ${cut(run, gone)}.`,
-    );
+    said.push(goneWords(gone.length, pass, cut(run, gone)));
   const { emit } = step;
-  said.push(
-    emit.length
-      ? `Then ${cut(run, emit)} was written, new ${emit.length === 1 ? "token" : "tokens"} ${between(step.keep + 1, written)}.`
-      : "Nothing was written.",
-  );
+  said.push(writtenWords(emit.length, cut(run, emit), between(step.keep + 1, written)));
   if (declared)
-    said.push(`${count(declared, "token was", "tokens were")} handed to the streamer meanwhile.`);
+    said.push(
+      counted(
+        declared,
+        tr("1 token was handed to the streamer meanwhile."),
+        tr("{n} tokens were handed to the streamer meanwhile."),
+      ),
+    );
   return said.join(" ");
 }
 
@@ -125,8 +208,11 @@ export function stepWords(run, step) {
  * @param {any} pass
  */
 export function passWords({ rows, read, cached, aside }) {
-  if (!read) return "read no token ids";
-  const each = rows > 1 ? ` in each of ${number(rows)} rows` : "";
-  const held = cached ? `, ${number(cached)} held in the cache` : ", no cache";
-  return `read ${count(read, "token")}${aside ? " of another text" : ""}${each}${held}`;
+  if (!read) return tr("read no token ids");
+  const tokens = aside
+    ? counted(read, tr("1 token of another text"), tr("{n} tokens of another text"))
+    : counted(read, tr("1 token"), tr("{n} tokens"));
+  const each = rows > 1 ? tr(" in each of {n} rows", { n: number(rows) }) : "";
+  const held = cached ? tr(", {n} held in the cache", { n: number(cached) }) : tr(", no cache");
+  return tr("read {tokens}{each}{held}", { tokens, each, held });
 }

@@ -1,7 +1,8 @@
 // One step in full: every layer's reading, and what the contrast did to the output.
 import { el, header, scroller, table } from "../shared/dom.mjs";
 import { told } from "../shared/terms.mjs";
-import { fixed, percent, piece } from "../shared/text.mjs";
+import { fixed, grouped, percent, piece } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
 import {
   drawn,
   isLayered,
@@ -63,11 +64,15 @@ function rowsOf(run, step, value, projection) {
  * @param {Step} step
  */
 export function columnOf(run, step, value, projection) {
-  const head = ["layer", "role", VALUES[value], "top tokens (the emitted one framed)"];
-  const title = `Step ${step.index + 1}: “${piece(run, step.emit[0])}” layer by layer, ${PROJECTIONS[projection]}`;
+  const head = [tr("layer"), tr("role"), VALUES[value], tr("top tokens (the emitted one framed)")];
+  const title = tr("Step {step}: “{token}” layer by layer, {how}", {
+    step: step.index + 1,
+    token: piece(run, step.emit[0]),
+    how: PROJECTIONS[projection],
+  });
   const body = el("tbody", {}, rowsOf(run, step, value, projection));
   const whole = el("table", { class: "dp-table lh-table" }, header(head), body);
-  return [el("h4", {}, title), scroller("The selected step's layers", whole)];
+  return [el("h4", {}, title), scroller(tr("The selected step's layers"), whole)];
 }
 
 /**
@@ -92,20 +97,37 @@ function list(run, step, title, pairs, show) {
 export function contrastOf(run, step) {
   const d = step.detail;
   const signed = (x) => (x > 0 ? "+" : "") + fixed(x, 2);
-  const kept = `${d.kept.toLocaleString("en")} of ${run.model.vocab_size.toLocaleString("en")}`;
+  const after = tr("[contrast|After]: minus layer {layer}", { layer: d.premature_layer });
   return [
     el(
       "div",
       { class: "lh-pair" },
-      list(run, step, "Before: the model's output", d.final_top, percent),
-      list(run, step, `[contrast|After]: minus layer ${d.premature_layer}`, d.contrast_top, signed),
+      list(run, step, tr("Before: the model's output"), d.final_top, percent),
+      list(run, step, after, d.contrast_top, signed),
     ),
     el(
       "p",
       { class: "dp-note" },
-      `Mask: ${kept}${d.kept === 1 ? " token has" : " tokens have"} at least a tenth of the top token's probability; all others are removed. After: log-probability in the output minus that in layer ${d.premature_layer}, in nats, before other processors such as the repetition penalty.`,
+      maskWords(d.kept, run.model.vocab_size),
+      tr(
+        " After: log-probability in the output minus that in layer {layer}, in nats, before other processors such as the repetition penalty.",
+        { layer: d.premature_layer },
+      ),
     ),
   ];
+}
+
+function maskWords(kept, size) {
+  const total = grouped(size);
+  return kept === 1
+    ? tr(
+        "Mask: 1 of {total} token has at least a tenth of the top token's probability; all others are removed.",
+        { total },
+      )
+    : tr(
+        "Mask: {kept} of {total} tokens have at least a tenth of the top token's probability; all others are removed.",
+        { kept: grouped(kept), total },
+      );
 }
 
 /**
@@ -115,15 +137,21 @@ export function contrastOf(run, step) {
 export function cellOf(run, cell, projection) {
   const step = cell && run?.steps[cell.step];
   const reading = step?.detail?.layers?.[cell.layer];
-  if (!reading) return "Click a cell for its top tokens.";
+  if (!reading) return tr("Click a cell for its top tokens.");
   const layer = layerName(cell.layer, step.detail.layers.length);
   const numbers = Object.keys(VALUES).map((name) =>
     SAID[name](written(name, readingOf(run, step, cell.layer, name, projection))),
   );
-  const tops = reading[keyOf("top", projection)].map(
-    ([id, p]) => `“${piece(run, id)}” ${percent(p)}`,
+  const tops = reading[keyOf("top", projection)].map(([id, p]) =>
+    tr("“{token}” {share}", { token: piece(run, id), share: percent(p) }),
   );
-  return `Step ${cell.step + 1}, layer ${layer} ${PROJECTIONS[projection]}: ${numbers.join(", ")}. Top tokens: ${tops.join(", ")}.`;
+  return tr("Step {step}, layer {layer} {how}: {numbers}. Top tokens: {tops}.", {
+    step: cell.step + 1,
+    layer,
+    how: PROJECTIONS[projection],
+    numbers: numbers.join(", "),
+    tops: tops.join(", "),
+  });
 }
 
 /** @param {Run} run */
@@ -144,7 +172,17 @@ export function tableOf(run, projection) {
   return el(
     "div",
     {},
-    el("p", { class: "dp-note" }, `Read ${PROJECTIONS[projection]}.`),
-    table(["step", "token", "layer", "role", ...Object.values(VALUES), "top tokens"], rows),
+    el("p", { class: "dp-note" }, tr("Read {how}.", { how: PROJECTIONS[projection] })),
+    table(
+      [
+        tr("step"),
+        tr("token"),
+        tr("layer"),
+        tr("role"),
+        ...Object.values(VALUES),
+        tr("top tokens"),
+      ],
+      rows,
+    ),
   );
 }

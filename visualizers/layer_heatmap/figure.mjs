@@ -1,4 +1,5 @@
 // The map as a Plotly figure.
+import { tr } from "../shared/tr.mjs";
 import { drawn, layerName, VALUES } from "./values.mjs";
 
 const RANKS = [1, 10, 100, 1000, 10000, 100000];
@@ -39,7 +40,7 @@ function heat(grid, wide) {
     y: z.map((_, i) => i),
     z,
     text,
-    hovertemplate: "step %{x}, layer %{y}<br>%{text}<extra></extra>",
+    hovertemplate: `${tr("step %{x}, layer %{y}")}<br>%{text}<extra></extra>`,
     colorscale: "Cividis",
     reversescale: value === "rank" || value === "entropy",
     xgap: wide > 12 * Math.max(x.length, LEAST_STEPS) ? 1 : 0,
@@ -96,9 +97,9 @@ export function layoutOf(grid, shades, id) {
     plot_bgcolor: "rgba(0,0,0,0)",
     font: { color: shades.text, size: 12 },
     dragmode: false,
-    xaxis: { title: { text: "step" }, range: [0.4, steps + 0.6], ...plain },
+    xaxis: { title: { text: tr("step") }, range: [0.4, steps + 0.6], ...plain },
     yaxis: {
-      title: { text: "layer" },
+      title: { text: tr("layer") },
       range: [-0.6, count - 0.4],
       tickvals: ticks,
       ticktext: ticks.map((i) => layerName(i, count)),

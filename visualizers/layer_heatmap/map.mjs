@@ -3,6 +3,7 @@
 import { colours } from "../shared/colours.mjs";
 import { el } from "../shared/dom.mjs";
 import { forget, onClick, plotly } from "../shared/plotly.mjs";
+import { tr } from "../shared/tr.mjs";
 import { CONFIG, dataOf, heightOf, layoutOf } from "./figure.mjs";
 
 const PAUSE = 250;
@@ -24,8 +25,9 @@ export class Heatmap {
     this.node = el("div", {
       class: "lh-plot",
       role: "img",
-      "aria-label":
+      "aria-label": tr(
         "Heatmap of layers over steps; the column table below carries the numbers of the selected step",
+      ),
     });
   }
 

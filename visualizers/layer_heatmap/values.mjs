@@ -1,22 +1,23 @@
 // What a layer's reading says, as a number to draw and as a number to read.
-import { fixed, precise } from "../shared/text.mjs";
+import { fixed, grouped, precise } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
 
 export const VALUES = {
-  rank: "rank of the emitted token",
-  divergence: "Jensen–Shannon divergence from the last layer",
-  entropy: "entropy, bits",
-  logprob: "log-probability of the emitted token, nats",
+  rank: tr("rank of the emitted token"),
+  divergence: tr("Jensen–Shannon divergence from the last layer"),
+  entropy: tr("entropy, bits"),
+  logprob: tr("log-probability of the emitted token, nats"),
 };
 // A number with its name and unit, as a sentence has it.
 export const SAID = {
-  rank: (x) => `rank ${x}`,
-  divergence: (x) => `divergence ${x}`,
-  entropy: (x) => `entropy ${x} bits`,
-  logprob: (x) => `log-probability ${x} nats`,
+  rank: (x) => tr("rank {x}", { x }),
+  divergence: (x) => tr("divergence {x}", { x }),
+  entropy: (x) => tr("entropy {x} bits", { x }),
+  logprob: (x) => tr("log-probability {x} nats", { x }),
 };
 export const PROJECTIONS = {
-  normed: "with the final norm applied",
-  raw: "as DoLa projects it",
+  normed: tr("with the final norm applied"),
+  raw: tr("as DoLa projects it"),
 };
 const FLOOR = -20;
 
@@ -45,17 +46,19 @@ export function drawn(name, x) {
 
 export function written(name, x) {
   if (x === null) return "–";
-  if (name === "rank") return (x + 1).toLocaleString("en");
+  if (name === "rank") return grouped(x + 1);
   return name === "divergence" ? precise(x, 3) : fixed(x, 2);
 }
 
-export const layerName = (layer, count) =>
-  layer === 0 ? "0 input" : layer === count - 1 ? `${layer} output` : String(layer);
+export function layerName(layer, count) {
+  if (layer === 0) return tr("0 input");
+  return layer === count - 1 ? tr("{layer} output", { layer }) : String(layer);
+}
 
 export function roleOf(detail, layer) {
-  if (layer === detail.premature_layer) return "■ contrasted";
-  if (layer === detail.layers.length - 1) return "● output";
-  return detail.candidate_layers.includes(layer) ? "○ candidate" : "";
+  if (layer === detail.premature_layer) return tr("■ contrasted");
+  if (layer === detail.layers.length - 1) return tr("● output");
+  return detail.candidate_layers.includes(layer) ? tr("○ candidate") : "";
 }
 
 /** @param {Step} step */

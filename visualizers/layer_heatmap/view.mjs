@@ -1,14 +1,16 @@
 // DoLa's layer map: layers over steps, the contrasted layer outlined, and one step's column in full.
 import { el } from "../shared/dom.mjs";
 import { told } from "../shared/terms.mjs";
+import { tr } from "../shared/tr.mjs";
 import { cellOf, columnOf, contrastOf, tableOf } from "./column.mjs";
 import { Grid } from "./grid.mjs";
 import { Heatmap } from "./map.mjs";
 import { isLayered, PROJECTIONS, VALUES } from "./values.mjs";
 
 const SOON = 60;
-const WARNING =
-  "The paper finds gains for models of 7 billion parameters and more and none for ones like GPT-2 (its appendix N). On a small model read this as a picture of how a prediction forms.";
+const WARNING = tr(
+  "The paper finds gains for models of 7 billion parameters and more and none for ones like GPT-2 (its appendix N). On a small model read this as a picture of how a prediction forms.",
+);
 
 function picker(options, label, set) {
   const box = el(
@@ -23,15 +25,19 @@ function picker(options, label, set) {
 function describe({ value, projection }) {
   const head =
     projection === "raw"
-      ? " (output head on the bare hidden state; DoLa decides on this)."
-      : " (the [logit lens]; DoLa itself decides on the bare hidden state).";
+      ? tr(" (output head on the bare hidden state; DoLa decides on this).")
+      : tr(" (the [logit lens]; DoLa itself decides on the bare hidden state).");
   const scale = {
-    logprob: " Values below −20 have the colour of −20.",
-    rank: " Rank 1 is best; the scale is logarithmic.",
-    divergence:
+    logprob: tr(" Values below −20 have the colour of −20."),
+    rank: tr(" Rank 1 is best; the scale is logarithmic."),
+    divergence: tr(
       " As DoLa measures it: averaged over the vocabulary, in nats, so its numbers are tiny and only their order counts.",
+    ),
   }[value];
-  return `Drawn: ${VALUES[value]}, every layer read ${PROJECTIONS[projection]}${head} The framed cell of a step is the [premature layer|layer it was contrasted with]: the candidate layer with the greatest [JSD|Jensen–Shannon divergence] from the last.${scale ?? ""}`;
+  return tr(
+    "Drawn: {value}, every layer read {how}{head} The framed cell of a step is the [premature layer|layer it was contrasted with]: the candidate layer with the greatest [JSD|Jensen–Shannon divergence] from the last.{scale}",
+    { value: VALUES[value], how: PROJECTIONS[projection], head, scale: scale ?? "" },
+  );
 }
 
 /**
@@ -42,7 +48,10 @@ function leftOut(run) {
   const { dola_layers: wanted } = run.config;
   const missing = Array.isArray(wanted) ? wanted.filter((l) => l >= run.model.layers) : [];
   return missing.length
-    ? `Left out, because this model has layers 0 to ${run.model.layers - 1}: ${missing.join(", ")}.`
+    ? tr("Left out, because this model has layers 0 to {last}: {missing}.", {
+        last: run.model.layers - 1,
+        missing: missing.join(", "),
+      })
     : "";
 }
 
@@ -75,11 +84,11 @@ class LayerHeatmap {
     this.more = el(
       "details",
       { class: "lh-more", ontoggle: opened },
-      el("summary", {}, "Table of every layer and step"),
+      el("summary", {}, tr("Table of every layer and step")),
       this.tableBody,
     );
     root.append(
-      el("p", { class: "lh-warn" }, el("b", {}, "Not advised for small models. "), WARNING),
+      el("p", { class: "lh-warn" }, el("b", {}, tr("Not advised for small models. ")), WARNING),
       this.#controls(),
       this.map.node,
       this.drawn,
@@ -91,17 +100,19 @@ class LayerHeatmap {
   }
 
   #controls() {
-    const values = picker(VALUES, "What the colour shows", (value) =>
+    const values = picker(VALUES, tr("What the colour shows"), (value) =>
       this.#show(value, this.#grid.projection),
     );
-    const projections = picker(PROJECTIONS, "How a layer becomes a distribution", (projection) =>
-      this.#show(this.#grid.value, projection),
+    const projections = picker(
+      PROJECTIONS,
+      tr("How a layer becomes a distribution"),
+      (projection) => this.#show(this.#grid.value, projection),
     );
     return el(
       "div",
       { class: "dp-row lh-controls" },
-      el("label", {}, "Colour: ", values),
-      el("label", {}, "Layers read ", projections),
+      el("label", {}, tr("Colour: "), values),
+      el("label", {}, tr("Layers read "), projections),
     );
   }
 
@@ -183,10 +194,11 @@ class LayerHeatmap {
 
 /** @type {ViewSpec} */
 export const layerHeatmap = {
-  title: "Layer map: what every layer would have said",
+  title: tr("Layer map: what every layer would have said"),
   picture: true,
-  heading: "[layer|Layer] map: what every layer would have said",
-  empty:
+  heading: tr("[layer|Layer] map: what every layer would have said"),
+  empty: tr(
     "Layers over steps: how far each layer is from the last one, and where the token that was emitted first appears.",
+  ),
   mount: (root, ctx) => new LayerHeatmap(root, ctx),
 };

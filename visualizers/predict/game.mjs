@@ -1,6 +1,7 @@
 // Which steps of a run can be guessed, what is offered, what a guess is worth, and what the guesses come to.
 import { ownPlace, ownToken } from "../shared/record.mjs";
 import { piece, textOfId } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
 
 /**
  * A guess with what the model gave to it and to the token that was written there; log-probabilities of the
@@ -19,10 +20,10 @@ const NEIGHBOURS = OFFERED - FAVOURITES;
 // How far down the list the others of an offer may begin.
 const DEEPEST = 9;
 
-export const REWRITES = "took back some of the text";
-export const SILENT = "wrote nothing";
-export const UNSEEN = "recorded no candidates of what was written";
-export const APART = "wrote an output that another one before it gives away";
+export const REWRITES = tr("took back some of the text");
+export const SILENT = tr("wrote nothing");
+export const UNSEEN = tr("recorded no candidates of what was written");
+export const APART = tr("wrote an output that another one before it gives away");
 
 /**
  * All that is known of a run, also what a player does not show yet.

@@ -1,8 +1,10 @@
 // Predict, then reveal: a switch that hides what comes next in a run. One guesses each token, sees what was
 // written and what the model gave to either, and goes on.
 import { button, el } from "../shared/dom.mjs";
+import { said } from "../shared/said.mjs";
 import { told } from "../shared/terms.mjs";
 import { piece, textOfIds, visible } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
 import { offersOf, scoreOf, typedOf } from "./game.mjs";
 import { Rounds } from "./rounds.mjs";
 import { overSaid, passedSaid, revealSaid, scoreSaid } from "./words.mjs";
@@ -15,13 +17,13 @@ import { overSaid, passedSaid, revealSaid, scoreSaid } from "./words.mjs";
  *   { token_id: number, name: string, logprob: number | null, rank: number, said: string } | { error: string }>} OddsOf
  */
 
-const SWITCH = "Predict, then reveal";
-const ABOUT = "Hides what comes next; you guess it, token by token";
-const WAITING = "The next step is not there yet: the model is still writing.";
-const CHOOSE = "Choose a token or type one; “Show it” shows it without a guess.";
-const ASKING = "Asking the model…";
-const HINT = "A word may be typed with the space before it or without.";
-const ACCEPTED = "In bold: what the draft had and this step accepted. Yours comes after it.";
+const SWITCH = tr("Predict, then reveal");
+const ABOUT = tr("Hides what comes next; you guess it, token by token");
+const WAITING = tr("The next step is not there yet: the model is still writing.");
+const CHOOSE = tr("Choose a token or type one; “Show it” shows it without a guess.");
+const ASKING = tr("Asking the model…");
+const HINT = tr("A word may be typed with the space before it or without.");
+const ACCEPTED = tr("In bold: what the draft had and this step accepted. Yours comes after it.");
 const SHOWN_BEFORE = 24;
 
 let made = 0;
@@ -137,7 +139,7 @@ class Predict {
   }
 
   #row(...buttons) {
-    const leave = button("Leave", () => this.#leave(), { title: "Escape" });
+    const leave = button(tr("Leave"), () => this.#leave(), { title: tr("Escape") });
     return el("div", { class: "dp-row pd-row" }, buttons, leave);
   }
 
@@ -149,7 +151,7 @@ class Predict {
       { class: "pd-text" },
       cut + textOfIds(cover, text.slice(-SHOWN_BEFORE)),
       accepted.length ? el("b", {}, textOfIds(cover, accepted)) : null,
-      el("span", { class: "pd-gap", role: "img", "aria-label": "the next token" }, "?"),
+      el("span", { class: "pd-gap", role: "img", "aria-label": tr("the next token") }, "?"),
     );
   }
 
@@ -181,20 +183,20 @@ class Predict {
       autocomplete: "off",
       autocapitalize: "off",
       spellcheck: "false",
-      placeholder: "or type one",
-      "aria-label": "Type the next token",
+      placeholder: tr("or type one"),
+      "aria-label": tr("Type the next token"),
       title: HINT,
       oninput: () => this.#wrote(),
     });
-    const ask = told(`Step ${index + 1}: which [token] comes next?`);
+    const ask = told(tr("Step {n}: which [token] comes next?", { n: index + 1 }));
     this.box.replaceChildren(
       this.#textOf(rounds),
       ...(before.accepted.length ? [el("p", { class: "dp-note" }, ACCEPTED)] : []),
       el("fieldset", { class: "pd-offers" }, el("legend", {}, ask), labels),
       el("div", { class: "pd-line" }, this.#typed, el("p", { class: "dp-note" }, HINT)),
       this.#row(
-        button("Reveal", () => this.#reveal(), { class: "dp-btn pd-go", title: "Enter" }),
-        button("Show it", () => this.#show(null), { title: "Without a guess" }),
+        button(tr("Reveal"), () => this.#reveal(), { class: "dp-btn pd-go", title: tr("Enter") }),
+        button(tr("Show it"), () => this.#show(null), { title: tr("Without a guess") }),
       ),
     );
     // What is asked is read out with the group that gets the focus.
@@ -211,14 +213,19 @@ class Predict {
 
   /** @param {Rounds} rounds */
   #drawShown(rounds) {
-    const { said, written, index, run, cover } = rounds;
-    const id = said?.token_id;
+    const { said: guess, written, index, run, cover } = rounds;
+    const id = guess?.token_id;
     const other = id !== undefined && id !== written.token_id && run.status !== "running";
     const why = () => this.ctx.ask?.({ step: index, token_id: id });
     this.box.replaceChildren(
       this.#row(
-        button("Next", () => this.#next(), { class: "dp-btn pd-go pd-first", title: "Enter" }),
-        other && this.ctx.ask ? button(`Why not “${piece(cover, id)}”?`, why) : null,
+        button(tr("Next"), () => this.#next(), {
+          class: "dp-btn pd-go pd-first",
+          title: tr("Enter"),
+        }),
+        other && this.ctx.ask
+          ? button(tr("Why not “{token}”?", { token: piece(cover, id) }), why)
+          : null,
       ),
     );
     this.#tell(revealSaid(rounds));
@@ -231,11 +238,11 @@ class Predict {
     this.#again();
   }
 
-  /** @param {Said | null} said */
-  #show(said) {
+  /** @param {Said | null} guess */
+  #show(guess) {
     if (this.#rounds.phase !== "guess") return;
     this.#asked += 1;
-    this.#rounds.reveal(said);
+    this.#rounds.reveal(guess);
     this.#again();
   }
 
@@ -272,9 +279,9 @@ class Predict {
     const odds = await this.oddsOf({ ...run, ...whole }, index, text);
     this.box.removeAttribute("aria-busy");
     if (mine !== this.#asked) return;
-    if ("error" in odds) return this.#show({ ...unknown, more: odds.error });
-    const { said: more, ...known } = odds;
-    this.#show({ ...known, more });
+    if ("error" in odds) return this.#show({ ...unknown, more: said(odds.error) });
+    const { said: sentence, ...known } = odds;
+    this.#show({ ...known, more: said(sentence) });
   }
 
   #press(event) {

@@ -1,7 +1,8 @@
 // What is said of a guess and of the score, in sentences.
 import { probabilityOf } from "../shared/outside.mjs";
 import { told } from "../shared/terms.mjs";
-import { count, fixed, percent, piece, power } from "../shared/text.mjs";
+import { counted, fixed, percent, piece, power } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
 
 /** @typedef {import("./rounds.mjs").Rounds} Rounds */
 /** @typedef {import("./rounds.mjs").Said} Said */
@@ -13,26 +14,45 @@ const ENDLESS = 1e300;
 
 /** @param {Rounds} rounds */
 export function passedSaid({ passed }) {
-  const parts = [...passed].map(([reason, steps]) => `${count(steps, "step")} that ${reason}`);
-  return parts.length ? `Passed over: ${parts.join(", ")}.` : "";
+  const parts = [...passed].map(([reason, steps]) =>
+    counted(
+      steps,
+      tr("1 step that {reason}", { reason }),
+      tr("{n} steps that {reason}", { reason }),
+    ),
+  );
+  return parts.length ? tr("Passed over: {parts}.", { parts: parts.join(", ") }) : "";
 }
 
 /** @param {Rounds} rounds */
-export const overSaid = (rounds) =>
-  `${passedSaid(rounds)} ${rounds.guesses.length ? "Nothing is left to guess." : "Nothing of this run can be guessed."}`.trim();
+export function overSaid(rounds) {
+  const nothing = rounds.guesses.length
+    ? tr("Nothing is left to guess.")
+    : tr("Nothing of this run can be guessed.");
+  return `${passedSaid(rounds)} ${nothing}`.trim();
+}
 
-const given = (logprob, rank) =>
-  `the model gave it ${percent(probabilityOf(logprob))}${rank === undefined ? "" : `, rank ${rank + 1}`}`;
+function given(logprob, rank) {
+  const share = percent(probabilityOf(logprob));
+  return rank === undefined
+    ? tr("the model gave it {share}", { share })
+    : tr("the model gave it {share}, rank {rank}", { share, rank: rank + 1 });
+}
 
 /** @param {Said} said */
 function guessSaid({ name, logprob, most, rank, more = "" }) {
-  const own = `You said “${name}”`;
-  if (logprob !== undefined) return `${own}: ${given(logprob, rank)}. ${more}`.trim();
+  if (logprob !== undefined) {
+    const own = tr("You said “{name}”: {known}.", { name, known: given(logprob, rank) });
+    return `${own} ${more}`.trim();
+  }
   const known =
     most === undefined
-      ? "how probable it was only the model can tell"
-      : `it is no recorded candidate, so the model gave it at most ${percent(probabilityOf(most))}`;
-  return `${own}: ${known}. It does not count. ${more}`.trim();
+      ? tr("how probable it was only the model can tell")
+      : tr("it is no recorded candidate, so the model gave it at most {share}", {
+          share: percent(probabilityOf(most)),
+        });
+  const own = tr("You said “{name}”: {known}. It does not count.", { name, known });
+  return `${own} ${more}`.trim();
 }
 
 /**
@@ -44,8 +64,9 @@ export function revealSaid(rounds) {
   const name = piece(cover, written.token_id);
   const own = given(written.raw_logprob, written.rank);
   if (said?.token_id === written.token_id)
-    return `“${name}” it is: ${own}. ${said.more ?? ""}`.trim();
-  return `${said ? guessSaid(said) : ""} It wrote “${name}”: ${own}.`.trim();
+    return `${tr("“{name}” it is: {own}.", { name, own })} ${said.more ?? ""}`.trim();
+  const wrote = tr("It wrote “{name}”: {own}.", { name, own });
+  return `${said ? guessSaid(said) : ""} ${wrote}`.trim();
 }
 
 const perplexity = (value) => {
@@ -59,11 +80,19 @@ const perplexity = (value) => {
  */
 export function scoreSaid({ guesses, right, known, own, model }) {
   if (!guesses) return [];
-  const heard = told(`${guesses} [guess|${guesses === 1 ? "guess" : "guesses"}], ${right} right`);
+  const heard = told(
+    guesses === 1
+      ? tr("1 [guess|guess], {right} right", { right })
+      : tr("{guesses} [guess|guesses], {right} right", { guesses, right }),
+  );
   if (!known) return [...heard, "."];
-  const over = known < guesses ? ` over the ${known} whose probability is known` : "";
-  return [
-    ...heard,
-    ...told(` · your [perplexity] ${perplexity(own)}, the model's ${perplexity(model)}${over}.`),
-  ];
+  const values = { own: perplexity(own), model: perplexity(model), known };
+  const both =
+    known < guesses
+      ? tr(
+          " · your [perplexity] {own}, the model's {model} over the {known} whose probability is known.",
+          values,
+        )
+      : tr(" · your [perplexity] {own}, the model's {model}.", values);
+  return [...heard, ...told(both)];
 }

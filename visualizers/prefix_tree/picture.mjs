@@ -1,6 +1,8 @@
 // The tree of the draws: a branch is as wide as it was frequent, beside the probability it had.
 import { svg } from "../shared/dom.mjs";
-import { count, percent, visible } from "../shared/text.mjs";
+import { said } from "../shared/said.mjs";
+import { counted, grouped, percent, visible } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
 
 const FIRST = 84;
 const WIDEST = 176;
@@ -57,10 +59,24 @@ function ribbon(parent, child, offset, total) {
   return svg("path", { class: `pt-ribbon ${child.node.kind}`, d: there + back });
 }
 
+// What is no text of the model's are words of the page.
+const nameOf = ({ kind, text }) => (kind === "tokens" ? text : said(text));
+
 function say(node, total) {
-  const name = node.kind === "tokens" ? `“${visible(node.text)}”` : node.text;
-  return `${name}: drawn ${node.count} of ${count(total, "time")} (${percent(node.share)}), exact probability ${percent(node.probability)}`;
+  const text = nameOf(node);
+  const values = {
+    name: node.kind === "tokens" ? tr("“{text}”", { text: visible(text) }) : text,
+    drawn: node.count,
+    n: grouped(total),
+    share: percent(node.share),
+    exact: percent(node.probability),
+  };
+  return total === 1
+    ? tr("{name}: drawn {drawn} of 1 time ({share}), exact probability {exact}", values)
+    : tr("{name}: drawn {drawn} of {n} times ({share}), exact probability {exact}", values);
 }
+
+const drawsOf = (total) => counted(total, tr("1 draw"), tr("{n} draws"));
 
 /**
  * A branch's two bars, as high as it was frequent and as it was probable.
@@ -70,10 +86,10 @@ function mark({ node, x, y, depth }, total, wide) {
   const real = (HIGH * node.count) / total;
   const exact = HIGH * node.probability;
   const share = node.count ? percent(node.share) : "0 %";
-  const exactly = `exact ${percent(node.probability)}`;
+  const exactly = tr("exact {share}", { share: percent(node.probability) });
   const labels =
     node.kind === "root"
-      ? [count(total, "draw")]
+      ? [drawsOf(total)]
       : wide < SPACIOUS
         ? [share, exactly]
         : [`${share} · ${exactly}`];
@@ -94,7 +110,7 @@ function mark({ node, x, y, depth }, total, wide) {
     svg("title", {}, say(node, total)),
     bar("pt-real", x, real, node.count ? 1.5 : 0),
     bar("pt-exact", x + BAR + 2, exact, 1),
-    text("pt-word", y - 3, short(node.text, room)),
+    text("pt-word", y - 3, short(nameOf(node), room)),
     ...labels.map((words, i) => text("pt-share", y + 12 + 12 * i, words)),
   );
 }
@@ -117,7 +133,7 @@ export function picture(message, room) {
   const all = [];
   const wide = wideFor(Math.max(1, depthOf(message.tree) - 1), room);
   const row = wide < SPACIOUS ? HIGH_ROW : ROW;
-  const top = place({ ...message.tree, text: "prompt", kind: "root" }, 0, TOP, total, all, row);
+  const top = place({ ...message.tree, text: tr("prompt"), kind: "root" }, 0, TOP, total, all, row);
   const width = columns(all, wide);
   const height = top.end + 8;
   const node = svg("svg", {
@@ -126,7 +142,10 @@ export function picture(message, room) {
     height,
     viewBox: `0 0 ${width} ${height}`,
     role: "img",
-    "aria-label": `${count(total, "draw")}, ${count(message.distinct, "different text")}; the table below says the same`,
+    "aria-label": tr("{draws}, {texts}; the table below says the same", {
+      draws: drawsOf(total),
+      texts: counted(message.distinct, tr("1 different text"), tr("{n} different texts")),
+    }),
   });
   for (const parent of all) {
     let offset = 0;

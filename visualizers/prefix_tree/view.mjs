@@ -1,24 +1,27 @@
 // Many draws as a tree: the filled bar is how often a beginning came, the outlined one how often it should.
 import { el, fact, scroller, table } from "../shared/dom.mjs";
-import { count, fixed, percent, visible } from "../shared/text.mjs";
+import { said } from "../shared/said.mjs";
+import { counted, fixed, percent, visible } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
 import { picture } from "./picture.mjs";
 
 const COLUMNS = [
-  "text",
-  "times",
-  "share",
-  "exact probability",
-  "expected times ± one sigma",
-  "first seed",
+  tr("text"),
+  tr("times"),
+  tr("share"),
+  tr("exact probability"),
+  tr("expected times ± one sigma"),
+  tr("first seed"),
 ];
 const WORDS = {
-  running: "Drawing… ",
-  done: "Done: ",
-  stopped: "Stopped, what was drawn is kept: ",
-  recorded: "A recorded example, press Draw to make your own: ",
+  running: tr("Drawing… "),
+  done: tr("Done: "),
+  stopped: tr("Stopped, what was drawn is kept: "),
+  recorded: tr("A recorded example, press Draw to make your own: "),
 };
-const EMPTY =
-  "Press Draw: the texts of all seeds grow into a tree of their common beginnings, each branch as wide as it was frequent, beside the probability the model gave it.";
+const EMPTY = tr(
+  "Press Draw: the texts of all seeds grow into a tree of their common beginnings, each branch as wide as it was frequent, beside the probability the model gave it.",
+);
 
 const tableOf = (message) =>
   table(
@@ -39,16 +42,21 @@ const legend = () =>
   el(
     "div",
     { class: "dp-legend" },
-    key("real", "filled: how often it was drawn"),
-    key("exact", "outlined: its exact probability"),
+    key("real", tr("filled: how often it was drawn")),
+    key("exact", tr("outlined: its exact probability")),
   );
 
 const card = (title, ...inside) =>
   el("section", { class: "dp-card", "aria-label": title }, el("h3", {}, title), inside);
 
 function statusOf({ kind, draws, wanted, seconds }) {
-  const time = seconds ? ` in ${seconds.toFixed(1)} s` : "";
-  return `${WORDS[kind]}${draws} of ${count(wanted, "draw")}${time}`;
+  const time = seconds ? tr(" in {seconds} s", { seconds: seconds.toFixed(1) }) : "";
+  const done = counted(
+    wanted,
+    tr("{draws} of 1 draw", { draws }),
+    tr("{draws} of {n} draws", { draws }),
+  );
+  return `${WORDS[kind]}${done}${time}`;
 }
 
 class PrefixTree {
@@ -57,13 +65,13 @@ class PrefixTree {
 
   constructor(root) {
     this.status = el("div", { class: "dp-status", role: "status", "aria-live": "polite" });
-    this.bar = el("progress", { max: 1, value: 0, "aria-label": "Draws done" });
+    this.bar = el("progress", { max: 1, value: 0, "aria-label": tr("Draws done") });
     this.facts = el("div", { class: "dp-costs" });
-    this.tree = scroller("Tree of the draws");
+    this.tree = scroller(tr("Tree of the draws"));
     this.tree.className = "dp-scroll pt-scroll";
     this.list = el("div", {});
-    this.drawn = card("Tree of beginnings", this.facts, legend(), this.tree);
-    this.texts = card("Different texts, the most frequent first", this.list);
+    this.drawn = card(tr("Tree of beginnings"), this.facts, legend(), this.tree);
+    this.texts = card(tr("Different texts, the most frequent first"), this.list);
     this.empty = el("p", { class: "dp-empty" }, EMPTY);
     const first = el("section", { class: "dp-card" }, this.status, this.bar, this.empty);
     root.replaceChildren(first, this.drawn, this.texts);
@@ -77,14 +85,14 @@ class PrefixTree {
   say(activity) {
     const busy = activity && activity.phase !== "stopped";
     this.status.classList.toggle("busy", !!busy);
-    this.status.textContent = activity?.says || this.#words;
+    this.status.textContent = said(activity?.says) || this.#words;
     if (busy) this.status.classList.remove("bad");
   }
 
   show(message) {
     const failed = message.kind === "failed";
     this.status.className = `dp-status${failed ? " bad" : ""}`;
-    this.#words = failed ? message.error : statusOf(message);
+    this.#words = failed ? said(message.error) : statusOf(message);
     this.status.textContent = this.#words;
     this.bar.hidden = message.kind !== "running";
     if (failed) return;
@@ -98,18 +106,22 @@ class PrefixTree {
 
   refuse(sentence) {
     this.status.className = "dp-status bad";
-    this.status.textContent = sentence;
+    this.status.textContent = said(sentence);
   }
 
   #show(message) {
     this.facts.replaceChildren(
-      fact("draws", message.draws),
-      fact("different texts", message.distinct),
-      fact("probability they hold together", percent(message.covered)),
+      fact(tr("draws"), message.draws),
+      fact(tr("different texts"), message.distinct),
+      fact(tr("probability they hold together"), percent(message.covered)),
     );
     this.tree.replaceChildren(picture(message, this.tree.clientWidth));
     const shown = message.rows.length;
-    const rest = `The ${shown} most frequent of ${count(message.distinct, "text")}.`;
+    const rest = counted(
+      message.distinct,
+      tr("The {shown} most frequent of 1 text.", { shown }),
+      tr("The {shown} most frequent of {n} texts.", { shown }),
+    );
     this.list.replaceChildren(
       tableOf(message),
       message.distinct > shown ? el("p", { class: "dp-note" }, rest) : "",

@@ -1,6 +1,7 @@
 // A formula as a small tree: typeset as MathML, which every current browser draws by itself, or said in words.
 //
 // A tree is a text (a symbol, an operator or a number), a list of trees in a row, or one of the shapes below.
+import { tr } from "./tr.mjs";
 
 /**
  * @typedef {string | Tree[] | Shape} Tree
@@ -15,14 +16,14 @@ const APART = ["log", "max", "argmax"];
 
 // Element, and how it is said of its parts.
 const SHAPES = {
-  frac: ["mfrac", (a, b) => `${a} over ${b},`],
-  sup: ["msup", (a, b) => `${a} to the power ${b},`],
+  frac: ["mfrac", (a, b) => tr("{a} over {b},", { a, b })],
+  sup: ["msup", (a, b) => tr("{a} to the power {b},", { a, b })],
   sub: ["msub", (a, b) => `${a} ${b}`],
-  sqrt: ["msqrt", (a) => `the square root of ${a},`],
-  under: ["munder", (a, b) => `${a} over ${b}, of`],
-  between: ["munderover", (a, b, c) => `${a} from ${b} to ${c}, of`],
-  choose: ["mfrac", (a, b) => `${a} choose ${b},`],
-  token: ["mtext", (a) => `“${a}”`],
+  sqrt: ["msqrt", (a) => tr("the square root of {a},", { a })],
+  under: ["munder", (a, b) => tr("{a} over {b}, of", { a, b })],
+  between: ["munderover", (a, b, c) => tr("{a} from {b} to {c}, of", { a, b, c })],
+  choose: ["mfrac", (a, b) => tr("{a} choose {b},", { a, b })],
+  token: ["mtext", (text) => tr("“{text}”", { text })],
   words: ["mtext", (a) => a],
 };
 
@@ -105,20 +106,21 @@ function shapeOf({ shape, of }) {
 export const math = (tree) =>
   element("math", { displaystyle: "true", "aria-label": said(tree) }, nodeOf(tree));
 
+// Spaces at the edges count for nothing: where a word stands elsewhere in the page, they tell it from that one.
 const SAID = {
-  "=": "equals",
-  "−": "minus",
-  "+": "plus",
-  "·": "times",
-  "/": "divided by",
-  "≤": "is at most",
-  "≥": "is at least",
-  "<": "is below",
-  ">": "is above",
-  Σ: "the sum",
-  "∝": "is in proportion to",
-  "∼": "is drawn out of",
-  "′": "prime",
+  "=": tr("equals"),
+  "−": tr("minus"),
+  "+": tr("plus"),
+  "·": tr(" times "),
+  "/": tr("divided by"),
+  "≤": tr("is at most"),
+  "≥": tr("is at least"),
+  "<": tr("is below"),
+  ">": tr("is above"),
+  Σ: tr("the sum"),
+  "∝": tr("is in proportion to"),
+  "∼": tr("is drawn out of"),
+  "′": tr("prime"),
   "(": "",
   ")": "",
   ",": ",",
@@ -139,13 +141,16 @@ function inWords(tree) {
 
 function oneSaid(tree) {
   if (typeof tree === "string")
-    return NUMBER.test(tree) ? numberSaid(tree) : (SAID[tree] ?? tree.replace("′", " prime"));
+    return NUMBER.test(tree)
+      ? numberSaid(tree)
+      : (SAID[tree] ?? tree.replace("′", ` ${SAID["′"]}`));
   return SHAPES[tree.shape][1](...tree.of.map(inWords));
 }
 
 function numberSaid(text) {
-  const [digits, power] = text.replace("-", "minus ").split("e");
-  return power === undefined
-    ? digits
-    : `${digits} times 10 to the power ${String(Number(power)).replace("-", "minus ")}`;
+  const minus = `${SAID["−"]} `;
+  const [digits, exponent] = text.replace("-", minus).split("e");
+  if (exponent === undefined) return digits;
+  const power = String(Number(exponent)).replace("-", minus);
+  return tr("{digits} times 10 to the power {power}", { digits, power });
 }

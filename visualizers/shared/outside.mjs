@@ -1,5 +1,6 @@
 // What one pass over a finished text says of tokens that nobody saw being decided.
-import { percent, piece } from "./text.mjs";
+import { grouped, percent, piece } from "./text.mjs";
+import { tr } from "./tr.mjs";
 
 /** @typedef {{ id: number, logprob: number | null, rank: number, entropy: number, top: [number, number][] }} Outside */
 
@@ -32,4 +33,7 @@ export function outsideOf(run, step, place) {
  * @param {Outside} found
  */
 export const outsideSaid = (run, { id, logprob, rank }) =>
-  `the model gives “${piece(run, id)}” ${percent(probabilityOf(logprob))}, place ${(rank + 1).toLocaleString("en")}: read from outside, in one pass over the finished text`;
+  tr(
+    "the model gives “{token}” {share}, place {place}: read from outside, in one pass over the finished text",
+    { token: piece(run, id), share: percent(probabilityOf(logprob)), place: grouped(rank + 1) },
+  );

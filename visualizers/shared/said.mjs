@@ -7,6 +7,9 @@
 const NAMED = /\{(\w+)\}/g;
 const DEEPEST = 3;
 const MOST = 2000;
+// A pattern with next to no words of its own, as "{n} of {total}", would take anything: it takes numbers.
+const FEWEST_LETTERS = 6;
+const NUMBER = "([-−+\\d.,·⁻⁰¹²³⁴-⁹ ]+)";
 
 /**
  * @param {string} english with its values as {name}
@@ -16,7 +19,9 @@ const MOST = 2000;
 function patternOf(english, other) {
   const names = [...english.matchAll(NAMED)].map((found) => found[1]);
   const fixed = english.split(/\{\w+\}/).map((part) => part.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&"));
-  return { pattern: new RegExp(`^${fixed.join("(.+?)")}$`, "s"), names, other };
+  const letters = english.replace(NAMED, "").match(/[a-z]/gi)?.length ?? 0;
+  const value = letters < FEWEST_LETTERS ? NUMBER : "(.+?)";
+  return { pattern: new RegExp(`^${fixed.join(value)}$`, "s"), names, other };
 }
 
 /** @param {[string, string]} text */
@@ -47,6 +52,27 @@ export function sayer(texts) {
   }
   return (sentence) =>
     typeof sentence === "string" && patterns.length ? said(sentence) : sentence;
+}
+
+const READ = ["title", "aria-label"];
+
+/**
+ * What the server has drawn, in the language of its reader; what was written by models and people stays.
+ * @param {Element} node
+ * @param {string} [written] selects what stays
+ */
+export function sayWithin(node, written = ".t") {
+  const pieces = document.createTreeWalker(node, NodeFilter.SHOW_TEXT);
+  while (pieces.nextNode()) {
+    const piece = /** @type {Text} */ (pieces.currentNode);
+    if (piece.parentElement?.closest(written)) continue;
+    // Spaces at the edges hold words apart.
+    const [, before, words, after] = /^(\s*)(.*?)(\s*)$/s.exec(piece.data) ?? [];
+    piece.data = before + said(words) + after;
+  }
+  for (const name of READ)
+    for (const one of node.querySelectorAll(`[${name}]`))
+      one.setAttribute(name, said(one.getAttribute(name)));
 }
 
 /** A sentence of the server's, as its reader reads it. */

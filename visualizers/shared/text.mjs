@@ -1,4 +1,5 @@
 // Tokens and probabilities in words that a person can read.
+import { tr } from "./tr.mjs";
 
 const MARKS = { "\n": "⏎", "\t": "⇥", "\r": "␍", "\u0000": "␀", "\u00a0": "⍽" };
 // Control characters, spaces without width or that do not break, and marks of writing direction.
@@ -71,9 +72,16 @@ export const bothOf = (model, used) => {
     : `${before} → ${after}`;
 };
 
-// So many of a thing: one token, two tokens.
-export const count = (number, one, many = `${one}s`) =>
-  `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
+export const grouped = (/** @type {number} */ number) => number.toLocaleString("en");
+
+/**
+ * So many of a thing: each is a text of its own, and {n} in that of many is the number.
+ * @param {number} number
+ * @param {string} one
+ * @param {string} many
+ */
+export const counted = (number, one, many) =>
+  number === 1 ? one : many.replace("{n}", grouped(number));
 
 /**
  * A share as a length in a style.
@@ -89,9 +97,9 @@ export const milliseconds = (s) => `${(1000 * s).toFixed(0)} ms`;
 
 // What became of a search's candidate.
 export const SAY = {
-  kept: "kept",
-  pruned: "dropped",
-  finished: "finished",
-  finished_worse: "finished, but worse than the others",
-  blocked: "ended without counting",
+  kept: tr("kept"),
+  pruned: tr("dropped"),
+  finished: tr("finished"),
+  finished_worse: tr("finished, but worse than the others"),
+  blocked: tr("ended without counting"),
 };

@@ -2,12 +2,13 @@
 import { el } from "../shared/dom.mjs";
 import { isNothing } from "../shared/record.mjs";
 import { visible } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
 
 const FROM = {
-  shipped: "came along",
-  hub: "from the hub",
-  folder: "a folder of its machine",
-  function: "a function in Python",
+  shipped: tr("came along"),
+  hub: tr("from the hub"),
+  folder: tr("a folder of its machine"),
+  function: tr("a function in Python"),
 };
 
 const said = (value) => (typeof value === "string" ? value : JSON.stringify(value));
@@ -16,7 +17,9 @@ const named = (name, ...what) => [el("dt", {}, name), el("dd", {}, what)];
 
 /** @param {any} info */
 const modelOf = ({ id, dtype, device, revision }) =>
-  [id, dtype, device, revision && `revision ${revision.slice(0, 12)}`].filter(Boolean).join(" · ");
+  [id, dtype, device, revision && tr("revision {id}", { id: revision.slice(0, 12) })]
+    .filter(Boolean)
+    .join(" · ");
 
 /**
  * Every setting of the run that has a value, by its name in transformers.
@@ -27,7 +30,7 @@ function allOf(run) {
   return el(
     "details",
     { class: "ab-all" },
-    el("summary", {}, "All settings"),
+    el("summary", {}, tr("All settings")),
     el(
       "dl",
       {},
@@ -67,20 +70,20 @@ function factsOf(run) {
   return el(
     "dl",
     {},
-    run.prompt === null ? null : named("Prompt", el("q", {}, visible(run.prompt))),
-    run.messages ? named("Messages", ...talkOf(run)) : null,
-    named("Model", modelOf(run.model)),
-    run.method ? named("Method", methodOf(run.method)) : null,
-    run.assistant ? named("Draft model", modelOf(run.assistant)) : null,
-    named("Seed", String(run.seed)),
-    run.changed ? named("Settings", changed.join(", ") || "the defaults") : null,
-    versions.length ? named("Made with", versions.join(", ")) : null,
+    run.prompt === null ? null : named(tr("Prompt"), el("q", {}, visible(run.prompt))),
+    run.messages ? named(tr("Messages"), ...talkOf(run)) : null,
+    named(tr("Model"), modelOf(run.model)),
+    run.method ? named(tr("Method"), methodOf(run.method)) : null,
+    run.assistant ? named(tr("Draft model"), modelOf(run.assistant)) : null,
+    named(tr("Seed"), String(run.seed)),
+    run.changed ? named(tr("Settings"), changed.join(", ") || tr("the defaults")) : null,
+    versions.length ? named(tr("Made with"), versions.join(", ")) : null,
   );
 }
 
 /** @type {ViewSpec} */
 export const about = {
-  title: "What was run",
+  title: tr("What was run"),
   mount(root) {
     let known = "";
     return {

@@ -1,5 +1,6 @@
 // One sentence above the text: what to look at in this run, and what a page offers to do with it.
 import { el } from "../shared/dom.mjs";
+import { tr } from "../shared/tr.mjs";
 
 /**
  * @typedef {import("./scrub.mjs").Offer} Offer
@@ -7,7 +8,7 @@ import { el } from "../shared/dom.mjs";
  * @returns {ViewSpec}
  */
 export const lookWith = (offers = () => []) => ({
-  title: "What to look at",
+  title: tr("What to look at"),
   heading: false,
   mount(root) {
     const sentence = el("p", { class: "dp-look" });

@@ -1,6 +1,7 @@
 // A run in a page of its own: everything it draws stands in the page already.
 import { el } from "../shared/dom.mjs";
 import { explain } from "../shared/terms.mjs";
+import { tr } from "../shared/tr.mjs";
 import { PlayBar } from "./play.mjs";
 import { Recordings } from "./recordings.mjs";
 import { Stages } from "./stage.mjs";
@@ -17,10 +18,13 @@ import { VIEWS } from "./views.mjs";
 export function open({ recorded, visuals, dark, about = {} }) {
   const { strategy, seed } = recorded.trace;
   explain(JSON.parse(document.getElementById("terms").textContent));
-  const name = `${strategy}, seed ${seed}`;
+  const name = tr("{strategy}, seed {seed}", { strategy, seed });
   document.documentElement.classList.toggle("dark", dark);
   document.title = name;
   document.querySelector("h1").textContent = name;
+  document.querySelector(".dp-head p").textContent = tr(
+    "Every picture is drawn from the record in this file.",
+  );
   const recordings = new Recordings();
   const stages = new Stages(recordings);
   stages.register(VIEWS);

@@ -1,5 +1,6 @@
 // Plays a recorded run step by step: buttons, a slider, keys and a speed.
 import { button, el } from "../shared/dom.mjs";
+import { tr } from "../shared/tr.mjs";
 
 const SPEEDS = [
   ["0.5×", 0.5],
@@ -9,7 +10,7 @@ const SPEEDS = [
   ["16×", 16],
 ];
 const STEP_MS = 220;
-const KEYS = "Player: space plays and pauses, arrow keys step, Home and End go to the ends";
+const KEYS = tr("Player: space plays and pauses, arrow keys step, Home and End go to the ends");
 
 const named = (text, name, act) => button(text, act, { "aria-label": name, title: name });
 
@@ -25,24 +26,24 @@ export class PlayBar {
       type: "range",
       min: 0,
       value: 0,
-      "aria-label": "Steps shown",
+      "aria-label": tr("Steps shown"),
       oninput: () => this.jump(+this.range.value),
     });
     this.label = el("output", {});
-    this.play = button("▶ Play", () => this.#toggle(), { class: "dp-btn pl-play" });
+    this.play = button(tr("▶ Play"), () => this.#toggle(), { class: "dp-btn pl-play" });
     this.speed = el(
       "select",
-      { "aria-label": "Speed" },
+      { "aria-label": tr("Speed") },
       SPEEDS.map(([name, value]) => el("option", { value, selected: value === 1 }, name)),
     );
     this.node = el(
       "div",
       { class: "dp-scrub pl-bar", role: "group", tabindex: 0, "aria-label": KEYS },
-      named("«", "To the start", () => this.jump(0)),
-      named("←", "One step back", () => this.jump(this.#at - 1)),
+      named("«", tr("To the start"), () => this.jump(0)),
+      named("←", tr("One step back"), () => this.jump(this.#at - 1)),
       this.play,
-      named("→", "One step on", () => this.jump(this.#at + 1)),
-      named("»", "To the end", () => this.jump(this.#total)),
+      named("→", tr("One step on"), () => this.jump(this.#at + 1)),
+      named("»", tr("To the end"), () => this.jump(this.#total)),
       this.range,
       this.label,
       this.speed,
@@ -67,7 +68,7 @@ export class PlayBar {
     this.#at = Math.max(0, Math.min(this.#total, count));
     this.show(this.#at);
     this.range.value = String(this.#at);
-    this.label.textContent = `${this.#at} of ${this.#total} steps`;
+    this.label.textContent = tr("{n} of {total} steps", { n: this.#at, total: this.#total });
   }
 
   // Whoever goes somewhere by hand has stopped playing.
@@ -79,7 +80,7 @@ export class PlayBar {
   #pause() {
     clearTimeout(this.#timer);
     this.#timer = null;
-    this.play.textContent = "▶ Play";
+    this.play.textContent = tr("▶ Play");
   }
 
   #tick() {
@@ -91,7 +92,7 @@ export class PlayBar {
   #toggle() {
     if (this.#timer) return this.#pause();
     if (this.#at >= this.#total) this.#go(0);
-    this.play.textContent = "❚❚ Pause";
+    this.play.textContent = tr("❚❚ Pause");
     this.#timer = setTimeout(() => this.#tick(), 0);
   }
 

@@ -3,6 +3,7 @@ import { button, el, fact } from "../shared/dom.mjs";
 import { sequenceOf, severalOf } from "../shared/record.mjs";
 import { term } from "../shared/terms.mjs";
 import { fixed, milliseconds, percent } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
 import { saveTrace } from "./download.mjs";
 
 /**
@@ -18,10 +19,10 @@ function costsOf(run) {
     : (last ?? { tokens: 0, forward_passes: 0 });
   const seconds = ended ? timing.total_s : (run.steps.at(-1)?.elapsed_s ?? 0);
   const facts = [
-    fact(term("token", "tokens"), costs.tokens),
-    fact(term("forward pass", "forward passes"), costs.forward_passes),
-    fact("seconds", fixed(seconds, 2)),
-    fact("tokens per second", costs.tokens_per_s ? fixed(costs.tokens_per_s, 1) : "–"),
+    fact(term("token", tr("tokens")), costs.tokens),
+    fact(term("forward pass", tr("forward passes")), costs.forward_passes),
+    fact(tr("seconds"), fixed(seconds, 2)),
+    fact(tr("tokens per second"), costs.tokens_per_s ? fixed(costs.tokens_per_s, 1) : "–"),
   ];
   if (last) facts.push(fact(term("time to first token"), milliseconds(last.first_token_s)));
   return facts;
@@ -38,9 +39,12 @@ function ownOf(run) {
   if (!own) return [];
   const facts = [];
   if (severalOf(run))
-    facts.push(el("span", {}, `of output ${sequence + 1}:`), fact("tokens", own.tokens));
+    facts.push(
+      el("span", {}, tr("of output {n}:", { n: sequence + 1 })),
+      fact(tr("tokens"), own.tokens),
+    );
   if (own.perplexity !== null) facts.push(fact(term("perplexity"), fixed(own.perplexity, 2)));
-  return [...facts, fact(term("rep-n", "repeated 3-grams"), percent(own.rep_3))];
+  return [...facts, fact(term("rep-n", tr("repeated 3-grams")), percent(own.rep_3))];
 }
 
 /**
@@ -55,9 +59,9 @@ function ownOf(run) {
  * @returns {ViewSpec}
  */
 export const scrubWith = (offers = () => []) => ({
-  title: "Player",
+  title: tr("Player"),
   heading: false,
-  empty: "After a run: walk through its steps, save it, share it.",
+  empty: tr("After a run: walk through its steps, save it, share it."),
   /** @param {Context} ctx */
   mount(root, ctx) {
     let current = null;
@@ -66,20 +70,20 @@ export const scrubWith = (offers = () => []) => ({
       type: "range",
       min: 0,
       value: 0,
-      "aria-label": "Step",
+      "aria-label": tr("Step"),
       oninput: () => ctx.select(+range.value),
     });
     const label = el("output", {});
-    const save = button("Download trace", () => saveTrace(current));
+    const save = button(tr("Download trace"), () => saveTrace(current));
     const more = offers();
     const costs = el("div", { class: "dp-costs" });
     root.append(
       el(
         "div",
         { class: "dp-scrub" },
-        button("←", by(-1), { "aria-label": "Previous step" }),
+        button("←", by(-1), { "aria-label": tr("Previous step") }),
         range,
-        button("→", by(1), { "aria-label": "Next step" }),
+        button("→", by(1), { "aria-label": tr("Next step") }),
         label,
       ),
       el(
@@ -91,7 +95,9 @@ export const scrubWith = (offers = () => []) => ({
           { class: "dp-row" },
           save,
           more.map((offer) => offer.node),
-          button("Full screen", () => ctx.present(), { title: "Text, picture and step alone" }),
+          button(tr("Full screen"), () => ctx.present(), {
+            title: tr("Text, picture and step alone"),
+          }),
         ),
       ),
     );
@@ -105,7 +111,7 @@ export const scrubWith = (offers = () => []) => ({
       },
       select(run, index) {
         range.value = String(index);
-        label.textContent = `step ${index + 1} of ${run.steps.length}`;
+        label.textContent = tr("step {n} of {total}", { n: index + 1, total: run.steps.length });
       },
       clear() {},
     };

@@ -4,10 +4,11 @@ import { button, el } from "../shared/dom.mjs";
 import { nodeOf } from "../shared/record.mjs";
 import { told } from "../shared/terms.mjs";
 import { piece } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
 import { Panels } from "./panels.mjs";
 import { lookAt } from "./recordings.mjs";
 
-const WAITS = "This is about the whole run: it is here again when you have left the guessing.";
+const WAITS = tr("This is about the whole run: it is here again when you have left the guessing.");
 
 // The question somebody looks into stays the same from run to run.
 let asked = "";
@@ -192,29 +193,32 @@ function remake(shown, { context, cover }) {
 /** @param {Run} run */
 function headOf(run) {
   const step = run.steps[run.selected];
-  if (!step) return "This step";
+  if (!step) return tr("This step");
   const found = nodeOf(run, step);
   const ids = found ? [found.node.token_id] : step.emit;
   const words = ids.map((id) => piece(run, id)).join("");
-  return `Step ${run.selected + 1} of ${run.steps.length}${words ? ` · “${words}”` : ""}`;
+  const place = { n: run.selected + 1, total: run.steps.length };
+  return words
+    ? tr("Step {n} of {total} · “{words}”", { ...place, words })
+    : tr("Step {n} of {total}", place);
 }
 
 // The places of a stage: what stands in them only when something does.
 function partsOf(root, again) {
   const main = el("div", { class: "dp-main" });
-  const step = el("aside", { class: "dp-step", "aria-label": "This step" });
+  const step = el("aside", { class: "dp-step", "aria-label": tr("This step") });
   const panes = el("div", { class: "dp-panes" }, main, step);
-  const head = el("h3", { class: "dp-step-head" }, "This step");
+  const head = el("h3", { class: "dp-step-head" }, tr("This step"));
   const leave = () => panes.classList.remove("looking");
-  const close = button("✕", leave, { class: "dp-btn dp-step-close", "aria-label": "Close" });
-  const answers = new Panels("Questions about this step", {
+  const close = button("✕", leave, { class: "dp-btn dp-step-close", "aria-label": tr("Close") });
+  const answers = new Panels(tr("Questions about this step"), {
     closed: false,
     opened: again,
     chosen: (name) => {
       asked = name;
     },
   });
-  const drawer = new Panels("More about this run", { closed: true, opened: again });
+  const drawer = new Panels(tr("More about this run"), { closed: true, opened: again });
   step.append(el("div", { class: "dp-step-top" }, head, close));
   step.addEventListener("keydown", (event) => event.key === "Escape" && leave());
   root.replaceChildren(panes);

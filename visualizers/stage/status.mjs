@@ -1,30 +1,41 @@
 // One line that says how a run is doing.
 import { button, el } from "../shared/dom.mjs";
+import { said } from "../shared/said.mjs";
+import { tr } from "../shared/tr.mjs";
 
 const WORDS = {
-  running: "Decoding…",
-  finished: "Done",
-  stopped: "Stopped; what was decoded is kept",
+  running: tr("Decoding…"),
+  finished: tr("Done"),
+  stopped: tr("Stopped; what was decoded is kept"),
   failed: "",
-  paused: "Replaying",
-  replayed: "Recorded: every number is as it was measured",
-  predicting: "What comes next is hidden until you have guessed it",
-  recorded: "A recorded run, every number as it was measured. Press Run to make your own.",
+  paused: tr("Replaying"),
+  replayed: tr("Recorded: every number is as it was measured"),
+  predicting: tr("What comes next is hidden until you have guessed it"),
+  recorded: tr("A recorded run, every number as it was measured. Press Run to make your own."),
+};
+
+const ENDED = {
+  eos: tr(" · ended by eos"),
+  length: tr(" · ended by length"),
+  stop: tr(" · ended by stop"),
 };
 
 /** @param {Run} run */
 function sentence(run) {
   const endings = [...new Set(run.outputs.map((o) => o.finish_reason))].join(", ");
-  const reason = run.status === "finished" && endings ? ` · ended by ${endings}` : "";
-  return WORDS[run.status] + reason + (run.notes || []).map((n) => ` · ${n}`).join("");
+  const reason =
+    run.status === "finished" && endings
+      ? (ENDED[endings] ?? tr(" · ended by {endings}", { endings }))
+      : "";
+  return WORDS[run.status] + reason + (run.notes || []).map((n) => ` · ${said(n)}`).join("");
 }
 
 /** @type {ViewSpec} */
 export const status = {
-  title: "Status",
+  title: tr("Status"),
   heading: false,
   mount(root, ctx) {
-    const again = button("Try again", () => ctx.again?.(), { class: "dp-btn st-again" });
+    const again = button(tr("Try again"), () => ctx.again?.(), { class: "dp-btn st-again" });
     again.hidden = true;
     const line = el("div", { class: "dp-status", role: "status", "aria-live": "polite" });
     let shown = null;
@@ -34,7 +45,11 @@ export const status = {
       const bad = !activity && shown?.error;
       const busy = activity && activity.phase !== "stopped";
       line.className = `dp-status${bad ? " bad" : ""}${busy ? " busy" : ""}`;
-      const text = activity ? activity.says : shown ? shown.error || sentence(shown) : "";
+      const text = activity
+        ? said(activity.says)
+        : shown
+          ? said(shown.error) || sentence(shown)
+          : "";
       // The same words once more would be read out once more.
       if (line.textContent !== text) line.textContent = text;
       again.hidden = !(bad && shown.again && ctx.again);

@@ -1,12 +1,14 @@
 // A page without a server cannot be asked why: it says so, and where it can.
 import { el } from "../shared/dom.mjs";
+import { tr } from "../shared/tr.mjs";
 
-const SAID =
-  "Why a token was taken, and why another was not, is answered where the model is: open this run's trace in the playground and ask there.";
+const SAID = tr(
+  "Why a token was taken, and why another was not, is answered where the model is: open this run's trace in the playground and ask there.",
+);
 
 /** @type {ViewSpec} */
 export const whyApart = {
-  title: "Why",
+  title: tr("Why"),
   place: "answers",
   mount(root) {
     root.append(el("p", { class: "dp-note" }, SAID));

@@ -1,12 +1,13 @@
 // A prompt that was a chat: its tokens by who says them, and what the template put around them.
 import { el } from "../shared/dom.mjs";
 import { visible } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
 
 /** @typedef {{ text: string, special?: boolean }} Read */
 /** @typedef {{ role: string, start: number, end: number }} Told */
 
 /** What a token says of itself that stands in no text. */
-export const SPECIAL = "A special token";
+export const SPECIAL = tr("A special token");
 
 const SPOKEN = ["system", "user", "assistant", "tool"];
 

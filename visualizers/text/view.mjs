@@ -3,14 +3,15 @@ import { el } from "../shared/dom.mjs";
 import { outsideOf, outsideSaid } from "../shared/outside.mjs";
 import { severalOf } from "../shared/record.mjs";
 import { told } from "../shared/terms.mjs";
-import { count, fixed, percent, piece, textOfId, textOfIds, visible } from "../shared/text.mjs";
+import { counted, fixed, percent, piece, textOfId, textOfIds, visible } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
 import { SPECIAL, tokenOf, turnsOf } from "./turns.mjs";
 
 const LEVELS = [
-  ["", "under 1 bit"],
-  [" s1", "1–3 bits"],
-  [" s2", "3–6 bits"],
-  [" s3", "over 6 bits"],
+  ["", tr("under 1 bit")],
+  [" s1", tr("1–3 bits")],
+  [" s2", tr("3–6 bits")],
+  [" s3", tr("over 6 bits")],
 ];
 const level = (bits) =>
   bits === null || bits < 1 ? "" : bits < 3 ? " s1" : bits < 6 ? " s2" : " s3";
@@ -20,12 +21,12 @@ const legend = (special) =>
   el(
     "div",
     { class: "dp-legend" },
-    el("span", {}, told("[surprise|Surprise] in [bit|bits]:")),
+    el("span", {}, told(tr("[surprise|Surprise] in [bit|bits]:"))),
     LEVELS.map(([shade, words]) => el("span", { class: `dp-tok${shade}` }, words)),
     special,
   );
 
-const ENDS = "The token that ends a text";
+const ENDS = tr("The token that ends a text");
 
 /**
  * What a token is besides what it says, empty for most; files of earlier versions know of the end alone.
@@ -66,16 +67,21 @@ const chatOf = (run) => turnsOf(readOf(run, run.prompt_ids), run.prompt_turns);
 /** @param {Run} run */
 function describe(run, token) {
   const kind = kindOf(run, token.id);
-  const name = `${kind && `${kind}: `}“${piece(run, token.id)}”`;
+  const text = piece(run, token.id);
+  const name = kind ? tr("{kind}: “{text}”", { kind, text }) : tr("“{text}”", { text });
   if (token.bits === null) return name;
-  return `${name}, ${probabilityOf(token)}, surprise ${fixed(token.bits, 1)} bits`;
+  const probability = probabilityOf(token);
+  const bits = fixed(token.bits, 1);
+  return tr("{name}, {probability}, surprise {bits} bits", { name, probability, bits });
 }
 
 // Each probability with its name; where the processors changed nothing both are one.
 function probabilityOf({ p, used }) {
-  if (p === null) return `probability as used ${percent(used)}`;
-  const own = `the model's probability ${percent(p)}`;
-  return used === p || used === null ? own : `${own}, as used ${percent(used)}`;
+  if (p === null) return tr("probability as used {used}", { used: percent(used) });
+  const own = percent(p);
+  return used === p || used === null
+    ? tr("the model's probability {own}", { own })
+    : tr("the model's probability {own}, as used {used}", { own, used: percent(used) });
 }
 
 /**
@@ -84,11 +90,11 @@ function probabilityOf({ p, used }) {
  */
 function titleOf(run, { output, score, group, own }) {
   const parts = [
-    output === null ? "Not returned" : `Output ${output + 1}`,
-    run.config.num_beam_groups > 1 && group !== null ? `group ${group + 1}` : "",
-    score === null ? "" : `score ${fixed(score)}`,
-    own.perplexity === null ? "" : `perplexity ${fixed(own.perplexity, 2)}`,
-    count(own.tokens, "token"),
+    output === null ? tr("Not returned") : tr("Output {n}", { n: output + 1 }),
+    run.config.num_beam_groups > 1 && group !== null ? tr("group {n}", { n: group + 1 }) : "",
+    score === null ? "" : tr("score {value}", { value: fixed(score) }),
+    own.perplexity === null ? "" : tr("perplexity {value}", { value: fixed(own.perplexity, 2) }),
+    counted(own.tokens, tr("1 token"), tr("{n} tokens")),
   ];
   return parts.filter(Boolean).join(" · ");
 }
@@ -135,10 +141,14 @@ class Strip {
     this.box = el("div", {
       class: "dp-strip",
       role: "group",
-      "aria-label": "Tokens; arrow keys move, the details below follow",
+      "aria-label": tr("Tokens; arrow keys move, the details below follow"),
       onkeydown: (event) => this.#press(event),
     });
-    this.special = el("span", { class: "dp-tok special", hidden: true }, told("[special token]"));
+    this.special = el(
+      "span",
+      { class: "dp-tok special", hidden: true },
+      told(tr("[special token]")),
+    );
     root.append(this.box, legend(this.special));
   }
 
@@ -289,9 +299,10 @@ class Strip {
 
 /** @type {ViewSpec} */
 export const strip = {
-  title: "Text",
+  title: tr("Text"),
   heading: false,
-  empty:
+  empty: tr(
     "Press Run: the text appears here token by token, and every token can be opened to see what else was possible.",
+  ),
   mount: (root, ctx) => new Strip(root, ctx),
 };

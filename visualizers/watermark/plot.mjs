@@ -1,6 +1,7 @@
 // z growing along the text, beside the threshold.
 import { svg } from "../shared/dom.mjs";
-import { count, fixed } from "../shared/text.mjs";
+import { counted, fixed } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
 
 const HIGH = 170;
 const LEFT = 40;
@@ -21,8 +22,11 @@ export class Plot {
     const last = values.at(-1);
     const said =
       last === undefined
-        ? "z over the tokens"
-        : `z over the tokens, now ${fixed(last, 2)}, threshold ${threshold}`;
+        ? tr("z over the tokens")
+        : tr("z over the tokens, now {now}, threshold {threshold}", {
+            now: fixed(last, 2),
+            threshold,
+          });
     this.node.setAttribute("viewBox", `0 0 ${wide} ${HIGH}`);
     this.node.setAttribute("aria-label", said);
     this.node.replaceChildren(
@@ -31,8 +35,8 @@ export class Plot {
       ...(last === undefined
         ? []
         : [svg("circle", { class: "dot", cx: x(curve.length), cy: y(last), r: 4 })]),
-      svg("text", { x: LEFT, y: HIGH - 6 }, "z over the tokens written"),
-      atEnd(wide, HIGH - 6, count(curve.length, "token")),
+      svg("text", { x: LEFT, y: HIGH - 6 }, tr("z over the tokens written")),
+      atEnd(wide, HIGH - 6, counted(curve.length, tr("1 token"), tr("{n} tokens"))),
     );
   }
 
@@ -60,7 +64,7 @@ function axes(wide, threshold, y) {
   return [
     across("axis", 0),
     across("limit", threshold),
-    atEnd(wide, y(threshold) - 4, "threshold"),
+    atEnd(wide, y(threshold) - 4, tr("threshold")),
     label(0),
     label(threshold),
   ];

@@ -1,7 +1,8 @@
 // A probability however small, in words.
 import { power as powerOfTen } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
 
 export function power(p) {
   if (p >= 0.0001) return p.toFixed(4);
-  return p > 0 ? powerOfTen(p) : "below 10⁻³⁰⁰";
+  return p > 0 ? powerOfTen(p) : tr("below 10⁻³⁰⁰");
 }

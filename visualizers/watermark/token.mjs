@@ -1,6 +1,7 @@
 // One token of the text with its colour or its keyed bits.
 import { el } from "../shared/dom.mjs";
 import { piece } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
 import { describe, shownOf } from "./words.mjs";
 
 function kindOf(detail, { hits }) {
@@ -45,9 +46,9 @@ export function tokenOf(run, step, choose, tell) {
 export function legendOf(run, detail) {
   const sign = (kind, mark, words) =>
     el("span", {}, el("b", { class: `wm-tok ${kind}` }, mark), words);
-  const skipped = sign("skip", "–", " not counted");
+  const skipped = sign("skip", "–", tr(" not counted"));
   if (detail.scheme !== "synthid")
-    return [sign("green", "G", " green"), sign("red", "R", " red"), skipped];
+    return [sign("green", "G", tr(" green")), sign("red", "R", tr(" red")), skipped];
   const bits = (run.config.keys || []).length;
-  return [el("span", {}, `number: keyed bits that are ones, of ${bits}`), skipped];
+  return [el("span", {}, tr("number: keyed bits that are ones, of {bits}", { bits })), skipped];
 }

@@ -1,28 +1,34 @@
 // The watermark in the text: every token's colour, what counts, and how sure a detector may be.
 import { el, fact, table } from "../shared/dom.mjs";
+import { said } from "../shared/said.mjs";
 import { term, told } from "../shared/terms.mjs";
 import { fixed, piece } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
 import { Plot } from "./plot.mjs";
 import { power } from "./power.mjs";
 import { legendOf, tokenOf } from "./token.mjs";
 import { bitsOf, isMarked, shareOf, shownOf } from "./words.mjs";
 
 const COLUMNS = [
-  "step",
-  "token",
-  "colour",
-  "[green list|green share]",
-  "[bias]",
-  "counted",
+  tr("step"),
+  tr("token"),
+  tr("colour"),
+  tr("[green list|green share]"),
+  tr("[bias]"),
+  tr("counted"),
   "[z-score|z]",
 ];
 
 function sentenceOf({ prediction, doubtful, z_threshold, distinct_z_score }) {
-  if (!prediction) return ["no", `✗ Not shown to be marked: z is not above ${z_threshold}.`];
-  if (!doubtful) return ["yes", `✓ Marked: z is above ${z_threshold}.`];
+  const z = z_threshold;
+  if (!prediction) return ["no", tr("✗ Not shown to be marked: z is not above {z}.", { z })];
+  if (!doubtful) return ["yes", tr("✓ Marked: z is above {z}.", { z })];
   return [
     "doubt",
-    `? Doubtful: z is above ${z_threshold} only because repeats are counted; every draw counted once gives ${fixed(distinct_z_score, 2)}.`,
+    tr(
+      "? Doubtful: z is above {z} only because repeats are counted; every draw counted once gives {distinct}.",
+      { z, distinct: fixed(distinct_z_score, 2) },
+    ),
   ];
 }
 
@@ -30,17 +36,24 @@ function numbersOf(verdict, bits) {
   const { hits, trials, distinct_hits, distinct_trials, distinct_z_score } = verdict;
   const [share, chance] = [verdict.fraction, verdict.chance].map((x) => (100 * x).toFixed(1));
   return [
-    fact("T (tokens that count)", verdict.num_tokens_scored),
-    fact(bits ? term("g-value", "ones") : term("green list", "green"), `${hits} of ${trials}`),
-    fact("share", `${share} %, by chance ${chance} %`),
+    fact(tr("T (tokens that count)"), verdict.num_tokens_scored),
+    fact(
+      bits ? term("g-value", tr("ones")) : term("green list", tr("green")),
+      tr("{n} of {total}", { n: hits, total: trials }),
+    ),
+    fact(tr("share"), tr("{share} %, by chance {chance} %", { share, chance })),
     fact(term("z-score", "z"), fixed(verdict.z_score, 2)),
     distinct_trials < trials
       ? fact(
-          "without repeats",
-          `${distinct_hits} of ${distinct_trials}, z ${fixed(distinct_z_score, 2)}`,
+          tr("without repeats"),
+          tr("{n} of {total}, z {z}", {
+            n: distinct_hits,
+            total: distinct_trials,
+            z: fixed(distinct_z_score, 2),
+          }),
         )
       : "",
-    fact(told("[p-value|p], exact one-sided"), power(verdict.p_value)),
+    fact(told(tr("[p-value|p], exact one-sided")), power(verdict.p_value)),
   ].filter(Boolean);
 }
 
@@ -51,15 +64,15 @@ function numbersOf(verdict, bits) {
 function rowOf(run, step) {
   const d = step.detail;
   const { z, hits, flips } = shownOf(run, step);
-  const colour = d.is_green === null ? "" : d.is_green ? "green" : "red";
-  const fresh = d.fresh ? "yes" : "in z, not in p: repeat";
+  const colour = d.is_green === null ? "" : d.is_green ? tr("green") : tr("red");
+  const fresh = d.fresh ? tr("yes") : tr("in z, not in p: repeat");
   return [
     step.index + 1,
     piece(run, step.emit[0]),
     d.g_values.length ? bitsOf({ hits, flips }) : colour,
     d.green_fraction === null ? "" : shareOf(d),
     d.bias,
-    d.scored ? fresh : `no: ${d.reason}`,
+    d.scored ? fresh : tr("no: {reason}", { reason: said(d.reason) }),
     z === null ? "" : fixed(z, 2),
   ];
 }
@@ -78,13 +91,13 @@ class Watermark {
     this.ctx = ctx;
     this.which = el("select", {
       class: "wm-which",
-      "aria-label": "Sequence",
+      "aria-label": tr("Sequence"),
       onchange: () => this.#choose(Number(this.which.value)),
     });
     this.text = el("div", {
       class: "wm-text",
       role: "group",
-      "aria-label": "Generated text with its watermark",
+      "aria-label": tr("Generated text with its watermark"),
     });
     this.verdict = el("p", { class: "wm-verdict", "aria-live": "polite" });
     this.numbers = el("div", { class: "dp-costs" });
@@ -98,7 +111,7 @@ class Watermark {
     this.more = el(
       "details",
       { class: "wm-more", ontoggle: opened },
-      el("summary", {}, "Table of every token"),
+      el("summary", {}, tr("Table of every token")),
       this.tableBody,
     );
     const { which, text, legend, facts, verdict, numbers, plot, more } = this;
@@ -162,7 +175,7 @@ class Watermark {
 
   #judge(verdict, bits) {
     if (!verdict) {
-      this.verdict.textContent = "Nothing counts yet.";
+      this.verdict.textContent = tr("Nothing counts yet.");
       this.numbers.replaceChildren();
       return;
     }
@@ -178,7 +191,7 @@ class Watermark {
     if (this.which.childElementCount === count || count < 2) return;
     this.which.hidden = false;
     const option = (_, i) =>
-      el("option", { value: i, selected: i === this.#chosen }, `Sequence ${i + 1}`);
+      el("option", { value: i, selected: i === this.#chosen }, tr("Sequence {n}", { n: i + 1 }));
     this.which.replaceChildren(...Array.from({ length: count }, option));
   }
 
@@ -203,9 +216,10 @@ class Watermark {
 
 /** @type {ViewSpec} */
 export const watermark = {
-  title: "The mark in the text",
+  title: tr("The mark in the text"),
   picture: true,
-  empty:
+  empty: tr(
     "Every token as the detector sees it: green or red, or its keyed bits; the count, z and p; and z growing along the text.",
+  ),
   mount: (root, ctx) => new Watermark(root, ctx),
 };

@@ -1,5 +1,7 @@
 // A token as the detector sees it, in words.
+import { said } from "../shared/said.mjs";
 import { piece } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
 
 /** @param {Step} step */
 export const isMarked = (step) => step.detail?.kind === "watermark";
@@ -17,18 +19,23 @@ export const shownOf = (run, step) => run.shown[step.index].watermark;
  */
 export const shareOf = (detail) => `${(100 * detail.green_fraction).toFixed(1)} %`;
 
-export const bitsOf = ({ hits, flips }) => `${hits} of ${flips}`;
+export const bitsOf = ({ hits, flips }) => tr("{n} of {total}", { n: hits, total: flips });
 
 function colourOf(detail, shown) {
-  if (detail.g_values.length) return `${bitsOf(shown)} keyed bits are ones`;
-  if (detail.is_green === null) return "no list was chosen";
-  const among = detail.scheme === "selfhash" ? "the tokens tested" : "the vocabulary";
-  const share =
-    detail.green_fraction === null ? "" : `, where ${shareOf(detail)} of ${among} was green`;
+  if (detail.g_values.length) return tr("{bits} keyed bits are ones", { bits: bitsOf(shown) });
+  if (detail.is_green === null) return tr("no list was chosen");
   const raised = detail.bias
-    ? `; its logit was raised by ${detail.bias}`
-    : "; its logit was left alone";
-  return (detail.is_green ? "green" : "red") + share + raised;
+    ? tr("; its logit was raised by {bias}", { bias: detail.bias })
+    : tr("; its logit was left alone");
+  return (detail.is_green ? tr("green") : tr("red")) + amongOf(detail) + raised;
+}
+
+function amongOf(detail) {
+  if (detail.green_fraction === null) return "";
+  const share = shareOf(detail);
+  return detail.scheme === "selfhash"
+    ? tr(", where {share} of the tokens tested was green", { share })
+    : tr(", where {share} of the vocabulary was green", { share });
 }
 
 /**
@@ -37,9 +44,16 @@ function colourOf(detail, shown) {
  */
 export function describe(run, step) {
   const d = step.detail;
-  const context = d.context_ids.map((i) => `“${piece(run, i)}”`).join(" ");
-  const because = context ? `; chosen by ${context}` : "";
-  const fresh = d.fresh ? "." : " in z; not in p, as the same draw gave it before.";
-  const counted = d.scored ? `counted${fresh}` : `not counted: ${d.reason}.`;
-  return `“${piece(run, step.emit[0])}”: ${colourOf(d, shownOf(run, step))}${because}; ${counted}`;
+  const context = d.context_ids.map((i) => tr("“{text}”", { text: piece(run, i) })).join(" ");
+  return tr("“{text}”: {colour}{because}; {counts}", {
+    text: piece(run, step.emit[0]),
+    colour: colourOf(d, shownOf(run, step)),
+    because: context ? tr("; chosen by {context}", { context }) : "",
+    counts: countsOf(d),
+  });
+}
+
+function countsOf({ scored, fresh, reason }) {
+  if (!scored) return tr("not counted: {reason}.", { reason: said(reason) });
+  return fresh ? tr("counted.") : tr("counted in z; not in p, as the same draw gave it before.");
 }

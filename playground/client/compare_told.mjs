@@ -1,0 +1,80 @@
+// What is said of the columns of a comparison: how far their texts are the same, where they part, how models are held.
+import {
+  pairParts,
+  partingSide,
+  partingView,
+  partsAfter,
+} from "../../visualizers/compare/parting.mjs";
+import { el } from "../../visualizers/shared/dom.mjs";
+import { piece } from "../../visualizers/shared/text.mjs";
+import { tr } from "../../visualizers/shared/tr.mjs";
+import { heldAs, waysOf } from "./models.mjs";
+import { store } from "./runs.mjs";
+import { said as inWords } from "./settings.mjs";
+
+// How far the texts are the same, in a sentence.
+export function leadOf({ common, at }, over) {
+  if (at !== null) return partsAfter(common);
+  const n = common.toLocaleString("en");
+  if (over)
+    return common === 1
+      ? tr("All texts are the same, token for token: 1 token.")
+      : tr("All texts are the same, token for token: {n} tokens.", { n });
+  return common === 1 ? tr("The same so far: 1 token.") : tr("The same so far: {n} tokens.", { n });
+}
+
+// Of more than two texts: where each two of them part.
+export function pairsOf({ pairs }, labels, over) {
+  if (pairs.length < 2) return [];
+  const item = (pair) => {
+    const names = tr("{one} and {other}", { one: labels[pair.a], other: labels[pair.b] });
+    return el("li", {}, pairParts(pair, names, over));
+  };
+  return [
+    el(
+      "ul",
+      { class: "cmp-pairs", "aria-label": tr("Where each two texts part") },
+      pairs.map(item),
+    ),
+  ];
+}
+
+/**
+ * What one run saw where the texts part.
+ * @param {{ label: string, form: any }} column
+ * @param {Run} run
+ * @param {number} at
+ */
+export function sideOf({ label, form }, run, at) {
+  const seen = partingSide(run, at);
+  const word = seen.token && tr("“{word}”", { word: piece(run, seen.token.id) });
+  const wrote = word ? [tr(": wrote "), el("b", { class: "cmp-word" }, word)] : [];
+  return el(
+    "div",
+    {},
+    el("h4", {}, `${label} · ${form.title()}`, ...wrote),
+    partingView(run, seen),
+  );
+}
+
+// How the models of a column are held: in the run that it shows, else in what its controls ask for.
+export function tellHeld({ held, form, key }) {
+  const { model, assistant } = store.shown(key) ?? {};
+  const asked = Object.entries(form.held()).map(([name, value]) => `${name} ${inWords(value)}`);
+  const run = model?.id ? [model, assistant].filter(Boolean) : [];
+  const [own, draft] = run.map(waysOf);
+  const ways =
+    own && [own, draft && tr("draft {held}", { held: draft })].filter(Boolean).join(" · ");
+  held.textContent = ways ?? asked.join(", ");
+  held.title = run.map(heldAs).join(" ");
+}
+
+// The tokens of a column that all texts have, and the first that they have not.
+export function mark({ stage }, { common, at }) {
+  const line = stage.querySelector(".dp-strip > div");
+  const nodes = line ? [...line.querySelectorAll(".dp-tok")] : [];
+  nodes.forEach((node, i) => {
+    node.classList.toggle("cmp-common", i < common);
+    node.classList.toggle("cmp-parted", i === at);
+  });
+}

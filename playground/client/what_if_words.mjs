@@ -1,0 +1,72 @@
+// What if, in sentences: what a step's token is under other settings, and where a run would have changed first.
+import { titleOf } from "../../visualizers/shared/processors.mjs";
+import { said } from "../../visualizers/shared/said.mjs";
+import { textOfId, visible } from "../../visualizers/shared/text.mjs";
+import { spoken, tr } from "../../visualizers/shared/tr.mjs";
+
+// A token in quotes; a space at its beginning stays with it at the end of a line.
+const quoted = (text) => tr("‘{token}’", { token: text.replaceAll(" ", "\u00a0") });
+
+/**
+ * A name inside a sentence, where English has it small.
+ * @param {string} name
+ */
+const inside = (name) => (spoken() === "en" ? name[0].toLowerCase() + name.slice(1) : name);
+
+/**
+ * What the step's token is now.
+ * @param {import("./what_if_cards.mjs").Cards} cards
+ * @param {import("./form.mjs").Form} form
+ * @param {Run} run
+ * @param {any} answer of the server
+ */
+export function decidedOf(cards, form, run, { changed, token, recorded, sample }) {
+  const words = {
+    opening: openingOf(cards, form, changed),
+    token: quoted(visible(textOfId(run, token))),
+  };
+  if (token === recorded)
+    return sample
+      ? tr("{opening} the draw stays {token}.", words)
+      : tr("{opening} the choice stays {token}.", words);
+  return sample
+    ? tr("{opening} the draw becomes {token}.", words)
+    : tr("{opening} the choice becomes {token}.", words);
+}
+
+// What is other than it was, in a word or two.
+function openingOf({ off, moved }, form, changed) {
+  if (off.length + changed.length + (moved ? 1 : 0) > 1) return tr("With these settings");
+  if (moved) return tr("In this order");
+  if (off.length) return tr("Without {name}", { name: inside(titleOf(off[0])) });
+  if (!changed.length) return tr("With the run’s own settings");
+  const [param] = changed;
+  const { label } = form.params.find((p) => p.name === param) ?? { label: param };
+  const name = inside(label);
+  const { [param]: given } = form.values();
+  if (given === "") return tr("Without {name}", { name });
+  const value = typeof given === "boolean" ? (given ? tr("on") : tr("off")) : given;
+  return param === "temperature"
+    ? tr("At {name} {value}", { name, value })
+    : tr("With {name} {value}", { name, value });
+}
+
+/**
+ * Where the run would have changed first.
+ * @param {Run} run
+ * @param {any} found the server's answer
+ */
+export function firstOf(run, { error, unsure, first, pieces }) {
+  if (error) return said(error);
+  const left = unsure
+    ? tr(" ({n} steps whose own draw cannot be repeated here are left out.)", { n: unsure })
+    : "";
+  if (!first) return `${tr("No step of the run would have changed.")}${left}`;
+  const seen = { ...run, pieces: { ...run.pieces, ...pieces } };
+  const word = (id) => quoted(visible(textOfId(seen, id)));
+  const changed = tr(
+    "The first step of the run that would have changed is step {step}: {now} instead of {before}.",
+    { step: first.step + 1, now: word(first.token), before: word(first.recorded) },
+  );
+  return `${changed}${left}`;
+}

@@ -1,0 +1,137 @@
+// The formulas of drafting: what judges a drafted token, and what drafts gain.
+import { frac, sup, under, words } from "../shared/formula.mjs";
+import { tr } from "../shared/tr.mjs";
+import { equals, of } from "./parts.mjs";
+
+/** @typedef {import("./parts.mjs").Form} Form */
+
+/** @type {Record<string, Form>} */
+export const DRAFTS = {
+  accept: {
+    title: tr("Kept or rejected"),
+    symbols: { p: of("p", "x"), q: of("q", "x") },
+    draw: (v, x, is, line) => [
+      is === null
+        ? ["u", "≤", "min", "(", "1", ",", frac(v.p, v.q), ")"]
+        : [x, ":", "min", "(", "1", ",", frac(v.p, v.q), ")", "=", is],
+      ...judged(is, line),
+    ],
+    where: tr(
+      "[p and q|p and q] are the probabilities of a drafted token under [target] and [draft], as used; it is kept when the random number [u] is at most their ratio.",
+    ),
+  },
+  accept_mixture: {
+    title: tr("Kept or rejected, by a mixture"),
+    symbols: { p: of("p", "x"), q: of("q", "x"), w: "w" },
+    draw: (v, x, is, line) => [
+      [
+        ...(is === null ? ["u", "≤"] : [x, ":"]),
+        ...["min", "(", "1", ",", "1", "−", v.w, "+", v.w, "·", frac(v.p, v.q), ")"],
+        ...(is === null ? [] : ["=", is]),
+      ],
+      ...judged(is, line),
+    ],
+    where: tr(
+      "The [draft] is judged by a mixture of both models, w of it the [target]'s, so the text need not be the target's own; u, p and q as in [lossless] drafting.",
+    ),
+  },
+  match: {
+    title: tr("Kept or rejected"),
+    symbols: {},
+    draw: (v, x, is) =>
+      is === null
+        ? [[x, "=", under("argmax", "y"), of("p", "y")]]
+        : [[of("p", x), "=", v.p, "<", is, "=", under("max", "y"), of("p", "y")]],
+    where: tr(
+      "Nothing is drawn: a drafted token is kept when it is the token y that the [target] itself holds for most probable.",
+    ),
+  },
+  match_drawn: {
+    title: tr("Kept or rejected"),
+    symbols: {},
+    draw: (_, x) => [
+      [x, "=", "y"],
+      ["y", "∼", of("p", "y")],
+    ],
+    where: tr(
+      "The draft has no probabilities of its own. The [target] draws a token y at every place, and a drafted token is kept when it is the one.",
+    ),
+  },
+  match_mixture: {
+    title: tr("Kept or rejected, by a mixture"),
+    symbols: {},
+    draw: (_, x) => [
+      [
+        x,
+        "=",
+        under("argmax", "y"),
+        "(",
+        "w",
+        of("p", "y"),
+        "+",
+        "(",
+        "1",
+        "−",
+        "w",
+        ")",
+        of("q", "y"),
+        ")",
+      ],
+    ],
+    where: tr(
+      "Nothing is drawn: a drafted token is kept when it is the most probable in a mixture of both models, w of it the [target]'s.",
+    ),
+  },
+  residual: {
+    title: tr("After the rejection"),
+    symbols: { p: of("p", "x"), q: of("q", "x") },
+    draw: (v, x, is) => [
+      [of("r", x), "∝", "max", "(", v.p, "−", v.q, ",", "0", ")"],
+      ...equals(is),
+    ],
+    where: tr(
+      "The token after a rejection is drawn from the [residual] r, which is 0 for the token that was rejected.",
+    ),
+  },
+  speed_up: {
+    title: tr("Expected speed-up so far"),
+    symbols: { a: "a", g: "γ", c: "c" },
+    draw: (v, _, is) => [
+      [
+        "E",
+        "=",
+        frac(
+          ["1", "−", sup(v.a, [v.g, "+", "1"])],
+          ["(", "1", "−", v.a, ")", "(", "1", "+", v.c, ")"],
+        ),
+      ],
+      ...equals(is),
+    ],
+    where: tr(
+      "a is the [acceptance rate], γ the mean length of a [draft], c the [cost ratio] of a draft to a pass of the target. The [speed-up] E assumes that a pass over several tokens costs as much as one over a single token.",
+    ),
+  },
+  speed_up_all: {
+    title: tr("Expected speed-up so far"),
+    symbols: { g: "γ", c: "c" },
+    draw: (v, _, is) => [["E", "=", frac([v.g, "+", "1"], ["1", "+", v.c])], ...equals(is)],
+    where: tr(
+      "Every judged token was accepted; γ is the mean length of a [draft], c the [cost ratio] of a draft to a pass of the target, E the [speed-up].",
+    ),
+  },
+};
+
+// What u made of it, with the word beside the sign.
+const judged = (is, line) =>
+  is === null
+    ? []
+    : [
+        [
+          "u",
+          "=",
+          line.u,
+          line.kept ? "≤" : ">",
+          is,
+          words(line.kept ? tr("kept") : tr("rejected")),
+        ],
+      ];
