@@ -7,7 +7,7 @@ German ones, English -> German, and a test finds those that are missing.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -50,10 +50,16 @@ def declared(language: str) -> Mapping[str, str]:
     return json.loads(path.read_text("utf-8")) if language in others() else {}
 
 
-def data(language: str) -> str:
-    """Return the elements of a page in which its scripts find its words."""
+def data(language: str, is_met: Callable[[str], bool] = bool) -> str:
+    """Return the elements of a page in which its scripts find its words.
+
+    Args:
+        language: of the page.
+        is_met: tells of an English text whether the page may need it.
+    """
     return "".join(
-        f'<script type="application/json" id="{place}" lang="{escape(language)}">{_inside(words)}</script>'
+        f'<script type="application/json" id="{place}" lang="{escape(language)}">'
+        f"{_inside({text: other for text, other in words.items() if is_met(text)})}</script>"
         for place, words in (("dp-texts", texts(language)), ("dp-told", told(language)))
     )
 

@@ -16,6 +16,22 @@ _CALL = re.compile(r'\btr\(\s*"((?:[^"\\]|\\.)*)"')
 _ANY = re.compile(r"\btr\(\s*(?!\")\S")
 _NAMED = re.compile(r"\{(\w+)\}")
 OTHERS = languages()[1:]
+_NOTES = re.compile(r"/\*.*?\*/|(?<!\S)//[^\n]*", re.DOTALL)
+_TEXT = re.compile(r'"((?:[^"\\\n]|\\.)*)"|`((?:[^`\\]|\\.)*)`')
+_OF_MARKUP = re.compile(
+    r'\b(?:class|className|d|style|viewBox|querySelector\w*|closest|matches|import|from|term)[:(]?\s*"[^"]*"'
+)
+_VALUE = re.compile(r"\$\{[^}]*\}")
+_SENTENCE = re.compile(
+    r"^(?!M\d|translate|rgb|var\(|calc|[.#\[]|[a-z]{2}-|.*(?:px|=>|aria-|dp-)).*[A-Za-z]{3,} [A-Za-z]{2,}"
+)
+UNTRANSLATED = {
+    "tree.mjs": ("p em strong s ul ol", "math mrow mi mn", "noopener noreferrer"),
+    "python.mjs": ("and as assert async", "True False None"),
+    "method_edit.mjs": ("python -m engine method push",),
+    "tab.mjs": ("Once upon a time,",),
+}
+"""How what looks like a sentence of the page and is none begins, by script."""
 
 
 def modules() -> Iterator[Path]:
@@ -44,6 +60,15 @@ def test_a_text_keeps_the_names_of_its_values_and_its_signs(language: str) -> No
         assert set(_NAMED.findall(english)) == set(_NAMED.findall(other)), english
         assert other.strip(), english
         assert other.startswith(" ") == english.startswith(" "), english
+
+
+@pytest.mark.parametrize("path", list(modules()), ids=lambda path: path.stem)
+def test_no_sentence_of_a_script_is_in_one_language_only(path: Path) -> None:
+    text = _CALL.sub("", _NOTES.sub("", path.read_text("utf-8")))
+    found = {match[1] or match[2] for match in _TEXT.finditer(_OF_MARKUP.sub("", text))}
+    sentences = {words for words in found if words and _SENTENCE.search(_VALUE.sub("", words))}
+    others = UNTRANSLATED.get(path.name, ())
+    assert not [words for words in sentences if not words.startswith(others or "\0")]
 
 
 def test_every_text_is_written_where_it_is_used() -> None:

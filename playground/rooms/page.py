@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import json
+import re
 from base64 import b64encode
 from functools import cache
 from html import escape
@@ -12,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from playground.languages import ENGLISH, data
+from playground.languages import data, told
 from playground.scripts import CLIENT, kept
 from visualizers import page
 from visualizers.join import join, modules_in
@@ -23,11 +25,21 @@ _STYLES = ("stage/view.css",)
 _OWN_STYLES = ("lessons/lessons.css", "lessons/room.css")
 _PLACE = "room-files"
 _TITLE = "A lesson together"
-_FORM = (
-    '<form class="rm-door" action="./room" method="get"><label for="code">Code of the room</label>'
-    '<input id="code" name="code" required maxlength="12" autocomplete="off" autocapitalize="characters"'
-    ' spellcheck="false"><button type="submit" class="dp-btn rm-go">Enter</button></form>'
+_CODE = "Code of the room"
+_ENTER = "Enter"
+_NO_SCRIPT = "This page needs JavaScript."
+_SAYS = (
+    "The answer has been shown",
+    "The class is at",
+    "There is no such room",
+    "This card asks",
+    "This room",
+    "Too many",
+    "You have not entered",
+    "Something went wrong",
+    "answer ",
 )
+"""How the sentences begin that a room tells a participant."""
 _DARK = "document.documentElement.classList.toggle('dark', matchMedia('(prefers-color-scheme: dark)').matches);"
 """Runs before anything is painted."""
 
@@ -75,6 +87,26 @@ def _packed(name: str, content: bytes) -> bytes:
     return gzip.compress(content, mtime=0)
 
 
+@cache
+def _words(language: str) -> str:
+    """Return those words of a language that may be met here; the whole page has far more."""
+    asked = script().decode()
+    return data(
+        language,
+        lambda text: text.startswith(_SAYS) or json.dumps(text, ensure_ascii=False) in asked,
+    )
+
+
+def said(sentence: str, language: str) -> str:
+    """Return a room's sentence in a language, and as it is where the language does not have it."""
+    for english, other in told(language).items():
+        if english.startswith(_SAYS):
+            pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>.+?)", re.escape(english))
+            if found := re.fullmatch(pattern, sentence):
+                return other.format(**found.groupdict())
+    return sentence
+
+
 def entered(language: str) -> HTMLResponse:
     """Return the page of somebody who is in a room; which one, its script reads from the address.
 
@@ -83,36 +115,55 @@ def entered(language: str) -> HTMLResponse:
     """
     return _answer(
         '<div id="room"><p role="status">…</p></div>'
-        "<noscript><p>This page needs JavaScript.</p></noscript>"
-        f"{data(language)}"
+        f"<noscript><p>{_in(language, _NO_SCRIPT)}</p></noscript>"
+        f"{_words(language)}"
         f'<script type="module" src="./{_PLACE}/{version()}/participant.mjs"></script>',
         language=language,
     )
 
 
-def refused(sentence: str, status: int) -> HTMLResponse:
+def refused(sentence: str, status: int, language: str) -> HTMLResponse:
     """Return the page of somebody who is not let in, with the reason and a field for another code."""
-    said = f'<p class="rm-say" role="alert">{escape(sentence)}</p>'
-    return _answer(f"<h1>{_TITLE}</h1>{said}{_FORM}", status)
+    reason = f'<p class="rm-say" role="alert">{escape(said(sentence, language))}</p>'
+    return _answer(f"{_heading(language)}{reason}{_form(language)}", status, language=language)
 
 
-def door() -> HTMLResponse:
+def door(language: str) -> HTMLResponse:
     """Return the page that asks for a code."""
-    return _answer(f"<h1>{_TITLE}</h1>{_FORM}", base="./")
+    return _answer(_heading(language) + _form(language), base="./", language=language)
 
 
-def _answer(
-    body: str, status: int = 200, base: str = "../", language: str = ENGLISH
-) -> HTMLResponse:
+def _in(language: str, text: str) -> str:
+    return escape(told(language).get(text, text))
+
+
+def _heading(language: str) -> str:
+    return f"<h1>{_in(language, _TITLE)}</h1>"
+
+
+def _form(language: str) -> str:
+    return (
+        '<form class="rm-door" action="./room" method="get">'
+        f'<label for="code">{_in(language, _CODE)}</label>'
+        '<input id="code" name="code" required maxlength="12" autocomplete="off" autocapitalize="characters"'
+        f' spellcheck="false"><button type="submit" class="dp-btn rm-go">{_in(language, _ENTER)}</button></form>'
+    )
+
+
+def _answer(body: str, status: int = 200, base: str = "../", *, language: str) -> HTMLResponse:
     # Relative to the playground's page, so that it may be served below any path.
     content = (
         f'<!doctype html><html lang="{escape(language)}"><head><meta charset="utf-8"><base href="{base}">'
         '<meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">'
-        f'<title>{_TITLE}</title><link rel="icon" href="data:,">'
+        f'<title>{_in(language, _TITLE)}</title><link rel="icon" href="data:,">'
         f'<link rel="stylesheet" href="./{_PLACE}/{version()}/room.css"><script>{_DARK}</script></head>'
         f'<body class="rm-page"><main class="dp-stage">{body}</main></body></html>'
     )
-    headers = {"Cache-Control": "no-store", "Content-Security-Policy": _policy()}
+    headers = {
+        "Cache-Control": "no-store",
+        "Content-Security-Policy": _policy(),
+        "Vary": "Accept-Language",
+    }
     return HTMLResponse(content, status, headers)
 
 

@@ -17,6 +17,7 @@ from engine.settings import SETTINGS
 from engine.trace.checks import read_json_strict
 from playground import qr
 from playground.guard import sentence
+from playground.languages import chosen
 from playground.rooms import page
 from playground.rooms.registry import ALPHABET, CODE_SIGNS, Rooms
 from playground.rooms.room import TEACHER, Room, RoomError
@@ -89,7 +90,7 @@ class RoomRoutes:
     async def door(self, request: Request) -> Response:
         """Ask for a code, or lead to the room of the one that was typed."""
         code = _typed(request.query_params.get("code", ""))
-        return RedirectResponse(f"./room/{code}", 303) if code else page.door()
+        return RedirectResponse(f"./room/{code}", 303) if code else page.door(_language(request))
 
     async def enter(self, request: Request) -> Response:
         """Let somebody into a room and give him its page."""
@@ -103,7 +104,7 @@ class RoomRoutes:
                 return page.entered(self.rooms.room(code, address, known).deck.language)
             room, participant = self.rooms.enter(code, known, address)
         except RoomError as error:
-            return page.refused(str(error), error.status)
+            return page.refused(str(error), error.status, _language(request))
         answer = page.entered(room.deck.language)
         answer.set_cookie(
             _COOKIE,
@@ -179,6 +180,10 @@ def _typed(text: str) -> str:
     """Return a code as it is written on the board, empty where a text can be none."""
     code = "".join(sign for sign in text[:40].upper() if sign not in " -")
     return code if len(code) == CODE_SIGNS and set(code) <= set(ALPHABET) else ""
+
+
+def _language(request: Request) -> str:
+    return chosen(request.url.query, request.headers.get("accept-language", ""))
 
 
 def _address(request: Request) -> str:

@@ -9,6 +9,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from playground import web
+from playground.rooms import page
 from playground.rooms.routes import routes
 from tests.helpers.rooms import Hand, rooms_of, write_lesson
 from tests.helpers.sentences import clean
@@ -198,3 +199,29 @@ def test_the_page_loads_its_own_files_alone(site, opened):
     text = page.text.lower()
     assert "gradio" not in text
     assert "plotly" not in text
+
+
+def test_the_door_speaks_the_language_of_who_knocks(site, monkeypatch):
+    german = {
+        "Enter": "Hinein",
+        "Code of the room": "Code des Raums",
+        "There is no such room: it has ended, or its code is another one.": "Den Raum gibt es nicht.",
+        "This room is full: it holds {most} people.": "Voll: {most} Leute.",
+    }
+    monkeypatch.setattr(page, "told", lambda language: german if language == "de" else {})
+    for path, headers in (("/room?lang=de", {}), ("/room", {"accept-language": "de-AT,de;q=0.9"})):
+        answer = site.get(path, headers=headers)
+        assert "Accept-Language" in answer.headers["vary"]
+        assert '<html lang="de">' in answer.text
+        assert ">Hinein</button>" in answer.text
+        assert "Code of the room" not in answer.text
+    assert "Den Raum gibt es nicht." in site.get("/room/NNNNNN?lang=de").text
+    assert "There is no such room" in site.get("/room/NNNNNN").text
+    assert page.said("This room is full: it holds 40 people.", "de") == "Voll: 40 Leute."
+    assert page.said("Nobody knows this.", "de") == "Nobody knows this."
+
+
+def test_a_participant_is_sent_the_words_of_his_page_alone():
+    sent = page.entered("de").body.decode()
+    assert "Tipp ändern" in sent
+    assert "Arbeitsblatt drucken" not in sent

@@ -78,10 +78,10 @@ export function dataOf(grid, selected, shades, wide) {
   const data = [
     heat(grid, wide),
     lines("edge", grid.outline, shades.bg, 4),
-    lines("contrasted layer", grid.outline, shades.bad, 2),
+    lines(tr("contrasted layer"), grid.outline, shades.bad, 2),
   ];
   if (selected === null) return data;
-  return [...data, lines("selected step", column(selected, grid.z.length), shades.accent, 2)];
+  return [...data, lines(tr("selected step"), column(selected, grid.z.length), shades.accent, 2)];
 }
 
 export function layoutOf(grid, shades, id) {

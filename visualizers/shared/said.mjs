@@ -5,6 +5,8 @@
 /** @typedef {{ pattern: RegExp, names: string[], other: string }} Pattern */
 
 const NAMED = /\{(\w+)\}/g;
+/** The space between two sentences. */
+const STOP = /(?<=[.?…]”?) (?=\S)/g;
 const DEEPEST = 3;
 const MOST = 2000;
 // A pattern with next to no words of its own, as "{n} of {total}", would take anything: it takes numbers.
@@ -50,8 +52,21 @@ export function sayer(texts) {
     }
     return sentence;
   }
-  return (sentence) =>
-    typeof sentence === "string" && patterns.length ? said(sentence) : sentence;
+  // Sentences in a row are said one by one, each as far as the first full stop with which it is known.
+  function row(text) {
+    if (known.has(text) || text.length > MOST) return said(text);
+    const parts = [];
+    let begun = 0;
+    for (const { index } of [...text.matchAll(STOP), { index: text.length }]) {
+      const part = text.slice(begun, index);
+      const other = said(part);
+      if (other === part && index < text.length) continue;
+      parts.push(other);
+      begun = index + 1;
+    }
+    return parts.join(" ");
+  }
+  return (sentence) => (typeof sentence === "string" && patterns.length ? row(sentence) : sentence);
 }
 
 const READ = ["title", "aria-label"];

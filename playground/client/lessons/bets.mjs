@@ -36,7 +36,7 @@ export function isRight(bet, key, answer) {
 export const optionsOf = ({ kind, options }) =>
   kind === "truth"
     ? [tr("True"), tr("False")]
-    : options.map((text) => (kind === "token" ? `“${visible(text)}”` : text));
+    : options.map((text) => (kind === "token" ? tr("“{text}”", { text: visible(text) }) : text));
 
 // One of several: radio buttons, so that arrow keys and readers know them.
 function picked(bet, changed) {

@@ -76,7 +76,7 @@ function roomFor({ kind, options, low, high, unit }) {
     );
   }
   const box = kind === "order" ? "__ " : BOX;
-  const named = (text) => (kind === "token" ? `“${visible(text)}”` : text);
+  const named = (text) => (kind === "token" ? tr("“{text}”", { text: visible(text) }) : text);
   return el(
     "ul",
     { class: "ls-boxes" },
@@ -96,7 +96,9 @@ function answerOf({ before, after }, lesson, place, draw) {
           "p",
           {},
           before.bet.options
-            .map((text, i) => `“${visible(text)}” ${percent(key.probabilities[i])}`)
+            .map((text, i) =>
+              tr("“{text}” {share}", { text: visible(text), share: percent(key.probabilities[i]) }),
+            )
             .join(" · "),
         )
       : null,

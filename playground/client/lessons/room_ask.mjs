@@ -1,4 +1,5 @@
 // What a page tells a room: each request brings JSON and is answered with JSON.
+import { said } from "../../../visualizers/shared/said.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 
 /**
@@ -15,10 +16,12 @@ export async function ask(place, told, secret) {
   } catch {
     throw new Error(tr("The server cannot be reached. Try again."));
   }
-  const said = await answer.json().catch(() => ({}));
-  if (!answer.ok)
-    throw new Error(said.error ?? tr("The server answered {status}.", { status: answer.status }));
-  return said;
+  const found = await answer.json().catch(() => ({}));
+  if (!answer.ok) {
+    const unknown = tr("The server answered {status}.", { status: answer.status });
+    throw new Error(found.error ? said(found.error) : unknown);
+  }
+  return found;
 }
 
 /** @param {string} [secret] */

@@ -1,5 +1,6 @@
 // News of a room for as long as it lasts. A stream that ends or breaks is opened again: the server ends each
 // after two minutes, and says something every few seconds, so silence means that the line is dead.
+import { said } from "../../../visualizers/shared/said.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { secretly } from "./room_ask.mjs";
 
@@ -65,8 +66,8 @@ async function once(code, listener, secret, leaving) {
 
 async function refused(answer, listener) {
   if (answer.status === 429 || answer.status >= 500) return "broken";
-  const said = await answer.json().catch(() => ({}));
-  listener.over(said.error ?? over());
+  const found = await answer.json().catch(() => ({}));
+  listener.over(found.error ? said(found.error) : over());
   return "over";
 }
 

@@ -1,5 +1,6 @@
 // The lessons tab: what there is to learn, the card that is learned from, and a lesson of one's own.
 import { button, el } from "../../../visualizers/shared/dom.mjs";
+import { said } from "../../../visualizers/shared/said.mjs";
 import { spoken, tr } from "../../../visualizers/shared/tr.mjs";
 import { Recordings } from "../../../visualizers/stage/recordings.mjs";
 import { Stages } from "../../../visualizers/stage/stage.mjs";
@@ -154,7 +155,7 @@ class LessonsTab {
 
   #entry(name) {
     const { title, summary, minutes, cards, error, language } = this.#inLanguage(name);
-    if (error) return el("li", {}, el("p", { class: "dp-status bad" }, `${name}: ${error}`));
+    if (error) return el("li", {}, el("p", { class: "dp-status bad" }, `${name}: ${said(error)}`));
     const others = this.#listed.filter(
       (one) => one.name === name && one.language !== language && !one.error,
     );
@@ -202,7 +203,9 @@ class LessonsTab {
     const answer = await fetch(new URL(address, document.baseURI)).catch(() => null);
     if (number !== this.#asked) return;
     if (!answer?.ok)
-      return this.refuse(answer ? await answer.text() : tr("The lesson could not be fetched."));
+      return this.refuse(
+        answer ? said(await answer.text()) : tr("The lesson could not be fetched."),
+      );
     this.#showLesson({ ...(await answer.json()), itself: true }, card);
   }
 
@@ -274,7 +277,7 @@ class LessonsTab {
   }
 
   #say(activity) {
-    if (activity) this.#told(activity.says, activity.phase === "stopped");
+    if (activity) this.#told(said(activity.says), activity.phase === "stopped");
   }
 
   receive(text) {
@@ -284,7 +287,7 @@ class LessonsTab {
     if (kind === "progress")
       return store.goesOn({ strategy: KEY, run: "", phase: "decoding", says });
     store.act(KEY, null);
-    if (kind === "failed") return this.refuse(error);
+    if (kind === "failed") return this.refuse(said(error));
     this.#told("");
     this.#showLesson({ ...lesson, itself: false }, 1);
   }
