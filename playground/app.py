@@ -9,6 +9,7 @@ import socket
 import sys
 import threading
 from collections.abc import Mapping
+from typing import Any
 
 import gradio as gr
 from gradio import themes
@@ -49,6 +50,7 @@ from playground.rooms.routes import routes as room_routes
 from playground.spec import spec, try_models
 from playground.stream import whole_state
 from playground.tab import QUEUE, build_tab
+from playground.translated import translated
 from playground.uploads import UPLOADS
 from playground.web import middleware
 
@@ -115,6 +117,17 @@ def _resync(event: gr.EventData) -> str:
     return whole_state(str(sent_with(event).get("run", ""))[:64])
 
 
+def whole_spec() -> dict[str, Any]:
+    """Return all that is declared for the page, in English."""
+    return {
+        **spec(),
+        "draws": draws.declaration(),
+        "watermark_bench": watermark_bench.declaration(),
+        "taste": taste.declaration(),
+        "gallery": replay.declaration(),
+    }
+
+
 def page_head(language: str = languages.ENGLISH) -> str:
     """Return what stands in the page's head: its scripts, and what they are given to begin with.
 
@@ -124,13 +137,7 @@ def page_head(language: str = languages.ENGLISH) -> str:
     place = f"./{recorded.place()}"
     given = {
         "recorded": place,
-        "spec": {
-            **spec(),
-            "draws": draws.declaration(),
-            "watermark_bench": watermark_bench.declaration(),
-            "taste": taste.declaration(),
-            "gallery": replay.declaration(),
-        },
+        "spec": translated(whole_spec(), language),
         "here": scripts.HERE,
         "refusals": "" if later.is_settled() else refusals.PLACE,
         "plotly": scripts.plotly(),

@@ -24,18 +24,30 @@ def languages() -> tuple[str, ...]:
     return (ENGLISH, *sorted(path.stem for path in FOLDER.glob("*.json")))
 
 
+def others() -> tuple[str, ...]:
+    """Return the same without English."""
+    return languages()[1:]
+
+
 @cache
 def texts(language: str) -> Mapping[str, str]:
     """Return English -> the same in a language; nothing for English."""
     path = FOLDER / f"{language}.json"
-    return json.loads(path.read_text("utf-8")) if language in languages()[1:] else {}
+    return json.loads(path.read_text("utf-8")) if language in others() else {}
 
 
 @cache
 def told(language: str) -> Mapping[str, str]:
     """Return English -> the same for what the server tells, with values as ``{name}``."""
     path = FOLDER / "told" / f"{language}.json"
-    return json.loads(path.read_text("utf-8")) if language in languages()[1:] else {}
+    return json.loads(path.read_text("utf-8")) if language in others() else {}
+
+
+@cache
+def declared(language: str) -> Mapping[str, str]:
+    """Return English -> the same for what Python declares for the page, see ``playground.translated``."""
+    path = FOLDER / "declared" / f"{language}.json"
+    return json.loads(path.read_text("utf-8")) if language in others() else {}
 
 
 def data(language: str, is_met: Callable[[str], bool] = bool) -> str:

@@ -19,7 +19,10 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from engine.reading.terms import words
+from playground import languages
 from playground.listening import LISTENERS
+from playground.translated import terms_in
 from visualizers import page
 from visualizers.join import join, modules_in
 
@@ -53,7 +56,9 @@ def packed() -> bytes:
 @cache
 def version() -> str:
     """Return a digest of all that is served: another one whenever any of it is."""
-    return hashlib.sha256(scripts() + page.skeleton([]).encode()).hexdigest()[:16]
+    others = json.dumps([_words(language) for language in languages.others()])
+    served = page.skeleton([]) + others
+    return hashlib.sha256(scripts() + served.encode()).hexdigest()[:16]
 
 
 def styles() -> str:
@@ -87,8 +92,19 @@ async def _scripts(request: Request) -> Response:
 
 async def _skeleton(request: Request) -> Response:
     pictures = request.query_params.get("pictures", "").split(",")
+    language = request.query_params.get(languages.PARAMETER, "")
+    made = page.skeleton(pictures, **_words(language) if language in languages.others() else {})
     # Not to be shown as it is: a run is missing from it.
-    return _kept(request, page.skeleton(pictures).encode(), "text/plain; charset=utf-8")
+    return _kept(request, made.encode(), "text/plain; charset=utf-8")
+
+
+def _words(language: str) -> dict[str, Any]:
+    """Return what gives a saved page the words of a language."""
+    return {
+        "language": language,
+        "texts": languages.data(language),
+        "terms": terms_in(language, words()),
+    }
 
 
 async def _plotly(request: Request) -> Response:

@@ -299,6 +299,7 @@ def _drafts() -> dict[str, dict[str, list[str]]]:
 
 def _comparison(preset: ComparePreset) -> dict[str, Any]:
     return {
+        "key": preset.name,
         "name": preset.name,
         "prompt": preset.prompt,
         "shows": preset.shows,

@@ -66,7 +66,7 @@ class Comparison {
     const before = this.#number;
     const typed = JSON.stringify(this.#asked());
     const { preset, columns, parting, figures } = await fetchRecorded("compare");
-    const found = this.spec.compare.presets.find((p) => p.name === preset);
+    const found = this.spec.compare.presets.find((p) => p.key === preset);
     // Whoever has typed, chosen columns or pressed Run meanwhile has other plans.
     if (this.#number !== before || JSON.stringify(this.#asked()) !== typed || !found) return;
     const bad = this.note.classList.contains("bad") ? this.note.textContent : "";

@@ -1,6 +1,7 @@
 // A run with all its pictures as one HTML file that needs no server. The page is the one that Python
 // makes of a trace; a trace may be larger than what the server takes, so it is put in here.
 import { trace } from "../../visualizers/shared/record.mjs";
+import { spoken } from "../../visualizers/shared/tr.mjs";
 
 const NOT_SAVED = ["since", "family", "export", "what_if", "why"];
 const HOLE = "<!--run-->";
@@ -9,7 +10,8 @@ const HOLE = "<!--run-->";
 const json = (value) => JSON.stringify(value).replaceAll("<", "\\u003c");
 
 async function skeletonFor(visuals) {
-  const answer = await fetch(new URL(`./page.html?pictures=${visuals}`, import.meta.url));
+  const asked = `./page.html?pictures=${visuals}&lang=${spoken()}`;
+  const answer = await fetch(new URL(asked, import.meta.url));
   if (!answer.ok) throw new Error("The page could not be fetched.");
   const text = await answer.text();
   const at = text.lastIndexOf(HOLE);

@@ -39,6 +39,15 @@ test("a mark beside a label says what it explains", () => {
   assert.equal(mark("top-k").attributes["aria-label"], "What is meant by top-k");
 });
 
+test("a term is called what it is called in the language of its reader", () => {
+  explain({ entropy: ["Was zu erwarten ist.", "", "Entropie"], bit: ["A unit.", ""] });
+  assert.equal(term("entropy").textContent, "Entropie");
+  assert.equal(textOf(told("[entropy] in [bit]")), "Entropie in bit");
+  assert.equal(textOf(told("hohe [entropy|Entropien]")), "hohe Entropien");
+  assert.equal(plain("[entropy] in [bit]"), "Entropie in bit");
+  assert.equal(mark("entropy").attributes["aria-label"], "What is meant by Entropie");
+});
+
 test("a sentence without its terms is a text, and brackets that are none stay", () => {
   assert.equal(plain("The [draw] of [token|tokens]"), "The draw of tokens");
   assert.deepEqual(told("no terms []"), ["no terms []"]);

@@ -35,13 +35,13 @@ export class Meaning {
   /**
    * @param {HTMLElement} word
    * @param {string} name
-   * @param {[string, string]} meaning
+   * @param {[string, string, string?]} meaning
    * @param {string} id of what is read with the word
    */
-  of(word, name, [says, beware], id) {
+  of(word, name, [says, beware, called = name], id) {
     if (!document.getElementById(id))
       this.kept.append(el("p", { id }, beware ? `${says} ${beware}` : says));
-    const open = () => this.#open(word, name, says, beware);
+    const open = () => this.#open(word, called, says, beware);
     word.addEventListener("pointerenter", (event) => {
       // What stood under the box is entered by a pointer that does not move: nobody asked for it.
       if (event.pointerType === "mouse" && placeOf(event) !== this.#put) open();

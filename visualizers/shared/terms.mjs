@@ -2,14 +2,20 @@
 // Python with the page's declaration, or stands in a saved page.
 import { el } from "./dom.mjs";
 import { Meaning } from "./meaning.mjs";
+import { tr } from "./tr.mjs";
 
-/** @type {Record<string, [string, string]>} name -> what it is, and the mistake it invites */
+/**
+ * Name -> what it is, the mistake it invites, and what it is called where that is another word.
+ * @type {Record<string, [string, string, string?]>}
+ */
 let known = {};
 let meaning = null;
 
 export function explain(terms) {
   known = terms;
 }
+
+const calledOf = (name) => known[name]?.[2] ?? name;
 
 const idOf = (name) => `dp-term-${name.replace(/\W+/g, "-")}`;
 
@@ -20,7 +26,7 @@ const idOf = (name) => `dp-term-${name.replace(/\W+/g, "-")}`;
  * @param {Record<string, any>} [attrs]
  * @returns {HTMLElement}
  */
-export function term(name, text = name, attrs = {}) {
+export function term(name, text = calledOf(name), attrs = {}) {
   if (!known[name]) return el("span", {}, text);
   const node = el(
     "button",
@@ -34,7 +40,10 @@ export function term(name, text = name, attrs = {}) {
 
 // A mark beside a label, whose own text belongs to its control.
 export const mark = (name) =>
-  term(name, "?", { class: "dp-term dp-mark", "aria-label": `What is meant by ${name}` });
+  term(name, "?", {
+    class: "dp-term dp-mark",
+    "aria-label": tr("What is meant by {name}", { name: calledOf(name) }),
+  });
 
 const MARKED = /\[([^\]|]+)(?:\|([^\]]+))?\]/g;
 
@@ -47,11 +56,12 @@ export function told(sentence) {
   const parts = [];
   let at = 0;
   for (const found of sentence.matchAll(MARKED)) {
-    parts.push(sentence.slice(at, found.index), term(found[1], found[2] ?? found[1]));
+    parts.push(sentence.slice(at, found.index), term(found[1], found[2]));
     at = found.index + found[0].length;
   }
   return [...parts, sentence.slice(at)].filter((part) => part !== "");
 }
 
 /** The same sentence without its terms. */
-export const plain = (sentence) => sentence.replace(MARKED, (_, name, text) => text ?? name);
+export const plain = (sentence) =>
+  sentence.replace(MARKED, (_, name, text) => text ?? calledOf(name));

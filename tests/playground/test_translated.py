@@ -1,0 +1,148 @@
+"""What Python declares for the page in other languages: all of it is there, and nothing else has changed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from engine.declare.weights import weights_params
+from engine.reading.terms import words
+from engine.strategies.talks import TALKS
+from playground import scripts
+from playground.app import page_head, whole_spec
+from playground.languages import declared, others
+from playground.spec import only_of_weights
+from playground.translated import READ, terms_in, texts_of, translated
+from visualizers.page import skeleton
+
+_NAMED = re.compile(r"\{(\w+)\}")
+_MARKED = re.compile(r"\[([^\]|]+)\|[^\]]+\]")
+_QUOTED = re.compile("“([^”]+)”")
+HOSTILE = ["xx", "../de", "de.json", "DE", "", "<script>", "d" * 10_000]
+
+
+@pytest.fixture(scope="module")
+def spec() -> dict[str, Any]:
+    return whole_spec()
+
+
+def of_any_machine() -> Iterator[str]:
+    """What a machine declares only if it has the model, or the way to hold weights."""
+    for talks in TALKS.values():
+        for talk in talks:
+            yield from (talk.name, talk.shows)
+    for kind in weights_params(assistant=True).values():
+        yield from (kind.label, kind.help)
+    for only in only_of_weights(assistant=True).values():
+        yield only["why"]
+
+
+def leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Where every value stands; a list's place is its number."""
+    if isinstance(value, dict):
+        for name, one in value.items():
+            yield from leaves(one, (*path, name))
+    elif isinstance(value, (list, tuple)):
+        for number, one in enumerate(value):
+            yield from leaves(one, (*path, str(number)))
+    else:
+        yield path, value
+
+
+def is_read(path: tuple[str, ...]) -> bool:
+    preset = path[-1] == "name" and "presets" in path
+    return path[-1] in READ or preset or path[0] in ("groups", "terms")
+
+
+@pytest.mark.parametrize("language", others())
+def test_every_text_is_there_and_none_is_left_over(spec, language):
+    asked = set(texts_of(spec)) | set(of_any_machine())
+    assert len(asked) > 500
+    assert set(declared(language)) == asked
+
+
+@pytest.mark.parametrize("language", others())
+def test_a_text_keeps_its_values_and_its_terms(language):
+    for english, other in declared(language).items():
+        assert other.strip(), english
+        assert sorted(_NAMED.findall(english)) == sorted(_NAMED.findall(other)), english
+        assert sorted(_MARKED.findall(english)) == sorted(_MARKED.findall(other)), english
+
+
+@pytest.mark.parametrize("language", others())
+def test_a_preset_is_quoted_by_the_name_that_it_has(language):
+    known = declared(language)
+    for english, other in known.items():
+        for name in _QUOTED.findall(english):
+            assert known[name] in other, english
+
+
+@pytest.mark.parametrize("language", others())
+def test_what_is_not_read_stays_as_it_is(spec, language):
+    there = {**spec, "terms": {}}
+    before, after = list(leaves(there)), list(leaves(translated(there, language)))
+    assert [path for path, _ in before] == [path for path, _ in after]
+    changed = {path for (path, one), (_, other) in zip(before, after, strict=True) if one != other}
+    assert len(changed) > 300
+    assert all(is_read(path) for path in changed), sorted(p for p in changed if not is_read(p))
+
+
+@pytest.mark.parametrize("language", others())
+def test_a_term_keeps_its_name_and_is_given_the_one_that_is_read(spec, language):
+    found = translated(spec, language)["terms"]
+    assert list(found) == list(spec["terms"])
+    for name, (says, beware) in spec["terms"].items():
+        its_says, its_beware, called = found[name]
+        assert its_says != says
+        assert bool(its_beware) == bool(beware)
+        assert called == declared(language)[name]
+    assert terms_in(language, words()) == found
+
+
+def test_what_a_preset_sets_is_no_text():
+    params = {"label": "Seed", "title": "Sampling", "name": "Nucleus"}
+    preset = {"name": "Nucleus", "params": params, "messages": [{"content": "Seed"}]}
+    found = translated({"presets": [preset]}, others()[0])["presets"][0]
+    assert {**found, "name": ""} == {**preset, "name": ""}
+
+
+def test_english_stays_as_it_is_declared(spec):
+    assert translated(spec, "en") is spec
+    assert terms_in("en", words()) == words()
+
+
+@pytest.mark.parametrize("language", HOSTILE)
+def test_what_is_no_language_is_english(spec, language):
+    assert translated(spec, language) is spec
+
+
+def test_a_page_is_given_what_its_reader_reads():
+    assert '"label":"Temperature"' in page_head()
+    assert '"label":"Temperatur"' in page_head("de")
+    assert '"label":"Temperatur"' not in page_head()
+
+
+def saved(language: str) -> str:
+    client = TestClient(Starlette(routes=scripts.routes()))
+    address = f"/scripts/{scripts.version()}/page.html"
+    return client.get(address, params={"pictures": "xray", "lang": language}).text
+
+
+def test_a_saved_page_speaks_the_language_of_its_reader():
+    page = saved("de")
+    assert '<html lang="de">' in page
+    assert 'id="dp-texts" lang="de"' in page
+    found = re.search(r'id="terms">(.*?)</script>', page)
+    assert found is not None
+    assert json.loads(found[1])["entropy"][2] == "Entropie"
+
+
+@pytest.mark.parametrize("language", ["en", *HOSTILE])
+def test_a_page_saved_in_no_other_language_is_english(language):
+    assert saved(language) == skeleton(["xray"])
