@@ -1,5 +1,6 @@
 // One control with its name and what it does: made from a declaration, its value in and out.
 import { button, el } from "../../visualizers/shared/dom.mjs";
+import { said as inWords } from "../../visualizers/shared/said.mjs";
 import { mark } from "../../visualizers/shared/terms.mjs";
 import { tr } from "../../visualizers/shared/tr.mjs";
 import { said, same } from "./settings.mjs";
@@ -28,7 +29,7 @@ function inputOf(param, attrs) {
     return el(
       "select",
       attrs,
-      param.choices.map((c) => el("option", { value: c }, c || tr("off"))),
+      param.choices.map((c) => el("option", { value: c }, c ? inWords(c) : tr("off"))),
     );
   if (param.kind === "method") return el("select", attrs);
   const placeholder = param.placeholder ?? (param.optional ? tr("off") : null);

@@ -62,13 +62,7 @@ test("a whole sentence comes before a pattern that would match it", () => {
 });
 
 test("what is not known stays as it came, also what a pattern matches in its midst alone", () => {
-  for (const sentence of [
-    "Something else.",
-    "",
-    "so: 3 of 20 tokens!",
-    "toString",
-    "__proto__",
-  ])
+  for (const sentence of ["Something else.", "", "so: 3 of 20 tokens!", "toString", "__proto__"])
     assert.equal(german(sentence), sentence);
 });
 
