@@ -1,7 +1,7 @@
 // A run with all its pictures as one HTML file that needs no server. The page is the one that Python
 // makes of a trace; a trace may be larger than what the server takes, so it is put in here.
 import { trace } from "../../visualizers/shared/record.mjs";
-import { spoken } from "../../visualizers/shared/tr.mjs";
+import { spoken, tr } from "../../visualizers/shared/tr.mjs";
 
 const NOT_SAVED = ["since", "family", "export", "what_if", "why"];
 const HOLE = "<!--run-->";
@@ -12,7 +12,7 @@ const json = (value) => JSON.stringify(value).replaceAll("<", "\\u003c");
 async function skeletonFor(visuals) {
   const asked = `./page.html?pictures=${visuals}&lang=${spoken()}`;
   const answer = await fetch(new URL(asked, import.meta.url));
-  if (!answer.ok) throw new Error("The page could not be fetched.");
+  if (!answer.ok) throw new Error(tr("The page could not be fetched."));
   const text = await answer.text();
   const at = text.lastIndexOf(HOLE);
   return [text.slice(0, at), text.slice(at + HOLE.length)];
