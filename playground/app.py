@@ -8,7 +8,6 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Mapping
 from typing import Any
 
 import gradio as gr
@@ -54,11 +53,6 @@ from playground.translated import translated
 from playground.uploads import UPLOADS
 from playground.web import middleware
 
-_LESSONS = "Lessons"
-_WHAT = (
-    "See how a language model picks its words: every candidate, every filter and every decision,"
-    " as it happens."
-)
 _ENDS = (signal.SIGTERM, signal.SIGINT)
 _GIVE_WAY_S = 0.0005
 """How soon what is imported lets others go on."""
@@ -70,26 +64,13 @@ _CLOSE_S = 1.0
 """How long Gradio may take after that: it waits five seconds for streams that nobody ends any more."""
 
 
-def _title(lessons: str, what: str) -> str:
-    return (
-        "<div class='dp-head'><h1>Decoding Playground</h1>"
-        f"<a class='dp-lead' href='?tab=lessons'>{lessons}</a><p>{what}</p></div>"
-    )
-
-
-def words(language: str) -> Mapping[str, str]:
-    """Return what Gradio draws of the page, English -> the same in a language."""
-    told = languages.told(language)
-    if not told:
-        return {}
-    return {**told, _title(_LESSONS, _WHAT): _title(told[_LESSONS], told[_WHAT])}
-
-
 def build_app() -> gr.Blocks:
     """Return the whole page; nothing is loaded or launched yet."""
     with gr.Blocks(title="Decoding Playground", analytics_enabled=False, fill_width=True) as demo:
         gr.HTML(
-            _title(_LESSONS, _WHAT),
+            "<div class='dp-head'><h1>Decoding Playground</h1>"
+            "<a class='dp-lead' href='?tab=lessons'>Lessons</a><p>See how a language model picks its"
+            " words: every candidate, every filter and every decision, as it happens.</p></div>",
             elem_id="dp-head",
             apply_default_css=False,
         )
@@ -175,7 +156,7 @@ def serve(host: str, port: int) -> gr.Blocks:
         app_kwargs={
             "middleware": [
                 *middleware({n: len(fn.inputs) for n, fn in demo.fns.items()}),
-                Middleware(FreshHead, head=Head(page_head, spec), words=words),
+                Middleware(FreshHead, head=Head(page_head, spec), words=languages.told),
             ],
             "routes": [
                 *scripts.routes(),

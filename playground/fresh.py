@@ -12,6 +12,7 @@ import json
 import re
 import threading
 from collections.abc import Callable, Mapping
+from html import escape
 from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -24,6 +25,8 @@ _CONFIG = re.compile(rb"(?<=<script>window\.gradio_config = )\{.*?\}(?=;</script
 """What Gradio draws the page from."""
 _SHOWN = ("label", "value")
 """Of a component's properties, those that are read."""
+_PIECE = re.compile(r"(?<=>)[^<>]+(?=<)")
+"""What is read of a piece of a page."""
 _QUICK = 5
 """How hard a page is packed: it is made for everybody anew."""
 
@@ -94,7 +97,10 @@ def with_words(page: bytes, words: Mapping[str, str]) -> bytes:
         props = component["props"]
         for name in _SHOWN:
             if isinstance(props.get(name), str):
-                props[name] = words.get(props[name], props[name])
+                known = words.get(props[name])
+                props[name] = known or _PIECE.sub(
+                    lambda piece: escape(words.get(piece[0], piece[0]), quote=False), props[name]
+                )
     # As in the rest of a page's scripts, nothing in it can end them.
     written = json.dumps(config, separators=(",", ":")).replace("<", "\\u003c").encode()
     return page[: found.start()] + written + page[found.end() :]

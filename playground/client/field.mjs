@@ -77,7 +77,8 @@ export class Field {
 
   // What it begins with, in words.
   get #first() {
-    return this.param.placeholder ?? said(this.param.value);
+    const { placeholder, value, choices } = this.param;
+    return placeholder ?? (value && choices ? inWords(value) : said(value));
   }
 
   // Says that the value is not the one it begins with, and brings that back.

@@ -77,7 +77,11 @@ class DraftTimeline {
   constructor(root, ctx) {
     this.ctx = ctx;
     this.badge = el("div", { class: "dt-badge", role: "status" });
-    this.readout = el("p", { class: "dp-note dt-readout", "aria-live": "polite" });
+    this.readout = el("p", {
+      class: "dp-note dt-readout",
+      "aria-live": "polite",
+      "data-empty": tr("Point at or tab to a tile to see its p, q and u."),
+    });
     this.rows = el("div", { class: "dt-rows", role: "list", "aria-label": tr("Rounds") });
     this.round = el("div", { class: "dt-round" });
     this.lengths = new Lengths();
