@@ -1,5 +1,6 @@
 // The arguments that a method has of its own: a control for each, which write one JSON object.
 import { el } from "../../visualizers/shared/dom.mjs";
+import { said } from "../../visualizers/shared/said.mjs";
 import { tr } from "../../visualizers/shared/tr.mjs";
 import { Field } from "./field.mjs";
 
@@ -25,7 +26,7 @@ function paramOf({ name, kind, default: first, required, told }) {
     name,
     label: name,
     help:
-      told ||
+      said(told) ||
       (kind === "json"
         ? tr("Its README does not tell; written as JSON.")
         : tr("Its README does not tell.")),

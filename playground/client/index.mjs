@@ -77,10 +77,20 @@ addEventListener("click", (event) => {
   openTab("lessons");
 });
 
+// Gradio writes the browser's language there, which need not be the page's.
+function nameLanguage() {
+  const root = document.documentElement;
+  const name = () => {
+    if (root.lang !== spoken()) root.lang = spoken();
+  };
+  new MutationObserver(name).observe(root, { attributeFilter: ["lang"] });
+  name();
+}
+
 export const page = {
   // Called once, before any element: what the server gives every page.
   open({ recorded, spec, plotly, here, refusals }) {
-    document.documentElement.lang = spoken();
+    nameLanguage();
     answersAt(here);
     plotlyFrom(new URL(plotly, document.baseURI).href);
     explain(spec.terms);
