@@ -23,7 +23,9 @@ READ = """() => {
     for (const node of document.querySelectorAll(`[${name}]:not(.dp-tok, .t)`)) found.add(node.getAttribute(name));
   return [...found].filter((text) => text.split(/\\s+/).length > 2);
 }"""
-OPEN = "() => document.querySelectorAll('.dp-about details, .dp-settings details').forEach((one) => { one.open = true; })"
+OPEN = """() => {
+  for (const one of document.querySelectorAll('.dp-about details, .dp-settings details')) one.open = true;
+}"""
 
 
 @pytest.fixture
