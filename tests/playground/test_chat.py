@@ -159,7 +159,7 @@ def test_many_draws_of_a_conversation(place):
 def test_the_bench_marks_an_answer(place):
     asked = form(place, params={"max_new_tokens": 12})
     last = list(bench.write_both(asked))[-1]
-    assert "<b>Prompt, never counted:</b> why</p>" in last["pair"]
+    assert "<b>Prompt, never counted:</b> <span class='t'>why</span></p>" in last["pair"]
     assert "be kind" not in last["pair"]
 
 
