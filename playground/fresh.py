@@ -18,6 +18,7 @@ from typing import Any
 from starlette.datastructures import Headers, MutableHeaders
 
 from playground.languages import ENGLISH, chosen
+from visualizers.page import as_data
 
 _BASE = re.compile(rb"<base\b[^>]*>")
 """What a head comes after: its addresses are relative to it."""
@@ -101,8 +102,7 @@ def with_words(page: bytes, words: Mapping[str, str]) -> bytes:
                 props[name] = known or _PIECE.sub(
                     lambda piece: escape(words.get(piece[0], piece[0]), quote=False), props[name]
                 )
-    # As in the rest of a page's scripts, nothing in it can end them.
-    written = json.dumps(config, separators=(",", ":")).replace("<", "\\u003c").encode()
+    written = as_data(config).encode()
     return page[: found.start()] + written + page[found.end() :]
 
 

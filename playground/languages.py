@@ -13,6 +13,8 @@ from html import escape
 from pathlib import Path
 from urllib.parse import parse_qs
 
+from visualizers.page import as_data
+
 FOLDER = Path(__file__).resolve().parents[1] / "assets" / "text"
 ENGLISH = "en"
 PARAMETER = "lang"
@@ -30,24 +32,24 @@ def others() -> tuple[str, ...]:
 
 
 @cache
-def texts(language: str) -> Mapping[str, str]:
-    """Return English -> the same in a language; nothing for English."""
-    path = FOLDER / f"{language}.json"
+def _words(folder: str, language: str) -> Mapping[str, str]:
+    path = FOLDER / folder / f"{language}.json"
     return json.loads(path.read_text("utf-8")) if language in others() else {}
 
 
-@cache
+def texts(language: str) -> Mapping[str, str]:
+    """Return English -> the same in a language for what scripts say; nothing for English."""
+    return _words("", language)
+
+
 def told(language: str) -> Mapping[str, str]:
     """Return English -> the same for what the server tells, with values as ``{name}``."""
-    path = FOLDER / "told" / f"{language}.json"
-    return json.loads(path.read_text("utf-8")) if language in others() else {}
+    return _words("told", language)
 
 
-@cache
 def declared(language: str) -> Mapping[str, str]:
     """Return English -> the same for what Python declares for the page, see ``playground.translated``."""
-    path = FOLDER / "declared" / f"{language}.json"
-    return json.loads(path.read_text("utf-8")) if language in others() else {}
+    return _words("declared", language)
 
 
 def data(language: str, is_met: Callable[[str], bool] = bool) -> str:
@@ -57,17 +59,14 @@ def data(language: str, is_met: Callable[[str], bool] = bool) -> str:
         language: of the page.
         is_met: tells of an English text whether the page may need it.
     """
-    return "".join(
-        f'<script type="application/json" id="{place}" lang="{escape(language)}">'
-        f"{_inside({text: other for text, other in words.items() if is_met(text)})}</script>"
-        for place, words in (("dp-texts", texts(language)), ("dp-told", told(language)))
-    )
-
-
-def _inside(words: Mapping[str, str]) -> str:
-    # No text can end the script that it stands in.
-    data = json.dumps(dict(words), separators=(",", ":"), ensure_ascii=False)
-    return data.replace("<", "\\u003c")
+    parts = []
+    for place, words in (("dp-texts", texts(language)), ("dp-told", told(language))):
+        met = {text: other for text, other in words.items() if is_met(text)}
+        inside = as_data(met, ensure_ascii=False)
+        parts.append(
+            f'<script type="application/json" id="{place}" lang="{escape(language)}">{inside}</script>'
+        )
+    return "".join(parts)
 
 
 def chosen(query: str, accepted: str) -> str:

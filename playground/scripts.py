@@ -140,11 +140,9 @@ def head(given: Mapping[str, Any], soon: Iterable[str] = ()) -> str:
     # Relative to the page, so that it may be served below any path.
     address = f"./{_PATH}/{version()}/index.mjs"
     link = f'<link rel="modulepreload" href="{address}">'
-    # "<" is escaped: no text of a recorded run or a declaration can end the script.
-    data = json.dumps(given, separators=(",", ":")).replace("<", "\\u003c")
     script = (
         f"window.playground = import(new URL({address!r}, document.baseURI))"
-        f".then(({{ page }}) => (window.playground.page = page.open({data})));"
+        f".then(({{ page }}) => (window.playground.page = page.open({page.as_data(given)})));"
         f"window.playground.catch(() => {{ {_SAY_MISSING} }});"
     )
     early = "".join(

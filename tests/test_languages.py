@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from playground.languages import chosen, languages, texts
+from playground.languages import chosen, others, texts
 
 ROOT = Path(__file__).parents[1]
 _CALL = re.compile(r'\btr\(\s*"((?:[^"\\]|\\.)*)"')
 _ANY = re.compile(r"\btr\(\s*(?!\")\S")
 _NAMED = re.compile(r"\{(\w+)\}")
-OTHERS = languages()[1:]
+OTHERS = others()
 _NOTES = re.compile(r"/\*.*?\*/|(?<!\S)//[^\n]*", re.DOTALL)
 _TEXT = re.compile(r'"((?:[^"\\\n]|\\.)*)"|`((?:[^`\\]|\\.)*)`')
 _OF_MARKUP = re.compile(

@@ -1,12 +1,14 @@
 """What the server tells in other languages: every sentence of an error, with any values in it.
 
-The sentences are read off the code, ``tests/helpers/raised.py``; what finds their words here is what
-``visualizers/shared/said.mjs`` does in the page.
+The sentences are read off the code, ``tests/helpers/raised.py``; what finds their words here
+says the same as ``visualizers/shared/said.mjs`` does in the page.
 """
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
 from collections.abc import Callable
 from typing import Any
 
@@ -25,10 +27,12 @@ from engine.strategies.refusal import NEEDS
 from engine.trace.checks import read_json_strict
 from engine.trace.events import Checking, Loading, Progress, Waiting
 from engine.trace.json_io import step_from_dict
-from playground.languages import languages, told
-from tests.helpers.raised import Told, all_told, errors
+from playground.languages import others, told
+from playground.told import NAMED, Sayer
+from tests.helpers.raised import ROOT, Told, all_told, errors
+from tests.npm import NODE
 
-OTHERS = languages()[1:]
+OTHERS = others()
 UNMET = {
     "engine/cli/": "a terminal shows them",
     "engine/after/gallery.py": "only the command line makes the gallery",
@@ -94,41 +98,24 @@ ALSO = (
     "The queue is full: 1 run waits already. Try again in a moment.",
     "The queue is full: 12 runs wait already. Try again in about 40 s.",
 )
-_NAMED = re.compile(r"\{(\w+)\}")
 _VALUE = re.compile(r"⟨\d+⟩")
 _WORDS = re.compile(r"(?!`|python -m ).*[A-Za-z]{2}.* .*[A-Za-z]{2}", re.DOTALL)
 """More than a name, a unit or a command."""
 _LETTERS = re.compile(r"[A-Za-z]{2}")
-_DEEPEST = 3
 
 
-class Sayer:
-    """The German of a sentence as the page finds it; ``left`` keeps the parts with words that have none."""
+class Heard(Sayer):
+    """Says sentences as the page does; ``left`` keeps the parts with words that have none."""
 
     def __init__(self, language: str) -> None:
-        self.known = told(language)
+        super().__init__(told(language))
         self.left: list[str] = []
-        patterns = [english for english in self.known if "{" in english]
-        # What says more of itself is tried first.
-        patterns.sort(key=lambda english: -len(_NAMED.sub("", english)))
-        self.patterns = [(pattern_of(e), _NAMED.findall(e), self.known[e]) for e in patterns]
 
-    def said(self, sentence: str, depth: int = 0) -> str:
-        if sentence in self.known:
-            return self.known[sentence]
-        for pattern, names, other in self.patterns if depth < _DEEPEST else ():
-            if found := pattern.fullmatch(sentence):
-                parts = zip(names, found.groups(), strict=True)
-                values = {name: self.said(part, depth + 1) for name, part in parts}
-                return _NAMED.sub(lambda match, own=values: own[match[1]], other)
+    def unknown(self, sentence: str, depth: int) -> str:
         whole = depth == 0 and _LETTERS.search(sentence)
         if whole or _WORDS.match(_VALUE.sub("", sentence)):
             self.left.append(sentence)
         return sentence
-
-
-def pattern_of(english: str) -> re.Pattern[str]:
-    return re.compile("(.+?)".join(map(re.escape, re.split(r"\{\w+\}", english))), re.DOTALL)
 
 
 def met() -> list[Told]:
@@ -165,7 +152,7 @@ def test_what_code_cannot_tell_has_an_example() -> None:
 @pytest.mark.parametrize("language", OTHERS)
 def test_every_sentence_of_an_error_is_said(language: str) -> None:
     """And no word of ours is left in its values."""
-    sayer, missing = Sayer(language), []
+    sayer, missing = Heard(language), []
     for place in met():
         for sentence in place.sentences or ():
             for one in MADE_OF.get(sentence, (sentence,)):
@@ -179,15 +166,40 @@ def test_every_sentence_of_an_error_is_said(language: str) -> None:
 @pytest.mark.parametrize("language", OTHERS)
 @pytest.mark.parametrize("sentence", [*ALSO, *(one for some in HANDED_ON.values() for one in some)])
 def test_what_is_handed_on_is_said(language: str, sentence: str) -> None:
-    assert Sayer(language).said(sentence) != sentence
+    assert Heard(language).said(sentence) != sentence
+
+
+@pytest.mark.parametrize("language", OTHERS)
+def test_the_page_says_the_same(language: str) -> None:
+    sentences = [s for place in met() for s in place.sentences or ()]
+    sentences += [*ALSO, *(one for some in HANDED_ON.values() for one in some), *told(language)]
+    # The page takes sentences in a row apart, which is its own affair.
+    single = sorted({sentence for sentence in sentences if not re.search(r"\. ", sentence)})
+    module = (ROOT / "visualizers" / "shared" / "said.mjs").as_uri()
+    code = (
+        f'import {{ sayer }} from "{module}"; import {{ readFileSync }} from "node:fs";'
+        'const [texts, all] = JSON.parse(readFileSync(0, "utf8"));'
+        "console.log(JSON.stringify(all.map(sayer(texts))));"
+    )
+    answer = subprocess.run(
+        [NODE, "--input-type=module", "-e", code],
+        input=json.dumps([dict(told(language)), single]),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    own = Sayer(told(language))
+    page = dict(zip(single, json.loads(answer.stdout), strict=True))
+    assert {s: said for s, said in page.items() if said != own.said(s)} == {}
+    assert sum(said != sentence for sentence, said in page.items()) > 500
 
 
 @pytest.mark.parametrize("language", OTHERS)
 def test_values_keep_their_names(language: str) -> None:
     for english, other in told(language).items():
-        names = _NAMED.findall(english)
+        names = NAMED.findall(english)
         assert len(set(names)) == len(names), english
-        assert set(names) == set(_NAMED.findall(other)), english
+        assert set(names) == set(NAMED.findall(other)), english
         assert other.strip(), english
 
 
@@ -195,19 +207,19 @@ def test_values_keep_their_names(language: str) -> None:
 def test_no_pattern_is_without_words(language: str) -> None:
     """It would match whatever is said, and take it to pieces."""
     for english in told(language):
-        assert len(re.findall(r"[^\W\d_]", _NAMED.sub("", english))) >= 2, english
+        assert len(re.findall(r"[^\W\d_]", NAMED.sub("", english))) >= 2, english
         assert "}{" not in english, english
 
 
 @pytest.mark.parametrize("language", OTHERS)
 def test_no_pattern_takes_long_where_it_fails(language: str) -> None:
     for english in told(language):
-        assert len(_NAMED.findall(english)) <= 8, english
+        assert len(NAMED.findall(english)) <= 8, english
 
 
 @pytest.mark.parametrize("language", OTHERS)
 def test_every_range_of_a_parameter_is_said(language: str) -> None:
-    sayer = Sayer(language)
+    sayer = Heard(language)
     kinds = [*weights_params(True).values()]
     kinds += [kind for s in STRATEGIES.values() for kind in params_of(s.config).values()]
     for kind in kinds:
@@ -275,7 +287,7 @@ def test_every_reason_is_said(language: str) -> None:
 def test_what_is_raised_is_german_from_end_to_end(act: Callable[[], Any], german: str) -> None:
     with pytest.raises(EngineError) as raised:
         act()
-    assert Sayer("de").said(str(raised.value)) == german
+    assert Heard("de").said(str(raised.value)) == german
 
 
 @pytest.mark.parametrize(
@@ -302,7 +314,7 @@ def test_what_is_raised_is_german_from_end_to_end(act: Callable[[], Any], german
 )
 def test_what_was_made_is_german(error: EngineError, german: str) -> None:
     # The room that reads forms says what is no JSON.
-    sayer = Sayer("de")
+    sayer = Heard("de")
     own = german.replace("it is not valid JSON", sayer.said("it is not valid JSON"))
     assert sayer.said(str(error)) == own
 
@@ -333,4 +345,4 @@ def test_what_was_made_is_german(error: EngineError, german: str) -> None:
     ],
 )
 def test_what_goes_on_is_german(event: Progress, german: str) -> None:
-    assert Sayer("de").said(says(event)) == german
+    assert Heard("de").said(says(event)) == german

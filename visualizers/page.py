@@ -64,7 +64,7 @@ def page(trace: Trace, *, dark: bool = False) -> Page:
         "dark": dark,
     }
     before, _, after = skeleton(pictures).rpartition(HOLE)
-    return Page(before + _json(data) + after)
+    return Page(before + as_data(data) + after)
 
 
 def recorded(trace: Trace, pictures: Iterable[str]) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def skeleton(
         terms: what its terms mean, English where nothing is said.
     """
     plotly = any(name in VISUALS and VISUALS[name].plotly for name in pictures)
-    return _skeleton(plotly, language, texts, _json(words() if terms is None else terms))
+    return _skeleton(plotly, language, texts, as_data(words() if terms is None else terms))
 
 
 @lru_cache(maxsize=8)
@@ -128,6 +128,12 @@ def _inline(script: str) -> str:
     return re.sub(r"</(script)", r"<\\/\1", script, flags=re.IGNORECASE).replace("<!--", "<\\!--")
 
 
-def _json(value: Any) -> str:
-    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+def as_data(value: Any, *, ensure_ascii: bool = True) -> str:
+    """Return a value as JSON that can stand in a script element: no text in it can end that.
+
+    Args:
+        value: of JSON's kinds, its numbers finite.
+        ensure_ascii: as ``json.dumps``; a text that somebody typed may hold what no file can otherwise.
+    """
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"), ensure_ascii=ensure_ascii)
     return text.replace("<", "\\u003c")

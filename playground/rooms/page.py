@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-import re
 from base64 import b64encode
 from functools import cache
 from html import escape
@@ -14,8 +13,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from playground.languages import data, told
+from playground.languages import data
 from playground.scripts import CLIENT, kept
+from playground.told import sayer
 from visualizers import page
 from visualizers.join import join, modules_in
 
@@ -97,16 +97,6 @@ def _words(language: str) -> str:
     )
 
 
-def said(sentence: str, language: str) -> str:
-    """Return a room's sentence in a language, and as it is where the language does not have it."""
-    for english, other in told(language).items():
-        if english.startswith(_SAYS):
-            pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>.+?)", re.escape(english))
-            if found := re.fullmatch(pattern, sentence):
-                return other.format(**found.groupdict())
-    return sentence
-
-
 def entered(language: str) -> HTMLResponse:
     """Return the page of somebody who is in a room; which one, its script reads from the address.
 
@@ -124,7 +114,7 @@ def entered(language: str) -> HTMLResponse:
 
 def refused(sentence: str, status: int, language: str) -> HTMLResponse:
     """Return the page of somebody who is not let in, with the reason and a field for another code."""
-    reason = f'<p class="rm-say" role="alert">{escape(said(sentence, language))}</p>'
+    reason = f'<p class="rm-say" role="alert">{_in(language, sentence)}</p>'
     return _answer(f"{_heading(language)}{reason}{_form(language)}", status, language=language)
 
 
@@ -134,7 +124,7 @@ def door(language: str) -> HTMLResponse:
 
 
 def _in(language: str, text: str) -> str:
-    return escape(told(language).get(text, text))
+    return escape(sayer(language).said(text))
 
 
 def _heading(language: str) -> str:

@@ -11,6 +11,7 @@ from starlette.testclient import TestClient
 from playground import web
 from playground.rooms import page
 from playground.rooms.routes import routes
+from playground.told import Sayer
 from tests.helpers.rooms import Hand, rooms_of, write_lesson
 from tests.helpers.sentences import clean
 
@@ -208,7 +209,7 @@ def test_the_door_speaks_the_language_of_who_knocks(site, monkeypatch):
         "There is no such room: it has ended, or its code is another one.": "Den Raum gibt es nicht.",
         "This room is full: it holds {most} people.": "Voll: {most} Leute.",
     }
-    monkeypatch.setattr(page, "told", lambda language: german if language == "de" else {})
+    monkeypatch.setattr(page, "sayer", lambda language: Sayer(german if language == "de" else {}))
     for path, headers in (("/room?lang=de", {}), ("/room", {"accept-language": "de-AT,de;q=0.9"})):
         answer = site.get(path, headers=headers)
         assert "Accept-Language" in answer.headers["vary"]
@@ -217,8 +218,10 @@ def test_the_door_speaks_the_language_of_who_knocks(site, monkeypatch):
         assert "Code of the room" not in answer.text
     assert "Den Raum gibt es nicht." in site.get("/room/NNNNNN?lang=de").text
     assert "There is no such room" in site.get("/room/NNNNNN").text
-    assert page.said("This room is full: it holds 40 people.", "de") == "Voll: 40 Leute."
-    assert page.said("Nobody knows this.", "de") == "Nobody knows this."
+    full = page.refused("This room is full: it holds 40 people.", 403, "de").body.decode()
+    assert "Voll: 40 Leute." in full
+    unknown = page.refused("Nobody knows this.", 403, "de").body.decode()
+    assert "Nobody knows this." in unknown
 
 
 def test_a_participant_is_sent_the_words_of_his_page_alone():

@@ -10,7 +10,7 @@ const STOP = /(?<=[.?…]”?) (?=\S)/g;
 const DEEPEST = 3;
 const MOST = 2000;
 // A pattern with next to no words of its own, as "{n} of {total}", would take anything: it takes numbers.
-const FEWEST_LETTERS = 6;
+const FEWEST_LETTERS = 4;
 const NUMBER = "([-−+\\d.,·⁻⁰¹²³⁴-⁹ ]+)";
 
 /**
