@@ -6,7 +6,7 @@ NPM := $(PY) -m tests.npm
 export GRADIO_ANALYTICS_ENABLED := False
 export HF_HUB_DISABLE_TELEMETRY := 1
 
-.PHONY: run test nightly bench reliability reliability-nightly lint lock clean
+.PHONY: run test test-cluster nightly bench reliability reliability-nightly lint lock clean
 
 run: $(VENV)/.run
 	$(PY) app.py
@@ -17,6 +17,10 @@ test: $(VENV)/.dev node_modules/.ready
 	@# One process for each core, one thread in each. A file stays whole, as its tests share pages;
 	@# the browser's files come first, as one of them at the end would run alone.
 	OMP_NUM_THREADS=1 $(PY) -m pytest -q -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+
+# Runs on replicas, where Ray is installed; `make test` passes over them elsewhere.
+test-cluster: $(VENV)/.cluster
+	OMP_NUM_THREADS=1 $(PY) -m pytest -q -p no:xdist tests/cluster
 
 # What is too long for every run of the tests: all architectures under all strategies, every panel of
 # every tab, and a defect planted wherever a guard stands, which the tests have to find.
@@ -64,6 +68,10 @@ $(VENV)/.run: requirements.txt | $(VENV)/bin/python
 $(VENV)/.dev: requirements.txt requirements-models.txt requirements-openvino.txt requirements-dev.txt | $(VENV)/bin/python
 	$(PY) -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	touch $@ $(VENV)/.run
+
+$(VENV)/.cluster: requirements-cluster.txt | $(VENV)/.dev
+	$(PY) -m pip install --quiet --disable-pip-version-check -r requirements-cluster.txt
+	touch $@
 
 # The page's scripts need no build; node only checks them.
 node_modules/.ready: package.json package-lock.json | $(VENV)/.dev

@@ -33,6 +33,10 @@ class ParameterError(EngineError):
         sentence = f"{parameter} = {shown(got)} is not allowed: {allowed}"
         super().__init__(sentence + (f"; {hint}." if hint else "."))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel between processes by what it was made of."""
+        return ParameterError, (self.parameter, self.got, self.allowed, self.hint)
+
 
 class ModelError(EngineError):
     """A model cannot be found, loaded or used for the request."""

@@ -24,6 +24,9 @@ class Settings:
     max_beams: int = 16
     max_return_sequences: int = 8
     max_concurrent_runs: int = 1
+    max_shared_runs: int = 8
+    """Texts of greedy search, sampling and watermarks that may grow side by side, their passes over one model
+    shared; 1 for one run after the other."""
     max_banned_sequences: int = 2048
     """Most entries of bad_words_ids once its texts are spelled as ids."""
     max_waiting_runs: int = 32
@@ -99,10 +102,32 @@ class Settings:
     room_wrong_codes_per_minute: int = 30
     """How often an address may ask for a room that is not there."""
     journal: str = "~/.cache/decoding-playground/journal.db"
-    """Where the runs of late are kept for a server that is started anew; empty for nowhere."""
+    """Where the runs of late and the rooms are kept for a server that is started anew, and for several that share
+    it: a file, or the address of a database as SQLAlchemy writes it; empty for nowhere."""
+    process_gone_s: float = 10.0
+    """After how long a process that says nothing to the others at its database counts as gone."""
     journal_age_s: float = 3600.0
     max_journal_bytes: int = 200_000_000
     """All runs in it together; the oldest go first."""
+    metrics_token: str = ""
+    """Whoever brings it as a bearer token may read /metrics; empty, only this machine itself may, and on a
+    public Space nobody."""
+    log_format: str = "text"
+    """How the log is written: ``text``, or ``json`` for one object a line."""
+    log_level: str = ""
+    """The least that is logged: ``debug``, ``info``, ``warning`` or ``error``; empty, it is ``warning`` for text
+    and ``info`` for json."""
+    engine: str = "local"
+    """Where runs are computed: local for this process, ray for replicas on this machine, ray://host:port for
+    those of a cluster."""
+    replicas: int = 2
+    """How many are started where PLAYGROUND_ENGINE is ray and none are there."""
+    max_replica_runs: int = 16
+    """Runs that a replica takes at once, those in its line included; others wait with whoever asks."""
+    max_unanswered_s: float = 120.0
+    """How long a run waits while no replica answers."""
+    object_store_mb: float = 200.0
+    """Memory that Ray shares between its processes on a machine; the events of a run take little of it."""
     max_sessions: int = 100
     """Visitors of whom Gradio keeps its copy of the page's components."""
     public: bool = False

@@ -9,9 +9,10 @@ from typing import Any
 
 import gradio as gr
 
-from engine import DecodeRequest, decode
+from engine import DecodeRequest
 from engine.declare.weights import weights_params
 from engine.errors import ParameterError, StoppedError
+from engine.serving import decode
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
 from engine.trace.events import Failed, Finished

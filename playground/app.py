@@ -29,6 +29,8 @@ from playground import (
     languages,
     later,
     lessons,
+    logs,
+    metrics,
     recorded,
     refusals,
     replay,
@@ -45,6 +47,7 @@ from playground.fresh import FreshHead, Head
 from playground.guard import guarded
 from playground.journal import JOURNAL
 from playground.questions import build_replies
+from playground.rooms.registry import Rooms
 from playground.rooms.routes import routes as room_routes
 from playground.spec import spec, try_models
 from playground.stream import whole_state
@@ -131,7 +134,7 @@ def page_head(language: str = languages.ENGLISH) -> str:
 
 def serve(host: str, port: int) -> gr.Blocks:
     """Serve the page from threads of this process; ``close()`` of what is returned ends it."""
-    demo = build_app()
+    demo, rooms = build_app(), Rooms()
     connections.patient()
     later.allow()
     demo.launch(
@@ -164,7 +167,8 @@ def serve(host: str, port: int) -> gr.Blocks:
                 *lessons.routes(),
                 *refusals.routes(),
                 *audit.routes(),
-                *room_routes(),
+                *room_routes(rooms),
+                *metrics.routes(rooms),
             ],
             "openapi_url": None,
         },
@@ -174,6 +178,7 @@ def serve(host: str, port: int) -> gr.Blocks:
 
 def launch(host: str, port: int) -> None:
     """Serve until SIGTERM or Ctrl-C, then stop running work and leave with status 0."""
+    logs.set_up(SETTINGS)
     told = _signals()
     demo = serve(host, port)
     threading.Thread(target=_get_ready, daemon=True).start()
@@ -181,6 +186,7 @@ def launch(host: str, port: int) -> None:
     sys.stdout.flush()
     while told.recv(1)[0] not in _ENDS:
         continue
+    JOURNAL.leave()
     stop_downloads()
     stop_all(_LEAVE_S)
     spare.let_go(for_good=True)

@@ -31,7 +31,7 @@ UNKNOWN = "not known"
 def facts() -> dict[str, Any]:
     """Return all of it as JSON values; nothing in it is a secret or a path of this machine."""
     return {
-        "version": _version(),
+        "version": number(),
         "commit": commit(),
         "packages": packages(),
         "public": SETTINGS.public,
@@ -43,7 +43,8 @@ def facts() -> dict[str, Any]:
 
 
 @cache
-def _version() -> str:
+def number() -> str:
+    """Return the version's number."""
     try:
         return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
     except (OSError, ValueError, KeyError):
@@ -93,9 +94,9 @@ def allows(settings: Settings) -> list[tuple[str, str]]:
     methods = "and any whose code its user has seen and confirmed"
     if settings.public:
         methods = f"and of the hub: {', '.join(settings.allowed_methods.split()) or 'none'}"
-    kept = "in memory alone"
+    kept = rooms = "in memory alone"
     if settings.journal:
-        kept = f"for {settings.journal_age_s / 60:g} minutes, on disk"
+        kept, rooms = f"for {settings.journal_age_s / 60:g} minutes, in a database", "in a database"
     held = "Held in every way: float32, half precision, 8 and 4 bits, spread over devices and disk."
     if settings.public:
         offered = ", ".join(settings.public_weights.split()) or "nothing else"
@@ -125,7 +126,7 @@ def allows(settings: Settings) -> list[tuple[str, str]]:
         ),
         (
             "Rooms",
-            "Anybody may open one for a class and a lesson: in memory alone, without names, gone after "
+            f"Anybody may open one for a class and a lesson: {rooms}, without names, gone after "
             f"{settings.room_idle_s / 60:g} minutes that nobody uses it.",
         ),
         (

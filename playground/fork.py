@@ -12,7 +12,6 @@ from typing import Any
 from engine.after.fork import Place, branch
 from engine.errors import EngineError, ParameterError
 from engine.models.loading import LoadedModel, load
-from engine.run.decoding import DecodeRun
 from engine.run.prepare import Models
 from engine.run.request import DecodeRequest, check
 from engine.run.work import Work
@@ -40,7 +39,7 @@ class _Start:
         self.begun = False
         self.error = ""
 
-    def begin(self, run: DecodeRun) -> None:
+    def begin(self, run: Work) -> None:
         """The worker has the request."""
         self.run_id = run.run_id
 

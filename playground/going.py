@@ -124,6 +124,7 @@ def outliving(
     do: Callable[[dict[str, Any]], Generator[Any, None, None]],
     lost: Callable[[dict[str, Any]], Any],
     has: Callable[[dict[str, Any], Any], bool] = lambda asked, message: False,
+    again: Callable[[dict[str, Any]], Generator[Any, None, None] | None] = lambda asked: None,
 ) -> Callable[[gr.EventData], Generator[Any, None, None]]:
     """Return a handler of a page's presses that goes on with them while the page is away.
 
@@ -131,6 +132,7 @@ def outliving(
         do: what a press begins, given what the page sent with it.
         lost: the one message for a page that asks for what is not known any more.
         has: whether a page that comes back, given what it sent, has a message already.
+        again: what goes on with what another process has begun, None where nothing can.
     """
     known = AllGoing()
 
@@ -143,8 +145,11 @@ def outliving(
             return
         going = known.named(name)
         if going is None:
-            yield lost(asked)
-            return
+            more = again(asked)
+            if more is None:
+                yield lost(asked)
+                return
+            going = known.begin(name, more, own)
         yield from (message for message in going.read(own) if not has(asked, message))
 
     return handler

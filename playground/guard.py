@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import threading
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +18,23 @@ import gradio as gr
 from engine.errors import EngineError
 
 _LOG = logging.getLogger("playground")
+
+
+class Occurrences:
+    """How often something happened."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._lock = threading.Lock()
+
+    def add(self) -> None:
+        """Count it once more."""
+        with self._lock:
+            self.count += 1
+
+
+ERRORS = Occurrences()
+"""Of the program's own, which a visitor was told without their reason."""
 
 
 def guarded(handler: Callable[..., Any]) -> Callable[..., Any]:
@@ -38,6 +56,8 @@ def sentence(error: BaseException) -> str:
     """Return what a user is told; everything unexpected gets a reference to the log."""
     if isinstance(error, EngineError):
         return str(error)
-    reference = uuid.uuid4().hex[:8]
-    _LOG.error("handler failed: %s, reference %s", type(error).__name__, reference)
+    reference, kind = uuid.uuid4().hex[:8], type(error).__name__
+    ERRORS.add()
+    about = {"reference": reference, "error": kind}
+    _LOG.error("handler failed: %s, reference %s", kind, reference, extra=about)
     return f"Something went wrong inside the playground (reference {reference}); please try again."

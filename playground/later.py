@@ -22,6 +22,8 @@ PUT_OFF = (
     "engine.watermark.processors",
     "engine.models.graphed",
     "engine.models.openvino.model",
+    "sqlalchemy",
+    "playground.kept.tables",
 )
 """What waits; our own among it makes classes of the packages' classes when it is imported."""
 _OWN = ("engine", "playground")

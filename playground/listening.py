@@ -58,6 +58,11 @@ class Listeners:
         with self._lock:
             return session in self._open or session in self._left
 
+    def open(self) -> tuple[int, int]:
+        """Return how many streams are open, and of how many sessions."""
+        with self._lock:
+            return self._open.total(), len(self._open)
+
     def alone_s(self, session: str, since: float) -> float:
         """Return for how many seconds nobody has listened.
 

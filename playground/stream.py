@@ -9,23 +9,33 @@ from __future__ import annotations
 import json
 import logging
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
-from engine import DecodeRequest, decode
+from engine import DecodeRequest
 from engine.asking.kept import KEPT_RUNS
 from engine.errors import BusyError, StoppedError
-from engine.run.decoding import DecodeRun
-from engine.run.progress import departures
+from engine.run.progress import anew, departures
+from engine.run.work import Work
+from engine.serving import decode
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
-from engine.trace.events import Failed, Finished, Loading, Started, StepRecorded, TextDelta
+from engine.trace.events import (
+    Failed,
+    Finished,
+    Loading,
+    Started,
+    StartedAnew,
+    StepRecorded,
+    TextDelta,
+)
 from engine.trace.json_io import step_to_dict, to_dict, trace_header
 from engine.trace.records import Step, Trace
 from playground.guard import sentence
-from playground.journal import JOURNAL, Messages
+from playground.journal import JOURNAL, Messages, Press
 from playground.links import form_of, link_of
 from playground.meanwhile import DECODING, STARTING, beat_s, last_told
+from playground.remade import Remade, otherwise
 from visualizers import Summaries, shown_of, summaries
 
 NOBODY_LISTENED = "This was stopped, because no page followed it any more; what had come is kept."
@@ -36,7 +46,7 @@ _LOG = logging.getLogger("playground")
 class Follower(Protocol):
     """Somebody who watches a run besides the page."""
 
-    def begin(self, run: DecodeRun) -> None:
+    def begin(self, run: Work) -> None:
         """The run has started."""
 
     def see(self, events: list[Any]) -> dict[str, Any]:
@@ -44,8 +54,12 @@ class Follower(Protocol):
         ...
 
 
-def stream(
-    request: DecodeRequest, key: str | None = None, follow: Follower | None = None
+def stream(  # noqa: C901
+    request: DecodeRequest,
+    key: str | None = None,
+    follow: Follower | None = None,
+    press: Press | None = None,
+    remade: Remade | None = None,
 ) -> Iterator[str]:
     """Decode and yield messages as JSON strings; never raises, the last message says how it ended.
 
@@ -53,29 +67,43 @@ def stream(
         request: what to decode.
         key: where the page shows the run; None is its strategy's tab and the address bar.
         follow: told of the run and its events.
+        press: what another process makes it again from, where this one ends before it does.
+        remade: what is known of a run that is made again; it keeps its id.
     """
-    run = decode(request, KEPT_RUNS.follow)
+    # Logits are kept by the id that a run has from its beginning.
+    run = decode(request, KEPT_RUNS.follow if remade is None else None)
     messages = Messages(run.run_id)
     elsewhere = {} if key is None else {"strategy": key, "link": ""}
-    writer = _Writer(request)
+    writer = _Writer(request, remade)
     shown_at = key or request.strategy
     last = STARTING
     try:
-        messages = JOURNAL.open(run)
+        messages = JOURNAL.open(run, press) if remade is None else remade.open(run)
         if follow is not None:
             follow.begin(run)
-        for events in run.batches(1 / SETTINGS.updates_per_s, beat_s()):
+        for batch in run.batches(1 / SETTINGS.updates_per_s, beat_s()):
+            events = batch
+            if press is not None and JOURNAL.leaving:
+                return
+            if remade is not None:
+                events, step = remade.news(events)
+                if step is not None:
+                    yield messages.add(_ended_anew(otherwise(step), request, run.run_id))
+                    messages, writer = JOURNAL.open(run, press), _Writer(request)
             more = {} if follow is None else follow.see(events)
             for message in writer.messages(events):
                 besides = {} if message["kind"] == "start" else more
                 sent = message | besides
                 last = DECODING
                 yield messages.add(sent | {k: v for k, v in elsewhere.items() if k in sent})
+                if "anew" in message:
+                    # What follows is another run, under an id of its own.
+                    messages = JOURNAL.open(run, press)
             news = last_told(events)
             if news is not None or not events:
                 # Of the moment, so it has no number: whoever misses it hears the next.
                 last = news or last
-                yield progress(run.run_id, shown_at, last)
+                yield progress(messages.run_id, shown_at, last)
     except GeneratorExit:
         messages.add({"kind": "fail", "error": NOBODY_LISTENED})
         raise
@@ -97,6 +125,11 @@ def refusal(key: str, error: BaseException, run_id: str = "") -> str:
     return json.dumps({**about, "error": sentence(error), **_kind_of(error)})
 
 
+def _ended_anew(sentence: str, request: DecodeRequest, run_id: str) -> dict[str, Any]:
+    """Return the end of a run that goes on as another one."""
+    return {"kind": "fail", "error": sentence, "strategy": request.strategy, "anew": run_id}
+
+
 def _kind_of(error: BaseException) -> dict[str, bool]:
     """Return what a page has to know of an error besides its sentence."""
     if isinstance(error, StoppedError):
@@ -107,27 +140,31 @@ def _kind_of(error: BaseException) -> dict[str, bool]:
 class _Writer:
     """Turns the events of one run into messages, with what its pictures show of every step."""
 
-    def __init__(self, request: DecodeRequest) -> None:
+    def __init__(self, request: DecodeRequest, remade: Remade | None = None) -> None:
         self.request = request
         self.summaries: Summaries | None = None
         self.last: Step | None = None
+        if remade is not None and remade.header is not None:
+            # A picture of a step may show what came before it.
+            self.summaries = self._pictures(remade.header)
+            for self.last in remade.steps:
+                self.summaries.add(self.last)
         self.left: dict[str, tuple[str, ...]] = {}
 
     def messages(self, events: list[Any]) -> Iterator[dict[str, Any]]:
         """Turn a batch of events into messages; steps and texts of a batch travel together."""
-        delta: dict[str, Any] = {
-            "kind": "delta",
-            "steps": [],
-            "shown": [],
-            "pieces": {},
-            "texts": [],
-        }
+        delta: dict[str, Any] = _nothing()
         for event in events:
             match event:
                 case Loading():
                     self.left[event.model] = departures(event)
                 case Started(header):
                     yield self._start(header)
+                case StartedAnew(run_id, same):
+                    yield from _unless_empty(delta)
+                    delta = _nothing()
+                    self.last = None
+                    yield _ended_anew(anew(same), self.request, run_id)
                 case StepRecorded(step, pieces):
                     self.last = step
                     delta["steps"].append(step_to_dict(step))
@@ -153,8 +190,11 @@ class _Writer:
         shown = shown_of(trace, STRATEGIES[trace.strategy].visuals)[-1]
         return {"last": {"step": step_to_dict(trace.steps[-1]), "shown": shown}}
 
+    def _pictures(self, header: Trace) -> Summaries:
+        return summaries(header, STRATEGIES[header.strategy].visuals)
+
     def _start(self, header: Trace) -> dict[str, Any]:
-        self.summaries = summaries(header, STRATEGIES[header.strategy].visuals)
+        self.summaries = self._pictures(header)
         return {
             "kind": "start",
             "strategy": header.strategy,
@@ -162,6 +202,10 @@ class _Writer:
             "form": form_of(self.request),
             "header": _header(header),
         }
+
+
+def _nothing() -> dict[str, Any]:
+    return {"kind": "delta", "steps": [], "shown": [], "pieces": {}, "texts": []}
 
 
 def _unless_empty(delta: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -183,7 +227,12 @@ def _header(header: Any) -> dict[str, Any]:
 
 def whole_state(run_id: str) -> str:
     """Return one message with everything sent so far, for a page that missed something."""
-    messages = ",".join(JOURNAL.messages(run_id))
+    return state_of(run_id, JOURNAL.messages(run_id))
+
+
+def state_of(run_id: str, texts: Iterable[str]) -> str:
+    """Return the messages of a run, each as JSON, as one."""
+    messages = ",".join(texts)
     return f'{{"kind":"state","run":{json.dumps(run_id)},"messages":[{messages}]}}'
 
 

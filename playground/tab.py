@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Generator
+from functools import partial
 from typing import Any
 
 import gradio as gr
 
 from engine.strategies.base import Strategy
+from playground.again import going_on
 from playground.elements import OF_A_PRESS, OF_THE_PAGE, drawn, sent_with
 from playground.form import check_here, form_request
 from playground.going import outliving
 from playground.guard import guarded
-from playground.journal import JOURNAL
+from playground.journal import JOURNAL, Press
 from playground.scripts import on_load
 from playground.stream import refusal, stream, whole_state
 from playground.zerogpu import in_line, on_gpu
@@ -36,7 +38,7 @@ def build_tab(strategy: Strategy, bus: Any) -> None:
         script = on_load(f"p.tab(element.querySelector('.dp-tab'), '{name}', trigger)")
         page = drawn(f"page-{name}", script)
     page.input(
-        on_gpu(outliving(_starter(name), _unknown, _has)),
+        on_gpu(outliving(_starter(name), _unknown, _has, partial(going_on, key=name))),
         None,
         bus,
         **in_line(QUEUE),
@@ -48,11 +50,12 @@ def build_tab(strategy: Strategy, bus: Any) -> None:
 def _starter(name: str) -> Callable[[dict[str, Any]], Generator[str, None, None]]:
     def start(asked: dict[str, Any]) -> Generator[str, None, None]:
         try:
-            request = check_here(form_request({**asked, "strategy": name}))
+            about = {**asked, "strategy": name}
+            request = check_here(form_request(about))
         except BaseException as error:
             yield refusal(name, error)
             return
-        yield from stream(request)
+        yield from stream(request, press=Press(str(asked.get("press", "")), about))
 
     return start
 
@@ -63,11 +66,12 @@ def _unknown(asked: dict[str, Any]) -> str:
 
 
 def _has(asked: dict[str, Any], text: str) -> bool:
-    """Return whether a page has a message: one of its run with a number below that which it expects."""
+    """Return whether a page has a message: one of its run with a number below that which it expects, or no other."""
     message, following = json.loads(text), asked.get("next")
-    if message["run"] != asked.get("run") or "seq" not in message:
+    if message["run"] != asked.get("run") or type(following) is not int:
         return False
-    return type(following) is int and message["seq"] < following
+    of_it = message["messages"] if message["kind"] == "state" else [message]
+    return all("seq" in one and one["seq"] < following for one in of_it)
 
 
 def _stop(event: gr.EventData) -> None:

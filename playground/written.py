@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
-from engine.run.decoding import decode
 from engine.run.request import DecodeRequest
-from engine.trace.events import Failed, Finished, Started, TextDelta
+from engine.serving import decode
+from engine.trace.events import Failed, Finished, Started, StartedAnew, TextDelta
 from engine.trace.records import Trace
 from playground.journal import JOURNAL
 from playground.meanwhile import DECODING, STARTING, beat_s, last_told
@@ -30,6 +30,9 @@ def written(request: DecodeRequest) -> Iterator[Trace | str | dict[str, Any]]:
                 match event:
                     case Started():
                         last = DECODING
+                    case StartedAnew():
+                        text = ""
+                        JOURNAL.open(run)
                     case TextDelta(_, keep, new):
                         text = text[:keep] + new
                     case Failed(error):

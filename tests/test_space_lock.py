@@ -163,3 +163,13 @@ def test_an_index_where_nobody_listens_leaves_the_old_lock(tmp_path, monkeypatch
     why = "the package index could not be reached" if find_spec("uv") else "uv is not installed"
     assert space_lock.renew(path) == (0, f"pre-requirements.txt stays as it is: {why}.")
     assert path.read_text() == "old\n"
+
+
+def test_the_lock_of_the_images_has_what_they_ask_for():
+    text = space_lock.IMAGES.read_text()
+    locked = space_lock.entries(text)
+    assert text.startswith(space_lock.head_of_images(text))
+    for wanted in map(Requirement, space_lock.asked_in_images()):
+        version, hashes = locked[canonicalize_name(wanted.name)]
+        assert wanted.specifier.contains(version), wanted
+        assert hashes, wanted

@@ -22,6 +22,7 @@ from engine.cli import (
     replay,
     run,
     schema,
+    serve,
     verify,
 )
 from engine.cli.values import printable
@@ -41,6 +42,7 @@ COMMANDS = (
     method,
     gallery,
     lesson,
+    serve,
     schema,
     docs,
 )

@@ -12,7 +12,7 @@ from engine.cli.status_line import StatusLine
 from engine.cli.values import json_value, printable, settings_of
 from engine.errors import EngineError, ParameterError
 from engine.trace import json_io
-from engine.trace.events import Checking, Failed, Finished, Loading, TextDelta, Waiting
+from engine.trace.events import Checking, Failed, Finished, Loading, StartedAnew, TextDelta, Waiting
 from engine.trace.records import Trace
 
 _LEAVE_S = 10.0
@@ -43,7 +43,8 @@ def add(commands: Any) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from engine import DecodeRequest, decode
+    from engine import DecodeRequest
+    from engine.serving import decode
 
     params = settings_of(arguments.settings)
     if arguments.max_new_tokens is not None:
@@ -139,6 +140,8 @@ class _Aside(StatusLine):
 
 def _print_events(run: Any) -> Trace:
     """Stream the first output's text; a revised text is printed again on a new line."""
+    from engine.run.progress import anew
+
     text, aside = "", _Aside()
     # A file or another program gets the text as it is.
     say = printable if sys.stdout.isatty() else str
@@ -153,6 +156,10 @@ def _print_events(run: Any) -> Trace:
             text = text[: event.keep_chars] + event.text
             sys.stdout.write(say(event.text))
             sys.stdout.flush()
+        elif isinstance(event, StartedAnew):
+            sys.stdout.write("\n")
+            sys.stderr.write(f"{anew(event.step)}\n")
+            text = ""
         elif isinstance(event, Failed):
             raise event.error
         elif isinstance(event, Finished):

@@ -21,13 +21,14 @@ class Forward:
     def __init__(self, model: Any, generation_config: Any, model_kwargs: dict[str, Any]) -> None:
         self.model = model
         self.generation_config = generation_config
-        self.model_kwargs = model_kwargs
-        self.passes = 0
+        self.model_kwargs, self._given = model_kwargs, dict(model_kwargs)
+        self.passes = self._first = 0
 
     def __call__(self, input_ids: torch.Tensor, **extra: Any) -> Any:
         """Run the model on what is new in ``input_ids`` (batch, length); return its outputs."""
         model = self.model
         if self.passes == 0:
+            self._first = input_ids.shape[1]
             outputs = model._prefill(
                 input_ids,
                 self.generation_config,
@@ -40,6 +41,10 @@ class Forward:
                 input_ids, next_sequence_length=new, **self.model_kwargs
             )
             outputs = self._pass(inputs | extra | {"return_dict": True})
+            if outputs is None:  # passes that were shared came to nothing
+                again, outputs = self._again(input_ids)
+                self.model_kwargs, self.passes = again.model_kwargs, again.passes
+                return outputs
         self.passes += 1
         self.model_kwargs = model._update_model_kwargs_for_generation(
             outputs, self.model_kwargs, is_encoder_decoder=model.config.is_encoder_decoder
@@ -50,6 +55,34 @@ class Forward:
         """Run the model; a cache that has passes of its own, see models/graphed.py, repeats one of those."""
         repeat = getattr(self.model_kwargs.get("past_key_values"), "run", None)
         return self.model(**inputs) if repeat is None else repeat(self.model, inputs)
+
+    @property
+    def tolerance(self) -> float:
+        """Nats by which the last logits may differ from those of a pass alone, see models/slots.py; 0: they do not."""
+        return getattr(self.model_kwargs.get("past_key_values"), "tolerance", 0.0)
+
+    @property
+    def apart(self) -> bool:
+        """Whether no pass is shared with other runs."""
+        return getattr(self.model_kwargs.get("past_key_values"), "apart", True)
+
+    @apart.setter
+    def apart(self, apart: bool) -> None:
+        cache = self.model_kwargs.get("past_key_values")
+        if cache is not None and hasattr(cache, "apart"):
+            cache.apart = apart
+
+    def alone(self, input_ids: torch.Tensor) -> Any:
+        """Read (batch, length) ids once more as a run alone does, pass by pass; return the last one's outputs."""
+        again, outputs = self._again(input_ids)
+        self.model_kwargs["past_key_values"].correct(again.model_kwargs["past_key_values"])
+        return outputs
+
+    def _again(self, input_ids: torch.Tensor) -> tuple[Forward, Any]:
+        again = Forward(self.model, self.generation_config, emptied(self.model, self._given))
+        for end in range(self._first, input_ids.shape[1] + 1):
+            outputs = again(input_ids[:, :end])
+        return again, outputs
 
     @property
     def caches(self) -> bool:

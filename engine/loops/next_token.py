@@ -8,13 +8,19 @@ from typing import Any
 import torch
 
 from engine.loops.columns import Columns, Numbers
+from engine.loops.doubt import are_known, in_doubt
 from engine.loops.forward import Forward
-from engine.loops.recorder import Recorder, Row, significant
+from engine.loops.recorder import Observation, Recorder, Row, significant
 from engine.loops.rows import grown, row_steps
 from engine.trace.details import DrawDetail, Racer
 from engine.trace.records import Step
 
 RACERS = 6
+SHARED = (
+    "Forward passes were shared with other runs: a score may differ in its last digits from that of a pass"
+    " alone, and no token does."
+)
+ALONE = "Steps that such a difference could have turned were decided by passes alone."
 _TOKEN, _BEFORE, _AFTER = "token", "unfinished_before", "unfinished_after"
 
 
@@ -48,6 +54,7 @@ def next_token_loop(
         (batch, length + new) ids, finished rows padded, as generate() returns them.
     """
     forward = Forward(model, generation_config, model_kwargs)
+    forward.apart = not are_known(logits_processor)
     prompt_length, late = input_ids.shape[1], read_late(input_ids.device)
     unfinished = torch.ones(input_ids.shape[0], dtype=torch.long, device=input_ids.device)
     index, open_rows, unread = 0, True, None
@@ -61,12 +68,12 @@ def next_token_loop(
                 index, open_rows = yield from _steps(recorder, *unread, index)
         if not open_rows:
             break
-        seen = recorder.observe(logits, input_ids, logits_processor)
+        drawn = generator if generation_config.do_sample else None
+        seen, noise = _observed(forward, recorder, logits, input_ids, logits_processor, drawn)
         # 2. The decision.
-        if generation_config.do_sample:
-            tokens, extra = draw(seen.scores, generator)
-        else:
-            tokens, extra = seen.scores.argmax(-1), {}
+        tokens, extra = seen.scores.argmax(-1), {}
+        if noise is not None:
+            tokens, extra = race(torch.softmax(seen.scores, dim=-1), noise)
         # 3. The question whether to go on, then the record.
         keep, before = input_ids.shape[1] - prompt_length, unfinished
         input_ids = grown(input_ids, tokens, unfinished, generation_config)
@@ -77,6 +84,33 @@ def next_token_loop(
             index, open_rows = yield from _steps(recorder, *unread, index)
             unread = None
     return input_ids
+
+
+def _observed(
+    forward: Forward,
+    recorder: Recorder,
+    logits: torch.Tensor,
+    input_ids: torch.Tensor,
+    processors: Any,
+    drawn: torch.Generator | None,
+) -> tuple[Observation, torch.Tensor | None]:
+    """Observe the logits of a pass; where a shared one might decide otherwise, those of passes alone.
+
+    Returns:
+        What was observed, and the (batch, vocab) noise of the draw, None where nothing is drawn.
+    """
+
+    def noise() -> torch.Tensor | None:
+        return None if drawn is None else noise_like(logits, drawn)
+
+    if not forward.tolerance:
+        return recorder.observe(logits, input_ids, processors), noise()
+    recorder.additions.note(SHARED)
+    known, late = recorder.tried(logits, input_ids, processors), noise()
+    if in_doubt(known[1], logits, processors, late, forward.tolerance):
+        recorder.additions.note(ALONE)
+        logits, known = forward.last_logits(forward.alone(input_ids), input_ids.device), None
+    return recorder.observe(logits, input_ids, processors, known), late
 
 
 def read_late(device: torch.device) -> bool:

@@ -113,6 +113,7 @@ class Recorder:
         logits: torch.Tensor,
         input_ids: torch.Tensor,
         processors: Sequence[Callable[..., torch.Tensor]],
+        known: tuple[torch.Tensor, Stages] | None = None,
     ) -> Observation:
         """Run the processors one by one, keeping what each returned.
 
@@ -120,11 +121,16 @@ class Recorder:
             logits: (batch, vocab) float32 raw logits; not modified.
             input_ids: (batch, length) ids so far.
             processors: logits processors in order.
+            known: what they made of these logits already, see ``processed``.
 
         Raises:
             DecodeError: one of them made scores that the next cannot go on with.
         """
-        scores, stages = self.processed(logits, input_ids, processors)
+        if known is None:
+            known = self.processed(logits, input_ids, processors)
+        elif self.watch is not None:
+            self.watch(logits, input_ids, processors)
+        scores, stages = known
         return observed(logits, scores, stages)
 
     def processed(
@@ -136,6 +142,15 @@ class Recorder:
         """Return what the last processor returned, and every stage; see ``observe``."""
         if self.watch is not None:
             self.watch(logits, input_ids, processors)
+        return self.tried(logits, input_ids, processors)
+
+    def tried(
+        self,
+        logits: torch.Tensor,
+        input_ids: torch.Tensor,
+        processors: Sequence[Callable[..., torch.Tensor]],
+    ) -> tuple[torch.Tensor, Stages]:
+        """Return the same of logits that are not observed yet."""
         scores, stages = logits, []
         for processor in processors:
             own = type(processor).__module__.startswith("transformers.")

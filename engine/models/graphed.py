@@ -194,12 +194,16 @@ def can_be_graphed(loaded: LoadedModel) -> bool:
 
     That is a decoder whose class says so, all of whose layers attend to everything, on one device.
     """
+    return attends_to_everything(loaded) and getattr(loaded.model, "_can_compile_fullgraph", False)
+
+
+def attends_to_everything(loaded: LoadedModel) -> bool:
+    """Return whether every layer of a decoder on one device keeps keys and values of all positions, and no more."""
     model = loaded.model
     one_place = len(set((getattr(model, "hf_device_map", None) or {"": 0}).values())) == 1
     if not one_place or getattr(model, "hf_quantizer", None) is not None:
         return False
-    plain = loaded.capabilities.cache_name == "past_key_values" and not loaded.is_encoder_decoder
-    if not plain or not getattr(model, "_can_compile_fullgraph", False):
+    if loaded.capabilities.cache_name != "past_key_values" or loaded.is_encoder_decoder:
         return False
     layers = StaticCache(config=model.config, max_cache_len=BLOCK).layers
     return all(type(layer) is StaticLayer for layer in layers)

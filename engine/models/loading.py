@@ -217,6 +217,12 @@ def cached(name: Any, weights: WeightsParams | None = None) -> LoadedModel | Non
     return _cached(_key(name, None, weights)) if isinstance(name, str) else None
 
 
+def held_names() -> list[str]:
+    """Return the names of all models in memory, the one used last at the end."""
+    with _CACHE_LOCK:
+        return [name for name, *_ in _CACHE]
+
+
 def _held(dtype: str | None, quantization: str | None) -> WeightsParams:
     if dtype is not None and dtype not in DTYPES:
         raise ModelError(f"dtype = {dtype!r} is not one of {', '.join(DTYPES)}.")
@@ -302,11 +308,15 @@ def pinned(*models: LoadedModel | None) -> Iterator[None]:
         _evict(newest)
 
 
+def held() -> tuple[int, int]:
+    """Return how many models are in memory, and the bytes that they take together."""
+    with _CACHE_LOCK:
+        return len(_CACHE), sum(entry.loaded.memory_bytes() for entry in _CACHE.values())
+
+
 def room() -> float:
     """Return the bytes of the models' budget that no model takes."""
-    with _CACHE_LOCK:
-        used = sum(entry.loaded.memory_bytes() for entry in _CACHE.values())
-    return SETTINGS.max_model_memory_gb * 1e9 - used
+    return SETTINGS.max_model_memory_gb * 1e9 - held()[1]
 
 
 def _evict(room_for: str, keep: Key | None = None, coming: float = 0.0) -> None:

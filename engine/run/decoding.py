@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from functools import partial
 
+from engine.run.counted import Counted
 from engine.run.recording import Witness
 from engine.run.request import DecodeRequest
 from engine.run.run import Run
@@ -52,7 +53,8 @@ class DecodeRun(Work):
     ) -> None:
         run_id = uuid.uuid4().hex
         follows = None if witness is None else witness(run_id)
-        super().__init__(partial(Run, request, witness=follows), run_id)
+        run = partial(Run, request, witness=follows)
+        super().__init__(partial(Counted, request.strategy, run), run_id)
 
     def __iter__(self) -> Iterator[Event]:
         return self

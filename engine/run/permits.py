@@ -13,7 +13,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from statistics import median
 from typing import Any
@@ -64,12 +64,16 @@ class LinePlace:
 
     Attributes:
         waited_s: seconds it has waited for its turns so far.
+        company: places of the same may have their turn at the same time, None for a turn of its own.
+        rows: how many texts grow in it.
     """
 
     def __init__(
         self, line: RunLine, kind: Hashable, size: float, cancelled: threading.Event, tell: Tell
     ) -> None:
         self.line, self.kind, self.size = line, kind, size
+        self.company: Hashable = None
+        self.rows = 1
         self.cancelled, self.tell = cancelled, tell
         self.visitor = VISITOR.get()
         self.state, self.since, self.waited_s = _WAITS, 0.0, 0.0
@@ -114,7 +118,8 @@ class LinePlace:
         self.state = _READY
         self._wait(_RUNS)
         with ExitStack() as held:
-            for model in self.models:
+            # A company holds its model itself, for as long as anybody is in it.
+            for model in self.models if self.company is None else ():
                 # Somebody outside of the line may hold a model, too.
                 while not model.lock.acquire(timeout=_POLL_S):
                     self._look()
@@ -230,6 +235,12 @@ class RunLine:
         with self._changed:
             self._pace.add(place.kind, place.size, time.perf_counter() - place.since)
 
+    def busy(self) -> tuple[int, int]:
+        """Return how many places wait, those that load included, and how many compute."""
+        with self._changed:
+            computing = sum(place.state == _RUNS for place in self._places)
+            return len(self._places) - computing, computing
+
     @property
     def pause_s(self) -> float:
         """Seconds between two tellings of one who waits: the longer, the more wait."""
@@ -290,33 +301,43 @@ class RunLine:
 
     def _may_load(self, place: LinePlace) -> bool:
         first = next(other for other in self._served() if other.state == _WAITS)
-        return first is place and len(self._inside) <= SETTINGS.max_concurrent_runs
+        return first is place and _turns([*self._inside, place]) <= SETTINGS.max_concurrent_runs + 1
 
     def _may_run(self, place: LinePlace) -> bool:
         """Return whether it is a place's turn: of all that want the same model the first goes on."""
         running = [other for other in self._inside if other.state == _RUNS]
-        free = SETTINGS.max_concurrent_runs - len(running)
         busy = {id(model) for other in running for model in other.models}
+        wanted: set[int] = set()
         for other in self._inside:
             if other.state != _READY:
                 continue
             own = {id(model) for model in other.models}
-            turn = free > 0 and not own & busy
+            joins = other.company is not None and _turns([*running, other]) == _turns(running)
+            free = _turns([*running, other]) <= SETTINGS.max_concurrent_runs
+            turn = not own & wanted and (joins or (free and not own & busy))
             if other is place:
                 return turn
-            busy |= own
-            free -= turn
+            if turn:
+                running.append(other)
+                busy |= own
+            else:
+                wanted |= own
         return False
 
     def _seconds(self, ahead: list[LinePlace]) -> float | None:
         """Return the seconds that places still take, None where there is nothing to go by."""
-        total = 0.0
+        total, longest = 0.0, dict[Hashable, float]()
         for place in ahead:
             whole = self._pace.of(place.kind, place.size)
             if whole is None:
                 return None
             gone = time.perf_counter() - place.since if place.state == _RUNS else 0.0
-            total += max(0.0, whole - gone)
+            left = max(0.0, whole - gone)
+            if place.company is None:
+                total += left
+            else:  # who goes along in a turn takes no time of his own
+                longest[place.company] = max(left, longest.get(place.company, 0.0))
+        total += sum(longest.values())
         return round(total / SETTINGS.max_concurrent_runs, 1)
 
     def _full(self, waiting: int) -> str:
@@ -326,6 +347,18 @@ class RunLine:
         known = [seconds for seconds in left if seconds is not None]
         when = f"about {max(1, round(min(known)))} s" if known else "a moment"
         return f"The queue is full: {wait} already. Try again in {when}."
+
+
+def _turns(places: Iterable[LinePlace]) -> int:
+    """Return how many turns places take together: those of a company share one, as far as it has room."""
+    turns, rows = 0, dict[Hashable, int]()
+    for place in places:
+        beside = None if place.company is None else rows.get(place.company)
+        if beside is None or beside + place.rows > SETTINGS.max_shared_runs:
+            turns += 1
+            beside = 0
+        rows[place.company] = beside + place.rows
+    return turns
 
 
 LINE = RunLine()

@@ -43,3 +43,12 @@ def _aside(event: Loading) -> str:
 
 def _title(model: str) -> str:
     return CATALOGUE[model].title.removesuffix(" (embedded)") if model in CATALOGUE else model
+
+
+def anew(step: int) -> str:
+    """Return the sentence about a run that ended because it came out differently on another replica."""
+    same = "1 step" if step == 1 else f"{step} steps"
+    return (
+        "The replica of this run was lost, and on another one it came out differently"
+        f" after {same}; it was started anew."
+    )

@@ -6,7 +6,7 @@ import dataclasses
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,8 @@ from engine.loops.recorder import Recorder, rounded
 from engine.methods.child import Child
 from engine.models import graphed
 from engine.models.bare import bare
-from engine.models.loading import pinned
+from engine.models.loading import LoadedModel, pinned
+from engine.models.slots import can_share
 from engine.run.adapter import as_custom_generate
 from engine.run.generation import generate_inputs, generation_config, stop_criteria
 from engine.run.hosted import barriers_note, process_of, run_method
@@ -32,7 +33,8 @@ from engine.run.prepare import (
 )
 from engine.run.read_again import read_again
 from engine.run.recording import Recording, Witness
-from engine.run.request import DecodeRequest, check
+from engine.run.request import CheckedRequest, DecodeRequest, check
+from engine.run.sharing import SharedRuns, in_company
 from engine.run.threads import threads_for
 from engine.settings import SETTINGS
 from engine.strategies.base import Context
@@ -40,6 +42,7 @@ from engine.strategies.refusal import uses_cache
 from engine.trace.events import Event
 from engine.trace.records import Trace
 
+Send = Callable[[Event], None]
 GRAPHED = (
     "Passes over one token were repeated from CUDA graphs, over a cache of {} positions that are "
     "masked until they are written: a sum may differ in its last digit from that of a growing cache."
@@ -95,6 +98,7 @@ class Run:
         size = float(checked.config.max_new_tokens)
         models = Models(self.cancelled, self.send)
         with LINE.place(self.cancelled, self.send, kind, size) as place:
+            place.company, place.rows = company_key(checked), checked.config.num_return_sequences
             with place.aside():
                 checked = with_method(checked, self.cancelled)
                 models.fetch(named_models(checked))
@@ -103,6 +107,8 @@ class Run:
                 prepare(checked)
             place.enter()
             run = prepare(checked, models)
+            if not can_share(run.target):
+                place.company = None
             with (
                 pinned(run.target, run.assistant),
                 place.turn(run.target, run.assistant),
@@ -110,12 +116,13 @@ class Run:
                 process_of(run, self.send, self.cancelled) as (child, ready_s),
             ):
                 waited = place.waited_s, models.load_s + ready_s
-                self.recording = Recording(run, self.send, *waited, self.witness)
                 try:
-                    if run.method is None:
-                        self._decode(run, self.recording)
+                    if place.company is not None:
+                        in_company(run.target, partial(self._decode, run, waited), self.send)
+                    elif run.method is None:
+                        self._decode(run, waited, self.send)
                     else:
-                        self._host(run, child, self.recording)
+                        self._host(run, child, self._record(run, waited, self.send))
                 finally:
                     if self.witness is not None:
                         self.witness.ended()
@@ -124,10 +131,22 @@ class Run:
         """Return what was recorded before a failure, None when nothing was."""
         return None if self.recording is None else self.recording.partial()
 
-    def _decode(self, run: Prepared, recording: Recording) -> None:
+    def _record(self, run: Prepared, waited: tuple[float, float], send: Send) -> Recording:
+        """Begin the record of a run that has waited for its turn and for its models."""
+        self.recording = Recording(run, send, *waited, self.witness)
+        return self.recording
+
+    def _decode(
+        self,
+        run: Prepared,
+        waited: tuple[float, float],
+        send: Send,
+        company: SharedRuns | None = None,
+    ) -> None:
+        recording = self._record(run, waited, send)
         watch = None if self.witness is None else self.witness.saw
         recorder, device = Recorder(self.request.top_candidates, watch), run.target.device
-        recorder.additions.tell = self.send
+        recorder.additions.tell = send
         prompt = torch.tensor([run.prompt_ids], device=device)
         generator = torch.Generator(device).manual_seed(self.request.seed)
         stop = StopWhen(self.cancelled, recorder.started + SETTINGS.max_runtime_s)
@@ -147,6 +166,7 @@ class Run:
                 lambda step, number=number: recording.add(step, number),
                 stop,
                 extra,
+                company,
             )
             rows, new_scores = _returned(returned, run, set(recording.header.eos_token_ids))
             whole += [recorder.additions.begun()] * len(rows)
@@ -179,6 +199,17 @@ class Run:
         return "length" if len(ids) >= header.config["max_new_tokens"] else "stop"
 
 
+def company_key(checked: CheckedRequest) -> Hashable:
+    """Return what runs have in common that may share their passes, None for a run that shares none."""
+    strategy, config, model = checked.strategy, checked.config, checked.request.model
+    # What somebody else wrote may take as long as it likes, and all others would wait for it.
+    foreign = callable(config.prefix_allowed_tokens_fn) if strategy.shares else True
+    if foreign or SETTINGS.max_shared_runs < 2:
+        return None
+    named = id(model) if isinstance(model, LoadedModel) else model or strategy.default_model
+    return named, checked.weights[0]
+
+
 def _name(model: Any) -> Any:
     return getattr(model, "name", model)
 
@@ -190,6 +221,7 @@ def generate_with(
     on_step: Callable[[Any], None],
     stop: StopWhen,
     extra: dict[str, Any],
+    company: SharedRuns | None = None,
 ) -> Any:
     """Call transformers' generate() with the strategy's loop.
 
@@ -200,6 +232,7 @@ def generate_with(
         on_step: called with every step.
         stop: ends the loop.
         extra: keyword arguments of the loop; ``logits_processor`` among them is generate()'s.
+        company: other runs that may go along in its passes.
     """
     target, loop = run.target, run.strategy.loop
     assert loop is not None
@@ -209,7 +242,9 @@ def generate_with(
     inputs = generate_inputs(config, target, rows, prompt.shape[1], use_cache=use_cache)
     own = {name: value for name, value in extra.items() if name != "logits_processor"}
     cache = None
-    if run.strategy.one_shape and use_cache:
+    if company is not None:
+        inputs["past_key_values"] = company.cache()
+    elif run.strategy.one_shape and use_cache:
         cache = graphed.graphed_cache(target, rows, prompt.shape[1] + config.max_new_tokens)
     if cache is not None:
         inputs["past_key_values"] = cache

@@ -27,13 +27,14 @@ class QueueStreamer:
     """Items put by one thread, iterated by another.
 
     Args:
-        maxsize: items that may wait; a full queue makes the producer wait (back-pressure).
+        maxsize: items that may wait; a full queue makes the producer wait (back-pressure). None is as many
+            as come: the producer looks at ``size`` itself.
 
     ``put`` accepts anything; tensors become lists of ids, so that the object can be given to
     ``generate(streamer=...)``, which calls ``put(ids)`` and ``end()``.
     """
 
-    def __init__(self, maxsize: int = 256) -> None:
+    def __init__(self, maxsize: int | None = 256) -> None:
         # Its put() is one call in C: a queue.Queue's, with two waits, took longer than most of a record.
         self._items: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._maxsize = maxsize
@@ -44,6 +45,11 @@ class QueueStreamer:
     def closed(self) -> bool:
         """Whether the reader has left."""
         return self._closed.is_set()
+
+    @property
+    def size(self) -> int:
+        """How many items wait."""
+        return self._items.qsize()
 
     def put(self, item: Any) -> None:
         """Hand over an item, waiting while the queue is full.
@@ -117,7 +123,7 @@ class QueueStreamer:
 
     def _send(self, item: Any) -> None:
         while not self._closed.is_set():
-            if self._items.qsize() < self._maxsize:
+            if self._maxsize is None or self._items.qsize() < self._maxsize:
                 return self._items.put(item)
             self._closed.wait(_POLL_S)
         raise Cancelled

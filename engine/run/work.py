@@ -18,13 +18,14 @@ from engine.trace.records import Trace
 
 Send = Callable[[Any], None]
 _LOG = logging.getLogger("engine")
+_REFERENCE_CHARS = 8
 _GOING: dict[threading.Thread, threading.Event] = {}
 _BEGINNING = threading.Lock()
 """Held while a thread is noted and started: nobody finds one that cannot be waited for yet."""
 
 
-class Job(Protocol):
-    """What is done."""
+class Doing(Protocol):
+    """Something that is done."""
 
     def execute(self) -> None:
         """Do it.
@@ -35,6 +36,14 @@ class Job(Protocol):
 
     def partial_trace(self) -> Trace | None:
         """Return what there is when it has failed."""
+
+
+class Job(Doing, Protocol):
+    """What is done by ``Work``."""
+
+    def told(self) -> dict[str, Any]:
+        """Return what a log may say of it besides: names of ours, counts and seconds."""
+        ...
 
 
 class Task:
@@ -56,6 +65,10 @@ class Task:
     def partial_trace(self) -> None:
         """Return nothing."""
         return
+
+    def told(self) -> dict[str, Any]:
+        """Return nothing: what it is about only its maker knows."""
+        return {}
 
 
 class Work:
@@ -164,12 +177,14 @@ def _work(
     try:
         job.execute()
     except Cancelled:
-        _LOG.info("run %s left", run_id)
+        _LOG.info("run %s left", reference(run_id), extra={"run": reference(run_id)})
         _send_failure(channel, Failed(StoppedError("Stopped before it began.")))
     except BaseException as error:
         _send_failure(channel, Failed(_told(error, run_id), job.partial_trace()))
     finally:
-        _LOG.info("run %s ended after %.2f s", run_id, time.perf_counter() - started)
+        seconds, named = time.perf_counter() - started, reference(run_id)
+        about = {"run": named, "seconds": round(seconds, 3), **job.told()}
+        _LOG.info("run %s ended after %.2f s", named, seconds, extra=about)
         channel.end()
         _GOING.pop(threading.current_thread(), None)
 
@@ -181,13 +196,19 @@ def _send_failure(channel: QueueStreamer, event: Failed) -> None:
         return
 
 
+def reference(run_id: str) -> str:
+    """Return what a log calls a run: whoever reads it must not be able to ask for the run itself."""
+    return run_id[:_REFERENCE_CHARS]
+
+
 def _told(error: BaseException, run_id: str) -> EngineError:
     """Return the error as one sentence; details go to the log under a reference."""
     if isinstance(error, EngineError):
         return error
-    reference = run_id[:8]
-    _LOG.error("run %s failed: %s", reference, type(error).__name__, exc_info=_frames_only(error))
-    return DecodeError(explain(error, reference))
+    named, kind = reference(run_id), type(error).__name__
+    about = {"run": named, "error": kind}
+    _LOG.error("run %s failed: %s", named, kind, exc_info=_frames_only(error), extra=about)
+    return DecodeError(explain(error, named))
 
 
 def explain(error: BaseException, reference: str) -> str:

@@ -104,6 +104,8 @@ class Strategy:
     """The rows of the cache are rearranged: without a cache where the model's cannot be."""
     one_shape: bool = False
     """Every pass but the first reads one token of each row of the same batch, so that a GPU can repeat it."""
+    shares: bool = False
+    """It decides by the logits after the newest token alone, so that other runs may go along in its passes."""
     one_by_one: bool = False
     """Run num_return_sequences one at a time (their rows would influence each other)."""
     own_loop: Callable[[Any], OwnLoop | None] = never

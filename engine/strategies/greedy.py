@@ -47,6 +47,7 @@ STRATEGY = Strategy(
     config=GreedyConfig,
     loop=next_token_loop,
     one_shape=True,
+    shares=True,
     generate_kwargs=lambda config: {"do_sample": False, "num_beams": 1},
     presets=(
         Preset(

@@ -38,6 +38,7 @@ STRATEGY = Strategy(
     config=SamplingConfig,
     loop=next_token_loop,
     one_shape=True,
+    shares=True,
     generate_kwargs=lambda config: {"do_sample": True, "num_beams": 1},
     presets=(
         Preset(

@@ -274,6 +274,7 @@ STRATEGY = Strategy(
     config=WatermarkConfig,
     loop=watermark_loop,
     one_shape=True,
+    shares=True,
     generate_kwargs=lambda config: {
         "do_sample": config.do_sample,
         "num_beams": 1,

@@ -61,6 +61,19 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
+class StartedAnew:
+    """A run whose replica was lost came out differently elsewhere: it ends here, and another one begins.
+
+    What follows are the events of that one, from its Started.
+    """
+
+    run_id: str
+    """The id of the run that begins."""
+    step: int
+    """Steps of the first that came out the same."""
+
+
+@dataclass(frozen=True, slots=True)
 class StepRecorded:
     """The loop decided a step; ``pieces`` are the token ids it names for the first time.
 
@@ -96,4 +109,4 @@ class Failed:
 
 
 Progress = Waiting | Loading | Checking
-Event = Progress | Started | StepRecorded | TextDelta | Finished | Failed
+Event = Progress | Started | StartedAnew | StepRecorded | TextDelta | Finished | Failed

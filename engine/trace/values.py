@@ -47,6 +47,25 @@ def values_of(record: Any, meaning: Meaning) -> Found:
             yield from read(name, getattr(record, name))
 
 
+def same(one: Any, other: Any, apart: Meaning) -> bool:
+    """Return whether two records, or values of them, say the same but for values of one meaning."""
+    if type(one) is not type(other):
+        return False
+    if dataclasses.is_dataclass(one):
+        names = _names_without(type(one), apart)
+        return all(same(getattr(one, name), getattr(other, name), apart) for name in names)
+    if isinstance(one, tuple | list):
+        return len(one) == len(other) and all(
+            same(mine, yours, apart) for mine, yours in zip(one, other, strict=True)
+        )
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(
+            same(value, other[key], apart) for key, value in one.items()
+        )
+    # What is not a number equals itself here.
+    return one == other or (one != one and other != other)
+
+
 def plain(hint: Any) -> tuple[Any, Meaning | None]:
     """Return a type without its mark, and the mark."""
     if typing.get_origin(hint) is Annotated:
@@ -59,6 +78,16 @@ def plain(hint: Any) -> tuple[Any, Meaning | None]:
 def hints_of(cls: type) -> dict[str, Any]:
     """Return the marked type of every field of a dataclass."""
     return typing.get_type_hints(cls, include_extras=True)
+
+
+@cache
+def _names_without(cls: type, apart: Meaning) -> tuple[str, ...]:
+    """Return the fields of a dataclass that are no values of a meaning."""
+    return tuple(
+        name
+        for name, hint in hints_of(cls).items()
+        if not any(plain(option)[1] == apart for option in (hint, *typing.get_args(hint)))
+    )
 
 
 @cache

@@ -477,6 +477,10 @@ export interface FailMessage {
    * There only where the same may be taken a little later.
    */
   again?: true;
+  /**
+   * There only where another run begins in its place, and its id.
+   */
+  anew?: string;
   parting?: Parting1;
 }
 /**

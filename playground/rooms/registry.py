@@ -1,11 +1,16 @@
-"""All rooms of this process: how many there may be, who may open and enter them, and when they end."""
+"""All rooms: how many there may be, who may open and enter them, and when they end.
+
+Where processes share a store, each has the rooms that it was asked for; how often an address may do something is
+counted by each for itself.
+"""
 
 from __future__ import annotations
 
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from engine.errors import shown
@@ -13,7 +18,8 @@ from engine.settings import SETTINGS, Settings
 from playground.rooms.deck import Deck, deck_of
 from playground.rooms.ration import Ration
 from playground.rooms.room import Room, RoomError, sealed
-from playground.rooms.state import RoomState, RoomStore
+from playground.rooms.state import Gone, RoomState, RoomStore
+from playground.rooms.watch import RoomWatch
 
 ALPHABET = "34679CDFGHJKMNPQRTVWXY"
 """Of codes: no two of these signs look alike, and without vowels they spell nothing."""
@@ -49,6 +55,7 @@ class Rooms:
         self._wrong = Ration(settings.room_wrong_codes_per_minute, clock)
         self._new = Ration(settings.room_joins_per_minute, clock)
         self._lock = threading.RLock()
+        self._watch = RoomWatch(self.store, self._followed) if self.store.shared else None
 
     def open(self, lesson: Any, language: Any, card: Any, address: str) -> tuple[Room, str]:
         """Open a room; return it and its teacher's secret, which nobody else is told.
@@ -81,24 +88,28 @@ class Rooms:
             room = Room(state, deck, self.settings.max_room_people)
             room.show(card)
             self._make_room(address)
+            while not self.store.add(state):
+                state.code = self._new_code()
             self._rooms[state.code] = room
-            self.store.save(state)
         return room, secret
 
     def _make_room(self, address: str) -> None:
         """Refuse one room too many; of one's own that nobody has entered the oldest gives way."""
         self.sweep()
-        own = [room for room in self._rooms.values() if room.state.address == address]
+        states = list(self.store.states())
+        own = [state for state in states if state.address == address]
         if len(own) >= self.settings.max_rooms_per_address:
-            unused = [room for room in own if not room.state.people]
+            unused = [state for state in own if not state.people]
             if not unused:
                 raise RoomError(
                     f"{len(own)} rooms have been opened from here already: close one of them.", 429
                 )
-            self.close(min(unused, key=lambda room: room.state.used))
-        if len(self._rooms) >= self.settings.max_rooms:
+            oldest = min(unused, key=lambda state: state.used)
+            states.remove(oldest)
+            self._end(oldest.code)
+        if len(states) >= self.settings.max_rooms:
             raise RoomError(
-                f"{len(self._rooms)} rooms are open already, and no more are possible; try again later.",
+                f"{len(states)} rooms are open already, and no more are possible; try again later.",
                 503,
             )
 
@@ -120,8 +131,7 @@ class Rooms:
             RoomError: there is none, or too many wrong codes came from there.
         """
         self.sweep()
-        with self._lock:
-            room = self._rooms.get(code)
+        room = self._found(code)
         if room and known and (room.holds(known) or room.is_taught_by(known)):
             return room
         if not self._wrong.allows(address):
@@ -129,6 +139,30 @@ class Rooms:
         if room is None:
             self._wrong.take(address)
             raise RoomError(NO_ROOM, 404)
+        return room
+
+    def _found(self, code: str) -> Room | None:
+        """Return a room as it is now, whichever process has changed it last; None where there is none."""
+        with self._lock:
+            room = self._rooms.get(code)
+        if room is not None and not self.store.shared:
+            return room
+        try:
+            newer = self.store.find(code, room.state.version if room else -1)
+        except Gone:
+            if room is not None:
+                self._end(code)
+            return None
+        if newer is None:
+            return room
+        if newer.used < self._oldest() and self.store.expire(code, self._oldest()):
+            return None
+        if room is None:
+            deck = self.deck(newer.lesson, newer.language)
+            made = Room(newer, deck, self.settings.max_room_people)
+            with self._lock:
+                room = self._rooms.setdefault(code, made)
+        room.catch_up(newer)
         return room
 
     def enter(self, code: str, participant: str, address: str) -> tuple[Room, str]:
@@ -143,8 +177,8 @@ class Rooms:
         if not self._new.take(address):
             raise RoomError(f"Too many people enter from your address at once. {_WAIT}", 429)
         participant = secrets.token_urlsafe(16)
-        room.enter(participant)
-        self._used(room)
+        with self._using(room):
+            room.enter(participant)
         return room, participant
 
     def vote(self, code: str, participant: str, address: str, card: Any, answer: Any) -> None:
@@ -157,8 +191,8 @@ class Rooms:
         room = self.room(code, address, participant)
         if not room.holds(participant):
             raise RoomError("You have not entered this room yet: open its address.", 403)
-        room.vote(participant, card, answer)
-        self._used(room)
+        with self._using(room):
+            room.vote(participant, card, answer)
 
     def taught(self, code: str, secret: str, address: str) -> Room:
         """Return a room for its teacher.
@@ -190,28 +224,67 @@ class Rooms:
             "reveal": lambda: room.reveal(card),
             "lock": lambda: room.lock(True),
             "unlock": lambda: room.lock(False),
-            "close": lambda: self.close(room),
+            "close": lambda: None,
         }
         if not isinstance(act, str) or act not in acts:
             raise RoomError(f"act = {shown(act)} is not allowed: one of {', '.join(acts)}.", 400)
-        acts[act]()
-        if not room.ended:
-            self._used(room)
+        if act == "close":
+            self.close(room)
+            return
+        with self._using(room):
+            acts[act]()
+
+    def open_now(self) -> tuple[int, int]:
+        """Return how many rooms are open, and how many people are in them."""
+        self.sweep()
+        with self._lock:
+            return len(self._rooms), sum(len(room.state.people) for room in self._rooms.values())
 
     def close(self, room: Room) -> None:
         """End a room."""
+        self._end(room.state.code)
+
+    def _end(self, code: str) -> None:
         with self._lock:
-            self._rooms.pop(room.state.code, None)
-            self.store.remove(room.state.code)
-        room.end()
+            room = self._rooms.pop(code, None)
+            self.store.remove(code)
+        if room is not None:
+            room.end()
 
     def sweep(self) -> None:
         """End the rooms that nobody has used for so long."""
-        oldest = self.clock() - self.settings.room_idle_s
+        oldest = self._oldest()
         with self._lock:
-            for room in [room for room in self._rooms.values() if room.state.used < oldest]:
+            old = [room for room in self._rooms.values() if room.state.used < oldest]
+        for room in old:
+            if self.store.expire(room.state.code, oldest):
                 self.close(room)
+            else:
+                self._found(room.state.code)
 
-    def _used(self, room: Room) -> None:
-        room.state.used = self.clock()
-        self.store.save(room.state)
+    def _oldest(self) -> float:
+        return self.clock() - self.settings.room_idle_s
+
+    def follow(self) -> None:
+        """Hear soon of what other processes do in the rooms whose news somebody is told here."""
+        if self._watch is not None:
+            self._watch.wake()
+
+    def _followed(self) -> list[Room]:
+        with self._lock:
+            return [room for room in self._rooms.values() if room.is_followed]
+
+    @contextmanager
+    def _using(self, room: Room) -> Iterator[None]:
+        """Change a room while nobody else does.
+
+        Raises:
+            RoomError: it has ended meanwhile.
+        """
+        try:
+            with self.store.changing(room):
+                yield
+                room.state.used = self.clock()
+        except Gone:
+            self._end(room.state.code)
+            raise RoomError(NO_ROOM, 404) from None

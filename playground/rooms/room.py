@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -67,6 +67,28 @@ class Room:
         self._listening: Counter[str] = Counter()
         self._lock = threading.RLock()
 
+    def catch_up(self, state: RoomState) -> None:
+        """Take what another process has made of it, where it is newer, and tell those who listen."""
+        with self._lock:
+            if state.version <= self.state.version:
+                return
+            before, self.state = self.state, state
+            if (before.card, before.revealed) != (state.card, state.revealed):
+                self._changed()
+            else:
+                self._counted()
+
+    @property
+    def listeners(self) -> set[str]:
+        """Participants who are told its news by this process."""
+        with self._lock:
+            return {*self._listening} - {TEACHER}
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether anybody is told its news by this process."""
+        return bool(self._listening)
+
     @property
     def card(self) -> DeckCard:
         """The card that the class is at."""
@@ -107,7 +129,7 @@ class Room:
 
     def _is_idle(self, participant: str) -> bool:
         bets = any(participant in votes for votes in self.state.votes.values())
-        return not bets and participant not in self._listening
+        return not bets and participant not in {*self._listening, *self.state.elsewhere}
 
     def vote(self, participant: str, card: Any, answer: Any) -> None:
         """Count a bet on the card that the class is at, in place of an earlier one.
@@ -190,11 +212,12 @@ class Room:
             raise RoomError("This room is open in too many tabs: close some of them.", 429)
 
     @contextmanager
-    def listening(self, listener: str) -> Iterator[None]:
-        """Count a stream while it is open."""
+    def listening(self, listener: str, began: Callable[[], None] = lambda: None) -> Iterator[None]:
+        """Count a stream while it is open; ``began`` is called when it is counted."""
         with self._lock:
             self._listening[listener] += 1
             self._counted()
+        began()
         try:
             yield
         finally:
@@ -226,7 +249,7 @@ class Room:
                 "card": self.state.card,
                 "revealed": self.state.card in self.state.revealed,
                 "locked": self.state.locked,
-                "here": len(self._listening) - (TEACHER in self._listening),
+                "here": len(self.listeners | self.state.elsewhere),
                 "entered": len(self.state.people),
                 "tally": self._tally(),
                 "words": self._words(),

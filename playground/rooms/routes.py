@@ -17,8 +17,10 @@ from engine.settings import SETTINGS
 from engine.trace.checks import read_json_strict
 from playground import qr
 from playground.guard import sentence
+from playground.kept.database import DATABASE
 from playground.languages import chosen
 from playground.rooms import page
+from playground.rooms.kept import KeptRooms
 from playground.rooms.registry import ALPHABET, CODE_SIGNS, Rooms
 from playground.rooms.room import TEACHER, Room, RoomError
 from playground.rooms.stream import ClassScene, NewsResponse, ParticipantView, TeacherView
@@ -33,7 +35,7 @@ _Handler = Callable[["RoomRoutes", Request], Awaitable[Response]]
 
 def routes(rooms: Rooms | None = None) -> list[Route]:
     """Return the routes of rooms, and of what a participant's page fetches."""
-    own = RoomRoutes(rooms or Rooms())
+    own = RoomRoutes(rooms or Rooms(None if DATABASE is None else KeptRooms(DATABASE)))
     return [
         Route("/rooms", own.open, methods=["POST"]),
         Route("/room", own.door),
@@ -101,8 +103,9 @@ class RoomRoutes:
         address, known = _address(request), request.cookies.get(_COOKIE, "")
         try:
             if request.method == "HEAD":
-                return page.entered(self.rooms.room(code, address, known).deck.language)
-            room, participant = self.rooms.enter(code, known, address)
+                there = await asyncio.to_thread(self.rooms.room, code, address, known)
+                return page.entered(there.deck.language)
+            room, participant = await asyncio.to_thread(self.rooms.enter, code, known, address)
         except RoomError as error:
             return page.refused(str(error), error.status, _language(request))
         answer = page.entered(room.deck.language)
@@ -122,7 +125,8 @@ class RoomRoutes:
         """Count a bet."""
         asked = await _asked(request, card=..., answer=...)
         code, known = request.path_params["code"], request.cookies.get(_COOKIE, "")
-        self.rooms.vote(code, known, _address(request), asked["card"], asked["answer"])
+        bet = asked["card"], asked["answer"]
+        await asyncio.to_thread(self.rooms.vote, code, known, _address(request), *bet)
         return _said({"card": asked["card"], "answer": asked["answer"]})
 
     @_answered
@@ -130,16 +134,21 @@ class RoomRoutes:
         """Send the news of a room to a participant, or to its teacher."""
         code, address = request.path_params["code"], _address(request)
         if SECRET in request.headers:
-            room = self.rooms.taught(code, request.headers[SECRET], address)
+            secret = request.headers[SECRET]
+            room = await asyncio.to_thread(self.rooms.taught, code, secret, address)
             room.check_listener(TEACHER)
-            return NewsResponse(TeacherView(room), self.rooms.sweep, room.listening(TEACHER))
+            return self._news(TeacherView(room), TEACHER)
         known = request.cookies.get(_COOKIE, "")
-        room = self.rooms.room(code, address, known)
+        room = await asyncio.to_thread(self.rooms.room, code, address, known)
         if not room.holds(known):
             raise RoomError("You have not entered this room yet: open its address.", 403)
         room.check_listener(known)
         view = ParticipantView(room, self._scenes.setdefault(room, ClassScene()), known)
-        return NewsResponse(view, self.rooms.sweep, room.listening(known))
+        return self._news(view, known)
+
+    def _news(self, view: TeacherView | ParticipantView, listener: str) -> NewsResponse:
+        counted = view.room.listening(listener, self.rooms.follow)
+        return NewsResponse(view, self.rooms.sweep, counted)
 
     @_answered
     async def teach(self, request: Request) -> Response:
@@ -147,9 +156,10 @@ class RoomRoutes:
         asked = await _asked(request, act=..., card=None, address="")
         code, secret = request.path_params["code"], request.headers.get(SECRET, "")
         if asked["act"] != "qr":
-            self.rooms.teach(code, secret, _address(request), asked["act"], asked["card"])
+            act = asked["act"], asked["card"]
+            await asyncio.to_thread(self.rooms.teach, code, secret, _address(request), *act)
             return _said({})
-        self.rooms.taught(code, secret, _address(request))
+        await asyncio.to_thread(self.rooms.taught, code, secret, _address(request))
         address = asked["address"]
         if not isinstance(address, str) or not address.endswith(f"/room/{code}"):
             raise RoomError("address has to be the one of this room.", 400)

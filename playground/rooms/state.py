@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Set
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 
 @dataclass
@@ -31,19 +32,75 @@ class RoomState:
     """Card -> participant -> the answer that counts."""
     revealed: set[int] = field(default_factory=set)
     """Cards whose answer has been shown; nobody can bet on them any more."""
+    version: int = 0
+    """Another one after every change that others are to know of."""
+    elsewhere: Set[str] = frozenset()
+    """Participants who are told news of the room by other processes."""
+
+
+class Gone(Exception):
+    """The room is not there any more."""
+
+
+class Held(Protocol):
+    """What holds a room's state."""
+
+    state: RoomState
+
+    def catch_up(self, state: RoomState) -> None:
+        """Take a newer state."""
 
 
 class RoomStore:
     """Keeps the rooms for as long as this process lives."""
 
+    shared = False
+    """Whether other processes may change a room."""
+
     def __init__(self) -> None:
         self._states: dict[str, RoomState] = {}
         self._lock = threading.Lock()
 
-    def save(self, state: RoomState) -> None:
-        """Keep a room as it is now."""
+    def add(self, state: RoomState) -> bool:
+        """Keep a new room; return whether its code was free."""
         with self._lock:
-            self._states[state.code] = state
+            return self._states.setdefault(state.code, state) is state
+
+    def find(self, code: str, version: int = -1) -> RoomState | None:
+        """Return a room where it is newer than a version.
+
+        Raises:
+            Gone: there is none.
+        """
+        with self._lock:
+            if code not in self._states:
+                raise Gone
+            return self._states[code] if self._states[code].version > version else None
+
+    @contextmanager
+    def changing(self, held: Held) -> Iterator[None]:
+        """Let nobody else change a room meanwhile; it has caught up with what others did, and what is done is kept.
+
+        Raises:
+            Gone: it has ended.
+        """
+        yield
+
+    def expire(self, code: str, before: float) -> bool:
+        """Forget a room where nobody has used it since a time; return whether it is not there any more."""
+        with self._lock:
+            known = self._states.get(code)
+            if known is not None and known.used < before:
+                del self._states[code]
+            return code not in self._states
+
+    def listen(self, listeners: Mapping[str, Set[str]]) -> dict[str, int]:
+        """Tell others who is told news by this process, and return the versions of these rooms.
+
+        Args:
+            listeners: participants by the codes of rooms.
+        """
+        return {state.code: state.version for state in self.states() if state.code in listeners}
 
     def remove(self, code: str) -> None:
         """Forget a room; one that is not there is none to forget."""

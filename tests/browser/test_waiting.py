@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import expect
 
 from engine.models.loading import load
+from engine.run import run as engine_run
 from engine.run import work
 from engine.run.permits import LINE
 from playground import going
@@ -45,8 +46,11 @@ PRESSED = """key => {
 
 
 @pytest.fixture
-def held(visit):
-    """Return a page whose run has the model, held at its first pass, and the gate."""
+def held(visit, monkeypatch):
+    """Return a page whose run has the model for itself, held at its first pass, and the gate."""
+    monkeypatch.setattr(
+        engine_run, "SETTINGS", dataclasses.replace(engine_run.SETTINGS, max_shared_runs=1)
+    )
     with gate(load(MODEL).model, free=0) as gated:
         page = visit()
         start(page, "greedy")

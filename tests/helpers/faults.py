@@ -22,7 +22,7 @@ from engine.models import loading
 from engine.run.streamer import QueueStreamer
 from playground import questions
 from playground.journal import Journal, Messages
-from playground.journal_file import JournalFile
+from playground.kept.runs import KeptRuns
 from playground.stream import stream
 
 Place = tuple[Any, str]
@@ -32,7 +32,7 @@ def _journal() -> list[Place]:
     """Return the methods that others call; whatever the journal is made of."""
     return [
         (kind, name)
-        for kind in (Journal, Messages, JournalFile)
+        for kind in (Journal, Messages, KeptRuns)
         for name, f in vars(kind).items()
         if callable(f) and name[0] != "_"
     ]

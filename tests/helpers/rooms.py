@@ -9,6 +9,7 @@ from typing import Any
 from engine.settings import SETTINGS
 from playground.rooms import deck
 from playground.rooms.registry import Rooms
+from playground.rooms.state import RoomStore
 
 HIDDEN = ("the-reveal", "the-why", "the-myth", "the-turn", "tell_tale")
 """Words of every card, and the name of its run, that nobody may read before the reveal."""
@@ -77,12 +78,13 @@ class Hand:
         return self.now
 
 
-def rooms_of(path: Path, clock: Any, **limits: Any) -> Rooms:
+def rooms_of(path: Path, clock: Any, store: RoomStore | None = None, **limits: Any) -> Rooms:
     """Return rooms that know this one lesson.
 
     Args:
         path: of its file.
         clock: of the rooms.
+        store: where they are kept; None for this process's memory.
         limits: settings in place of the usual ones.
     """
     whole = deck.read_deck("kinds", "en", path, 0)
@@ -90,4 +92,4 @@ def rooms_of(path: Path, clock: Any, **limits: Any) -> Rooms:
     def named(lesson: str, language: str) -> deck.Deck:
         return whole if lesson == "kinds" else deck.deck_of(lesson, language)
 
-    return Rooms(settings=dataclasses.replace(SETTINGS, **limits), clock=clock, deck=named)
+    return Rooms(store, dataclasses.replace(SETTINGS, **limits), clock, named)

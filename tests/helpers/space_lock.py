@@ -1,4 +1,4 @@
-"""Writes pre-requirements.txt, the lock of a Space: ``python -m tests.helpers.space_lock``.
+"""Writes pre-requirements.txt, the lock of a Space, and that of deploy: ``python -m tests.helpers.space_lock``.
 
 A Space installs requirements.txt and packages of its own in one command, and pip wants a hash for all
 of them or none. pre-requirements.txt it installs before that, by a command of its own.
@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -21,6 +21,8 @@ from tests.helpers import lock
 
 LOCK = lock.ROOT / "pre-requirements.txt"
 REQUIREMENTS = lock.ROOT / "requirements.txt"
+IMAGES = lock.ROOT / "deploy" / "requirements.lock"
+IN_IMAGES = (REQUIREMENTS, lock.ROOT / "requirements-cluster.txt")
 PYTHON = "3.12"
 TORCH = "torch<=2.11.0"
 """The newest that a ZeroGPU takes."""
@@ -32,6 +34,23 @@ _HEAD = """\
 # Otherwise than in requirements-dev.lock, for {torch} and Gradio's extras: {others}
 --only-binary :all:
 """
+
+
+_HEAD_OF_IMAGES = """\
+# What the images of deploy/ install, every file by its SHA-256: CPython {python} on Linux x86_64.
+# Written by `make lock` from requirements.txt and requirements-cluster.txt.
+"""
+
+
+def asked_in_images() -> list[str]:
+    """Return what the images of deploy/ install."""
+    return [str(wanted) for path in IN_IMAGES for wanted in lock.requirements(path)]
+
+
+def head_of_images(text: str) -> str:
+    """Return how their lock begins."""
+    del text
+    return _HEAD_OF_IMAGES.format(python=PYTHON)
 
 
 def asked() -> list[str]:
@@ -59,7 +78,12 @@ def head(text: str) -> str:
     return _HEAD.format(python=PYTHON, torch=TORCH, others=", ".join(others) or "none")
 
 
-def renew(path: Path = LOCK, uv: Sequence[str] = UV) -> tuple[int, str]:
+def renew(
+    path: Path = LOCK,
+    uv: Sequence[str] = UV,
+    wants: Callable[[], list[str]] = asked,
+    begins: Callable[[str], str] = head,
+) -> tuple[int, str]:
     """Resolve anew from metadata alone, without fetching a wheel, and write the lock.
 
     The versions in requirements-dev.lock are kept wherever the rest allows.
@@ -67,6 +91,8 @@ def renew(path: Path = LOCK, uv: Sequence[str] = UV) -> tuple[int, str]:
     Args:
         path: the lock; it stays as it is unless there is a new one.
         uv: the command that resolves.
+        wants: returns what is asked for.
+        begins: the lock -> its head.
 
     Returns:
         (exit status, sentence): 0 also where no index could be reached.
@@ -76,7 +102,7 @@ def renew(path: Path = LOCK, uv: Sequence[str] = UV) -> tuple[int, str]:
         return 0, f"{stays} uv is not installed."
     with tempfile.TemporaryDirectory() as folder:
         wanted, found = Path(folder, "asked.txt"), Path(folder, "lock.txt")
-        wanted.write_text("\n".join(asked()))
+        wanted.write_text("\n".join(wants()))
         # What stands in the file to be written is preferred.
         found.write_text(lock.LOCK.read_text())
         try:
@@ -88,7 +114,7 @@ def renew(path: Path = LOCK, uv: Sequence[str] = UV) -> tuple[int, str]:
         return 0, f"{stays} the package index could not be reached."
     if done.returncode:
         return 1, f"{stays} {' '.join(done.stderr.split())}"
-    path.write_text(head(text) + text)
+    path.write_text(begins(text) + text)
     return 0, f"{path.name} names {len(entries(text))} packages."
 
 
@@ -106,6 +132,6 @@ def _resolve(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
 
 
 if __name__ == "__main__":
-    status, sentence = renew()
-    sys.stdout.write(sentence + "\n")
-    sys.exit(status)
+    ends = [renew(), renew(IMAGES, wants=asked_in_images, begins=head_of_images)]
+    sys.stdout.write("".join(f"{sentence}\n" for _, sentence in ends))
+    sys.exit(max(status for status, _ in ends))

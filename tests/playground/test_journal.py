@@ -7,16 +7,21 @@ import logging
 import os
 import sqlite3
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from types import SimpleNamespace
 
 import pytest
+import sqlalchemy as sa
 
 from engine import DecodeRequest
-from playground import journal, journal_file
+from playground import journal
 from playground import stream as streaming
 from playground.journal import STARTED_ANEW, Journal
-from playground.journal_file import JournalFile, Sent
+from playground.kept import runs
+from playground.kept.database import Database, database_of
+from playground.kept.runs import MAKING, Begun, KeptRuns, Sent
+from playground.kept.tables import MESSAGES, PROCESSES
 from playground.stream import stream, whole_state
 from tests.helpers.patience import PATIENCE_S, comes_true
 
@@ -28,8 +33,14 @@ def path(tmp_path):
     return tmp_path / "kept" / "journal.db"
 
 
-def file_at(path, age_s=3600.0, most_bytes=1_000_000):
-    return JournalFile(path, age_s, most_bytes)
+def file_at(path, age_s=3600.0, most_bytes=1_000_000, process="one"):
+    return KeptRuns(Database(str(path), process), age_s, most_bytes)
+
+
+def read(file, run):
+    """Return the messages of a run, and whether nothing comes after them."""
+    found = file.find(run)
+    return ([], True) if found is None else (found.texts, found.over)
 
 
 def filled(file, run, count, ended=True, text="{}"):
@@ -37,10 +48,6 @@ def filled(file, run, count, ended=True, text="{}"):
     for seq in range(count):
         file.add(Sent(run, seq, text, ended and seq == count - 1))
     assert file.flush(PATIENCE_S)
-
-
-def restarted(monkeypatch):
-    monkeypatch.setattr(journal_file, "PROCESS", "another")
 
 
 def messages_of(state):
@@ -51,25 +58,22 @@ def test_a_run_is_read_back_whole_by_a_later_server(path, monkeypatch):
     monkeypatch.setattr(streaming, "JOURNAL", Journal(file_at(path)))
     sent = [json.loads(text) for text in stream(REQUEST)]
     streaming.JOURNAL.close(PATIENCE_S)
-    restarted(monkeypatch)
-    monkeypatch.setattr(streaming, "JOURNAL", Journal(file_at(path)))
+    monkeypatch.setattr(streaming, "JOURNAL", Journal(file_at(path, process="another")))
     numbered = [message for message in sent if "seq" in message]
     assert messages_of(whole_state(sent[0]["run"])) == numbered
     assert numbered[-1]["kind"] == "finish"
 
 
-def test_a_run_that_a_server_did_not_end_is_said_to_have_ended(path, monkeypatch):
+def test_a_run_that_a_server_did_not_end_is_said_to_have_ended(path):
     own = Journal(file_at(path))
     messages = own.open(SimpleNamespace(run_id="r"))
     messages.add({"kind": "start"})
     messages.add({"kind": "delta"})
+    assert own._kept.flush(PATIENCE_S)
+    other = Journal(file_at(path, process="another"))
+    assert [json.loads(t)["kind"] for t in other.messages("r")] == ["start", "delta"]
     own.close(PATIENCE_S)
-    assert [json.loads(t)["kind"] for t in Journal(file_at(path)).messages("r")] == [
-        "start",
-        "delta",
-    ]
-    restarted(monkeypatch)
-    *_, last = [json.loads(text) for text in Journal(file_at(path)).messages("r")]
+    *_, last = [json.loads(text) for text in other.messages("r")]
     assert last == {"run": "r", "seq": 2, "kind": "fail", "error": STARTED_ANEW}
 
 
@@ -78,7 +82,7 @@ def test_a_run_of_which_a_message_is_missing_is_not_shown(path):
     file.add(Sent("r", 0, "{}", False))
     file.add(Sent("r", 2, "{}", True))
     assert file.flush(PATIENCE_S)
-    assert file.read("r") == ([], True)
+    assert read(file, "r") == ([], True)
 
 
 def test_nobody_else_reads_the_file(path):
@@ -91,23 +95,23 @@ def test_nobody_else_reads_the_file(path):
 def test_what_is_old_goes(path, monkeypatch):
     file = file_at(path, age_s=100.0)
     filled(file, "old", 2)
-    now = journal_file.time.time() + 101
-    monkeypatch.setattr(journal_file.time, "time", lambda: now)
-    assert file.read("old") == ([], True)
+    now = runs.time.time() + 101
+    monkeypatch.setattr(runs.time, "time", lambda: now)
+    assert read(file, "old") == ([], True)
     later = file_at(path, age_s=100.0)
     filled(later, "new", 1)
     with closing(sqlite3.connect(path)) as db:
-        assert db.execute("SELECT DISTINCT run FROM messages").fetchall() == [("new",)]
+        assert db.execute(f"SELECT DISTINCT run FROM {MESSAGES.name}").fetchall() == [("new",)]
 
 
 def test_the_oldest_make_room(path):
-    file = file_at(path, most_bytes=10_000)
-    for number in range(30):
-        filled(file, f"r{number:02d}", 1, text="x" * 1000)
-    kept = [n for n in range(30) if file.read(f"r{n:02d}")[0]]
-    assert kept == list(range(30 - len(kept), 30))
+    file = file_at(path, most_bytes=100_000)
+    for number in range(40):
+        filled(file, f"r{number:02d}", 1, text="x" * 10_000)
+    kept = [n for n in range(40) if read(file, f"r{n:02d}")[0]]
+    assert kept == list(range(40 - len(kept), 40))
     assert 9 <= len(kept) <= 11
-    assert path.stat().st_size < 100_000
+    assert path.stat().st_size < 300_000
 
 
 def test_a_damaged_file_is_begun_anew(path):
@@ -115,7 +119,48 @@ def test_a_damaged_file_is_begun_anew(path):
     path.write_bytes(b"this is no database" * 1000)
     file = file_at(path)
     filled(file, "r", 2)
-    assert file.read("r") == (["{}", "{}"], True)
+    assert read(file, "r") == (["{}", "{}"], True)
+
+
+def test_a_file_of_another_form_is_begun_anew(path):
+    filled(file_at(path), "before", 1)
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA user_version = 1")
+    file = file_at(path)
+    filled(file, "r", 1)
+    assert read(file, "r") == (["{}"], True)
+    assert read(file, "before") == ([], True)
+
+
+def test_a_run_is_taken_over_once_and_its_first_process_writes_no_more_of_it(path):
+    first = file_at(path)
+    first.add(Begun("r", "p", "{}"))
+    first.add(Sent("r", 0, '{"a":0}', False))
+    assert first.flush(PATIENCE_S)
+    others = [file_at(path, process=f"other {n}") for n in range(8)]
+    assert not others[0].claim("r", "one"), "its process is there"
+    first.presence.leave()
+    with ThreadPoolExecutor(len(others)) as pool:
+        claimed = list(pool.map(lambda file: file.claim("r", "one"), others))
+    assert sum(claimed) == 1
+    first.add(Sent("r", 1, "late", True))
+    assert first.flush(PATIENCE_S)
+    other = others[claimed.index(True)]
+    other.add(Sent("r", MAKING + 1, '{"a":1}', True))
+    assert other.flush(PATIENCE_S)
+    found = first.find("r")
+    assert (found.texts, found.ended, found.making) == (['{"a":0}', '{"a":1}'], True, 1)
+
+
+def test_a_process_that_is_silent_counts_as_gone(path):
+    file = file_at(path)
+    filled(file, "r", 1, ended=False)
+    other = file_at(path, process="another")
+    assert not other.find("r").over
+    with file.database.writing() as db:
+        db.execute(sa.update(PROCESSES).values(seen=PROCESSES.c.seen - 60))
+    assert other.find("r").over
+    assert not file.find("r").over, "to itself it is there"
 
 
 def test_a_disk_that_takes_nothing_costs_no_run(tmp_path, monkeypatch, caplog):
@@ -134,7 +179,7 @@ def test_a_copy_that_fails_costs_no_run(path, monkeypatch):
     def broken(self, line):
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(JournalFile, "add", broken)
+    monkeypatch.setattr(KeptRuns, "add", broken)
     monkeypatch.setattr(streaming, "JOURNAL", Journal(file_at(path)))
     sent = [json.loads(text) for text in stream(REQUEST)]
     assert sent[-1]["kind"] == "finish"
@@ -142,7 +187,7 @@ def test_a_copy_that_fails_costs_no_run(path, monkeypatch):
 
 
 def test_no_run_waits_for_a_slow_disk(path, monkeypatch):
-    monkeypatch.setattr(journal_file, "_BACKLOG_BYTES", 1000)
+    monkeypatch.setattr(runs, "_BACKLOG_BYTES", 1000)
     file = file_at(path)
     filled(file, "before", 1)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
@@ -152,9 +197,9 @@ def test_no_run_waits_for_a_slow_disk(path, monkeypatch):
         assert file._waiting <= 1000
         other.execute("COMMIT")
     assert file.flush(PATIENCE_S)
-    assert file.read("before") == (["{}"], True)
+    assert read(file, "before") == (["{}"], True)
     filled(file, "after", 2)
-    assert file.read("after") == (["{}", "{}"], True)
+    assert read(file, "after") == (["{}", "{}"], True)
 
 
 def test_a_process_that_is_forked_writes_for_itself(path):
@@ -168,14 +213,14 @@ def test_a_process_that_is_forked_writes_for_itself(path):
         finally:
             os._exit(2)
     assert os.waitpid(child, 0)[1] == 0
-    assert file.read("child") == (["{}"], False)
+    assert read(file, "child") == (["{}"], False)
     filled(file, "after", 1)
-    comes_true(lambda: file.read("after") == (["{}"], True))
+    comes_true(lambda: read(file, "after") == (["{}"], True))
 
 
 def test_without_a_place_runs_are_kept_in_memory_alone(monkeypatch):
-    monkeypatch.setattr(journal, "JournalFile", None)
-    kept = journal.journal_of("")
+    monkeypatch.setattr(journal, "KeptRuns", None)
+    kept = journal.journal_of(database_of(""))
     kept.open(SimpleNamespace(run_id="r")).add({"kind": "start"})
     assert len(kept.messages("r")) == 1
     assert kept.messages("unknown") == []

@@ -1,0 +1,78 @@
+"""The command ``serve``: replicas on this machine or in a cluster, until it is told to end."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import threading
+from typing import Any
+
+
+def add(commands: Any) -> None:
+    """Add ``serve``."""
+    serve = commands.add_parser("serve", help="start replicas that decode for web processes")
+    serve.add_argument("--replicas", type=_count, default=2)
+    serve.add_argument("--gpus-per-replica", type=_share, default=0.0, metavar="F")
+    serve.add_argument(
+        "--cpus-per-replica",
+        type=_count,
+        metavar="C",
+        help="the machine's cores are shared otherwise",
+    )
+    serve.add_argument("--address", metavar="HOST:PORT", help="join this Ray and start none")
+    serve.add_argument(
+        "--host",
+        default="127.0.0.1",
+        help="where the Ray that is started listens: only for a closed network",
+    )
+    serve.set_defaults(handler=_serve)
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    from engine.serving import cluster
+
+    cluster.needed()
+    replicas, gpus = arguments.replicas, arguments.gpus_per_replica
+    cores = arguments.cpus_per_replica or cluster.share_of_cores(replicas)
+    address = arguments.address
+    if address:
+        cluster.join(address)
+    else:
+        address = cluster.start(replicas * cores, gpus=None if gpus else 0.0, host=arguments.host)
+    # Not before: what Ray takes from the environment it reads when it is imported.
+    from engine.serving.deployment import deploy
+
+    ended = threading.Event()
+    # Ray has handlers of its own, which leave its processes to themselves.
+    for name in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(name, lambda *_: ended.set())
+    try:
+        deploy(replicas, gpus, cores)
+        count = "1 replica is" if replicas == 1 else f"{replicas} replicas are"
+        # Whoever joins by an address is not asked by Ray for its token unless he says that it has one.
+        mode = os.environ.get("RAY_AUTH_MODE")
+        token = f"RAY_AUTH_MODE={mode} " if mode else ""
+        sys.stdout.write(f"{count} ready: {token}PLAYGROUND_ENGINE=ray://{address} make run\n")
+        sys.stdout.flush()
+        ended.wait()
+    finally:
+        if arguments.address:
+            cluster.remove()
+        cluster.leave()
+    return 0
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError("it must be at least 1")
+    return value
+
+
+def _share(text: str) -> float:
+    value = float(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError("it must not be negative")
+    return value

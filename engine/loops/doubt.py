@@ -1,0 +1,148 @@
+"""Whether a decision could be another one if the logits were a little different, by at most a margin.
+
+Passes that are shared with other runs give logits that differ in their last digits from those of a pass alone.
+Nearly every decision stands by far; one that does not is made again from passes alone. What could turn it is
+little: two tokens that are as good as level, and a filter's edge, where the token that was taken or one that
+would have been taken stands so close to it that it might be on the other side.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+import transformers as t
+
+from engine.loops.recorder import NEVER, Stages
+from engine.watermark.processors import GreenListProcessor
+
+Stretch = Callable[[Any], float]
+"""processor -> by how much at most it stretches a difference of two scores."""
+
+
+def _as_they_are(processor: Any) -> float:
+    del processor
+    return 1.0
+
+
+STRETCHES: Mapping[type, Stretch] = {
+    t.TemperatureLogitsWarper: lambda p: max(1.0, 1 / p.temperature),
+    t.RepetitionPenaltyLogitsProcessor: lambda p: max(p.penalty, 1 / p.penalty),
+    t.SequenceBiasLogitsProcessor: _as_they_are,
+    t.NoBadWordsLogitsProcessor: _as_they_are,
+    t.NoRepeatNGramLogitsProcessor: _as_they_are,
+    t.MinLengthLogitsProcessor: _as_they_are,
+    t.MinNewTokensLengthLogitsProcessor: _as_they_are,
+    t.PrefixConstrainedLogitsProcessor: _as_they_are,
+    t.ForcedBOSTokenLogitsProcessor: _as_they_are,
+    t.ForcedEOSTokenLogitsProcessor: _as_they_are,
+    t.SuppressTokensLogitsProcessor: _as_they_are,
+    t.SuppressTokensAtBeginLogitsProcessor: _as_they_are,
+    t.LogitNormalization: lambda p: 2.0,
+    GreenListProcessor: _as_they_are,
+}
+"""What changes scores smoothly, or by the text alone."""
+
+Edge = Callable[[Any, torch.Tensor, torch.Tensor], torch.Tensor]
+"""(processor, (rows, vocab) scores before, which are kept) -> (rows,) nats between the edge and what is next to it."""
+
+
+def _between(scores: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
+    """Return how far the lowest that is kept stands above the highest that is not."""
+    return _lowest(scores, kept) - _highest(scores, kept)
+
+
+def _lowest(scores: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
+    return scores.masked_fill(~kept, math.inf).amin(-1)
+
+
+def _highest(scores: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
+    return scores.masked_fill(kept, -math.inf).amax(-1)
+
+
+def _nearest(scores: torch.Tensor, kept: torch.Tensor, edge: torch.Tensor) -> torch.Tensor:
+    """Return how far the score nearest to an edge at a given score is from it."""
+    return torch.minimum(_lowest(scores, kept) - edge, edge - _highest(scores, kept)).abs()
+
+
+def _of_mass(processor: Any, scores: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
+    """Return how near the mass that is kept comes to top_p, with its last token and without it."""
+    probs = scores.softmax(-1)
+    mass = torch.where(kept, probs, 0.0).sum(-1)
+    last = probs.masked_fill(~kept, math.inf).amin(-1)
+    edge = torch.minimum((mass - processor.top_p).abs(), (mass - last - processor.top_p).abs())
+    return torch.minimum(edge, _between(scores, kept))
+
+
+EDGES: Mapping[type, Edge] = {
+    t.TopKLogitsWarper: lambda p, scores, kept: _between(scores, kept),
+    t.TopPLogitsWarper: _of_mass,
+    t.MinPLogitsWarper: lambda p, scores, kept: _nearest(
+        scores, kept, scores.amax(-1) + math.log(p.min_p)
+    ),
+    t.EpsilonLogitsWarper: lambda p, scores, kept: _nearest(
+        scores, kept, scores.logsumexp(-1) + math.log(p.epsilon)
+    ),
+}
+"""What keeps the best tokens down to an edge."""
+
+
+def are_known(processors: Sequence[Any]) -> bool:
+    """Return whether all that happens to the scores of a run is understood here."""
+    return all(_is_known(processor) for processor in processors)
+
+
+def _is_known(processor: Any) -> bool:
+    if isinstance(processor, GreenListProcessor):
+        # The other scheme chooses among the best tokens, an edge that is not looked at.
+        return processor.seeding_scheme == "lefthash"
+    return type(processor) in STRETCHES or type(processor) in EDGES
+
+
+def in_doubt(
+    stages: Stages,
+    logits: torch.Tensor,
+    processors: Sequence[Any],
+    noise: torch.Tensor | None,
+    margin: float,
+) -> bool:
+    """Return whether logits that differ by a margin might lead to another token in any row.
+
+    Args:
+        stages: what every processor made of the logits, in order.
+        logits: (rows, vocab) raw logits.
+        processors: the run's, all of them known.
+        noise: (rows, vocab) of the race that draws, None for the most probable token.
+        margin: nats, above 0.
+    """
+    late = 0.0 if noise is None else noise.log()
+    final = (stages[-1][1] if stages else logits) - late
+    best = final.topk(2, dim=-1)
+    chosen = best.indices[:, :1]
+    wide = 2 * margin
+    before, doubt = logits, torch.zeros(len(logits), dtype=torch.bool, device=logits.device)
+    boost = max((p.bias for p in processors if isinstance(p, GreenListProcessor)), default=0.0)
+    for processor, (_, after) in zip(processors, stages, strict=True):
+        edge = EDGES.get(type(processor))
+        if edge is None:
+            wide *= STRETCHES[type(processor)](processor)
+        else:
+            there, kept = before > NEVER, after > NEVER
+            scores = torch.where(there, before, -math.inf)
+            near = edge(processor, scores, kept) < wide
+            doubt |= near & _matters(scores, kept, chosen, late, wide + boost)
+        before = after
+    return bool((doubt | ~(best.values[:, 0] - best.values[:, 1] >= wide)).any())
+
+
+def _matters(
+    scores: torch.Tensor, kept: torch.Tensor, chosen: torch.Tensor, late: Any, wide: float
+) -> torch.Tensor:
+    """Return (rows,) whether what stands at an edge is the token that was taken, or would have been taken."""
+    own = scores.gather(-1, chosen)
+    is_last = own[:, 0] <= _lowest(scores, kept) + wide
+    race = scores - late
+    out = (scores >= _highest(scores, kept)[:, None] - wide) & ~kept & (scores > NEVER)
+    return is_last | (out & (race >= race.gather(-1, chosen) - wide)).any(-1)

@@ -1,0 +1,311 @@
+"""A run on a replica, read as if it went on here: the same events, and a lost replica is only a pause."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, ClassVar
+
+from engine.errors import BusyError, Cancelled, DecodeError
+from engine.run.counted import Counted
+from engine.run.permits import pause_of
+from engine.run.request import DecodeRequest
+from engine.run.visitor import VISITOR
+from engine.run.work import Send, Work
+from engine.serving.asking import Ask, Lost, Stream
+from engine.serving.fields import fields_of, routed_by
+from engine.serving.repeat import Differs, Repeat
+from engine.settings import SETTINGS
+from engine.trace.events import Event, Failed, Finished, StartedAnew, StepRecorded, Waiting
+from engine.trace.records import Trace
+
+_LOOK_S = 0.25
+"""How soon it is seen that somebody has stopped a run whose replica is silent."""
+_SILENT_S = 30.0
+"""A replica that says nothing for so long is lost, though its machine may be there."""
+_ASK_S = 5.0
+"""After so long without a word it is asked whether there is any replica at all."""
+_PAUSE_S, _DOUBLED = 0.1, 4
+"""Before a run is asked for again; twice as long each time, so many times."""
+_LOSSES = 3
+_AGAIN_S = 1.0
+
+
+class RemoteRun(Work):
+    """The events of one run on a replica; the same interface as ``DecodeRun``.
+
+    Where the replica is lost the run is made again on another one, and what was delivered is not delivered
+    again. Where it comes out differently there, ``StartedAnew`` ends it and begins another, and ``run_id``
+    is that one's from then on.
+
+    Args:
+        request: what to decode.
+        ask: asks replicas; None for those of this process's engine.
+    """
+
+    def __init__(self, request: DecodeRequest, ask: Ask | None = None) -> None:
+        self._reach = _Reach()
+        run = partial(_Remote, request, ask or _of_this_process, self._reach)
+        super().__init__(partial(Counted, request.strategy, run))
+
+    def __next__(self) -> Any:
+        event = super().__next__()
+        self._rename([event])
+        return event
+
+    def batches(self, interval_s: float, idle_s: float | None = None) -> Iterator[list[Any]]:
+        """Yield events in batches; see ``Work.batches``."""
+        for batch in super().batches(interval_s, idle_s):
+            self._rename(batch)
+            yield batch
+
+    def cancel(self) -> None:
+        """Stop within one step; what there is still comes, or Failed where there is nothing yet."""
+        super().cancel()
+        self._reach.stop()
+
+    def close(self) -> None:
+        """Stop within one step and forget the run."""
+        self._reach.left = True
+        super().close()
+
+    def __del__(self) -> None:
+        self._reach.left = True
+        super().__del__()
+
+    def _rename(self, batch: list[Any]) -> None:
+        for event in batch:
+            if isinstance(event, StartedAnew):
+                self.run_id = event.run_id
+
+
+class _Reach:
+    """How a run's reader reaches the replica that has it; the worker knows no more of the reader."""
+
+    def __init__(self) -> None:
+        self.left = False
+        self.stream: Stream | None = None
+
+    def stop(self) -> None:
+        """Tell the replica to stop, where there is one."""
+        stream = self.stream
+        if stream is not None:
+            stream.stop()
+
+
+class _Stopped(Exception):
+    """Somebody has stopped the run, and no replica is there to send its end."""
+
+
+class _Remote:
+    """Asks replicas for one run until it has ended."""
+
+    def __init__(
+        self,
+        request: DecodeRequest,
+        ask: Ask,
+        reach: _Reach,
+        send: Send,
+        cancelled: threading.Event,
+    ) -> None:
+        self.request, self.ask, self.reach = request, ask, reach
+        self.send, self.cancelled = send, cancelled
+        self.repeat = Repeat()
+        self.heard = self.further = time.monotonic()
+        self.losses = 0
+
+    def execute(self) -> None:
+        """Ask, follow, and ask again where the replica is lost.
+
+        Raises:
+            EngineError: what the user can act on.
+            Cancelled: it was stopped before it began, or its reader has left.
+        """
+        asked = fields_of(self.request), VISITOR.get(), routed_by(self.request)
+        try:
+            with Pending(self.send) as pending:
+                while not self._ended(asked, pending):
+                    self.repeat.again()
+                    self.cancelled.wait(_PAUSE_S * 2 ** min(self.losses, _DOUBLED))
+        except _Stopped:
+            trace = self.repeat.so_far("cancelled")
+            if trace is None:
+                raise Cancelled from None
+            self.send(Finished(trace))
+
+    def partial_trace(self) -> Trace | None:
+        """Return what was delivered before a failure, None when nothing was."""
+        return self.repeat.so_far("error")
+
+    def _ended(self, asked: tuple[Any, ...], pending: Pending) -> bool:
+        """Ask once, and return whether the run came to its end."""
+        try:
+            while (stream := self.ask(*asked)) is None:
+                self._look(pending)
+                time.sleep(_LOOK_S)
+            with self._reached(stream):
+                self._follow(stream, pending)
+            return True
+        except Lost:
+            self._count_loss()
+        except BusyError:
+            # Whoever has begun keeps asking.
+            if not self.repeat.started:
+                raise
+            self.heard = time.monotonic()
+        self._look(pending)
+        return False
+
+    @contextmanager
+    def _reached(self, stream: Stream) -> Iterator[None]:
+        self.reach.stream = stream
+        try:
+            yield
+        finally:
+            self.reach.stream = None
+            stream.leave()
+
+    def _follow(self, stream: Stream, pending: Pending) -> None:
+        """Pass on what comes until the run has ended.
+
+        Raises:
+            Lost: the replica is gone.
+        """
+        answered = began = 0.0
+        told = False
+        while True:
+            batch = stream.take(_LOOK_S)
+            now = time.monotonic()
+            if self.cancelled.is_set() and not told:
+                self._stop(stream, bool(answered or batch is not None))
+                told = True
+            if batch is None and not answered:
+                self._look(pending, stream)
+            elif batch is None:
+                if now - answered > _SILENT_S:
+                    raise Lost("silent")
+            else:
+                pending.leave()
+                self.heard = answered = now
+                if self._pass_on(batch):
+                    return
+                began = began or (now if self.repeat.started else 0.0)
+            if began and now - began > _longest_s():
+                raise DecodeError(
+                    f"The replica did not end the run within {_longest_s():.0f} s; it was given up."
+                )
+
+    def _stop(self, stream: Stream, answered: bool) -> None:
+        if self.reach.left:
+            raise Cancelled
+        if not answered or self.repeat.behind:
+            # All that there is was delivered: nothing more has to come.
+            raise _Stopped
+        stream.stop()
+
+    def _pass_on(self, batch: list[Event]) -> bool:
+        """Send what was not delivered before; return whether that was the end."""
+        for event in batch:
+            if isinstance(event, Failed) and isinstance(event.error, BusyError):
+                raise event.error
+        try:
+            events = self.repeat.take(batch)
+        except Differs as differs:
+            self.repeat = Repeat()
+            anew = StartedAnew(uuid.uuid4().hex, differs.step)
+            events = [anew, *self.repeat.take(differs.events)]
+        for event in events:
+            self.send(event)
+            if isinstance(event, StepRecorded):
+                self.further, self.losses = time.monotonic(), 0
+        return bool(events) and isinstance(events[-1], Finished | Failed)
+
+    def _count_loss(self) -> None:
+        """Give a run up that gets no further, wherever it is made: it may be what its replicas die of."""
+        self.losses += 1
+        if (
+            self.losses >= _LOSSES
+            and time.monotonic() - self.further > SETTINGS.max_unanswered_s
+            and self.further <= self.heard
+        ):
+            raise DecodeError(
+                f"The replica of this run was lost {self.losses} times without getting further;"
+                " it was given up."
+            )
+
+    def _look(self, pending: Pending, stream: Stream | None = None) -> None:
+        """Say that the run waits for a replica, as long as there is any.
+
+        Raises:
+            DecodeError: nobody has answered for too long.
+        """
+        if self.reach.left:
+            raise Cancelled
+        if self.cancelled.is_set():
+            raise _Stopped
+        pending.tell()
+        silent_s = time.monotonic() - self.heard
+        if silent_s > _ASK_S and stream is not None and stream.anybody():
+            self.heard = time.monotonic()
+        elif silent_s > SETTINGS.max_unanswered_s:
+            raise DecodeError(
+                f"No replica has answered for {SETTINGS.max_unanswered_s:.0f} s. Try again later."
+            )
+
+
+class Pending:
+    """A run for which no replica has answered yet, in line with the others of this process.
+
+    Args:
+        send: takes its Waiting events.
+    """
+
+    _all: ClassVar[list[Pending]] = []
+    _lock = threading.Lock()
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._told, self._told_at = 0, -math.inf
+
+    def __enter__(self) -> Pending:
+        with self._lock:
+            self._all.append(self)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.leave()
+
+    def leave(self) -> None:
+        """Wait no longer."""
+        with self._lock:
+            if self in self._all:
+                self._all.remove(self)
+
+    def tell(self) -> None:
+        """Say which place it has, when that has changed or a second has gone."""
+        with self._lock:
+            if self not in self._all:
+                # Its replica was lost.
+                self._all.append(self)
+            position, pause_s = self._all.index(self) + 1, pause_of(len(self._all))
+        since = time.monotonic() - self._told_at
+        if since >= max(pause_s, 0.0 if position != self._told else _AGAIN_S):
+            self._told, self._told_at = position, time.monotonic()
+            self._send(Waiting(position, None))
+
+
+def _longest_s() -> float:
+    """Return the seconds after which a run is given up that its replica does not end."""
+    return SETTINGS.max_runtime_s + SETTINGS.max_unanswered_s
+
+
+def _of_this_process(*asked: Any) -> Stream | None:
+    """Ask the replicas that PLAYGROUND_ENGINE names."""
+    from engine.serving.cluster import ask
+
+    return ask(*asked)

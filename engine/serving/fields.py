@@ -1,0 +1,53 @@
+"""A request as it travels to a replica: its fields, of plain values alone."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from engine.errors import ParameterError
+from engine.models.catalogue import CATALOGUE
+from engine.run.request import DecodeRequest, check
+from engine.strategies import STRATEGIES
+from engine.trace.records import Parent
+
+_PLAIN = (str, bytes, int, float, bool, type(None))
+
+
+def fields_of(request: DecodeRequest) -> dict[str, Any]:
+    """Return the fields of a request.
+
+    Raises:
+        ParameterError: the request is not valid, or holds an object that cannot travel.
+    """
+    fields = {field.name: getattr(request, field.name) for field in dataclasses.fields(request)}
+    parent = fields.pop("parent")
+    found = next((name for name, value in fields.items() if not _is_plain(value)), None)
+    if found is not None or not isinstance(parent, Parent | None):
+        # A value that nobody could decode with is refused in the words that it always is.
+        check(request)
+        name = found or "parent"
+        allowed = "replicas are given names and plain values, as an object stays in its own process"
+        raise ParameterError(name, fields.get(name), allowed, "name it, or decode in this process")
+    return {**fields, "parent": parent}
+
+
+def routed_by(request: DecodeRequest) -> str:
+    """Return the model that decides which replica serves a request, "" where any is as good as another.
+
+    Models that come along are with every replica in a moment; another one is loaded where it is already.
+    """
+    strategy = STRATEGIES.get(request.strategy) if isinstance(request.strategy, str) else None
+    name = request.model or (strategy.default_model if strategy else None)
+    if not isinstance(name, str) or (name in CATALOGUE and CATALOGUE[name].embedded):
+        return ""
+    return name
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return all(_is_plain(key) and _is_plain(item) for key, item in value.items())
+    if isinstance(value, tuple | list):
+        return all(map(_is_plain, value))
+    return isinstance(value, _PLAIN)

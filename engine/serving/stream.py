@@ -1,0 +1,133 @@
+"""What a replica sends of one run, over Ray Serve."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Mapping
+from concurrent.futures import Future
+from functools import lru_cache
+from typing import Any
+
+from ray import exceptions as ray_errors  # pyright: ignore[reportMissingImports]
+from ray.serve.exceptions import BackPressureError, RayServeException  # pyright: ignore[reportMissingImports]
+
+from engine.errors import BusyError, EngineError
+from engine.run.visitor import Visitor
+from engine.serving.asking import Lost
+from engine.trace.events import Event
+
+_END = object()
+_ANSWER_S = 5.0
+_PAUSES_S = (0.02, 0.05, 0.1, 0.2, *([0.5] * 120))
+"""Between two times of telling a run to stop that has not come to its replica yet."""
+_LOST = (RayServeException, asyncio.CancelledError, OSError)
+"""What says that a replica is gone, or on its way out, besides Ray's own errors."""
+
+
+class ReplicaStream:
+    """The batches of one run from the replica that Serve's router chose for it.
+
+    Args:
+        handle: of the deployment.
+        fields: of the request.
+        visitor: who asks.
+        model: decides which replicas are asked first; "" for none.
+        call: names the run among those of all replicas.
+    """
+
+    def __init__(
+        self, handle: Any, fields: Mapping[str, Any], visitor: Visitor, model: str, call: str
+    ) -> None:
+        self._handle, self._call = handle, call
+        options = {"method_name": "decode", "stream": True}
+        routed = {"multiplexed_model_id": model} if model else {}
+        self._response = handle.options(**options, **routed).remote(dict(fields), visitor, call)
+        self._coming: Future[Any] | None = None
+        self._over = threading.Event()
+
+    def take(self, within_s: float) -> list[Event] | None:
+        """Return the next batch, None when none has come in time.
+
+        Raises:
+            Lost: no more comes from this replica.
+            BusyError: too many wait already.
+            EngineError: the replica could not take the request.
+        """
+        if self._coming is None:
+            self._coming = asyncio.run_coroutine_threadsafe(self._next(), loop())
+        try:
+            batch = self._coming.result(within_s)
+        except TimeoutError:
+            if not self._coming.done():
+                return None
+            raise Lost("TimeoutError") from None
+        except BaseException as error:
+            raise _as_ours(error) from None
+        self._coming = None
+        if batch is _END:
+            raise Lost("it ended early")
+        return batch
+
+    def stop(self) -> None:
+        """Tell the replica to stop the run within one step; what there is still comes."""
+        asyncio.run_coroutine_threadsafe(self._tell_to_stop(), loop())
+
+    def leave(self) -> None:
+        """Take nothing more: the replica forgets the run."""
+        self._over.set()
+        self._response.cancel()
+
+    def anybody(self) -> bool:
+        """Return whether any replica answers."""
+        asked = asyncio.run_coroutine_threadsafe(_told(self._handle, "alive"), loop())
+        return bool(asked.result())
+
+    async def _next(self) -> Any:
+        try:
+            return await self._response.__anext__()
+        except StopAsyncIteration:
+            return _END
+
+    async def _tell_to_stop(self) -> None:
+        for pause_s in _PAUSES_S:
+            if self._over.is_set() or True in await _told(self._handle, "stop", self._call):
+                return
+            await asyncio.sleep(pause_s)
+
+
+async def _told(handle: Any, method: str, *args: Any) -> list[Any]:
+    """Return what every replica answers, nothing of those that do not."""
+    try:
+        asked = handle.broadcast(method, *args)
+        answers = await asked.results_async(timeout_s=_ANSWER_S, return_exceptions=True)
+    except (TimeoutError, RuntimeError, ray_errors.RayError, *_LOST):
+        return []
+    return [answer for answer in answers if not isinstance(answer, BaseException)]
+
+
+def reports(handle: Any) -> list[dict[str, Any]]:
+    """Return the report of every replica that answers."""
+    return asyncio.run_coroutine_threadsafe(_told(handle, "report"), loop()).result()
+
+
+@lru_cache(maxsize=1)
+def loop() -> asyncio.AbstractEventLoop:
+    """Return the event loop in which all streams of this process are read."""
+    made = asyncio.new_event_loop()
+    threading.Thread(target=made.run_forever, name="replicas", daemon=True).start()
+    return made
+
+
+def _as_ours(error: BaseException) -> BaseException:
+    """Return what an error of Ray means for a run."""
+    if isinstance(error, BackPressureError):
+        waiting = error.args[0] if error.args else 0
+        wait = "1 run waits" if waiting == 1 else f"{waiting} runs wait"
+        return BusyError(f"The queue is full: {wait} already. Try again in a moment.")
+    cause = getattr(error, "cause", None) if isinstance(error, ray_errors.RayTaskError) else error
+    if isinstance(cause, EngineError):
+        return cause
+    if isinstance(cause, (ray_errors.RayError, *_LOST)):
+        return Lost(type(cause).__name__)
+    return error

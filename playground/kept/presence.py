@@ -1,0 +1,86 @@
+"""Which processes share a database: each says now and then that it is still there."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from typing import Any
+
+import sqlalchemy as sa
+
+from engine.settings import SETTINGS
+from playground.kept import tables
+from playground.kept.database import Database, errors
+
+_LOG = logging.getLogger("playground")
+_FORGOTTEN = 100
+"""How many times ``process_gone_s`` what is gone is still in the list."""
+
+
+class Presence:
+    """That this process is there, said to all who share its database.
+
+    Args:
+        database: it.
+        gone_s: seconds after which one that says nothing counts as gone.
+    """
+
+    def __init__(self, database: Database, gone_s: float = SETTINGS.process_gone_s) -> None:
+        self.database, self.gone_s = database, gone_s
+        self._begin()
+        os.register_at_fork(after_in_child=self._begin)
+
+    def _begin(self) -> None:
+        """A fork's run is its parent's, who speaks for both."""
+        self._lock = threading.Lock()
+        self._left = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def say(self) -> None:
+        """Say it now, and from now on.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: the database does not take it; so does OSError.
+        """
+        with self._lock:
+            if self._thread is not None or self._left.is_set():
+                return
+            self._beat()
+            self._thread = threading.Thread(target=self._go_on, daemon=True)
+            self._thread.start()
+
+    def leave(self) -> None:
+        """Say that this process ends: what it has not brought to an end may be gone on with at once."""
+        with self._lock:
+            self._left.set()
+            if self._thread is None:
+                return
+        own = tables.PROCESSES.c.id == self.database.process
+        try:
+            with self.database.writing() as db:
+                db.execute(sa.delete(tables.PROCESSES).where(own))
+        except errors() as error:
+            _LOG.error("that this process ends is not known: %s", type(error).__name__)
+
+    def living(self) -> sa.Select[Any]:
+        """Return the question for the ids of all that are there."""
+        processes = tables.PROCESSES.c
+        return sa.select(processes.id).where(processes.seen > self.database.now() - self.gone_s)
+
+    def _go_on(self) -> None:
+        while not self._left.wait(self.gone_s / 4):
+            try:
+                self._beat()
+            except errors() as error:
+                _LOG.error("that this process is there is not known: %s", type(error).__name__)
+
+    def _beat(self) -> None:
+        processes, now = tables.PROCESSES, self.database.now()
+        here = self.database.insert(processes).values(id=self.database.process, seen=now)
+        with self.database.writing() as db:
+            if self._left.is_set():
+                return
+            db.execute(here.on_conflict_do_update(index_elements=["id"], set_={"seen": now}))
+            old = processes.c.seen < now - self.gone_s * _FORGOTTEN
+            db.execute(sa.delete(processes).where(old))

@@ -1,0 +1,188 @@
+"""What a log may say, and how it is written: as text, or one JSON object a line.
+
+Of the project's own lines all; of others the words that stand in their code, since what is put into them may be a
+visitor's. Of an exception its kind and where it arose: its message may quote a prompt. None of it is an address.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import sys
+import threading
+import time
+import traceback
+import warnings
+from types import TracebackType
+from typing import Any, TextIO
+
+from engine.settings import Settings
+
+TEXT, JSON = FORMATS = ("text", "json")
+_USUAL_LEVEL = {TEXT: "warning", JSON: "info"}
+_LEVELS = ("debug", "info", "warning", "error")
+_OWN = ("engine", "playground")
+_PRINTED = ("stdout", "stderr")
+_MOST_CHARS = 200
+_FIELDS = (
+    *("run", "strategy", "outcome", "code", "error", "reference", "seconds", "tokens"),
+    *("queue_s", "load_s", "first_token_s", "total_s"),
+)
+"""What lines may say besides, as fields of their own."""
+_MADE = logging.getLogRecordFactory()
+
+
+def set_up(settings: Settings) -> None:
+    """Have all of this process written so; to be called once, before the first thread begins.
+
+    Raises:
+        ValueError: a setting has no such value; the message names it.
+    """
+    form = _one_of("log_format", settings.log_format, FORMATS)
+    level = _one_of("log_level", settings.log_level or _USUAL_LEVEL[form], _LEVELS)
+    out = sys.stderr
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(AsJson() if form == JSON else AsText())
+    logging.setLogRecordFactory(made)
+    logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
+    for name in _OWN:
+        logging.getLogger(name).setLevel(level.upper())
+    sys.excepthook = _uncaught
+    threading.excepthook = lambda args: _uncaught(args.exc_type, args.exc_value, args.exc_traceback)
+    sys.unraisablehook = lambda args: _uncaught(args.exc_type, args.exc_value, args.exc_traceback)
+    warnings.showwarning = _warned
+    _have_others_log()
+    if form == JSON:
+        sys.stdout, sys.stderr = (Printed(name, out) for name in _PRINTED)
+
+
+def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:
+    if value not in allowed:
+        variable = f"PLAYGROUND_{name.upper()}"
+        raise ValueError(f"{variable} = {value!r} is not one of {', '.join(allowed)}")
+    return value
+
+
+def made(*args: Any, **values: Any) -> logging.LogRecord:
+    """Return a record without what may be a visitor's, whoever writes it and whichever handler it meets."""
+    record = _MADE(*args, **values)
+    if record.name.partition(".")[0] not in _OWN:
+        record.msg = (str(record.msg).splitlines() or [""])[0][:_MOST_CHARS]
+        record.args = None
+    if record.exc_info:
+        kind, error, frames = record.exc_info
+        record.exc_text = told(kind, error, frames) if kind else None
+        record.exc_info = None
+    return record
+
+
+def told(
+    kind: type[BaseException], error: BaseException | None, frames: TracebackType | None
+) -> str:
+    """Return the kind of an exception and its frames, innermost last; neither its message nor what led to it."""
+    del error
+    return "".join(
+        ["Traceback (most recent call last):\n", *traceback.format_tb(frames), kind.__name__]
+    )
+
+
+class AsText(logging.Formatter):
+    """Lines for people: when, how grave, who, what."""
+
+    converter = staticmethod(time.gmtime)
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)sZ %(levelname)s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S")
+
+
+class AsJson(logging.Formatter):
+    """One JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        about = {
+            "time": f"{at}.{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        about |= {name: getattr(record, name) for name in _FIELDS if hasattr(record, name)}
+        if record.exc_text:
+            about["traceback"] = record.exc_text
+        return json.dumps(about, default=str)
+
+
+class Printed(io.TextIOBase):
+    """A stream whose lines become JSON objects, for what is printed past the log.
+
+    Args:
+        name: of the stream.
+        out: where the objects are written.
+    """
+
+    def __init__(self, name: str, out: TextIO) -> None:
+        self._name, self._out = name, out
+        self._lock = threading.RLock()
+        self._begun = ""
+
+    def write(self, text: str, /) -> int:
+        """Take a text; what ends with it as a line is written."""
+        with self._lock:
+            *whole, self._begun = (self._begun + text).split("\n")
+            for line in filter(str.strip, whole):
+                record = logging.LogRecord(self._name, logging.INFO, "", 0, line, None, None)
+                self._out.write(AsJson().format(record) + "\n")
+        return len(text)
+
+    def flush(self) -> None:
+        """Write what was taken, but for a line that has not ended."""
+        self._out.flush()
+
+    def fileno(self) -> int:
+        """Return the number of the stream below."""
+        return self._out.fileno()
+
+
+def _uncaught(
+    kind: type[BaseException], error: BaseException | None, frames: TracebackType | None
+) -> None:
+    logging.getLogger("playground").error(
+        "not caught: %s", kind.__name__, exc_info=(kind, error or kind(), frames)
+    )
+
+
+def _warned(
+    message: Any, category: type[Warning], filename: str, lineno: int, *_: Any, **__: Any
+) -> None:
+    del message
+    about = (category.__name__, filename.rpartition("site-packages/")[2], lineno)
+    logging.getLogger("playground").warning("%s in %s, line %d", *about)
+
+
+class _Tracebacks:
+    """Stands for the module ``traceback`` where an exception would be printed with its message."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(traceback, name)
+
+    @staticmethod
+    def print_exc(*_: Any, **__: Any) -> None:
+        """Log the exception that is handled now."""
+        kind = (sys.exc_info()[0] or Exception).__name__
+        about = {"error": kind}
+        logging.getLogger("playground").error(
+            "a request failed: %s", kind, exc_info=True, extra=about
+        )
+
+
+def _have_others_log() -> None:
+    """Let uvicorn's lines and Gradio's exceptions come here."""
+    from gradio import queueing, route_utils, routes, utils
+    from uvicorn import config
+
+    for logger in config.LOGGING_CONFIG["loggers"].values():
+        logger.update(handlers=[], propagate=True)
+    for module in (queueing, route_utils, routes, utils):
+        module.traceback = _Tracebacks()  # type: ignore[attr-defined]

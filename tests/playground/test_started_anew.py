@@ -1,0 +1,78 @@
+"""A run that came out differently on another replica ends on the page, and another one begins there."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from engine import DecodeRequest, decode
+from engine.serving import client
+from engine.serving.asking import Lost
+from engine.serving.client import RemoteRun
+from engine.trace.events import StepRecorded
+from engine.trace.records import Trace
+from playground import stream as streaming
+from playground import written as writing
+from playground.stream import stream, whole_state
+from playground.written import written
+
+REQUEST = DecodeRequest("greedy", "storyteller", "Once", params={"max_new_tokens": 6})
+
+
+class Replica:
+    """Sends some events at once, then it is gone."""
+
+    def __init__(self, events):
+        self.batches = [events]
+
+    def take(self, within_s):
+        if not self.batches:
+            raise Lost
+        return self.batches.pop()
+
+    def leave(self):
+        pass
+
+
+@pytest.fixture(autouse=True)
+def two_replicas(monkeypatch):
+    """A replica that is lost after five events, and one whose steps are others."""
+    events = list(decode(REQUEST))
+    others = [
+        StepRecorded(dataclasses.replace(event.step, entropy=9.0), event.pieces)
+        if isinstance(event, StepRecorded)
+        else event
+        for event in events
+    ]
+
+    def remote(request, witness=None):
+        replicas = [Replica(others), Replica(events[:5])]
+        return RemoteRun(request, lambda *_: replicas.pop())
+
+    monkeypatch.setattr(client, "_PAUSE_S", 0.0)
+    monkeypatch.setattr(streaming, "decode", remote)
+    monkeypatch.setattr(writing, "decode", remote)
+
+
+def test_the_page_is_told_an_end_and_another_beginning():
+    told = [json.loads(text) for text in stream(REQUEST)]
+    told = [message for message in told if message["kind"] != "progress"]
+    end = next(number for number, message in enumerate(told) if message["kind"] == "fail")
+    first, second = told[: end + 1], told[end + 1 :]
+    assert told[end]["error"].startswith("The replica of this run was lost, and on another one")
+    assert [second[0]["kind"], second[-1]["kind"]] == ["start", "finish"]
+    for run in (first, second):
+        assert [message["seq"] for message in run] == list(range(len(run)))
+        assert len({message["run"] for message in run}) == 1
+        assert json.loads(whole_state(run[0]["run"]))["messages"] == run
+    assert told[end]["anew"] == second[0]["run"] != first[0]["run"]
+    steps = [step for message in second for step in message.get("steps", ())]
+    assert [step["index"] for step in steps] == list(range(6))
+
+
+def test_a_text_that_is_written_begins_again():
+    *_, trace = written(REQUEST)
+    assert isinstance(trace, Trace)
+    assert len(trace.steps) == 6
