@@ -103,7 +103,9 @@ class Journal:
         """
         messages = Messages(run.run_id, self._kept)
         if press is not None:
-            messages.keep(Begun(run.run_id, press.name, _text(dict(press.asked))))
+            # Python alone reads it again, and what is refused for not being a number is kept until it is.
+            asked = json.dumps(dict(press.asked), separators=(",", ":"))
+            messages.keep(Begun(run.run_id, press.name, asked))
         self._note(run, messages)
         return messages
 
