@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
+from engine.loops import doubt
 from engine.loops.columns import Columns, Numbers
-from engine.loops.doubt import are_known, in_doubt
 from engine.loops.forward import Forward
 from engine.loops.recorder import Observation, Recorder, Row, significant
 from engine.loops.rows import grown, row_steps
@@ -54,7 +54,7 @@ def next_token_loop(
         (batch, length + new) ids, finished rows padded, as generate() returns them.
     """
     forward = Forward(model, generation_config, model_kwargs)
-    forward.apart = not are_known(logits_processor)
+    forward.apart = not doubt.are_known(logits_processor)
     prompt_length, late = input_ids.shape[1], read_late(input_ids.device)
     unfinished = torch.ones(input_ids.shape[0], dtype=torch.long, device=input_ids.device)
     index, open_rows, unread = 0, True, None
@@ -107,7 +107,7 @@ def _observed(
         return recorder.observe(logits, input_ids, processors), noise()
     recorder.additions.note(SHARED)
     known, late = recorder.tried(logits, input_ids, processors), noise()
-    if in_doubt(known[1], logits, processors, late, forward.tolerance):
+    if doubt.in_doubt(known[1], logits, processors, late, forward.tolerance):
         recorder.additions.note(ALONE)
         logits, known = forward.last_logits(forward.alone(input_ids), input_ids.device), None
     return recorder.observe(logits, input_ids, processors, known), late

@@ -14,10 +14,9 @@ import torch
 
 from engine.loops.recorder import Recorder, rounded
 from engine.methods.child import Child
-from engine.models import graphed
+from engine.models import graphed, slots
 from engine.models.bare import bare
 from engine.models.loading import LoadedModel, pinned
-from engine.models.slots import can_share
 from engine.run.adapter import as_custom_generate
 from engine.run.generation import generate_inputs, generation_config, stop_criteria
 from engine.run.hosted import barriers_note, process_of, run_method
@@ -107,7 +106,7 @@ class Run:
                 prepare(checked)
             place.enter()
             run = prepare(checked, models)
-            if not can_share(run.target):
+            if not slots.can_share(run.target):
                 place.company = None
             with (
                 pinned(run.target, run.assistant),

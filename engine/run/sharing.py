@@ -20,7 +20,6 @@ from greenlet import getcurrent, greenlet
 
 from engine.models import slots
 from engine.models.loading import LoadedModel
-from engine.models.slots import SharedCache, Slots
 from engine.run.streamer import QueueStreamer
 from engine.settings import SETTINGS
 
@@ -41,7 +40,7 @@ class _Sharer:
     def __init__(self, do: Callable[[Send], None]) -> None:
         self.do, self.context = do, copy_context()
         self.events = QueueStreamer(maxsize=None)
-        self.cache: SharedCache | None = None
+        self.cache: slots.SharedCache | None = None
         self.ids = torch.zeros(0)
         self.greenlet: greenlet | None = None
         self.error: BaseException | None = None
@@ -90,17 +89,17 @@ class SharedRuns:
         self.coming: list[_Sharer] = []
         self._sharers: list[_Sharer] = []
         self._over: list[_Sharer] = []
-        self._slots = Slots(loaded.model, SETTINGS.max_shared_runs)
+        self._slots = slots.Slots(loaded.model, SETTINGS.max_shared_runs)
         self._hub = getcurrent()
         threading.Thread(target=self._go, daemon=True).start()
 
-    def cache(self) -> SharedCache:
+    def cache(self) -> slots.SharedCache:
         """Return the cache of the run that asks, from within its ``do``."""
         own = next(s for s in self._sharers if s.greenlet is getcurrent())
-        own.cache = SharedCache(self._slots, self._ask)
+        own.cache = slots.SharedCache(self._slots, self._ask)
         return own.cache
 
-    def _ask(self, cache: SharedCache, ids: torch.Tensor) -> torch.Tensor | None:
+    def _ask(self, cache: slots.SharedCache, ids: torch.Tensor) -> torch.Tensor | None:
         """Stand aside until the next pass; see ``slots.Ask``."""
         own = next(s for s in self._sharers if s.cache is cache)
         own.ids = ids
@@ -185,7 +184,7 @@ class SharedRuns:
         return bool(cache.seats)
 
 
-def _cache(sharer: _Sharer) -> SharedCache:
+def _cache(sharer: _Sharer) -> slots.SharedCache:
     assert sharer.cache is not None
     return sharer.cache
 

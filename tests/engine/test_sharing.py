@@ -9,7 +9,7 @@ import torch
 
 import engine.run.run
 from engine import DecodeRequest, LoadedModel, decode, load
-from engine.loops import next_token
+from engine.loops import doubt, next_token
 from engine.models import slots
 from engine.run import permits, sharing
 from engine.run.permits import LINE
@@ -141,7 +141,7 @@ def test_a_step_in_doubt_is_decided_by_passes_alone(most, monkeypatch):
     loaded = model()
     asked = requests(loaded, ASKED[:4])
     expected = alone(asked)
-    monkeypatch.setattr(next_token, "in_doubt", lambda *_: True)
+    monkeypatch.setattr(doubt, "in_doubt", lambda *_: True)
     # Passes that are off by more than any rounding: each of these steps has to be made again.
     usual = slots.Slots.read
     noisy = torch.Generator().manual_seed(0)
