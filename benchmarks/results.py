@@ -20,6 +20,8 @@ TITLES = {
     "beams": "Beam search beside generate()",
     "assisted": "Drafting beside transformers' assisted generation",
     "strategies": "Contrastive search and DoLa beside greedy search",
+    "sharing": "Runs that share their passes",
+    "replicas": "Runs on replicas",
     "backends": "OpenVINO beside torch",
     "step_profile": "One step, part by part",
     "watermark": "Watermarks",

@@ -20,14 +20,13 @@ PUT_OFF = (
     "transformers",
     "accelerate",
     "engine.watermark.processors",
-    "engine.loops.doubt",
     "engine.models.slots",
     "engine.models.graphed",
     "engine.models.openvino.model",
     "sqlalchemy",
     "playground.kept.tables",
 )
-"""What waits; our own among it makes classes or tables of the packages' classes when it is imported."""
+"""What waits; our own among it makes classes of the packages' classes when it is imported."""
 _OWN = ("engine", "playground")
 _SETTLED = threading.Event()
 _SETTLED.set()

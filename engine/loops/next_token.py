@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 
-from engine.loops import doubt
 from engine.loops.columns import Columns, Numbers
 from engine.loops.forward import Forward
 from engine.loops.recorder import Observation, Recorder, Row, significant
@@ -54,7 +53,7 @@ def next_token_loop(
         (batch, length + new) ids, finished rows padded, as generate() returns them.
     """
     forward = Forward(model, generation_config, model_kwargs)
-    forward.apart = not doubt.are_known(logits_processor)
+    forward.apart = _is_apart(logits_processor)
     prompt_length, late = input_ids.shape[1], read_late(input_ids.device)
     unfinished = torch.ones(input_ids.shape[0], dtype=torch.long, device=input_ids.device)
     index, open_rows, unread = 0, True, None
@@ -86,6 +85,14 @@ def next_token_loop(
     return input_ids
 
 
+def _is_apart(processors: Any) -> bool:
+    """Return whether something happens to the scores of a run that nobody could tell the doubts of."""
+    # Its tables hold transformers' classes, which nobody needs who only declares what there is.
+    from engine.loops.doubt import are_known
+
+    return not are_known(processors)
+
+
 def _observed(
     forward: Forward,
     recorder: Recorder,
@@ -99,6 +106,7 @@ def _observed(
     Returns:
         What was observed, and the (batch, vocab) noise of the draw, None where nothing is drawn.
     """
+    from engine.loops.doubt import in_doubt
 
     def noise() -> torch.Tensor | None:
         return None if drawn is None else noise_like(logits, drawn)
@@ -107,7 +115,7 @@ def _observed(
         return recorder.observe(logits, input_ids, processors), noise()
     recorder.additions.note(SHARED)
     known, late = recorder.tried(logits, input_ids, processors), noise()
-    if doubt.in_doubt(known[1], logits, processors, late, forward.tolerance):
+    if in_doubt(known[1], logits, processors, late, forward.tolerance):
         recorder.additions.note(ALONE)
         logits, known = forward.last_logits(forward.alone(input_ids), input_ids.device), None
     return recorder.observe(logits, input_ids, processors, known), late

@@ -40,6 +40,7 @@ from engine.trace.records import HeldWeights, ModelInfo
 
 _LOAD_LOCK = threading.Lock()
 _CACHE_LOCK = threading.Lock()
+_DEVICE_LOCK = threading.Lock()
 """Never held while anything loads: what is in memory can be had meanwhile."""
 _ORDER = itertools.count()
 
@@ -150,9 +151,15 @@ class LoadedModel:
         return self.model.config.get_text_config(decoder=True)
 
 
-@lru_cache(maxsize=1)
 def default_device() -> str:
     """Return the device accelerate chooses: cuda, mps or cpu."""
+    # What all Accelerators share has no device yet while another thread makes the first of them.
+    with _DEVICE_LOCK:
+        return _default_device()
+
+
+@lru_cache(maxsize=1)
+def _default_device() -> str:
     from accelerate import Accelerator
 
     return str(Accelerator().device)

@@ -48,7 +48,7 @@ def replicas(spoiled):
     # Ray reads its environment when it is imported.
     from engine.serving.deployment import deploy
     from engine.serving.stream import reports
-    from tests.helpers.spoiled import SpoiledReplica
+    from tests.helpers.replicas import SpoiledReplica
 
     try:
         handle = deploy(REPLICAS, replica=SpoiledReplica)
@@ -158,9 +158,18 @@ def test_all_replicas_may_be_killed_at_once(replicas):
             agreeing(told, list(decode(request_of(seed=seed))))
 
 
-def test_a_cancel_ends_a_run_within_a_step():
+@pytest.mark.parametrize(
+    ("strategy", "params"),
+    [("greedy", {}), ("sampling", {}), ("beam_search", {"num_beams": 8}), ("speculative", {})],
+)
+def test_a_cancel_ends_a_run_within_a_step(replicas, strategy, params):
     """What the replica has decided is on its way when a reader cancels, so the replica's own count is asked."""
-    run, last = RemoteRun(request_of("beam_search", num_beams=8)), None
+
+    def late():
+        return [steps for report in replicas() for steps in report["steps_after_stop"]]
+
+    before = late()
+    run, last = RemoteRun(request_of(strategy, **params)), None
     for event in run:
         last = event
         if isinstance(event, StepRecorded) and event.step.index == 5:
@@ -168,6 +177,9 @@ def test_a_cancel_ends_a_run_within_a_step():
     assert isinstance(last, Finished)
     assert last.trace.outputs[0].finish_reason == "cancelled"
     assert 6 <= len(last.trace.steps) < LONG
+    after = late()
+    assert len(after) == len(before) + 1
+    assert sum(after) - sum(before) <= 1
 
 
 def test_whoever_leaves_ends_the_replica_s_run(replicas):

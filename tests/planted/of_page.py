@@ -75,7 +75,7 @@ PAGE = (
         "resumed-from-the-start",
         "A page that comes back is sent every message again, however long the run.",
         "playground/tab.py",
-        '    return type(following) is int and message["seq"] < following\n',
+        '    return all("seq" in one and one["seq"] < following for one in of_it)\n',
         "    return False\n",
         (f"{_PUBLIC}::test_a_page_that_comes_back_is_sent_what_it_missed",),
     ),
