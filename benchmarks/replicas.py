@@ -19,19 +19,15 @@ from engine.trace.events import Failed, StepRecorded
 REPLICAS = 2
 STRATEGIES = ("greedy", "sampling", "beam_search", "speculative")
 NOTHING = f"Ray is not installed here: {cluster.HOW}."
+_LONG = 400
 _LATE, _MORE_MB, _MORE_FILES, _MORE_THREADS = Goal(1), Goal(32), Goal(4), Goal(4)
 
 
 def request_of(number: int, tokens: int) -> DecodeRequest:
-    """Return one of many different runs."""
-    params = {"max_new_tokens": tokens}
-    return DecodeRequest(
-        STRATEGIES[number % len(STRATEGIES)],
-        "storyteller",
-        "Once upon a time",
-        params=params,
-        seed=number,
-    )
+    """Return one of many different runs, of exactly so many tokens."""
+    strategy = STRATEGIES[number % len(STRATEGIES)]
+    params = {"max_new_tokens": tokens, "min_new_tokens": tokens}
+    return DecodeRequest(strategy, "storyteller", "Once upon a time", params=params, seed=number)
 
 
 def ended(request: DecodeRequest, cancel_at: int | None = None) -> None:
@@ -56,7 +52,7 @@ def reports() -> dict[int, dict[str, Any]]:
 def cancelled(count: int) -> list[float]:
     """Cancel so many runs, and return the steps that each replica decided afterwards."""
     for number in range(count):
-        ended(request_of(number, 200), cancel_at=5 + number % 7)
+        ended(request_of(number, _LONG), cancel_at=5 + number % 7)
     late = [float(steps) for report in reports().values() for steps in report["steps_after_stop"]]
     assert len(late) == count, late
     return late

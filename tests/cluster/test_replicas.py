@@ -169,7 +169,7 @@ def test_a_cancel_ends_a_run_within_a_step(replicas, strategy, params):
         return [steps for report in replicas() for steps in report["steps_after_stop"]]
 
     before = late()
-    run, last = RemoteRun(request_of(strategy, **params)), None
+    run, last = RemoteRun(request_of(strategy, min_new_tokens=LONG, **params)), None
     for event in run:
         last = event
         if isinstance(event, StepRecorded) and event.step.index == 5:
