@@ -1,6 +1,6 @@
 """Runs on two replicas: what a replica still decides after a cancel, and what runs leave behind.
 
-The replica itself says how many steps it had decided when it was told to stop.
+The replica itself counts the steps that it decides although the run has been told to stop.
 """
 
 from __future__ import annotations

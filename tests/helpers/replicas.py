@@ -13,10 +13,15 @@ SPOILED = "TESTS_SPOILED"
 
 
 class Steps:
-    """A witness that counts the steps of a run, and knows how many there were when it was stopped."""
+    """A witness that counts the steps of a run that were decided although it was told to stop."""
 
     def __init__(self):
-        self.count, self.at_stop = 0, None
+        self._decided = 0
+        self._run = self.late = None
+
+    def stopped(self, run):
+        """Count from now on: whatever is decided while the run knows that it is to stop."""
+        self._run, self.late = run, 0
 
     def began(self, run, header):
         pass
@@ -26,10 +31,12 @@ class Steps:
 
     def decided(self, step):
         # The last one comes again where something was measured beside it.
-        self.count = max(self.count, step.index + 1)
+        new, self._decided = step.index >= self._decided, step.index + 1
+        if new and self._run is not None and self._run.cancelled:
+            self.late += 1
 
     def ended(self):
-        pass
+        self._run = None
 
 
 class WatchedReplica(ServedReplica):
@@ -46,12 +53,11 @@ class WatchedReplica(ServedReplica):
     async def stop(self, call):
         run = self._runs.get(call)
         if run is not None:
-            steps = self._steps[run.run_id]
-            steps.at_stop = steps.count
+            self._steps[run.run_id].stopped(run)
         return await super().stop(call)
 
     async def report(self):
-        late = [s.count - s.at_stop for s in self._steps.values() if s.at_stop is not None]
+        late = [steps.late for steps in self._steps.values() if steps.late is not None]
         return {**await super().report(), "steps_after_stop": late}
 
 
