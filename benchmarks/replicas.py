@@ -1,6 +1,6 @@
-"""Runs on two replicas: what a replica still decides after a cancel, and what runs leave behind.
+"""Runs on two replicas: what a replica still begins after a cancel, and what runs leave behind.
 
-The replica itself counts the steps that it decides although the run has been told to stop.
+The replica itself counts the steps that begin after the one that a cancel falls in.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def reports() -> dict[int, dict[str, Any]]:
 
 
 def cancelled(count: int) -> list[float]:
-    """Cancel so many runs, and return the steps that each replica decided afterwards."""
+    """Cancel so many runs, and return the steps that each replica began afterwards."""
     for number in range(count):
         ended(request_of(number, _LONG), cancel_at=5 + number % 7)
     late = [float(steps) for report in reports().values() for steps in report["steps_after_stop"]]
@@ -88,10 +88,10 @@ def measure(cancels: int, runs: int, tokens: int) -> list[Figure]:
     try:
         cluster.use(deploy(REPLICAS, replica=WatchedReplica))
         late = cancelled(cancels)
-        most = Figure("steps that a replica decided after a cancel, the most", [max(late)], _LATE)
+        most = Figure("steps that a replica began after a cancel, the most", [max(late)], _LATE)
         return [
             most,
-            Figure("steps that a replica decided after a cancel", late),
+            Figure("steps that a replica began after a cancel", late),
             *left_behind(runs, tokens),
         ]
     finally:

@@ -13,14 +13,17 @@ SPOILED = "TESTS_SPOILED"
 
 
 class Steps:
-    """A witness that counts the steps of a run that were decided although it was told to stop."""
+    """A witness that counts the steps of a run that began although it had been told to stop.
+
+    A step begins where the one before is recorded: in the one that goes on a run may not yet be stopped.
+    """
 
     def __init__(self):
-        self._decided = 0
+        self._decided, self._told = 0, False
         self._run = self.late = None
 
     def stopped(self, run):
-        """Count from now on: whatever is decided while the run knows that it is to stop."""
+        """Count from now on."""
         self._run, self.late = run, 0
 
     def began(self, run, header):
@@ -32,15 +35,16 @@ class Steps:
     def decided(self, step):
         # The last one comes again where something was measured beside it.
         new, self._decided = step.index >= self._decided, step.index + 1
-        if new and self._run is not None and self._run.cancelled:
+        if new and self._told:
             self.late += 1
+        self._told = self._run is not None and self._run.cancelled
 
     def ended(self):
         self._run = None
 
 
 class WatchedReplica(ServedReplica):
-    """Says how many steps of every stopped run were decided after it was told to stop."""
+    """Says how many steps of every stopped run began after it was told to stop."""
 
     def __init__(self):
         super().__init__()
