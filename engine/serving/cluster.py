@@ -138,7 +138,7 @@ def start(cores: float, gpus: float | None = None, host: str = _LOOPBACK) -> str
         gpus: likewise; None for all that are there.
         host: the address at which its processes listen; whoever reaches it may run code there.
     """
-    ray = _quiet(host)
+    ray = _ray(host)
     # A folder of its own, as short as a socket's path has to be, that goes when Ray has ended.
     folder = tempfile.mkdtemp(prefix="ray-")
     context = ray.init(
@@ -162,7 +162,7 @@ def join(address: str) -> None:
     Raises:
         ClusterError: there is none.
     """
-    ray = _quiet(_LOOPBACK if address == "auto" else address.split(":", maxsplit=1)[0])
+    ray = _ray(_LOOPBACK if address == "auto" else address.split(":", maxsplit=1)[0])
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, RuntimeError, ValueError) as error:
@@ -214,8 +214,11 @@ def _end(folder: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _quiet(host: str) -> Any:
-    """Return Ray, told to report to nobody; it reads its environment when it is imported."""
+def _ray(host: str) -> Any:
+    """Return Ray, told to report to nobody and how it is to run; it reads its environment when it is imported."""
+    # Ray would have its workers step back (nice 15) for whatever else the machine does, and a replica is what a person
+    # waits for: two busy processes beside it took all but a thirtieth of its time.
+    os.environ.setdefault("RAY_worker_niceness", "0")
     if host == _LOOPBACK:
         # Ray would take the machine's address in a network for it.
         os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"

@@ -136,6 +136,12 @@ def test_every_strategy_is_the_same_on_a_replica(name):
     equal(list(RemoteRun(request)), list(decode(request)))
 
 
+def test_replicas_step_back_for_nobody(replicas):
+    mine = os.getpriority(os.PRIO_PROCESS, 0)
+    pids = [r["pid"] for r in replicas()]
+    assert [os.getpriority(os.PRIO_PROCESS, pid) for pid in pids] == [mine] * REPLICAS
+
+
 def test_a_run_goes_on_exactly_when_its_replica_is_killed(replicas):
     told = killed_after(30, RemoteRun(request_of()), lambda: [r for r in replicas() if r["runs"]])
     assert not of(StartedAnew, told)
