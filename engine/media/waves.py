@@ -58,7 +58,9 @@ def decoded(data: bytes) -> tuple[np.ndarray, int]:
             _check_coding(recording.format, recording.subtype)
             _check(recording.samplerate, recording.channels)
             return _read(recording, file), recording.samplerate
-    except soundfile.SoundFileError:
+    except ParameterError:
+        raise
+    except Exception:  # a decoder may stumble over anything
         if file.late():
             raise _too_slow(got) from None
         raise ParameterError("audio", got, _DAMAGED) from None

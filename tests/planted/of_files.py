@@ -330,8 +330,8 @@ FILES = (
         "offsets-followed",
         "A file of 20 MB names each of its bytes a thousand times, and all of them are kept.",
         "engine/media/files.py",
-        "        if self.left < 0 or time.monotonic() > self.until:\n",
-        "        if time.monotonic() > self.until + 1e6:\n",
+        "        if self.left < 0:\n",
+        "        if self.left < -1e15:\n",
         ("tests/engine/test_media_hostile.py::test_a_reader_that_goes_round_in_circles_is_ended",),
     ),
     Defect(
