@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from engine.errors import ParameterError
-from engine.media.files import Bounded, TooMuchError, size_of
+from engine.media.files import Bounded, TooLongError, size_of
 from engine.media.picture import MAX_SIDE
 from engine.settings import SETTINGS
 
@@ -87,7 +87,7 @@ def _guarded(work: Callable[[], Image], got: str) -> Image:
             return work()
     except ParameterError:
         raise
-    except TooMuchError:
+    except TooLongError:
         limit = f"opening it may take at most {SETTINGS.max_open_s:g} seconds"
         raise ParameterError("image", got, limit) from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
@@ -106,6 +106,8 @@ def _tidy(image: Image, exif: bytes | None = None) -> Image:
 
 def _check(image: Image) -> None:
     """Refuse what must not be decoded; nothing has been by now but the header."""
+    if 0 in image.size:
+        raise ParameterError("image", _extent(image), "at least one pixel")
     if image.width * image.height > SETTINGS.max_picture_pixels:
         raise ParameterError("image", _extent(image), _pixels_allowed())
     # Of a TIFF whole tiles are decoded, however little of them the picture needs.
