@@ -101,6 +101,7 @@ class Plan:
         use_cache: whether the run kept anything from step to step.
         config: the strategy's config, checked again.
         media: how it is given a picture or a sound, None for a run on text alone.
+        attention: which implementation of its attention the model was loaded with.
     """
 
     trace: Trace
@@ -115,6 +116,7 @@ class Plan:
     use_cache: bool = True
     method: Method | None = None
     media: MediaSource | None = None
+    attention: str = "sdpa"
 
     @property
     def auto(self) -> str:
@@ -169,6 +171,7 @@ def plan_of(trace: Trace) -> Plan:
         draft_values=_draft_values(config),
         use_cache=_use_cache(strategy, trace.model.id),
         media=_media(trace),
+        attention=_attention(trace.model.id),
     )
 
 
@@ -246,6 +249,14 @@ def _use_cache(strategy: Strategy, model: str) -> bool:
             " back after a rejected token, and generate() refuses to draft for such a model."
         )
     return uses_cache(strategy, can)
+
+
+def _attention(model: str) -> str:
+    try:
+        found = described(model)
+    except EngineError:
+        found = None
+    return "sdpa" if found is None else found[1].attention
 
 
 def _draft_values(config: Any) -> dict[str, Any]:
