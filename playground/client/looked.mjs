@@ -105,7 +105,9 @@ class Looked {
   // A round of drafting writes several tokens, each decided from a place of its own.
   #offerTokens(run, step) {
     const several = step.emit.length > 1 && step.detail?.kind !== "beam";
-    const options = step.emit.map((id, i) => el("option", { value: i }, `${i + 1} ${piece(run, id)}`));
+    const options = step.emit.map((id, i) =>
+      el("option", { value: i }, `${i + 1} ${piece(run, id)}`),
+    );
     this.at.select.replaceChildren(...(several ? options : []));
     if (several) this.at.select.value = String(ownPlace(step));
     this.at.node.hidden = !several;
@@ -205,7 +207,9 @@ function offer({ select, node }, count, mean) {
   node.hidden = count === 0;
   if (select.options.length === count + 1) return;
   const { value } = select;
-  const options = Array.from({ length: count }, (_, i) => el("option", { value: i }, String(i + 1)));
+  const options = Array.from({ length: count }, (_, i) =>
+    el("option", { value: i }, String(i + 1)),
+  );
   select.replaceChildren(...(count ? [el("option", { value: "" }, mean), ...options] : []));
   if (value && Number(value) < count) select.value = value;
 }

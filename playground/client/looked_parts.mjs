@@ -39,7 +39,7 @@ const levelOf = (strength) =>
 
 const shownPiece = (text) => visible(text).replace(/^ +| +$/g, (s) => "·".repeat(s.length));
 
-function valueOf(answer, value) {
+function numberOf(answer, value) {
   if (value === null) return "–";
   if (answer.method === "attention") return percent(value);
   return value > 0 ? `+${fixed(value, 3)}` : fixed(value, 3);
@@ -87,10 +87,16 @@ function walkable(box, nodes, columns = 0) {
 
 /**
  * A place with its number: said when it is pointed at or reached with the keys.
- * @param {(sentence: string) => void} say
+ * @param {any} answer
+ * @param {any} part
+ * @param {number} at
+ * @param {{ cls: string, text: string, say: (sentence: string) => void }} shown
  */
 function placeOf(answer, part, at, { cls, text, say }) {
-  const words = tr("{place}: {value}", { place: nameOf(part, at), value: valueOf(answer, part.values[at]) });
+  const words = tr("{place}: {value}", {
+    place: nameOf(part, at),
+    value: numberOf(answer, part.values[at]),
+  });
   const tell = () => say(words);
   const node = el(
     "button",
@@ -163,7 +169,11 @@ function pictureOf(run, answer, part, say) {
   const nodes = part.values.slice(part.leading).map((_, i) => {
     const at = i + part.leading;
     const rank = part.top.indexOf(at);
-    return placeOf(answer, part, at, { cls: "lk-cell", text: rank < 0 ? "" : String(rank + 1), say });
+    return placeOf(answer, part, at, {
+      cls: "lk-cell",
+      text: rank < 0 ? "" : String(rank + 1),
+      say,
+    });
   });
   const label = tr("Parts of the picture and their numbers; arrow keys move");
   const cells = el("div", { class: "lk-cells", role: "group", "aria-label": label }, nodes);
@@ -203,8 +213,12 @@ function topOf(answer, part) {
     const sign = part.values[at] < 0 ? " neg" : "";
     return [
       el("span", { class: "t" }, `${at + 1} ${nameOf(part, at)}`),
-      el("span", { class: `b${sign}` }, el("i", { style: { width: lengthOf(part.strengths[at]) } })),
-      el("span", { class: "n" }, valueOf(answer, part.values[at])),
+      el(
+        "span",
+        { class: `b${sign}` },
+        el("i", { style: { width: lengthOf(part.strengths[at]) } }),
+      ),
+      el("span", { class: "n" }, numberOf(answer, part.values[at])),
     ];
   });
   const label = tr("The largest, by size");
