@@ -1,4 +1,8 @@
-"""Where a model looked when it decided a token: the attention of the position that the token was read from."""
+"""Where a model looked when it decided a token: the attention of the position that the token was read from.
+
+It need not be what the answer follows from (Jain and Wallace 2019, 1902.10186), and the first position takes what no
+head needs (Xiao et al. 2023, 2309.17453).
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What a token's probability hung on: the slope at every input, and the text without each of its tokens.
 
-Gradient times input is the first step of a straight line (Simonyan et al. 2014, 1312.6034; Shrikumar et al. 2016,
-1605.01713); leaving out is exact (Li et al. 2016, 1612.08220).
+Gradient times input is the slope (Simonyan et al. 2014, 1312.6034) in proportion to what is there
+(Shrikumar et al. 2016, 1605.01713). Leaving out is exact (Li et al. 2016, 1612.08220).
 """
 
 from __future__ import annotations
@@ -101,13 +101,14 @@ def gradient_of(
             if isinstance(error, torch.OutOfMemoryError):
                 raise
             raise ModelError(f"{loaded.name} gives no gradient by its embeddings.") from None
+    logprob = float(logprob.detach())
     products = {
         name: None if grad is None else (grad * leaf).detach().float()
         for (name, leaf), grad in zip(places.items(), grads, strict=True)
     }
     parts = _parts(loaded, inputs, out, products)
     piece = loaded.pieces[decided.token_id]
-    return Attribution(GRADIENT, decided.token_id, piece, float(logprob), parts, GRADIENT_CAVEAT)
+    return Attribution(GRADIENT, decided.token_id, piece, logprob, parts, GRADIENT_CAVEAT)
 
 
 def _plain(inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:

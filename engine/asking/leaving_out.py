@@ -176,10 +176,10 @@ def _parts(loaded: Any, inputs: Mapping[str, torch.Tensor], out: Any) -> list[_P
         first = _text(loaded, INPUT, "input_ids", inputs)
     else:
         first = _seen(loaded, inputs, encoded.shape[1])
-    # What the encoder made of its input stays the same while the decoder's text changes.
-    given = {"decoder_input_ids": text, "encoder_outputs": encoded}
-    if "attention_mask" in inputs:
-        given["attention_mask"] = inputs["attention_mask"]
+    given: Mapping[str, Any] = inputs
+    if "input_ids" not in inputs:
+        # A picture is looked at once: what its encoder made of it stays while the decoder's text changes.
+        given = {"decoder_input_ids": text, "encoder_outputs": encoded}
     second = _text(loaded, OUTPUT, "decoder_input_ids", given)
     return [second] if first is None else [first, second]
 
@@ -208,7 +208,7 @@ def _seen(loaded: Any, inputs: Mapping[str, torch.Tensor], length: int) -> _Part
         name, positions = "pixel_values", Positions(PATCHES, rows * columns, grid=(rows, columns))
     else:
         return None
-    return _Part(INPUT, name, positions, tuple(range(positions.count)), inputs)
+    return _Part(INPUT, name, positions, tuple(reversed(range(positions.count))), inputs)
 
 
 def _coarser(grid: tuple[int, int], most: int) -> tuple[int, int]:

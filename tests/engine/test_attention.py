@@ -29,6 +29,9 @@ from tests.helpers.zoo import KINDS, zoo_model
 NO_ATTENTION = {"FalconMamba", "Mamba", "Mamba2", "Rwkv"}
 """Architectures without a layer that attends."""
 
+ELSEWHERE = {"GptOss", "DeepseekV4", "CpmAnt"}
+"""Those whose heads may look at nothing, or at what is no position of the text."""
+
 
 def last(layers):
     return torch.stack([layer[0, :, -1] for layer in layers]).numpy()
@@ -67,7 +70,8 @@ def test_a_picture_is_looked_at_in_its_patches():
     assert (cross.positions.source, cross.positions.grid) == ("patches", (4, 4))
     assert cross.positions.leading == 1
     assert own.positions.ids == (1, *NEW[:2])
-    reading = teacher_forced(loaded, (1,), NEW[:3], media_inputs=picture())
+    with torch.inference_mode():
+        reading = teacher_forced(loaded, (1,), NEW[:3], media_inputs=picture())
     logprob = torch.log_softmax(reading.logits[-1], -1)[NEW[2]]
     assert found.logprob == pytest.approx(float(logprob), abs=1e-5)
 
@@ -83,7 +87,7 @@ def test_every_architecture_shows_it_or_says_that_it_has_none(name):
     found = attention_of(loaded, DECIDED).parts[-1].weights
     assert (found >= 0).all()
     assert (found.sum(-1) <= 1 + 1e-4).all()
-    if name != "GptOss":  # whose heads may look at nothing
+    if name not in ELSEWHERE:
         np.testing.assert_allclose(found.sum(-1), 1, atol=1e-4)
 
 
@@ -126,7 +130,7 @@ def test_a_shell_shares_every_weight_and_no_module():
     shell = shell_of(model, "eager")
     assert {id(p) for p in shell.parameters()} == {id(p) for p in model.parameters()}
     assert not {id(m) for m in shell.modules()} & {id(m) for m in model.modules()}
-    assert shell.encoder.embed_tokens is shell.decoder.embed_tokens
+    assert shell.decoder.embed_tokens.weight is model.decoder.embed_tokens.weight
     assert model.decoder.config._attn_implementation == "sdpa"
     assert shell.decoder.config._attn_implementation == "eager"
 

@@ -29,8 +29,10 @@ from tests.helpers.models import fresh_model
 from tests.helpers.sentences import clean
 from tests.helpers.zoo import KINDS, zoo_model
 
-STEP = 1e-4
 CAPTION = Decided((1,), NEW[:2], NEW[2])
+
+NO_GRADIENT = {"CpmAnt", "XLNet"}
+"""Architectures whose embeddings do not stand one for each id, row by row."""
 
 
 def by_kind(found):
@@ -49,8 +51,11 @@ def embedded(loaded):
     return inputs, vectors, places
 
 
-@pytest.mark.parametrize("name", ["gpt2", "llama", "t5"])
-def test_a_gradient_is_what_a_small_change_makes(name):
+# Llama's and T5's norms compute in single precision whatever comes in, which a tiny step would drown in.
+@pytest.mark.parametrize(
+    ("name", "step", "off"), [("gpt2", 1e-4, 1e-5), ("llama", 1e-2, 5e-3), ("t5", 1e-2, 5e-3)]
+)
+def test_a_gradient_is_what_a_small_change_makes(name, step, off):
     loaded = doubled(name)
     found = by_kind(gradient_of(loaded, DECIDED))
     inputs, vectors, places = embedded(loaded)
@@ -60,11 +65,11 @@ def test_a_gradient_is_what_a_small_change_makes(name):
             sides = []
             for sign in (1, -1):
                 changed = own.clone()
-                changed[:, place] *= 1 + sign * STEP
+                changed[:, place] *= 1 + sign * step
                 given = {places[k]: v for k, v in {**vectors, kind: changed}.items()}
                 sides.append(plain(loaded, DECIDED.token_id, **inputs, **given))
-            slope = (sides[0] - sides[1]) / (2 * STEP)
-            assert found[kind].values[place] == pytest.approx(slope, abs=1e-4)
+            slope = (sides[0] - sides[1]) / (2 * step)
+            assert found[kind].values[place] == pytest.approx(slope, abs=off)
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama", "qwen2", "t5"])
@@ -89,16 +94,16 @@ def test_a_gradient_of_a_picture_is_its_patches_small_change():
     assert found[INPUT].positions.grid == (4, 4)
     inputs = pass_inputs(loaded, CAPTION.prompt_ids, [*CAPTION.before, CAPTION.token_id])
     assert "pixel_values" not in inputs
-    ids = torch.tensor([[1, *NEW[:2]]])
+    ids, step = torch.tensor([[1, *NEW[:2]]]), 1e-4
     for place in range(16):
         row, column = divmod(place, 4)
         sides = []
         for sign in (1, -1):
             changed = pixels.clone()
-            changed[..., 2 * row : 2 * row + 2, 2 * column : 2 * column + 2] *= 1 + sign * STEP
+            changed[..., 2 * row : 2 * row + 2, 2 * column : 2 * column + 2] *= 1 + sign * step
             given = {"pixel_values": changed, "decoder_input_ids": ids}
             sides.append(plain(loaded, CAPTION.token_id, **given))
-        slope = (sides[0] - sides[1]) / (2 * STEP)
+        slope = (sides[0] - sides[1]) / (2 * step)
         assert found[INPUT].values[1 + place] == pytest.approx(slope, abs=1e-4)
     assert None not in found[OUTPUT].values
 
@@ -219,10 +224,6 @@ def test_every_architecture_has_both_or_says_why_not(name):
     slopes = gradient_of(loaded, DECIDED)
     assert any(slopes.parts[-1].values)
     assert slopes.logprob == pytest.approx(found.logprob, abs=1e-4)
-
-
-NO_GRADIENT: set[str] = set()
-"""Architectures whose embeddings cannot be taken hold of."""
 
 
 def test_no_parameter_gets_a_gradient():
