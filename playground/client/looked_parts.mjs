@@ -55,7 +55,7 @@ function cellOf({ grid, leading }, at) {
 }
 
 function nameOf(part, at) {
-  if (part.pieces.length) return `“${shownPiece(part.pieces[at])}”`;
+  if (part.pieces.length) return tr("“{text}”", { text: shownPiece(part.pieces[at]) });
   if (part.grid && at < part.leading) return tr("the whole picture");
   if (part.grid) return tr("row {row}, column {column}", cellOf(part, at));
   return part.starts.length ? `${fixed(part.starts[at], 2)} s` : tr("part {n}", { n: at + 1 });
@@ -107,7 +107,7 @@ function placeOf(answer, part, at, { cls, text, say }) {
       title: words,
       "data-at": at,
       onfocus: tell,
-      onpointerenter: tell,
+      onpointermove: tell,
       onclick: tell,
     },
     text,
@@ -135,7 +135,7 @@ function stripOf(answer, part, own, say) {
     const level = levelOf(part.strengths[at]);
     const node = placeOf(answer, part, at, {
       cls: `dp-tok lk-tok${level}`,
-      text: shownPiece(text),
+      text: visible(text),
       say,
     });
     nodes.push(node);
@@ -209,10 +209,11 @@ function soundOf(part) {
 }
 
 function topOf(answer, part) {
-  const rows = part.top.flatMap((at) => {
+  const rows = part.top.flatMap((at, i) => {
+    const place = part.pieces.length ? at + 1 : `${i + 1}.`;
     const sign = part.values[at] < 0 ? " neg" : "";
     return [
-      el("span", { class: "t" }, `${at + 1} ${nameOf(part, at)}`),
+      el("span", { class: "t" }, `${place} ${nameOf(part, at)}`),
       el(
         "span",
         { class: `b${sign}` },

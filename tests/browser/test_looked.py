@@ -51,8 +51,8 @@ def test_a_recorded_run_shows_where_it_looked(open_page):
     expect(found.locator(".lk-tok")).to_have_count(len(part.positions.ids))
     shot(page, "looked-1440")
     # One head of one layer.
-    found.get_by_label("Layer").select_option("2")
-    found.get_by_label("Head").select_option("1")
+    found.get_by_label("Layer").select_option(index=3)
+    found.get_by_label("Head").select_option(index=2)
     one = sorted(part.row(2, 1), reverse=True)
     expect(found.locator(".lk-top .n").first).to_have_text(percent(one[0]))
     # Another step is asked by itself.
@@ -104,11 +104,12 @@ def test_story_fixer_shows_which_letters_made_a_word_on_a_telephone(open_page):
     expect(found.locator(".lk-top .n").first).to_have_text(percent(best))
     assert fits(page)
     shot(page, "looked-390")
+    shot(found, "looked-card-390")
     found.get_by_role("button", name="Gradient × input").click()
     answered(found, "What the encoder read")
     expect(found.locator(".lk-top .n").first).to_have_text(re.compile(r"^[+−]\d"))
     assert fits(page)
-    shot(page, "looked-gradient-390")
+    shot(found, "looked-gradient-390")
 
 
 def test_a_node_of_a_search_is_asked_about(open_page):
