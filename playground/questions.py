@@ -16,7 +16,7 @@ from engine.export.verify import verify
 from engine.settings import SETTINGS
 from engine.trace.json_io import trace_from_dict
 from engine.trace.records import Trace
-from playground import beside, configs, methods, pairs, preflight, reading, what_if, why
+from playground import beside, configs, looked, methods, pairs, preflight, reading, what_if, why
 from playground.elements import OF_THE_PAGE, hidden, sent_with
 from playground.guard import sentence
 from playground.links import opened
@@ -26,7 +26,7 @@ from playground.stream import known_state
 from playground.visitors import remember, session
 
 _MAX_ID = 2**31
-_ROOMS = (configs, methods, pairs, preflight, reading, what_if, why)
+_ROOMS = (configs, looked, methods, pairs, preflight, reading, what_if, why)
 """Modules with questions of their own: ``ACTIONS`` and ``act(asked)``."""
 _CHECKS: dict[str, threading.Event] = {}
 """What stops a check, by the unguessable name that its page gave it: it may be stopped before it is there."""

@@ -9,6 +9,7 @@ from typing import NoReturn
 
 from engine.cli import (
     about,
+    attention,
     beside,
     detect,
     docs,
@@ -39,6 +40,7 @@ COMMANDS = (
     push,
     detect,
     beside,
+    attention,
     method,
     gallery,
     lesson,
