@@ -25,7 +25,11 @@ def add(commands: Any) -> None:
         help="write transformers' own outputs of a run, its scores, logits, hidden states and attentions, to a file",
     )
     rich.add_argument("file", help="trace of the run, which is made again")
-    rich.add_argument("--to", metavar="FILE", help="the safetensors file to write; without it only the size is told")
+    rich.add_argument(
+        "--to",
+        metavar="FILE",
+        help="the safetensors file to write; without it only the size is told",
+    )
     for name, about in _FLAGS.items():
         rich.add_argument(f"--{name.replace('_', '-')}", action="store_true", help=about)
     rich.set_defaults(handler=_run)

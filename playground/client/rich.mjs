@@ -123,7 +123,7 @@ export class RichOutputs {
       return;
     }
     const answer = await ask({ action: "rich_size", trace: this.slim(run), flags: this.#flags });
-    if (number !== this.#asked || run !== this.#run) return;
+    if (number !== this.#asked) return;
     this.#fits = !answer.error;
     this.say.textContent = answer.error ? `⚠ ${said(answer.error)}` : sizeOf(answer);
     this.#offer();
@@ -139,7 +139,7 @@ export class RichOutputs {
     const told = await this.#told(run, going.signal);
     if (this.#going !== going) return;
     this.#going = null;
-    if (run === this.#run) this.say.textContent = told;
+    this.say.textContent = told;
     this.#offer();
   }
 
