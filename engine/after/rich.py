@@ -25,7 +25,7 @@ from engine.after.rich_sizes import check_size
 from engine.after.seeded import seeded
 from engine.errors import Cancelled, DecodeError, ParameterError
 from engine.models.loading import LoadedModel, pinned
-from engine.models.openvino.model import OnGraph
+from engine.models.openvino import model as on_openvino
 from engine.models.twin import twin
 from engine.run.permits import Tell, nobody, running
 from engine.run.prepare import Models, Prepared, prepare
@@ -85,7 +85,7 @@ def rich_output(
     run = prepare(check(request_of(trace, model, assistant)), Models(cancelled, tell))
     target = run.target
     check_is_of(trace, target)
-    if output_attentions and isinstance(target.model, OnGraph):
+    if output_attentions and isinstance(target.model, on_openvino.OnGraph):
         shown = f"{target.name} is computed by a graph of OpenVINO, which shows no attentions"
         raise ParameterError("output_attentions", True, shown, "leave it out")
     check_size(trace, flags, target)
@@ -201,23 +201,25 @@ def _parts(row: list[int], ids: list[int], padding: set[Any]) -> int | None:
 
 
 def _check_complete(output: Any, loaded: LoadedModel, flags: RichFlags) -> None:
-    """Refuse outputs of a model that does not show what was asked for.
+    """Refuse outputs of a model that does not show what its layers come to.
 
     Raises:
         ParameterError: naming the flag.
     """
-    for flag in flags.named():
+    for flag in ("output_hidden_states", "output_attentions"):
+        if not getattr(flags, flag):
+            continue
         name = flag.removeprefix("output_")
-        fields = [value for field, value in output.items() if field.endswith(name)]
-        shown = [layer for value in fields for step in value or () for layer in _layers(step)]
-        if not shown or any(layer is None for layer in shown):
+        found = [steps for field, steps in output.items() if field.endswith(name)]
+        layers = [layer for steps in found for step in steps for layer in _layers(step)]
+        if not layers or any(layer is None for layer in layers):
             raise ParameterError(
                 flag, True, f"{loaded.name} does not show its {name}", "leave it out"
             )
 
 
 def _layers(step: Any) -> tuple[Any, ...]:
-    """Return the tensors of one step, or of an encoder's layer."""
+    """Return the tensors of one step, or the one of an encoder's layer; None stands for what is not shown."""
     if step is None or isinstance(step, torch.Tensor):
         return (step,)
     return tuple(step) or (None,)

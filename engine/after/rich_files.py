@@ -7,6 +7,7 @@ left out. The metadata tell what made them.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -32,8 +33,7 @@ WHOLE = ("sequences", "sequences_scores", "beam_indices")
 """Fields that are one tensor."""
 OF_THE_ENCODER = ("encoder_attentions", "encoder_hidden_states")
 """Fields without steps: one tensor a layer."""
-_NAME = re.compile(r"(\w+?)(?:\.(\d{1,6}))?(?:\.layer\.(\d{1,6}))?")
-_MOST = 1_000_000
+_NAME = re.compile(r"(\w+?)(?:\.(\d{1,6}))?(?:\.layer\.(\d{1,4}))?")
 
 
 class RichFileError(EngineError):
@@ -107,7 +107,8 @@ def save_rich(output: Any, path: str | Path, metadata: Mapping[str, str] | None 
         partial.write_bytes(data)
         partial.replace(target)
     except OSError as error:
-        partial.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
         raise RichFileError(f"{target.name} could not be written: {error.strerror}.") from None
 
 
@@ -214,8 +215,12 @@ def _place(name: str) -> tuple[Any, ...]:
     return found[1], *(int(number) for number in found.groups()[1:] if number is not None)
 
 
-def _nested(found: dict[tuple[int, ...], Any]) -> tuple[Any, ...]:
-    """Return tensors by their numbers as nested tuples, None where a layer has none.
+def _nested(found: dict[tuple[int, ...], Any], gaps: bool = False) -> tuple[Any, ...]:
+    """Return tensors by their numbers as nested tuples.
+
+    Args:
+        found: the tensors.
+        gaps: whether None stands for what is missing: a layer need not show anything.
 
     Raises:
         KeyError: a step is missing, or numbers are of two kinds.
@@ -223,14 +228,16 @@ def _nested(found: dict[tuple[int, ...], Any]) -> tuple[Any, ...]:
     if len({len(place) for place in found}) != 1:
         raise KeyError
     count = 1 + max(place[0] for place in found)
-    if count > len(found) + _MOST:
-        raise KeyError
     if len(next(iter(found))) == 1:
+        if not gaps and count != len(found):
+            raise KeyError
         return tuple(found.get((at,)) for at in range(count))
     steps: dict[int, dict[tuple[int, ...], Any]] = {}
     for (step, *rest), tensor in found.items():
         steps.setdefault(step, {})[tuple(rest)] = tensor
-    return tuple(_nested(steps[at]) for at in range(count))
+    if count != len(steps):
+        raise KeyError
+    return tuple(_nested(steps[at], gaps=True) for at in range(count))
 
 
 def _json(value: Any) -> str:

@@ -178,6 +178,7 @@ def _known(trace: Trace, loaded: LoadedModel | None) -> tuple[Any, bool]:
     strategy, name = STRATEGIES[trace.strategy], trace.model.id
     if loaded is not None:
         return loaded.model.config, uses_cache(strategy, loaded.capabilities)
+    files.check_name(name)
     folder, known = files.local_folder(name), descriptions.described(name)
     if folder is None or known is None:
         raise ModelError(f"{name} is not on this machine, so the size of its outputs is not known.")

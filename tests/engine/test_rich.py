@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import queue
 import threading
 from contextlib import closing
 
@@ -18,11 +19,13 @@ from engine.after.rich_flags import flags_of, passes_of
 from engine.after.rich_sizes import size_of_rich
 from engine.errors import Cancelled, DecodeError, EngineError, ModelError, ParameterError
 from engine.models.loading import LoadedModel
+from engine.run.permits import running
 from engine.settings import SETTINGS
 from engine.trace import json_io
-from engine.trace.events import Finished, StepRecorded
+from engine.trace.events import Finished, StepRecorded, Waiting
 from tests.helpers.drafting import PROMPT as REPEATING
 from tests.helpers.models import fresh_model, golden_model, tiny_llama
+from tests.helpers.patience import PATIENCE_S
 from tests.helpers.rich import EVERYTHING, differs, native_output
 from tests.helpers.runs import finished
 from tests.helpers.sentences import clean
@@ -425,13 +428,16 @@ def test_it_ends_in_the_middle_and_at_its_limit(monkeypatch):
 
 def test_what_waits_is_told():
     loaded = golden_model("llama")
-    trace, told = run("greedy", loaded, **LENGTH), []
-    loaded.lock.acquire()
-    timer = threading.Timer(0.3, loaded.lock.release)
-    timer.start()
-    output = rich_output(trace, loaded, tell=told.append)
-    timer.join()
-    assert differs(output, rich_output(trace, loaded)) == []
+    trace, told, results = run("greedy", loaded, **LENGTH), queue.Queue(), []
+    waiting = threading.Thread(
+        target=lambda: results.append(rich_output(trace, loaded, tell=told.put))
+    )
+    with running(threading.Event(), loaded):
+        waiting.start()
+        assert isinstance(told.get(timeout=PATIENCE_S), Waiting)
+        assert not results
+    waiting.join(PATIENCE_S)
+    assert len(results[0].scores) == 9
 
 
 def test_a_model_that_hides_what_was_asked_for(monkeypatch):
