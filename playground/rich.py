@@ -34,6 +34,7 @@ from playground.visitors import address_of
 
 ACTIONS = ("rich_size",)
 PLACE = "/rich"
+_ASKED = ("trace", "flags")
 _AT_WORK = threading.Semaphore(1)
 """Files made at a time: each is in memory as a whole, and so are its outputs."""
 _WAIT_S = 20.0
@@ -98,7 +99,7 @@ async def _watch(request: Request, cancelled: threading.Event) -> None:
 def _made(body: bytes, cancelled: threading.Event, visitor: Visitor) -> bytes:
     asked = read_json_strict(body, SETTINGS.max_request_bytes)
     if not isinstance(asked, dict):
-        raise EngineError("The request has to be an object with trace, flags.")
+        raise EngineError(f"The request has to be an object with {', '.join(_ASKED)}.")
     trace, flags = trace_of(asked.get("trace")), flags_of(asked.get("flags"))
     VISITOR.set(visitor)
     context = copy_context()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
 import torch
@@ -85,21 +85,25 @@ def rich_output(
     run = prepare(check(request_of(trace, model, assistant)), Models(cancelled, tell))
     target = run.target
     check_is_of(trace, target)
-    if output_attentions and isinstance(target.model, on_openvino.OnGraph):
-        shown = f"{target.name} is computed by a graph of OpenVINO, which shows no attentions"
-        raise ParameterError("output_attentions", True, shown, "leave it out")
+    _check_shows(target, flags)
     check_size(trace, flags, target)
-    size = float(run.config.max_new_tokens)
-    kind = ("rich", target.name, *flags.named())
     with ExitStack() as held:
         held.enter_context(pinned(target, run.assistant))
-        line = running(cancelled, target, run.assistant, tell=tell, kind=kind, size=size)
-        held.enter_context(line)
+        held.enter_context(_turn(run, flags, cancelled, tell))
         held.enter_context(threads_for(target, run.assistant))
         output = _generated(run, trace, flags, cancelled)
     _check_same(output, run, trace, flags)
     _check_complete(output, target, flags)
     return output
+
+
+def _turn(
+    run: Prepared, flags: RichFlags, cancelled: threading.Event, tell: Tell
+) -> AbstractContextManager[None]:
+    """Stand in line for the models of a run."""
+    kind = ("rich", run.target.name, *flags.named())
+    size = float(run.config.max_new_tokens)
+    return running(cancelled, run.target, run.assistant, tell=tell, kind=kind, size=size)
 
 
 class _StopAt:
@@ -198,6 +202,12 @@ def _parts(row: list[int], ids: list[int], padding: set[Any]) -> int | None:
     if len(row) < len(ids) or not set(row[len(ids) :]) <= padding:
         return min(len(row), len(ids))
     return None
+
+
+def _check_shows(loaded: LoadedModel, flags: RichFlags) -> None:
+    if flags.output_attentions and isinstance(loaded.model, on_openvino.OnGraph):
+        shown = f"{loaded.name} is computed by a graph of OpenVINO, which shows no attentions"
+        raise ParameterError("output_attentions", True, shown, "leave it out")
 
 
 def _check_complete(output: Any, loaded: LoadedModel, flags: RichFlags) -> None:

@@ -3,26 +3,51 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
+from engine import DecodeRequest
+from engine.after.rich_files import rich_bytes, rich_metadata
+from engine.after.rich_flags import flags_of
+from engine.after.rich_sizes import size_of_rich
 from engine.models.loading import LoadedModel
 from engine.trace.records import Trace
+from tests.helpers.runs import finished
 
+PROMPT = (5, 9, 11, 4, 5, 9, 11)
+LENGTH = {"max_new_tokens": 9}
+SCORES = {"output_scores": True, "output_logits": True}
 EVERYTHING = {
     "output_scores": True,
     "output_logits": True,
     "output_hidden_states": True,
     "output_attentions": True,
 }
-NESTED = (
-    "attentions",
-    "hidden_states",
-    "decoder_attentions",
-    "cross_attentions",
-    "decoder_hidden_states",
-)
+
+
+def run_of(
+    name: str,
+    model: LoadedModel,
+    ids: Sequence[int] = PROMPT,
+    seed: int = 3,
+    assistant: LoadedModel | None = None,
+    **params: Any,
+) -> Trace:
+    """Return a run of a strategy, whose name may be followed by a comma and more."""
+    strategy, ids = name.partition(",")[0], list(ids)
+    return finished(
+        DecodeRequest(strategy, model, input_ids=ids, params=params, seed=seed, assistant=assistant)
+    )
+
+
+def check_sized(
+    trace: Trace, model: LoadedModel | None, flags: dict[str, bool], output: Any
+) -> None:
+    """Check that the size that is told is that of the file, to the byte."""
+    told = size_of_rich(trace, model, flags)
+    assert told == len(rich_bytes(output, rich_metadata(trace, flags_of(flags))))
 
 
 def native_output(
