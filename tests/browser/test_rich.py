@@ -29,7 +29,7 @@ def download(card):
 
 @pytest.mark.parametrize("size", SIZES)
 def test_what_is_chosen_is_sized_downloaded_and_read(open_page, size):
-    page, card = opened(open_page, "beam_search", SIZES[size], max_new_tokens=8, num_beams=3)
+    page, card = opened(open_page, "beam_search", SIZES[size], max_new_tokens=24, num_beams=3)
     told = card.locator(".ex-size")
     before = told.inner_text()
     for name in ("Hidden states", "Attentions"):
