@@ -19,7 +19,7 @@ def opened(open_page, strategy, size=None, suffix="", **params):
     page = open_page(link(strategy, "Once upon a", suffix, **params), **(size or {}))
     finish(page, strategy)
     card = view(page.locator(f"#{strategy}-stage"), "export")
-    expect(card.locator(".ex-size")).to_contain_text("B")
+    expect(card.locator(".ex-size")).not_to_be_empty()
     return page, card
 
 
