@@ -88,6 +88,10 @@ class Settings:
     """Where custom methods are kept: fetched ones, the page's own, what their names mean and which are confirmed."""
     spare_method_s: float = 300.0
     """How long a process with a model in its memory waits for the next custom method; 0 for not at all."""
+    max_rich_bytes: int = 500_000_000
+    """The most that transformers' own outputs of one run may take: scores, logits, hidden states and attentions."""
+    max_public_rich_bytes: int = 50_000_000
+    """The same on a public Space."""
     max_kept_bytes: int = 256_000_000
     """Memory for the logits of recent runs, of which a step can be asked; the oldest run goes first."""
     max_kept_run_bytes: int = 64_000_000
