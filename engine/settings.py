@@ -61,6 +61,14 @@ class Settings:
     max_uploads_bytes: int = 200_000_000
     """All files together that visitors have uploaded; the oldest go first."""
     uploads_age_s: float = 600.0
+    max_held_media_bytes: int = 200_000_000
+    """Memory for the pictures and sounds that visitors have given, as files; what was used longest ago goes first."""
+    max_visitor_media_bytes: int = 32_000_000
+    """The most of it that one visitor's may take."""
+    media_age_s: float = 900.0
+    """How long one stays that nobody uses."""
+    max_call_bytes: int = 24_000_000
+    """The body of a program's call, which may bring a picture or a sound along."""
     updates_per_s: float = 10.0
     cuda_graphs: bool = True
     """Whether a GPU repeats its passes over one token from CUDA graphs, where those are quicker."""

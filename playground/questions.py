@@ -21,6 +21,7 @@ from playground.elements import OF_THE_PAGE, hidden, sent_with
 from playground.guard import sentence
 from playground.links import opened
 from playground.listening import LISTENERS
+from playground.media import VISITOR
 from playground.scripts import receiving
 from playground.stream import known_state
 from playground.visitors import remember, session
@@ -66,7 +67,7 @@ def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
             steps may be left out, ``beside`` of such a trace (see ``beside.act``),
             ``stop`` of the check or the reading whose ``press`` it names,
             ``state`` (all messages of a ``run``, empty where it is not known),
-            ``link`` (what the address ``search`` asks for), or
+            ``link`` (what the address ``search`` asks for, opened by ``visitor``), or
             an action of one of ``_ROOMS``.
 
     Raises:
@@ -88,7 +89,7 @@ def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
     if action == "state":
         return {"state": known_state(str(asked.get("run", ""))[:64])}
     if action == "link":
-        return opened(str(asked.get("search", "")))
+        return opened(str(asked.get("search", "")), asked.get(VISITOR))
     room = next((room for room in _ROOMS if action in room.ACTIONS), None)
     if room is not None:
         return room.act(asked)

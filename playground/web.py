@@ -16,6 +16,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from engine.settings import SETTINGS
 from playground.bodies import CALL, JOIN, MAX_SESSION_CHARS, refusal
 from playground.listening import LISTENERS
+from playground.media_routes import PLACE as MEDIA
 from playground.uploads import UPLOADS
 
 _CLOSED = tuple(
@@ -46,6 +47,8 @@ _CLOSED = tuple(
 _UPLOADS = "/gradio_api/upload"
 _LISTEN = "/gradio_api/queue/data"
 _ENDPOINTS = (CALL, _LISTEN, JOIN)
+PERMISSIONS = "camera=(self), microphone=(self), geolocation=(), display-capture=()"
+"""Of the browser's devices, what this page alone may ask for: a photo or a sound to give to a model."""
 _HUB_PAGES = "https://huggingface.co https://*.huggingface.co https://*.hf.space"
 """What may show a Space in a frame: the pages of the hub."""
 
@@ -65,6 +68,8 @@ def policy() -> str:
             "style-src 'self' 'unsafe-inline'",
             "img-src 'self' data: blob:",
             "font-src 'self' data:",
+            # A sound that was just recorded is played before it is sent.
+            "media-src 'self' blob:",
             # A picture of the page is made from texts that stand in addresses.
             "connect-src 'self' data: blob:",
             "worker-src 'self' blob:",
@@ -85,6 +90,7 @@ class Headers:
             (b"x-content-type-options", b"nosniff"),
             (b"referrer-policy", b"same-origin"),
             (b"content-security-policy", policy().encode()),
+            (b"permissions-policy", PERMISSIONS.encode()),
         ]
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -127,8 +133,11 @@ class Gate:
             receive = _in_time(receive)
             # Gradio fails where a file has no name, or does not come.
             return await _patiently(self.app, scope, receive, send, 400, b"The upload is broken.")
+        if path.startswith(MEDIA):  # bounded where it is read
+            return await self.app(scope, _in_time(receive), send)
+        most = SETTINGS.max_call_bytes if path.startswith(CALL) else self.max_bytes
         try:
-            body = await _read(_in_time(receive), self.max_bytes) if post else b""
+            body = await _read(_in_time(receive), most) if post else b""
         except TimeoutError:
             return await _answer(send, 408, b"The request took too long.")
         if body is None:
@@ -229,14 +238,15 @@ def _in_time(receive: Any) -> Any:
 
 async def _read(receive: Any, limit: int) -> bytes | None:
     """Return the whole body, None as soon as it passes the limit."""
-    body = b""
+    parts, length = [], 0
     while True:
         message = await receive()
-        body += message.get("body", b"")
-        if len(body) > limit:
+        parts.append(message.get("body", b""))
+        length += len(parts[-1])
+        if length > limit:
             return None
         if not message.get("more_body", False):
-            return body
+            return b"".join(parts)
 
 
 def _replay(body: bytes, receive: Any) -> Any:

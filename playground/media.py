@@ -1,0 +1,246 @@
+"""Pictures and sounds that visitors give to models: in memory alone, for a while, and each visitor's own.
+
+A page sends the bytes once and names them from then on by the hash of what they hold. The name is of no use to
+anybody else: it is looked for among what the same visitor has given, and who that is the page alone knows.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from engine.errors import ParameterError
+from engine.media import Picture, Sound, info_of, picture_of, sound_of
+from engine.settings import SETTINGS
+from engine.trace.records import MediaInfo
+
+KINDS = ("image", "audio")
+EXAMPLE, HELD = "example:", "held:"
+VISITOR = "visitor"
+"""What a page calls whoever reads it: it goes along with what is asked and is written down nowhere."""
+_READ: dict[str, Callable[[Any], Any]] = {"image": picture_of, "audio": sound_of}
+_NAME = re.compile(r"[0-9a-f]{32}")
+_SHARE = 4
+"""Of the memory for all, one address may have one part in so many."""
+_AT_WORK = threading.Semaphore(2)
+"""Files that are unpacked at a time: a picture has many times its file's bytes."""
+_DATA_URL = re.compile(r"data:[\w.+-]+/[\w.+-]+;base64,")
+
+
+class _GoneError(ParameterError):
+    """What a form names has been let go of, or was never this visitor's."""
+
+
+@dataclass
+class _Kept:
+    data: bytes
+    address: str
+    used_at: float
+
+
+_Key = tuple[str, str, str]
+
+
+class HeldMedia:
+    """What visitors have given, as they sent it.
+
+    Args:
+        most_bytes: all of it together; what was used longest ago goes first.
+        own_bytes: the same of one visitor.
+        age_s: seconds after which something goes that nobody has used.
+    """
+
+    def __init__(self, most_bytes: int, own_bytes: int, age_s: float) -> None:
+        self.most_bytes, self.own_bytes, self.age_s = most_bytes, own_bytes, age_s
+        self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
+        self._lock = threading.Lock()
+        self._timer: threading.Timer | None = None
+
+    def keep(self, visitor: str, kind: str, sha256: str, data: bytes, address: str = "") -> None:
+        """Keep what a visitor has given; what is in the way goes.
+
+        Args:
+            visitor: whose it is, see ``is_visitor``.
+            kind: one of KINDS.
+            sha256: of what it holds.
+            data: the file.
+            address: where the visitor asks from; all of one address have a share of the memory.
+        """
+        with self._lock:
+            self._kept.pop((visitor, kind, sha256), None)
+            self._sweep()
+            others = len(data)
+            self._shrink(self.own_bytes - others, lambda key, _: key[0] == visitor)
+            if address:
+                share = self.most_bytes // _SHARE
+                self._shrink(share - others, lambda _, kept: kept.address == address)
+            self._shrink(self.most_bytes - others, lambda _, __: True)
+            self._kept[visitor, kind, sha256] = _Kept(data, address, time.monotonic())
+            self._wake()
+
+    def find(self, visitor: str, kind: str, sha256: str) -> bytes | None:
+        """Return what a visitor has given, None where it is not here, or is another's."""
+        with self._lock:
+            self._sweep()
+            kept = self._kept.get((visitor, kind, sha256))
+            if kept is None:
+                return None
+            kept.used_at = time.monotonic()
+            self._kept.move_to_end((visitor, kind, sha256))
+            return kept.data
+
+    @property
+    def bytes(self) -> int:
+        """How much is held."""
+        with self._lock:
+            return sum(len(kept.data) for kept in self._kept.values())
+
+    def clear(self) -> None:
+        """Let go of all of it."""
+        with self._lock:
+            self._kept.clear()
+
+    def _shrink(self, most: int, whose: Callable[[_Key, _Kept], bool]) -> None:
+        own = [key for key, kept in self._kept.items() if whose(key, kept)]
+        total = sum(len(self._kept[key].data) for key in own)
+        for key in own:
+            if total <= most:
+                return
+            total -= len(self._kept.pop(key).data)
+
+    def _sweep(self) -> None:
+        before = time.monotonic() - self.age_s
+        # The order is that of use.
+        while self._kept and next(iter(self._kept.values())).used_at < before:
+            self._kept.popitem(last=False)
+
+    def _wake(self) -> None:
+        """See to it that what has expired goes though nobody asks for anything."""
+        if self._timer is None and self._kept:
+            self._timer = threading.Timer(self.age_s, self._look)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _look(self) -> None:
+        with self._lock:
+            self._timer = None
+            self._sweep()
+            self._wake()
+
+
+MEDIA = HeldMedia(
+    SETTINGS.max_held_media_bytes, SETTINGS.max_visitor_media_bytes, SETTINGS.media_age_s
+)
+
+
+def is_visitor(name: Any) -> bool:
+    """Return whether something may be what a page calls its reader: 128 bits that nobody can guess."""
+    return isinstance(name, str) and _NAME.fullmatch(name) is not None
+
+
+def take(visitor: str, kind: str, data: bytes, address: str = "") -> MediaInfo:
+    """Read a file that a visitor sends and keep it; return what it holds.
+
+    Raises:
+        ParameterError: it is no picture or sound that can be read here; one sentence.
+    """
+    with _AT_WORK:
+        info = info_of(_READ[kind](data))
+    MEDIA.keep(visitor, kind, info.sha256, data, address)
+    return info
+
+
+def of_form(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a request that say which picture and which sound a form gives; none, no fields.
+
+    Args:
+        asked: ``image`` and ``audio``, each ``example:NAME`` or ``held:`` and the hash of what the
+            ``visitor`` has given.
+
+    Raises:
+        ParameterError: it is none of these, or is not here any more.
+    """
+    given = {kind: asked.get(kind) for kind in KINDS if asked.get(kind) not in (None, "")}
+    return {kind: _named(kind, name, asked.get(VISITOR)) for kind, name in given.items()}
+
+
+def of_link(query: Mapping[str, Any], visitor: Any) -> tuple[dict[str, Any], list[str]]:
+    """Return the same of what an address names, and which kinds of it are not here for this visitor.
+
+    Raises:
+        ParameterError: it names something else than a form does.
+    """
+    found: dict[str, Any] = {}
+    lacks: list[str] = []
+    for kind in KINDS:
+        try:
+            found |= of_form({kind: query.get(kind), VISITOR: visitor})
+        except _GoneError:
+            lacks.append(kind)
+    return found, lacks
+
+
+def _named(kind: str, name: Any, visitor: Any) -> Picture | Sound | str:
+    if isinstance(name, str) and name.startswith(EXAMPLE):
+        return name
+    if not isinstance(name, str) or not name.startswith(HELD):
+        raise ParameterError(kind, name, "a form names an example or what was sent here")
+    digest = name.removeprefix(HELD)
+    data = MEDIA.find(visitor, kind, digest) if is_visitor(visitor) else None
+    if data is None:
+        raise _GoneError(kind, f"{digest[:12]}…", "it is not here any more", "choose it again")
+    with _AT_WORK:
+        return _READ[kind](data)
+
+
+def of_call(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the same of a program's call, which brings the bytes along.
+
+    Args:
+        given: ``image`` and ``audio``, each ``example:NAME`` or a file in base64, also as a data URL.
+
+    Raises:
+        ParameterError: it is none of these.
+    """
+    named = {kind: given[kind] for kind in KINDS if given.get(kind) is not None}
+    return {kind: _brought(kind, value) for kind, value in named.items()}
+
+
+def _brought(kind: str, value: Any) -> Picture | Sound | str:
+    allowed = "it must be a file in base64, or example: and a name"
+    if not isinstance(value, str):
+        raise ParameterError(kind, value, allowed)
+    if value.startswith(EXAMPLE):
+        return value
+    head = _DATA_URL.match(value)
+    try:
+        data = base64.b64decode(value[head.end() if head else 0 :], validate=True)
+    except (binascii.Error, ValueError):
+        raise ParameterError(kind, value[:40], allowed) from None
+    with _AT_WORK:
+        return _READ[kind](data)
+
+
+def name_of(given: Any) -> str | None:
+    """Return what a form calls a picture or sound of a request or of a trace, None for none."""
+    if given is None or isinstance(given, str):
+        return given
+    return f"{EXAMPLE}{given.example}" if given.example else f"{HELD}{given.sha256}"
+
+
+def names_in(infos: tuple[MediaInfo, ...]) -> dict[str, str | None]:
+    """Return what a form calls the picture and the sound of a trace, None for what it has none of."""
+    named = {info.kind: name_of(info) for info in infos}
+    return {kind: named.get(kind) for kind in KINDS}
+
+
+def kept_apart(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a page sent without who reads it, as it may be written down."""
+    return {name: value for name, value in asked.items() if name != VISITOR}
