@@ -61,14 +61,27 @@ class Settings:
     max_uploads_bytes: int = 200_000_000
     """All files together that visitors have uploaded; the oldest go first."""
     uploads_age_s: float = 600.0
-    max_held_media_bytes: int = 200_000_000
-    """Memory for the pictures and sounds that visitors have given, as files; what was used longest ago goes first."""
-    max_visitor_media_bytes: int = 32_000_000
+    max_picture_bytes: int = 20_000_000
+    """The most that the file of a picture may have."""
+    max_picture_pixels: int = 40_000_000
+    """The most pixels that it may say it has; asked before any is decoded."""
+    max_sound_bytes: int = 25_000_000
+    """The most that the file of a sound may have."""
+    max_sound_s: float = 30.0
+    """How long a sound may be, asked before it is decoded; one window of Whisper."""
+    max_open_s: float = 10.0
+    """How long a picture or a sound may take to open; a file can ask for more work than it looks."""
+    max_kept_media_bytes: int = 64_000_000
+    """Memory for pictures and sounds that were opened of late; what was used longest ago goes first."""
+    max_kept_media: int = 100
+    max_held_media_bytes: int = 240_000_000
+    """Memory for the files of pictures and sounds that visitors have given; what was used longest ago goes first."""
+    max_visitor_media_bytes: int = 60_000_000
     """The most of it that one visitor's may take."""
     media_age_s: float = 900.0
     """How long one stays that nobody uses."""
-    max_call_bytes: int = 24_000_000
-    """The body of a program's call, which may bring a picture or a sound along."""
+    max_call_bytes: int = 36_000_000
+    """The body of a program's call, which may bring a picture or a sound along in base64."""
     updates_per_s: float = 10.0
     cuda_graphs: bool = True
     """Whether a GPU repeats its passes over one token from CUDA graphs, where those are quicker."""

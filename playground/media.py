@@ -18,6 +18,7 @@ from typing import Any
 
 from engine.errors import ParameterError
 from engine.media import Picture, Sound, info_of, picture_of, sound_of
+from engine.media.shelf import KEPT_MEDIA
 from engine.settings import SETTINGS
 from engine.trace.records import MediaInfo
 
@@ -25,12 +26,12 @@ KINDS = ("image", "audio")
 EXAMPLE, HELD = "example:", "held:"
 VISITOR = "visitor"
 """What a page calls whoever reads it: it goes along with what is asked and is written down nowhere."""
+LIMITS = {"image": SETTINGS.max_picture_bytes, "audio": SETTINGS.max_sound_bytes}
+"""Bytes that a file may have."""
 _READ: dict[str, Callable[[Any], Any]] = {"image": picture_of, "audio": sound_of}
 _NAME = re.compile(r"[0-9a-f]{32}")
 _SHARE = 4
 """Of the memory for all, one address may have one part in so many."""
-_AT_WORK = threading.Semaphore(2)
-"""Files that are unpacked at a time: a picture has many times its file's bytes."""
 _DATA_URL = re.compile(r"data:[\w.+-]+/[\w.+-]+;base64,")
 
 
@@ -151,8 +152,7 @@ def take(visitor: str, kind: str, data: bytes, address: str = "") -> MediaInfo:
     Raises:
         ParameterError: it is no picture or sound that can be read here; one sentence.
     """
-    with _AT_WORK:
-        info = info_of(_READ[kind](data))
+    info = info_of(_READ[kind](data))
     MEDIA.keep(visitor, kind, info.sha256, data, address)
     return info
 
@@ -196,8 +196,8 @@ def _named(kind: str, name: Any, visitor: Any) -> Picture | Sound | str:
     data = MEDIA.find(visitor, kind, digest) if is_visitor(visitor) else None
     if data is None:
         raise _GoneError(kind, f"{digest[:12]}…", "it is not here any more", "choose it again")
-    with _AT_WORK:
-        return _READ[kind](data)
+    # It was opened when it came; whoever else has opened the same has opened the same.
+    return KEPT_MEDIA.get(digest) or _READ[kind](data)
 
 
 def of_call(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -224,8 +224,7 @@ def _brought(kind: str, value: Any) -> Picture | Sound | str:
         data = base64.b64decode(value[head.end() if head else 0 :], validate=True)
     except (binascii.Error, ValueError):
         raise ParameterError(kind, value[:40], allowed) from None
-    with _AT_WORK:
-        return _READ[kind](data)
+    return _READ[kind](data)
 
 
 def name_of(given: Any) -> str | None:

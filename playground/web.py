@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import nullcontext
 from typing import Any
 from urllib.parse import parse_qs
@@ -13,8 +13,10 @@ from urllib.parse import parse_qs
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
+from engine.errors import BusyError
 from engine.settings import SETTINGS
 from playground.bodies import CALL, JOIN, MAX_SESSION_CHARS, refusal
+from playground.incoming import INCOMING, TooLargeError
 from playground.listening import LISTENERS
 from playground.media_routes import PLACE as MEDIA
 from playground.uploads import UPLOADS
@@ -137,11 +139,13 @@ class Gate:
             return await self.app(scope, _in_time(receive), send)
         most = SETTINGS.max_call_bytes if path.startswith(CALL) else self.max_bytes
         try:
-            body = await _read(_in_time(receive), most) if post else b""
+            body = await INCOMING.read(_parts(_in_time(receive)), most) if post else b""
         except TimeoutError:
             return await _answer(send, 408, b"The request took too long.")
-        if body is None:
+        except TooLargeError:
             return await _answer(send, 413, b"The request is too large.")
+        except BusyError as error:
+            return await _answer(send, 503, str(error).encode())
         replies = _replay(body, receive) if post else receive
         if not path.startswith(_ENDPOINTS):
             return await self.app(scope, replies, send)
@@ -236,17 +240,13 @@ def _in_time(receive: Any) -> Any:
     return receives
 
 
-async def _read(receive: Any, limit: int) -> bytes | None:
-    """Return the whole body, None as soon as it passes the limit."""
-    parts, length = [], 0
-    while True:
+async def _parts(receive: Any) -> AsyncIterator[bytes]:
+    """Yield a body as it comes."""
+    more = True
+    while more:
         message = await receive()
-        parts.append(message.get("body", b""))
-        length += len(parts[-1])
-        if length > limit:
-            return None
-        if not message.get("more_body", False):
-            return b"".join(parts)
+        yield message.get("body", b"")
+        more = message.get("more_body", False)
 
 
 def _replay(body: bytes, receive: Any) -> Any:

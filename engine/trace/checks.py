@@ -15,6 +15,7 @@ from engine.errors import TraceError
 from engine.trace.beam_checks import check_beams
 from engine.trace.chat_checks import check_chat
 from engine.trace.detail_checks import check_detail, check_details
+from engine.trace.media_checks import check_media
 from engine.trace.method_checks import check_method
 from engine.trace.records import FINISH_REASONS, Step, Trace, replay_ids
 
@@ -134,6 +135,7 @@ def check_trace(trace: Trace) -> None:
     _check_ids("prompt_ids", trace.prompt_ids, trace)
     _check_parent(trace)
     check_chat(trace)
+    check_media(trace)
     lengths: dict[int, int] = {}
     for index, step in enumerate(trace.steps):
         _check_step(index, step, trace, lengths)

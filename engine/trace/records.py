@@ -20,6 +20,7 @@ IN_COLUMNS = "decoding-trace/2"
 TEMPLATE = "template"
 ROLES = ("system", "user", "assistant", "tool")
 TURNS = (*ROLES, TEMPLATE)
+MEDIA_KINDS = ("image", "audio")
 METHOD_SOURCES = ("shipped", "hub", "folder", "function")
 FINISH_REASONS = ("eos", "length", "stop", "cancelled", "error")
 
@@ -204,6 +205,29 @@ class PromptTurn:
     """Index after its last one."""
 
 
+@dataclass(frozen=True, slots=True)
+class MediaInfo:
+    """A picture or a sound that a run was given, beside its text; the thing itself is in no trace."""
+
+    kind: str
+    """One of MEDIA_KINDS."""
+    sha256: str
+    """Of its pixels or samples, see ``engine.media``; the same picture has the same, whatever file it came in."""
+    example: str | None = None
+    """Name of the example that it is, None for one that somebody gave."""
+    width: int | None = None
+    """Pixels, upright and as it was kept; None for a sound."""
+    height: int | None = None
+    seconds: float | None = None
+    """How long a sound is, None for a picture."""
+    rate: int | None = None
+    """Of a sound as it was given, in Hz."""
+    preview: str = ""
+    """Of a picture: base64 of a JPEG whose longest side is at most 160 pixels."""
+    peaks: tuple[float, ...] = ()
+    """Of a sound: the largest absolute sample of each of up to 100 equal parts, in [0, 1]."""
+
+
 @dataclass(frozen=True)
 class Trace:
     """A whole run, enough to draw, compare, replay and export it without a model."""
@@ -242,6 +266,8 @@ class Trace:
     """The custom generation method that decided, None for a strategy of the playground's own."""
     emitted: tuple[tuple[EmittedToken, ...], ...] = ()
     """Of every output of a custom method, what one pass over the text says of its tokens; empty where none was made."""
+    media: tuple[MediaInfo, ...] = ()
+    """The picture and the sound that the model was given, at most one of each."""
 
     def steps_of(self, sequence: int = 0) -> tuple[Step, ...]:
         """Return the steps that wrote one output, in order."""

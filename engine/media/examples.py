@@ -1,0 +1,86 @@
+"""Pictures and sounds that come along, in ``assets/media``; each is opened when it is first asked for.
+
+Every ``*.png``, ``*.flac`` and ``*.wav`` there is one, by its name without the ending. ``examples.json`` gives
+titles and texts for those who cannot see or hear it: ``{"scene-1": {"title": "…", "alt": "…"}}``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from engine.errors import ParameterError
+from engine.media import pixels, waves
+from engine.media.picture import Picture, picture
+from engine.media.sound import Sound, sound
+from engine.trace.media_checks import EXAMPLE_NAME
+
+FOLDER = Path(__file__).resolve().parents[2] / "assets" / "media"
+PREFIX = "example:"
+_TEXTS = "examples.json"
+_KINDS = {".png": "image", ".flac": "audio", ".wav": "audio"}
+
+
+@dataclass(frozen=True)
+class MediaExample:
+    """One of them."""
+
+    name: str
+    kind: str
+    """image or audio, as ``MediaInfo.kind``."""
+    file: Path
+    title: str
+    """In English; its name where nothing is written."""
+    alt: str
+    """What is to be seen or heard, in English; empty where nothing is written."""
+
+
+def list_examples(folder: Path = FOLDER) -> tuple[MediaExample, ...]:
+    """Return all that come along, by name; none where the folder is empty or not there.
+
+    Args:
+        folder: where they are.
+    """
+    texts = _texts(folder)
+    found = []
+    for file in sorted(folder.glob("*"), key=_in_order):
+        if file.suffix in _KINDS and re.fullmatch(EXAMPLE_NAME, file.stem) and file.is_file():
+            said = texts.get(file.stem, {})
+            title, alt = said.get("title", file.stem), said.get("alt", "")
+            found.append(MediaExample(file.stem, _KINDS[file.suffix], file, title, alt))
+    return tuple(found)
+
+
+def example(name: str, folder: Path = FOLDER) -> Picture | Sound:
+    """Return one of them.
+
+    Raises:
+        ParameterError: there is none of this name.
+    """
+    known = {one.name: one for one in list_examples(folder)}
+    if name not in known:
+        there = f"the examples are {', '.join(known)}" if known else "no examples came along"
+        raise ParameterError("example", name, there)
+    return _opened(known[name].file)
+
+
+@lru_cache(maxsize=32)
+def _opened(file: Path) -> Picture | Sound:
+    data = file.read_bytes()
+    if _KINDS[file.suffix] == "image":
+        return picture(pixels.decoded(data), file.stem)
+    return sound(*waves.decoded(data), file.stem)
+
+
+def _texts(folder: Path) -> dict[str, dict[str, str]]:
+    path = folder / _TEXTS
+    return json.loads(path.read_text("utf-8")) if path.is_file() else {}
+
+
+def _in_order(file: Path) -> tuple[str, int, str]:
+    """Return what puts scene-10 behind scene-9."""
+    words, number = re.fullmatch(r"(.*?)(\d*)", file.stem, re.DOTALL).groups()  # type: ignore[union-attr]
+    return words, int(number or 0), file.name

@@ -1,0 +1,167 @@
+"""From the file of a sound, or an array, to one channel of float32, whoever made it.
+
+Only WAV, FLAC, Ogg and MP3 are ever tried, whatever a file is called. Channels are mixed to their mean. What
+is louder than 1 is scaled as a whole, so that its shape stays; clipping would distort it, and models that hear do not
+mind how loud a sound is.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+from engine.errors import ParameterError
+from engine.media.files import Timed, size_of
+from engine.media.sound import MAX_RATE, MIN_RATE
+from engine.settings import SETTINGS
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_FORMATS = ("WAV", "WAVEX", "FLAC", "OGG", "MP3", "MPEG")
+_CODINGS = ("PCM_", "FLOAT", "DOUBLE", "ULAW", "ALAW", "VORBIS", "OPUS", "MPEG_LAYER_")
+_MAX_CHANNELS = 8
+_LEAST_S = 0.01
+_BLOCK = 65_536
+"""Samples of a channel that are decoded at a time."""
+_UNKNOWN = 2**40
+"""More samples than any file has: a FLAC that was written as it came does not say how many."""
+_RECORDING = "it must be a recording as WAV, FLAC, Ogg or MP3"
+_DAMAGED = "the recording is damaged"
+
+
+def decoded(data: bytes) -> tuple[np.ndarray, int]:
+    """Return the sound of a file.
+
+    A WAV that says it is longer than it is counts as what is there; programs that write one as it comes leave the
+    length open.
+
+    Args:
+        data: the file, not empty.
+
+    Returns:
+        (samples, rate): (n,) float32 in [-1, 1], and Hz.
+
+    Raises:
+        ParameterError: it is no recording, is damaged, too long, too short, or has a rate, channels or samples that
+            are not taken.
+    """
+    import soundfile
+
+    got = size_of(data)
+    if not _sounds(data):
+        raise ParameterError("audio", got, _RECORDING)
+    file = Timed(data, SETTINGS.max_open_s)
+    try:
+        with soundfile.SoundFile(file) as recording:
+            _check_coding(recording.format, recording.subtype)
+            _check(recording.samplerate, recording.channels)
+            return _read(recording, file), recording.samplerate
+    except soundfile.SoundFileError:
+        if file.late():
+            raise _too_slow(got) from None
+        raise ParameterError("audio", got, f"{_RECORDING}, and not damaged") from None
+
+
+def tidied(samples: Any, rate: Any) -> tuple[np.ndarray, int]:
+    """Return an array as ``decoded`` returns a file.
+
+    Args:
+        samples: (n,) or (n, channels); floats, or integers of 8, 16 or 32 bits over their whole range.
+        rate: Hz.
+
+    Raises:
+        ParameterError: as ``decoded`` raises.
+    """
+    import numpy as np
+
+    try:
+        values, rate = np.asarray(samples), operator.index(rate)
+    except Exception:  # an object may say anything when it is asked for an array
+        raise ParameterError("audio", type(samples).__name__, _ARRAY) from None
+    known = values.dtype.kind == "f" or values.dtype.name in ("uint8", "int16", "int32")
+    if values.ndim not in (1, 2) or not known:
+        shape = "x".join(map(str, values.shape))
+        raise ParameterError("audio", f"array of {shape} {values.dtype.name}", _ARRAY)
+    _check(rate, values.shape[1] if values.ndim == 2 else 1)
+    _check_length(len(values), rate)
+    if values.dtype.kind != "f":
+        info = np.iinfo(values.dtype)
+        middle = (info.max + info.min + 1) / 2
+        values = (values - middle) / (info.max + 1 - middle)
+    mono = values if values.ndim == 1 else values.mean(axis=1)
+    return _within_one(mono), rate
+
+
+_ARRAY = "it must be (samples, rate), the samples floats of shape (n,) or (n, channels)"
+
+
+def _sounds(data: bytes) -> bool:
+    """Return whether a file begins as one of the formats does."""
+    if data.startswith(b"RIFF"):
+        return data[8:12] == b"WAVE"
+    mpeg = len(data) > 1 and data[0] == 0xFF and data[1] & 0xE0 == 0xE0
+    return mpeg or data.startswith((b"fLaC", b"OggS", b"ID3"))
+
+
+def _check_coding(kind: str, coding: str) -> None:
+    if kind not in _FORMATS:
+        raise ParameterError("audio", kind, _RECORDING)
+    if not coding.startswith(_CODINGS):
+        allowed = "its samples must be PCM, floats, A-law or µ-law, or coded as FLAC, Ogg or MP3"
+        raise ParameterError("audio", coding, allowed)
+
+
+def _check(rate: int, channels: int) -> None:
+    if not MIN_RATE <= rate <= MAX_RATE:
+        allowed = f"{MIN_RATE} to {MAX_RATE} Hz"
+        raise ParameterError("audio", f"{rate} Hz", allowed)
+    if not 1 <= channels <= _MAX_CHANNELS:
+        allowed = f"1 to {_MAX_CHANNELS} channels"
+        raise ParameterError("audio", f"{channels} channels", allowed)
+
+
+def _check_length(samples: int, rate: int) -> None:
+    seconds = samples / rate
+    if not _LEAST_S <= seconds <= SETTINGS.max_sound_s:
+        allowed = f"{_LEAST_S:g} to {SETTINGS.max_sound_s:g} seconds"
+        raise ParameterError("audio", f"{seconds:.3g} seconds", allowed)
+
+
+def _read(recording: Any, file: Timed) -> np.ndarray:
+    """Return the mean of all channels; no more is decoded than is taken."""
+    import numpy as np
+
+    rate, said = recording.samplerate, recording.frames
+    if said < _UNKNOWN:
+        _check_length(said, rate)
+    most, length, blocks = SETTINGS.max_sound_s * rate, 0, []
+    while length <= most:
+        block = recording.read(_BLOCK, dtype="float32", always_2d=True)
+        if not len(block):
+            break
+        blocks.append(block.mean(axis=1))
+        length += len(block)
+    if file.late():
+        raise _too_slow(size_of(file.getvalue()))
+    if said < _UNKNOWN and length < said:
+        allowed = f"the recording breaks off after {length / rate:.3g} of {said / rate:.3g} seconds"
+        raise ParameterError("audio", size_of(file.getvalue()), allowed)
+    _check_length(length, rate)
+    return _within_one(np.concatenate(blocks))
+
+
+def _too_slow(got: str) -> ParameterError:
+    return ParameterError(
+        "audio", got, f"opening it may take at most {SETTINGS.max_open_s:g} seconds"
+    )
+
+
+def _within_one(samples: np.ndarray) -> np.ndarray:
+    """Return (n,) float32 of its own in [-1, 1]."""
+    import numpy as np
+
+    peak = float(np.abs(samples).max())
+    if not np.isfinite(peak):
+        raise ParameterError("audio", f"{peak}", "every sample must be a finite number")
+    return np.array(samples / peak if peak > 1 else samples, dtype=np.float32)

@@ -1,0 +1,85 @@
+"""What a trace says of its picture and its sound, before anything shows it."""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+
+from engine.errors import TraceError
+from engine.trace.records import MEDIA_KINDS, MediaInfo, Trace
+
+PREVIEW_SIDE = 160
+"""Pixels."""
+MAX_PEAKS = 100
+EXAMPLE_NAME = "[a-z0-9][a-z0-9-]{0,63}"
+_SHA256 = re.compile("[0-9a-f]{64}")
+_MAX_PREVIEW = 65_536
+"""Characters; noise of 160 by 160 pixels has half as many."""
+_MAX_SIDE = 65_535
+_MAX_SECONDS = 86_400
+_MAX_RATE = 1_000_000
+
+
+def check_media(trace: Trace) -> None:
+    """Check the records of pictures and sounds; a preview is decoded, small as it must be.
+
+    Raises:
+        TraceError: naming the field.
+    """
+    kinds = [info.kind for info in trace.media]
+    if len(set(kinds)) < len(kinds):
+        raise TraceError("trace.media has two of a kind.")
+    for number, info in enumerate(trace.media):
+        _check_info(f"trace.media[{number}]", info)
+
+
+def _check_info(where: str, info: MediaInfo) -> None:
+    if info.kind not in MEDIA_KINDS:
+        raise TraceError(f"{where}.kind must be one of {', '.join(MEDIA_KINDS)}.")
+    if not _SHA256.fullmatch(info.sha256):
+        raise TraceError(f"{where}.sha256 is no SHA-256.")
+    if info.example is not None and not re.fullmatch(EXAMPLE_NAME, info.example):
+        raise TraceError(f"{where}.example is no name of an example.")
+    if info.kind == "image":
+        _check_picture(where, info)
+    else:
+        _check_sound(where, info)
+
+
+def _check_picture(where: str, info: MediaInfo) -> None:
+    if info.seconds is not None or info.rate is not None or info.peaks:
+        raise TraceError(f"{where} is a picture and tells of a sound.")
+    if not all(side is not None and 1 <= side <= _MAX_SIDE for side in (info.width, info.height)):
+        raise TraceError(f"{where} has a size that no picture has.")
+    if info.preview and not _is_preview(info.preview):
+        raise TraceError(f"{where}.preview is no JPEG of at most {PREVIEW_SIDE} pixels a side.")
+
+
+def _check_sound(where: str, info: MediaInfo) -> None:
+    if info.width is not None or info.height is not None or info.preview:
+        raise TraceError(f"{where} is a sound and tells of a picture.")
+    if info.seconds is None or not 0 < info.seconds <= _MAX_SECONDS:
+        raise TraceError(f"{where}.seconds is no length that a sound has.")
+    if info.rate is None or not 1 <= info.rate <= _MAX_RATE:
+        raise TraceError(f"{where}.rate is no rate that a sound has.")
+    if len(info.peaks) > MAX_PEAKS or not all(0 <= peak <= 1 for peak in info.peaks):
+        raise TraceError(f"{where}.peaks must be at most {MAX_PEAKS} numbers from 0 to 1.")
+
+
+def _is_preview(text: str) -> bool:
+    """Return whether a text is base64 of a small JPEG and of nothing else."""
+    if len(text) > _MAX_PREVIEW:
+        return False
+    from PIL import Image
+
+    try:
+        with Image.open(
+            io.BytesIO(base64.b64decode(text, validate=True)), formats=["JPEG"]
+        ) as image:
+            if max(image.size) > PREVIEW_SIDE or image.format != "JPEG":
+                return False
+            image.load()
+    except Exception:  # a decoder may stumble over anything
+        return False
+    return True
