@@ -32,8 +32,8 @@ from playground.elements import OF_A_PRESS, OF_THE_PAGE, both, drawn, sent_with
 from playground.form import check_here, form_request, one_models_weights
 from playground.going import ENDED, outliving
 from playground.guard import sentence
-from playground.media import VISITOR
 from playground.meanwhile import aloud
+from playground.media import VISITOR
 from playground.scripts import receiving
 from playground.stream import stream
 from playground.zerogpu import in_line, on_gpu
@@ -148,7 +148,8 @@ def compare(asked: Any) -> Iterator[tuple[str | None, dict[str, Any] | None]]:
 
     Args:
         asked: what the page sent: number, prompt or messages with their template, seed and columns, each
-            with its own models, how they are held and what they are given to see or hear; base, the model that judges, and base_weights.
+            with its own models, how they are held and what they see or hear; base, the model that judges,
+            and base_weights.
 
     Yields:
         (text for the bus or None, message for the page or None). It never raises.

@@ -16,8 +16,7 @@ from playground import controls, media
 
 
 def form_request(asked: Mapping[str, Any]) -> DecodeRequest:
-    """Read a form: strategy, model, assistant, prompt or messages with their template, seed and params, and
-    the picture or sound that the model is given.
+    """Read a form: strategy, model, assistant, prompt or messages with template, image and audio, seed, params.
 
     Raises:
         ParameterError: one sentence naming what is wrong; values are not checked yet.

@@ -88,18 +88,18 @@ def _dotted(ids: Sequence[int]) -> str:
     return ".".join(map(str, ids))
 
 
-def request_of(query: Mapping[str, str], given: Mapping[str, Any] | None = None) -> DecodeRequest:
+def request_of(query: Mapping[str, str], seen: Mapping[str, Any] | None = None) -> DecodeRequest:
     """Read a request back.
 
     Args:
         query: what stands in the address.
-        given: the picture or sound that it names, see ``media.of_form``.
+        seen: the picture or sound that it names, see ``media.of_form``.
 
     Raises:
         ParameterError: it names no strategy of ours, or something in it cannot be read.
     """
     strategy, messages = strategy_of(query), _read(query, "messages", list)
-    text = query.get("prompt", "")[: SETTINGS.max_prompt_chars] or (None if given else "")
+    text = query.get("prompt", "")[: SETTINGS.max_prompt_chars] or (None if seen else "")
     template = None if messages is None else _read(query, "template", dict)
     if messages is not None:
         check_messages(messages, template)
@@ -114,7 +114,7 @@ def request_of(query: Mapping[str, str], given: Mapping[str, Any] | None = None)
         assistant=query.get("assistant") or None,
         messages=messages,
         template=template,
-        **(given or {}),
+        **(seen or {}),
     )
     # What is not offered here has no control that could say it.
     held(strategy, request)
@@ -143,11 +143,11 @@ def form_of(request: DecodeRequest) -> dict[str, Any]:
     strategy = STRATEGIES[request.strategy]
     named = {"model": request.model, "assistant": request.assistant}
     model, assistant = (value if isinstance(value, str) else "" for value in named.values())
-    given, alone = _media_of(request), request.input_ids is None and request.messages is None
+    seen, alone = _media_of(request), request.input_ids is None and request.messages is None
     return {
         "strategy": request.strategy,
-        "prompt": request.prompt or ("" if alone and any(given.values()) else request.prompt),
-        **given,
+        "prompt": request.prompt or ("" if alone and any(seen.values()) else request.prompt),
+        **seen,
         "messages": None if request.messages is None else [dict(m) for m in request.messages],
         "template": None if request.messages is None else dict(request.template or {}),
         "model": model or strategy.default_model,
@@ -160,15 +160,15 @@ def form_of(request: DecodeRequest) -> dict[str, Any]:
 
 def preset_form(strategy: str, preset: Preset) -> dict[str, Any]:
     """Return the form that a preset fills."""
-    given = {kind: getattr(preset, kind) for kind in media.KINDS if getattr(preset, kind)}
+    seen = {kind: getattr(preset, kind) for kind in media.KINDS if getattr(preset, kind)}
     return form_of(
         DecodeRequest(
             strategy,
             preset.model,
-            preset.prompt or (None if given else preset.prompt),
+            preset.prompt or (None if seen else preset.prompt),
             params=preset.params,
             seed=preset.seed,
-            **given,
+            **seen,
         )
     )
 
@@ -184,13 +184,13 @@ def trace_form(trace: Trace) -> dict[str, Any] | None:
     params = shared_params(trace.config, strategy)
     assistant = trace.assistant.id if trace.assistant else None
     # What was seen or heard is named by its hash: whoever opens the record need not have it.
-    given = media.names_in(trace.media)
+    seen = media.names_in(trace.media)
     return form_of(
         DecodeRequest(
             strategy.name,
             trace.model.id,
             trace.prompt,
-            **given,
+            **seen,
             params=params,
             seed=trace.seed,
             assistant=assistant,
@@ -259,8 +259,8 @@ def _opened_trace(query: Mapping[str, str], step: int | None) -> dict[str, Any]:
 
 
 def _opened_request(query: Mapping[str, str], step: int | None, visitor: Any) -> dict[str, Any]:
-    given, lacks = media.of_link(query, visitor)
-    request = request_of(query, given)
+    seen, lacks = media.of_link(query, visitor)
+    request = request_of(query, seen)
     form = form_of(request)
     about = {"tab": request.strategy, "step": step}
     if lacks:
@@ -335,9 +335,7 @@ def _judge(tab: str, form: Mapping[str, Any]) -> dict[str, Any]:
 _ONE = {"draws": "sampling", "watermark_bench": "watermark"}
 
 
-def _column(
-    column: Any, form: Mapping[str, Any], visitor: Any
-) -> tuple[dict[str, Any], list[str]]:
+def _column(column: Any, form: Mapping[str, Any], visitor: Any) -> tuple[dict[str, Any], list[str]]:
     if not isinstance(column, dict):
         raise ParameterError("columns", column, "each must be an object")
     params = column.get("params") or {}
@@ -346,13 +344,13 @@ def _column(
     strategy = strategy_of(column)
     known = params_of(strategy.config) | weights_params(strategy.assistant != "none")
     own = {name: value for name, value in params.items() if name in known}
-    given, lacks = media.of_link(column, visitor)
+    seen, lacks = media.of_link(column, visitor)
     seed = _seed(str(form.get("seed", 0)))
     shared = {name: form.get(name) for name in ("prompt", "messages", "template")}
     plain = {name: value for name, value in column.items() if name not in media.KINDS}
     request = form_request({**plain, **shared, "seed": seed, "params": own})
-    if given:
-        request = dataclasses.replace(request, prompt=request.prompt or None, **given)
+    if seen:
+        request = dataclasses.replace(request, prompt=request.prompt or None, **seen)
     if not lacks:
         check(request)
     return form_of(request), lacks

@@ -29,6 +29,7 @@ VISITOR = "visitor"
 LIMITS = {"image": SETTINGS.max_picture_bytes, "audio": SETTINGS.max_sound_bytes}
 """Bytes that a file may have."""
 _READ: dict[str, Callable[[Any], Any]] = {"image": picture_of, "audio": sound_of}
+_OF_NOTHING = "0" * 64
 _NAME = re.compile(r"[0-9a-f]{32}")
 _SHARE = 4
 """Of the memory for all, one address may have one part in so many."""
@@ -238,6 +239,44 @@ def names_in(infos: tuple[MediaInfo, ...]) -> dict[str, str | None]:
     """Return what a form calls the picture and the sound of a trace, None for what it has none of."""
     named = {info.kind: name_of(info) for info in infos}
     return {kind: named.get(kind) for kind in KINDS}
+
+
+def only_own(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a question in whose trace nothing is named by its hash but examples and what its visitor has given.
+
+    What was opened of late is at hand for whoever knows its hash, and a trace that was handed on has that of another
+    visitor's picture: a model is not to read it for anybody else.
+
+    Args:
+        asked: what the page sent; its ``trace`` may be anything.
+    """
+    trace = asked.get("trace")
+    infos = trace.get("media") if isinstance(trace, dict) else None
+    if not isinstance(infos, list) or not infos:
+        return dict(asked)
+    apart = [
+        _hidden(info, asked.get(VISITOR)) if isinstance(info, dict) else info for info in infos
+    ]
+    return {**asked, "trace": {**trace, "media": apart}}
+
+
+def _hidden(info: dict[str, Any], visitor: Any) -> dict[str, Any]:
+    """Return what a trace says of a picture or a sound, under a hash of nothing where it is not the visitor's."""
+    kind, sha256, example = info.get("kind"), info.get("sha256"), info.get("example")
+    if kind not in KINDS or not isinstance(sha256, str):
+        return info
+    if is_visitor(visitor) and MEDIA.find(visitor, kind, sha256) is not None:
+        return info
+    if isinstance(example, str) and _hash_of(kind, example) == sha256:
+        return info
+    return {**info, "sha256": _OF_NOTHING}
+
+
+def _hash_of(kind: str, example: str) -> str | None:
+    try:
+        return _READ[kind](f"{EXAMPLE}{example}").sha256
+    except ParameterError:
+        return None
 
 
 def kept_apart(asked: Mapping[str, Any]) -> dict[str, Any]:

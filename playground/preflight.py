@@ -8,6 +8,7 @@ from typing import Any
 from engine.declare.weights import read_weights
 from engine.run.preflight import preflight
 from playground.form import form_weights, strategy_of
+from playground.takes import by_type
 
 ACTIONS = ("preflight",)
 
@@ -20,7 +21,8 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
             weights are held.
 
     Returns:
-        ``told``, pairs of a subject and a text, and ``notes``, sentences on what stands in the way.
+        ``told``, pairs of a subject and a text, and ``notes``, sentences on what stands in the way; ``takes``
+        and ``needs`` as in ``takes.declared``.
 
     Raises:
         EngineError: one sentence.
@@ -29,4 +31,5 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
     said = form_weights(strategy, asked.get("params") or {})
     held, _ = read_weights(said, strategy.name, assistant=True)
     found = preflight(asked.get("model"), held)
-    return {"told": found.told(), "notes": list(found.notes)}
+    takes = by_type(found.model_type)
+    return {"told": found.told(), "notes": list(found.notes), **takes}

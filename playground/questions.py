@@ -21,7 +21,7 @@ from playground.elements import OF_THE_PAGE, hidden, sent_with
 from playground.guard import sentence
 from playground.links import opened
 from playground.listening import LISTENERS
-from playground.media import VISITOR
+from playground.media import VISITOR, only_own
 from playground.scripts import receiving
 from playground.stream import known_state
 from playground.visitors import remember, session
@@ -50,7 +50,7 @@ def reply(number: Any, **values: Any) -> str:
 
 def _answer(event: gr.EventData) -> str:
     remember()
-    asked = sent_with(event)
+    asked = only_own(sent_with(event))
     number = asked.get("id")
     try:
         return reply(number, **answer(asked))

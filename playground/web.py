@@ -137,15 +137,12 @@ class Gate:
             return await _patiently(self.app, scope, receive, send, 400, b"The upload is broken.")
         if path.startswith(MEDIA):  # bounded where it is read
             return await self.app(scope, _in_time(receive), send)
-        most = SETTINGS.max_call_bytes if path.startswith(CALL) else self.max_bytes
-        try:
-            body = await INCOMING.read(_parts(_in_time(receive)), most) if post else b""
-        except TimeoutError:
-            return await _answer(send, 408, b"The request took too long.")
-        except TooLargeError:
-            return await _answer(send, 413, b"The request is too large.")
-        except BusyError as error:
-            return await _answer(send, 503, str(error).encode())
+        body, wrong = b"", None
+        if post:
+            most = SETTINGS.max_call_bytes if path.startswith(CALL) else self.max_bytes
+            body, wrong = await _whole(receive, most)
+        if wrong:
+            return await _answer(send, *wrong)
         replies = _replay(body, receive) if post else receive
         if not path.startswith(_ENDPOINTS):
             return await self.app(scope, replies, send)
@@ -238,6 +235,18 @@ def _in_time(receive: Any) -> Any:
         return message
 
     return receives
+
+
+async def _whole(receive: Any, most: int) -> tuple[bytes, tuple[int, bytes] | None]:
+    """Return the whole body, and the status and the sentence with which it is refused, None for a good one."""
+    try:
+        return await INCOMING.read(_parts(_in_time(receive)), most), None
+    except TimeoutError:
+        return b"", (408, b"The request took too long.")
+    except TooLargeError:
+        return b"", (413, b"The request is too large.")
+    except BusyError as error:
+        return b"", (503, str(error).encode())
 
 
 async def _parts(receive: Any) -> AsyncIterator[bytes]:

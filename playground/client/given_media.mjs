@@ -191,5 +191,12 @@ export const notPartOf = ([kind]) =>
     ? tr("The picture of this run is not part of the link: choose it again, and press Run.")
     : tr("The sound of this run is not part of the link: choose it again, and press Run.");
 
-/** Whether a form names what no link can hold. */
-export const isOwn = (asked) => namedIn(asked).some(([, name]) => isHeld(name));
+/**
+ * Whether an address names what no link can hold.
+ * @param {string} search
+ */
+export function isOwn(search) {
+  const query = new URLSearchParams(search);
+  const form = JSON.parse(query.get("form") ?? "{}");
+  return namedIn({ ...Object.fromEntries(query), ...form }).some(([, name]) => isHeld(name));
+}

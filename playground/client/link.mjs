@@ -129,8 +129,9 @@ async function copyLink(event) {
   const copy = event.currentTarget;
   followNow();
   await navigator.clipboard.writeText(location.href);
-  const without = isOwn(Object.fromEntries(new URLSearchParams(location.search)));
-  copy.textContent = without ? tr("Link copied; what the model was given is not part of it") : tr("Link copied");
+  copy.textContent = isOwn(location.search)
+    ? tr("Link copied, without what the model was given")
+    : tr("Link copied");
   setTimeout(() => {
     copy.textContent = tr("Copy link");
   }, 1500);

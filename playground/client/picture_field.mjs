@@ -46,14 +46,14 @@ export class PictureField extends MediaField {
     addEventListener("pagehide", () => this.stop());
   }
 
-  exampleButton({ title, src }) {
-    const picture = el("img", { src, alt: title, loading: "lazy", width: 56, height: 56 });
+  exampleButton({ title, alt, src }) {
+    const picture = el("img", { src, alt: alt || title, loading: "lazy", width: 56, height: 56 });
     const attrs = { class: "dp-btn md-example", "aria-pressed": "false", title };
     return button(picture, () => {}, attrs);
   }
 
-  figure({ src, bytes, width, height, title }) {
-    const alt = title ?? tr("The picture that the model is given");
+  figure({ src, bytes, width, height, title, alt: told }) {
+    const alt = told || title || tr("The picture that the model is given");
     const size = width && tr("{width} × {height} pixels", { width, height });
     const facts = [title, size, bytes && sizeOf(bytes)].filter(Boolean).join(" · ");
     return el(
