@@ -108,6 +108,11 @@ def allows(settings: Settings) -> list[tuple[str, str]]:
         ),
         ("Weights", held),
         (
+            "Pictures and sounds",
+            f"Up to {settings.max_picture_bytes / 1e6:g} and {settings.max_sound_bytes / 1e6:g} MB, kept in memory alone,"
+            f" for {settings.media_age_s / 60:g} minutes after their last use, and for nobody else.",
+        ),
+        (
             "Custom methods",
             f"Those that come along, {methods}; each in a process that is shut in.",
         ),

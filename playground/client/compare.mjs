@@ -149,7 +149,16 @@ class Comparison {
     const { weights } = this.judge;
     weights?.querySelector("summary")?.prepend(tr("The judge: "));
     const judge = weights && el("div", { class: "cmp-judge f-compact" }, weights);
-    return el("div", { class: "dp-card cmp-ask" }, tries, this.media.box, this.prompt.box, line, judge, this.note);
+    return el(
+      "div",
+      { class: "dp-card cmp-ask" },
+      tries,
+      this.media.box,
+      this.prompt.box,
+      line,
+      judge,
+      this.note,
+    );
   }
 
   #add(start) {

@@ -74,7 +74,8 @@ export class PictureField extends MediaField {
       this.#stream = stream;
       await this.#show(stream);
     } catch (error) {
-      if (asked === this.#asked) this.wrong(tr("The browser gives no camera: {reason}.", { reason: reasonOf(error) }));
+      if (asked === this.#asked)
+        this.wrong(tr("The browser gives no camera: {reason}.", { reason: reasonOf(error) }));
     }
   }
 

@@ -25,10 +25,7 @@ test("Python reads a recording as it was", () => {
     { channels: told.channels, width: told.width, rate: told.rate },
     { channels: 1, width: 2, rate: RATE },
   );
-  assert.deepEqual(
-    told.samples,
-    [0, 16384, -16384, 32767, -32768, 32767, -32768, 1, 8192],
-  );
+  assert.deepEqual(told.samples, [0, 16384, -16384, 32767, -32768, 32767, -32768, 1, 8192]);
 });
 
 test("a recording of nothing is a whole file, and another rate is said", () => {
