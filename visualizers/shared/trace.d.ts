@@ -39,6 +39,7 @@ export interface DecodingTrace {
   literal_tokens?: number;
   method?: MethodInfo | null;
   emitted?: EmittedToken[][];
+  media?: MediaInfo[];
 }
 export interface ModelInfo {
   id: string;
@@ -306,4 +307,15 @@ export interface EmittedToken {
   rank: number;
   entropy: number;
   top: [unknown, unknown][];
+}
+export interface MediaInfo {
+  kind: string;
+  sha256: string;
+  example?: string | null;
+  width?: number | null;
+  height?: number | null;
+  seconds?: number | null;
+  rate?: number | null;
+  preview?: string;
+  peaks?: number[];
 }
