@@ -31,6 +31,8 @@ LIMITS = {"image": SETTINGS.max_picture_bytes, "audio": SETTINGS.max_sound_bytes
 _READ: dict[str, Callable[[Any], Any]] = {"image": picture_of, "audio": sound_of}
 _OF_NOTHING = "0" * 64
 _NAME = re.compile(r"[0-9a-f]{32}")
+_LEAST = 2000
+"""Bytes that even the smallest file counts for: there may be very many of them."""
 _SHARE = 4
 """Of the memory for all, one address may have one part in so many."""
 _DATA_URL = re.compile(r"data:[\w.+-]+/[\w.+-]+;base64,")
@@ -45,6 +47,11 @@ class _Kept:
     data: bytes
     address: str
     used_at: float
+
+    @property
+    def size(self) -> int:
+        """Bytes that it counts for."""
+        return max(len(self.data), _LEAST)
 
 
 _Key = tuple[str, str, str]
@@ -78,13 +85,13 @@ class HeldMedia:
         with self._lock:
             self._kept.pop((visitor, kind, sha256), None)
             self._sweep()
-            others = len(data)
-            self._shrink(self.own_bytes - others, lambda key, _: key[0] == visitor)
+            coming = _Kept(data, address, time.monotonic())
+            self._shrink(self.own_bytes - coming.size, lambda key, _: key[0] == visitor)
             if address:
                 share = self.most_bytes // _SHARE
-                self._shrink(share - others, lambda _, kept: kept.address == address)
-            self._shrink(self.most_bytes - others, lambda _, __: True)
-            self._kept[visitor, kind, sha256] = _Kept(data, address, time.monotonic())
+                self._shrink(share - coming.size, lambda _, kept: kept.address == address)
+            self._shrink(self.most_bytes - coming.size, lambda _, __: True)
+            self._kept[visitor, kind, sha256] = coming
             self._wake()
 
     def find(self, visitor: str, kind: str, sha256: str) -> bytes | None:
@@ -99,10 +106,10 @@ class HeldMedia:
             return kept.data
 
     @property
-    def bytes(self) -> int:
-        """How much is held."""
+    def held_bytes(self) -> int:
+        """How much memory counts as taken."""
         with self._lock:
-            return sum(len(kept.data) for kept in self._kept.values())
+            return sum(kept.size for kept in self._kept.values())
 
     def clear(self) -> None:
         """Let go of all of it."""
@@ -111,11 +118,11 @@ class HeldMedia:
 
     def _shrink(self, most: int, whose: Callable[[_Key, _Kept], bool]) -> None:
         own = [key for key, kept in self._kept.items() if whose(key, kept)]
-        total = sum(len(self._kept[key].data) for key in own)
+        total = sum(self._kept[key].size for key in own)
         for key in own:
             if total <= most:
                 return
-            total -= len(self._kept.pop(key).data)
+            total -= self._kept.pop(key).size
 
     def _sweep(self) -> None:
         before = time.monotonic() - self.age_s

@@ -14,7 +14,11 @@ from engine.settings import SETTINGS
 
 
 class TooMuchError(Exception):
-    """A file asks for more reading than it has bytes, or for more time than there is."""
+    """A file names its bytes over and over; no OSError, which Pillow's readers pass over."""
+
+
+class TooLongError(Exception):
+    """A file takes more time to read than there is."""
 
 
 class Bounded(io.BytesIO):
@@ -41,12 +45,15 @@ class Bounded(io.BytesIO):
         """Return what comes next.
 
         Raises:
-            TooMuchError: all of it was read several times over, or the time is over.
+            TooMuchError: all of it was read several times over.
+            TooLongError: the time is over.
         """
         found = super().read(size)
         self.left -= len(found)
-        if self.left < 0 or time.monotonic() > self.until:
+        if self.left < 0:
             raise TooMuchError
+        if time.monotonic() > self.until:
+            raise TooLongError
         return found
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from engine.errors import ParameterError
-from engine.media.files import Bounded, TooMuchError, size_of
+from engine.media.files import Bounded, TooLongError, size_of
 from engine.media.picture import MAX_SIDE
 from engine.settings import SETTINGS
 
@@ -87,7 +87,7 @@ def _guarded(work: Callable[[], Image], got: str) -> Image:
             return work()
     except ParameterError:
         raise
-    except TooMuchError:
+    except TooLongError:
         limit = f"opening it may take at most {SETTINGS.max_open_s:g} seconds"
         raise ParameterError("image", got, limit) from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):

@@ -27,7 +27,8 @@ _BLOCK = 65_536
 _UNKNOWN = 2**40
 """More samples than any file has: a FLAC that was written as it came does not say how many."""
 _RECORDING = "it must be a recording as WAV, FLAC, Ogg or MP3"
-_DAMAGED = "the recording is damaged"
+_DAMAGED = "it must be a recording as WAV, FLAC, Ogg or MP3 that is whole"
+_ARRAY = "it must be (samples, rate), the samples floats of shape (n,) or (n, channels)"
 
 
 def decoded(data: bytes) -> tuple[np.ndarray, int]:
@@ -57,10 +58,12 @@ def decoded(data: bytes) -> tuple[np.ndarray, int]:
             _check_coding(recording.format, recording.subtype)
             _check(recording.samplerate, recording.channels)
             return _read(recording, file), recording.samplerate
-    except soundfile.SoundFileError:
+    except ParameterError:
+        raise
+    except Exception:  # a decoder may stumble over anything
         if file.late():
             raise _too_slow(got) from None
-        raise ParameterError("audio", got, f"{_RECORDING}, and not damaged") from None
+        raise ParameterError("audio", got, _DAMAGED) from None
 
 
 def tidied(samples: Any, rate: Any) -> tuple[np.ndarray, int]:
@@ -91,9 +94,6 @@ def tidied(samples: Any, rate: Any) -> tuple[np.ndarray, int]:
         values = (values - middle) / (info.max + 1 - middle)
     mono = values if values.ndim == 1 else values.mean(axis=1)
     return _within_one(mono), rate
-
-
-_ARRAY = "it must be (samples, rate), the samples floats of shape (n,) or (n, channels)"
 
 
 def _sounds(data: bytes) -> bool:

@@ -11,6 +11,8 @@ import { declared } from "./spec.mjs";
  * @property {string} given what a form calls it: "example:" and a name, or "held:" and a hash
  * @property {string} sha256
  * @property {string} [src] where it can be looked at or listened to, empty where it is elsewhere
+ * @property {string} [title] of an example
+ * @property {string} [alt] what is to be seen or heard in it
  * @property {number} [bytes]
  * @property {number} [width]
  * @property {number} [height]

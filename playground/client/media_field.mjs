@@ -1,7 +1,7 @@
 // One thing that a model is given to see or to hear: a file, an example, or what is made on the spot.
 import { button, el } from "../../visualizers/shared/dom.mjs";
 import { tr } from "../../visualizers/shared/tr.mjs";
-import { exampleNamed, examplesOf, isExample, known, Refused, send } from "./given_media.mjs";
+import { exampleNamed, examplesOf, known, Refused, send } from "./given_media.mjs";
 import { declared } from "./spec.mjs";
 
 const SENDING = tr("Sending…");
@@ -227,18 +227,15 @@ export class MediaField {
       "aria-label": this.words.remove,
       title: this.words.remove,
     });
-    const figure = given
-      ? this.figure(given, isExample(name))
-      : el("p", { class: "f-help" }, ELSEWHERE);
+    const figure = given ? this.figure(given) : el("p", { class: "f-help" }, ELSEWHERE);
     this.shown.replaceChildren(figure, remove);
   }
 
   /**
    * @param {import("./given_media.mjs").Given} given
-   * @param {boolean} _example
    * @returns {HTMLElement}
    */
-  figure(given, _example) {
+  figure(given) {
     return el("p", {}, given.given);
   }
 }

@@ -52,6 +52,7 @@ export class PictureField extends MediaField {
     return button(picture, () => {}, attrs);
   }
 
+  /** @param {import("./given_media.mjs").Given} given */
   figure({ src, bytes, width, height, title, alt: told }) {
     const alt = told || title || tr("The picture that the model is given");
     const size = width && tr("{width} × {height} pixels", { width, height });

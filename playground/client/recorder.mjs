@@ -72,10 +72,10 @@ export class Recorder {
 
 /**
  * @param {AudioBuffer} heard
- * @param {number} seconds
+ * @param {number} long how much of it, in seconds
  */
-async function resampled(heard, seconds) {
-  const length = Math.max(1, Math.floor(seconds * RATE));
+async function resampled(heard, long) {
+  const length = Math.max(1, Math.floor(long * RATE));
   const quiet = new OfflineAudioContext(1, length, RATE);
   const source = quiet.createBufferSource();
   source.buffer = heard;

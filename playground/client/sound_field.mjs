@@ -48,6 +48,7 @@ export class SoundField extends MediaField {
     addEventListener("pagehide", () => this.stop());
   }
 
+  /** @param {import("./given_media.mjs").Given} given */
   figure({ src, bytes, seconds, peaks, title }) {
     const facts = [title, seconds && secondsOf(seconds), bytes && sizeOf(bytes)];
     const name = tr("The sound that the model is given");

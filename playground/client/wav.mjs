@@ -38,7 +38,7 @@ export function wavOf(samples, rate = RATE) {
 const wholeOf = (sample) => Math.max(-FULL, Math.min(FULL - 1, Math.round(sample * FULL)));
 
 /**
- * How loud a stretch of samples is, in decibels below full scale, -60 for silence. @drawing of a meter
+ * @drawing How loud a stretch of samples is, in decibels below full scale, -60 for silence.
  * @param {Float32Array} samples
  */
 export function levelOf(samples) {

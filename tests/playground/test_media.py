@@ -173,32 +173,39 @@ def test_the_page_may_ask_for_a_camera_and_play_what_was_recorded(there):
 
 
 def test_each_visitor_and_all_of_them_have_so_much_room():
-    held = HeldMedia(most_bytes=100, own_bytes=60, age_s=60)
+    held = HeldMedia(most_bytes=100_000, own_bytes=60_000, age_s=60)
     for n in range(3):
-        held.keep(ANNA, "image", str(n), bytes(25))
+        held.keep(ANNA, "image", str(n), bytes(25_000))
     assert [held.find(ANNA, "image", str(n)) is not None for n in range(3)] == [False, True, True]
     held.find(ANNA, "image", "1")
-    held.keep(BERT, "image", "3", bytes(55))
-    assert held.bytes <= 100
+    held.keep(BERT, "image", "3", bytes(55_000))
+    assert held.held_bytes <= 100_000
     # The one that was used last stays.
     assert [held.find(ANNA, "image", str(n)) is not None for n in (1, 2)] == [True, False]
-    held.keep(ANNA, "image", "1", bytes(20))
-    assert held.bytes == 75
+    held.keep(ANNA, "image", "1", bytes(20_000))
+    assert held.held_bytes == 75_000
+
+
+def test_very_many_very_small_files_have_no_more_room():
+    held = HeldMedia(most_bytes=100_000, own_bytes=100_000, age_s=60)
+    for n in range(1000):
+        held.keep(f"{n:032x}", "image", "x", b"1")
+    assert sum(held.find(f"{n:032x}", "image", "x") is not None for n in range(1000)) == 50
 
 
 def test_one_address_has_its_share_of_the_room():
-    held = HeldMedia(most_bytes=400, own_bytes=400, age_s=60)
-    held.keep("c" * 32, "image", "c", bytes(50), "203.0.113.9")
+    held = HeldMedia(most_bytes=400_000, own_bytes=400_000, age_s=60)
+    held.keep("c" * 32, "image", "c", bytes(50_000), "203.0.113.9")
     for n in range(10):
-        held.keep(f"{n:032x}", "image", "x", bytes(40), "198.51.100.7")
-    assert held.bytes <= 150
+        held.keep(f"{n:032x}", "image", "x", bytes(40_000), "198.51.100.7")
+    assert held.held_bytes == 130_000
     assert held.find("c" * 32, "image", "c") is not None
 
 
 def test_what_nobody_uses_goes_though_nobody_asks():
-    held = HeldMedia(most_bytes=100, own_bytes=100, age_s=0.05)
-    held.keep(ANNA, "image", "1", bytes(10))
-    comes_true(lambda: held.bytes == 0)
+    held = HeldMedia(most_bytes=10_000, own_bytes=10_000, age_s=0.05)
+    held.keep(ANNA, "image", "1", b"1")
+    comes_true(lambda: held.held_bytes == 0)
 
 
 @pytest.fixture

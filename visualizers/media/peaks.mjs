@@ -7,7 +7,7 @@ const HEIGHT = 40;
 const LEAST = 0.02;
 
 /**
- * One bar a part, as high as its loudest sample. @drawing
+ * @drawing One bar a part, as high as its loudest sample.
  * @param {readonly number[]} peaks the largest samples of equal parts, from 0 to 1
  * @param {number | null} seconds
  */
