@@ -38,10 +38,6 @@ _SHARE = 4
 _DATA_URL = re.compile(r"data:[\w.+-]+/[\w.+-]+;base64,")
 
 
-class _GoneError(ParameterError):
-    """What a form names has been let go of, or was never this visitor's."""
-
-
 @dataclass
 class _Kept:
     data: bytes
@@ -175,8 +171,11 @@ def of_form(asked: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ParameterError: it is none of these, or is not here any more.
     """
-    given = {kind: asked.get(kind) for kind in KINDS if asked.get(kind) not in (None, "")}
-    return {kind: _named(kind, name, asked.get(VISITOR)) for kind, name in given.items()}
+    found, lacks = of_link(asked, asked.get(VISITOR))
+    for kind in lacks:
+        digest = str(asked.get(kind)).removeprefix(HELD)
+        raise ParameterError(kind, f"{digest[:12]}…", "it is not here any more", "choose it again")
+    return found
 
 
 def of_link(query: Mapping[str, Any], visitor: Any) -> tuple[dict[str, Any], list[str]]:
@@ -188,14 +187,18 @@ def of_link(query: Mapping[str, Any], visitor: Any) -> tuple[dict[str, Any], lis
     found: dict[str, Any] = {}
     lacks: list[str] = []
     for kind in KINDS:
-        try:
-            found |= of_form({kind: query.get(kind), VISITOR: visitor})
-        except _GoneError:
+        if query.get(kind) in (None, ""):
+            continue
+        named = _named(kind, query.get(kind), visitor)
+        if named is None:
             lacks.append(kind)
+        else:
+            found[kind] = named
     return found, lacks
 
 
-def _named(kind: str, name: Any, visitor: Any) -> Picture | Sound | str:
+def _named(kind: str, name: Any, visitor: Any) -> Picture | Sound | str | None:
+    """Return what a form names, None for what has been let go of, or was never this visitor's."""
     if isinstance(name, str) and name.startswith(EXAMPLE):
         return name
     if not isinstance(name, str) or not name.startswith(HELD):
@@ -203,7 +206,7 @@ def _named(kind: str, name: Any, visitor: Any) -> Picture | Sound | str:
     digest = name.removeprefix(HELD)
     data = MEDIA.find(visitor, kind, digest) if is_visitor(visitor) else None
     if data is None:
-        raise _GoneError(kind, f"{digest[:12]}…", "it is not here any more", "choose it again")
+        return None
     # It was opened when it came; whoever else has opened the same has opened the same.
     return KEPT_MEDIA.get(digest) or _READ[kind](data)
 

@@ -10,6 +10,7 @@ import { figurePng, figureSvg, figures, fileName, title } from "./figures.mjs";
 import { newName } from "./kept_presses.mjs";
 import { stages } from "./runs.mjs";
 import { savedPage } from "./saved_page.mjs";
+import { sizeOf } from "./sizes.mjs";
 import { zip } from "./zip.mjs";
 
 // A chart is on the page a moment after the run.
@@ -49,13 +50,6 @@ const row = (label, ...nodes) =>
     el("span", { class: "ex-label" }, label),
     el("div", { class: "dp-row" }, nodes),
   );
-
-/**
- * How large a file is, in words.
- * @drawing
- */
-const sizeOf = ({ size }) =>
-  size < 1e6 ? `${Math.ceil(size / 1000)} kB` : `${(size / 1e6).toFixed(1)} MB`;
 
 class Exporting {
   #run = null;
@@ -177,7 +171,7 @@ class Exporting {
   // A file that may be large: its size is said.
   #give(name, blob) {
     give(URL.createObjectURL(blob), name);
-    this.say.textContent = tr("Saved {name}, {size}.", { name, size: sizeOf(blob) });
+    this.say.textContent = tr("Saved {name}, {size}.", { name, size: sizeOf(blob.size) });
   }
 
   #page() {
