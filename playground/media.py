@@ -245,7 +245,7 @@ def name_of(given: Any) -> str | None:
     return f"{EXAMPLE}{given.example}" if given.example else f"{HELD}{given.sha256}"
 
 
-def names_in(infos: tuple[MediaInfo, ...]) -> dict[str, str | None]:
+def names_in(infos: tuple[MediaInfo, ...]) -> dict[str, Any]:
     """Return what a form calls the picture and the sound of a trace, None for what it has none of."""
     named = {info.kind: name_of(info) for info in infos}
     return {kind: named.get(kind) for kind in KINDS}
@@ -261,7 +261,9 @@ def only_own(asked: Mapping[str, Any]) -> dict[str, Any]:
         asked: what the page sent; its ``trace`` may be anything.
     """
     trace = asked.get("trace")
-    infos = trace.get("media") if isinstance(trace, dict) else None
+    if not isinstance(trace, dict):
+        return dict(asked)
+    infos = trace.get("media")
     if not isinstance(infos, list) or not infos:
         return dict(asked)
     apart = [
