@@ -164,6 +164,12 @@ export class MediaField {
     this.#tell(sentence, true);
   }
 
+  /** Something else begins: what was wrong before is said no more. */
+  begin() {
+    this.stop();
+    this.#tell("");
+  }
+
   #tell(sentence, bad = false) {
     this.say.textContent = sentence;
     this.say.classList.toggle("bad", bad);

@@ -66,7 +66,7 @@ export class PictureField extends MediaField {
   }
 
   async #open() {
-    this.stop();
+    this.begin();
     const asked = ++this.#asked;
     try {
       const video = { facingMode: "environment", width: { ideal: 1280 } };

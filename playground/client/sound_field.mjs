@@ -62,7 +62,7 @@ export class SoundField extends MediaField {
   }
 
   async #begin() {
-    this.stop();
+    this.begin();
     const asked = ++this.#asked;
     const recorder = new Recorder();
     try {
