@@ -14,12 +14,14 @@ from dataclasses import replace
 from typing import Any
 
 from benchmarks.about import commit, machine, now, versions
-from benchmarks.scale.hall import apart
+from benchmarks.scale.hall import apart, crowded_by
 from benchmarks.scale.simulate import repeated
 from benchmarks.scale.world import Crowd, Hall, Kind
 
 WITHIN = 0.2
 VISITORS = (10, 50, 100)
+_MEASURED_RUNS = 100
+"""Of crowds of one size together: who waits for whom is chance, and a small crowd is little of it."""
 REPEATS = 9
 _FIGURES = ("wait_p50_s", "wait_p95_s", "first_p50_s", "first_p95_s", "runs_per_s")
 JUDGED = ("wait_p50_s", "wait_p95_s")
@@ -50,10 +52,11 @@ def compared(
 ) -> dict[str, Any]:
     """Measure, simulate, and return both beside each other with measured ÷ simulated."""
     arguments = [where, f"--visitors={visitors}", f"--runs={runs}", f"--steps={steps}", *more]
-    found = apart([*arguments, f"--replicas={hall.replicas}"], visitors)
+    crowds = max(1, _MEASURED_RUNS // (visitors * runs))
+    arguments += [f"--replicas={hall.replicas}", f"--crowds={crowds}"]
+    found = apart(arguments, visitors)
     crowd = Crowd(visitors, runs, turns=True)
-    crowded_by = 25 if where == "local" else 0
-    hall = replace(hall, crowding=found["crowding"], crowded_by=crowded_by)
+    hall = replace(hall, crowding=found["crowding"], crowded_by=crowded_by(where))
     told = simulated(found, crowd, hall)
     rows = {
         name: {
@@ -68,8 +71,9 @@ def compared(
     return {
         "where": where,
         "visitors": visitors,
-        "runs": found["runs"],
+        "runs": visitors * runs,
         "steps": steps,
+        "crowds": crowds,
         "replicas": hall.replicas,
         "solo_s": found["solo_s"],
         "solo_after_s": found["solo_after_s"],

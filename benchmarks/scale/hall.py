@@ -34,6 +34,7 @@ Ask = Callable[..., Any]
 REPLICA_TITLE = "ray::ServeReplica"
 _HERE = "SCALE_HALL_HERE"
 _CROWD, _CROWDED_BY = 40, 25
+_COUNTS = ("runs", "steps", "runs_lost", "steps_lost", "doubled", "foreign", "unequal", "begun_anew")
 GOALS = {name: Goal(0) for name in ("runs_lost", "steps_lost", "doubled", "foreign", "unequal")}
 
 
@@ -46,6 +47,7 @@ class Load:
         for_s: how long that goes on.
         custom: whether custom methods are among the runs.
         restart: whether the web process, where there is one, is killed once.
+        crowds: that come one after the other; how long they waited is the median of theirs.
     """
 
     visitors: int = 100
@@ -56,6 +58,7 @@ class Load:
     for_s: float = 60.0
     custom: bool = True
     restart: bool = False
+    crowds: int = 1
 
 
 def visits(load: Load, requests: Sequence[DecodeRequest], ask: Ask) -> list[tuple[int, Told]]:
@@ -115,6 +118,17 @@ def judged(
         "seconds": round(span, 2),
         "runs_per_s": round(len(found) / span, 3),
     }
+
+
+def _together(crowds: Sequence[dict[str, float]]) -> dict[str, float]:
+    """Return what went wrong in all crowds, and the medians of the other figures."""
+    counts = {name: sum(crowd[name] for crowd in crowds) for name in _COUNTS}
+    medians = {
+        name: round(statistics.median(crowd[name] for crowd in crowds), 3)
+        for name in crowds[0]
+        if name not in counts
+    }
+    return {**medians, **counts}
 
 
 def _percentiles(name: str, values: Sequence[float]) -> dict[str, float]:
@@ -235,14 +249,15 @@ def _measured(
     crowding = _crowding(load, requests, solo, ask) if not load.kill_s else 0.0
     before = held()
     with killing(load) as killed:
-        found = visits(load, requests, ask)
+        crowds = [visits(load, requests, ask) for _ in range(load.crowds)]
+    found = [run for crowd in crowds for run in crowd]
     after_s = [told.ended_at - told.pressed_at for (told,) in alone(requests, 1, ask)]
     kinds = [
         {"name": kind.name, "seconds": kind.seconds, "first_s": kind.first_s, "steps": kind.steps}
         for kind in kinds_of(requests, solo)
     ]
     return {
-        **judged(found, expected, requests),
+        **_together([judged(crowd, expected, requests) for crowd in crowds]),
         "killed": len(killed),
         "before": before,
         "after": held(),
@@ -264,11 +279,23 @@ def _crowding(
     mean = [statistics.fmean(told.ended_at - told.pressed_at for told in of) for of in solo]
     work = sum(mean[which] for which, _ in found)
     span = max(t.ended_at for _, t in found) - min(t.pressed_at for _, t in found)
-    if ask.__name__ != "decode":
-        return max(0.0, span * load.replicas / work - 1)
-    # All who wait look together only so often, so from so many on they take no more.
-    share = statistics.fmean(min(1.0, left / _CROWDED_BY) for left in range(_CROWD))
-    return max(0.0, (span / work - 1) / share)
+    replicas = 1 if ask.__name__ == "decode" else load.replicas
+    most = crowded_by("local" if replicas == 1 else "ray")
+    lines = (min(1.0, left / replicas / most) for left in range(_CROWD))
+    return max(0.0, (span * replicas / work - 1) / statistics.fmean(lines))
+
+
+def crowded_by(where: str) -> int:
+    """Return from how many waiting runs on a line takes no more of its engine's time.
+
+    All who wait in a line look together only so often, and of a replica's line most wait elsewhere.
+
+    Args:
+        where: local or ray.
+    """
+    from engine.settings import SETTINGS
+
+    return _CROWDED_BY if where == "local" else min(_CROWDED_BY, SETTINGS.max_replica_runs - 1)
 
 
 def apart(arguments: Sequence[str], visitors: int) -> dict[str, Any]:
@@ -307,6 +334,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--no-custom", action="store_true")
     parser.add_argument("--restart", action="store_true", help="kill the web process once")
     parser.add_argument("--repeats", type=int, default=1, help="runs of every request alone before")
+    parser.add_argument("--crowds", type=int, default=1, help="that come one after the other")
     arguments = sys.argv[1:] if argv is None else list(argv)
     read = parser.parse_args(arguments)
     load = Load(
@@ -318,6 +346,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         read.for_s,
         not read.no_custom,
         read.restart,
+        read.crowds,
     )
     if os.environ.get(_HERE):
         print(json.dumps(measure(read.where, load, read.repeats)), flush=True)

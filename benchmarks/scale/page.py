@@ -31,7 +31,8 @@ messages a run, and {disk_kb:.0f} kB of disk with its log. The
 server's process had {empty_mb:.0f} MB before and {rss_mb:.0f} MB after. Network bytes are those of bodies, as
 they came.
 """
-_COMPARED = """All visitors press Run at once; waiting is from the press to the run's turn. The simulation
+_COMPARED = """All visitors press Run at once; waiting is from the press to the run's turn. What is measured is
+the median of so many such crowds, one after the other, that a hundred runs were asked for. The simulation
 has the times that every run took alone in the same session, before and after, and the share by which company
 slows a run, from a crowd of its own. It is within 20 % of the measured p50 and p95 in {within} of {n} rows.
 """

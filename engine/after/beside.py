@@ -22,12 +22,14 @@ from engine.declare.weights import WeightsParams, read_weights
 from engine.errors import Cancelled, ModelError
 from engine.loops.recorder import rounded
 from engine.loops.teacher_forced import teacher_forced
-from engine.models.loading import LoadedModel, default_device, pinned
+from engine.models.devices import default_device
+from engine.models.loading import LoadedModel, pinned
 from engine.models.weights import asked_for
 from engine.reading.divergence import shared
 from engine.reading.held import held_as
 from engine.reading.metrics import perplexity_of
 from engine.run.decoding import decode
+from engine.run.media_request import given_again, inputs_of
 from engine.run.permits import Tell, nobody, running
 from engine.run.request import DecodeRequest
 from engine.run.weights import held_alone
@@ -146,9 +148,9 @@ def beside(
     size = 2.0 * (len(prompt) + len(new))
     line = running(cancelled, own, other, tell=tell, kind=("beside", own.name), size=size)
     with pinned(own, other), line, torch.inference_mode():
-        compared = _compared(own, other, prompt, new, cancelled)
+        compared = _compared(trace, (own, other), new, cancelled)
     with pinned(own, other):
-        written = [_greedy(loaded, prompt, len(new), cancelled) for loaded in (own, other)]
+        written = [_greedy(trace, loaded, len(new), cancelled) for loaded in (own, other)]
     return _put_together(new, (own, other), compared, written)
 
 
@@ -192,17 +194,18 @@ class _Compared:
 
 
 def _compared(
-    own: LoadedModel,
-    other: LoadedModel,
-    prompt: list[int],
+    trace: Trace,
+    models: tuple[LoadedModel, LoadedModel],
     new: list[int],
     cancelled: threading.Event,
 ) -> _Compared:
     logits = []
-    for loaded in (own, other):
+    for loaded in models:
         if cancelled.is_set():
             raise Cancelled
-        logits.append(teacher_forced(loaded, prompt, new).logits.cpu())
+        given = inputs_of(trace, loaded)
+        read = teacher_forced(loaded, trace.prompt_ids, new, media_inputs=given)
+        logits.append(read.logits.cpu())
     # A model's table may have more rows than its tokenizer has entries; only what both have is compared.
     width = min(row.shape[-1] for row in logits)
     found = _Compared([], ([], []), ([], []), ([], []), width)
@@ -230,12 +233,15 @@ def _divergence(own: torch.Tensor, other: torch.Tensor) -> list[float]:
     return torch.where(p > 0, p * (own - other), torch.zeros_like(p)).sum(-1).tolist()
 
 
-def _greedy(
-    loaded: LoadedModel, prompt: list[int], count: int, cancelled: threading.Event
-) -> Trace:
+def _greedy(trace: Trace, loaded: LoadedModel, count: int, cancelled: threading.Event) -> Trace:
     """Return a greedy run of so many tokens; it waits for its turn like any other."""
     request = DecodeRequest(
-        "greedy", loaded, input_ids=prompt, params={"max_new_tokens": count}, top_candidates=1
+        "greedy",
+        loaded,
+        input_ids=list(trace.prompt_ids),
+        params={"max_new_tokens": count},
+        top_candidates=1,
+        **given_again(trace),
     )
     last = None
     with closing(decode(request)) as run:

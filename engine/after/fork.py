@@ -15,6 +15,7 @@ from engine.declare.params import defaults_of, params_of
 from engine.declare.weights import ASSISTANT
 from engine.errors import EngineError, ParameterError
 from engine.models.text import decode_ids, encode_after
+from engine.run.media_request import given_again
 from engine.run.request import DecodeRequest
 from engine.run.weights import recorded_weights, weights_beside
 from engine.settings import SETTINGS
@@ -218,4 +219,5 @@ def request_for(
         seed=trace.seed if seed is None else seed,
         assistant=assistant,
         parent=made.parent,
+        **given_again(trace),
     )

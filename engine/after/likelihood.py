@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -13,6 +14,7 @@ from engine.loops.recorder import rounded
 from engine.loops.teacher_forced import teacher_forced
 from engine.models.loading import LoadedModel, pinned
 from engine.models.text import decode_ids, encode_both, tokenized
+from engine.run.media_request import inputs_of
 from engine.run.permits import Tell, nobody, running
 from engine.trace.records import Trace
 
@@ -66,8 +68,11 @@ def score_trace(
         EngineError: the text does not fit the base model's context, or the model is busy.
     """
     new = list(trace.outputs[0].token_ids) if trace.outputs else []
+    if trace.media and base.reader is None:
+        raise ModelError(f"{base.name} is given text alone, and this text is about something else.")
     if writer is None or same_vocabulary(writer, base):
-        return score_ids(base, list(trace.prompt_ids), new, cancelled, tell)
+        given = inputs_of(trace, base)
+        return score_ids(base, list(trace.prompt_ids), new, cancelled, tell, given)
     prompt, new = _recut(trace, base, writer)
     scores = score_ids(base, prompt, new, cancelled, tell)
     return Scores(base.name, scores.token_ids, scores.logprobs, scores.entropies, recut=True)
@@ -94,6 +99,7 @@ def score_ids(
     new_ids: list[int],
     cancelled: threading.Event | None = None,
     tell: Tell = nobody,
+    given: Mapping[str, torch.Tensor] | None = None,
 ) -> Scores:
     """Score new tokens after a prompt with one forward pass.
 
@@ -103,6 +109,7 @@ def score_ids(
         new_ids: the tokens to score; none gives empty scores.
         cancelled: gives up waiting for the model when set.
         tell: gets Waiting events.
+        given: what the model reads besides, see ``inputs_of``.
 
     Raises:
         Cancelled: it was cancelled while waiting.
@@ -119,7 +126,8 @@ def score_ids(
     kind, size = ("score", base.name), float(length)
     line = running(cancelled or threading.Event(), base, tell=tell, kind=kind, size=size)
     with pinned(base), line, torch.inference_mode():
-        logits = teacher_forced(base, prompt_ids, new_ids).logits.to(torch.float32)
+        read = teacher_forced(base, prompt_ids, new_ids, media_inputs=given)
+        logits = read.logits.to(torch.float32)
         logprobs = torch.log_softmax(logits, dim=-1)
         wanted = torch.tensor(new_ids, device=logprobs.device)[:, None]
         entropies = torch.special.entr(logprobs.exp()).sum(-1)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import torch
+import transformers
 
 from engine.aside import aside
 from engine.errors import Cancelled, DecodeError, ParameterError
@@ -22,9 +23,9 @@ from engine.models.loading import LoadedModel, pinned
 from engine.reading.prefix_tree import Draw
 from engine.run.generation import generate_inputs, generation_config, stop_criteria
 from engine.run.permits import Tell, nobody, running
-from engine.run.prepare import Models, fitted
-from engine.run.request import CheckedRequest, DecodeRequest, check, prompt_ids_of
-from engine.run.run import StopWhen
+from engine.run.prepare import Models, begun, fitted
+from engine.run.request import CheckedRequest, DecodeRequest, check
+from engine.run.run import StopWhen, begin_with, generate_of, rules_of
 from engine.settings import SETTINGS
 
 MAX_DRAWS = 512
@@ -71,7 +72,7 @@ def draw_many(
     except Cancelled:
         return
     checked = fitted(checked, loaded)
-    ids = prompt_ids_of(checked, loaded)
+    checked, ids, inputs = begun(checked, loaded)
     context = loaded.context_length
     if context is not None and len(ids) + checked.config.max_new_tokens > context:
         room = context - len(ids)
@@ -89,7 +90,7 @@ def draw_many(
             with pinned(loaded), line:
                 started = time.perf_counter()
                 stop.deadline = started + SETTINGS.max_runtime_s - busy_s
-                draws = aside(partial(_batch, checked, loaded, ids, list(seeds), stop))
+                draws = aside(partial(_batch, checked, loaded, ids, inputs, list(seeds), stop))
                 busy_s += time.perf_counter() - started
         except Cancelled:
             return
@@ -120,7 +121,12 @@ def _checked(request: DecodeRequest, count: Any) -> CheckedRequest:
 
 
 def _batch(
-    checked: CheckedRequest, loaded: LoadedModel, ids: list[int], seeds: list[int], stop: StopWhen
+    checked: CheckedRequest,
+    loaded: LoadedModel,
+    ids: list[int],
+    inputs: Mapping[str, torch.Tensor],
+    seeds: list[int],
+    stop: StopWhen,
 ) -> tuple[Draw, ...]:
     """Run one batch through transformers' generate(), which prepares caches and processors."""
     strategy, config = checked.strategy, replace(checked.config, num_return_sequences=len(seeds))
@@ -130,13 +136,14 @@ def _batch(
     def loop(*args: Any, **kwargs: Any) -> torch.Tensor:
         return _draw_rows(*args, seeds=seeds, kept=kept, **kwargs)
 
-    returned = type(loaded.model).generate(
+    rules = rules_of(checked, config, loaded, ids)
+    returned = generate_of(loaded)(
         bare(loaded.model),
-        prompt,
-        attention_mask=torch.ones_like(prompt),
         generation_config=generation_config(config, strategy.generate_kwargs(config), loaded),
         custom_generate=loop,
         stopping_criteria=[stop, *stop_criteria(config, loaded)],
+        logits_processor=transformers.LogitsProcessorList(rules),
+        **begin_with(loaded, prompt, inputs),
         **generate_inputs(config, loaded, len(seeds), len(ids)),
     )
     start = 1 if loaded.is_encoder_decoder else len(ids)

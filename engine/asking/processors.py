@@ -13,15 +13,17 @@ from functools import lru_cache
 from typing import Any
 
 import torch
+import transformers
 
 from engine.asking.kept import KeptRun
 from engine.declare.params import build, params_of
-from engine.errors import ParameterError
+from engine.errors import EngineError, ParameterError
 from engine.loops.recorder import Recorder
 from engine.loops.watermark import watermark_loop
 from engine.models.chat import written
 from engine.models.described import BUILDING
-from engine.models.loading import LoadedModel
+from engine.models.loading import LoadedModel, as_recorded
+from engine.models.readers import AUDIO
 from engine.run.generation import generate_inputs, generation_config
 from engine.run.request import CheckedRequest, DecodeRequest, fit_to_model
 from engine.strategies.base import Context
@@ -135,9 +137,26 @@ def processors_of(run: KeptRun, config: Any) -> tuple[list[Any], bool]:
         attention_mask=torch.ones_like(prompt),
         generation_config=generation_config(config, select, loaded),
         custom_generate=capture,
+        logits_processor=transformers.LogitsProcessorList(_own_rules(run, config)),
         **generate_inputs(config, loaded, config.num_return_sequences, prompt.shape[1]),
     )
     return found, bool(select["do_sample"])
+
+
+def _own_rules(run: KeptRun, config: Any) -> list[Any]:
+    """Return the processors that the model of a run adds to those of a request; see ``MediaReader.rules``.
+
+    Raises:
+        EngineError: it is not in memory, and may have some.
+    """
+    loaded = run.loaded() or as_recorded(run.header.model)
+    if not any(one.kind == AUDIO for one in run.header.media):
+        return []
+    if loaded is None or loaded.reader is None:
+        raise EngineError(
+            "The speech model of this run is not in memory, and it has rules of its own."
+        )
+    return loaded.reader.rules(config, run.header.prompt_ids, run.header.speech)
 
 
 def hollow(run: KeptRun) -> LoadedModel:
@@ -155,7 +174,6 @@ def device_of(run: KeptRun) -> str:
 
 @lru_cache(maxsize=8)
 def _hollow(vocab: int, device: str, encoder_decoder: bool, ends: tuple[int, ...]) -> LoadedModel:
-    import transformers
 
     ids: dict[str, Any] = {"bos_token_id": 0, "eos_token_id": list(ends) or None, "pad_token_id": 0}
     with BUILDING:

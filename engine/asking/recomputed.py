@@ -19,7 +19,9 @@ from engine.loops.dola import contrast_of, dola_loop, layers_of, select_layer
 from engine.loops.next_token import next_token_loop
 from engine.loops.teacher_forced import Reading, teacher_forced
 from engine.loops.watermark import watermark_loop
+from engine.media import is_at_hand
 from engine.models.loading import LoadedModel, as_recorded, pinned
+from engine.run.media_request import inputs_of
 from engine.run.permits import running
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
@@ -87,7 +89,8 @@ def config_of(trace: Trace, strategy: Strategy) -> Any:
 def _key(trace: Trace) -> str:
     """Return what a trace is known by: all that its logits and draws follow from."""
     steps = [(step.keep, step.emit, step.sequence) for step in trace.steps]
-    told = (trace.strategy, trace.config, trace.model, trace.seed, trace.prompt_ids, steps)
+    seen = [one.sha256 for one in trace.media]
+    told = (trace.strategy, trace.config, trace.model, trace.seed, trace.prompt_ids, seen, steps)
     return "trace-" + hashlib.sha256(json.dumps(told, default=str).encode()).hexdigest()
 
 
@@ -96,6 +99,7 @@ def _can_be_read(run: KeptRun, loaded: LoadedModel) -> bool:
     own = run.header.model
     return (
         run.strategy.loop in _READABLE
+        and is_at_hand(run.header)
         and all(len(step.emit) == 1 for step in run.steps)
         and loaded.vocab_size == own.vocab_size
         and loaded.is_encoder_decoder == own.is_encoder_decoder
@@ -136,7 +140,9 @@ def _fill(
     run: KeptRun, loaded: LoadedModel, steps: Sequence[Step], text: list[int], number_of: list[int]
 ) -> None:
     layered = run.strategy.loop is dola_loop
-    reading = teacher_forced(loaded, run.header.prompt_ids, text, states=layered)
+    given = inputs_of(run.header, loaded)
+    prompt = run.header.prompt_ids
+    reading = teacher_forced(loaded, prompt, text, states=layered, media_inputs=given)
     logits = reading.logits.to(torch.float32)
     contrast = _contrast(run, loaded, reading, logits) if layered else None
     logits, contrast = logits.cpu(), None if contrast is None else contrast.cpu()

@@ -7,7 +7,7 @@ import dataclasses
 import sys
 from typing import Any
 
-from engine.cli import chat, weights
+from engine.cli import chat, media, weights
 from engine.cli.status_line import StatusLine
 from engine.cli.values import json_value, printable, settings_of
 from engine.errors import EngineError, ParameterError
@@ -26,6 +26,7 @@ def add(commands: Any) -> None:
     run.add_argument("--assistant")
     run.add_argument("--prompt")
     chat.add(run)
+    media.add(run)
     fork = run.add_argument_group("continue a recorded run")
     fork.add_argument("--fork", metavar="TRACE", help="trace file of the run to continue")
     fork.add_argument("--at", type=json_value, metavar="STEP", help="step that is decided anew")
@@ -62,6 +63,7 @@ def _run(arguments: argparse.Namespace) -> int:
             top_candidates=arguments.top,
             weights=weights.given(arguments),
             **chat.conversation(arguments),
+            **media.given(arguments),
         )
     running = decode(_loaded(request, arguments))
     trace = _print_events(running)
@@ -105,6 +107,7 @@ def _forked(arguments: argparse.Namespace, params: dict[str, Any]) -> Any:
         params={**request.params, **params},
         top_candidates=arguments.top,
         weights={**request.weights, **weights.given(arguments)},
+        **media.given(arguments),
     )
 
 

@@ -7,6 +7,7 @@ import zipfile
 
 from engine.export.folder import folder_files
 from engine.export.generation_config import write
+from engine.export.media_code import check_text
 from engine.export.notebook import notebook
 from engine.export.pipeline import pipeline_script, why_not
 from engine.export.plan import plan_of
@@ -30,6 +31,7 @@ def export_files(trace: Trace) -> dict[str, str]:
         ExportError: the run cannot be written as code.
     """
     plan = plan_of(trace)
+    check_text(plan)
     folder = {f"{plan.folder_name}/{path}": text for path, text in folder_files(plan).items()}
     files = {SCRIPT: script(plan), NOTEBOOK: notebook(plan), **folder}
     return files if why_not(plan) else {**files, PIPELINE: pipeline_script(plan)}

@@ -19,6 +19,8 @@ def why_not(plan: Plan) -> str | None:
     """Return why a pipeline cannot make a run, None where it can."""
     if plan.method is not None:
         return "A pipeline reads what a method returns in a way of its own; the script calls generate()."
+    if plan.media is not None:
+        return "This pipeline reads text alone; the script gives the model its picture or sound."
     if plan.model.info.is_encoder_decoder:
         return (
             "There is no pipeline for this model: transformers 5 has removed text2text-generation, and"

@@ -15,9 +15,11 @@ from engine.errors import EngineError, ExportError
 from engine.methods.finding import find_method, is_here
 from engine.methods.folder import Method
 from engine.models.catalogue import CATALOGUE, brought_to
-from engine.models.described import described
-from engine.models.files import is_hub_id, repository_of
+from engine.models.described import built, described
+from engine.models.files import check_config, is_hub_id, local_folder, repository_of
 from engine.models.made_names import SHA256, folder_of
+from engine.models.readers import family_of, processors_in
+from engine.models.readers.families import PROMPTED
 from engine.models.sources import SOURCES
 from engine.models.weights import weights_of
 from engine.run.chat_request import check_template
@@ -26,7 +28,7 @@ from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
 from engine.strategies.drafting_params import DraftingParams, DraftModelParams
 from engine.strategies.refusal import uses_cache
-from engine.trace.records import ModelInfo, Trace
+from engine.trace.records import MediaInfo, ModelInfo, Trace
 
 _GIVEN_BY_LOOP = ("recorder", "generator")
 _DTYPES = ("float32", "bfloat16", "float16")
@@ -64,6 +66,27 @@ class Source:
 
 
 @dataclass(frozen=True)
+class MediaSource:
+    """How the code gives the model a picture or a sound.
+
+    Attributes:
+        info: what the trace says of it.
+        auto: transformers' class that loads the model.
+        kind: of readers.families: how it is given.
+        encodes: whether an encoder reads it.
+        whole: whether a processor puts it into the text.
+        begin: place of the first token of the text; of speech models.
+    """
+
+    info: MediaInfo
+    auto: str
+    kind: str
+    encodes: bool
+    whole: bool = False
+    begin: int = 0
+
+
+@dataclass(frozen=True)
 class Plan:
     """What the code says, language apart.
 
@@ -77,6 +100,7 @@ class Plan:
         method: the custom generation method that decided, whose folder comes along; None for a strategy of ours.
         use_cache: whether the run kept anything from step to step.
         config: the strategy's config, checked again.
+        media: how it is given a picture or a sound, None for a run on text alone.
     """
 
     trace: Trace
@@ -90,6 +114,15 @@ class Plan:
     draft_values: Mapping[str, Any] = field(default_factory=dict)
     use_cache: bool = True
     method: Method | None = None
+    media: MediaSource | None = None
+
+    @property
+    def auto(self) -> str:
+        """Name of transformers' class that loads the model."""
+        if self.media is not None:
+            return self.media.auto
+        many = self.model.info.is_encoder_decoder
+        return "AutoModelForSeq2SeqLM" if many else "AutoModelForCausalLM"
 
     @property
     def brings(self) -> bool:
@@ -135,7 +168,35 @@ def plan_of(trace: Trace) -> Plan:
         method=_method(trace),
         draft_values=_draft_values(config),
         use_cache=_use_cache(strategy, trace.model.id),
+        media=_media(trace),
     )
+
+
+def _media(trace: Trace) -> MediaSource | None:
+    """Return how a run's model is given its picture or its sound.
+
+    Raises:
+        ExportError: the model is not on this machine, so that nobody knows.
+    """
+    if not trace.media:
+        return None
+    name, (info, *_) = trace.model.id, trace.media
+    try:
+        folder = local_folder(name)
+        found = None if folder is None else built(name, folder, check_config(folder))
+    except EngineError as error:
+        raise ExportError(f"The run cannot be written as code: {error}") from None
+    family = None if found is None else family_of(found[1])
+    if found is None or folder is None or family is None:
+        raise ExportError(
+            f"The model {name[:60]!r} is not on this machine, so how it is given a {info.kind} is not known."
+        )
+    whole = processors_in(name, folder).whole is not None and family.kind == PROMPTED
+    # A branch's prompt holds what its parents had written after the forced beginning, of which no trace tells.
+    if family.speaks and trace.parent is not None:
+        raise ExportError("A branch of a speech model's run cannot be written as code.")
+    begin = len(trace.prompt_ids)
+    return MediaSource(info, found[0].__name__, family.kind, family.encodes, whole, begin)
 
 
 def _method(trace: Trace) -> Method | None:

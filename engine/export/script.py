@@ -7,9 +7,11 @@ from textwrap import indent
 
 from engine.export.folder import digest, folder_files
 from engine.export.held import assistant_line, backend_lines, load_lines, quantized_names
+from engine.export.media_code import given_lines, media_constants, media_imports
 from engine.export.plan import Built, Plan, Source
 from engine.export.short import TYPED, by_template, short, spelled
 from engine.loops import allowed
+from engine.models.readers.families import BLIP, WHISPER
 from engine.models.sources import how_to_fetch
 
 IN_SHORT = '"""The run in plain generate(); nothing below needs it."""'
@@ -82,12 +84,13 @@ def _comment(text: str) -> str:
 
 
 def _head(plan: Plan) -> str:
-    names = ["GenerationConfig", _auto(plan), *_built_names(plan), *quantized_names(plan)]
+    packages, needed = media_imports(plan)
+    names = ["GenerationConfig", plan.auto, *_built_names(plan), *quantized_names(plan), *needed]
     if _has_tokenizer(plan):
         names.append("AutoTokenizer")
     if plan.config.stop_strings:
         names.append("StopStringCriteria")
-    if plan.model.info.is_encoder_decoder and not plan.method:
+    if _needs_cache(plan):
         names += ["DynamicCache", "EncoderDecoderCache"]
     standard = ["import hashlib"] if plan.brings else []
     standard += ["import random"] if plan.method else []
@@ -95,6 +98,7 @@ def _head(plan: Plan) -> str:
     lines = [
         *standard,
         *(["import numpy"] if plan.method else []),
+        *packages,
         "import torch",
         f"from transformers import {', '.join(sorted(set(names)))}",
         "",
@@ -108,6 +112,7 @@ def _head(plan: Plan) -> str:
         f"DEVICE = {plan.model.info.device!r}",
         f"SEED = {plan.trace.seed!r}",
         *_prompt(plan),
+        *media_constants(plan),
         f"END = {list(plan.trace.eos_token_ids) or None!r}  # end-of-sequence ids",
     ]
     return "\n".join(lines)
@@ -129,6 +134,8 @@ def _prompt(plan: Plan) -> list[str]:
 
 def _read(plan: Plan) -> list[str]:
     """Return the lines that give the model its prompt."""
+    if plan.media is not None:
+        return given_lines(plan)
     ids = "prompt = torch.tensor([PROMPT_IDS], device=DEVICE)"
     if not by_template(plan.trace):
         return [ids]
@@ -150,9 +157,10 @@ def _place(source: Source) -> str:
     return f"{source.place!r}{note}"
 
 
-def _auto(plan: Plan) -> str:
-    many = plan.model.info.is_encoder_decoder
-    return "AutoModelForSeq2SeqLM" if many else "AutoModelForCausalLM"
+def _needs_cache(plan: Plan) -> bool:
+    """Whether generate() is given a cache: it would size one by the encoder's depth, which may be the smaller one."""
+    encoded = plan.media is not None and plan.media.encodes and plan.media.kind != BLIP
+    return (plan.model.info.is_encoder_decoder or encoded) and not plan.method
 
 
 def _has_tokenizer(plan: Plan) -> bool:
@@ -178,7 +186,7 @@ assert found.hexdigest() == expected, "the folder was changed"'''
 
 
 def _models(plan: Plan) -> str:
-    lines = load_lines(plan, _auto(plan))
+    lines = load_lines(plan, plan.auto)
     if _has_tokenizer(plan):
         lines.append("tokenizer = AutoTokenizer.from_pretrained(MODEL, revision=REVISION)")
     if plan.assistant:
@@ -224,9 +232,8 @@ def _run(plan: Plan) -> str:
         *before,
         *_read(plan),
         *([] if plan.own else _seeded(plan)),
-        "out = model.generate(",
-        f"    {_named(plan)}prompt,",
-        "    attention_mask=torch.ones_like(prompt),",
+        f"out = {_call(plan)}(",
+        *_first_arguments(plan),
         "    generation_config=config,",
         *(f"    {argument}," for argument in arguments),
         ")",
@@ -244,6 +251,18 @@ def _run(plan: Plan) -> str:
     if _has_tokenizer(plan):
         lines += _printed(plan)
     return "\n".join(lines)
+
+
+def _call(plan: Plan) -> str:
+    """Return what is called: a speech model's own generate() cuts long sounds into windows around the common one."""
+    speaks = plan.media is not None and plan.media.kind == WHISPER
+    return "GenerationMixin.generate" if speaks else "model.generate"
+
+
+def _first_arguments(plan: Plan) -> list[str]:
+    if plan.media is None:
+        return [f"    {_named(plan)}prompt,", "    attention_mask=torch.ones_like(prompt),"]
+    return [*(["    model,"] if plan.media.kind == WHISPER else []), "    **given,"]
 
 
 def _seeded(plan: Plan) -> list[str]:
@@ -293,8 +312,7 @@ def call_arguments(plan: Plan) -> tuple[list[str], list[str]]:
             f"{config.prefix_allowed_tokens_fn!r}, {start}, END or (), {plan.model.info.vocab_size}"
         )
         arguments.append(f"prefix_allowed_tokens_fn=allowed_continuations({what})")
-    if plan.model.info.is_encoder_decoder and not plan.method:
-        # generate() would size the cache by the encoder's depth, which may be the smaller one.
+    if _needs_cache(plan):
         cache = "EncoderDecoderCache(DynamicCache(), DynamicCache())"
         arguments.append(f"past_key_values={cache}")
     if plan.brings:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from engine.export.held import held_arguments, is_moved, quantized_names
+from engine.export.media_code import media_imports, short_lines
 from engine.export.plan import Built, Plan, Source
 from engine.trace.records import Trace
 
@@ -22,15 +23,19 @@ def short(plan: Plan) -> str | None:
     # A function of its own, or a tokenizer where a loop's folder takes none, is no plain line.
     if config.prefix_allowed_tokens_fn is not None or (plan.brings and config.stop_strings):
         return None
+    if plan.media is not None and (plan.brings or plan.trace.parent is not None):
+        return None
     text = plan.trace.prompt is not None or by_template(plan.trace)
-    many = plan.model.info.is_encoder_decoder
-    auto = "AutoModelForSeq2SeqLM" if many else "AutoModelForCausalLM"
+    auto = plan.auto
     built = sorted({v.name for v in plan.values.values() if isinstance(v, Built)})
-    tokens = text or plan.needs_tokenizers or bool(config.stop_strings)
-    names = [auto, *(["AutoTokenizer"] if tokens else []), *built, *quantized_names(plan)]
+    tokens = text or plan.media is not None or plan.needs_tokenizers or bool(config.stop_strings)
+    packages, needed = media_imports(plan)
+    names = [auto, *needed, *(["AutoTokenizer"] if tokens else []), *built, *quantized_names(plan)]
     names += ["GenerationConfig"] if plan.brings else []
     names += [] if plan.own else ["set_seed"]
-    lines = ["import torch"] if not text or config.negative_prompt_ids else []
+    ids = plan.media is None and not text
+    lines = ["import torch"] if ids or config.negative_prompt_ids else []
+    lines += [line for line in packages if line and "Path" not in line and "soxr" not in line]
     lines += [f"from transformers import {', '.join(names)}", ""]
     if tokens:
         lines.append(
@@ -43,6 +48,9 @@ def short(plan: Plan) -> str | None:
     if plan.trace.literal_tokens:
         lines.append(f"# {TYPED}")
     asked = f"**{_read(plan.trace)}" if text else _ids(plan)
+    if plan.media is not None:
+        lines += short_lines(plan)
+        asked = "**given"
     moved = "" if plan.model.info.device == "cpu" else f".to({plan.model.info.device!r})"
     lines.append(f"out = model.generate({', '.join([asked + moved, *generate_arguments(plan)])})")
     return "\n".join([*lines, *_printed(plan, tokens)])

@@ -17,6 +17,8 @@ from pathlib import Path
 
 from engine.errors import BusyError, ExportError, ParameterError
 from engine.export.files import PIPELINE, SCRIPT, export_files, pipeline_files
+from engine.export.media_code import write_file
+from engine.export.plan import plan_of
 from engine.export.script import MARK
 from engine.methods.making import templates
 from engine.run.request import check, request_of
@@ -73,6 +75,7 @@ def verify(
                 target = Path(place) / path
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_text(text)
+            write_file(plan_of(trace), place)
             started = time.perf_counter()
             code, said, failed = _run(Path(place), FORMS[form], cancelled)
             seconds = round(time.perf_counter() - started, 1)

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from engine.models.capabilities import CACHES, OWN_CACHES
+from engine.models.readers.lengths import for_length
 
 
 class Forward:
@@ -107,6 +108,21 @@ class Forward:
     def last_logits(self, outputs: Any, device: torch.device) -> torch.Tensor:
         """Return (batch, vocab) float32 logits of the last position, copied."""
         return outputs.logits[:, -1].to(copy=True, dtype=torch.float32, device=device)
+
+
+_OF_THE_TEXT = ("attention_mask", "position_ids", "cache_position", "logits_to_keep", "use_cache")
+
+
+def read_besides(model_kwargs: dict[str, Any], length: int) -> dict[str, Any]:
+    """Return what a decoder reads besides its text, such as a picture's pixels, for a text of so many tokens.
+
+    Args:
+        model_kwargs: as generate() prepared them.
+        length: of the text.
+    """
+    apart = {*_OF_THE_TEXT, *CACHES, *OWN_CACHES}
+    found = {name: value for name, value in model_kwargs.items() if name not in apart}
+    return for_length(found, length)
 
 
 def cache_of(model_kwargs: dict[str, Any]) -> tuple[str, Any] | None:

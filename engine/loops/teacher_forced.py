@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+
+from engine.models.readers.lengths import for_length
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,12 @@ class Reading:
 
 
 def teacher_forced(
-    loaded: Any, prompt_ids: Sequence[int], new_ids: Sequence[int], *, states: bool = False
+    loaded: Any,
+    prompt_ids: Sequence[int],
+    new_ids: Sequence[int],
+    *,
+    states: bool = False,
+    media_inputs: Mapping[str, torch.Tensor] | None = None,
 ) -> Reading:
     """Read a text in one forward pass without a cache.
 
@@ -34,24 +41,61 @@ def teacher_forced(
         prompt_ids: at least one id.
         new_ids: at least one id.
         states: return the hidden states of a decoder-only model, too.
+        media_inputs: see ``pass_inputs``.
     """
-    device, prompt = loaded.device, list(prompt_ids)
-    before = ids_before(loaded, prompt)
-    ids = torch.tensor([[*before, *new_ids[:-1]]], device=device)
-    own: dict[str, Any] = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-    if loaded.is_encoder_decoder:
-        read = torch.tensor([prompt], device=device)
-        own = {"input_ids": read, "attention_mask": torch.ones_like(read), "decoder_input_ids": ids}
-    out = loaded.model(**own, use_cache=False, output_hidden_states=states)
+    inputs = pass_inputs(loaded, prompt_ids, new_ids, media_inputs)
+    out = loaded.model(**inputs, use_cache=False, output_hidden_states=states)
+    before = ids_before(loaded, prompt_ids, media_inputs)
     first = len(before) - 1
     layers = tuple(state[0, first:] for state in out.hidden_states) if states else ()
     return Reading(out.logits[0, first:], layers, tuple(before))
 
 
-def ids_before(loaded: Any, prompt_ids: Sequence[int]) -> list[int]:
+def pass_inputs(
+    loaded: Any,
+    prompt_ids: Sequence[int],
+    new_ids: Sequence[int],
+    media_inputs: Mapping[str, torch.Tensor] | None = None,
+) -> dict[str, Any]:
+    """Return the keyword arguments of the one pass that decides every new id, each of one row.
+
+    The last id is decided and not read, so the text that the decoder reads ends before it.
+
+    Args:
+        loaded: the LoadedModel.
+        prompt_ids: at least one id; where the model's encoder reads a picture or a sound, what the
+            decoder begins with.
+        new_ids: at least one id.
+        media_inputs: what the model reads besides, by transformers' names, such as pixel_values.
+    """
+    device = loaded.device
+    before = ids_before(loaded, prompt_ids, media_inputs)
+    ids = torch.tensor([[*before, *new_ids[:-1]]], device=device)
+    found = {name: value.to(device) for name, value in (media_inputs or {}).items()}
+    media = for_length(found, ids.shape[1])
+    if not loaded.model.config.is_encoder_decoder:
+        return {"input_ids": ids, "attention_mask": torch.ones_like(ids), **media}
+    if not _encoder_reads_ids(loaded, media):
+        return {"decoder_input_ids": ids, **media}
+    read = torch.tensor([list(prompt_ids)], device=device)
+    mask = torch.ones_like(read)
+    return {"input_ids": read, "attention_mask": mask, "decoder_input_ids": ids, **media}
+
+
+def ids_before(
+    loaded: Any,
+    prompt_ids: Sequence[int],
+    media_inputs: Mapping[str, torch.Tensor] | None = None,
+) -> list[int]:
     """Return the ids that stand before the text of an output: the prompt, or a decoder's start token."""
-    if not loaded.is_encoder_decoder:
+    if not _encoder_reads_ids(loaded, media_inputs):
         return list(prompt_ids)
     model = loaded.model
     start = model.generation_config.decoder_start_token_id
     return [model.config.decoder_start_token_id if start is None else start]
+
+
+def _encoder_reads_ids(loaded: Any, media_inputs: Mapping[str, torch.Tensor] | None) -> bool:
+    """Return whether an encoder reads the prompt, and not a picture or a sound in its place."""
+    main = getattr(loaded.model, "main_input_name", "input_ids")
+    return loaded.is_encoder_decoder and main not in (media_inputs or {})

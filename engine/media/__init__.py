@@ -8,7 +8,7 @@ from engine.media.examples import MediaExample, list_examples
 from engine.media.info import Media, info_of
 from engine.media.opening import opened, picture_of, sound_of
 from engine.media.picture import Picture
-from engine.media.shelf import media_of
+from engine.media.shelf import is_at_hand, media_of
 from engine.media.sound import Sound
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "Picture",
     "Sound",
     "info_of",
+    "is_at_hand",
     "list_examples",
     "media_of",
     "opened",

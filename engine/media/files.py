@@ -96,10 +96,14 @@ def read_file(name: str, path: str | Path, most: int) -> bytes:
     try:
         # Without O_NONBLOCK a pipe that nobody writes to would be waited for.
         flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-        with open(os.open(path, flags), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        descriptor = os.open(path, flags)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise ParameterError(name, str(path), "it must be a file, and no folder or device")
-            data = file.read(most + 1)
+            with open(descriptor, "rb", closefd=False) as file:
+                data = file.read(most + 1)
+        finally:
+            os.close(descriptor)
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise ParameterError(name, str(path), f"the file cannot be read ({reason})") from None

@@ -24,6 +24,11 @@ class Media:
     def __bool__(self) -> bool:
         return self.picture is not None or self.sound is not None
 
+    def kinds(self) -> frozenset[str]:
+        """Return which of image and audio there are."""
+        there = (("image", self.picture), ("audio", self.sound))
+        return frozenset(kind for kind, one in there if one is not None)
+
     def infos(self) -> tuple[MediaInfo, ...]:
         """Return what the trace says of them."""
         return tuple(info_of(one) for one in (self.picture, self.sound) if one is not None)

@@ -106,6 +106,8 @@ def _tidy(image: Image, exif: bytes | None = None) -> Image:
 
 def _check(image: Image) -> None:
     """Refuse what must not be decoded; nothing has been by now but the header."""
+    if 0 in image.size:
+        raise ParameterError("image", _extent(image), "at least one pixel")
     if image.width * image.height > SETTINGS.max_picture_pixels:
         raise ParameterError("image", _extent(image), _pixels_allowed())
     # Of a TIFF whole tiles are decoded, however little of them the picture needs.

@@ -83,6 +83,15 @@ def media_of(trace: Trace) -> Media:
     return Media(picture, sound)
 
 
+def is_at_hand(trace: Trace) -> bool:
+    """Return whether all that a run was given to look at or to listen to can be had again."""
+    try:
+        media_of(trace)
+    except EngineError:
+        return False
+    return True
+
+
 def _example(info: MediaInfo) -> Picture | Sound | None:
     """Return the example of a record, None where it has none or another one has its name by now."""
     if info.example is None or info.example not in {one.name for one in list_examples()}:

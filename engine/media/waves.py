@@ -25,7 +25,7 @@ _LEAST_S = 0.01
 _BLOCK = 65_536
 """Samples of a channel that are decoded at a time."""
 _UNKNOWN = 2**40
-"""More samples than any file has: a FLAC that was written as it came does not say how many."""
+"""More samples than any file has: what libsndfile says of a FLAC that does not say."""
 _RECORDING = "it must be a recording as WAV, FLAC, Ogg or MP3"
 _DAMAGED = "it must be a recording as WAV, FLAC, Ogg or MP3 that is whole"
 _ARRAY = "it must be (samples, rate), the samples floats of shape (n,) or (n, channels)"
@@ -133,8 +133,9 @@ def _read(recording: Any, file: Timed) -> np.ndarray:
     import numpy as np
 
     rate, said = recording.samplerate, recording.frames
-    if said < _UNKNOWN:
-        _check_length(said, rate)
+    if said > _UNKNOWN:
+        raise ParameterError("audio", size_of(file.getvalue()), "it must say how long it is")
+    _check_length(said, rate)
     most, length, blocks = SETTINGS.max_sound_s * rate, 0, []
     while length <= most:
         block = recording.read(_BLOCK, dtype="float32", always_2d=True)
@@ -144,9 +145,8 @@ def _read(recording: Any, file: Timed) -> np.ndarray:
         length += len(block)
     if file.late():
         raise _too_slow(size_of(file.getvalue()))
-    if said < _UNKNOWN and length < said:
-        allowed = f"the recording breaks off after {length / rate:.3g} of {said / rate:.3g} seconds"
-        raise ParameterError("audio", size_of(file.getvalue()), allowed)
+    if length < said:
+        raise ParameterError("audio", size_of(file.getvalue()), _DAMAGED)
     _check_length(length, rate)
     return _within_one(np.concatenate(blocks))
 

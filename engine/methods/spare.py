@@ -22,7 +22,8 @@ from engine.declare.weights import read_weights
 from engine.errors import EngineError, MethodError
 from engine.methods.child import Child
 from engine.models import lent
-from engine.models.loading import default_device, room
+from engine.models.devices import default_device
+from engine.models.loading import room
 from engine.models.sizes import values_in
 from engine.models.weights import settled, torch_dtype
 from engine.settings import SETTINGS

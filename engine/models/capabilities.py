@@ -14,6 +14,7 @@ import torch
 import transformers
 
 from engine.models.hooks import wired_to_itself
+from engine.models.readers.families import decoding_part, family_of
 
 CACHES = ("past_key_values", "cache_params")
 """What models call transformers' own Cache."""
@@ -61,7 +62,7 @@ class Capabilities:
     Attributes:
         reads: text, sound, pictures, or the name of the input its class declares.
         own_generate: whether its class replaces transformers' generate().
-        is_encoder_decoder: whether the prompt feeds an encoder.
+        is_encoder_decoder: whether it has an encoder.
         cache_name: what the model calls transformers' Cache, None where it uses none.
         has_cache: whether anything is kept from step to step; else every step reads the whole text.
         can_crop: whether the cache can forget its last positions.
@@ -71,6 +72,8 @@ class Capabilities:
         exits: whether its layers stand in a list that can be left early.
         layers_without_state: whether no layer keeps anything from one pass to the next.
         shows_layers: whether one matrix turns the hidden state of any layer into scores.
+        takes: what it can be given besides text: image, audio.
+        needs: which of them it must be given, None where text alone will do.
     """
 
     reads: str
@@ -85,6 +88,8 @@ class Capabilities:
     exits: bool
     layers_without_state: bool
     shows_layers: bool
+    takes: frozenset[str] = frozenset()
+    needs: str | None = None
 
     @property
     def can_rewind(self) -> bool:
@@ -94,6 +99,8 @@ class Capabilities:
 
 def capabilities_of(model: Any) -> Capabilities:
     """Return what a transformers generation model can do; its weights are not looked at."""
+    family = family_of(model)
+    model = decoding_part(model)
     kind: Any = type(model)
     types = _types(model)
     arguments = inspect.signature(model.forward).parameters
@@ -105,8 +112,10 @@ def capabilities_of(model: Any) -> Capabilities:
     main = getattr(kind, "main_input_name", "input_ids")
     return Capabilities(
         reads=_READS.get(main, main),
+        # What Whisper's own does around the decode is done by its reader.
         own_generate=getattr(kind, "generate", None)
-        is not vars(transformers.GenerationMixin)["generate"],
+        is not vars(transformers.GenerationMixin)["generate"]
+        and not (family is not None and family.speaks),
         is_encoder_decoder=bool(model.config.is_encoder_decoder),
         cache_name=cache_name,
         has_cache=cache_name is not None
@@ -118,6 +127,8 @@ def capabilities_of(model: Any) -> Capabilities:
         exits=layer_stack(model) is not None,
         layers_without_state=stateless,
         shows_layers=model.get_output_embeddings() is not None and not types & _HIDES_LAYERS,
+        takes=frozenset() if family is None else family.takes,
+        needs=None if family is None else family.needs,
     )
 
 

@@ -39,19 +39,31 @@ def described(name: str) -> tuple[str, Capabilities] | None:
 def auto_class(name: str, folder: str) -> tuple[Any, Any]:
     """Return the auto class that makes a folder's model, and its configuration.
 
+    Of a model that is in several of them the class that wrote its files is taken: some exist with and without
+    the part that looks at pictures.
+
     Raises:
-        ModelError: the model is of a kind that does not read and write text.
+        ModelError: the model is of a kind that does not write text.
     """
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM
+    from transformers import (
+        AutoConfig,
+        AutoModelForCausalLM,
+        AutoModelForImageTextToText,
+        AutoModelForSeq2SeqLM,
+        AutoModelForSpeechSeq2Seq,
+    )
 
     config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    auto: Any = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
-    if type(config) not in auto._model_mapping:
+    text: Any = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
+    media: list[Any] = [AutoModelForImageTextToText, AutoModelForSpeechSeq2Seq]
+    found = [auto for auto in (text, *media) if type(config) in auto._model_mapping]
+    wrote = set(config.architectures or ())
+    own = [a for a in found if a._model_mapping[type(config)].__name__ in wrote]
+    if not found:
         raise ModelError(
-            f"{name} is of the kind {config.model_type}, and only models that read and write text"
-            " can be used so far."
+            f"{name} is of the kind {config.model_type}, and only models that write text can be used."
         )
-    return auto, config
+    return (own or found)[0], config
 
 
 def built(name: str, folder: str, config: dict[str, Any]) -> tuple[Any, Any]:

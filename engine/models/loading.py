@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -21,12 +21,13 @@ import torch
 from engine.aside import aside
 from engine.declare.weights import DTYPES, QUANTIZATIONS, TORCH, WeightsParams
 from engine.errors import ModelError
-from engine.models import files, hashes, leaving, lent, sizes
+from engine.models import files, hashes, leaving, lent, readers, sizes
 from engine.models import weights as holding
 from engine.models.bare import special_ids_of
 from engine.models.capabilities import Capabilities, capabilities_of
 from engine.models.catalogue import CATALOGUE as CATALOGUE
 from engine.models.described import BUILDING, built
+from engine.models.devices import check_device, default_device
 from engine.models.freed import give_back
 from engine.models.loaded_checks import check_loaded, load_error
 from engine.models.locating import is_stale, located
@@ -40,7 +41,6 @@ from engine.trace.records import HeldWeights, ModelInfo
 
 _LOAD_LOCK = threading.Lock()
 _CACHE_LOCK = threading.Lock()
-_DEVICE_LOCK = threading.Lock()
 """Never held while anything loads: what is in memory can be had meanwhile."""
 _ORDER = itertools.count()
 
@@ -55,6 +55,9 @@ class LoadedModel:
         name: what traces call it.
         weights: how it is held, with its dtype; None for one that was given as an object.
         lock: held by the one run that uses the model's forward passes.
+        processor: what prepares pictures or sounds for it: a processor, an image processor or a feature extractor
+            of transformers; None for a model that reads text alone.
+        reader: how it is given them, None where it is given none.
     """
 
     model: Any
@@ -65,9 +68,16 @@ class LoadedModel:
     weights: WeightsParams | None = None
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
     order: int = field(default_factory=lambda: next(_ORDER), repr=False)
+    processor: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         self.pieces = Pieces(self.tokenizer)
+        self._whole, self._family = self.model, readers.family_of(self.model)
+        self.reader = None
+        if self.processor is not None:
+            found = readers.sorted_out(self.processor)
+            self.reader = readers.reader_of(self.name, self.model, found)
+        self.model = readers.decoding_part(self.model)
 
     @property
     def device(self) -> torch.device:
@@ -83,18 +93,20 @@ class LoadedModel:
     def layers(self) -> int:
         """Decoder layers."""
         config = self._text_config()
-        return int(getattr(config, "num_decoder_layers", None) or config.num_hidden_layers)
+        names = ("num_decoder_layers", "decoder_layers", "num_hidden_layers")
+        return int(next(n for name in names if (n := getattr(config, name, None))))
 
     @property
     def is_encoder_decoder(self) -> bool:
-        """Whether the prompt feeds an encoder."""
-        return bool(self.model.config.is_encoder_decoder)
+        """Whether the prompt feeds an encoder; it does not where the encoder reads a picture or a sound."""
+        apart = self._family is not None and self._family.encodes
+        return bool(self.model.config.is_encoder_decoder) and not apart
 
     @property
     def context_length(self) -> int | None:
         """Positions the model was made for, None when its positions are relative (T5)."""
         config = self._text_config()
-        for name in ("max_position_embeddings", "n_positions"):
+        for name in ("max_position_embeddings", "n_positions", "max_target_positions"):
             length = getattr(config, name, None)
             # XLNet says -1: its positions are relative.
             if isinstance(length, int) and length > 0 and not self.is_encoder_decoder:
@@ -121,7 +133,7 @@ class LoadedModel:
         kind = type(self.model)
         if not hasattr(kind, "generate"):
             raise ModelError(f"{self.name} is a {kind.__name__}, which cannot generate text.")
-        return capabilities_of(self.model)
+        return capabilities_of(self._whole)
 
     def info(self) -> ModelInfo:
         """Return what a trace says about the model."""
@@ -144,25 +156,11 @@ class LoadedModel:
         """Bytes of all parameters in memory, or of the graphs in place of them; what waits on disk does not count."""
         if isinstance(self.model, on_openvino.OnGraph):
             return int(self.model.graphs.memory_bytes)
-        there = (p for p in self.model.parameters() if not p.is_meta)
+        there = (p for p in self._whole.parameters() if not p.is_meta)
         return sum(p.numel() * p.element_size() for p in there)
 
     def _text_config(self) -> Any:
         return self.model.config.get_text_config(decoder=True)
-
-
-def default_device() -> str:
-    """Return the device accelerate chooses: cuda, mps or cpu."""
-    # What all Accelerators share has no device yet while another thread makes the first of them.
-    with _DEVICE_LOCK:
-        return _default_device()
-
-
-@lru_cache(maxsize=1)
-def _default_device() -> str:
-    from accelerate import Accelerator
-
-    return str(Accelerator().device)
 
 
 @dataclass
@@ -240,7 +238,7 @@ def _held(dtype: str | None, quantization: str | None) -> WeightsParams:
 
 def _key(name: str, device: str | None, weights: WeightsParams | None) -> Key:
     device, weights = device or default_device(), weights or holding.DEFAULT
-    _check_device(device)
+    check_device(device)
     holding.check_devices(weights)
     return name, device, holding.settled(weights, device)
 
@@ -281,20 +279,6 @@ def in_memory(name: str, revision: str | None = None) -> LoadedModel | None:
     """
     found = [e.loaded for e in list(_CACHE.values()) if e.loaded.name == name]
     return next((loaded for loaded in found[::-1] if loaded.revision == revision), None)
-
-
-def _check_device(device: str) -> None:
-    try:
-        kind = torch.device(device).type
-    except (RuntimeError, TypeError):
-        raise ModelError(f"device = {device!r} is not a device of this machine.") from None
-    available = {
-        "cpu": True,
-        "cuda": torch.cuda.is_available(),
-        "mps": torch.backends.mps.is_available(),
-    }
-    if not available.get(kind, False):
-        raise ModelError(f"device = {device!r} is not available on this machine.")
 
 
 @contextmanager
@@ -383,9 +367,13 @@ def _load(key: Key, folder: str, revision: str | None) -> LoadedModel:
         raise load_error(error, name, folder, weights) from None
     check_loaded(name, model, report, tokenizer)
     holding.check_packed(name, model)
-    # A repository's sampling defaults are never inherited in silence.
-    model.generation_config = special_ids_of(model)
     if weights.quantization is None and weights.device_map is None:
         model.to(device)
     seconds = round(time.perf_counter() - started, 3)
-    return LoadedModel(model.eval(), tokenizer, name, revision, seconds, weights)
+    processor = readers.processors_in(name, folder) if readers.family_of(model) else None
+    loaded = LoadedModel(
+        model.eval(), tokenizer, name, revision, seconds, weights, processor=processor
+    )
+    # A repository's sampling defaults are never inherited in silence; of a speech model its reader has the rules.
+    loaded.model.generation_config = special_ids_of(loaded.model)
+    return loaded

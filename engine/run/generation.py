@@ -100,7 +100,7 @@ def generate_inputs(
             if callable(allowed)
             else allowed_continuations(allowed, start, eos, loaded.vocab_size)
         )
-    if loaded.is_encoder_decoder and use_cache:
+    if loaded.model.config.is_encoder_decoder and use_cache:
         from transformers import DynamicCache, EncoderDecoderCache
 
         # generate() would size the cache by the encoder's depth, which may be the smaller one.

@@ -21,10 +21,11 @@ from engine.models.adapter_names import check_weights, holds_adapter, read_adapt
 from engine.models.catalogue import CATALOGUE, brought_to
 from engine.models.converting import check_can_convert
 from engine.models.described import build, built
+from engine.models.devices import default_device
 from engine.models.fetching import no_room
 from engine.models.gguf_facts import look_into
 from engine.models.gguf_names import is_gguf
-from engine.models.loading import LoadedModel, default_device
+from engine.models.loading import LoadedModel
 from engine.models.merging import check_can_merge
 from engine.models.openvino.making import refused
 from engine.models.sources import how_to_download

@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
+
+import torch
 
 from engine.declare.weights import TORCH, WeightsParams
 from engine.errors import Cancelled, ModelError
@@ -17,6 +19,7 @@ from engine.models import files, leaving
 from engine.models.loading import LoadedModel, cached, load
 from engine.models.locating import comes_first, located
 from engine.models.openvino.kept import converted, graph_of
+from engine.run import media_request
 from engine.run.methods import AskedMethod, check_serves, settled
 from engine.run.permits import Tell
 from engine.run.rate import Rate
@@ -38,6 +41,8 @@ class Prepared:
     target: LoadedModel
     assistant: LoadedModel | None
     prompt_ids: list[int]
+    inputs: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    """Further inputs of generate(), of a picture or a sound; on the model's device."""
 
     @property
     def method(self) -> AskedMethod | None:
@@ -77,8 +82,29 @@ def prepare(
     if checked.strategy.assistant != "none":
         assistant = get(request.assistant, checked.strategy.default_assistant, draft)
     checked = fitted(checked, target, assistant)
-    ids = prompt_ids_of(checked, target)
-    return Prepared(request, _fit_length(checked, target, len(ids)), target, assistant, ids)
+    checked, ids, inputs = begun(checked, target)
+    checked = _fit_length(checked, target, len(ids))
+    return Prepared(request, checked, target, assistant, ids, inputs)
+
+
+def begun(
+    checked: CheckedRequest, target: LoadedModel
+) -> tuple[CheckedRequest, list[int], dict[str, torch.Tensor]]:
+    """Return what a model begins with: the request with its conversation, ids, and what else it is given.
+
+    Args:
+        checked: fitted to the model.
+        target: the model.
+
+    Raises:
+        ParameterError: it cannot begin with that.
+    """
+    read = media_request.read(checked, target)
+    if read is None:
+        return checked, prompt_ids_of(checked, target), {}
+    made, chat = read
+    inputs = made.on(target.device, target.model.dtype)
+    return dataclasses.replace(checked, chat=chat), list(made.ids), inputs
 
 
 def fitted(

@@ -237,6 +237,8 @@ def _header(run: Prepared, pieces: dict[int, str]) -> Trace:
         notes=run.checked.notes,
         parent=request.parent,
         method=run.method.info() if run.method else None,
+        media=run.checked.media.infos(),
+        speech=dict(request.speech) or None,
         **said,
     )
 

@@ -15,12 +15,15 @@ from engine.declare.config import SamplingParams
 from engine.declare.params import build, params_of
 from engine.declare.weights import WeightsParams
 from engine.errors import ParameterError
+from engine.media import Media
 from engine.models.chat import ChatPrompt
 from engine.models.spellings import spellings, told
 from engine.models.text import decode_ids, encode_after, encode_inside, tokenized
-from engine.run.chat_request import check_messages, rendered
+from engine.run.chat_request import rendered
+from engine.run.media_request import given_again, opened
 from engine.run.methods import AskedMethod, asked_method
 from engine.run.weights import held, recorded_weights, weights_beside
+from engine.run.what_is_read import check_integer, check_length, check_what_is_read
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
@@ -49,6 +52,10 @@ class DecodeRequest:
         weights: how the models are held: names and values of declare.weights, those of the draft
             model with the prefix ``assistant_``; a model that is given loaded has none.
         parent: the run whose text input_ids continues, None when it continues none.
+        image: a picture that the model is given: a path, bytes, a PIL image or ``example:NAME``.
+        audio: a sound: a path, bytes, (float samples, rate in Hz) or ``example:NAME``. With a picture or a sound
+            prompt, input_ids and messages may all be left out.
+        speech: what Whisper's generate() is told: language, task, return_timestamps.
     """
 
     strategy: str
@@ -63,6 +70,9 @@ class DecodeRequest:
     weights: Mapping[str, Any] = field(default_factory=dict)
     messages: Any = None
     template: Any = None
+    image: Any = None
+    audio: Any = None
+    speech: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -79,12 +89,17 @@ class CheckedRequest:
     """Its messages as the model reads them, once it is fitted to one."""
     method: AskedMethod | None = None
     """The custom generation method that decides, None for a strategy of ours."""
+    media: Media = Media()
+    """What the model is given to look at or to listen to."""
 
 
 def request_of(trace: Trace, model: Any = None, assistant: Any = None) -> DecodeRequest:
     """Return the request that makes a recorded run, of the very ids that it continued.
 
     Messages are not written anew: a chat template may write today's date.
+
+    Raises:
+        EngineError: its picture or sound is not at hand.
 
     Args:
         trace: the run.
@@ -101,6 +116,7 @@ def request_of(trace: Trace, model: Any = None, assistant: Any = None) -> Decode
         assistant=named if assistant is None else assistant,
         top_candidates=1,
         weights=weights_beside(recorded_weights(trace), model, assistant),
+        **given_again(trace),
     )
 
 
@@ -111,9 +127,10 @@ def check(request: DecodeRequest) -> CheckedRequest:
         ParameterError: one sentence with parameter, value and range.
     """
     strategy = _strategy(request.strategy)
-    _check_what_is_read(request)
-    _check_integer("seed", request.seed, 0, MAX_SEED)
-    _check_integer("top_candidates", request.top_candidates, 1, SETTINGS.max_top_candidates)
+    media = opened(request)
+    check_what_is_read(request, media)
+    check_integer("seed", request.seed, 0, MAX_SEED)
+    check_integer("top_candidates", request.top_candidates, 1, SETTINGS.max_top_candidates)
     if not isinstance(request.params, Mapping):
         raise ParameterError("params", request.params, "it must be an object of names and values")
     values, notes = _own_values(strategy, dict(request.params))
@@ -122,22 +139,9 @@ def check(request: DecodeRequest) -> CheckedRequest:
         values, method = asked_method(values)
     config = build(strategy.config, values, strategy.name)
     weights = held(strategy, request)
-    return CheckedRequest(request, strategy, config, tuple(notes), weights, method=method)
-
-
-def _check_what_is_read(request: DecodeRequest) -> None:
-    given = (request.prompt, request.input_ids, request.messages)
-    if sum(value is not None for value in given) != 1:
-        one = "give exactly one of prompt, input_ids and messages"
-        raise ParameterError("prompt", request.prompt, one)
-    if request.messages is not None:
-        check_messages(request.messages, request.template)
-    elif request.template:
-        raise ParameterError("template", request.template, "it needs messages")
-    elif request.prompt is not None:
-        _check_prompt(request.prompt)
-    else:
-        _check_ids(request.input_ids)
+    return CheckedRequest(
+        request, strategy, config, tuple(notes), weights, method=method, media=media
+    )
 
 
 def _strategy(name: Any) -> Strategy:
@@ -146,38 +150,6 @@ def _strategy(name: Any) -> Strategy:
     near = difflib.get_close_matches(str(name), STRATEGIES, n=1)
     hint = f"did you mean {near[0]}" if near else ""
     raise ParameterError("strategy", name, f"it must be one of {', '.join(STRATEGIES)}", hint)
-
-
-def _check_prompt(prompt: Any) -> None:
-    limit = SETTINGS.max_prompt_chars
-    if not isinstance(prompt, str):
-        raise ParameterError("prompt", prompt, "it must be text")
-    if not prompt:
-        raise ParameterError("prompt", prompt, f"write 1 to {limit} characters")
-    if len(prompt) > limit:
-        raise ParameterError("prompt", f"{len(prompt)} characters", f"at most {limit} characters")
-    try:
-        prompt.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise ParameterError(
-            "prompt",
-            prompt[error.start : error.start + 8],
-            f"it holds half a surrogate pair at character {error.start}",
-        ) from None
-
-
-def _check_ids(ids: Any) -> None:
-    allowed = f"a list of 1 to {SETTINGS.max_prompt_tokens} token ids"
-    if not isinstance(ids, (list, tuple)) or not 1 <= len(ids) <= SETTINGS.max_prompt_tokens:
-        raise ParameterError("input_ids", ids, f"it must be {allowed}")
-    for value in ids:
-        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            raise ParameterError("input_ids", value, f"it must be {allowed}")
-
-
-def _check_integer(name: str, value: Any, low: int, high: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        raise ParameterError(name, value, f"it must be a whole number from {low} to {high}")
 
 
 def _own_values(strategy: Strategy, values: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -368,15 +340,5 @@ def prompt_ids_of(checked: CheckedRequest, loaded: Any) -> list[int]:
     name = next(n for n, value in given if value is not None)
     if not ids:
         raise ParameterError(name, request.prompt, "it has no tokens; write something")
-    limit = SETTINGS.max_prompt_tokens
-    context = loaded.context_length
-    if context is not None and len(ids) >= context:
-        raise ParameterError(
-            name,
-            f"{len(ids)} tokens",
-            f"the model's context is {context} tokens",
-            "shorten it by at least one token more than the difference",
-        )
-    if len(ids) > limit:
-        raise ParameterError(name, f"{len(ids)} tokens", f"at most {limit} tokens")
+    check_length(name, len(ids), loaded.context_length)
     return ids

@@ -6,11 +6,12 @@ import dataclasses
 import math
 import threading
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import torch
+import transformers
 
 from engine.loops.recorder import Recorder, rounded
 from engine.methods.child import Child
@@ -203,6 +204,7 @@ def company_key(checked: CheckedRequest) -> Hashable:
     strategy, config, model = checked.strategy, checked.config, checked.request.model
     # What somebody else wrote may take as long as it likes, and all others would wait for it.
     foreign = callable(config.prefix_allowed_tokens_fn) if strategy.shares else True
+    foreign = foreign or bool(checked.media)
     if foreign or SETTINGS.max_shared_runs < 2:
         return None
     named = id(model) if isinstance(model, LoadedModel) else model or strategy.default_model
@@ -239,29 +241,62 @@ def generate_with(
     rows = max(select.get("num_beams", 1) or 1, config.num_return_sequences)
     use_cache = uses_cache(run.strategy, target.capabilities)
     inputs = generate_inputs(config, target, rows, prompt.shape[1], use_cache=use_cache)
+    inputs |= begin_with(target, prompt, run.inputs)
     own = {name: value for name, value in extra.items() if name != "logits_processor"}
     cache = None
     if company is not None:
         inputs["past_key_values"] = company.cache()
-    elif run.strategy.one_shape and use_cache:
+    elif run.strategy.one_shape and use_cache and not run.inputs:
         cache = graphed.graphed_cache(target, rows, prompt.shape[1] + config.max_new_tokens)
     if cache is not None:
         inputs["past_key_values"] = cache
         extra["recorder"].additions.note(GRAPHED.format(cache.get_max_length()))
-    if extra.get("logits_processor"):
-        inputs["logits_processor"] = extra["logits_processor"]
+    own_rules = rules_of(run.checked, config, target, run.prompt_ids)
+    rules = [*own_rules, *(extra.get("logits_processor") or ())]
+    if rules:
+        inputs["logits_processor"] = transformers.LogitsProcessorList(rules)
     # generate() only leaves gradients out; nothing that could ever be differentiated costs less still.
-    # type(model).generate: a model folder may have replaced the instance's own generate.
     with torch.inference_mode(not _waits(run)):
-        return type(target.model).generate(
+        return generate_of(target)(
             bare(target.model),
-            prompt,
-            attention_mask=torch.ones_like(prompt),
             generation_config=generation_config(config, select, target, use_cache=use_cache),
             custom_generate=as_custom_generate(loop, on_step, **own),
             stopping_criteria=[stop, *stop_criteria(config, target)],
             **inputs,
         )
+
+
+def generate_of(loaded: LoadedModel) -> Callable[..., Any]:
+    """Return transformers' generate() for a model: its class's, as a folder may have replaced the instance's own.
+
+    That of a speech model cuts long sounds into windows, and each of them goes through the common one.
+    """
+    speaks = loaded.reader is not None and loaded.reader.family.speaks
+    return (transformers.GenerationMixin if speaks else type(loaded.model)).generate
+
+
+def begin_with(
+    target: LoadedModel, prompt: torch.Tensor, inputs: Mapping[str, torch.Tensor]
+) -> dict[str, Any]:
+    """Return the arguments of generate() that say what is read: the prompt, and a picture or a sound.
+
+    Args:
+        target: the model.
+        prompt: (1, length) ids.
+        inputs: of a picture or a sound, see ``Prepared``.
+    """
+    if target.model.config.is_encoder_decoder and not target.is_encoder_decoder:
+        return {"decoder_input_ids": prompt, **inputs}
+    return {"inputs": prompt, "attention_mask": torch.ones_like(prompt), **inputs}
+
+
+def rules_of(
+    checked: CheckedRequest, config: Any, target: LoadedModel, ids: Sequence[int]
+) -> list[Any]:
+    """Return the logits processors that a model's own generate() adds; see ``MediaReader.rules``."""
+    if target.reader is None or not checked.media:
+        return []
+    return target.reader.rules(config, ids, checked.request.speech, target.device)
 
 
 def _waits(run: Prepared) -> bool:

@@ -9,7 +9,7 @@ from engine.declare.params import Param
 from engine.declare.weights import ASSISTANT, WeightsParams, read_weights, weights_params
 from engine.errors import ParameterError
 from engine.models import weights as holding
-from engine.models.loading import default_device
+from engine.models.devices import default_device
 from engine.strategies.base import Strategy
 from engine.trace.records import Trace
 

@@ -76,8 +76,8 @@ def _refused(strategy: Strategy, model: Any, needs: tuple[str, ...], role: str) 
 
 def _unreadable(can: Capabilities) -> str | None:
     """Return why no strategy at all can use a model."""
-    if can.reads != "text":
-        return f"it reads {can.reads}, and only models that read text can be used so far"
+    if can.reads != "text" and not can.takes:
+        return f"it reads {can.reads} in a way that is not known here"
     if can.own_generate:
         return "it writes with a generate() of its own, which cannot be recorded"
     return None

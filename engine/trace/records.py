@@ -268,6 +268,8 @@ class Trace:
     """Of every output of a custom method, what one pass over the text says of its tokens; empty where none was made."""
     media: tuple[MediaInfo, ...] = ()
     """The picture and the sound that the model was given, at most one of each."""
+    speech: dict[str, Any] | None = None
+    """What a speech model was told, in the names of Whisper's generate(): language, task, return_timestamps."""
 
     def steps_of(self, sequence: int = 0) -> tuple[Step, ...]:
         """Return the steps that wrote one output, in order."""

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from engine import DecodeRequest, decode, load
-from engine.models import loading
+from engine.models import devices
 from engine.run.run import Run
 from engine.strategies import STRATEGIES
 from engine.trace.events import Finished
@@ -78,11 +78,11 @@ def test_the_default_device_is_asked_for_by_one_thread_at_a_time(monkeypatch):
             inside.release()
 
     monkeypatch.setattr(accelerate, "Accelerator", Slow)
-    loading._default_device.cache_clear()
+    devices._default_device.cache_clear()
     try:
         with ThreadPoolExecutor(4) as pool:
-            found = list(pool.map(lambda _: loading.default_device(), range(4)))
+            found = list(pool.map(lambda _: devices.default_device(), range(4)))
     finally:
-        loading._default_device.cache_clear()
+        devices._default_device.cache_clear()
     assert found == ["cpu"] * 4
     assert crowded == [False]

@@ -103,7 +103,7 @@ def test_on_a_zerogpu_nothing_is_put_off():
     [
         "torch.zeros(1)",
         "transformers.GenerationMixin",
-        "loading.default_device()",
+        "devices.default_device()",
         "processors.GreenListProcessor",
         "import torch.nn.functional",
         "from transformers.cache_utils import Cache; assert Cache is sys.modules['transformers'].Cache",

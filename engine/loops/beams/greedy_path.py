@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import Any
@@ -159,6 +160,8 @@ def _single(model: Any, model_kwargs: dict[str, Any], longer: int) -> dict[str, 
         encoded = model_kwargs["encoder_outputs"]
         single["encoder_outputs"] = type(encoded)(last_hidden_state=encoded.last_hidden_state[:1])
         return single
+    if "mm_encoder_outputs" in kwargs:
+        single["mm_encoder_outputs"] = _of_one_row(kwargs)
     mask, positions = single.get("attention_mask"), single.get("position_ids")
     if mask is not None:
         single["attention_mask"] = torch.cat([mask, mask.new_ones((1, longer))], dim=-1)
@@ -166,6 +169,17 @@ def _single(model: Any, model_kwargs: dict[str, Any], longer: int) -> dict[str, 
         further = positions[..., -1:] + torch.arange(1, longer + 1, device=positions.device)
         single["position_ids"] = torch.cat([positions, further], dim=-1)
     return single
+
+
+def _of_one_row(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return what encoders made of the pictures of one row; generate() lists those of all rows, one after the other."""
+    rows = kwargs["position_ids"].shape[-2]
+    found = {}
+    for name, outputs in kwargs["mm_encoder_outputs"].items():
+        found[name] = copy.copy(outputs)
+        whole = outputs.pooler_output
+        found[name].pooler_output = whole[: len(whole) // rows]
+    return found
 
 
 def _is_of_the_text(criterion: Any) -> bool:

@@ -20,7 +20,7 @@ from engine.company import Watch
 from engine.loops.additions import Additions, LeftOut
 from engine.loops.drafting.assisted import assisted_loop
 from engine.loops.drafting.drafter import MakeDrafter, RunContext, run_processors
-from engine.loops.forward import emptied
+from engine.loops.forward import emptied, read_besides
 from engine.loops.next_token import next_token_loop
 from engine.loops.recorder import Recorder, rounded, significant
 from engine.trace.details import DistributionCheck, DraftDetail, DraftReport, Parting
@@ -182,7 +182,8 @@ def last_logits(
     """Return (count, vocab) float32 logits of one forward pass over (1, length) ids."""
     kept = {"logits_to_keep": count} if context.model._supports_logits_to_keep() else {}
     if not context.model.config.is_encoder_decoder:
-        logits = context.model(input_ids=ids, use_cache=False, **kept).logits
+        besides = read_besides(prepared, ids.shape[1])
+        logits = context.model(input_ids=ids, use_cache=False, **besides, **kept).logits
         return logits[0, -count:].float()
     encoder = {name: prepared.get(name) for name in ("encoder_outputs", "attention_mask")}
     logits = context.model(**encoder, decoder_input_ids=ids, use_cache=False).logits

@@ -1,0 +1,29 @@
+"""The options of ``run`` for a picture or a sound."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+
+def add(command: Any) -> None:
+    """Add them."""
+    group = command.add_argument_group("give the model something to look at or to listen to")
+    file = "a file, or example:NAME"
+    group.add_argument("--image", metavar="FILE", help=f"a picture: {file}")
+    group.add_argument("--audio", metavar="FILE", help=f"a sound: {file}")
+    group.add_argument("--language", help="that a speech model hears; heard by itself if left out")
+    group.add_argument("--task", help="of a speech model: transcribe or translate")
+    group.add_argument(
+        "--timestamps", action="store_true", help="a speech model writes when words begin and end"
+    )
+
+
+def given(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the fields of a request that were given."""
+    told = {"language": arguments.language, "task": arguments.task}
+    speech: dict[str, Any] = {name: value for name, value in told.items() if value is not None}
+    if arguments.timestamps:
+        speech["return_timestamps"] = True
+    found = {"image": arguments.image, "audio": arguments.audio, "speech": speech or None}
+    return {name: value for name, value in found.items() if value is not None}

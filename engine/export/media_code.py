@@ -1,0 +1,180 @@
+"""How the code of a run gives its model a picture or a sound."""
+
+from __future__ import annotations
+
+from engine.errors import EngineError, ExportError
+from engine.export.plan import MediaSource, Plan
+from engine.models.readers.families import BLIP, PROMPTED, WHISPER
+from engine.trace.records import MediaInfo
+
+FILES = {"image": "picture.png", "audio": "sound.wav"}
+"""What the file is called that the code reads, beside it."""
+_RULES = """speech = GenerationConfig.from_pretrained(MODEL, revision=REVISION)
+speech.return_timestamps, speech.no_speech_threshold = {times!r}, None
+rules = model._retrieve_logit_processors(speech, None, {begin}, 1, DEVICE)  # the model's own"""
+
+
+def media_imports(plan: Plan) -> tuple[list[str], list[str]]:
+    """Return lines that import packages, and names of transformers."""
+    media = plan.media
+    if media is None:
+        return [], []
+    paths = [] if media.info.example is not None else ["from pathlib import Path", ""]
+    if media.info.kind == "image":
+        return [*paths, "from PIL import Image"], [_processor(media)]
+    names = [_processor(media)] + (["GenerationMixin"] if media.kind == WHISPER else [])
+    return [*paths, "import soundfile", "import soxr"], names
+
+
+def media_constants(plan: Plan) -> list[str]:
+    """Return the line that says where the picture or the sound is."""
+    media = plan.media
+    if media is None:
+        return []
+    what = "pixels" if media.info.kind == "image" else "rate and samples"
+    note = f"  # SHA-256 of its {what}: {media.info.sha256}"
+    if media.info.example is not None:
+        return [f"FILE = {_place(media.info)!r}{note}"]
+    return [
+        'here = Path(globals().get("__file__", "notebook")).resolve().parent',
+        f"FILE = here / {FILES[media.info.kind]!r}{note}",
+    ]
+
+
+def _place(info: MediaInfo) -> str:
+    if info.example is not None:
+        return f"assets/media/{info.example}{'.png' if info.kind == 'image' else '.flac'}"
+    return FILES[info.kind]
+
+
+def _processor(media: MediaSource) -> str:
+    if media.info.kind == "audio":
+        return "AutoFeatureExtractor"
+    return "AutoProcessor" if media.whole else "AutoImageProcessor"
+
+
+def given_lines(plan: Plan) -> list[str]:
+    """Return the lines that make ``given``, the arguments of generate() that say what is read."""
+    media = plan.media
+    assert media is not None
+    load = f"{_processor(media)}.from_pretrained(MODEL, revision=REVISION)"
+    lines = [f"processor = {load}", *_opened(media), *_processed(plan, media)]
+    dtype = "{n: v.to(DEVICE, model.dtype if v.is_floating_point() else v.dtype) for n, v in found.items()}"
+    lines += [f"given = {dtype}", "prompt = torch.tensor([PROMPT_IDS], device=DEVICE)"]
+    if media.kind == BLIP:
+        lines += [
+            "with torch.no_grad():",
+            "    states = model.vision_model(**given).last_hidden_state",
+            "seen = torch.ones(states.shape[:-1], dtype=torch.long, device=DEVICE)",
+            "given = {'encoder_hidden_states': states, 'encoder_attention_mask': seen}",
+            "model = model.text_decoder",
+        ]
+    if media.encodes and media.kind != BLIP:
+        lines.append('given["decoder_input_ids"] = prompt')
+    else:
+        lines.append('given |= {"inputs": prompt, "attention_mask": torch.ones_like(prompt)}')
+    if media.kind == WHISPER:
+        times = bool((plan.trace.speech or {}).get("return_timestamps"))
+        lines += _RULES.format(times=times, begin=media.begin).splitlines()
+        lines.append('given["logits_processor"] = rules')
+    return lines
+
+
+def _opened(media: MediaSource) -> list[str]:
+    if media.info.kind == "image":
+        return ["image = Image.open(FILE).convert('RGB')"]
+    return [
+        "samples, rate = soundfile.read(FILE, dtype='float32')",
+        "if rate != processor.sampling_rate:",
+        "    samples = soxr.resample(samples, rate, processor.sampling_rate, quality='HQ')",
+    ]
+
+
+def _processed(plan: Plan, media: MediaSource) -> list[str]:
+    if media.info.kind == "audio":
+        rate = "sampling_rate=processor.sampling_rate"
+        return [f"found = dict(processor(samples, {rate}, return_tensors='pt'))"]
+    if not media.whole:
+        return ["found = dict(processor(images=image, return_tensors='pt'))"]
+    text = "processor.image_token + (PROMPT or '')"
+    if plan.trace.prompt is None and plan.trace.messages is None:
+        text = "processor.image_token"
+    return [
+        f"found = dict(processor(images=image, text={text}, return_tensors='pt'))",
+        "read = found.pop('input_ids').shape[1]",
+        "found.pop('attention_mask', None)",
+        "for name in ('token_type_ids', 'mm_token_type_ids'):",
+        "    if name in found:  # what stands after the picture's prompt is text",
+        "        found[name] = torch.nn.functional.pad(found[name], (0, len(PROMPT_IDS) - read))",
+    ]
+
+
+def short_lines(plan: Plan) -> list[str]:
+    """Return the lines that make ``given`` in the run in short."""
+    media = plan.media
+    assert media is not None
+    place = ", ".join(plan.model.arguments)
+    load = f"{_processor(media)}.from_pretrained({place})"
+    file = _place(media.info)
+    if media.info.kind == "audio":
+        rate = "samples, sampling_rate=rate"
+        return [
+            f"samples, rate = soundfile.read({file!r}, dtype='float32')  # at the rate that the model hears",
+            f"given = {load}({rate}, return_tensors='pt')",
+        ]
+    image = f"images=Image.open({file!r}).convert('RGB')"
+    if media.whole:
+        return [
+            f"processor = {load}",
+            f"text = processor.image_token + {plan.trace.prompt or ''!r}",
+            f"given = processor({image}, text=text, return_tensors='pt')",
+        ]
+    lines = [f"given = {load}({image}, return_tensors='pt')"]
+    if plan.trace.prompt and media.kind != PROMPTED:
+        asked = f"tokenizer({plan.trace.prompt!r}, add_special_tokens=False, return_tensors='pt')"
+        name = "input_ids" if media.kind == BLIP else "decoder_input_ids"
+        lines.append(f"given[{name!r}] = {asked}['input_ids']")
+    elif media.kind == PROMPTED:
+        lines.append(f"given |= tokenizer({plan.trace.prompt or ''!r}, return_tensors='pt')")
+    return lines
+
+
+def check_text(plan: Plan) -> None:
+    """Refuse what the code cannot say.
+
+    Raises:
+        ExportError: a conversation about a picture, or a loop that comes along and a speech model.
+    """
+    if plan.media is None:
+        return
+    if plan.trace.messages is not None:
+        raise ExportError("A conversation about a picture cannot be written as code.")
+    if plan.media.kind == WHISPER and plan.brings:
+        raise ExportError(
+            "A loop that comes along cannot be written as code for this model, whose generate() is its own."
+        )
+
+
+def write_file(plan: Plan, folder: str) -> None:
+    """Write the file that the code reads into a folder, unless it is an example.
+
+    Raises:
+        ExportError: the picture or the sound is not at hand any more.
+    """
+    from pathlib import Path
+
+    from engine.media import media_of
+
+    if plan.media is None or plan.media.info.example is not None:
+        return
+    try:
+        found = media_of(plan.trace)
+    except EngineError as error:
+        raise ExportError(str(error)) from None
+    path = Path(folder) / FILES[plan.media.info.kind]
+    if found.picture is not None:
+        found.picture.image.save(path)
+    elif found.sound is not None:
+        import soundfile
+
+        soundfile.write(path, found.sound.samples, found.sound.rate, subtype="FLOAT")

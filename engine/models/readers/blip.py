@@ -1,0 +1,41 @@
+"""BLIP: an encoder reads the picture, and the text decoder alone generates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from engine.media import Media
+from engine.models.readers.base import MediaReader, Read
+from engine.models.readers.encoded import text_ids
+from engine.models.readers.families import Family
+from engine.models.readers.processors import Processors
+
+
+class BlipReader(MediaReader):
+    """Runs the vision model once and gives its states to the text decoder, as BLIP's own generate() does."""
+
+    def __init__(self, family: Family, processors: Processors, model: Any) -> None:
+        super().__init__(family, processors, model)
+        self.vision, self.text = model.vision_model, model.config.text_config
+
+    def read(
+        self,
+        loaded: Any,
+        media: Media,
+        prompt: str | None = None,
+        ids: Sequence[int] | None = None,
+        speech: Mapping[str, Any] | None = None,
+    ) -> Read:
+        """Return the text decoder's start and the picture's states; see the base class."""
+        del speech
+        assert media.picture is not None
+        found = self.processors.pictures(images=media.picture.image, return_tensors="pt")
+        with torch.no_grad():
+            pixels = found["pixel_values"].to(self.vision.device, self.vision.dtype)
+            states = self.vision(pixel_values=pixels).last_hidden_state
+        begins = (self.text.bos_token_id, *text_ids(loaded, prompt)) if ids is None else tuple(ids)
+        mask = torch.ones(states.shape[:-1], dtype=torch.long)
+        return Read(begins, {"encoder_hidden_states": states, "encoder_attention_mask": mask})

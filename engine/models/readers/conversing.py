@@ -1,0 +1,84 @@
+"""A conversation about a picture: the processor's own template puts it there, and whose each token is stays known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from engine.errors import ModelError, ParameterError
+from engine.models.chat import ChatPrompt
+from engine.trace.records import TEMPLATE, PromptTurn
+
+
+def written(
+    whole: Any, name: str, messages: Sequence[Mapping[str, Any]], template: Mapping[str, Any]
+) -> str:
+    """Return a conversation as the processor's template writes it, the picture before the first words of a user.
+
+    Args:
+        whole: a processor of transformers.
+        name: what the model is called.
+        messages: each with role and content.
+        template: the other arguments of apply_chat_template.
+
+    Raises:
+        ModelError: it has no template.
+        ParameterError: the template refuses the messages, or nobody is a user.
+    """
+    if not getattr(whole, "chat_template", None):
+        raise ModelError(
+            f"{name} has no chat template for pictures, so beside one stands a prompt."
+        )
+    said = [
+        {**message, "content": [{"type": "text", "text": message.get("content") or ""}]}
+        for message in messages
+    ]
+    first = next((message for message in said if message["role"] == "user"), None)
+    if first is None:
+        raise ParameterError("messages", f"{len(said)} messages", "a picture needs one of a user")
+    first["content"].insert(0, {"type": "image"})
+    try:
+        return whole.apply_chat_template(said, tokenize=False, **template)
+    except Exception as error:  # a template is a program that came with the model
+        words = " ".join(str(error).split())[:120] or type(error).__name__
+        what = f"the model's chat template does not take them with a picture ({words})"
+        raise ParameterError("messages", f"{len(said)} messages", what) from None
+
+
+def with_picture(chat: ChatPrompt, text: str, ids: Sequence[int]) -> ChatPrompt:
+    """Return a conversation with a picture in it, by what it would be without.
+
+    Args:
+        chat: without the picture.
+        text: with it.
+        ids: of that text, the picture's own tokens among them.
+
+    Raises:
+        ParameterError: a user spelled a control token, which the processor would take for one.
+    """
+    if chat.literal_tokens:
+        what = "beside a picture they may spell no token of the template's own"
+        raise ParameterError("messages", f"{chat.literal_tokens} such tokens", what)
+    return ChatPrompt(text, tuple(ids), tuple(_turns(chat, ids)))
+
+
+def _turns(chat: ChatPrompt, ids: Sequence[int]) -> Iterator[PromptTurn]:
+    """Yield whose tokens are whose: as without the picture, and what it brought is the template's."""
+    start = _common(chat.ids, ids)
+    after = _common(chat.ids[start:][::-1], ids[start:][::-1])
+    middle, end = len(chat.ids) - after, len(ids) - after
+    for turn in chat.turns:
+        if turn.start < start:
+            yield PromptTurn(turn.role, turn.start, min(turn.end, start))
+    if end > start:
+        yield PromptTurn(TEMPLATE, start, end)
+    for turn in chat.turns:
+        if turn.end > middle:
+            yield PromptTurn(
+                turn.role, max(turn.start, middle) + end - middle, turn.end + end - middle
+            )
+
+
+def _common(one: Sequence[int], other: Sequence[int]) -> int:
+    pairs = zip(one, other, strict=False)
+    return next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))

@@ -1,0 +1,90 @@
+"""Models whose encoder reads a picture or a sound: the decoder begins with its start token and the prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from engine.errors import ModelError
+from engine.media import Media
+from engine.models.readers.base import MediaReader, Read
+from engine.models.text import tokenized
+
+
+class EncodedReader(MediaReader):
+    """Gives the encoder what its processor makes of a picture or a sound."""
+
+    def read(
+        self,
+        loaded: Any,
+        media: Media,
+        prompt: str | None = None,
+        ids: Sequence[int] | None = None,
+        speech: Mapping[str, Any] | None = None,
+    ) -> Read:
+        """Return what the decoder begins with, and the encoder's inputs; see the base class."""
+        inputs = self.inputs(media)
+        begins = (
+            tuple(ids) if ids is not None else self.begins(loaded, inputs, prompt, speech or {})
+        )
+        return Read(begins, inputs)
+
+    def inputs(self, media: Media) -> dict[str, torch.Tensor]:
+        """Return the encoder's inputs, each with a batch of one."""
+        if media.picture is not None:
+            found = self.processors.pictures(images=media.picture.image, return_tensors="pt")
+        else:
+            assert media.sound is not None
+            rate = int(self.processors.sounds.sampling_rate)
+            found = self.processors.sounds(
+                media.sound.at(rate), sampling_rate=rate, return_tensors="pt"
+            )
+        return {name: value for name, value in found.items() if torch.is_tensor(value)}
+
+    def begins(
+        self,
+        loaded: Any,
+        inputs: Mapping[str, torch.Tensor],
+        prompt: str | None,
+        speech: Mapping[str, Any],
+    ) -> tuple[int, ...]:
+        """Return the decoder's start token and the prompt's own."""
+        del inputs, speech
+        return (start_of(loaded), *text_ids(loaded, prompt))
+
+
+def start_of(loaded: Any) -> int:
+    """Return the token that a decoder begins with, as generate() finds it.
+
+    Raises:
+        ModelError: its files name none.
+    """
+    config = loaded.model.config
+    own = loaded.model.generation_config
+    for owner, name in (
+        (own, "decoder_start_token_id"),
+        (config, "decoder_start_token_id"),
+        (config.get_text_config(decoder=True), "decoder_start_token_id"),
+        (own, "bos_token_id"),
+        (config.get_text_config(decoder=True), "bos_token_id"),
+    ):
+        found = getattr(owner, name, None)
+        if found is not None:
+            return int(found)
+    raise ModelError(f"{loaded.name} does not say with which token its decoder begins.")
+
+
+def text_ids(loaded: Any, prompt: str | None) -> list[int]:
+    """Return the tokens of a prompt without those that a tokenizer puts around a text; what spells one stays text.
+
+    Raises:
+        ModelError: there is a prompt and no tokenizer.
+    """
+    if not prompt:
+        return []
+    if loaded.tokenizer is None:
+        raise ModelError(f"{loaded.name} has no tokenizer, so it takes no prompt.")
+    options = {"add_special_tokens": False, "split_special_tokens": True}
+    return list(tokenized(loaded.tokenizer, prompt, **options)["input_ids"])

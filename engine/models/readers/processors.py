@@ -1,0 +1,79 @@
+"""What prepares pictures and sounds for a model, as its folder says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.errors import ModelError
+
+_FILES = ("preprocessor_config.json", "processor_config.json")
+
+
+@dataclass(frozen=True)
+class Processors:
+    """Of one model; each is None where there is none.
+
+    Attributes:
+        whole: a processor that puts pictures into a text.
+        pictures: an image processor.
+        sounds: a feature extractor.
+    """
+
+    whole: Any = None
+    pictures: Any = None
+    sounds: Any = None
+
+
+def processors_in(name: str, folder: str) -> Processors:
+    """Return what a model's folder has.
+
+    Args:
+        name: what the model is called.
+        folder: its files.
+
+    Raises:
+        ModelError: its files say something that transformers cannot read.
+    """
+    if not any((Path(folder) / file).is_file() for file in _FILES):
+        return Processors()
+    from transformers import AutoFeatureExtractor, AutoImageProcessor, AutoProcessor
+
+    whole, error = _tried(AutoProcessor, folder)
+    found = Processors() if whole is None else sorted_out(whole)
+    if found.pictures is not None or found.sounds is not None:
+        return found
+    pictures, _ = _tried(AutoImageProcessor, folder)
+    sounds, _ = _tried(AutoFeatureExtractor, folder)
+    if pictures is None and sounds is None:
+        kind = type(error).__name__ if error is not None else "no processor"
+        raise ModelError(f"{name} has a preprocessor_config.json that cannot be read ({kind}).")
+    return Processors(None, pictures, None if pictures is not None else sounds)
+
+
+def _tried(auto: Any, folder: str) -> tuple[Any, Exception | None]:
+    load: Callable[..., Any] = auto.from_pretrained
+    try:
+        return load(folder, local_files_only=True, trust_remote_code=False), None
+    except Exception as error:  # a processor's files may break any rule of its class
+        return None, error
+
+
+def sorted_out(given: Any) -> Processors:
+    """Return a processor of any kind, and the parts of one that has parts.
+
+    Args:
+        given: a processor, an image processor, a feature extractor, or what this returned.
+    """
+    from transformers import ProcessorMixin
+
+    if isinstance(given, Processors):
+        return given
+    if isinstance(given, ProcessorMixin):
+        pictures = getattr(given, "image_processor", None)
+        return Processors(given, pictures, getattr(given, "feature_extractor", None))
+    if hasattr(given, "sampling_rate"):
+        return Processors(sounds=given)
+    return Processors(pictures=given if hasattr(given, "preprocess") else None)

@@ -1,0 +1,112 @@
+"""What a request says of pictures and sounds: its validation, and what the model begins with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from engine.errors import ModelError, ParameterError
+from engine.media import Media, media_of, picture_of, sound_of
+from engine.models.chat import ChatPrompt
+from engine.models.readers.base import Read, check_media
+from engine.run.chat_request import resolved
+from engine.run.what_is_read import check_length
+from engine.trace.records import Trace
+
+SPEECH = ("language", "task", "return_timestamps")
+"""What Whisper's generate() is told of a speech, in transformers' names."""
+_TASKS = ("transcribe", "translate")
+_LONGEST_LANGUAGE = 32
+
+
+def opened(request: Any) -> Media:
+    """Open what a request gives to look at or to listen to.
+
+    Raises:
+        ParameterError: one sentence with parameter, value and range.
+    """
+    _check_speech(request.speech)
+    picture = None if request.image is None else picture_of(request.image)
+    sound = None if request.audio is None else sound_of(request.audio)
+    return Media(picture, sound)
+
+
+def _check_speech(speech: Any) -> None:
+    if not isinstance(speech, Mapping):
+        raise ParameterError("speech", speech, "it must be an object of names and values")
+    for name, value in speech.items():
+        if name not in SPEECH:
+            raise ParameterError("speech", name, f"it has {', '.join(SPEECH)} and nothing else")
+        if name == "return_timestamps" and not isinstance(value, bool):
+            raise ParameterError(f"speech.{name}", value, "it must be true or false")
+        if name == "task" and value not in _TASKS:
+            raise ParameterError(f"speech.{name}", value, f"it must be one of {', '.join(_TASKS)}")
+        text = isinstance(value, str) and 1 <= len(value) <= _LONGEST_LANGUAGE
+        if name == "language" and not text:
+            raise ParameterError(f"speech.{name}", value, "it must be a language, such as en")
+
+
+def given_again(trace: Trace) -> dict[str, Any]:
+    """Return the fields of a request that gives a model what a recorded run was given.
+
+    Raises:
+        EngineError: its picture or sound is not at hand any more.
+    """
+    media, speech = media_of(trace), trace.speech
+    given = {"image": media.picture, "audio": media.sound, "speech": speech}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def inputs_of(trace: Trace, loaded: Any) -> dict[str, Any]:
+    """Return the further inputs of a model that a recorded run gave it, on its device; none for text alone.
+
+    Args:
+        trace: the run.
+        loaded: a LoadedModel that reads the same.
+
+    Raises:
+        EngineError: its picture or sound is not at hand any more.
+    """
+    media = media_of(trace)
+    if not media or loaded.reader is None:
+        return {}
+    made = loaded.reader.read(loaded, media, ids=trace.prompt_ids, speech=trace.speech)
+    return made.on(loaded.device, loaded.model.dtype)
+
+
+def read(checked: Any, loaded: Any) -> tuple[Read, ChatPrompt | None] | None:
+    """Return what a model that is given a picture or a sound begins with, and its conversation if there is one.
+
+    None where it is given neither.
+
+    Args:
+        checked: a CheckedRequest, fitted to the model.
+        loaded: the LoadedModel.
+
+    Raises:
+        ParameterError: it does not take what it is given, or lacks what it needs.
+    """
+    request, media, reader = checked.request, checked.media, loaded.reader
+    if reader is None and media and media.kinds() & loaded.capabilities.takes:
+        raise ModelError(f"{loaded.name} was loaded without its processor: give LoadedModel one.")
+    if reader is None:
+        check_media(loaded.name, media)
+        return None
+    reader.check(loaded.name, media, request.speech)
+    if not media:
+        return None
+    chat, ids = checked.chat, request.input_ids
+    if chat is None:
+        made = reader.read(loaded, media, request.prompt, ids, request.speech)
+    else:
+        template = resolved(request.messages, request.template)
+        made, chat = reader.converse(loaded, media, request.messages, template, chat)
+    given = ("messages", chat), ("input_ids", ids), ("prompt", request.prompt or None)
+    name = next((n for n, value in given if value is not None), min(media.kinds()))
+    check_length(name, len(made.ids), loaded.context_length)
+    most = loaded.vocab_size - 1
+    beyond = next((i for i in made.ids if i > most), None)
+    if beyond is not None:
+        allowed = f"token ids of this model go from 0 to {most}"
+        raise ParameterError("input_ids", beyond, allowed)
+    return made, chat

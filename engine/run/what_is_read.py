@@ -1,0 +1,95 @@
+"""What a request gives the model to read: exactly one of prompt, ids and messages, or a picture or a sound."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine.errors import ParameterError
+from engine.media import Media
+from engine.run.chat_request import check_messages
+from engine.settings import SETTINGS
+
+
+def check_what_is_read(request: Any, media: Media) -> None:
+    """Check it, without a model.
+
+    Args:
+        request: a DecodeRequest.
+        media: what it gives to look at or to listen to.
+
+    Raises:
+        ParameterError: one sentence with parameter, value and range.
+    """
+    given = (request.prompt, request.input_ids, request.messages)
+    count = sum(value is not None for value in given)
+    if count > 1 or (count == 0 and not media):
+        one = "give exactly one of prompt, input_ids and messages"
+        raise ParameterError("prompt", request.prompt, one)
+    if request.messages is not None:
+        check_messages(request.messages, request.template)
+    elif request.template:
+        raise ParameterError("template", request.template, "it needs messages")
+    elif request.prompt is not None:
+        _check_prompt(request.prompt, least=0 if media else 1)
+    elif request.input_ids is not None:
+        _check_ids(request.input_ids)
+
+
+def check_length(name: str, tokens: int, context: int | None) -> None:
+    """Check that a prompt leaves room for at least one token.
+
+    Args:
+        name: what the prompt was given as.
+        tokens: of the prompt, those of a picture in it included.
+        context: positions the model was made for, None for any number.
+
+    Raises:
+        ParameterError: it does not, or it is longer than is allowed here.
+    """
+    limit = SETTINGS.max_prompt_tokens
+    if context is not None and tokens >= context:
+        raise ParameterError(
+            name,
+            f"{tokens} tokens",
+            f"the model's context is {context} tokens",
+            "shorten it by at least one token more than the difference",
+        )
+    if tokens > limit:
+        raise ParameterError(name, f"{tokens} tokens", f"at most {limit} tokens")
+
+
+def check_integer(name: str, value: Any, low: int, high: int) -> None:
+    """Check that a value is a whole number in a range.
+
+    Raises:
+        ParameterError: it is not.
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise ParameterError(name, value, f"it must be a whole number from {low} to {high}")
+
+
+def _check_prompt(prompt: Any, least: int) -> None:
+    limit = SETTINGS.max_prompt_chars
+    if not isinstance(prompt, str):
+        raise ParameterError("prompt", prompt, "it must be text")
+    if len(prompt) < least:
+        raise ParameterError("prompt", prompt, f"write 1 to {limit} characters")
+    if len(prompt) > limit:
+        raise ParameterError("prompt", f"{len(prompt)} characters", f"at most {limit} characters")
+    try:
+        prompt.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ParameterError(
+            "prompt",
+            prompt[error.start : error.start + 8],
+            f"it holds half a surrogate pair at character {error.start}",
+        ) from None
+
+
+def _check_ids(ids: Any) -> None:
+    allowed = f"a list of 1 to {SETTINGS.max_prompt_tokens} token ids"
+    if not isinstance(ids, (list, tuple)) or not 1 <= len(ids) <= SETTINGS.max_prompt_tokens:
+        raise ParameterError("input_ids", ids, f"it must be {allowed}")
+    for value in ids:
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise ParameterError("input_ids", value, f"it must be {allowed}")
