@@ -8,7 +8,6 @@ from typing import Any
 from engine.declare.weights import read_weights
 from engine.run.preflight import preflight
 from playground.form import form_weights, strategy_of
-from playground.takes import by_type
 
 ACTIONS = ("preflight",)
 
@@ -31,5 +30,5 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
     said = form_weights(strategy, asked.get("params") or {})
     held, _ = read_weights(said, strategy.name, assistant=True)
     found = preflight(asked.get("model"), held)
-    takes = by_type(found.model_type)
+    takes = {"takes": list(found.takes), "needs": found.needs}
     return {"told": found.told(), "notes": list(found.notes), **takes}

@@ -70,7 +70,7 @@ def _spec(
                 "title": f"{e.title} · {e.parameters} · {e.licence}",
                 "role": e.role,
                 "embedded": e.embedded,
-                **takes.declared(e.name),
+                **takes.declared(e),
             }
             for e in models
         ],

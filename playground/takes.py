@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from engine.media import MediaExample, list_examples
-from engine.models.catalogue import CATALOGUE
+from engine.models.catalogue import CatalogueEntry
 from engine.settings import SETTINGS
 from playground.media import KINDS, LIMITS
 
@@ -20,27 +19,10 @@ _TYPES = {
 """What a browser's chooser of files offers; the server looks at what a file holds."""
 
 
-def declared(name: str) -> dict[str, Any]:
+def declared(entry: CatalogueEntry) -> dict[str, Any]:
     """Return what a model of the catalogue takes beside text: ``takes``, some of KINDS, and ``needs``, one or None."""
-    entry = CATALOGUE.get(name)
-    folder = entry.folder if entry else None
-    if folder is None or not (folder / "config.json").is_file():
-        return by_type(None)
-    return by_type(_type_of(folder / "config.json"))
-
-
-def by_type(model_type: str | None) -> dict[str, Any]:
-    """Return the same of a kind of model, None for one that nobody knows."""
-    needs = {"vision-encoder-decoder": "image", "whisper": "audio"}.get(model_type or "")
+    needs = "image" if entry.role == "captions" else None
     return {"takes": [needs] if needs else [], "needs": needs}
-
-
-@lru_cache(maxsize=64)
-def _type_of(config: Path) -> str | None:
-    try:
-        return json.loads(config.read_text("utf-8")).get("model_type")
-    except (OSError, ValueError):
-        return None
 
 
 def offered_media() -> dict[str, Any]:

@@ -15,7 +15,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from engine.errors import BusyError
 from engine.settings import SETTINGS
-from playground.bodies import CALL, JOIN, MAX_SESSION_CHARS, refusal
+from playground.bodies import CALL, JOIN, MAX_SESSION_CHARS, TOO_LARGE, refusal
 from playground.incoming import INCOMING, TooLargeError
 from playground.listening import LISTENERS
 from playground.media_routes import PLACE as MEDIA
@@ -244,7 +244,7 @@ async def _whole(receive: Any, most: int) -> tuple[bytes, tuple[int, bytes] | No
     except TimeoutError:
         return b"", (408, b"The request took too long.")
     except TooLargeError:
-        return b"", (413, b"The request is too large.")
+        return b"", (413, TOO_LARGE.encode())
     except BusyError as error:
         return b"", (503, str(error).encode())
 

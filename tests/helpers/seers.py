@@ -19,7 +19,7 @@ def seer(folder: Path) -> str:
         VisionEncoderDecoderConfig,
         VisionEncoderDecoderModel,
         ViTConfig,
-        ViTImageProcessor,
+        ViTImageProcessorPil,
     )
 
     tokenizer = AutoTokenizer.from_pretrained(MODEL_DIR / "storyteller")
@@ -43,7 +43,7 @@ def seer(folder: Path) -> str:
     model.generation_config.update(decoder_start_token_id=start, **ends)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    ViTImageProcessor(size={"height": SIDE, "width": SIDE}).save_pretrained(folder)
+    ViTImageProcessorPil(size={"height": SIDE, "width": SIDE}).save_pretrained(folder)
     return str(folder)
 
 
