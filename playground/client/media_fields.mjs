@@ -3,7 +3,7 @@ import { el } from "../../visualizers/shared/dom.mjs";
 import { KINDS, notPartOf } from "./given_media.mjs";
 import { PictureField } from "./picture_field.mjs";
 import { SoundField } from "./sound_field.mjs";
-import { takesOf } from "./takes.mjs";
+import { isKnown, takesOf } from "./takes.mjs";
 
 const FIELDS = { image: PictureField, audio: SoundField };
 
@@ -39,7 +39,11 @@ export class MediaFields {
    */
   follow(models) {
     const each = models.map(takesOf);
-    const takes = KINDS.filter((kind) => each.some((one) => one.takes.includes(kind)));
+    // A run that was given something says that its model takes it.
+    const open = models.some((model) => !isKnown(model));
+    const takes = KINDS.filter(
+      (kind) => each.some((one) => one.takes.includes(kind)) || (open && this.#said[kind]),
+    );
     const needs = each.find((one) => one.needs)?.needs ?? null;
     this.#takes = { takes, needs };
     this.box.hidden = !takes.length;

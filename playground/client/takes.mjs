@@ -17,6 +17,10 @@ export function takesOf(model) {
   return learned.get(model) ?? (offered?.takes ? offered : TEXT);
 }
 
+/** Whether anybody has said what a model takes. */
+export const isKnown = (model) =>
+  learned.has(model) || declared().models.some((m) => m.name === model && m.takes);
+
 /**
  * @param {string} model
  * @param {Partial<Takes>} told
