@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from engine.errors import EngineError, ExportError
+from pathlib import Path
+
+from engine.errors import ExportError
 from engine.export.plan import MediaSource, Plan
+from engine.media import media_of
 from engine.models.readers.families import BLIP, PROMPTED, WHISPER
 from engine.trace.records import MediaInfo
 
@@ -159,18 +162,11 @@ def write_file(plan: Plan, folder: str) -> None:
     """Write the file that the code reads into a folder, unless it is an example.
 
     Raises:
-        ExportError: the picture or the sound is not at hand any more.
+        EngineError: the picture or the sound is not at hand any more.
     """
-    from pathlib import Path
-
-    from engine.media import media_of
-
     if plan.media is None or plan.media.info.example is not None:
         return
-    try:
-        found = media_of(plan.trace)
-    except EngineError as error:
-        raise ExportError(str(error)) from None
+    found = media_of(plan.trace)
     path = Path(folder) / FILES[plan.media.info.kind]
     if found.picture is not None:
         found.picture.image.save(path)

@@ -189,7 +189,7 @@ def _media(trace: Trace) -> MediaSource | None:
     family = None if found is None else family_of(found[1])
     if found is None or folder is None or family is None:
         raise ExportError(
-            f"The model {name[:60]!r} is not on this machine, so how it is given a {info.kind} is not known."
+            f"The model {name[:60]!r} is not on this machine, so how it is given a picture or a sound is not known."
         )
     whole = processors_in(name, folder).whole is not None and family.kind == PROMPTED
     # A branch's prompt holds what its parents had written after the forced beginning, of which no trace tells.

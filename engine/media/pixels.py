@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from engine.errors import ParameterError
 from engine.media.files import Bounded, TooLongError, size_of
@@ -55,7 +55,7 @@ def decoded(data: bytes) -> Image:
     # Pillow reads all of a JPEG's EXIF when it opens one, and there a few bytes can ask for gigabytes.
     file = Bounded(data.replace(_EXIF_MARK, _NO_MARK) if jpeg else data, SETTINGS.max_open_s)
 
-    def work() -> Image.Image:
+    def work() -> Any:
         try:
             image = Image.open(file, formats=FORMATS)
         except Image.UnidentifiedImageError:
@@ -183,8 +183,9 @@ def _orientation(exif: bytes) -> int:
 
     tags = Image.Exif()
     try:
-        tags.load_from_fp(Bounded(exif.removeprefix(_EXIF_MARK), SETTINGS.max_open_s))  # type: ignore[arg-type]
-        return {n: n for n in range(1, 9)}.get(tags.get(ExifTags.Base.Orientation), 1)
+        tags.load_from_fp(Bounded(exif.removeprefix(_EXIF_MARK), SETTINGS.max_open_s))
+        said = tags.get(ExifTags.Base.Orientation)
+        return said if isinstance(said, int) and 1 <= said <= 8 else 1
     except Exception:  # whatever stands there, the picture is one without it
         return 1
 

@@ -8,7 +8,7 @@ from typing import Any
 from engine.errors import ModelError, ParameterError
 from engine.media import Media, media_of, picture_of, sound_of
 from engine.models.chat import ChatPrompt
-from engine.models.readers.base import Read, check_media
+from engine.models.readers.base import MediaInputs, check_media
 from engine.run.chat_request import resolved
 from engine.run.what_is_read import check_length
 from engine.trace.records import Trace
@@ -74,7 +74,7 @@ def inputs_of(trace: Trace, loaded: Any) -> dict[str, Any]:
     return made.on(loaded.device, loaded.model.dtype)
 
 
-def read(checked: Any, loaded: Any) -> tuple[Read, ChatPrompt | None] | None:
+def read(checked: Any, loaded: Any) -> tuple[MediaInputs, ChatPrompt | None] | None:
     """Return what a model that is given a picture or a sound begins with, and its conversation if there is one.
 
     None where it is given neither.

@@ -136,6 +136,7 @@ export interface Header {
    * By output: what one pass over a custom method's text says of its tokens.
    */
   emitted?: EmittedToken[][];
+  media?: MediaInfo[];
 }
 export interface ModelInfo {
   id: string;
@@ -206,6 +207,17 @@ export interface EmittedToken {
   rank: number;
   entropy: number;
   top: [unknown, unknown][];
+}
+export interface MediaInfo {
+  kind: string;
+  sha256: string;
+  example?: string | null;
+  width?: number | null;
+  height?: number | null;
+  seconds?: number | null;
+  rate?: number | null;
+  preview?: string;
+  peaks?: number[];
 }
 /**
  * Steps and texts since the message before.

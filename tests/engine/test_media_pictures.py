@@ -265,6 +265,14 @@ def test_a_content_counts_and_no_name(tmp_path):
         assert picture_of(path).image.size == PLAIN.size
 
 
+def test_a_comment_is_not_kept():
+    """Pillow writes the comment of a file that it has read into the next one."""
+    data = saved(noise(40, 30), "JPEG", comment=b"where it was taken")
+    found = picture_of(data)
+    assert found.image.info == {}
+    assert b"where" not in base64.b64decode(info_of(found).preview)
+
+
 def test_nothing_but_pixels_is_kept():
     tags = Image.Exif()
     tags[0x112], tags[0x10F], tags[0x13B] = 6, "a camera", "a person"

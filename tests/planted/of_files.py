@@ -348,7 +348,7 @@ FILES = (
         "engine/media/pixels.py",
         '    pixels = Image.frombytes("RGB", image.size, image.tobytes())\n',
         "    pixels = image.copy()\n",
-        ("tests/engine/test_media_pictures.py::test_nothing_but_pixels_is_kept",),
+        ("tests/engine/test_media_pictures.py::test_a_comment_is_not_kept",),
     ),
     Defect(
         "paths-on-a-space",

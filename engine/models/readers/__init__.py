@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from engine.errors import ModelError
-from engine.models.readers.base import MediaReader, Read
+from engine.models.readers.base import MediaInputs, MediaReader
 from engine.models.readers.blip import BlipReader
 from engine.models.readers.encoded import EncodedReader
 from engine.models.readers.families import (
@@ -29,8 +29,8 @@ from engine.models.readers.whisper import WhisperReader
 __all__ = [
     "AUDIO",
     "IMAGE",
+    "MediaInputs",
     "MediaReader",
-    "Read",
     "decoding_part",
     "family_of",
     "processors_in",

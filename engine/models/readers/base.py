@@ -16,7 +16,7 @@ from engine.models.readers.processors import Processors
 
 
 @dataclass(frozen=True)
-class Read:
+class MediaInputs:
     """What was given to a model, as generate() takes it.
 
     Attributes:
@@ -61,7 +61,7 @@ class MediaReader:
         prompt: str | None = None,
         ids: Sequence[int] | None = None,
         speech: Mapping[str, Any] | None = None,
-    ) -> Read:
+    ) -> MediaInputs:
         """Return what a model begins with.
 
         Args:
@@ -81,7 +81,7 @@ class MediaReader:
         messages: Sequence[Mapping[str, Any]],
         template: Mapping[str, Any],
         chat: ChatPrompt,
-    ) -> tuple[Read, ChatPrompt]:
+    ) -> tuple[MediaInputs, ChatPrompt]:
         """Return what a model begins with in a conversation, and that conversation with the picture in it.
 
         Args:
@@ -127,9 +127,10 @@ class MediaReader:
             raise ParameterError(
                 f"speech.{told}", speech[told], f"{name} is not told any such thing"
             )
-        for kind, what in (("image", "a picture"), ("audio", "a sound")):
-            if self.needs == kind and kind not in media.kinds():
-                raise ParameterError(kind, None, f"{name} needs {what}", "give one")
+        if self.needs == "image" and media.picture is None:
+            raise ParameterError("image", None, f"{name} needs a picture", "give one")
+        if self.needs == "audio" and media.sound is None:
+            raise ParameterError("audio", None, f"{name} needs a sound", "give one")
 
 
 def check_media(name: str, media: Media, takes: frozenset[str] = frozenset()) -> None:
@@ -138,6 +139,8 @@ def check_media(name: str, media: Media, takes: frozenset[str] = frozenset()) ->
     Raises:
         ParameterError: one sentence.
     """
-    for kind, what in (("image", "pictures"), ("audio", "sounds")):
-        if kind in media.kinds() and kind not in takes:
-            raise ParameterError(kind, "…", f"{name} reads no {what}", "choose a model that does")
+    other = "choose a model that does"
+    if media.picture is not None and "image" not in takes:
+        raise ParameterError("image", "…", f"{name} reads no pictures", other)
+    if media.sound is not None and "audio" not in takes:
+        raise ParameterError("audio", "…", f"{name} reads no sounds", other)

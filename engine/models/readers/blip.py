@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from engine.media import Media
-from engine.models.readers.base import MediaReader, Read
+from engine.models.readers.base import MediaInputs, MediaReader
 from engine.models.readers.encoded import text_ids
 from engine.models.readers.families import Family
 from engine.models.readers.processors import Processors
@@ -28,7 +28,7 @@ class BlipReader(MediaReader):
         prompt: str | None = None,
         ids: Sequence[int] | None = None,
         speech: Mapping[str, Any] | None = None,
-    ) -> Read:
+    ) -> MediaInputs:
         """Return the text decoder's start and the picture's states; see the base class."""
         del speech
         assert media.picture is not None
@@ -38,4 +38,6 @@ class BlipReader(MediaReader):
             states = self.vision(pixel_values=pixels).last_hidden_state
         begins = (self.text.bos_token_id, *text_ids(loaded, prompt)) if ids is None else tuple(ids)
         mask = torch.ones(states.shape[:-1], dtype=torch.long)
-        return Read(begins, {"encoder_hidden_states": states, "encoder_attention_mask": mask})
+        return MediaInputs(
+            begins, {"encoder_hidden_states": states, "encoder_attention_mask": mask}
+        )

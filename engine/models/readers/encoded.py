@@ -9,7 +9,7 @@ import torch
 
 from engine.errors import ModelError
 from engine.media import Media
-from engine.models.readers.base import MediaReader, Read
+from engine.models.readers.base import MediaInputs, MediaReader
 from engine.models.text import tokenized
 
 
@@ -23,13 +23,13 @@ class EncodedReader(MediaReader):
         prompt: str | None = None,
         ids: Sequence[int] | None = None,
         speech: Mapping[str, Any] | None = None,
-    ) -> Read:
+    ) -> MediaInputs:
         """Return what the decoder begins with, and the encoder's inputs; see the base class."""
         inputs = self.inputs(media)
         begins = (
             tuple(ids) if ids is not None else self.begins(loaded, inputs, prompt, speech or {})
         )
-        return Read(begins, inputs)
+        return MediaInputs(begins, inputs)
 
     def inputs(self, media: Media) -> dict[str, torch.Tensor]:
         """Return the encoder's inputs, each with a batch of one."""

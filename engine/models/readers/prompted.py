@@ -11,7 +11,7 @@ from engine.errors import ModelError, ParameterError
 from engine.media import Media
 from engine.models.chat import ChatPrompt
 from engine.models.readers import conversing
-from engine.models.readers.base import MediaReader, Read
+from engine.models.readers.base import MediaInputs, MediaReader
 from engine.models.readers.lengths import for_length
 from engine.models.text import tokenized
 
@@ -26,17 +26,17 @@ class PromptedReader(MediaReader):
         prompt: str | None = None,
         ids: Sequence[int] | None = None,
         speech: Mapping[str, Any] | None = None,
-    ) -> Read:
+    ) -> MediaInputs:
         """Return the prompt with the picture's places in it, and the picture; see the base class."""
         del speech
         if media.picture is None:
-            return Read(tuple(ids or self._plain(loaded, prompt)))
+            return MediaInputs(tuple(ids or self._plain(loaded, prompt)))
         found = self._processed(loaded, media.picture.image, prompt or "")
         own = found.pop("input_ids")[0].tolist()
         found.pop("attention_mask", None)
         if ids is None:
-            return Read(tuple(own), found)
-        return Read(tuple(ids), for_length(found, len(ids)))
+            return MediaInputs(tuple(own), found)
+        return MediaInputs(tuple(ids), for_length(found, len(ids)))
 
     def converse(
         self,
@@ -45,14 +45,14 @@ class PromptedReader(MediaReader):
         messages: Sequence[Mapping[str, Any]],
         template: Mapping[str, Any],
         chat: ChatPrompt,
-    ) -> tuple[Read, ChatPrompt]:
+    ) -> tuple[MediaInputs, ChatPrompt]:
         """Return a conversation with the picture in it; see the base class."""
         assert media.picture is not None
         text = conversing.written(self.processors.whole, loaded.name, messages, template)
         found = self._put_into(media.picture.image, text)
         own = found.pop("input_ids")[0].tolist()
         found.pop("attention_mask", None)
-        return Read(tuple(own), found), conversing.with_picture(chat, text, own)
+        return MediaInputs(tuple(own), found), conversing.with_picture(chat, text, own)
 
     def marks(self, loaded: Any) -> frozenset[int]:
         """Return the ids of the tokens that stand for a picture's parts."""

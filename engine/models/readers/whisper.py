@@ -135,11 +135,14 @@ class WhisperReader(EncodedReader):
 
 def _refused(speech: Mapping[str, Any]) -> ParameterError:
     """Return one sentence about what a model's own generate() refuses."""
-    for name, what in (
-        ("language", "the model does not know it, or knows one language alone"),
-        ("task", "the model knows one task alone"),
-        ("return_timestamps", "the model has no tokens for times"),
-    ):
-        if speech.get(name):
-            return ParameterError(f"speech.{name}", speech[name], what)
+    language, task, times = (speech.get(n) for n in ("language", "task", "return_timestamps"))
+    if language is not None:
+        what = "the model does not know it, or knows one language alone"
+        return ParameterError("speech.language", language, what)
+    if task is not None:
+        return ParameterError("speech.task", task, "the model knows one task alone")
+    if times:
+        return ParameterError(
+            "speech.return_timestamps", times, "the model has no tokens for times"
+        )
     return ParameterError("speech", None, "the model has to be told a language")
