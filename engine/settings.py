@@ -74,6 +74,14 @@ class Settings:
     max_kept_media_bytes: int = 64_000_000
     """Memory for pictures and sounds that were opened of late; what was used longest ago goes first."""
     max_kept_media: int = 100
+    max_held_media_bytes: int = 240_000_000
+    """Memory for the files of pictures and sounds that visitors have given; what was used longest ago goes first."""
+    max_visitor_media_bytes: int = 60_000_000
+    """The most of it that one visitor's may take."""
+    media_age_s: float = 900.0
+    """How long one stays that nobody uses."""
+    max_call_bytes: int = 36_000_000
+    """The body of a program's call, which may bring a picture or a sound along in base64."""
     updates_per_s: float = 10.0
     cuda_graphs: bool = True
     """Whether a GPU repeats its passes over one token from CUDA graphs, where those are quicker."""

@@ -17,11 +17,13 @@ from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
 from engine.trace.events import Failed, Finished
 from engine.trace.json_io import trace_to_dict
+from playground import media
 from playground.guard import guarded
 from playground.listening import LISTENERS
 from playground.visitors import remember, session
 from playground.zerogpu import in_line
 
+_TEXTS = ({"messages", "template"}, {"prompt"})
 _BEAT_S = 0.25
 """How soon it is seen that nobody waits."""
 
@@ -29,7 +31,8 @@ _BEAT_S = 0.25
 def run_once(strategy: str, prompt: Any, model: Any, params: Any, seed: Any) -> dict[str, Any]:
     """Decode to the end, as long as somebody waits for it, and return text, token_ids, finish_reason and metrics.
 
-    In place of a prompt of text there may be an object of messages and, beside them, of template.
+    In place of a prompt of text there may be an object: of ``prompt``, or of ``messages`` and ``template``, with
+    ``image`` or ``audio`` for a model that takes one, each a file in base64 or ``example:`` and a name.
     """
     remember()
     params, weights = apart(params if params is not None else {})
@@ -52,15 +55,21 @@ def _read_by_the_model(prompt: Any) -> dict[str, Any]:
     """Return the fields of a request that say what the model reads.
 
     Raises:
-        ParameterError: an object names something else than messages and template.
+        ParameterError: an object names something else, or what a model is to see or hear cannot be read.
     """
     if not isinstance(prompt, dict):
         return {"prompt": prompt}
-    if "messages" not in prompt or not set(prompt) <= {"messages", "template"}:
+    given = media.of_call(prompt)
+    named = {name: value for name, value in prompt.items() if name not in media.KINDS}
+    if given and named.get("prompt") == "":
+        named["prompt"] = None
+    if not (given or "messages" in named) or not any(set(named) <= own for own in _TEXTS):
         raise ParameterError(
-            "prompt", prompt, "it must be text, or an object of messages and template"
+            "prompt",
+            named,
+            "it must be text, or an object of messages and template or of prompt, with image or audio",
         )
-    return prompt
+    return {**named, **given}
 
 
 def apart(params: Any) -> tuple[Any, dict[str, Any]]:
@@ -73,7 +82,7 @@ def apart(params: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def add_endpoints(queue: str) -> None:
-    """Register ``/<strategy>`` of every strategy, with prompt (or messages), model, params (an object) and seed.
+    """Register ``/<strategy>`` of every strategy, with prompt (or an object), model, params (an object) and seed.
 
     How the weights are held stands among the params, by the names of ``declare.weights``.
     """

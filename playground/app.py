@@ -30,6 +30,7 @@ from playground import (
     later,
     lessons,
     logs,
+    media_routes,
     metrics,
     recorded,
     refusals,
@@ -165,6 +166,7 @@ def serve(host: str, port: int) -> gr.Blocks:
             "routes": [
                 *scripts.routes(),
                 *recorded.routes(),
+                *media_routes.routes(),
                 *lessons.routes(),
                 *refusals.routes(),
                 *audit.routes(),

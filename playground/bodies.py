@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
+from playground.media import KINDS
 from playground.uploads import UPLOADS
 
 CALL, JOIN = "/gradio_api/call/", "/gradio_api/queue/join"
@@ -16,6 +18,7 @@ _WANTED = "data must be a list of prompt, model, params and seed."
 MAX_SESSION_CHARS = 64
 _MAX_DEPTH = 100
 _TOO_DEEP = "The request nests too deep."
+TOO_LARGE = "The request is too large."
 _FILE = "gradio.FileData"
 
 
@@ -28,6 +31,8 @@ def refusal(path: str, body: bytes, inputs: Mapping[int, int]) -> tuple[int, str
         inputs: how many values each event of the page takes.
     """
     is_call = path.startswith(CALL) and path.removeprefix(CALL) in STRATEGIES
+    if len(body) > SETTINGS.max_request_bytes and not (is_call and _brings(body)):
+        return 413, TOO_LARGE
     if not is_call and path.rstrip("/") != JOIN:
         return None
     try:
@@ -45,6 +50,15 @@ def refusal(path: str, body: bytes, inputs: Mapping[int, int]) -> tuple[int, str
     if is_call:
         return None if isinstance(data, list) and len(data) == len(_FIELDS) else (422, _WANTED)
     return _odd_join(asked, data, inputs)
+
+
+def _brings(body: bytes) -> bool:
+    """Return whether a call brings a picture or a sound along, and so may be large."""
+    try:
+        prompt = json.loads(body)["data"][0]
+    except (RecursionError, ValueError, LookupError, TypeError):
+        return False
+    return isinstance(prompt, dict) and any(isinstance(prompt.get(kind), str) for kind in KINDS)
 
 
 def _odd_join(

@@ -33,6 +33,7 @@ from playground.form import check_here, form_request, one_models_weights
 from playground.going import ENDED, outliving
 from playground.guard import sentence
 from playground.meanwhile import aloud
+from playground.media import VISITOR
 from playground.scripts import receiving
 from playground.stream import stream
 from playground.zerogpu import in_line, on_gpu
@@ -147,7 +148,8 @@ def compare(asked: Any) -> Iterator[tuple[str | None, dict[str, Any] | None]]:
 
     Args:
         asked: what the page sent: number, prompt or messages with their template, seed and columns, each
-            with its own models and how they are held; base, the model that judges, and base_weights.
+            with its own models, how they are held and what they see or hear; base, the model that judges,
+            and base_weights.
 
     Yields:
         (text for the bus or None, message for the page or None). It never raises.
@@ -213,7 +215,7 @@ def requests_of(asked: Any) -> list[DecodeRequest]:
     if not isinstance(columns, list) or not 2 <= len(columns) <= len(LABELS):
         count = len(columns) if isinstance(columns, list) else columns
         raise ParameterError("columns", count, f"compare 2 to {len(LABELS)} columns")
-    shared = {name: asked.get(name) for name in ("prompt", "messages", "template", "seed")}
+    shared = {name: asked.get(name) for name in ("prompt", "messages", "template", "seed", VISITOR)}
     return [_request(column, shared) for column in columns]
 
 

@@ -107,6 +107,7 @@ def allows(settings: Settings) -> list[tuple[str, str]]:
             f"{offered}, and {hub}. Safetensors alone; a model's own code never runs.",
         ),
         ("Weights", held),
+        ("Pictures and sounds", _given(settings)),
         (
             "Custom methods",
             f"Those that come along, {methods}; each in a process that is shut in.",
@@ -140,6 +141,13 @@ def allows(settings: Settings) -> list[tuple[str, str]]:
             else "No other page may show this one.",
         ),
     ]
+
+
+def _given(settings: Settings) -> str:
+    """Return what a visitor may give models to see and hear."""
+    picture, sound = (n / 1e6 for n in (settings.max_picture_bytes, settings.max_sound_bytes))
+    kept = f"kept in memory alone, for {settings.media_age_s / 60:g} minutes after their last use"
+    return f"Up to {picture:g} and {sound:g} MB, {kept}, and for nobody else."
 
 
 def brought() -> list[str]:

@@ -16,7 +16,7 @@ from engine.run.prepare import Models
 from engine.run.request import DecodeRequest, check
 from engine.run.work import Work
 from engine.trace.events import Failed, Started
-from playground import controls
+from playground import controls, media
 from playground.elements import OF_A_PRESS, both, hidden
 from playground.form import assistant_of, check_here, form_params, form_weights, strategy_of
 from playground.going import outliving
@@ -140,7 +140,7 @@ def request_of(asked: Mapping[str, Any], get: Callable[..., LoadedModel] = load)
         get: returns the model of a name.
         asked: prompt_ids, kept_ids, step, run_id, end_ids and pieces (of all these ids, not needed
             where the ids are ``linked``) of the parent; token_id or text; strategy, model,
-            assistant, params and seed of the branch.
+            assistant, params and seed of the branch; image and audio that the parent was given.
 
     Raises:
         EngineError: one sentence naming what is wrong.
@@ -156,6 +156,7 @@ def request_of(asked: Mapping[str, Any], get: Callable[..., LoadedModel] = load)
         "seed": controls.whole(asked.get("seed")),
         "assistant": assistant_of(strategy, asked),
         "weights": form_weights(strategy, asked.get("params") or {}),
+        **media.of_form(asked),
     }
     # Ids alone can be judged before a model is loaded.
     ids = [*place.prompt_ids, *place.kept_ids]

@@ -12,27 +12,34 @@ from engine.methods.finding import is_here
 from engine.run.request import DecodeRequest
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
-from playground import controls
+from playground import controls, media
 
 
 def form_request(asked: Mapping[str, Any]) -> DecodeRequest:
-    """Read a form: strategy, model, assistant, prompt or messages with their template, seed and params.
+    """Read a form: strategy, model, assistant, prompt or messages with template, image and audio, seed, params.
 
     Raises:
         ParameterError: one sentence naming what is wrong; values are not checked yet.
     """
     strategy, messages = strategy_of(asked), asked.get("messages")
+    given = media.of_form(asked)
     return DecodeRequest(
         strategy.name,
         asked.get("model") or strategy.default_model,
-        asked.get("prompt") if messages is None else None,
+        _prompt(asked.get("prompt"), given) if messages is None else None,
         params=form_params(strategy, asked.get("params") or {}),
         weights=form_weights(strategy, asked.get("params") or {}),
         seed=controls.whole(asked.get("seed")),
         assistant=assistant_of(strategy, asked),
         messages=messages,
         template=None if messages is None else asked.get("template"),
+        **given,
     )
+
+
+def _prompt(prompt: Any, given: Mapping[str, Any]) -> Any:
+    """Return what a form says; beside a picture or a sound nothing has to be said."""
+    return None if given and prompt == "" else prompt
 
 
 def check_here(request: DecodeRequest) -> DecodeRequest:

@@ -2,13 +2,15 @@
 
 A request is ``strategy``, ``model``, ``assistant``, ``prompt``, ``params`` and ``seed``; a conversation has, in
 place of the prompt, ``messages`` and what its ``template`` is told, both as JSON, and a branch the ids it
-continues and what was put after them. ``trace`` names a recorded run,
+continues and what was put after them. ``image`` and ``audio`` name what the model is given: an example that comes
+along, or by its hash what this visitor has sent; a link never holds it. ``trace`` names a recorded run,
 ``tab`` a tab of the page, ``lesson`` and ``card`` a card of a lesson, ``step`` a step from 1, and ``pressed``
 says that Run was pressed for it.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -27,7 +29,7 @@ from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Preset, Strategy
 from engine.trace.records import Trace
-from playground import controls
+from playground import controls, media
 from playground.form import form_request, form_weights, one_models_weights, strategy_of
 from playground.spec import shown_values
 
@@ -52,10 +54,16 @@ def link_of(request: DecodeRequest) -> str:
         "messages": "" if request.messages is None else _json(request.messages),
         "template": _json(request.template) if request.template else "",
         **_branch_fields(request),
+        **{kind: name or "" for kind, name in _media_of(request).items()},
         "params": _json({**request.params, **request.weights}),
         "seed": request.seed,
     }
     return "?" + urlencode({name: value for name, value in fields.items() if value != ""})
+
+
+def _media_of(request: DecodeRequest) -> dict[str, str | None]:
+    """Return what a form calls the picture and the sound of a request."""
+    return {kind: media.name_of(getattr(request, kind)) for kind in media.KINDS}
 
 
 def _json(value: Any) -> str:
@@ -80,14 +88,18 @@ def _dotted(ids: Sequence[int]) -> str:
     return ".".join(map(str, ids))
 
 
-def request_of(query: Mapping[str, str]) -> DecodeRequest:
+def request_of(query: Mapping[str, str], seen: Mapping[str, Any] | None = None) -> DecodeRequest:
     """Read a request back.
+
+    Args:
+        query: what stands in the address.
+        seen: the picture or sound that it names, see ``media.of_form``.
 
     Raises:
         ParameterError: it names no strategy of ours, or something in it cannot be read.
     """
     strategy, messages = strategy_of(query), _read(query, "messages", list)
-    text = query.get("prompt", "")[: SETTINGS.max_prompt_chars]
+    text = query.get("prompt", "")[: SETTINGS.max_prompt_chars] or (None if seen else "")
     template = None if messages is None else _read(query, "template", dict)
     if messages is not None:
         check_messages(messages, template)
@@ -102,6 +114,7 @@ def request_of(query: Mapping[str, str]) -> DecodeRequest:
         assistant=query.get("assistant") or None,
         messages=messages,
         template=template,
+        **(seen or {}),
     )
     # What is not offered here has no control that could say it.
     held(strategy, request)
@@ -125,14 +138,16 @@ def _read(query: Mapping[str, str], name: str, kind: type) -> Any:
 def form_of(request: DecodeRequest) -> dict[str, Any]:
     """Return the form that makes a request: its values as the controls show them.
 
-    The prompt is None where the request has ids or messages instead.
+    The prompt is None where the request has ids or messages instead; beside a picture or a sound it may be empty.
     """
     strategy = STRATEGIES[request.strategy]
     named = {"model": request.model, "assistant": request.assistant}
     model, assistant = (value if isinstance(value, str) else "" for value in named.values())
+    seen, alone = _media_of(request), request.input_ids is None and request.messages is None
     return {
         "strategy": request.strategy,
-        "prompt": request.prompt,
+        "prompt": request.prompt or ("" if alone and any(seen.values()) else request.prompt),
+        **seen,
         "messages": None if request.messages is None else [dict(m) for m in request.messages],
         "template": None if request.messages is None else dict(request.template or {}),
         "model": model or strategy.default_model,
@@ -145,8 +160,16 @@ def form_of(request: DecodeRequest) -> dict[str, Any]:
 
 def preset_form(strategy: str, preset: Preset) -> dict[str, Any]:
     """Return the form that a preset fills."""
+    seen = {kind: getattr(preset, kind) for kind in media.KINDS if getattr(preset, kind)}
     return form_of(
-        DecodeRequest(strategy, preset.model, preset.prompt, params=preset.params, seed=preset.seed)
+        DecodeRequest(
+            strategy,
+            preset.model,
+            preset.prompt or (None if seen else preset.prompt),
+            params=preset.params,
+            seed=preset.seed,
+            **seen,
+        )
     )
 
 
@@ -156,15 +179,18 @@ def trace_form(trace: Trace) -> dict[str, Any] | None:
     if strategy is None or trace.parent is not None:
         return None
     messages, template = trace.messages, trace.template
-    if trace.prompt is None and messages is None:
+    if trace.prompt is None and messages is None and not trace.media:
         return None
     params = shared_params(trace.config, strategy)
     assistant = trace.assistant.id if trace.assistant else None
+    # What was seen or heard is named by its hash: whoever opens the record need not have it.
+    seen = media.names_in(trace.media)
     return form_of(
         DecodeRequest(
             strategy.name,
             trace.model.id,
             trace.prompt,
+            **seen,
             params=params,
             seed=trace.seed,
             assistant=assistant,
@@ -175,14 +201,19 @@ def trace_form(trace: Trace) -> dict[str, Any] | None:
     )
 
 
-def opened(search: str) -> dict[str, Any]:
+def opened(search: str, visitor: Any = None) -> dict[str, Any]:
     """Return what an address opens, as JSON values.
+
+    Args:
+        search: the address's part behind "?", with it or without.
+        visitor: who opens it, as the page calls him: what he has sent can be named by its hash.
 
     Returns:
         ``tab`` and ``step``, None where the address names none, and one of: ``recorded``, the name
         of a recorded run or None for what the tab opens with; ``form``, which is filled and run;
         ``lesson``, its name or None, with ``language`` and ``card``;
-        ``branch`` beside a form, the question that continues a run (see ``fork.request_of``).
+        ``branch`` beside a form, the question that continues a run (see ``fork.request_of``);
+        ``lacks`` beside a form, which of image and audio are not part of the link and not here.
 
     Raises:
         EngineError: one sentence about what cannot be read.
@@ -193,7 +224,7 @@ def opened(search: str) -> dict[str, Any]:
         return _opened_trace(query, step)
     tab = query.get("tab")
     if tab in _FORMS:
-        return {"tab": tab, "step": step, **_tab_form(tab, query)}
+        return {"tab": tab, "step": step, **_tab_form(tab, query, visitor)}
     if tab == _LESSONS:
         return {"tab": tab, "step": None, **_lesson(query)}
     if tab in _PLAIN or (tab in STRATEGIES and "strategy" not in query):
@@ -201,7 +232,7 @@ def opened(search: str) -> dict[str, Any]:
     if tab is not None and "strategy" not in query:
         known = ", ".join((*STRATEGIES, *_FORMS, *_PLAIN, _LESSONS))
         raise ParameterError("tab", tab[:40], f"it must be one of {known}")
-    return _opened_request(query, step)
+    return _opened_request(query, step, visitor)
 
 
 def _lesson(query: Mapping[str, str]) -> dict[str, Any]:
@@ -227,10 +258,13 @@ def _opened_trace(query: Mapping[str, str], step: int | None) -> dict[str, Any]:
     return {"tab": tab, "step": step or entry.look_at, "recorded": entry.name}
 
 
-def _opened_request(query: Mapping[str, str], step: int | None) -> dict[str, Any]:
-    request = request_of(query)
+def _opened_request(query: Mapping[str, str], step: int | None, visitor: Any) -> dict[str, Any]:
+    seen, lacks = media.of_link(query, visitor)
+    request = request_of(query, seen)
     form = form_of(request)
     about = {"tab": request.strategy, "step": step}
+    if lacks:
+        return {**about, "form": form, "lacks": lacks}
     if "ids" in query:
         return {**about, "form": {**form, "prompt": None}, "branch": _branch(query)}
     # Who had pressed Run when the page was lost wants a run, not one like it.
@@ -262,7 +296,7 @@ def _branch(query: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _tab_form(tab: str, query: Mapping[str, str]) -> dict[str, Any]:
+def _tab_form(tab: str, query: Mapping[str, str], visitor: Any) -> dict[str, Any]:
     """Return the form of a tab that is no strategy's: ``form``, or ``recorded`` where there is none."""
     if "form" not in query:
         return {"recorded": None}
@@ -275,7 +309,8 @@ def _tab_form(tab: str, query: Mapping[str, str]) -> dict[str, Any]:
     columns = form.get("columns") if tab == "compare" else [{**form, "strategy": _ONE[tab]}]
     if not isinstance(columns, list) or not columns:
         raise ParameterError("columns", columns, "the link must name the columns")
-    read = [_column(column, form) for column in columns[:4]]
+    read, lacking = zip(*(_column(column, form, visitor) for column in columns[:4]), strict=True)
+    lacks = sorted({kind for kinds in lacking for kind in kinds})
     kept = {
         n: form[n]
         for n in ("base", "text", "draws", "device")
@@ -283,7 +318,8 @@ def _tab_form(tab: str, query: Mapping[str, str]) -> dict[str, Any]:
     }
     shared = {name: read[0][name] for name in ("prompt", "messages", "template", "seed")}
     about = {**shared, **kept, **_judge(tab, form)}
-    return {"form": {**about, "columns": read} if tab == "compare" else {**read[0], **about}}
+    whole = {**about, "columns": list(read)} if tab == "compare" else {**read[0], **about}
+    return {"form": whole, **({"lacks": lacks} if lacks else {})}
 
 
 def _judge(tab: str, form: Mapping[str, Any]) -> dict[str, Any]:
@@ -299,7 +335,7 @@ def _judge(tab: str, form: Mapping[str, Any]) -> dict[str, Any]:
 _ONE = {"draws": "sampling", "watermark_bench": "watermark"}
 
 
-def _column(column: Any, form: Mapping[str, Any]) -> dict[str, Any]:
+def _column(column: Any, form: Mapping[str, Any], visitor: Any) -> tuple[dict[str, Any], list[str]]:
     if not isinstance(column, dict):
         raise ParameterError("columns", column, "each must be an object")
     params = column.get("params") or {}
@@ -307,12 +343,17 @@ def _column(column: Any, form: Mapping[str, Any]) -> dict[str, Any]:
         raise ParameterError("params", params, "it must be an object of names and values")
     strategy = strategy_of(column)
     known = params_of(strategy.config) | weights_params(strategy.assistant != "none")
-    given = {name: value for name, value in params.items() if name in known}
+    own = {name: value for name, value in params.items() if name in known}
+    seen, lacks = media.of_link(column, visitor)
     seed = _seed(str(form.get("seed", 0)))
     shared = {name: form.get(name) for name in ("prompt", "messages", "template")}
-    request = form_request({**column, **shared, "seed": seed, "params": given})
-    check(request)
-    return form_of(request)
+    plain = {name: value for name, value in column.items() if name not in media.KINDS}
+    request = form_request({**plain, **shared, "seed": seed, "params": own})
+    if seen:
+        request = dataclasses.replace(request, prompt=request.prompt or None, **seen)
+    if not lacks:
+        check(request)
+    return form_of(request), lacks
 
 
 def _params(text: str, strategy: Strategy) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -20,7 +20,8 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
             weights are held.
 
     Returns:
-        ``told``, pairs of a subject and a text, and ``notes``, sentences on what stands in the way.
+        ``told``, pairs of a subject and a text, and ``notes``, sentences on what stands in the way; ``takes``
+        and ``needs`` as in ``takes.declared``.
 
     Raises:
         EngineError: one sentence.
@@ -29,4 +30,5 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
     said = form_weights(strategy, asked.get("params") or {})
     held, _ = read_weights(said, strategy.name, assistant=True)
     found = preflight(asked.get("model"), held)
-    return {"told": found.told(), "notes": list(found.notes)}
+    takes = {"takes": list(found.takes), "needs": found.needs}
+    return {"told": found.told(), "notes": list(found.notes), **takes}

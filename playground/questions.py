@@ -31,6 +31,7 @@ from playground.elements import OF_THE_PAGE, hidden, sent_with
 from playground.guard import sentence
 from playground.links import opened
 from playground.listening import LISTENERS
+from playground.media import VISITOR, only_own
 from playground.scripts import receiving
 from playground.stream import known_state
 from playground.traces import trace_of
@@ -60,7 +61,7 @@ def reply(number: Any, **values: Any) -> str:
 
 def _answer(event: gr.EventData) -> str:
     remember()
-    asked = sent_with(event)
+    asked = only_own(sent_with(event))
     number = asked.get("id")
     try:
         return reply(number, **answer(asked))
@@ -77,7 +78,7 @@ def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
             steps may be left out, ``beside`` of such a trace (see ``beside.act``),
             ``stop`` of the check or the reading whose ``press`` it names,
             ``state`` (all messages of a ``run``, empty where it is not known),
-            ``link`` (what the address ``search`` asks for), or
+            ``link`` (what the address ``search`` asks for, opened by ``visitor``), or
             an action of one of ``_ROOMS``.
 
     Raises:
@@ -99,7 +100,7 @@ def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
     if action == "state":
         return {"state": known_state(str(asked.get("run", ""))[:64])}
     if action == "link":
-        return opened(str(asked.get("search", "")))
+        return opened(str(asked.get("search", "")), asked.get(VISITOR))
     room = next((room for room in _ROOMS if action in room.ACTIONS), None)
     if room is not None:
         return room.act(asked)

@@ -29,7 +29,7 @@ from engine.strategies.base import Preset, Strategy
 from engine.strategies.custom import Arguments, MethodName
 from engine.strategies.refusal import refusal
 from engine.strategies.talks import MODEL, TALKS
-from playground import controls, later
+from playground import controls, later, takes
 from visualizers.page import arranged
 
 SEED = Integer(
@@ -70,9 +70,11 @@ def _spec(
                 "title": f"{e.title} · {e.parameters} · {e.licence}",
                 "role": e.role,
                 "embedded": e.embedded,
+                **takes.declared(e),
             }
             for e in models
         ],
+        "media": takes.offered_media(),
         "drafts": _drafts(),
         "weights": one_models_weights(),
         "terms": words(),
@@ -252,6 +254,8 @@ def _preset(strategy: Strategy, preset: Preset) -> dict[str, Any]:
         "prompt": preset.prompt,
         "seed": preset.seed,
         "model": preset.model or strategy.default_model,
+        "image": preset.image,
+        "audio": preset.audio,
         "shows": preset.shows,
         "recorded": _recorded(strategy.name, preset.name),
         "params": {n: controls.show(kinds[n], v) for n, v in preset.params.items()},

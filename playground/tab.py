@@ -19,6 +19,7 @@ from playground.form import check_here, form_request
 from playground.going import outliving
 from playground.guard import guarded
 from playground.journal import JOURNAL, Press
+from playground.media import kept_apart
 from playground.scripts import on_load
 from playground.stream import refusal, stream, whole_state
 from playground.zerogpu import in_line, on_gpu
@@ -55,7 +56,7 @@ def _starter(name: str) -> Callable[[dict[str, Any]], Generator[str, None, None]
         except BaseException as error:
             yield refusal(name, error)
             return
-        yield from stream(request, press=Press(str(asked.get("press", "")), about))
+        yield from stream(request, press=Press(str(asked.get("press", "")), kept_apart(about)))
 
     return start
 

@@ -12,7 +12,19 @@ from typing import Any
 from playground import languages
 
 READ = frozenset(
-    ("label", "help", "title", "summary", "helps", "turns", "paper", "shows", "why", "refused")
+    (
+        "label",
+        "help",
+        "title",
+        "alt",
+        "summary",
+        "helps",
+        "turns",
+        "paper",
+        "shows",
+        "why",
+        "refused",
+    )
 )
 """Fields whose text is read, wherever they stand."""
 NAMED = "presets"

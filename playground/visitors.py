@@ -37,6 +37,12 @@ def visitor_of(request: Any) -> Visitor:
     return Visitor(address_of(str(host), str(forwarded), SETTINGS.public), session)
 
 
+def asking_from(request: Any) -> str:
+    """Return the address of who sent a request of Starlette's, as ``address_of``."""
+    host = request.client.host if request.client else ""
+    return address_of(host, request.headers.get("x-forwarded-for", ""), SETTINGS.public)
+
+
 def address_of(host: str, forwarded: str, public: bool) -> str:
     """Return the address of a visitor, empty for that of this machine's owner.
 

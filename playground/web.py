@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import nullcontext
 from typing import Any
 from urllib.parse import parse_qs
@@ -13,9 +13,12 @@ from urllib.parse import parse_qs
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
+from engine.errors import BusyError
 from engine.settings import SETTINGS
-from playground.bodies import CALL, JOIN, MAX_SESSION_CHARS, refusal
+from playground.bodies import CALL, JOIN, MAX_SESSION_CHARS, TOO_LARGE, refusal
+from playground.incoming import INCOMING, TooLargeError
 from playground.listening import LISTENERS
+from playground.media_routes import PLACE as MEDIA
 from playground.uploads import UPLOADS
 
 _CLOSED = tuple(
@@ -46,6 +49,8 @@ _CLOSED = tuple(
 _UPLOADS = "/gradio_api/upload"
 _LISTEN = "/gradio_api/queue/data"
 _ENDPOINTS = (CALL, _LISTEN, JOIN)
+PERMISSIONS = "camera=(self), microphone=(self), geolocation=(), display-capture=()"
+"""Of the browser's devices, what this page alone may ask for: a photo or a sound to give to a model."""
 _HUB_PAGES = "https://huggingface.co https://*.huggingface.co https://*.hf.space"
 """What may show a Space in a frame: the pages of the hub."""
 
@@ -65,6 +70,8 @@ def policy() -> str:
             "style-src 'self' 'unsafe-inline'",
             "img-src 'self' data: blob:",
             "font-src 'self' data:",
+            # A sound that was just recorded is played before it is sent.
+            "media-src 'self' blob:",
             # A picture of the page is made from texts that stand in addresses.
             "connect-src 'self' data: blob:",
             "worker-src 'self' blob:",
@@ -85,6 +92,7 @@ class Headers:
             (b"x-content-type-options", b"nosniff"),
             (b"referrer-policy", b"same-origin"),
             (b"content-security-policy", policy().encode()),
+            (b"permissions-policy", PERMISSIONS.encode()),
         ]
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -127,12 +135,14 @@ class Gate:
             receive = _in_time(receive)
             # Gradio fails where a file has no name, or does not come.
             return await _patiently(self.app, scope, receive, send, 400, b"The upload is broken.")
-        try:
-            body = await _read(_in_time(receive), self.max_bytes) if post else b""
-        except TimeoutError:
-            return await _answer(send, 408, b"The request took too long.")
-        if body is None:
-            return await _answer(send, 413, b"The request is too large.")
+        if path.startswith(MEDIA):  # bounded where it is read
+            return await self.app(scope, _in_time(receive), send)
+        body, wrong = b"", None
+        if post:
+            most = SETTINGS.max_call_bytes if path.startswith(CALL) else self.max_bytes
+            body, wrong = await _whole(receive, most)
+        if wrong:
+            return await _answer(send, *wrong)
         replies = _replay(body, receive) if post else receive
         if not path.startswith(_ENDPOINTS):
             return await self.app(scope, replies, send)
@@ -227,16 +237,25 @@ def _in_time(receive: Any) -> Any:
     return receives
 
 
-async def _read(receive: Any, limit: int) -> bytes | None:
-    """Return the whole body, None as soon as it passes the limit."""
-    body = b""
-    while True:
+async def _whole(receive: Any, most: int) -> tuple[bytes, tuple[int, bytes] | None]:
+    """Return the whole body, and the status and the sentence with which it is refused, None for a good one."""
+    try:
+        return await INCOMING.read(_parts(_in_time(receive)), most), None
+    except TimeoutError:
+        return b"", (408, b"The request took too long.")
+    except TooLargeError:
+        return b"", (413, TOO_LARGE.encode())
+    except BusyError as error:
+        return b"", (503, str(error).encode())
+
+
+async def _parts(receive: Any) -> AsyncIterator[bytes]:
+    """Yield a body as it comes."""
+    more = True
+    while more:
         message = await receive()
-        body += message.get("body", b"")
-        if len(body) > limit:
-            return None
-        if not message.get("more_body", False):
-            return body
+        yield message.get("body", b"")
+        more = message.get("more_body", False)
 
 
 def _replay(body: bytes, receive: Any) -> Any:

@@ -24,7 +24,7 @@ from visualizers.join import join, modules_in
 
 FOLDER = Path(__file__).resolve().parent
 HOLE = "<!--run-->"
-CORE_VIEWS = ("about", "look", "status", "strip", "predict", "scrub")
+CORE_VIEWS = ("about", "look", "status", "media", "strip", "predict", "scrub")
 """What stands above the pictures of every run."""
 _ENTRY = "visualizers/stage/page.mjs"
 _PART = re.compile(r"<!--(styles|plotly|scripts|terms|texts|language)-->")

@@ -40,6 +40,8 @@ class Preflight:
         gguf: what the header of its GGUF file says, where it is one.
         adapter: what its adapter_config.json says, where it is a LoRA adapter.
         base: the model that it adapts, as it is called here.
+        takes: what it can be given besides text: image, audio.
+        needs: which of them it must be given, None where text alone will do.
     """
 
     name: str
@@ -63,6 +65,8 @@ class Preflight:
     gguf: GgufFacts | None = None
     adapter: LoraAdapter | None = None
     base: str | None = None
+    takes: tuple[str, ...] = ()
+    needs: str | None = None
 
     @property
     def fits(self) -> bool | None:

@@ -244,6 +244,8 @@ def _with_model(found: Preflight, model: Any, values: int, held: WeightsParams) 
             cannot_serve={strategy: reason for strategy, reason in reasons.items() if reason},
             parameters=values,
             context_length=stands.context_length,
+            takes=tuple(sorted(stands.capabilities.takes)),
+            needs=stands.capabilities.needs,
             memory_bytes=round(needed),
             fits_memory=note is None,
         ),

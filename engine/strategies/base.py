@@ -30,6 +30,10 @@ class Preset:
     seed: int = 0
     model: str | None = None
     """Name of a model; None is the strategy's own."""
+    image: str | None = None
+    """What a model that reads pictures is given: ``example:`` and a name; the prompt may be empty then."""
+    audio: str | None = None
+    """The same for a model that listens."""
 
 
 @dataclass(frozen=True)

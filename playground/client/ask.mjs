@@ -1,5 +1,6 @@
 // Questions to the server with one answer each, over a hidden element.
 import { tr } from "../../visualizers/shared/tr.mjs";
+import { namesOf, withMedia } from "./given_media.mjs";
 
 const waiting = new Map();
 let send = null;
@@ -18,7 +19,13 @@ export function connectAsk(f) {
   return { receive };
 }
 
-export const ask = (data) =>
+export const ask = (data) => {
+  // What a run was given is looked for among what the reader of this page has sent.
+  const own = data.trace?.media?.length ? namesOf(data.trace) : null;
+  return own ? withMedia(own).then(({ visitor }) => put({ ...data, visitor })) : put(data);
+};
+
+const put = (data) =>
   new Promise((done) => {
     if (!send) return done({ error: tr("The page is not connected yet; try again in a moment.") });
     waiting.set(++number, done);

@@ -10,7 +10,9 @@ import { compareForm } from "./compare_form.mjs";
 import { leadOf, mark, pairsOf, sideOf, tellHeld } from "./compare_told.mjs";
 import { watchers } from "./compare_watch.mjs";
 import { Form } from "./form.mjs";
+import { withMedia } from "./given_media.mjs";
 import { pressFor } from "./kept_presses.mjs";
+import { MediaFields } from "./media_fields.mjs";
 import { keepPart } from "./parts.mjs";
 import { Presets } from "./presets.mjs";
 import { follow, press, stop } from "./press.mjs";
@@ -91,6 +93,8 @@ class Comparison {
     if (form.base) this.base.value = form.base;
     this.judge.show(form.base_weights ?? {});
     this.#replace(form.columns.map(({ values, ...column }) => ({ ...column, params: values })));
+    const given = (kind) => form.columns.map((column) => column[kind]).find(Boolean);
+    this.media.show({ image: given("image"), audio: given("audio") });
     if (itself) this.#press(true);
   }
 
@@ -106,6 +110,7 @@ class Comparison {
       models: () => this.#columns.map((c) => c.form.ask().model),
     });
     this.prompt.area.classList.add("cmp-prompt");
+    this.media = new MediaFields("compare");
     const number = { type: "number", min: 0, step: 1, value: 0 };
     this.seed = el("input", { ...number, "aria-label": tr("Seed") });
     this.base = el(
@@ -144,7 +149,16 @@ class Comparison {
     const { weights } = this.judge;
     weights?.querySelector("summary")?.prepend(tr("The judge: "));
     const judge = weights && el("div", { class: "cmp-judge f-compact" }, weights);
-    return el("div", { class: "dp-card cmp-ask" }, tries, this.prompt.box, line, judge, this.note);
+    return el(
+      "div",
+      { class: "dp-card cmp-ask" },
+      tries,
+      this.media.box,
+      this.prompt.box,
+      line,
+      judge,
+      this.note,
+    );
   }
 
   #add(start) {
@@ -173,9 +187,11 @@ class Comparison {
       column.form.box,
       column.stage,
     );
+    column.form.box.addEventListener("change", () => this.#lookAtMedia());
     this.#columns.push(column);
     this.grid.append(column.node);
     this.#limit();
+    this.#lookAtMedia();
   }
 
   #replace(starts) {
@@ -230,20 +246,33 @@ class Comparison {
       seed: this.seed.value === "" ? null : Number(this.seed.value),
       base: this.base.value,
       base_weights: changedOf(this.spec.weights.params, this.judge.values()),
-      columns: this.#columns.map((c) => c.form.ask()),
+      columns: this.#columns.map((c) => this.#withMedia(c.form.ask())),
     };
   }
 
+  // A column whose model takes nothing of the kind is given nothing.
+  #withMedia(asked) {
+    return { ...asked, ...this.media.ask(asked.model) };
+  }
+
+  // Which fields there are follows from the models of all columns.
+  #lookAtMedia() {
+    this.media.follow(this.#columns.map((c) => c.form.ask().model));
+    this.prompt.optional(this.media.any);
+  }
+
   #press(linked = false) {
-    if (store.busy(KEY)) return;
+    if (store.busy(KEY) || !this.media.check()) return;
     const asked = this.#asked();
-    this.#latest = { ...asked, columns: this.#columns.map((c) => c.form.different()) };
+    const columns = this.#columns.map((c) => this.#withMedia(c.form.different()));
+    this.#latest = { ...asked, columns };
     const link = formLink(KEY, this.#latest);
     // What goes on already is told under the number that it has.
     const going = linked ? pressFor(link) : undefined;
     this.#fresh(going?.number);
     const number = this.#number;
-    const send = (more) => this.trigger("input", { number, ...asked, ...more });
+    const send = async (more) =>
+      this.trigger("input", { number, ...(await withMedia(asked)), ...more });
     press(KEY, send, link, { linked, number });
   }
 

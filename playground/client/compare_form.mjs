@@ -68,6 +68,8 @@ class CompareForm {
       only: this.strategy.only,
     });
     this.models.params = () => this.form.values();
+    // What follows from what a model takes follows from its name once more.
+    this.models.learned = () => this.box.dispatchEvent(new Event("change"));
     this.own = new OwnDefaults(
       this.strategy.name,
       id,

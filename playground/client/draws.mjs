@@ -7,6 +7,8 @@ import { tr } from "../../visualizers/shared/tr.mjs";
 import { formLink, linked } from "./address.mjs";
 import { Field } from "./field.mjs";
 import { Form } from "./form.mjs";
+import { withMedia } from "./given_media.mjs";
+import { MediaFields } from "./media_fields.mjs";
 import { Models } from "./models.mjs";
 import { keepPart } from "./parts.mjs";
 import { goAndStop, press } from "./press.mjs";
@@ -32,16 +34,18 @@ export function mountDraws(root, trigger) {
   const asked = () => {
     const { draws: count, ...params } = form.values();
     const seed = first.value;
-    return { ...prompt.ask(), ...models.values(), draws: count, seed, params };
+    const said = { ...prompt.ask(), ...media.ask(), ...models.values() };
+    return { ...said, draws: count, seed, params };
   };
   // What was drawn last, null while that is the recorded example.
   let latest = null;
   // What was wrong with the link that led here.
   let refused = "";
   const run = (linked = false) => {
+    if (!media.check()) return;
     const wanted = asked();
     latest = wanted;
-    const send = (more) => trigger("input", { ...wanted, ...more });
+    const send = async (more) => trigger("input", { ...(await withMedia(wanted)), ...more });
     press(KEY, send, formLink("draws", wanted), { linked });
   };
   const prompt = new PromptField("draws-prompt", {
@@ -49,9 +53,16 @@ export function mountDraws(root, trigger) {
     go: () => run(),
     models: () => [models.values().model],
   });
+  const media = new MediaFields("draws");
+  const follow = () => {
+    media.follow([models.values().model]);
+    prompt.optional(media.any);
+  };
+  models.learned = follow;
+  models.model.box.addEventListener("change", follow);
   const stop = (id) => trigger("stop", { id });
   layout(root, tr("Many draws"), ABOUT, {
-    ask: [prompt.box, goAndStop("draws", tr("Draw"), KEY, () => run(), stop)],
+    ask: [media.box, prompt.box, goAndStop("draws", tr("Draw"), KEY, () => run(), stop)],
     right: tree,
     settings: [...models.boxes, form.weights, first.box, form.box],
   });
@@ -67,6 +78,8 @@ export function mountDraws(root, trigger) {
       if (!given) return;
       prompt.show(given);
       models.show(given.model, given.assistant);
+      media.show(given);
+      follow();
       first.value = given.seed;
       form.show({ ...given.values, draws: given.draws ?? draws.params[0].value });
       if (itself) run(true);

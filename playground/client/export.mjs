@@ -11,6 +11,7 @@ import { newName } from "./kept_presses.mjs";
 import { RichOutputs, sizeOf } from "./rich.mjs";
 import { stages } from "./runs.mjs";
 import { savedPage } from "./saved_page.mjs";
+import { sizeOf } from "./sizes.mjs";
 import { zip } from "./zip.mjs";
 
 // A chart is on the page a moment after the run.
@@ -174,7 +175,7 @@ class Exporting {
   // A file that may be large: its size is said.
   #give(name, blob) {
     give(URL.createObjectURL(blob), name);
-    this.say.textContent = tr("Saved {name}, {size}.", { name, size: sizeOf(blob) });
+    this.say.textContent = tr("Saved {name}, {size}.", { name, size: sizeOf(blob.size) });
   }
 
   #page() {

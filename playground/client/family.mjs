@@ -6,6 +6,7 @@ import { tr } from "../../visualizers/shared/tr.mjs";
 import { choicesOf, isBeam, keptBy, nameOfChoice, suggested } from "./branch.mjs";
 import { compareForm } from "./compare_form.mjs";
 import { FamilyTree } from "./family_tree.mjs";
+import { namesOf, withMedia } from "./given_media.mjs";
 import { adopt, members, titleOf } from "./members.mjs";
 import { openTab } from "./open_tab.mjs";
 import { press, UNDER_WAY } from "./press.mjs";
@@ -48,7 +49,7 @@ function receive(text) {
  */
 export async function continueFrom(branch, asked) {
   await connected;
-  const { prompt: _, messages: __, template: ___, ...controls } = asked;
+  const { prompt: _, messages: __, template: ___, ...controls } = await withMedia(asked);
   return new Promise((done) => {
     waiting.set(++number, ({ error }) => done(error ?? ""));
     send({ number, linked: true, run_id: "", end_ids: [], ...branch, ...controls });
@@ -262,7 +263,7 @@ class Family {
     this.say.textContent = tr("Starting…");
     waiting.set(this.#asked, (answer) => this.#answered(answer, question));
     const asked = { number: this.#asked, ...question };
-    press(question.strategy, (more) => send({ ...asked, ...more }));
+    press(question.strategy, async (more) => send({ ...(await withMedia(asked)), ...more }));
   }
 
   // The exact ids that are kept go along, with their texts: the server knows no run by its id.
@@ -280,6 +281,7 @@ class Family {
       pieces: Object.fromEntries(ids.map((id) => [id, run.pieces[id]])),
       ...put,
       ...controls,
+      ...namesOf(run),
       seed: this.seed.value === "" ? null : Number(this.seed.value),
     };
   }

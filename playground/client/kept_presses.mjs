@@ -44,8 +44,8 @@ function write(list) {
   }
 }
 
-// This tab of the browser, the same after it is loaded anew.
-function page() {
+/** This tab of the browser, the same after it is loaded anew; empty where the browser keeps nothing. */
+export function pageName() {
   try {
     const known = sessionStorage.getItem(PAGE) ?? newName();
     sessionStorage.setItem(PAGE, known);
@@ -64,7 +64,7 @@ function page() {
 export function keepPress(press, key, link, number) {
   write([
     ...all().filter((p) => p.press !== press),
-    { press, key, link, number, run: "", page: page(), until: Date.now() + OLD_MS },
+    { press, key, link, number, run: "", page: pageName(), until: Date.now() + OLD_MS },
   ]);
 }
 
@@ -86,7 +86,7 @@ export function forgetPress(press) {
  * @param {string} key
  * @returns {Pressed | undefined}
  */
-export const pressOf = (key) => all().findLast((p) => p.key === key && p.page === page());
+export const pressOf = (key) => all().findLast((p) => p.key === key && p.page === pageName());
 
 /**
  * What goes on that an address asks for.

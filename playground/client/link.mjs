@@ -5,6 +5,7 @@ import { tr } from "../../visualizers/shared/tr.mjs";
 import { followNow } from "./address.mjs";
 import { ask, connectedAsk } from "./ask.mjs";
 import { continueFrom } from "./family.mjs";
+import { isOwn, notPartOf, visitor } from "./given_media.mjs";
 import { openTab, runForm } from "./open_tab.mjs";
 import { KNOWN, partOf } from "./parts.mjs";
 import { store } from "./runs.mjs";
@@ -31,7 +32,7 @@ export async function restore(search) {
   const since = performance.now();
   openTab(tab);
   await connectedAsk;
-  const found = await ask({ action: "link", search });
+  const found = await ask({ action: "link", search, visitor: visitor() });
   if (found.error) return refuse(tab, found.error);
   if (found.tab !== tab) openTab(found.tab);
   if (strategyOf(found.tab))
@@ -44,15 +45,16 @@ export async function restore(search) {
       () => partOf(found.tab),
       (part) => {
         const stranger = found.form && strangerIn(found.form);
-        part.restore(found, !stranger);
+        part.restore(found, !stranger && !found.lacks);
         if (stranger) part.refuse(notByItself(stranger));
+        else if (found.lacks) part.refuse(notPartOf(found.lacks));
       },
     );
 }
 
 // What was changed since the address was opened stays.
 async function openIn(tab, found, search, since) {
-  const { step, recorded, form, branch } = found;
+  const { step, recorded, form, branch, lacks } = found;
   const { name, presets } = tab.strategy;
   await tab.cameBack;
   if (form && tab.shows(search)) return step !== null && store.select(store.shown(name), step - 1);
@@ -61,6 +63,7 @@ async function openIn(tab, found, search, since) {
     if (step !== null) selectLater(name, step);
     const stranger = strangerIn(form);
     if (stranger) return refuse(name, notByItself(stranger));
+    if (lacks) return tab.media.lacks(lacks);
     if (branch) refuseIf(name, await continueFrom(branch, tab.ask()));
     else tab.run(true);
     return;
@@ -126,7 +129,9 @@ async function copyLink(event) {
   const copy = event.currentTarget;
   followNow();
   await navigator.clipboard.writeText(location.href);
-  copy.textContent = tr("Link copied");
+  copy.textContent = isOwn(location.search)
+    ? tr("Link copied, without what the model was given")
+    : tr("Link copied");
   setTimeout(() => {
     copy.textContent = tr("Copy link");
   }, 1500);

@@ -76,6 +76,14 @@ export interface Form {
   template: {
     [k: string]: unknown;
   } | null;
+  /**
+   * What the model is given to see: example: and a name, or held: and the hash of what was sent.
+   */
+  image: string | null;
+  /**
+   * The same to hear.
+   */
+  audio: string | null;
   model: string;
   assistant: string;
   /**

@@ -6,7 +6,7 @@ import { Drafts } from "./drafts.mjs";
 import { Preflight } from "./preflight.mjs";
 import { declared, whenTried } from "./spec.mjs";
 
-const ROLES = ["target", "seq2seq"];
+const ROLES = ["target", "seq2seq", "captions"];
 
 const titleOf = (name) => declared().models.find((m) => m.name === name)?.title ?? name;
 
@@ -74,11 +74,14 @@ export class Models {
     this.note = el("p", { class: "f-help f-held", "aria-live": "polite" });
     // What the form beside it says of the weights; whoever has one sets it.
     this.params = () => ({});
-    this.about = new Preflight(() => ({
+    // What follows from what a model takes, as soon as that is known.
+    this.learned = () => {};
+    const asked = () => ({
       model: this.model.value,
       strategy: strategy.name,
       params: this.params(),
-    }));
+    });
+    this.about = new Preflight(asked, () => this.learned());
     this.model.select.addEventListener("change", () => this.about.forget());
     this.model.own.addEventListener("input", () => this.about.forget());
     this.model.own.addEventListener("change", () => this.model.value && this.about.look());

@@ -3,6 +3,7 @@ import { button, el } from "../../visualizers/shared/dom.mjs";
 import { said } from "../../visualizers/shared/said.mjs";
 import { tr } from "../../visualizers/shared/tr.mjs";
 import { ask, connectedAsk } from "./ask.mjs";
+import { learn } from "./takes.mjs";
 
 const ASKING = tr("Asking…");
 
@@ -12,9 +13,11 @@ export class Preflight {
 
   /**
    * @param {() => Record<string, any>} asked the model, and what the form says of its weights
+   * @param {() => void} learned what is done when it is known what the model takes
    */
-  constructor(asked) {
+  constructor(asked, learned = () => {}) {
     this.asked = asked;
+    this.learned = learned;
     this.say = el("p", { class: "f-help pf-say", role: "status" });
     this.facts = el("dl", { class: "pf-facts" });
     this.facts.hidden = true;
@@ -34,8 +37,10 @@ export class Preflight {
     if (!asked.model) return this.#tell(tr("Name a model first."));
     this.#tell(ASKING);
     await connectedAsk;
-    const { error, told, notes } = await ask({ action: "preflight", ...asked });
+    const { error, told, notes, ...takes } = await ask({ action: "preflight", ...asked });
+    if (!error) learn(asked.model, takes);
     if (number !== this.#number) return;
+    this.learned();
     if (error) this.#tell(said(error));
     else this.#tell(notes.map(said).join(" "), told);
   }

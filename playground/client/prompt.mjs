@@ -14,6 +14,8 @@ export class PromptField {
   // What the latest run read, and its answer.
   /** @type {[any, string] | null} */
   #answer = null;
+  // Whether a model may be given something else in its place.
+  #optional = false;
 
   /**
    * @param {string} id what the elements' ids begin with
@@ -52,6 +54,17 @@ export class PromptField {
     this.box.append(kinds, this.area);
     this.box.addEventListener("input", () => this.reading?.look());
     this.#turn(false);
+  }
+
+  /** @param {boolean} on whether nothing has to be written */
+  optional(on) {
+    this.#optional = on;
+    this.#name();
+  }
+
+  #name() {
+    const text = this.#optional ? tr("Prompt (optional)") : tr("Prompt");
+    this.label.textContent = this.chat ? tr("Messages") : text;
   }
 
   get chat() {
@@ -112,7 +125,7 @@ export class PromptField {
     this.asChat?.setAttribute("aria-pressed", String(chat));
     this.area.hidden = chat;
     if (this.#talk) this.#talk.box.hidden = !chat;
-    this.label.textContent = chat ? tr("Messages") : tr("Prompt");
+    this.#name();
     // A label of nothing in sight would name nothing.
     if (chat) this.label.removeAttribute("for");
     else this.label.setAttribute("for", this.area.id);

@@ -97,6 +97,8 @@ export function differences(form, asked) {
   if (known && (form.prompt !== asked.prompt || keyOf(form) !== keyOf(asked)))
     found.push(asked.messages ? tr("other messages") : tr("another prompt"));
   const named = (label, was, now) => found.push(`${label} ${was} → ${now}`);
+  if ((form.image ?? null) !== (asked.image ?? null)) found.push(tr("another picture"));
+  if ((form.audio ?? null) !== (asked.audio ?? null)) found.push(tr("another sound"));
   if (form.model !== asked.model) named(tr("Model"), title(form.model), title(asked.model));
   if (form.assistant !== asked.assistant)
     named(tr("Draft model"), title(form.assistant), title(asked.assistant));
@@ -134,6 +136,8 @@ export function formOf(strategy, preset) {
     prompt: preset.prompt,
     messages: preset.messages,
     template: preset.template,
+    image: preset.image,
+    audio: preset.audio,
     model: preset.model || strategy.model,
     assistant: strategy.assistant,
     seed: String(preset.seed),

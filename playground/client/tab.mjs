@@ -6,7 +6,9 @@ import { ask, connectedAsk } from "./ask.mjs";
 import { mountConfigs } from "./configs.mjs";
 import { Field } from "./field.mjs";
 import { Form } from "./form.mjs";
+import { remember, withMedia } from "./given_media.mjs";
 import { endedAt, keepEnded, pressOf } from "./kept_presses.mjs";
+import { MediaFields } from "./media_fields.mjs";
 import { isOfMethods } from "./method_open.mjs";
 import { MethodPanel } from "./method_panel.mjs";
 import { Models } from "./models.mjs";
@@ -77,6 +79,8 @@ class StrategyTab {
     this.models = new Models(strategy, name);
     const models = () => [this.models.values().model];
     this.prompt = new PromptField(`${name}-prompt`, { go: () => this.run(), models });
+    this.media = new MediaFields(name);
+    this.models.learned = () => this.#lookAtMedia();
     this.seed = new Field(declared().seed, `${name}-seed`);
     const { only } = strategy;
     this.form = new Form(strategy.params, name, {}, { only, seed: this.seed });
@@ -105,7 +109,7 @@ class StrategyTab {
     // Where a method's code is looked at and changed, for the whole page.
     this.methods = isOfMethods(strategy) ? this.#methods() : null;
     layout(root, strategy.title, this.#about(), {
-      ask: [this.prompt.box, acts, this.presets.box],
+      ask: [this.media.box, this.prompt.box, acts, this.presets.box],
       right: [this.methods?.box, el("div", { id: `${name}-stage` }, stage)],
       settings: [
         this.models.boxes,
@@ -140,6 +144,7 @@ class StrategyTab {
     store.watch({
       changed: (run) => {
         this.models.tell(store.shown(this.strategy.name)?.model);
+        remember(run);
         if (run.strategy === this.strategy.name) this.own.ran(run);
       },
     });
@@ -305,13 +310,22 @@ class StrategyTab {
 
   #lookAtModel() {
     this.own.look(this.models.values().model);
+    this.#lookAtMedia();
   }
 
-  #fill({ prompt, messages, template, model, seed, params }) {
+  // What the model takes besides text has a field.
+  #lookAtMedia() {
+    this.media.follow([this.models.values().model]);
+    this.prompt.optional(this.media.any);
+  }
+
+  #fill({ prompt, messages, template, image, audio, model, seed, params }) {
     this.show({
       prompt,
       messages,
       template,
+      image,
+      audio,
       model: model || this.strategy.model,
       assistant: this.strategy.assistant,
       seed,
@@ -319,9 +333,11 @@ class StrategyTab {
     });
   }
 
-  show({ prompt, messages, template, model, assistant, seed, values }) {
+  show({ prompt, messages, template, image, audio, model, assistant, seed, values }) {
     this.prompt.show({ prompt, messages, template });
     this.models.show(model, assistant);
+    this.media.show({ image, audio });
+    this.#lookAtMedia();
     this.seed.value = seed;
     this.form.show(values);
     const preset = presetOf({ ...this.ask(), values: this.form.values() });
@@ -337,6 +353,7 @@ class StrategyTab {
     return {
       strategy: this.strategy.name,
       ...this.prompt.ask(),
+      ...this.media.ask(),
       ...this.models.values(),
       seed: this.seed.value,
       params: this.form.values(),
@@ -348,8 +365,9 @@ class StrategyTab {
     const { method = "" } = this.form.values();
     this.#asked = method;
     if (this.methods?.unsaved(method) && !(await this.methods.save())) return;
+    if (!this.media.check()) return;
     const asked = this.ask();
-    const send = (more) => this.trigger("input", { ...asked, ...more });
+    const send = async (more) => this.trigger("input", { ...(await withMedia(asked)), ...more });
     press(this.strategy.name, send, askLink(asked), { linked });
   }
 }

@@ -47,6 +47,8 @@ export function messagesOf(trace, run = "a") {
       prompt: "",
       messages: null,
       template: null,
+      image: null,
+      audio: null,
       model: "",
       assistant: "",
       seed: "0",

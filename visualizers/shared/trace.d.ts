@@ -40,6 +40,9 @@ export interface DecodingTrace {
   method?: MethodInfo | null;
   emitted?: EmittedToken[][];
   media?: MediaInfo[];
+  speech?: {
+    [k: string]: unknown;
+  } | null;
 }
 export interface ModelInfo {
   id: string;

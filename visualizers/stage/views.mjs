@@ -7,6 +7,7 @@ import { draftTimeline } from "../draft_timeline/view.mjs";
 import { formula } from "../formula/view.mjs";
 import { forwardTimeline } from "../forward_timeline/view.mjs";
 import { layerHeatmap } from "../layer_heatmap/view.mjs";
+import { media } from "../media/view.mjs";
 import { predictWith } from "../predict/view.mjs";
 import { strip } from "../text/view.mjs";
 import { watermark } from "../watermark/view.mjs";
@@ -20,6 +21,7 @@ export const VIEWS = {
   about,
   look: lookWith(),
   status,
+  media,
   strip,
   predict: predictWith(),
   scrub: scrubWith(),

@@ -1,0 +1,92 @@
+// The fields for what a model is given besides text; a model that reads text alone has none.
+import { el } from "../../visualizers/shared/dom.mjs";
+import { KINDS, notPartOf } from "./given_media.mjs";
+import { PictureField } from "./picture_field.mjs";
+import { SoundField } from "./sound_field.mjs";
+import { isKnown, takesOf } from "./takes.mjs";
+
+const FIELDS = { image: PictureField, audio: SoundField };
+
+export class MediaFields {
+  // One that no model has asked for yet is not there.
+  /** @type {Map<string, PictureField | SoundField>} */
+  #fields = new Map();
+  // What a form has said of kinds whose field is not there.
+  #said = {};
+  #takes = /** @type {import("./takes.mjs").Takes} */ ({ takes: [], needs: null });
+  #id;
+  #changed;
+
+  /**
+   * @param {string} id what the elements' ids begin with
+   * @param {() => void} [changed]
+   */
+  constructor(id, changed = () => {}) {
+    this.#id = id;
+    this.#changed = changed;
+    this.box = el("div", { class: "md-fields" });
+    this.box.hidden = true;
+  }
+
+  /** Whether the model takes anything besides text. */
+  get any() {
+    return this.#takes.takes.length > 0;
+  }
+
+  /**
+   * Other models are chosen: each of their fields is there, and what was given stays.
+   * @param {string[]} models
+   */
+  follow(models) {
+    const each = models.map(takesOf);
+    // A run that was given something says that its model takes it.
+    const open = models.some((model) => !isKnown(model));
+    const takes = KINDS.filter(
+      (kind) => each.some((one) => one.takes.includes(kind)) || (open && this.#said[kind]),
+    );
+    const needs = each.find((one) => one.needs)?.needs ?? null;
+    this.#takes = { takes, needs };
+    this.box.hidden = !takes.length;
+    for (const kind of KINDS) this.#offer(kind, takes.includes(kind), needs === kind);
+  }
+
+  #offer(kind, on, needed) {
+    if (on && !this.#fields.has(kind)) {
+      const field = new FIELDS[kind](`${this.#id}-${kind}`, this.#changed);
+      this.#fields.set(kind, field);
+      this.box.append(field.box);
+      field.show(this.#said[kind] ?? "");
+    }
+    const field = this.#fields.get(kind);
+    if (!field) return;
+    field.box.hidden = !on;
+    field.needed(needed);
+    if (!on) field.stop();
+  }
+
+  /** What a form gives a model, null where it takes nothing of the kind. */
+  ask(model = "") {
+    const { takes } = model ? takesOf(model) : this.#takes;
+    const named = (kind) => (takes.includes(kind) && this.#fields.get(kind)?.value) || null;
+    return { image: named("image"), audio: named("audio") };
+  }
+
+  /** @param {{ image?: string | null, audio?: string | null }} form */
+  show(form) {
+    for (const kind of KINDS) {
+      this.#said[kind] = form[kind] ?? "";
+      this.#fields.get(kind)?.show(this.#said[kind]);
+    }
+  }
+
+  /** Whether all is there that the model cannot do without; what is missing says so. */
+  check() {
+    const { needs } = this.#takes;
+    return !needs || (this.#fields.get(needs)?.check() ?? true);
+  }
+
+  /** @param {string[]} kinds those that a link could not bring */
+  lacks(kinds) {
+    for (const kind of kinds) this.#fields.get(kind)?.wrong(notPartOf([kind]));
+  }
+}

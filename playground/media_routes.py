@@ -1,0 +1,77 @@
+"""How a picture or a sound comes to the server: one request with the file's bytes, which never touch a disk."""
+
+from __future__ import annotations
+
+import asyncio
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from engine.errors import BusyError, EngineError, ParameterError
+from engine.media import list_examples
+from engine.trace.json_io import to_dict
+from playground import media, scripts
+from playground.guard import sentence
+from playground.incoming import INCOMING, TooLargeError
+from playground.visitors import asking_from
+
+PLACE = "/media/"
+VISITOR_HEADER = "x-visitor"
+"""With it a page says who reads it; a form of another site cannot send it."""
+_TYPES = {".png": "image/png", ".wav": "audio/wav", ".flac": "audio/flac"}
+
+
+def routes() -> list[Route]:
+    """Return the routes: where files are sent and asked for, and where the examples that come along are fetched."""
+    return [
+        Route(f"{PLACE}example/{{name}}", _example),
+        Route(f"{PLACE}{{kind}}", _take, methods=["POST"]),
+        Route(f"{PLACE}{{kind}}/{{sha256}}", _is_here),
+    ]
+
+
+async def _take(request: Request) -> Response:
+    kind, visitor = request.path_params["kind"], request.headers.get(VISITOR_HEADER, "")
+    if kind not in media.KINDS:
+        return PlainTextResponse("Not found", 404)
+    if not media.is_visitor(visitor):
+        return _said({"error": "The page did not say who sends this; load it anew."}, 400)
+    try:
+        data = await INCOMING.read(request.stream(), media.LIMITS[kind])
+        info = await asyncio.to_thread(media.take, visitor, kind, data, asking_from(request))
+    except TooLargeError:
+        return _said({"error": str(_too_large(kind))}, 413)
+    except TimeoutError:
+        return _said({"error": "The file took too long to come; try again."}, 408)
+    except BusyError as error:
+        return _said({"error": str(error)}, 503)
+    except EngineError as error:
+        return _said({"error": str(error)}, 400)
+    except ClientDisconnect:
+        return Response(status_code=400)
+    except Exception as error:
+        return _said({"error": sentence(error)}, 500)
+    return _said({**to_dict(info), "bytes": len(data), "given": media.name_of(info)}, 201)
+
+
+def _too_large(kind: str) -> ParameterError:
+    return ParameterError(kind, "a larger file", f"at most {media.LIMITS[kind] / 1e6:g} MB")
+
+
+async def _is_here(request: Request) -> Response:
+    kind, sha256 = request.path_params["kind"], request.path_params["sha256"]
+    visitor = request.headers.get(VISITOR_HEADER, "")
+    return _said({"here": media.MEDIA.find(visitor, kind, sha256) is not None}, 200)
+
+
+def _said(values: dict[str, object], status: int) -> JSONResponse:
+    return JSONResponse(values, status, {"Cache-Control": "no-store"})
+
+
+async def _example(request: Request) -> Response:
+    known = {one.name: one.file for one in list_examples()}
+    file = known.get(request.path_params["name"])
+    if file is None:
+        return PlainTextResponse("Not found", 404)
+    return scripts.kept(await asyncio.to_thread(file.read_bytes), _TYPES[file.suffix])

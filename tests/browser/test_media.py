@@ -1,0 +1,350 @@
+"""A model is given a picture or a sound on the page: every way in, what is shown of it, and what a link holds."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.sync_api import expect
+
+from engine.media import list_examples
+from tests.browser_setup import launch_options
+from tests.helpers.pages import fits, run, run_id, settled, shot, show, start, status, trace_of
+from tests.helpers.patience import PATIENCE_MS
+from tests.helpers.pictures import picture_file, sound_file
+from tests.helpers.seers import listener, seer
+from tests.helpers.visits import Pages
+
+BAD = ("status of 400", "400 http")
+"""What a refused file is to the browser."""
+DEVICES = ["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"]
+# Every stream that the page is given is kept, so that a test can see whether its light has gone out.
+WATCHED = """
+window.given = [];
+const ask = navigator.mediaDevices.getUserMedia.bind(navigator.mediaDevices);
+navigator.mediaDevices.getUserMedia = async (what) => {
+  const stream = await ask(what);
+  window.given.push(stream);
+  return stream;
+};
+"""
+LIVE = "given.flatMap((s) => s.getTracks()).filter((t) => t.readyState === 'live').length"
+PASTE = """([bytes, type]) => {
+  const data = new DataTransfer();
+  data.items.add(new File([new Uint8Array(bytes)], "pasted.png", { type }));
+  document.dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }));
+}"""
+
+
+@pytest.fixture(scope="module")
+def eyes(tmp_path_factory):
+    """Return the folder of a tiny model that reads a picture."""
+    return seer(tmp_path_factory.mktemp("seer"))
+
+
+@pytest.fixture(scope="module")
+def ears(tmp_path_factory):
+    """Return the folder of a tiny model that listens."""
+    return listener(tmp_path_factory.mktemp("listener"))
+
+
+@pytest.fixture(scope="module")
+def devices(browser):
+    options = launch_options()
+    flags = [*options["args"], *DEVICES]
+    chromium = browser.browser_type.launch(timeout=PATIENCE_MS, **{**options, "args": flags})
+    yield chromium
+    chromium.close()
+
+
+@pytest.fixture
+def with_devices(devices, server):
+    """Open a page of a browser that has a camera and a microphone."""
+    pages = Pages(devices, server)
+
+    def opener(*args, **kwargs):
+        page = pages.open(*args, **kwargs)
+        page.context.grant_permissions(["camera", "microphone"])
+        page.evaluate(WATCHED)
+        return page
+
+    opener.pages = pages
+    yield opener
+    pages.close()
+
+
+def name_model(page, folder, tab="greedy"):
+    """Type the folder of a model; the page asks what it takes."""
+    choice = page.locator(f"#{tab}-model select")
+    # The last one is any other.
+    choice.select_option(index=choice.locator("option").count() - 1)
+    typed = page.locator(f"#{tab}-model input[type=text]")
+    typed.fill(folder)
+    typed.press("Tab")
+
+
+def picture(page, tab="greedy"):
+    return page.locator(f"#{tab}-image")
+
+
+def sound(page):
+    return page.locator("#greedy-audio")
+
+
+def give(page, data, tab="greedy", kind="image", name="own.png", mime="image/png"):
+    page.set_input_files(f"#{tab}-{kind}-file", {"name": name, "mimeType": mime, "buffer": data})
+
+
+def opened(opener, folder, tab="greedy", path="/", **size):
+    page = opener(path, **size)
+    if tab != "greedy":
+        show(page, tab)
+    name_model(page, folder, tab)
+    page.locator(f"#{tab}-max_new_tokens input[type=number]").fill("4")
+    return page
+
+
+def test_a_model_that_reads_text_has_no_field_and_one_that_sees_has_one(open_page, eyes):
+    page = open_page("/")
+    expect(page.get_by_role("group", name="Picture")).to_have_count(0)
+    expect(page.locator("#greedy-prompt label")).to_have_text("Prompt")
+    name_model(page, eyes)
+    expect(picture(page)).to_be_visible()
+    expect(picture(page)).to_contain_text("needed")
+    expect(page.locator("#greedy-prompt label")).to_have_text("Prompt (optional)")
+    # Back to one that reads text alone.
+    page.locator("#greedy-model select").select_option("storyteller")
+    expect(page.locator("#greedy-image")).to_be_hidden()
+    expect(page.locator("#greedy-prompt label")).to_have_text("Prompt")
+
+
+def test_run_says_at_once_that_a_picture_is_missing(open_page, eyes):
+    page = opened(open_page, eyes)
+    expect(picture(page)).to_be_visible()
+    before = start(page, "greedy")
+    said = "This model needs a picture: choose one, or take an example."
+    expect(picture(page).get_by_role("alert")).to_have_text(said)
+    assert run_id(page, "greedy") == before
+    assert not page.evaluate("playground.page.activity('greedy')")
+
+
+def test_an_upload_is_captioned_live_and_stands_above_the_text(open_page, eyes):
+    page = opened(open_page, eyes, "beam_search")
+    sent = []
+    page.on("request", lambda r: r.method == "POST" and "/media/" in r.url and sent.append(r))
+    data = picture_file(64, 48)
+    page.locator("#beam_search-prompt textarea").fill("")
+    give(page, data, "beam_search")
+    field = page.locator("#beam_search-image")
+    expect(field.locator("figcaption")).to_contain_text("64 × 48 pixels")
+    expect(field.get_by_role("img", name="The picture that the model is given")).to_be_visible()
+    run(page, "beam_search")
+    stage = page.locator("#beam_search-stage")
+    given = stage.locator(".dp-v-media")
+    expect(given.get_by_role("img")).to_have_attribute(
+        "alt", "The picture that the model was given, 64 × 48 pixels"
+    )
+    trace = trace_of(page, "beam_search")
+    [info] = trace.media
+    assert (info.kind, info.width, info.height) == ("image", 64, 48)
+    # The address names it by its hash and holds nothing of it.
+    page.wait_for_function("location.search.includes('image=')")
+    assert parse_qs(urlsplit(page.url).query)["image"] == [f"held:{info.sha256}"]
+    assert info.preview[:40] not in page.url
+    # It was sent once, and a second run reads it again.
+    run(page, "beam_search")
+    assert trace_of(page, "beam_search").media == trace.media
+    assert len(sent) == 1
+    settled(page)
+    shot(page, "media-upload")
+    assert fits(page)
+
+
+def test_what_is_no_picture_is_said_below_and_nothing_else_is_lost(open_page, eyes):
+    page = opened(open_page, eyes)
+    open_page.pages.expected = BAD
+    field = picture(page)
+    give(page, picture_file(64, 48))
+    expect(field.locator("figcaption")).to_contain_text("64 × 48 pixels")
+    give(page, b"no picture", name="a.png")
+    expect(field.get_by_role("alert")).to_contain_text("it must be a picture as PNG, JPEG")
+    expect(field.locator("figcaption")).to_contain_text("64 × 48 pixels")
+    field.get_by_role("button", name="Remove the picture").click()
+    expect(field.locator("figure")).to_have_count(0)
+    expect(field.get_by_role("status")).to_have_text("The picture is removed.")
+    run_before = run_id(page, "greedy")
+    start(page, "greedy")
+    expect(field.get_by_role("alert")).to_contain_text("needs a picture")
+    assert run_id(page, "greedy") == run_before
+
+
+def test_what_is_too_large_is_not_sent_at_all(open_page, eyes):
+    page = opened(open_page, eyes)
+    sent = []
+    page.on("request", lambda r: "/media/" in r.url and sent.append(r.url))
+    give(page, b"\0" * 20_100_000)
+    said = "This picture has 20.1 MB; up to 20.0 MB can be sent."
+    expect(picture(page).get_by_role("alert")).to_have_text(said)
+    assert not sent
+
+
+def test_a_picture_is_pasted_and_dropped(open_page, eyes):
+    page = opened(open_page, eyes)
+    field = picture(page)
+    expect(field).to_be_visible()
+    page.evaluate(PASTE, [list(picture_file(30, 20)), "image/png"])
+    expect(field.locator("figcaption")).to_contain_text("30 × 20 pixels")
+    data = page.evaluate_handle(
+        """(bytes) => {
+          const data = new DataTransfer();
+          data.items.add(new File([new Uint8Array(bytes)], "d.png", { type: "image/png" }));
+          return data;
+        }""",
+        list(picture_file(50, 40)),
+    )
+    field.locator(".md-zone").dispatch_event("drop", {"dataTransfer": data})
+    expect(field.locator("figcaption")).to_contain_text("50 × 40 pixels")
+
+
+def test_a_photo_is_taken_and_the_camera_goes_out(with_devices, eyes):
+    page = opened(with_devices, eyes)
+    field = picture(page)
+    field.get_by_role("button", name="Take a photo").click()
+    expect(field.get_by_label("What the camera sees")).to_be_visible()
+    assert page.evaluate(LIVE) == 1
+    shot(page, "media-camera")
+    field.get_by_role("button", name="Take it").press("Enter")
+    expect(field.locator("figcaption")).to_contain_text("pixels")
+    assert page.evaluate(LIVE) == 0
+    expect(field.get_by_role("button", name="Take a photo")).to_be_focused()
+    # Whoever thinks better of it leaves what was there.
+    field.get_by_role("button", name="Take a photo").click()
+    expect(field.get_by_label("What the camera sees")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(field.locator("video")).to_have_count(0)
+    assert page.evaluate(LIVE) == 0
+    expect(field.locator("figcaption")).to_contain_text("pixels")
+    run(page, "greedy")
+    assert trace_of(page, "greedy").media[0].kind == "image"
+
+
+def test_a_recording_is_sent_as_16_khz_and_the_microphone_goes_out(with_devices, ears):
+    page = opened(with_devices, ears)
+    field = sound(page)
+    field.get_by_role("button", name="Record").click()
+    expect(field.get_by_role("status").first).to_have_text("Recording, up to 30 seconds.")
+    expect(field.locator(".md-level")).to_contain_text(re.compile(r"[1-9] s of 30 s · (−\d+|0) dB"))
+    shot(page, "media-recording")
+    assert page.evaluate(LIVE) == 1
+    field.get_by_role("button", name="Stop recording").press("Enter")
+    expect(field.locator("figcaption")).to_contain_text(re.compile(r"\d\.\d s · \d+ kB"))
+    assert page.evaluate(LIVE) == 0
+    expect(field.locator("audio")).to_have_attribute("src", re.compile("^blob:"))
+    run(page, "greedy")
+    [info] = trace_of(page, "greedy").media
+    assert (info.kind, info.rate) == ("audio", 16_000)
+    assert max(info.peaks) > 0.01, "the fake microphone beeps"
+    drawn = page.locator("#greedy-stage .dp-v-media")
+    expect(drawn.get_by_role("img")).to_have_attribute("aria-label", re.compile("seconds of sound"))
+    settled(page)
+    shot(page, "media-sound")
+
+
+def test_a_sound_file_is_sent_as_it_is(open_page, ears):
+    page = opened(open_page, ears)
+    give(page, sound_file(1.5, 22_050), kind="audio", name="a.wav", mime="audio/wav")
+    expect(sound(page).locator("figcaption")).to_contain_text("1.5 s · 67 kB")
+    run(page, "greedy")
+    assert trace_of(page, "greedy").media[0].rate == 22_050
+
+
+def test_an_example_is_chosen_with_the_keyboard_and_is_in_the_link(open_page, eyes):
+    page = opened(open_page, eyes)
+    first = next(one for one in list_examples() if one.kind == "image")
+    pick = picture(page).get_by_role("button", name=first.alt or first.title, exact=True)
+    pick.focus()
+    page.keyboard.press("Enter")
+    expect(pick).to_have_attribute("aria-pressed", "true")
+    run(page, "greedy")
+    assert trace_of(page, "greedy").media[0].example == first.name
+    page.wait_for_function("location.search.includes('image=example')")
+    assert parse_qs(urlsplit(page.url).query)["image"] == [f"example:{first.name}"]
+
+
+def test_a_link_without_its_picture_says_so_to_others_and_not_to_whose_it_is(open_page, eyes):
+    page = opened(open_page, eyes)
+    give(page, picture_file(33, 44))
+    run(page, "greedy")
+    page.wait_for_function("location.search.includes('image=')")
+    search = urlsplit(page.url).query
+    other = open_page("/?" + search)
+    expect(status(other, "greedy")).to_contain_text("This link asks for")
+    # The same page loaded anew shows the run and its picture again.
+    page.reload()
+    field = page.locator("#greedy-image")
+    expect(field.locator("figcaption")).to_contain_text("33 × 44 pixels")
+    run(page, "greedy")
+    assert trace_of(page, "greedy").media[0].width == 33
+
+
+def test_a_branch_goes_on_from_the_same_picture(open_page, eyes):
+    page = opened(open_page, eyes)
+    give(page, picture_file(20, 20))
+    run(page, "greedy")
+    first = trace_of(page, "greedy")
+    page.evaluate("playground.page.select(playground.page.shown('greedy'), 1)")
+    stage = page.locator("#greedy-stage")
+    stage.get_by_role("tab", name="Continue").click()
+    before = run_id(page, "greedy")
+    stage.locator(".fm-go").click()
+    page.wait_for_function(
+        "([before]) => playground.page.runId('greedy') !== before && "
+        "['finished', 'failed'].includes(playground.page.shown('greedy')?.status)",
+        arg=[before],
+    )
+    branch = trace_of(page, "greedy")
+    assert branch.parent is not None
+    assert branch.media == first.media
+
+
+def test_compare_and_draws_give_it_to_every_model_that_takes_it(open_page, eyes):
+    page = open_page("/?tab=draws")
+    name_model(page, eyes, "draws")
+    give(page, picture_file(20, 20), "draws")
+    page.locator("#draws-draws input[type=number]").fill("4")
+    page.locator("#draws-run").click()
+    expect(page.locator("#draws-tree")).to_contain_text("4 of 4")
+    page.get_by_role("tab", name="Compare").click()
+    columns = page.locator("#compare .cmp-column")
+    expect(columns).to_have_count(4)
+    for place in range(2):
+        columns.nth(place).locator(".f-model select").first.select_option(label="Another…")
+        typed = columns.nth(place).locator(".f-model input[type=text]").first
+        typed.fill(eyes)
+        typed.press("Tab")
+    expect(page.locator("#compare-image")).to_be_visible()
+    give(page, picture_file(20, 20), "compare")
+    page.locator("#compare textarea.cmp-prompt").fill("Once")
+    page.locator("#compare").get_by_role("button", name="Run all").click()
+    expect(page.locator(".cmp-ask > .dp-status")).to_contain_text("Done.")
+    read = page.evaluate(
+        "[...playground.page.runs.values()].filter((r) => r.id && r.media?.length).map((r) => r.media[0].width)"
+    )
+    assert read.count(20) == 2
+
+
+def test_on_a_phone_in_german_and_in_the_dark(open_page, eyes):
+    page = opened(open_page, eyes, path="/?lang=de&__theme=dark", width=390, height=844)
+    field = page.get_by_role("group", name="Bild")
+    expect(field).to_contain_text("Ein Bild hierher ziehen")
+    start(page, "greedy")
+    expect(field.get_by_role("alert")).to_contain_text("Dieses Modell braucht ein Bild")
+    give(page, b"no picture", name="a.png")
+    open_page.pages.expected = BAD
+    expect(field.get_by_role("alert")).to_contain_text("ist nicht erlaubt")
+    give(page, picture_file(640, 480))
+    expect(field.locator("figcaption")).to_contain_text("640 × 480 Pixel")
+    assert fits(page)
+    settled(page)
+    shot(page, "media-390-dark")

@@ -1,0 +1,83 @@
+"""Tiny models that read a picture or listen, in folders of their own, for whoever names one on the page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from engine.models.catalogue import MODEL_DIR
+
+SIDE = 32
+
+
+def seer(folder: Path) -> str:
+    """Write a vision encoder-decoder with the words of the embedded model; return its folder."""
+    from transformers import (
+        AutoTokenizer,
+        GPT2Config,
+        VisionEncoderDecoderConfig,
+        VisionEncoderDecoderModel,
+        ViTConfig,
+        ViTImageProcessorPil,
+    )
+
+    tokenizer = AutoTokenizer.from_pretrained(MODEL_DIR / "storyteller")
+    start = tokenizer.bos_token_id or tokenizer.eos_token_id or 0
+    ends = {"bos_token_id": start, "eos_token_id": tokenizer.eos_token_id, "pad_token_id": start}
+    sees = ViTConfig(
+        hidden_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=32,
+        image_size=SIDE,
+        patch_size=8,
+    )
+    writes = GPT2Config(
+        vocab_size=len(tokenizer), n_positions=64, n_embd=32, n_layer=1, n_head=2, **ends
+    )
+    config = VisionEncoderDecoderConfig.from_encoder_decoder_configs(sees, writes)
+    config.decoder_start_token_id = start
+    torch.manual_seed(0)
+    model = VisionEncoderDecoderModel(config)
+    model.generation_config.update(decoder_start_token_id=start, **ends)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    ViTImageProcessorPil(size={"height": SIDE, "width": SIDE}).save_pretrained(folder)
+    return str(folder)
+
+
+def listener(folder: Path) -> str:
+    """Write a tiny Whisper with the words of the embedded model; return its folder."""
+    from transformers import (
+        AutoTokenizer,
+        WhisperConfig,
+        WhisperFeatureExtractor,
+        WhisperForConditionalGeneration,
+    )
+
+    tokenizer = AutoTokenizer.from_pretrained(MODEL_DIR / "storyteller")
+    start = tokenizer.bos_token_id or tokenizer.eos_token_id or 0
+    config = WhisperConfig(
+        vocab_size=len(tokenizer),
+        d_model=16,
+        encoder_layers=1,
+        decoder_layers=1,
+        encoder_attention_heads=2,
+        decoder_attention_heads=2,
+        encoder_ffn_dim=16,
+        decoder_ffn_dim=16,
+        max_target_positions=64,
+        bos_token_id=start,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=start,
+        decoder_start_token_id=start,
+        suppress_tokens=None,
+        begin_suppress_tokens=None,
+    )
+    torch.manual_seed(0)
+    model = WhisperForConditionalGeneration(config)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    WhisperFeatureExtractor(feature_size=config.num_mel_bins).save_pretrained(folder)
+    return str(folder)

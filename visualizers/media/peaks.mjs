@@ -1,0 +1,26 @@
+// A sound as a small drawing: how loud each part of it is.
+import { svg } from "../shared/dom.mjs";
+import { tr } from "../shared/tr.mjs";
+
+const WIDTH = 200;
+const HEIGHT = 40;
+const LEAST = 0.02;
+
+/**
+ * @drawing One bar a part, as high as its loudest sample.
+ * @param {readonly number[]} peaks the largest samples of equal parts, from 0 to 1
+ * @param {number | null} seconds
+ */
+export function peaksOf(peaks, seconds) {
+  const wide = WIDTH / peaks.length;
+  const bars = peaks.map((peak, i) => {
+    const height = Math.max(LEAST, peak) * HEIGHT;
+    const place = { x: i * wide, y: (HEIGHT - height) / 2, width: wide * 0.7, height };
+    return svg("rect", place);
+  });
+  const label = tr("The loudness of {seconds} seconds of sound", {
+    seconds: (seconds ?? 0).toFixed(1),
+  });
+  const box = { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "md-peaks", preserveAspectRatio: "none" };
+  return svg("svg", { ...box, role: "img", "aria-label": label }, bars);
+}

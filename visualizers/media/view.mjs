@@ -1,0 +1,76 @@
+// What the model was given to see or to hear, above what it wrote.
+import { el } from "../shared/dom.mjs";
+import { tr } from "../shared/tr.mjs";
+import { peaksOf } from "./peaks.mjs";
+
+const SEEN = tr("What the model was given");
+const HASH_DIGITS = 12;
+
+const exampleOf = ({ example }) => example && tr("example {name}", { name: example });
+
+const hashOf = ({ sha256 }) =>
+  el("span", { class: "md-hash", title: sha256 }, `sha256 ${sha256.slice(0, HASH_DIGITS)}…`);
+
+const line = (...facts) =>
+  el(
+    "figcaption",
+    {},
+    facts.filter(Boolean).flatMap((fact, i) => (i ? [" · ", fact] : [fact])),
+  );
+
+/** @param {any} info */
+function pictureOf(info) {
+  const { width, height, preview } = info;
+  const size = tr("{width} × {height} pixels", { width, height });
+  const alt = tr("The picture that the model was given, {size}", { size });
+  // What is no base64 is no picture: a file may say anything.
+  const src = /^[A-Za-z0-9+/=]+$/.test(preview ?? "") ? `data:image/jpeg;base64,${preview}` : "";
+  const picture = src ? el("img", { src, alt }) : null;
+  return el(
+    "figure",
+    { class: "md-given" },
+    picture,
+    line(tr("Picture"), exampleOf(info), size, hashOf(info)),
+  );
+}
+
+/** @param {any} info */
+function soundOf(info) {
+  const { seconds, rate, peaks } = info;
+  const long = tr("{n} s", { n: (seconds ?? 0).toFixed(1) });
+  const pace = rate && tr("{n} Hz", { n: rate });
+  return el(
+    "figure",
+    { class: "md-given" },
+    peaks?.length ? peaksOf(peaks, seconds) : null,
+    line(tr("Sound"), exampleOf(info), long, pace, hashOf(info)),
+  );
+}
+
+/** @type {ViewSpec} */
+export const media = {
+  title: SEEN,
+  heading: false,
+  mount(root) {
+    const card = root.parentElement;
+    card.hidden = true;
+    let known = "";
+    return {
+      update(run) {
+        const given = run.media ?? [];
+        card.hidden = !given.length;
+        const key = given.map((one) => one.sha256).join(" ");
+        if (key === known) return;
+        known = key;
+        root.replaceChildren(
+          ...given.map((one) => (one.kind === "image" ? pictureOf(one) : soundOf(one))),
+        );
+      },
+      select() {},
+      clear() {
+        known = "";
+        card.hidden = true;
+      },
+    };
+  },
+};
