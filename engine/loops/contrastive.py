@@ -80,10 +80,8 @@ def contrastive_loop(
     unfinished = torch.ones(input_ids.shape[0], dtype=torch.long, device=input_ids.device)
     # The prompt pass: one hidden state per position to compare with, and the first distribution.
     outputs = forward(input_ids, output_hidden_states=True)
-    said, logits = (
-        _said(forward, outputs, input_ids.shape[1]),
-        forward.last_logits(outputs, input_ids.device),
-    )
+    logits = forward.last_logits(outputs, input_ids.device)
+    said = _said(forward, outputs, prompt_length)
     while unfinished.max() != 0:
         # 1. The k most probable tokens after the processors.
         seen = recorder.observe(logits, input_ids, logits_processor)
