@@ -96,6 +96,10 @@ class Settings:
     """Where custom methods are kept: fetched ones, the page's own, what their names mean and which are confirmed."""
     spare_method_s: float = 300.0
     """How long a process with a model in its memory waits for the next custom method; 0 for not at all."""
+    max_rich_bytes: int = 500_000_000
+    """The most that transformers' own outputs of one run may take: scores, logits, hidden states and attentions."""
+    max_public_rich_bytes: int = 50_000_000
+    """The same on a public Space."""
     max_kept_bytes: int = 256_000_000
     """Memory for the logits of recent runs, of which a step can be asked; the oldest run goes first."""
     max_kept_run_bytes: int = 64_000_000
@@ -103,6 +107,14 @@ class Settings:
     max_kept_runs: int = 64
     max_asking_s: float = 20.0
     """How long one question about a recorded run may compute."""
+    max_attention_bytes: int = 512_000_000
+    """Memory that the attention of a step, or the scores of texts with a token left out, may take at once."""
+    max_asking_positions: int = 1024
+    """Tokens of all texts together that one pass reads while tokens are left out, one after the other."""
+    max_asking_pictures: int = 8
+    """Pictures or sounds that one pass reads while their parts are."""
+    max_left_out_parts: int = 64
+    """Parts of a picture or a sound that are left out; it is cut more coarsely for more."""
     away_s: float = 30.0
     """How long what a page has begun goes on while nobody listens; whoever comes back misses nothing."""
     unheard_s: float = 1.5

@@ -10,13 +10,23 @@ from typing import Any
 
 import gradio as gr
 
-from engine.errors import EngineError, ExportError, ParameterError
+from engine.errors import ParameterError
 from engine.export.files import CONFIG, config_of, export_files, no_pipeline
 from engine.export.verify import verify
 from engine.settings import SETTINGS
-from engine.trace.json_io import trace_from_dict
 from engine.trace.records import Trace
-from playground import beside, configs, methods, pairs, preflight, reading, what_if, why
+from playground import (
+    beside,
+    configs,
+    looked,
+    methods,
+    pairs,
+    preflight,
+    reading,
+    rich,
+    what_if,
+    why,
+)
 from playground.elements import OF_THE_PAGE, hidden, sent_with
 from playground.guard import sentence
 from playground.links import opened
@@ -24,10 +34,11 @@ from playground.listening import LISTENERS
 from playground.media import VISITOR, only_own
 from playground.scripts import receiving
 from playground.stream import known_state
+from playground.traces import trace_of
 from playground.visitors import remember, session
 
 _MAX_ID = 2**31
-_ROOMS = (configs, methods, pairs, preflight, reading, what_if, why)
+_ROOMS = (configs, looked, methods, pairs, preflight, reading, rich, what_if, why)
 """Modules with questions of their own: ``ACTIONS`` and ``act(asked)``."""
 _CHECKS: dict[str, threading.Event] = {}
 """What stops a check, by the unguessable name that its page gave it: it may be stopped before it is there."""
@@ -129,20 +140,3 @@ def _stopper(press: str) -> threading.Event:
     while len(_CHECKS) > _KEPT_CHECKS:
         _CHECKS.pop(next(iter(_CHECKS)), None)
     return found
-
-
-def trace_of(data: Any) -> Trace:
-    """Return the checked trace of what a page sent.
-
-    Raises:
-        EngineError: one sentence naming the place.
-    """
-    try:
-        # What a page sends is held to the rules of a file: no odd numbers, no odd keys.
-        json.dumps(data, allow_nan=False)
-    except (ValueError, TypeError, RecursionError):
-        raise ExportError("The run is not valid JSON.") from None
-    try:
-        return trace_from_dict(data)
-    except RecursionError:
-        raise EngineError("The run nests too deep.") from None

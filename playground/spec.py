@@ -35,7 +35,7 @@ from visualizers.page import arranged
 SEED = Integer(
     label="Seed", help="The same seed gives the same draws.", minimum=0, maximum=MAX_SEED
 )
-_SERVED = ("why", "what_if")
+_SERVED = ("why", "what_if", "looked")
 """Questions that the server answers."""
 _QUESTIONS = (*_SERVED, "draw", "xray", "formula")
 """What can be asked of a step, in the order of its tabs."""

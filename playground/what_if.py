@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,17 +20,13 @@ from engine.run.weights import recorded_weights
 from engine.trace.json_io import trace_from_dict
 from engine.trace.records import Trace
 from playground import controls
+from playground.askers import Turns
 from playground.spec import shown_values
 from visualizers.base import bits
 
 ACTIONS = ("what_if", "what_if_first")
-_AT_WORK = threading.Semaphore(2)
+_TURNS = Turns(2)
 """Questions computed at a time: runs come first."""
-_POLL_S = 0.05
-_ASKERS = 64
-_MAX_NAME = 64
-_asking: OrderedDict[str, threading.Event] = OrderedDict()
-_lock = threading.Lock()
 
 
 def act(asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -52,40 +47,12 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
     """
     make = _first if asked.get("action") == "what_if_first" else _one
     try:
-        with _Turn(asked.get("asker")) as cancelled:
+        with _TURNS.of(asked.get("asker")) as cancelled:
             return aside(lambda: make(asked, cancelled))
     except ForgottenError as error:
         return {"forgotten": str(error)}
     except Cancelled:
         return {"superseded": True}
-
-
-class _Turn:
-    """A place at work; whoever asks again gives up what it asked before."""
-
-    def __init__(self, asker: Any) -> None:
-        self.asker = asker if isinstance(asker, str) and len(asker) <= _MAX_NAME else ""
-        self.cancelled = threading.Event()
-
-    def __enter__(self) -> threading.Event:
-        with _lock:
-            before = _asking.pop(self.asker, None) if self.asker else None
-            if before is not None:
-                before.set()
-            if self.asker:
-                _asking[self.asker] = self.cancelled
-            while len(_asking) > _ASKERS:
-                _asking.popitem(last=False)
-        while not _AT_WORK.acquire(timeout=_POLL_S):
-            if self.cancelled.is_set():
-                raise Cancelled
-        return self.cancelled
-
-    def __exit__(self, *error: object) -> None:
-        _AT_WORK.release()
-        with _lock:
-            if _asking.get(self.asker) is self.cancelled:
-                del _asking[self.asker]
 
 
 def _one(asked: Mapping[str, Any], cancelled: threading.Event) -> dict[str, Any]:

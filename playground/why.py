@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from engine.asking.asked import Question, answered, guessed
-from engine.asking.kept import KEPT_RUNS, KeptRun
-from engine.errors import BusyError, EngineError, ParameterError
-from engine.trace.json_io import trace_from_dict
-from engine.trace.records import Trace
+from engine.errors import BusyError, ParameterError
+from playground.asking import run_sent, whole
 
 Answer = TypeVar("Answer")
 _ODDS = "odds"
@@ -20,7 +17,6 @@ ACTIONS = ("why", _ODDS)
 _AT_WORK = threading.Semaphore(2)
 """Questions computed at a time: runs come first."""
 _WAIT_S = 20.0
-_LARGEST = 2**31
 
 
 def act(asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -40,21 +36,21 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         EngineError: one sentence naming what is wrong.
     """
-    run = _which(asked)
+    run = run_sent(asked)
     if run is None:
         return {"forgotten": True}
     text = asked.get("text")
     if text is not None and not isinstance(text, str):
         raise ParameterError("text", text, "it must be text")
     if asked.get("action") == _ODDS:
-        step = _whole(asked, "step") or 0
+        step = whole(asked, "step") or 0
         return {"odds": dataclasses.asdict(_computed(lambda: guessed(run, step, text or "")))}
     question = Question(
-        step=_whole(asked, "step") or 0,
-        token_id=_whole(asked, "token_id"),
+        step=whole(asked, "step") or 0,
+        token_id=whole(asked, "token_id"),
         text=text,
-        node_id=_whole(asked, "node_id"),
-        at=_whole(asked, "at"),
+        node_id=whole(asked, "node_id"),
+        at=whole(asked, "at"),
         quick=asked.get("quick") is True,
     )
     answer, said = _computed(lambda: answered(run, question))
@@ -76,23 +72,3 @@ def _computed(answer: Callable[[], Answer]) -> Answer:
         return answer()
     finally:
         _AT_WORK.release()
-
-
-def _whole(asked: Mapping[str, Any], name: str) -> int | None:
-    value = asked.get(name)
-    if value is not None and (type(value) is not int or not 0 <= value < _LARGEST):
-        raise ParameterError(name, value, "it must be a whole number from 0")
-    return value
-
-
-def _which(asked: Mapping[str, Any]) -> KeptRun | Trace | None:
-    """Return the run that is asked about, None where it is not remembered."""
-    data = asked.get("trace")
-    if data is None:
-        run_id = asked.get("run")
-        return KEPT_RUNS.get(run_id) if isinstance(run_id, str) else None
-    try:
-        json.dumps(data, allow_nan=False)
-        return trace_from_dict(data)
-    except (ValueError, TypeError, RecursionError):
-        raise EngineError("The run is not valid JSON.") from None

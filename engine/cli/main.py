@@ -9,6 +9,7 @@ from typing import NoReturn
 
 from engine.cli import (
     about,
+    attention,
     beside,
     detect,
     docs,
@@ -20,6 +21,7 @@ from engine.cli import (
     method,
     push,
     replay,
+    rich,
     run,
     schema,
     serve,
@@ -36,9 +38,11 @@ COMMANDS = (
     replay,
     export,
     verify,
+    rich,
     push,
     detect,
     beside,
+    attention,
     method,
     gallery,
     lesson,

@@ -19,10 +19,11 @@ from engine.declare.groups import FAMILIES
 from engine.declare.own_loop import OwnLoop
 from engine.declare.params import Param, build, defaults_of, params_of
 from engine.errors import EngineError, ParameterError
-from engine.export.plan import Plan, own_loop_of, plan_of
+from engine.export.plan import Plan, plan_of
 from engine.export.script import spelled
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
+from engine.strategies.own_loops import own_loop_of
 from engine.trace.records import ModelInfo, Trace
 
 _HEAD = """# Strategies

@@ -85,7 +85,7 @@ def load_lines(plan: Plan, auto: str) -> list[str]:
         "        place,",
         "        revision=revision,",
         *(f"        {argument}," for argument in arguments),
-        '        attn_implementation="sdpa",',
+        f'        attn_implementation="{plan.attention}",',
         "        use_safetensors=True,",
         f"    ){moved}.eval()",
         *_moved_where_plain(alike),

@@ -12,6 +12,7 @@ from engine.trace.records import MediaInfo
 
 FILES = {"image": "picture.png", "audio": "sound.wav"}
 """What the file is called that the code reads, beside it."""
+_MARK = "getattr(processor, 'image_token', '')"
 _RULES = """speech = GenerationConfig.from_pretrained(MODEL, revision=REVISION)
 speech.return_timestamps, speech.no_speech_threshold = {times!r}, None
 rules = model._retrieve_logit_processors(speech, None, {begin}, 1, DEVICE)  # the model's own"""
@@ -99,9 +100,7 @@ def _processed(plan: Plan, media: MediaSource) -> list[str]:
         return [f"found = dict(processor(samples, {rate}, return_tensors='pt'))"]
     if not media.whole:
         return ["found = dict(processor(images=image, return_tensors='pt'))"]
-    text = "processor.image_token + (PROMPT or '')"
-    if plan.trace.prompt is None and plan.trace.messages is None:
-        text = "processor.image_token"
+    text = f"{_MARK} + (PROMPT or '')"
     return [
         f"found = dict(processor(images=image, text={text}, return_tensors='pt'))",
         "read = found.pop('input_ids').shape[1]",
@@ -129,7 +128,7 @@ def short_lines(plan: Plan) -> list[str]:
     if media.whole:
         return [
             f"processor = {load}",
-            f"text = processor.image_token + {plan.trace.prompt or ''!r}",
+            f"text = {_MARK} + {plan.trace.prompt or ''!r}",
             f"given = processor({image}, text=text, return_tensors='pt')",
         ]
     lines = [f"given = {load}({image}, return_tensors='pt')"]

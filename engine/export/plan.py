@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.declare.config import as_dict
 from engine.declare.own_loop import OwnLoop
-from engine.declare.params import build, params_of
+from engine.declare.params import build
 from engine.errors import EngineError, ExportError
 from engine.methods.finding import find_method, is_here
 from engine.methods.folder import Method
@@ -26,7 +26,8 @@ from engine.run.chat_request import check_template
 from engine.run.generation import config_values
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
-from engine.strategies.drafting_params import DraftingParams, DraftModelParams
+from engine.strategies.drafting_params import draft_values
+from engine.strategies.own_loops import own_loop_of
 from engine.strategies.refusal import uses_cache
 from engine.trace.records import MediaInfo, ModelInfo, Trace
 
@@ -101,6 +102,7 @@ class Plan:
         use_cache: whether the run kept anything from step to step.
         config: the strategy's config, checked again.
         media: how it is given a picture or a sound, None for a run on text alone.
+        attention: which implementation of its attention the model was loaded with.
     """
 
     trace: Trace
@@ -115,6 +117,7 @@ class Plan:
     use_cache: bool = True
     method: Method | None = None
     media: MediaSource | None = None
+    attention: str = "sdpa"
 
     @property
     def auto(self) -> str:
@@ -166,9 +169,10 @@ def plan_of(trace: Trace) -> Plan:
         own=own,
         loop_values=_loop_values(own, config) if own else dict(trace.config.get("arguments") or {}),
         method=_method(trace),
-        draft_values=_draft_values(config),
+        draft_values=draft_values(config),
         use_cache=_use_cache(strategy, trace.model.id),
         media=_media(trace),
+        attention=_attention(trace.model.id),
     )
 
 
@@ -248,19 +252,12 @@ def _use_cache(strategy: Strategy, model: str) -> bool:
     return uses_cache(strategy, can)
 
 
-def _draft_values(config: Any) -> dict[str, Any]:
-    """Return what the draft model's own generation configuration says."""
-    if not isinstance(config, DraftModelParams):
-        return {}
-    shared = params_of(DraftingParams)
-    return {n: getattr(config, n) for n in params_of(DraftModelParams) if n not in shared}
-
-
-def own_loop_of(strategy: Strategy, config: Any) -> OwnLoop | None:
-    """Return the loop to bring along for a strategy and its config, None when there is no need."""
-    if strategy.moved_to and strategy.loop:
-        return OwnLoop(strategy.loop, f"transformers moved it to {strategy.moved_to}")
-    return strategy.own_loop(config)
+def _attention(model: str) -> str:
+    try:
+        found = described(model)
+    except EngineError:
+        found = None
+    return "sdpa" if found is None else found[1].attention
 
 
 def _config(strategy: Strategy, trace: Trace) -> Any:

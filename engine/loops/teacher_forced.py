@@ -90,9 +90,11 @@ def ids_before(
     """Return the ids that stand before the text of an output: the prompt, or a decoder's start token."""
     if not _encoder_reads_ids(loaded, media_inputs):
         return list(prompt_ids)
-    model = loaded.model
-    start = model.generation_config.decoder_start_token_id
-    return [model.config.decoder_start_token_id if start is None else start]
+    own = (loaded.model.generation_config, loaded.model.config)
+    # As generate() looks for it.
+    names = ("decoder_start_token_id", "bos_token_id")
+    found = (getattr(config, name, None) for name in names for config in own)
+    return [next(start for start in found if start is not None)]
 
 
 def _encoder_reads_ids(loaded: Any, media_inputs: Mapping[str, torch.Tensor] | None) -> bool:

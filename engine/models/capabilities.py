@@ -74,6 +74,7 @@ class Capabilities:
         shows_layers: whether one matrix turns the hidden state of any layer into scores.
         takes: what it can be given besides text: image, audio.
         needs: which of them it must be given, None where text alone will do.
+        attention: which implementation of its attention is asked for: sdpa where its class has it, else eager.
     """
 
     reads: str
@@ -90,6 +91,7 @@ class Capabilities:
     shows_layers: bool
     takes: frozenset[str] = frozenset()
     needs: str | None = None
+    attention: str = "sdpa"
 
     @property
     def can_rewind(self) -> bool:
@@ -99,7 +101,7 @@ class Capabilities:
 
 def capabilities_of(model: Any) -> Capabilities:
     """Return what a transformers generation model can do; its weights are not looked at."""
-    family = family_of(model)
+    family, attention = family_of(model), attention_of(model)
     model = decoding_part(model)
     kind: Any = type(model)
     types = _types(model)
@@ -129,7 +131,13 @@ def capabilities_of(model: Any) -> Capabilities:
         shows_layers=model.get_output_embeddings() is not None and not types & _HIDES_LAYERS,
         takes=frozenset() if family is None else family.takes,
         needs=None if family is None else family.needs,
+        attention=attention,
     )
+
+
+def attention_of(model: Any) -> str:
+    """Return which implementation of its attention a model is loaded with; some classes have no fused one."""
+    return "sdpa" if getattr(model, "_supports_sdpa", False) else "eager"
 
 
 def layer_stack(model: Any) -> tuple[str, torch.nn.ModuleList] | None:

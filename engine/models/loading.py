@@ -24,7 +24,7 @@ from engine.errors import ModelError
 from engine.models import files, hashes, leaving, lent, readers, sizes
 from engine.models import weights as holding
 from engine.models.bare import special_ids_of
-from engine.models.capabilities import Capabilities, capabilities_of
+from engine.models.capabilities import Capabilities, attention_of, capabilities_of
 from engine.models.catalogue import CATALOGUE as CATALOGUE
 from engine.models.described import BUILDING, built
 from engine.models.devices import check_device, default_device
@@ -357,7 +357,7 @@ def _load(key: Key, folder: str, revision: str | None) -> LoadedModel:
                 local_files_only=True,
                 use_safetensors=True,
                 trust_remote_code=False,
-                attn_implementation="sdpa",
+                attn_implementation=attention_of(described),
                 **options,
             )
         holding.remove_with(model, offloaded)

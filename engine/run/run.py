@@ -237,32 +237,26 @@ def generate_with(
     """
     target, loop = run.target, run.strategy.loop
     assert loop is not None
-    select = run.strategy.generate_kwargs(config)
-    rows = max(select.get("num_beams", 1) or 1, config.num_return_sequences)
-    use_cache = uses_cache(run.strategy, target.capabilities)
-    inputs = generate_inputs(config, target, rows, prompt.shape[1], use_cache=use_cache)
-    inputs |= begin_with(target, prompt, run.inputs)
+    arguments = generate_arguments(run, config, prompt, [stop])
     own = {name: value for name, value in extra.items() if name != "logits_processor"}
     cache = None
     if company is not None:
-        inputs["past_key_values"] = company.cache()
-    elif run.strategy.one_shape and use_cache and not run.inputs:
-        cache = graphed.graphed_cache(target, rows, prompt.shape[1] + config.max_new_tokens)
+        arguments["past_key_values"] = company.cache()
+    elif run.strategy.one_shape and arguments["generation_config"].use_cache and not run.inputs:
+        rows, length = rows_of(run, config), prompt.shape[1] + config.max_new_tokens
+        cache = graphed.graphed_cache(target, rows, length)
     if cache is not None:
-        inputs["past_key_values"] = cache
+        arguments["past_key_values"] = cache
         extra["recorder"].additions.note(GRAPHED.format(cache.get_max_length()))
-    own_rules = rules_of(run.checked, config, target, run.prompt_ids)
-    rules = [*own_rules, *(extra.get("logits_processor") or ())]
-    if rules:
-        inputs["logits_processor"] = transformers.LogitsProcessorList(rules)
+    if extra.get("logits_processor"):
+        rules = [*arguments.get("logits_processor", ()), *extra["logits_processor"]]
+        arguments["logits_processor"] = transformers.LogitsProcessorList(rules)
     # generate() only leaves gradients out; nothing that could ever be differentiated costs less still.
     with torch.inference_mode(not _waits(run)):
         return generate_of(target)(
             bare(target.model),
-            generation_config=generation_config(config, select, target, use_cache=use_cache),
+            **arguments,
             custom_generate=as_custom_generate(loop, on_step, **own),
-            stopping_criteria=[stop, *stop_criteria(config, target)],
-            **inputs,
         )
 
 
@@ -297,6 +291,37 @@ def rules_of(
     if target.reader is None or not checked.media:
         return []
     return target.reader.rules(config, ids, checked.request.speech, target.device)
+
+
+def generate_arguments(
+    run: Prepared, config: Any, prompt: torch.Tensor, stopping: Sequence[Any]
+) -> dict[str, Any]:
+    """Return what generate() is given of a run, whether a loop of ours decides or its own.
+
+    Args:
+        run: what is decoded.
+        config: the strategy's config, as it is for this call.
+        prompt: (1, length) ids.
+        stopping: criteria besides those of the config.
+    """
+    target = run.target
+    use_cache = uses_cache(run.strategy, target.capabilities)
+    rows, length = rows_of(run, config), prompt.shape[1]
+    select = run.strategy.generate_kwargs(config)
+    rules = rules_of(run.checked, config, target, run.prompt_ids)
+    return {
+        **begin_with(target, prompt, run.inputs),
+        **({"logits_processor": transformers.LogitsProcessorList(rules)} if rules else {}),
+        "generation_config": generation_config(config, select, target, use_cache=use_cache),
+        "stopping_criteria": [*stopping, *stop_criteria(config, target)],
+        **generate_inputs(config, target, rows, length, use_cache=use_cache),
+    }
+
+
+def rows_of(run: Prepared, config: Any) -> int:
+    """Return the rows of the batch that generate() builds: beams, or returned sequences."""
+    select = run.strategy.generate_kwargs(config)
+    return max(select.get("num_beams", 1) or 1, config.num_return_sequences)
 
 
 def _waits(run: Prepared) -> bool:

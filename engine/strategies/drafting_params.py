@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.declare.config import NextTokenParams, SamplingParams
 from engine.declare.own_loop import OwnLoop
-from engine.declare.params import Choice, Flag, Integer, Number, param
+from engine.declare.params import Choice, Flag, Integer, Number, param, params_of
 from engine.errors import ModelError, ParameterError
 from engine.loops.drafting.by_name import drafted_loop
 
@@ -116,6 +116,14 @@ class EnsembleParams(DraftModelParams):
         ),
         None,
     )
+
+
+def draft_values(config: Any) -> dict[str, Any]:
+    """Return what the draft model's own generation configuration says in transformers, nothing where none drafts."""
+    if not isinstance(config, DraftModelParams):
+        return {}
+    shared = params_of(DraftingParams)
+    return {n: getattr(config, n) for n in params_of(DraftModelParams) if n not in shared}
 
 
 def select(config: Any) -> dict[str, Any]:

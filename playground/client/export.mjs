@@ -8,6 +8,7 @@ import { ask } from "./ask.mjs";
 import { csv } from "./csv.mjs";
 import { figurePng, figureSvg, figures, fileName, title } from "./figures.mjs";
 import { newName } from "./kept_presses.mjs";
+import { RichOutputs, sizeOf } from "./rich.mjs";
 import { stages } from "./runs.mjs";
 import { savedPage } from "./saved_page.mjs";
 import { sizeOf } from "./sizes.mjs";
@@ -74,7 +75,10 @@ class Exporting {
       el("summary", {}, tr("Show the code")),
       this.code,
     );
-    root.append(this.#dataRow(), this.#codeRow(), this.#figureRow(), this.say, this.shown);
+    this.rich = new RichOutputs(slim, (ending) => this.#name(ending));
+    const outputs = row(tr("transformers' outputs"), this.rich.nodes);
+    const rows = [this.#dataRow(), this.#codeRow(), outputs, this.#figureRow()];
+    root.append(...rows, this.say, this.shown);
     this.chooser.addEventListener("focus", () => this.#list());
   }
 
@@ -316,6 +320,7 @@ class Exporting {
     const idle = run.status === "running" || run.status === "failed";
     const checking = this.badge.classList.contains("busy") && !this.badge.hidden;
     for (const b of this.#buttons) b.disabled = idle || (b === this.check && checking);
+    this.rich.update(run, !idle);
     if (!idle) setTimeout(() => this.#list(), LIST_MS);
   }
 
@@ -334,6 +339,7 @@ class Exporting {
 
   clear() {
     this.#run = null;
+    this.rich.forget();
   }
 }
 

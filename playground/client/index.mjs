@@ -21,6 +21,7 @@ import { connectFamily, family } from "./family.mjs";
 import { mountGallery } from "./gallery.mjs";
 import { mountLessons } from "./lessons/tab.mjs";
 import { copying, restore, runningAgain } from "./link.mjs";
+import { looked } from "./looked.mjs";
 import { oddsOf } from "./odds.mjs";
 import { openTab } from "./open_tab.mjs";
 import { player } from "./player.mjs";
@@ -48,6 +49,7 @@ stages.register({
   family,
   beside,
   export: exporting,
+  looked,
   what_if: whatIf,
   why,
 });

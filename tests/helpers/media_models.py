@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -157,6 +158,8 @@ def _whisper() -> tuple[Any, Any, Any]:
         "decoder_start_token_id": 90,
     }.items():
         setattr(model.generation_config, name, value)
+    # Or transformers would take what it saved for a copy of config.json.
+    model.generation_config._from_model_config = False
     return model, transformers.WhisperFeatureExtractor(feature_size=16), None
 
 
@@ -305,3 +308,12 @@ def native(name: str, seed: int = 0, of: int = 0, **kwargs: Any) -> list[list[in
     with torch.no_grad():
         rows, start = kind.native(model, dict(inputs), tokenizer, kind.prompt, **kwargs)
     return [new_tokens(row[start:], (2,)) for row in rows.tolist()]
+
+
+def saved(name: str, folder: Path) -> str:
+    """Write a tiny model of KINDS as transformers does; return the folder."""
+    model, processor, tokenizer = _made(name)
+    for part in (model, processor, tokenizer):
+        if part is not None:
+            part.save_pretrained(folder)
+    return str(folder)

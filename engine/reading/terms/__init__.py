@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from engine.reading.terms import choosing, drafting, text
+from engine.reading.terms import choosing, drafting, looking, text
 from engine.reading.terms.entry import Term
 
 TERMS: dict[str, Term] = {
-    term.name: term for part in (text, choosing, drafting) for term in part.TERMS
+    term.name: term for part in (text, choosing, drafting, looking) for term in part.TERMS
 }
 
 

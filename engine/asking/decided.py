@@ -1,0 +1,88 @@
+"""Which token a step decided, and the text that it was decided from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from engine.errors import ParameterError
+from engine.trace.details import BeamDetail, BeamNode
+from engine.trace.records import Step, Trace, own_place, replay_ids
+
+
+@dataclass(frozen=True)
+class Decided:
+    """A token of a run with all that stands before it.
+
+    Attributes:
+        prompt_ids: of the run.
+        before: new ids between the prompt and the token.
+        token_id: what was decided.
+    """
+
+    prompt_ids: tuple[int, ...]
+    before: tuple[int, ...]
+    token_id: int
+
+
+def decided_at(
+    trace: Trace, index: int, *, node_id: int | None = None, at: int | None = None
+) -> Decided:
+    """Return the token of a step and its text.
+
+    Args:
+        trace: the run; steps after the one that is asked about may be missing.
+        index: of the step, from 0.
+        node_id: beam searches: a node of the step's pool; None is the best of those that go on.
+        at: which of the tokens that the step wrote, 0 is the first; None is the one its candidates are of.
+
+    Raises:
+        ParameterError: there is no such step, node or token.
+    """
+    count = len(trace.steps)
+    if not 0 <= index < count:
+        raise ParameterError("step", index, f"the run has steps 0 to {count - 1}")
+    step = trace.steps[index]
+    prompt = tuple(trace.prompt_ids)
+    if isinstance(step.detail, BeamDetail):
+        return Decided(prompt, *_of_node(trace, step, step.detail, node_id))
+    if node_id is not None:
+        raise ParameterError("node_id", node_id, "only beam searches have nodes")
+    if not step.emit:
+        raise ParameterError("step", index, "this step wrote nothing; ask about another one")
+    place = own_place(step) if at is None else at
+    if not 0 <= place < len(step.emit):
+        raise ParameterError("at", at, f"the round wrote tokens 0 to {len(step.emit) - 1}")
+    same = tuple(s for s in trace.steps[:index] if s.sequence == step.sequence)
+    before = (*replay_ids(same)[: step.keep], *step.emit[:place])
+    return Decided(prompt, before, step.emit[place])
+
+
+def _of_node(
+    trace: Trace, step: Step, detail: BeamDetail, node_id: int | None
+) -> tuple[tuple[int, ...], int]:
+    """Return the new ids before a node, and its token."""
+    pool = {node.node_id: node for node in detail.pool}
+    if node_id is None:
+        alive = [node for node in detail.pool if node.fate in ("kept", "finished")]
+        node = max(alive or detail.pool, key=lambda node: node.sum_logprobs)
+    elif node_id in pool:
+        node = pool[node_id]
+    else:
+        raise ParameterError("node_id", node_id, "this step has no such node in its pool")
+    nodes = {
+        known.node_id: known
+        for earlier in trace.steps[: step.index + 1]
+        if isinstance(earlier.detail, BeamDetail)
+        for known in earlier.detail.pool
+    }
+    return _path(nodes, node), node.token_id
+
+
+def _path(nodes: Mapping[int, BeamNode], node: BeamNode) -> tuple[int, ...]:
+    """Return the tokens of a node's parents, the first one first."""
+    tokens: list[int] = []
+    while node.parent_id in nodes:
+        node = nodes[node.parent_id]
+        tokens.append(node.token_id)
+    return tuple(tokens[::-1])

@@ -1,0 +1,250 @@
+"""A text without one of its tokens, for each of them: how probable the decided token is then, exactly."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from engine.asking.attribution import INPUT, LEAVE_ONE_OUT, OUTPUT, Attribution, Scored
+from engine.asking.decided import Decided
+from engine.asking.positions import (
+    FRAMES,
+    PATCHES,
+    Positions,
+    is_sound,
+    of_encoder,
+    of_text,
+    placeholders,
+)
+from engine.errors import Cancelled
+from engine.loops.teacher_forced import pass_inputs
+from engine.settings import SETTINGS
+
+CAVEAT = "Without a token the text is one that nobody wrote, and what two tokens say together, neither shows alone."
+MEDIA_CAVEAT = (
+    "With a part painted over, the input is one that nobody gave, and what two parts show together, "
+    "neither shows alone."
+)
+_FLOAT_BYTES = 4
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What is left out of one input, piece by piece.
+
+    Attributes:
+        kind: INPUT or OUTPUT.
+        name: of the input among the keyword arguments of the pass.
+        positions: the pieces.
+        places: of those that can be left out, in the order in which they are.
+        inputs: keyword arguments of a pass of one row.
+    """
+
+    kind: str
+    name: str
+    positions: Positions
+    places: tuple[int, ...]
+    inputs: Mapping[str, Any]
+
+    def without(self, places: Sequence[int]) -> dict[str, Any]:
+        """Return keyword arguments with a row for every place, in which it is missing."""
+        value, rows = self.inputs[self.name], len(places)
+        changed: dict[str, Any] = {self.name: self._without(value, places)}
+        if self.name == "input_ids":
+            changed["attention_mask"] = torch.ones_like(changed[self.name])
+        others = {n: _repeated(n, v, rows) for n, v in self.inputs.items() if n not in changed}
+        return {**others, **changed}
+
+    def _without(self, value: torch.Tensor, places: Sequence[int]) -> torch.Tensor:
+        if self.positions.source == PATCHES:
+            return torch.cat([_painted(value, self.positions, place) for place in places])
+        if self.positions.source == FRAMES:
+            return torch.cat([_silenced(value, self.positions.count, place) for place in places])
+        ids = value[0]
+        kept = [torch.cat([ids[:place], ids[place + 1 :]]) for place in places]
+        return torch.stack(kept)
+
+
+def leave_one_out_of(
+    loaded: Any,
+    decided: Decided,
+    media_inputs: Mapping[str, torch.Tensor] | None = None,
+    cancelled: threading.Event | None = None,
+) -> Attribution:
+    """Return by how much a token's log-probability falls without each token of its text.
+
+    A token is taken out and the others close up, in the encoder's text as in the decoder's own; the decoder's start
+    token stays, and so does what holds a picture's place. A part of a picture is painted over with the picture's mean,
+    a part of a sound with the quietest that it has. Positions are gone through from the end, as many in one pass as
+    the limits allow, until a question's time is up.
+
+    Args:
+        loaded: the LoadedModel; whoever calls has its turn, see ``permits.running``.
+        decided: the token and its text.
+        media_inputs: see ``pass_inputs``.
+        cancelled: ends it when set.
+
+    Raises:
+        Cancelled: ``cancelled`` was set.
+    """
+    started = time.perf_counter()
+    new = [*decided.before, decided.token_id]
+    inputs = pass_inputs(loaded, decided.prompt_ids, new, media_inputs)
+    with torch.inference_mode():
+        out = loaded.model(**inputs, use_cache=False)
+        whole = _logprobs(out.logits, decided.token_id)[0]
+        parts = _parts(loaded, inputs, out)
+        scored, done = [], 0
+        for number, part in enumerate(parts, 1):
+            until = started + SETTINGS.max_asking_s * number / len(parts)
+            values = _left_out(loaded, part, decided.token_id, whole, until, cancelled)
+            done += sum(value is not None for value in values)
+            scored.append(Scored(part.kind, part.positions, values))
+    wanted = sum(len(part.places) for part in parts)
+    note = "" if done == wanted else _note(done, wanted)
+    caveat = MEDIA_CAVEAT if media_inputs else CAVEAT
+    token = decided.token_id
+    piece = loaded.pieces[token]
+    return Attribution(LEAVE_ONE_OUT, token, piece, whole, tuple(scored), caveat, note)
+
+
+def _note(done: int, wanted: int) -> str:
+    return (
+        f"Only {done} of {wanted} positions were left out, from the end:"
+        f" a question may take {SETTINGS.max_asking_s:g} seconds."
+    )
+
+
+def _left_out(
+    loaded: Any,
+    part: _Part,
+    token_id: int,
+    whole: float,
+    until: float,
+    cancelled: threading.Event | None,
+) -> tuple[float | None, ...]:
+    """Return for every position how much the log-probability falls without it, None where it was not tried."""
+    values: list[float | None] = [None] * part.positions.count
+    few = "logits_to_keep" in inspect.signature(loaded.model.forward).parameters
+    for places in _batches(part.places, _rows(loaded, part, few)):
+        if cancelled is not None and cancelled.is_set():
+            raise Cancelled
+        if time.perf_counter() > until:
+            break
+        given = part.without(places)
+        if few:
+            given["logits_to_keep"] = 1
+        out = loaded.model(**given, use_cache=False)
+        for place, without in zip(places, _logprobs(out.logits, token_id), strict=True):
+            values[place] = whole - without
+    return tuple(values)
+
+
+def _batches(places: Sequence[int], size: int) -> Iterable[Sequence[int]]:
+    return (places[start : start + size] for start in range(0, len(places), size))
+
+
+def _rows(loaded: Any, part: _Part, few: bool) -> int:
+    """Return how many texts one pass may read."""
+    if part.positions.source in (PATCHES, FRAMES):
+        return SETTINGS.max_asking_pictures
+    length = max(1, part.positions.count - 1)
+    rows = SETTINGS.max_asking_positions // length
+    if not few:
+        logits = length * loaded.vocab_size * _FLOAT_BYTES
+        rows = min(rows, SETTINGS.max_attention_bytes // logits)
+    return max(1, rows)
+
+
+def _logprobs(logits: torch.Tensor, token_id: int) -> list[float]:
+    """Return the log-probability of a token at the end of each row."""
+    return torch.log_softmax(logits[:, -1].double(), -1)[:, token_id].tolist()
+
+
+def _parts(loaded: Any, inputs: Mapping[str, torch.Tensor], out: Any) -> list[_Part]:
+    text = inputs.get("decoder_input_ids")
+    if text is None:
+        return [_text(loaded, OUTPUT, "input_ids", inputs)]
+    encoded = out.encoder_last_hidden_state
+    if "input_ids" in inputs:
+        first = _text(loaded, INPUT, "input_ids", inputs)
+    else:
+        first = _seen(loaded, inputs, encoded.shape[1])
+    given: Mapping[str, Any] = inputs
+    if "input_ids" not in inputs:
+        # A picture is looked at once: what its encoder made of it stays while the decoder's text changes.
+        given = {"decoder_input_ids": text, "encoder_outputs": encoded}
+    second = _text(loaded, OUTPUT, "decoder_input_ids", given)
+    return [second] if first is None else [first, second]
+
+
+def _text(loaded: Any, kind: str, name: str, inputs: Mapping[str, Any]) -> _Part:
+    ids = inputs[name][0].tolist()
+    positions = of_text(loaded, ids, "encoder" if kind == INPUT else "text")
+    first = 1 if name == "decoder_input_ids" else 0
+    held = placeholders(loaded)
+    places = [place for place in range(first, len(ids)) if ids[place] not in held]
+    if len(ids) < 2:
+        places = []
+    return _Part(kind, name, positions, tuple(reversed(places)), inputs)
+
+
+def _seen(loaded: Any, inputs: Mapping[str, torch.Tensor], length: int) -> _Part | None:
+    """Return the parts of a picture or a sound: few enough that each can be tried."""
+    whole = of_encoder(loaded, inputs, length)
+    name = is_sound(inputs)
+    if name is not None:
+        count = min(length, SETTINGS.max_left_out_parts)
+        frame_s = None if whole.frame_s is None else whole.frame_s * length / count
+        positions = Positions(FRAMES, count, frame_s=frame_s)
+    elif whole.grid is not None:
+        rows, columns = _coarser(whole.grid, SETTINGS.max_left_out_parts)
+        name, positions = "pixel_values", Positions(PATCHES, rows * columns, grid=(rows, columns))
+    else:
+        return None
+    return _Part(INPUT, name, positions, tuple(reversed(range(positions.count))), inputs)
+
+
+def _coarser(grid: tuple[int, int], most: int) -> tuple[int, int]:
+    """Return the rows and columns of a grid whose parts are blocks of another one's, so many of them at most."""
+    block = 1
+    while -(-grid[0] // block) * -(-grid[1] // block) > most:
+        block += 1
+    return -(-grid[0] // block), -(-grid[1] // block)
+
+
+def _painted(values: torch.Tensor, positions: Positions, place: int) -> torch.Tensor:
+    """Return (1, channels, height, width) a picture with one part in its mean colour."""
+    assert positions.grid is not None
+    rows, columns = positions.grid
+    row, column = divmod(place, columns)
+    painted = values.clone()
+    tall, wide = values.shape[-2], values.shape[-1]
+    high = slice(row * tall // rows, (row + 1) * tall // rows)
+    broad = slice(column * wide // columns, (column + 1) * wide // columns)
+    painted[..., high, broad] = values.mean(dim=(-2, -1), keepdim=True)
+    return painted
+
+
+def _silenced(values: torch.Tensor, count: int, place: int) -> torch.Tensor:
+    """Return a sound, time last, with one of so many parts as quiet as it gets."""
+    length = values.shape[-1]
+    part = slice(place * length // count, (place + 1) * length // count)
+    silenced = values.clone()
+    # Log-mel features have a floor; samples of a wave are silent at 0.
+    silenced[..., part] = values.min() if values.dim() > 2 else 0.0
+    return silenced
+
+
+def _repeated(name: str, value: torch.Tensor, rows: int) -> Any:
+    """Return an argument of one row for several of them."""
+    from transformers.modeling_outputs import BaseModelOutput
+
+    many: Any = torch.cat([value] * rows)
+    return BaseModelOutput(last_hidden_state=many) if name == "encoder_outputs" else many

@@ -1,0 +1,148 @@
+"""Questions about what a recorded step looked at, as they come: which run, step and model; answers stay ready."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+
+from engine.aside import aside
+from engine.asking.attention import Attention, attention_of
+from engine.asking.attribution import GRADIENT, LEAVE_ONE_OUT, Attribution, gradient_of
+from engine.asking.decided import Decided, decided_at
+from engine.asking.kept import KeptRun
+from engine.asking.leaving_out import leave_one_out_of
+from engine.declare.weights import read_weights
+from engine.errors import EngineError, ModelError, ParameterError
+from engine.models.loading import LoadedModel, as_recorded, default_device, pinned
+from engine.models.weights import asked_for
+from engine.run.permits import nobody, running
+from engine.run.prepare import Models
+from engine.trace.records import Trace
+
+ATTENTION = "attention"
+METHODS = (ATTENTION, GRADIENT, LEAVE_ONE_OUT)
+_READY = 12
+_ready: OrderedDict[str, Attention | Attribution] = OrderedDict()
+_lock = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Look:
+    """What is asked of a step.
+
+    Attributes:
+        step: index, from 0.
+        method: one of METHODS.
+        node_id: beam searches: a node of the step's pool; None is the best of those that go on.
+        at: which of the tokens that the step wrote, from 0; None is the one its candidates are of.
+    """
+
+    step: int
+    method: str = ATTENTION
+    node_id: int | None = None
+    at: int | None = None
+
+
+def looked(
+    asked: KeptRun | Trace,
+    look: Look,
+    cancelled: threading.Event | None = None,
+    model: LoadedModel | None = None,
+    media_inputs: Mapping[str, torch.Tensor] | None = None,
+) -> Attention | Attribution:
+    """Return what a step looked at, or what its token hung on.
+
+    The model is the run's own, loaded as it was held where it is not in memory; the question waits for its turn like
+    a run. What was asked of late is there at once.
+
+    Args:
+        asked: a recent run, or a trace; steps after the one that is asked about may be missing.
+        look: see ``Look``.
+        cancelled: gives up when set.
+        model: in place of the one that the trace names.
+        media_inputs: what the model read besides text, see ``teacher_forced.pass_inputs``.
+
+    Raises:
+        Cancelled: ``cancelled`` was set.
+        ParameterError: there is no such step, node, token or method.
+        EngineError: the model cannot be loaded or does not show it, or too many wait already.
+    """
+    if look.method not in METHODS:
+        raise ParameterError("method", look.method, f"it must be one of {', '.join(METHODS)}")
+    trace = asked.trace if isinstance(asked, KeptRun) else asked
+    decided = decided_at(trace, look.step, node_id=look.node_id, at=look.at)
+    if getattr(trace, "media", ()) and media_inputs is None:
+        raise EngineError("What this run read besides its text is not at hand any more.")
+    cancelled = cancelled or threading.Event()
+    own = asked.loaded() if isinstance(asked, KeptRun) else None
+    loaded = model or own or _model_of(trace, cancelled)
+    _check_fits(loaded, decided)
+    key = _key(trace, loaded, look.method, decided)
+    with _lock:
+        found = _ready.get(key)
+    if found is None:
+        # Threads that once computed slow others down as long as they live.
+        found = aside(lambda: _computed(loaded, look.method, decided, media_inputs, cancelled))
+        # What was cut short may come whole the next time.
+        keep = isinstance(found, Attention) or not found.note
+        with _lock:
+            if keep:
+                _ready[key] = found
+            while len(_ready) > _READY:
+                _ready.popitem(last=False)
+    return found
+
+
+def _model_of(trace: Trace, cancelled: threading.Event) -> LoadedModel:
+    """Return the model of a run, held as it was then."""
+    there = as_recorded(trace.model)
+    if there is not None:
+        return there
+    said = asked_for(trace, default_device(), assistant=False)
+    held, _ = read_weights(said, "attention", assistant=False)
+    return Models(cancelled, nobody)(trace.model.id, weights=held)
+
+
+def _check_fits(loaded: LoadedModel, decided: Decided) -> None:
+    ids = (*decided.prompt_ids, *decided.before, decided.token_id)
+    if max(ids) >= loaded.vocab_size:
+        raise ModelError(f"{loaded.name} has only {loaded.vocab_size} tokens in its vocabulary.")
+    context, length = loaded.context_length, len(ids) - 1
+    if context is not None and length > context:
+        raise ModelError(f"{loaded.name} has a context of {context} tokens; the text has {length}.")
+
+
+def _computed(
+    loaded: LoadedModel,
+    method: str,
+    decided: Decided,
+    media_inputs: Mapping[str, torch.Tensor] | None,
+    cancelled: threading.Event,
+) -> Attention | Attribution:
+    size = float(len(decided.prompt_ids) + len(decided.before))
+    line = running(cancelled, loaded, kind=(method, loaded.name), size=size)
+    try:
+        with pinned(loaded), line:
+            if method == ATTENTION:
+                return attention_of(loaded, decided, media_inputs)
+            if method == GRADIENT:
+                return gradient_of(loaded, decided, media_inputs)
+            return leave_one_out_of(loaded, decided, media_inputs, cancelled)
+    except torch.OutOfMemoryError:
+        raise EngineError(
+            "There is not enough memory for this question; ask about an earlier step."
+        ) from None
+
+
+def _key(trace: Trace, loaded: LoadedModel, method: str, decided: Decided) -> str:
+    """Return what an answer is known by: the very model, as others may have its name, and all that it read."""
+    media = [one.sha256 for one in getattr(trace, "media", ())]
+    known = (loaded.order, method, decided.prompt_ids, decided.before)
+    told = json.dumps([*known, decided.token_id, media])
+    return hashlib.sha256(told.encode()).hexdigest()

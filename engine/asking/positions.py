@@ -1,0 +1,122 @@
+"""What the positions of a model's input are: tokens, patches of a picture, or frames of a sound."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+TEXT, ENCODER, PATCHES, FRAMES = "text", "encoder", "patches", "frames"
+"""Tokens that the decoder reads; tokens that the encoder reads; parts of a picture; parts of a sound."""
+_SOUNDS = ("input_features", "input_values")
+_PLACEHOLDERS = ("image_token_id", "image_token_index", "audio_token_id", "audio_token_index")
+_MOST_MERGED = 64
+_RATE = 16_000
+
+
+@dataclass(frozen=True)
+class Positions:
+    """The positions that a row of numbers is about, in order.
+
+    Attributes:
+        source: TEXT, ENCODER, PATCHES or FRAMES.
+        count: how many there are.
+        ids: of tokens, one a position; none of patches and frames.
+        pieces: their texts.
+        grid: (rows, columns) of patches; they stand row by row.
+        leading: positions before the first patch that stand for no part of the picture.
+        frame_s: seconds of sound a position, None where nothing tells.
+        picture: TEXT: (first, rows, columns) of tokens in the prompt that stand for a picture's parts.
+    """
+
+    source: str
+    count: int
+    ids: tuple[int, ...] = ()
+    pieces: tuple[str, ...] = ()
+    grid: tuple[int, int] | None = None
+    leading: int = 0
+    frame_s: float | None = None
+    picture: tuple[int, int, int] | None = None
+
+    @property
+    def starts(self) -> tuple[float, ...]:
+        """(count,) the second at which each part of a sound begins; empty where nothing tells."""
+        if self.frame_s is None:
+            return ()
+        return tuple(round(place * self.frame_s, 3) for place in range(self.count))
+
+
+def of_text(loaded: Any, ids: Sequence[int], source: str = TEXT) -> Positions:
+    """Return the positions of token ids."""
+    found = tuple(int(i) for i in ids)
+    pieces = tuple(loaded.pieces[i] for i in found)
+    picture = _picture_among(loaded, found) if source == TEXT else None
+    return Positions(source, len(found), found, pieces, picture=picture)
+
+
+def of_encoder(loaded: Any, inputs: Mapping[str, torch.Tensor], length: int) -> Positions:
+    """Return the positions of what an encoder made of its input.
+
+    Args:
+        loaded: the LoadedModel.
+        inputs: keyword arguments of the pass.
+        length: of the encoder's output.
+    """
+    if "input_ids" in inputs and inputs["input_ids"].shape[1] == length:
+        return of_text(loaded, inputs["input_ids"][0].tolist(), ENCODER)
+    if "pixel_values" in inputs:
+        grid = _grid(loaded.model.config, inputs["pixel_values"].shape, length)
+        leading = 0 if grid is None else length - grid[0] * grid[1]
+        return Positions(PATCHES, length, grid=grid, leading=leading)
+    return Positions(FRAMES, length, frame_s=_frame_s(loaded.model.config))
+
+
+def is_sound(inputs: Mapping[str, torch.Tensor]) -> str | None:
+    """Return the name of the input that holds a sound, None for none."""
+    return next((name for name in _SOUNDS if name in inputs), None)
+
+
+def placeholders(loaded: Any) -> frozenset[int]:
+    """Return the token ids of a prompt in whose places a picture or a sound stands."""
+    config = loaded.model.config
+    found = (getattr(config, name, None) for name in _PLACEHOLDERS)
+    return frozenset(i for i in found if isinstance(i, int))
+
+
+def _grid(config: Any, shape: Sequence[int], length: int) -> tuple[int, int] | None:
+    """Return the rows and columns of an encoder's patches; encoders that merge them have fewer."""
+    own = [getattr(config, name, None) for name in ("encoder", "vision_config")]
+    size = next((s for c in (*own, config) if (s := getattr(c, "patch_size", None))), None)
+    if size is None:
+        return None
+    high, wide = size if isinstance(size, (list, tuple)) else (size, size)
+    merged = 1
+    while merged <= _MOST_MERGED:
+        rows, columns = shape[-2] // (high * merged), shape[-1] // (wide * merged)
+        if 0 < rows * columns <= length:
+            return rows, columns
+        merged *= 2
+    return None
+
+
+def _frame_s(config: Any) -> float | None:
+    """Return how much sound a position of an encoder stands for."""
+    if config.model_type == "whisper":
+        # Log-mel frames every 10 ms, two of which its second convolution makes into one.
+        return 0.02
+    own = getattr(config, "encoder", config)
+    samples = getattr(own, "inputs_to_logits_ratio", None)
+    return None if samples is None else samples / _RATE
+
+
+def _picture_among(loaded: Any, ids: tuple[int, ...]) -> tuple[int, int, int] | None:
+    """Return where a picture's tokens stand in a prompt, where they are one square."""
+    wanted = placeholders(loaded)
+    places = [place for place, i in enumerate(ids) if i in wanted]
+    side = math.isqrt(len(places))
+    if not places or side * side != len(places) or places[-1] - places[0] + 1 != len(places):
+        return None
+    return places[0], side, side

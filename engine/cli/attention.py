@@ -1,0 +1,87 @@
+"""The command ``attention``: what a step of a recorded run looked at, or what its token hung on."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from engine.cli.values import printable
+from engine.trace import json_io
+
+if TYPE_CHECKING:
+    from engine.asking.attention import Attention
+    from engine.asking.attribution import Attribution
+    from engine.asking.positions import Positions
+
+_METHODS = ("attention", "gradient", "leave-one-out")
+_TITLES = {
+    "cross": "cross-attention to the encoder",
+    "self": "self-attention to the text so far",
+    "encoder": "what the encoder reads",
+    "decoder": "the text so far",
+}
+
+
+def add(commands: Any) -> None:
+    """Add ``attention``."""
+    command = commands.add_parser(
+        "attention", help="what a step of a run looked at, or what its token hung on"
+    )
+    command.add_argument("file", help="a trace file; its model is loaded")
+    command.add_argument("--step", type=int, required=True, help="index of the step, from 0")
+    command.add_argument("--method", choices=_METHODS, default=_METHODS[0])
+    command.add_argument("--layer", type=int, help="attention: from 0, the mean where not given")
+    command.add_argument("--head", type=int, help="attention: from 0, the mean where not given")
+    command.add_argument("--node", type=int, help="beam searches: a node of the step's pool")
+    command.add_argument("--at", type=int, help="drafting: which token of the round, from 0")
+    command.set_defaults(handler=_run)
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    from engine.asking.looked import Look, looked
+
+    trace = json_io.load(arguments.file)
+    look = Look(arguments.step, arguments.method, arguments.node, arguments.at)
+    found = looked(trace, look)
+    print(printable(f"step {look.step}: {found.piece!r}, log-probability {found.logprob:.4f} nats"))
+    for line in _lines(found, arguments.layer, arguments.head):
+        print(printable(line))
+
+
+def _lines(found: Attention | Attribution, layer: int | None, head: int | None) -> Iterator[str]:
+    """Yield the numbers of every position, and what they do not prove."""
+    from engine.asking.attention import Attention
+
+    if isinstance(found, Attention):
+        for part in found.parts:
+            chosen = (("layer", layer, part.layers), ("head", head, part.heads))
+            said = [f"mean of {n} {name}s" if i is None else f"{name} {i}" for name, i, n in chosen]
+            yield f"{_TITLES[part.kind]} ({', '.join(said)})"
+            yield from _rows(part.positions, part.row(layer, head), "{:.4f}")
+    else:
+        for part in found.parts:
+            yield f"{_TITLES[part.kind]} ({found.method}, nats)"
+            yield from _rows(part.positions, part.values, "{:+.4f}")
+        if found.note:
+            yield found.note
+    yield found.caveat
+
+
+def _rows(positions: Positions, values: Sequence[float | None], form: str) -> Iterator[str]:
+    names = [repr(piece) for piece in positions.pieces] or [
+        _name(positions, place) for place in range(positions.count)
+    ]
+    for place, (name, value) in enumerate(zip(names, values, strict=True)):
+        yield f"{place:4} {'-' if value is None else form.format(value):>9}  {name}"
+
+
+def _name(positions: Positions, place: int) -> str:
+    """Return what a position without a token stands for."""
+    if positions.grid is not None:
+        patch = place - positions.leading
+        row, column = divmod(patch, positions.grid[1])
+        return f"row {row}, column {column}" if patch >= 0 else "the whole picture"
+    if positions.frame_s is not None:
+        return f"{place * positions.frame_s:.2f} s"
+    return ""

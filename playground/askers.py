@@ -1,0 +1,73 @@
+"""Whose question is computed: a few at a time, and of everybody the newest alone."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from engine.errors import Cancelled
+
+_POLL_S = 0.05
+_ASKERS = 64
+_MAX_NAME = 64
+
+
+class Turns:
+    """Places at work for questions of one kind.
+
+    Args:
+        places: questions computed at a time.
+    """
+
+    def __init__(self, places: int) -> None:
+        self._at_work = threading.Semaphore(places)
+        self._asking: OrderedDict[str, threading.Event] = OrderedDict()
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def of(self, asker: Any) -> Iterator[threading.Event]:
+        """Wait for a place; what the same asker asked before is given up.
+
+        Args:
+            asker: the unguessable name that a part of a page gave itself; anything else is nobody's.
+
+        Yields:
+            What is set when the asker asks again.
+
+        Raises:
+            Cancelled: it has asked again meanwhile.
+        """
+        name = asker if isinstance(asker, str) and len(asker) <= _MAX_NAME else ""
+        cancelled = self._begun(name)
+        try:
+            while not self._at_work.acquire(timeout=_POLL_S):
+                if cancelled.is_set():
+                    raise Cancelled
+            try:
+                yield cancelled
+            finally:
+                self._at_work.release()
+        finally:
+            with self._lock:
+                if self._asking.get(name) is cancelled:
+                    del self._asking[name]
+
+    def give_up(self, asker: Any) -> None:
+        """Give up what an asker asks."""
+        with self._lock:
+            before = self._asking.pop(asker, None) if isinstance(asker, str) else None
+        if before is not None:
+            before.set()
+
+    def _begun(self, name: str) -> threading.Event:
+        cancelled = threading.Event()
+        self.give_up(name)
+        with self._lock:
+            if name:
+                self._asking[name] = cancelled
+            while len(self._asking) > _ASKERS:
+                self._asking.popitem(last=False)
+        return cancelled

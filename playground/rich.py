@@ -1,0 +1,128 @@
+"""transformers' own outputs of a visitor's run, as a file: how large it will be, and the file itself.
+
+The run comes with the question, so nobody is given outputs of a run that he does not have. The file is made
+in memory, sent, and forgotten.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Mapping
+from contextvars import copy_context
+from dataclasses import asdict
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from engine.after.rich import rich_output
+from engine.after.rich_files import rich_bytes, rich_metadata
+from engine.after.rich_flags import check_can_be_made, flags_of
+from engine.after.rich_sizes import check_size
+from engine.aside import aside
+from engine.errors import BusyError, Cancelled, EngineError, StoppedError
+from engine.run.visitor import VISITOR, Visitor
+from engine.settings import SETTINGS
+from engine.trace.checks import read_json_strict
+from playground.guard import sentence
+from playground.traces import trace_of
+from playground.visitors import address_of
+
+ACTIONS = ("rich_size",)
+PLACE = "/rich"
+_ASKED = ("trace", "flags")
+_AT_WORK = threading.Semaphore(1)
+"""Files made at a time: each is in memory as a whole, and so are its outputs."""
+_WAIT_S = 20.0
+_POLL_S = 0.05
+_BUSY, _REFUSED, _FAILED = 503, 400, 500
+
+
+def act(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the bytes of the file with a run's outputs as ``size``; nothing is computed for it.
+
+    Args:
+        asked: ``trace``, a run as JSON values whose steps may be left out, and ``flags``, see ``flags_of``.
+
+    Raises:
+        EngineError: one sentence: there are no such outputs of the run, or they would be too large.
+    """
+    trace, flags = trace_of(asked.get("trace")), flags_of(asked.get("flags"))
+    check_can_be_made(trace)
+    return {"size": check_size(trace, flags)}
+
+
+def routes() -> list[Route]:
+    """Return the route that a file is fetched from, by the page and by programs."""
+    return [Route(PLACE, made, methods=["POST"])]
+
+
+async def made(request: Request) -> Response:
+    """Answer with the file of what is asked for, an object of ``trace`` and ``flags``, or with a sentence.
+
+    It ends as soon as nobody waits for it any more.
+    """
+    host = request.client.host if request.client else ""
+    address = address_of(host, request.headers.get("x-forwarded-for", ""), SETTINGS.public)
+    body, cancelled = await request.body(), threading.Event()
+    watching = asyncio.create_task(_watch(request, cancelled))
+    try:
+        data = await asyncio.to_thread(_made, body, cancelled, Visitor(address, ""))
+    except BusyError as error:
+        return _said(str(error), _BUSY)
+    except EngineError as error:
+        return _said(str(error), _REFUSED)
+    except Cancelled:
+        return _said(str(StoppedError("Stopped.")), _REFUSED)
+    except Exception as error:
+        return _said(sentence(error), _FAILED)
+    finally:
+        watching.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await watching
+    return Response(
+        data, media_type="application/octet-stream", headers={"Cache-Control": "no-store"}
+    )
+
+
+async def _watch(request: Request, cancelled: threading.Event) -> None:
+    """Cancel when whoever asked is gone."""
+    while (await request.receive())["type"] != "http.disconnect":
+        continue
+    cancelled.set()
+
+
+def _made(body: bytes, cancelled: threading.Event, visitor: Visitor) -> bytes:
+    asked = read_json_strict(body, SETTINGS.max_request_bytes)
+    if not isinstance(asked, dict):
+        raise EngineError(f"The request has to be an object with {', '.join(_ASKED)}.")
+    trace, flags = trace_of(asked.get("trace")), flags_of(asked.get("flags"))
+    VISITOR.set(visitor)
+    context = copy_context()
+
+    def work() -> bytes:
+        output = rich_output(trace, **asdict(flags), cancelled=cancelled)
+        return rich_bytes(output, rich_metadata(trace, flags))
+
+    _wait_for_turn(cancelled)
+    try:
+        return aside(lambda: context.run(work))
+    finally:
+        _AT_WORK.release()
+
+
+def _wait_for_turn(cancelled: threading.Event) -> None:
+    until = time.monotonic() + _WAIT_S
+    while not _AT_WORK.acquire(timeout=_POLL_S):
+        if cancelled.is_set():
+            raise Cancelled
+        if time.monotonic() > until:
+            raise BusyError("Somebody else fetches outputs of a run; try again in a moment.")
+
+
+def _said(error: str, status: int) -> JSONResponse:
+    return JSONResponse({"error": error}, status, {"Cache-Control": "no-store"})

@@ -1,0 +1,210 @@
+"""Attention of a step: transformers' own weights to 1e-5, of a shell that nobody else sees."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+from engine.asking.attention import CROSS, SELF, attention_of
+from engine.asking.decided import Decided, decided_at
+from engine.asking.looked import Look, looked
+from engine.errors import Cancelled, EngineError, ModelError, ParameterError
+from engine.loops.teacher_forced import teacher_forced
+from engine.models.loading import LoadedModel
+from engine.models.shells import shell_of
+from engine.settings import SETTINGS
+from engine.trace.details import BeamDetail, DraftDetail
+from engine.trace.records import own_place, own_token
+from tests.helpers.looking import DECIDED, NEW, PROMPT, TEXT_MODELS, eager, model_of, picture
+from tests.helpers.models import fresh_model
+from tests.helpers.runs import finished
+from tests.helpers.sentences import clean
+from tests.helpers.strategies import OURS, make, models_for
+from tests.helpers.zoo import KINDS, zoo_model
+
+NO_ATTENTION = {"FalconMamba", "Mamba", "Mamba2", "Rwkv"}
+"""Architectures without a layer that attends."""
+
+ELSEWHERE = {"GptOss", "DeepseekV4", "CpmAnt"}
+"""Those whose heads may look at nothing, or at what is no position of the text."""
+
+
+def last(layers):
+    return torch.stack([layer[0, :, -1] for layer in layers]).numpy()
+
+
+@pytest.mark.parametrize("name", TEXT_MODELS)
+def test_it_is_what_transformers_shows(name):
+    loaded = model_of(name)
+    assert loaded.model.config._attn_implementation == "sdpa"
+    out = eager(loaded)
+    found = {part.kind: part for part in attention_of(loaded, DECIDED).parts}
+    own = out.decoder_attentions if loaded.is_encoder_decoder else out.attentions
+    np.testing.assert_allclose(found[SELF].weights, last(own), atol=1e-5, rtol=0)
+    np.testing.assert_allclose(found[SELF].weights.sum(-1), 1, atol=1e-5)
+    assert (CROSS in found) == loaded.is_encoder_decoder
+    if loaded.is_encoder_decoder:
+        np.testing.assert_allclose(
+            found[CROSS].weights, last(out.cross_attentions), atol=1e-5, rtol=0
+        )
+        assert found[CROSS].positions.ids == PROMPT
+        assert found[CROSS].positions.source == "encoder"
+        assert len(found[SELF].positions.ids) == len(NEW)
+    else:
+        assert found[SELF].positions.ids == (*PROMPT, *NEW[:-1])
+
+
+def test_a_picture_is_looked_at_in_its_patches():
+    loaded = model_of("captioner")
+    decided = Decided((1,), NEW[:2], NEW[2])
+    found = attention_of(loaded, decided, picture())
+    cross, own = found.parts
+    out = eager(loaded, picture(), decided)
+    np.testing.assert_allclose(cross.weights, last(out.cross_attentions), atol=1e-5, rtol=0)
+    np.testing.assert_allclose(own.weights, last(out.decoder_attentions), atol=1e-5, rtol=0)
+    assert cross.weights.shape == (3, 2, 17)
+    assert (cross.positions.source, cross.positions.grid) == ("patches", (4, 4))
+    assert cross.positions.leading == 1
+    assert own.positions.ids == (1, *NEW[:2])
+    with torch.inference_mode():
+        reading = teacher_forced(loaded, (1,), NEW[:3], media_inputs=picture())
+    logprob = torch.log_softmax(reading.logits[-1], -1)[NEW[2]]
+    assert found.logprob == pytest.approx(float(logprob), abs=1e-5)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_architecture_shows_it_or_says_that_it_has_none(name):
+    loaded = zoo_model(name)
+    if name in NO_ATTENTION:
+        with pytest.raises(ModelError, match=f"{name} gives no attention") as error:
+            attention_of(loaded, DECIDED)
+        clean(str(error.value))
+        return
+    found = attention_of(loaded, DECIDED).parts[-1].weights
+    assert (found >= 0).all()
+    assert (found.sum(-1) <= 1 + 1e-4).all()
+    if name not in ELSEWHERE:
+        np.testing.assert_allclose(found.sum(-1), 1, atol=1e-4)
+
+
+def test_means_are_over_what_is_not_named():
+    part = attention_of(model_of("gpt2"), DECIDED).parts[0]
+    weights = part.weights.astype(np.float64)
+    assert part.row() == pytest.approx(weights.mean((0, 1)).tolist())
+    assert part.row(layer=2) == pytest.approx(weights[2].mean(0).tolist())
+    assert part.row(head=1) == pytest.approx(weights[:, 1].mean(0).tolist())
+    assert part.row(3, 0) == pytest.approx(weights[3, 0].tolist())
+    for wrong, said in (((4, None), "layers 0 to 3"), ((None, 4), "heads 0 to 3")):
+        with pytest.raises(ParameterError, match=said):
+            part.row(*wrong)
+
+
+def state_of(model):
+    """All that a question could leave behind in a model."""
+    modules = list(model.modules())
+    return (
+        [id(module) for module in modules],
+        [len(module._forward_hooks) + len(module._forward_pre_hooks) for module in modules],
+        [module.config._attn_implementation for module in modules if hasattr(module, "config")],
+        [(id(p), p.requires_grad, p.grad is None) for p in model.parameters()],
+        sorted(k for module in modules for k in vars(module)),
+    )
+
+
+@pytest.mark.parametrize("method", ["attention", "gradient", "leave-one-out"])
+@pytest.mark.parametrize("name", ["gpt2", "llama", "t5"])
+def test_the_model_in_memory_is_left_as_it_was(name, method):
+    loaded = LoadedModel(fresh_model(name), None, name)
+    trace = finished(dataclasses.replace(make("greedy"), model=loaded))
+    before = state_of(loaded.model)
+    looked(trace, Look(3, method), model=loaded)
+    assert state_of(loaded.model) == before
+
+
+def test_a_shell_shares_every_weight_and_no_module():
+    model = fresh_model("t5")
+    shell = shell_of(model, "eager")
+    assert {id(p) for p in shell.parameters()} == {id(p) for p in model.parameters()}
+    assert not {id(m) for m in shell.modules()} & {id(m) for m in model.modules()}
+    assert shell.decoder.embed_tokens.weight is model.decoder.embed_tokens.weight
+    assert model.decoder.config._attn_implementation == "sdpa"
+    assert shell.decoder.config._attn_implementation == "eager"
+
+
+@pytest.mark.parametrize("strategy", OURS)
+def test_a_step_of_every_strategy_has_its_text(strategy):
+    """The model gives the token what the step recorded, so the text before it is the right one."""
+    trace = finished(make(strategy))
+    loaded = models_for(strategy)[0]
+    for step in trace.steps[:6]:
+        decided = decided_at(trace, step.index)
+        [recorded] = [c.raw_logprob for c in step.candidates if c.token_id == decided.token_id][:1]
+        found = attention_of(loaded, decided)
+        assert found.logprob == pytest.approx(recorded, abs=1e-3)
+        if not isinstance(step.detail, BeamDetail):
+            assert decided.token_id == own_token(step)
+
+
+def test_every_token_of_a_round_and_every_node_of_a_pool_has_its_text():
+    trace = finished(make("speculative"))
+    step = next(s for s in trace.steps if len(s.emit) > 1)
+    assert isinstance(step.detail, DraftDetail)
+    first = decided_at(trace, step.index, at=0)
+    assert (first.token_id, len(first.before)) == (step.emit[0], step.keep)
+    whole = decided_at(trace, step.index)
+    assert whole == decided_at(trace, step.index, at=own_place(step))
+    assert whole.before[step.keep :] == step.emit[:-1]
+
+    trace = finished(make("beam_search", num_beams=3))
+    loaded = models_for("beam_search")[0]
+    for node in trace.steps[4].detail.pool:
+        decided = decided_at(trace, 4, node_id=node.node_id)
+        assert decided.token_id == node.token_id
+        assert len(decided.before) == 4
+        assert attention_of(loaded, decided).logprob == pytest.approx(node.logprob, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "look", "said"),
+    [
+        ("greedy", Look(99), "the run has steps 0 to 9"),
+        ("greedy", Look(1, node_id=3), "only beam searches have nodes"),
+        ("greedy", Look(1, at=1), "the round wrote tokens 0 to 0"),
+        ("greedy", Look(1, "guess"), "it must be one of attention, gradient, leave-one-out"),
+        ("beam_search", Look(1, node_id=10**6), "no such node in its pool"),
+    ],
+)
+def test_what_is_not_there_is_one_sentence(strategy, look, said):
+    trace = finished(make(strategy))
+    with pytest.raises(ParameterError, match=said) as error:
+        looked(trace, look, model=models_for(strategy)[0])
+    clean(str(error.value))
+
+
+def test_more_than_the_memory_may_take_is_refused(monkeypatch):
+    limits = dataclasses.replace(SETTINGS, max_attention_bytes=1000)
+    monkeypatch.setattr("engine.asking.attention.SETTINGS", limits)
+    with pytest.raises(EngineError, match="ask about an earlier step") as error:
+        attention_of(model_of("llama"), DECIDED)
+    clean(str(error.value))
+
+
+def test_a_question_that_was_given_up_does_not_wait():
+    trace = finished(make("greedy"))
+    cancelled = threading.Event()
+    cancelled.set()
+    loaded = LoadedModel(fresh_model("llama"), None, "held")
+    with loaded.lock, pytest.raises(Cancelled):
+        looked(trace, Look(2), cancelled, model=loaded)
+
+
+def test_an_answer_is_ready_for_the_next_layer(monkeypatch):
+    trace = finished(make("greedy"))
+    loaded = models_for("greedy")[0]
+    first = looked(trace, Look(4), model=loaded)
+    monkeypatch.setattr("engine.asking.looked.attention_of", pytest.fail)
+    assert looked(trace, Look(4), model=loaded) is first
