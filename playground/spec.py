@@ -23,7 +23,7 @@ from engine.models.hub import offered
 from engine.reading.terms import of_parameter, words
 from engine.run.request import MAX_SEED
 from engine.run.weights import offered_weights
-from engine.strategies import STRATEGIES
+from engine.strategies import STRATEGIES, sights
 from engine.strategies.acting import acting
 from engine.strategies.base import Preset, Strategy
 from engine.strategies.custom import Arguments, MethodName
@@ -172,7 +172,11 @@ def _strategy(
         "only": _only(strategy),
         "visuals": visuals_of(strategy.visuals),
         "what_if": _asked(strategy),
-        "presets": [*(_preset(strategy, p) for p in strategy.presets), *_talks(strategy)],
+        "presets": [
+            *(_preset(strategy, p) for p in strategy.presets),
+            *_sights(strategy),
+            *_talks(strategy),
+        ],
         "params": [_place(param_spec(n, k, defaults[n]), known) for n, k in kinds.items()],
     }
 
@@ -260,6 +264,13 @@ def _preset(strategy: Strategy, preset: Preset) -> dict[str, Any]:
         "recorded": _recorded(strategy.name, preset.name),
         "params": {n: controls.show(kinds[n], v) for n, v in preset.params.items()},
     }
+
+
+def _sights(strategy: Strategy) -> list[dict[str, Any]]:
+    """Return the presets of a model that looks, none where it is not on offer."""
+    if sights.MODEL not in {entry.name for entry in _offered()}:
+        return []
+    return [_preset(strategy, preset) for preset in sights.SIGHTS.get(strategy.name, ())]
 
 
 def _talks(strategy: Strategy) -> list[dict[str, Any]]:

@@ -88,13 +88,14 @@ class Comparison {
   // What a link says is filled in and run.
   restore({ form }, itself) {
     if (!form) return;
-    this.prompt.show(form);
     this.seed.value = form.seed;
     if (form.base) this.base.value = form.base;
     this.judge.show(form.base_weights ?? {});
     this.#replace(form.columns.map(({ values, ...column }) => ({ ...column, params: values })));
     const given = (kind) => form.columns.map((column) => column[kind]).find(Boolean);
     this.media.show({ image: given("image"), audio: given("audio") });
+    this.#lookAtMedia();
+    this.prompt.show(form);
     if (itself) this.#press(true);
   }
 
@@ -211,8 +212,8 @@ class Comparison {
   }
 
   #choose(preset) {
-    this.prompt.show(preset);
     this.#replace(preset.columns);
+    this.prompt.show(preset);
     this.#shows = preset.shows;
     this.#say(preset.shows);
   }

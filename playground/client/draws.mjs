@@ -76,10 +76,10 @@ export function mountDraws(root, trigger) {
   keepPart("draws", {
     restore({ form: given }, itself) {
       if (!given) return;
-      prompt.show(given);
       models.show(given.model, given.assistant);
       media.show(given);
       follow();
+      prompt.show(given);
       first.value = given.seed;
       form.show({ ...given.values, draws: given.draws ?? draws.params[0].value });
       if (itself) run(true);

@@ -8,7 +8,7 @@ import { ask } from "./ask.mjs";
 import { csv } from "./csv.mjs";
 import { figurePng, figureSvg, figures, fileName, title } from "./figures.mjs";
 import { newName } from "./kept_presses.mjs";
-import { RichOutputs, sizeOf } from "./rich.mjs";
+import { RichOutputs } from "./rich.mjs";
 import { stages } from "./runs.mjs";
 import { savedPage } from "./saved_page.mjs";
 import { sizeOf } from "./sizes.mjs";

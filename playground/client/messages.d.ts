@@ -137,6 +137,12 @@ export interface Header {
    */
   emitted?: EmittedToken[][];
   media?: MediaInfo[];
+  /**
+   * What a speech model was told: language, task, return_timestamps.
+   */
+  speech?: {
+    [k: string]: unknown;
+  } | null;
 }
 export interface ModelInfo {
   id: string;

@@ -16,6 +16,8 @@ export class PromptField {
   #answer = null;
   // Whether a model may be given something else in its place.
   #optional = false;
+  // What stood there without being typed.
+  #shown = "";
 
   /**
    * @param {string} id what the elements' ids begin with
@@ -26,6 +28,7 @@ export class PromptField {
   constructor(id, { prompt = "", rows = PROMPT_ROWS, go, models }) {
     this.area = el("textarea", { id: `${id}-input`, rows });
     this.area.value = prompt;
+    this.#shown = prompt;
     this.area.addEventListener("keydown", (event) => {
       if (event.key !== "Enter" || !(event.shiftKey || event.ctrlKey || event.metaKey)) return;
       event.preventDefault();
@@ -56,10 +59,16 @@ export class PromptField {
     this.#turn(false);
   }
 
-  /** @param {boolean} on whether nothing has to be written */
+  /**
+   * Another model is chosen: what a preset says to one that reads text is nothing to say of a picture.
+   * @param {boolean} on whether nothing has to be written
+   */
   optional(on) {
+    if (on === this.#optional) return;
     this.#optional = on;
     this.#name();
+    const { area } = this;
+    if (area.value === (on ? this.#shown : "")) area.value = on ? "" : this.#shown;
   }
 
   #name() {
@@ -87,6 +96,7 @@ export class PromptField {
       this.#turn(true);
     } else if (prompt !== null && prompt !== undefined) {
       this.area.value = prompt;
+      if (prompt) this.#shown = prompt;
       this.#turn(false);
     }
     this.reading?.look();

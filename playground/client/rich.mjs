@@ -3,6 +3,7 @@ import { button, el, give } from "../../visualizers/shared/dom.mjs";
 import { said } from "../../visualizers/shared/said.mjs";
 import { tr } from "../../visualizers/shared/tr.mjs";
 import { ask } from "./ask.mjs";
+import { sizeOf } from "./sizes.mjs";
 
 const PLACE = "./rich";
 const CHOICES = {
@@ -18,13 +19,6 @@ const CHOICES = {
   ],
 };
 const MAKING = tr("Making the run again with these outputs…");
-
-/**
- * How large a file is, in words.
- * @drawing
- */
-export const sizeOf = ({ size }) =>
-  size < 1e6 ? `${Math.ceil(size / 1000)} kB` : `${(size / 1e6).toFixed(1)} MB`;
 
 export class RichOutputs {
   /** @type {Run | null} */
@@ -125,7 +119,7 @@ export class RichOutputs {
     const answer = await ask({ action: "rich_size", trace: this.slim(run), flags: this.#flags });
     if (number !== this.#asked) return;
     this.#fits = !answer.error;
-    this.say.textContent = answer.error ? `⚠ ${said(answer.error)}` : sizeOf(answer);
+    this.say.textContent = answer.error ? `⚠ ${said(answer.error)}` : sizeOf(answer.size);
     this.#offer();
   }
 
@@ -156,7 +150,7 @@ export class RichOutputs {
       const blob = await answer.blob();
       const name = this.name(".safetensors");
       give(URL.createObjectURL(blob), name);
-      return tr("Saved {name}, {size}.", { name, size: sizeOf(blob) });
+      return tr("Saved {name}, {size}.", { name, size: sizeOf(blob.size) });
     } catch {
       return signal.aborted ? tr("Stopped.") : `⚠ ${tr("The outputs could not be fetched.")}`;
     }

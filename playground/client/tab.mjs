@@ -334,10 +334,10 @@ class StrategyTab {
   }
 
   show({ prompt, messages, template, image, audio, model, assistant, seed, values }) {
-    this.prompt.show({ prompt, messages, template });
     this.models.show(model, assistant);
     this.media.show({ image, audio });
     this.#lookAtMedia();
+    this.prompt.show({ prompt, messages, template });
     this.seed.value = seed;
     this.form.show(values);
     const preset = presetOf({ ...this.ask(), values: this.form.values() });

@@ -20,7 +20,7 @@ BAD = ("status of 400", "400 http")
 """What a refused file is to the browser."""
 DEVICES = ["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"]
 # Every stream that the page is given is kept, so that a test can see whether its light has gone out.
-WATCHED = """
+WATCHED = """() => {
 window.given = [];
 const ask = navigator.mediaDevices.getUserMedia.bind(navigator.mediaDevices);
 navigator.mediaDevices.getUserMedia = async (what) => {
@@ -28,7 +28,7 @@ navigator.mediaDevices.getUserMedia = async (what) => {
   window.given.push(stream);
   return stream;
 };
-"""
+}"""
 LIVE = "given.flatMap((s) => s.getTracks()).filter((t) => t.readyState === 'live').length"
 PASTE = """([bytes, type]) => {
   const data = new DataTransfer();
@@ -113,10 +113,13 @@ def test_a_model_that_reads_text_has_no_field_and_one_that_sees_has_one(open_pag
     expect(picture(page)).to_be_visible()
     expect(picture(page)).to_contain_text("needed")
     expect(page.locator("#greedy-prompt label")).to_have_text("Prompt (optional)")
+    # What the preset says to a model that reads text is nothing to say of a picture.
+    expect(page.locator("#greedy-prompt textarea").first).to_have_value("")
     # Back to one that reads text alone.
     page.locator("#greedy-model select").select_option("storyteller")
     expect(page.locator("#greedy-image")).to_be_hidden()
     expect(page.locator("#greedy-prompt label")).to_have_text("Prompt")
+    expect(page.locator("#greedy-prompt textarea").first).to_have_value(re.compile("^Once upon"))
 
 
 def test_run_says_at_once_that_a_picture_is_missing(open_page, eyes):
@@ -134,7 +137,6 @@ def test_an_upload_is_captioned_live_and_stands_above_the_text(open_page, eyes):
     sent = []
     page.on("request", lambda r: r.method == "POST" and "/media/" in r.url and sent.append(r))
     data = picture_file(64, 48)
-    page.locator("#beam_search-prompt textarea").fill("")
     give(page, data, "beam_search")
     field = page.locator("#beam_search-image")
     expect(field.locator("figcaption")).to_contain_text("64 × 48 pixels")

@@ -16,7 +16,7 @@ ASKED = {"action": "preflight", "strategy": "greedy", "model": "storyteller"}
 def test_the_page_is_told_what_the_engine_finds_for_the_weights_of_its_form():
     told = answer({**ASKED, "params": {"dtype": "bfloat16", "max_new_tokens": 5}})
     found = preflight("storyteller", WeightsParams(dtype="bfloat16"))
-    assert told == {"told": found.told(), "notes": []}
+    assert told == {"told": found.told(), "notes": [], "takes": [], "needs": None}
     assert ("In memory", "24.1 MB as bfloat16") in told["told"]
 
 
