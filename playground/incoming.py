@@ -10,7 +10,7 @@ from engine.settings import SETTINGS
 BUSY = "Too much is being sent here at once; try again in a moment."
 
 
-class TooLargeError(Exception):
+class BodyTooLargeError(Exception):
     """A body has more bytes than it may."""
 
 
@@ -32,7 +32,7 @@ class Incoming:
             most: bytes that it may have.
 
         Raises:
-            TooLargeError: it has more.
+            BodyTooLargeError: it has more.
             BusyError: too much is on its way at once.
         """
         found, length = [], 0
@@ -41,7 +41,7 @@ class Incoming:
                 length += len(part)
                 self.bytes += len(part)
                 if length > most:
-                    raise TooLargeError
+                    raise BodyTooLargeError
                 if self.bytes > self.most_bytes:
                     raise BusyError(BUSY)
                 found.append(part)

@@ -13,7 +13,7 @@ from engine.media import list_examples
 from engine.trace.json_io import to_dict
 from playground import media, scripts
 from playground.guard import sentence
-from playground.incoming import INCOMING, TooLargeError
+from playground.incoming import INCOMING, BodyTooLargeError
 from playground.visitors import asking_from
 
 PLACE = "/media/"
@@ -40,7 +40,7 @@ async def _take(request: Request) -> Response:
     try:
         data = await INCOMING.read(request.stream(), media.LIMITS[kind])
         info = await asyncio.to_thread(media.take, visitor, kind, data, asking_from(request))
-    except TooLargeError:
+    except BodyTooLargeError:
         return _said({"error": str(_too_large(kind))}, 413)
     except TimeoutError:
         return _said({"error": "The file took too long to come; try again."}, 408)

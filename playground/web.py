@@ -16,7 +16,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from engine.errors import BusyError
 from engine.settings import SETTINGS
 from playground.bodies import CALL, JOIN, MAX_SESSION_CHARS, TOO_LARGE, refusal
-from playground.incoming import INCOMING, TooLargeError
+from playground.incoming import INCOMING, BodyTooLargeError
 from playground.listening import LISTENERS
 from playground.media_routes import PLACE as MEDIA
 from playground.uploads import UPLOADS
@@ -243,7 +243,7 @@ async def _whole(receive: Any, most: int) -> tuple[bytes, tuple[int, bytes] | No
         return await INCOMING.read(_parts(_in_time(receive)), most), None
     except TimeoutError:
         return b"", (408, b"The request took too long.")
-    except TooLargeError:
+    except BodyTooLargeError:
         return b"", (413, TOO_LARGE.encode())
     except BusyError as error:
         return b"", (503, str(error).encode())

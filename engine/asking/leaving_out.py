@@ -170,7 +170,11 @@ def _logprobs(logits: torch.Tensor, token_id: int) -> list[float]:
 def _parts(loaded: Any, inputs: Mapping[str, torch.Tensor], out: Any) -> list[_Part]:
     text = inputs.get("decoder_input_ids")
     if text is None:
-        return [_text(loaded, OUTPUT, "input_ids", inputs)]
+        own = _text(loaded, OUTPUT, "input_ids", inputs)
+        pixels = inputs.get("pixel_values")
+        if own.positions.picture is None or pixels is None or pixels.dim() != 4:
+            return [own]
+        return [_pictured(own.positions.picture[1:], inputs), own]
     encoded = out.encoder_last_hidden_state
     if "input_ids" in inputs:
         first = _text(loaded, INPUT, "input_ids", inputs)
@@ -203,12 +207,15 @@ def _seen(loaded: Any, inputs: Mapping[str, torch.Tensor], length: int) -> _Part
         count = min(length, SETTINGS.max_left_out_parts)
         frame_s = None if whole.frame_s is None else whole.frame_s * length / count
         positions = Positions(FRAMES, count, frame_s=frame_s)
-    elif whole.grid is not None:
-        rows, columns = _coarser(whole.grid, SETTINGS.max_left_out_parts)
-        name, positions = "pixel_values", Positions(PATCHES, rows * columns, grid=(rows, columns))
-    else:
-        return None
-    return _Part(INPUT, name, positions, tuple(reversed(range(positions.count))), inputs)
+        return _Part(INPUT, name, positions, tuple(reversed(range(count))), inputs)
+    return None if whole.grid is None else _pictured(whole.grid, inputs)
+
+
+def _pictured(grid: tuple[int, int], inputs: Mapping[str, torch.Tensor]) -> _Part:
+    rows, columns = _coarser(grid, SETTINGS.max_left_out_parts)
+    positions = Positions(PATCHES, rows * columns, grid=(rows, columns))
+    places = tuple(reversed(range(positions.count)))
+    return _Part(INPUT, "pixel_values", positions, places, inputs)
 
 
 def _coarser(grid: tuple[int, int], most: int) -> tuple[int, int]:

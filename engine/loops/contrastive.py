@@ -80,10 +80,7 @@ def contrastive_loop(
     unfinished = torch.ones(input_ids.shape[0], dtype=torch.long, device=input_ids.device)
     # The prompt pass: one hidden state per position to compare with, and the first distribution.
     outputs = forward(input_ids, output_hidden_states=True)
-    said, logits = (
-        _said(forward, outputs, input_ids.shape[1]),
-        forward.last_logits(outputs, input_ids.device),
-    )
+    said, logits = _said(forward, outputs), forward.last_logits(outputs, input_ids.device)
     while unfinished.max() != 0:
         # 1. The k most probable tokens after the processors.
         seen = recorder.observe(logits, input_ids, logits_processor)
@@ -123,11 +120,11 @@ class Said:
     start: int
 
 
-def _said(forward: Forward, outputs: Any, length: int) -> Said:
-    """Return what the pass over a prompt of so many ids leaves to compare with."""
+def _said(forward: Forward, outputs: Any) -> Said:
+    """Return what the pass over the prompt leaves to compare with."""
     states, seq2seq = unit(last_hidden(outputs)), forward.model.config.is_encoder_decoder
     # Before the text of some models stand the parts of a picture, which nobody has said.
-    states = states[:, max(0, states.shape[1] - length) :]
+    states = states[:, max(0, states.shape[1] - forward.first) :]
     mask = forward.model_kwargs.get("decoder_attention_mask" if seq2seq else "attention_mask")
     padding = None
     if mask is not None:

@@ -17,19 +17,23 @@ class Forward:
         model: a generation model.
         generation_config: the prepared config generate() handed to the loop.
         model_kwargs: attention mask, cache and encoder outputs as generate() prepared them.
+
+    Attributes:
+        passes: so far.
+        first: ids that the first pass read, 0 before it.
     """
 
     def __init__(self, model: Any, generation_config: Any, model_kwargs: dict[str, Any]) -> None:
         self.model = model
         self.generation_config = generation_config
         self.model_kwargs, self._given = model_kwargs, dict(model_kwargs)
-        self.passes = self._first = 0
+        self.passes = self.first = 0
 
     def __call__(self, input_ids: torch.Tensor, **extra: Any) -> Any:
         """Run the model on what is new in ``input_ids`` (batch, length); return its outputs."""
         model = self.model
         if self.passes == 0:
-            self._first = input_ids.shape[1]
+            self.first = input_ids.shape[1]
             outputs = model._prefill(
                 input_ids,
                 self.generation_config,
@@ -81,7 +85,7 @@ class Forward:
 
     def _again(self, input_ids: torch.Tensor) -> tuple[Forward, Any]:
         again = Forward(self.model, self.generation_config, emptied(self.model, self._given))
-        for end in range(self._first, input_ids.shape[1] + 1):
+        for end in range(self.first, input_ids.shape[1] + 1):
             outputs = again(input_ids[:, :end])
         return again, outputs
 

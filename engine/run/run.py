@@ -266,7 +266,8 @@ def generate_of(loaded: LoadedModel) -> Callable[..., Any]:
     That of a speech model cuts long sounds into windows, and each of them goes through the common one.
     """
     speaks = loaded.reader is not None and loaded.reader.family.speaks
-    return (transformers.GenerationMixin if speaks else type(loaded.model)).generate
+    owner: Any = transformers.GenerationMixin if speaks else type(loaded.model)
+    return owner.generate
 
 
 def begin_with(

@@ -2,7 +2,7 @@
 import { el, svg } from "../../visualizers/shared/dom.mjs";
 import { said } from "../../visualizers/shared/said.mjs";
 import { told } from "../../visualizers/shared/terms.mjs";
-import { fixed, lengthOf, percent, visible } from "../../visualizers/shared/text.mjs";
+import { fixed, lengthOf, percent, precise, visible } from "../../visualizers/shared/text.mjs";
 import { tr } from "../../visualizers/shared/tr.mjs";
 
 const TITLES = {
@@ -42,7 +42,7 @@ const shownPiece = (text) => visible(text).replace(/^ +| +$/g, (s) => "·".repea
 function numberOf(answer, value) {
   if (value === null) return "–";
   if (answer.method === "attention") return percent(value);
-  return value > 0 ? `+${fixed(value, 3)}` : fixed(value, 3);
+  return value > 0 ? `+${precise(value, 3)}` : precise(value, 3);
 }
 
 /**

@@ -14,7 +14,17 @@ from engine.after import gallery
 from engine.asking.attention import Attention, Heads
 from engine.asking.looked import Look, looked
 from engine.asking.positions import Positions
-from tests.helpers.pages import drawn, finish, fits, link, shot, status, trace_of, view
+from tests.helpers.pages import (
+    drawn,
+    finish,
+    fits,
+    link,
+    select,
+    shot,
+    status,
+    trace_of,
+    view,
+)
 
 
 def card(page, strategy):
@@ -73,7 +83,7 @@ def test_it_is_asked_and_read_with_the_keys_alone(open_page):
     tokens.first.focus()
     page.keyboard.press("ArrowRight")
     expect(tokens.nth(1)).to_be_focused()
-    said = f"{abs(values[1]):.3f}"
+    said = f"{abs(values[1]):#.3g}"
     expect(found.locator(".lk-at")).to_contain_text(said)
     expect(found.locator(".lk-at")).to_contain_text("−" if values[1] < 0 else "+")
     page.keyboard.press("End")
@@ -125,6 +135,22 @@ def test_a_node_of_a_search_is_asked_about(open_page):
     part = looked(trace, Look(step, node_id=node)).parts[0]
     expect(found.locator(".lk-tok")).to_have_count(len(part.positions.ids))
     expect(found.locator(".lk-own")).to_be_visible()
+
+
+def test_every_token_of_a_round_can_be_asked_about(open_page):
+    page = open_page(link("prompt_lookup", "the bear saw the bear. the bear", max_new_tokens=12))
+    finish(page, "prompt_lookup")
+    trace = trace_of(page, "prompt_lookup")
+    step = max(trace.steps, key=lambda one: len(one.emit))
+    assert len(step.emit) > 1, "no round wrote more than one token"
+    select(page, "prompt_lookup", step.index)
+    found = card(page, "prompt_lookup")
+    found.get_by_role("button", name="Attention").click()
+    for at in (None, 0):
+        if at is not None:
+            found.get_by_label("Token").select_option(index=at)
+        part = looked(trace, Look(step.index, at=at)).parts[0]
+        expect(found.locator(".lk-tok")).to_have_count(len(part.positions.ids))
 
 
 def test_in_german_and_in_the_dark(open_page):

@@ -19,7 +19,16 @@ from engine.models.shells import shell_of
 from engine.settings import SETTINGS
 from engine.trace.details import BeamDetail, DraftDetail
 from engine.trace.records import own_place, own_token
-from tests.helpers.looking import DECIDED, NEW, PROMPT, TEXT_MODELS, eager, model_of, picture
+from tests.helpers.looking import (
+    DECIDED,
+    NEW,
+    PROMPT,
+    READ,
+    TEXT_MODELS,
+    eager,
+    model_of,
+    picture,
+)
 from tests.helpers.models import fresh_model
 from tests.helpers.runs import finished
 from tests.helpers.sentences import clean
@@ -89,6 +98,25 @@ def test_every_architecture_shows_it_or_says_that_it_has_none(name):
     assert (found.sum(-1) <= 1 + 1e-4).all()
     if name not in ELSEWHERE:
         np.testing.assert_allclose(found.sum(-1), 1, atol=1e-4)
+
+
+def test_a_picture_within_a_prompt_is_found_there():
+    loaded = model_of("reader")
+    [own] = attention_of(loaded, READ, picture()).parts
+    out = eager(loaded, picture(), READ)
+    np.testing.assert_allclose(own.weights, last(out.attentions), atol=1e-5, rtol=0)
+    assert own.positions.picture == (2, 4, 4)
+
+
+def test_a_model_whose_encoder_reads_no_prompt_continues_the_prompt_with_its_decoder():
+    class Captioner(LoadedModel):
+        is_encoder_decoder = property(lambda self: False)
+
+    plain, decided = model_of("captioner"), Decided((1,), NEW[:2], NEW[2])
+    own = Captioner(plain.model, None, "captioner")
+    found, same = (attention_of(loaded, decided, picture()) for loaded in (own, plain))
+    assert found.logprob == same.logprob
+    assert [part.positions for part in found.parts] == [part.positions for part in same.parts]
 
 
 def test_means_are_over_what_is_not_named():

@@ -19,6 +19,7 @@ from tests.helpers.looking import (
     DECIDED,
     NEW,
     PICTURE,
+    READ,
     TEXT_MODELS,
     doubled,
     model_of,
@@ -180,6 +181,24 @@ def test_a_part_of_a_picture_is_painted_over_with_its_mean():
         loaded, CAPTION.token_id, pixel_values=pixels, decoder_input_ids=torch.tensor([[1, NEW[0]]])
     )
     assert found[OUTPUT].values[2] == pytest.approx(whole - less, abs=2e-5)
+
+
+def test_a_picture_within_a_prompt_is_painted_over_and_its_place_stays():
+    loaded, pixels = model_of("reader"), picture()["pixel_values"]
+    found = by_kind(leave_one_out_of(loaded, READ, picture()))
+    ids = torch.tensor([[*READ.prompt_ids, *READ.before]])
+    given = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    whole = plain(loaded, READ.token_id, pixel_values=pixels, **given)
+    painted = pixels.clone()
+    painted[..., 2:4, 6:8] = pixels.mean((-2, -1), keepdim=True)
+    less = plain(loaded, READ.token_id, pixel_values=painted, **given)
+    assert found[INPUT].positions.grid == (4, 4)
+    assert found[INPUT].values[7] == pytest.approx(whole - less, abs=2e-5)
+    held = [value is None for value in found[OUTPUT].values]
+    assert held == [False] * 2 + [True] * 16 + [False] * 3
+    slopes = by_kind(gradient_of(loaded, READ, picture()))
+    assert list(slopes) == [OUTPUT]
+    assert all(slopes[OUTPUT].values)
 
 
 def test_a_picture_of_many_patches_is_cut_more_coarsely(monkeypatch):

@@ -10,11 +10,13 @@ import sys
 import threading
 
 import pytest
+import torch
 import transformers
 
 from engine import DecodeRequest, decode, load
+from engine.after.rich import rich_output
 from engine.declare.weights import WeightsParams, weights_params
-from engine.errors import Cancelled, ModelError
+from engine.errors import Cancelled, ModelError, ParameterError
 from engine.export.plan import plan_of
 from engine.export.script import summary
 from engine.models import apart, catalogue, loading
@@ -243,3 +245,15 @@ def test_openvino_tells_nobody_that_it_is_used():
 
     assert openvino.tools.ovc.telemetry.__class__.__module__ == telemetry_stub.__name__
     assert sys.modules["openvino_telemetry"] is None
+
+
+def test_a_graph_has_transformers_outputs_except_attentions():
+    shown = {"output_logits": True, "output_hidden_states": True}
+    found = rich_output(finished(asked("greedy", new=4)), **shown)
+    plain = rich_output(finished(asked("greedy", new=4, weights={})), **shown)
+    assert torch.equal(found.sequences, plain.sequences)
+    for own, other in zip(found.logits, plain.logits, strict=True):
+        assert torch.allclose(own, other, atol=1e-3)
+    assert len(found.hidden_states[1]) == len(plain.hidden_states[1])
+    with pytest.raises(ParameterError, match="shows no attentions; leave it out"):
+        rich_output(finished(asked("greedy", new=4)), output_attentions=True)

@@ -124,6 +124,18 @@ def test_drafted_outputs_are_those_of_generate(name, do_sample, flags):
     check_sized(trace, loaded, flags, output)
 
 
+@pytest.mark.parametrize("do_sample", [False, True])
+def test_copied_drafts_for_a_decoder_with_an_encoder(do_sample):
+    loaded, own = golden_model("t5"), {"do_sample": do_sample, "max_new_tokens": 20, "top_k": 0}
+    if not do_sample:
+        del own["top_k"]
+    kwargs = {"prompt_lookup_num_tokens": 4, "max_matching_ngram_size": 2}
+    trace = run_of("prompt_lookup", loaded, ids=REPEATING, **own, **kwargs)
+    output = rich_output(trace, loaded, **EVERYTHING)
+    assert differs(output, native_output(loaded, trace, EVERYTHING, **own, **kwargs)) == []
+    check_sized(trace, loaded, EVERYTHING, output)
+
+
 def test_drafts_of_another_tokenizer():
     asked = DecodeRequest(
         "universal_assisted",

@@ -12,7 +12,7 @@ import transformers
 from engine.asking.decided import Decided
 from engine.loops.teacher_forced import pass_inputs
 from engine.models.loading import LoadedModel, load
-from tests.helpers.models import VOCAB, fresh_model, golden_model, weight_of
+from tests.helpers.models import VOCAB, fresh_model, golden_model, tiny_llama, weight_of
 from tests.helpers.zoo import zoo_model
 
 PROMPT, NEW = (5, 9, 11, 4, 30, 41), (17, 5, 23, 8)
@@ -20,6 +20,9 @@ DECIDED = Decided(PROMPT, NEW[:-1], NEW[-1])
 TEXT_MODELS = ("gpt2", "llama", "qwen2", "t5", "Bart", "storyteller", "storyfixer")
 PICTURE = 8
 PATCH = 2
+PART = VOCAB - 1
+READ = Decided((1, 5, *[PART] * 16, 7), NEW[:2], NEW[2])
+"""A picture within a prompt."""
 
 
 @cache
@@ -29,6 +32,8 @@ def model_of(name: str) -> LoadedModel:
         return load(name)
     if name == "captioner":
         return LoadedModel(captioner(), None, name)
+    if name == "reader":
+        return LoadedModel(reader(), None, name)
     return golden_model(name) if name.islower() else zoo_model(name)
 
 
@@ -63,6 +68,22 @@ def captioner() -> Any:
             if p.ndim > 1:
                 p.copy_(0.4 * weight_of(name, p, 3))
     return model.eval()
+
+
+def reader() -> Any:
+    """Return a tiny model whose prompt has a picture's 4 x 4 parts in it, each as the token ``PART``."""
+    vision = transformers.CLIPVisionConfig(
+        image_size=PICTURE,
+        patch_size=PATCH,
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+    )
+    words = tiny_llama(2).config
+    torch.manual_seed(0)
+    config = transformers.LlavaConfig(vision_config=vision, text_config=words, image_token_id=PART)
+    return transformers.LlavaForConditionalGeneration(config).eval()
 
 
 def picture() -> dict[str, torch.Tensor]:

@@ -285,4 +285,20 @@ ENGINE = (
         "        if len(recorded) > len(ids) or",
         ("tests/engine/test_decoding.py::test_a_loop_whose_record_is_not_its_text_is_found_out",),
     ),
+    Defect(
+        "shell-configures-the-model",
+        "Whoever asks where a step looked switches the model that others run to another attention.",
+        "engine/models/shells.py",
+        "            own[name] = copy.deepcopy(value, configs)\n",
+        "            own[name] = configs.setdefault(id(value), value)\n",
+        ("tests/engine/test_attention.py::test_the_model_in_memory_is_left_as_it_was",),
+    ),
+    Defect(
+        "shell-hooks-the-model",
+        "Hooks that a question puts on its shell stay on the model, and act on every run after it.",
+        "engine/models/shells.py",
+        "            own[name] = copy.copy(value)\n",
+        "            own[name] = value\n",
+        ("tests/engine/test_attention.py::test_the_model_in_memory_is_left_as_it_was",),
+    ),
 )
