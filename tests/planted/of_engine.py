@@ -99,9 +99,9 @@ ENGINE = (
     Defect(
         "prompt-tokens-uncapped",
         "A prompt of any number of tokens is computed, and everybody else waits for it.",
-        "engine/run/request.py",
-        "    if len(ids) > limit:\n",
-        "    if len(ids) > limit * limit:\n",
+        "engine/run/what_is_read.py",
+        "    if tokens > limit:\n",
+        "    if tokens > limit * limit:\n",
         ("tests/engine/test_bad_inputs.py::test_a_prompt_of_too_many_tokens_is_refused",),
     ),
     Defect(

@@ -26,9 +26,9 @@ PAGE = (
     Defect(
         "body-uncapped",
         "A request of any size is read into memory.",
-        "playground/web.py",
-        "        if len(body) > limit:\n",
-        "        if len(body) > limit * limit:\n",
+        "playground/incoming.py",
+        "                if length > most:\n",
+        "                if length > most * most:\n",
         (f"{_API}::test_large_bodies",),
     ),
     Defect(
