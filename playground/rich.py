@@ -28,7 +28,9 @@ from engine.errors import BusyError, Cancelled, EngineError, StoppedError
 from engine.run.visitor import VISITOR, Visitor
 from engine.settings import SETTINGS
 from engine.trace.checks import read_json_strict
+from playground import media
 from playground.guard import sentence
+from playground.media_routes import VISITOR_HEADER
 from playground.traces import trace_of
 from playground.visitors import address_of
 
@@ -69,9 +71,10 @@ async def made(request: Request) -> Response:
     host = request.client.host if request.client else ""
     address = address_of(host, request.headers.get("x-forwarded-for", ""), SETTINGS.public)
     body, cancelled = await request.body(), threading.Event()
+    reader = request.headers.get(VISITOR_HEADER, "")
     watching = asyncio.create_task(_watch(request, cancelled))
     try:
-        data = await asyncio.to_thread(_made, body, cancelled, Visitor(address, ""))
+        data = await asyncio.to_thread(_made, body, cancelled, Visitor(address, ""), reader)
     except BusyError as error:
         return _said(str(error), _BUSY)
     except EngineError as error:
@@ -96,11 +99,12 @@ async def _watch(request: Request, cancelled: threading.Event) -> None:
     cancelled.set()
 
 
-def _made(body: bytes, cancelled: threading.Event, visitor: Visitor) -> bytes:
+def _made(body: bytes, cancelled: threading.Event, visitor: Visitor, reader: str = "") -> bytes:
     asked = read_json_strict(body, SETTINGS.max_request_bytes)
     if not isinstance(asked, dict):
         raise EngineError(f"The request has to be an object with {', '.join(_ASKED)}.")
-    trace, flags = trace_of(asked.get("trace")), flags_of(asked.get("flags"))
+    own = media.only_own({**asked, media.VISITOR: reader})
+    trace, flags = trace_of(own.get("trace")), flags_of(asked.get("flags"))
     VISITOR.set(visitor)
     context = copy_context()
 

@@ -93,8 +93,8 @@ export class PictureField extends MediaField {
     const cancel = button(tr("Cancel"), leave);
     this.live.replaceChildren(screen, el("div", { class: "md-acts" }, still, cancel));
     this.box.classList.add("md-busy");
-    await screen.play();
     still.focus();
+    await screen.play();
   }
 
   #still(screen) {

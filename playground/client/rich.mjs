@@ -3,6 +3,7 @@ import { button, el, give } from "../../visualizers/shared/dom.mjs";
 import { said } from "../../visualizers/shared/said.mjs";
 import { tr } from "../../visualizers/shared/tr.mjs";
 import { ask } from "./ask.mjs";
+import { visitor } from "./given_media.mjs";
 import { sizeOf } from "./sizes.mjs";
 
 const PLACE = "./rich";
@@ -142,7 +143,7 @@ export class RichOutputs {
     try {
       const answer = await fetch(new URL(PLACE, document.baseURI), {
         method: "POST",
-        headers: { "Content-Type": "application/json" },
+        headers: { "Content-Type": "application/json", "X-Visitor": visitor() },
         body: JSON.stringify({ trace: this.slim(run), flags: this.#flags }),
         signal,
       });
