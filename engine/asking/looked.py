@@ -6,7 +6,6 @@ import hashlib
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -18,8 +17,10 @@ from engine.asking.decided import Decided, decided_at
 from engine.asking.kept import KeptRun
 from engine.asking.leaving_out import leave_one_out_of
 from engine.errors import EngineError, ModelError, ParameterError
+from engine.media import media_of
 from engine.models.loading import LoadedModel, as_recorded, default_device, pinned
 from engine.models.weights import asked_for
+from engine.run.media_request import inputs_of
 from engine.run.permits import nobody, running
 from engine.run.prepare import Models
 from engine.run.weights import held_alone
@@ -54,7 +55,6 @@ def looked(
     look: Look,
     cancelled: threading.Event | None = None,
     model: LoadedModel | None = None,
-    media_inputs: Mapping[str, torch.Tensor] | None = None,
 ) -> Attention | Attribution:
     """Return what a step looked at, or what its token hung on.
 
@@ -66,19 +66,18 @@ def looked(
         look: see ``Look``.
         cancelled: gives up when set.
         model: in place of the one that the trace names.
-        media_inputs: what the model read besides text, see ``teacher_forced.pass_inputs``.
 
     Raises:
         Cancelled: ``cancelled`` was set.
         ParameterError: there is no such step, node, token or method.
-        EngineError: the model cannot be loaded or does not show it, or too many wait already.
+        EngineError: the model cannot be loaded or does not show it, what it was given is not at hand any more, or too
+            many wait already.
     """
     if look.method not in METHODS:
         raise ParameterError("method", look.method, f"it must be one of {', '.join(METHODS)}")
     trace = asked.trace if isinstance(asked, KeptRun) else asked
     decided = decided_at(trace, look.step, node_id=look.node_id, at=look.at)
-    if getattr(trace, "media", ()) and media_inputs is None:
-        raise EngineError("What this run read besides its text is not at hand any more.")
+    media_of(trace)
     cancelled = cancelled or threading.Event()
     own = asked.loaded() if isinstance(asked, KeptRun) else None
     loaded = model or own or _model_of(trace, cancelled)
@@ -88,7 +87,7 @@ def looked(
         found = _ready.get(key)
     if found is None:
         # Threads that once computed slow others down as long as they live.
-        found = aside(lambda: _computed(loaded, look.method, decided, media_inputs, cancelled))
+        found = aside(lambda: _computed(trace, loaded, look.method, decided, cancelled))
         # What was cut short may come whole the next time.
         keep = isinstance(found, Attention) or not found.note
         with _lock:
@@ -119,16 +118,17 @@ def _check_fits(loaded: LoadedModel, decided: Decided) -> None:
 
 
 def _computed(
+    trace: Trace,
     loaded: LoadedModel,
     method: str,
     decided: Decided,
-    media_inputs: Mapping[str, torch.Tensor] | None,
     cancelled: threading.Event,
 ) -> Attention | Attribution:
     size = float(len(decided.prompt_ids) + len(decided.before))
     line = running(cancelled, loaded, kind=(method, loaded.name), size=size)
     try:
         with pinned(loaded), line:
+            media_inputs = inputs_of(trace, loaded)
             if method == ATTENTION:
                 return attention_of(loaded, decided, media_inputs)
             if method == GRADIENT:
@@ -142,7 +142,7 @@ def _computed(
 
 def _key(trace: Trace, loaded: LoadedModel, method: str, decided: Decided) -> str:
     """Return what an answer is known by: the very model, as others may have its name, and all that it read."""
-    media = [one.sha256 for one in getattr(trace, "media", ())]
+    media = [one.sha256 for one in trace.media]
     known = (loaded.order, method, decided.prompt_ids, decided.before)
     told = json.dumps([*known, decided.token_id, media])
     return hashlib.sha256(told.encode()).hexdigest()

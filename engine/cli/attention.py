@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from engine.cli import media
 from engine.cli.values import printable
 from engine.trace import json_io
 
@@ -35,6 +36,7 @@ def add(commands: Any) -> None:
     command.add_argument("--head", type=int, help="attention: from 0, the mean where not given")
     command.add_argument("--node", type=int, help="beam searches: a node of the step's pool")
     command.add_argument("--at", type=int, help="drafting: which token of the round, from 0")
+    media.bring(command)
     command.set_defaults(handler=_run)
 
 
@@ -42,6 +44,7 @@ def _run(arguments: argparse.Namespace) -> None:
     from engine.asking.looked import Look, looked
 
     trace = json_io.load(arguments.file)
+    media.brought(arguments)
     look = Look(arguments.step, arguments.method, arguments.node, arguments.at)
     found = looked(trace, look)
     print(printable(f"step {look.step}: {found.piece!r}, log-probability {found.logprob:.4f} nats"))

@@ -19,6 +19,19 @@ def add(command: Any) -> None:
     )
 
 
+def bring(command: Any) -> None:
+    """Add the options that bring a trace's picture or sound: the file of a trace has none of them."""
+    command.add_argument("--image", metavar="FILE", help="the picture that the run was given")
+    command.add_argument("--audio", metavar="FILE", help="the sound that the run was given")
+
+
+def brought(arguments: argparse.Namespace) -> None:
+    """Open what was brought, so that it is at hand."""
+    from engine.media import opened
+
+    opened(arguments.image, arguments.audio)
+
+
 def given(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the fields of a request that were given."""
     told = {"language": arguments.language, "task": arguments.task}

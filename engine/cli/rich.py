@@ -7,6 +7,7 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
+from engine.cli import media
 from engine.cli.status_line import StatusLine
 from engine.trace import json_io
 
@@ -32,6 +33,7 @@ def add(commands: Any) -> None:
     )
     for name, about in _FLAGS.items():
         rich.add_argument(f"--{name.replace('_', '-')}", action="store_true", help=about)
+    media.bring(rich)
     rich.set_defaults(handler=_run)
 
 
@@ -43,6 +45,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from engine.run.progress import says
 
     trace = json_io.load(arguments.file)
+    media.brought(arguments)
     flags = flags_of({f"output_{name}": getattr(arguments, name) for name in _FLAGS})
     check_can_be_made(trace)
     sys.stdout.write(f"{check_size(trace, flags):,} bytes\n")

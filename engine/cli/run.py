@@ -86,6 +86,7 @@ def _forked(arguments: argparse.Namespace, params: dict[str, Any]) -> Any:
     if chat.conversation(arguments):
         raise ParameterError("--message", arguments.said, "--fork has the messages of its trace")
     trace = json_io.load(arguments.fork)
+    media.brought(arguments)
     place = place_of(trace, arguments.at, node_id=arguments.node)
     model = arguments.model or trace.model.id
     tokenizer = None

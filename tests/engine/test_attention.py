@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 import torch
 
-from engine import DecodeRequest, Trace
+from engine import DecodeRequest
 from engine.asking.attention import CROSS, SELF, attention_of
 from engine.asking.decided import Decided, decided_at
-from engine.asking.looked import Look, looked
+from engine.asking.looked import METHODS, Look, looked
 from engine.errors import Cancelled, EngineError, ModelError, ParameterError
 from engine.loops.teacher_forced import teacher_forced
 from engine.models.loading import LoadedModel
 from engine.models.shells import shell_of
 from engine.settings import SETTINGS
 from engine.trace.details import BeamDetail, DraftDetail
-from engine.trace.records import own_place, own_token
+from engine.trace.records import MediaInfo, own_place, own_token
 from tests.helpers.looking import (
     DECIDED,
     NEW,
@@ -30,6 +30,7 @@ from tests.helpers.looking import (
     model_of,
     picture,
 )
+from tests.helpers.media_models import given, media_model
 from tests.helpers.models import fresh_model
 from tests.helpers.runs import finished
 from tests.helpers.sentences import clean
@@ -252,11 +253,30 @@ def test_the_model_of_a_trace_is_loaded_as_it_was_held():
 
 
 def test_what_a_run_read_besides_its_text_must_be_at_hand():
-    @dataclasses.dataclass(frozen=True)
-    class Pictured(Trace):
-        media: tuple[str, ...] = ("a picture",)
-
-    trace = finished(make("greedy"))
-    fields = {field.name: getattr(trace, field.name) for field in dataclasses.fields(trace)}
+    gone = MediaInfo("image", "0" * 64, width=8, height=8)
+    trace = dataclasses.replace(finished(make("greedy")), media=(gone,))
     with pytest.raises(EngineError, match="not at hand any more"):
-        looked(Pictured(**fields), Look(2), model=models_for("greedy")[0])
+        looked(trace, Look(2), model=models_for("greedy")[0])
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("name", "source"), [("vit-gpt2", "patches"), ("whisper", "frames"), ("speech2text", "frames")]
+)
+def test_a_run_about_a_picture_or_a_sound_shows_where_it_looked(name, source, method):
+    speech = {"language": "en"} if name == "whisper" else {}
+    request = DecodeRequest(
+        "greedy", media_model(name), params={"max_new_tokens": 5}, speech=speech, **given(name)
+    )
+    trace = finished(request)
+    found = looked(trace, Look(2, method), model=media_model(name))
+    assert source in {part.positions.source for part in found.parts}
+    assert found.logprob == pytest.approx(trace.steps[2].candidates[0].raw_logprob, abs=1e-4)
+
+
+def test_looking_at_a_prompt_with_a_picture_in_it():
+    request = DecodeRequest("greedy", media_model("llava"), "the", **given("llava"))
+    trace = finished(dataclasses.replace(request, params={"max_new_tokens": 5}))
+    (part,) = looked(trace, Look(2), model=media_model("llava")).parts
+    assert part.positions.count == len(trace.prompt_ids) + 2
+    assert part.positions.picture is not None

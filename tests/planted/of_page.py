@@ -29,7 +29,7 @@ PAGE = (
         "playground/incoming.py",
         "                if length > most:\n",
         "                if length > most * most:\n",
-        (f"{_API}::test_large_bodies",),
+        ("tests/playground/test_incoming.py::test_a_body_is_given_up_as_soon_as_it_is_too_large",),
     ),
     Defect(
         "door-left-open",

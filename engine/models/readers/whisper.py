@@ -112,8 +112,10 @@ class WhisperReader(EncodedReader):
     def _said(self, loaded: Any, prompt: str | None) -> list[int]:
         if not prompt:
             return []
-        if loaded.tokenizer is None:
-            raise ParameterError("prompt", prompt, "the model has no tokenizer, so it takes none")
+        if not hasattr(loaded.tokenizer, "get_prompt_ids"):
+            raise ParameterError(
+                "prompt", prompt, "the model has no tokenizer of Whisper's, so it takes none"
+            )
         try:
             return loaded.tokenizer.get_prompt_ids(prompt).tolist()
         except ValueError:
