@@ -78,11 +78,12 @@ def _attention(part: Heads, layer: int | None, head: int | None) -> dict[str, An
 
 
 def _part(kind: str, positions: Positions, values: Sequence[float | None]) -> dict[str, Any]:
-    """Return the numbers of an input, how strong each is, and the places of the strongest."""
+    """Return the numbers of an input, how strong each looks, and the places and lengths of the largest."""
     sizes = [0.0 if value is None else abs(value) for value in values]
     order = sorted(range(len(sizes)), key=lambda place: -sizes[place])
     # Heads that need nothing rest on the first position: measured by it, all else would be pale.
     most = max(sizes[1:] or sizes, default=0.0) if kind == "self" else max(sizes, default=0.0)
+    top = [place for place in order[:_TOP] if sizes[place]]
     return {
         "kind": kind,
         "source": positions.source,
@@ -94,5 +95,6 @@ def _part(kind: str, positions: Positions, values: Sequence[float | None]) -> di
         "picture": positions.picture,
         "values": [None if value is None else significant(value) for value in values],
         "strengths": [min(1.0, round(size / most, 3)) if most else 0.0 for size in sizes],
-        "top": [place for place in order[:_TOP] if sizes[place]],
+        "top": top,
+        "lengths": [round(sizes[place] / sizes[top[0]], 3) for place in top],
     }

@@ -17,12 +17,12 @@ from engine.asking.attribution import GRADIENT, LEAVE_ONE_OUT, Attribution, grad
 from engine.asking.decided import Decided, decided_at
 from engine.asking.kept import KeptRun
 from engine.asking.leaving_out import leave_one_out_of
-from engine.declare.weights import read_weights
 from engine.errors import EngineError, ModelError, ParameterError
 from engine.models.loading import LoadedModel, as_recorded, default_device, pinned
 from engine.models.weights import asked_for
 from engine.run.permits import nobody, running
 from engine.run.prepare import Models
+from engine.run.weights import held_alone
 from engine.trace.records import Trace
 
 ATTENTION = "attention"
@@ -105,7 +105,7 @@ def _model_of(trace: Trace, cancelled: threading.Event) -> LoadedModel:
     if there is not None:
         return there
     said = asked_for(trace, default_device(), assistant=False)
-    held, _ = read_weights(said, "attention", assistant=False)
+    held = held_alone(said, "attention")
     return Models(cancelled, nobody)(trace.model.id, weights=held)
 
 

@@ -214,11 +214,7 @@ function topOf(answer, part) {
     const sign = part.values[at] < 0 ? " neg" : "";
     return [
       el("span", { class: "t" }, `${place} ${nameOf(part, at)}`),
-      el(
-        "span",
-        { class: `b${sign}` },
-        el("i", { style: { width: lengthOf(part.strengths[at]) } }),
-      ),
+      el("span", { class: `b${sign}` }, el("i", { style: { width: lengthOf(part.lengths[i]) } })),
       el("span", { class: "n" }, numberOf(answer, part.values[at])),
     ];
   });

@@ -26,6 +26,9 @@ from tests.helpers.pages import (
     view,
 )
 
+ROW = "Row, row, row your boat. Row, row, row your boat. Row, row,"
+"""So often that a round copies several tokens of it."""
+
 
 def card(page, strategy):
     return view(page.locator(f"#{strategy}-stage"), "looked")
@@ -138,7 +141,7 @@ def test_a_node_of_a_search_is_asked_about(open_page):
 
 
 def test_every_token_of_a_round_can_be_asked_about(open_page):
-    page = open_page(link("prompt_lookup", "the bear saw the bear. the bear", max_new_tokens=12))
+    page = open_page(link("prompt_lookup", ROW, max_new_tokens=12))
     finish(page, "prompt_lookup")
     trace = trace_of(page, "prompt_lookup")
     step = max(trace.steps, key=lambda one: len(one.emit))

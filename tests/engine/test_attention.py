@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from engine import DecodeRequest, Trace
 from engine.asking.attention import CROSS, SELF, attention_of
 from engine.asking.decided import Decided, decided_at
 from engine.asking.looked import Look, looked
@@ -236,3 +237,26 @@ def test_an_answer_is_ready_for_the_next_layer(monkeypatch):
     first = looked(trace, Look(4), model=loaded)
     monkeypatch.setattr("engine.asking.looked.attention_of", pytest.fail)
     assert looked(trace, Look(4), model=loaded) is first
+
+
+def test_the_model_of_a_trace_is_loaded_as_it_was_held():
+    """And one that cannot be had is one sentence."""
+    trace = finished(DecodeRequest("greedy", "storyteller", "Once", params={"max_new_tokens": 3}))
+    bare = dataclasses.replace(trace, outputs=())
+    found = looked(bare, Look(2))
+    assert found.logprob == pytest.approx(trace.steps[2].candidates[0].raw_logprob, abs=1e-4)
+    gone = dataclasses.replace(trace, model=dataclasses.replace(trace.model, id="no-such-model"))
+    with pytest.raises(ModelError) as error:
+        looked(gone, Look(2))
+    clean(str(error.value))
+
+
+def test_what_a_run_read_besides_its_text_must_be_at_hand():
+    @dataclasses.dataclass(frozen=True)
+    class Pictured(Trace):
+        media: tuple[str, ...] = ("a picture",)
+
+    trace = finished(make("greedy"))
+    fields = {field.name: getattr(trace, field.name) for field in dataclasses.fields(trace)}
+    with pytest.raises(EngineError, match="not at hand any more"):
+        looked(Pictured(**fields), Look(2), model=models_for("greedy")[0])

@@ -54,6 +54,8 @@ def test_a_run_made_here_is_asked_by_its_id_and_layer(run):
     sizes = [part["values"][at] for at in part["top"]]
     assert sizes == sorted(part["values"], reverse=True)[:10]
     assert max(part["strengths"]) == 1
+    shares = [part["values"][at] / sizes[0] for at in part["top"]]
+    assert part["lengths"] == pytest.approx(shares, abs=1e-3)
     one = ask(run=run_id, step=3, layer=2, head=1)["parts"][0]["values"]
     assert one == pytest.approx(theirs.row(2, 1), rel=1e-4)
     assert one != part["values"]
