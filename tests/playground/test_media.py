@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from pathlib import Path
@@ -16,6 +17,7 @@ from playground.incoming import INCOMING
 from playground.media import EXAMPLE, HELD, HeldMedia, only_own
 from tests.helpers.patience import PATIENCE_S, comes_true
 from tests.helpers.pictures import HOSTILE, picture_file, sound_file
+from tests.helpers.seers import seer
 from tests.helpers.sentences import clean
 from tests.helpers.server import process
 
@@ -265,8 +267,6 @@ def test_a_link_says_what_it_lacks(mine):
 
 
 def test_a_program_brings_the_bytes(mine):
-    import base64
-
     del mine
     text = base64.b64encode(picture_file()).decode()
     plain = media.of_call({"image": text})["image"]
@@ -310,3 +310,22 @@ def test_who_sends_is_written_down_nowhere():
     kept = media.kept_apart({"image": "held:1", "visitor": ANNA, "press": "p"})
     assert ANNA not in json.dumps(kept)
     assert re.fullmatch(r"[0-9a-f]{32}", ANNA)
+
+
+def test_an_endpoint_takes_a_file_in_base64_that_may_be_large(server, tmp_path):
+    folder = seer(tmp_path)
+    text = base64.b64encode(picture_file(900, 600, "BMP")).decode()
+    assert len(text) > 2_000_000
+    params = {"max_new_tokens": 3}
+    event, data = server.call("greedy", {"image": text}, folder, params, 0)
+    assert event == "complete", data
+    assert len(data[0]["outputs"][0]["token_ids"]) == 3
+    said = server.refusal("greedy", {"image": text[:2000]}, "storyteller", params, 0)
+    assert said.startswith("image = ")
+    small = base64.b64encode(picture_file()).decode()
+    said = server.refusal("greedy", {"image": small, "prompt": "Once"}, "storyteller", params, 0)
+    assert "storyteller reads no pictures" in said
+    said = server.refusal("greedy", {"prompt": ""}, folder, params, 0)
+    assert said.startswith("prompt = ")
+    assert server.call("greedy", {"text": text}, folder, params, 0)[0] == "refused"
+    server.works()
