@@ -6,7 +6,7 @@ from pathlib import Path
 
 from engine.errors import ExportError
 from engine.export.plan import MediaSource, Plan
-from engine.media import media_of
+from engine.media import file_of, media_of
 from engine.models.readers.families import BLIP, PROMPTED, WHISPER
 from engine.trace.records import MediaInfo
 
@@ -166,10 +166,5 @@ def write_file(plan: Plan, folder: str) -> None:
     if plan.media is None or plan.media.info.example is not None:
         return
     found = media_of(plan.trace)
-    path = Path(folder) / FILES[plan.media.info.kind]
-    if found.picture is not None:
-        found.picture.image.save(path)
-    elif found.sound is not None:
-        import soundfile
-
-        soundfile.write(path, found.sound.samples, found.sound.rate, subtype="FLOAT")
+    for medium in filter(None, (found.picture, found.sound)):
+        (Path(folder) / FILES[plan.media.info.kind]).write_bytes(file_of(medium))

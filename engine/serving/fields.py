@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.errors import ParameterError
+from engine.media import Picture, Sound, opened, packed
 from engine.models.catalogue import CATALOGUE
 from engine.run.request import DecodeRequest, check
 from engine.strategies import STRATEGIES
@@ -22,6 +23,9 @@ def fields_of(request: DecodeRequest) -> dict[str, Any]:
         ParameterError: the request is not valid, or holds an object that cannot travel.
     """
     fields = {field.name: getattr(request, field.name) for field in dataclasses.fields(request)}
+    # Opened here, as a path is one of this machine.
+    media = opened(request.image, request.audio)
+    fields |= {"image": _sent(media.picture), "audio": _sent(media.sound)}
     parent = fields.pop("parent")
     found = next((name for name, value in fields.items() if not _is_plain(value)), None)
     if found is not None or not isinstance(parent, Parent | None):
@@ -31,6 +35,10 @@ def fields_of(request: DecodeRequest) -> dict[str, Any]:
         allowed = "replicas are given names and plain values, as an object stays in its own process"
         raise ParameterError(name, fields.get(name), allowed, "name it, or decode in this process")
     return {**fields, "parent": parent}
+
+
+def _sent(medium: Picture | Sound | None) -> str | bytes | None:
+    return None if medium is None else packed(medium)
 
 
 def routed_by(request: DecodeRequest) -> str:
