@@ -1,4 +1,4 @@
-"""Write a trained model as a folder that plain transformers loads: fp16 shards under 15 MB.
+"""Write a trained model as a folder that plain transformers loads: 16 bits a weight, shards under 15 MB.
 
 python -m training.export target --work FOLDER --to assets/models/storyteller
 """
@@ -10,24 +10,32 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import GenerationConfig
+from tokenizers import Tokenizer
+from transformers import GenerationConfig, ViTImageProcessorPil
 
+from training import scenes, train_captioner, train_seq2seq
 from training import tokenizer as tokenizers
-from training import train_seq2seq
 from training.train import CONTEXT, RECIPES, build
 
 
-def export(model: Any, tokenizer: Any, folder: Path, **generation: int) -> None:
+def export(
+    model: Any,
+    tokenizer: Any,
+    folder: Path,
+    dtype: torch.dtype = torch.float16,
+    **generation: int,
+) -> None:
     """Save weights, configuration and tokenizer.
 
     Args:
         model: trained, of any precision.
         tokenizer: as transformers saves it.
         folder: made where it is missing.
+        dtype: of the saved weights.
         generation: fields of generation_config.json.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    model = model.half().eval()
+    model = model.to(dtype).eval()
     model.generation_config = GenerationConfig(**generation)
     model.save_pretrained(folder, max_shard_size="14MB")
     tokenizer.save_pretrained(folder)
@@ -39,6 +47,25 @@ def _seq2seq(work: Path, folder: Path) -> None:
     tokenizer = tokenizers.wrap_seq2seq(tokenizers.read(work / tokenizers.SEQ2SEQ))
     ids = {"decoder_start_token_id": train_seq2seq.PAD, "pad_token_id": train_seq2seq.PAD}
     export(model, tokenizer, folder, eos_token_id=train_seq2seq.EOS, **ids)
+
+
+def image_processor() -> Any:
+    """Return the captioner's image processor: Pillow resizes, values from -1 to 1."""
+    side, half = {"height": scenes.SIDE, "width": scenes.SIDE}, [0.5, 0.5, 0.5]
+    return ViTImageProcessorPil(size=side, image_mean=half, image_std=half)
+
+
+def _captioner(work: Path, folder: Path) -> None:
+    tokenizer = Tokenizer.from_file(str(work / train_captioner.TOKENIZER))
+    learner = train_captioner.Learner(train_captioner.build(tokenizer.get_vocab_size()))
+    saved = torch.load(work / "captioner.pt", weights_only=False)
+    learner.load_state_dict(saved["learner"])
+    ids = {"decoder_start_token_id": train_captioner.BOS, "bos_token_id": train_captioner.BOS}
+    ids |= {"pad_token_id": train_captioner.PAD, "eos_token_id": train_captioner.EOS}
+    wrapped = train_captioner.wrap(tokenizer)
+    limit = {"max_new_tokens": train_captioner.CONTEXT - 1}
+    export(learner.captioner, wrapped, folder, torch.bfloat16, **limit, **ids)
+    image_processor().save_pretrained(folder)
 
 
 def _causal(name: str, work: Path, folder: Path) -> None:
@@ -55,12 +82,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("model", choices=[*RECIPES, "seq2seq"])
+    parser.add_argument("model", choices=[*RECIPES, "seq2seq", "captioner"])
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--to", type=Path, required=True)
     arguments = parser.parse_args()
     if arguments.model == "seq2seq":
         _seq2seq(arguments.work, arguments.to)
+    elif arguments.model == "captioner":
+        _captioner(arguments.work, arguments.to)
     else:
         _causal(arguments.model, arguments.work, arguments.to)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-_NOT_MATRICES = ("embed", "lm_head", "shared", "relative_attention_bias")
+_NOT_MATRICES = ("embed", "head", "shared", "relative_attention_bias", "wte", "wpe")
 _COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 
 

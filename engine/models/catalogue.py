@@ -34,7 +34,7 @@ class CatalogueEntry:
     parameters: str
     licence: str
     role: str = "target"
-    """target, draft, foreign or seq2seq."""
+    """target, draft, foreign, seq2seq or captions; the last reads a picture and no text."""
     embedded: bool = False
     brought: bool = False
     """Neither shipped nor loaded by a hub id: ``python -m engine fetch`` brings it."""
@@ -43,8 +43,8 @@ class CatalogueEntry:
 
     @property
     def kind(self) -> str:
-        """Causal or seq2seq."""
-        return "seq2seq" if self.role == "seq2seq" else "causal"
+        """causal, seq2seq or captions: which of transformers' automatic classes loads it."""
+        return self.role if self.role in ("seq2seq", "captions") else "causal"
 
     @property
     def available(self) -> bool:
@@ -94,6 +94,15 @@ _ENTRIES = (
         "3 M",
         "Apache-2.0",
         "seq2seq",
+        embedded=True,
+    ),
+    CatalogueEntry(
+        "captioner",
+        "Captioner (embedded)",
+        "pictures of coloured shapes in one sentence; beams find better ones than greedy search",
+        "1.8 M",
+        "Apache-2.0",
+        "captions",
         embedded=True,
     ),
     CatalogueEntry(
@@ -189,9 +198,12 @@ def drafts_for(target: str, tokenizer: str) -> list[CatalogueEntry]:
     """Return the models that can draft for a target, the best fitting first.
 
     Args:
-        target: name of the target; one that is not in the catalogue has no known draft.
+        target: name of the target; one that is not in the catalogue has no known draft, and no draft here
+            reads pictures.
         tokenizer: same_tokenizer (the draft must share it), any_tokenizer or none.
     """
+    if target in CATALOGUE and CATALOGUE[target].role == "captions":
+        return []
     others = [e for e in CATALOGUE.values() if e.available and e.name != target]
     if tokenizer == "same_tokenizer":
         return [e for e in others if target in e.fits]
