@@ -12,7 +12,7 @@ SIGHTS: dict[str, tuple[Preset, ...]] = {
         Preset(
             "Say what is in a picture",
             "",
-            {"max_new_tokens": 32},
+            {"max_new_tokens": 30},
             "An encoder looks at the picture, the decoder writes: the same sentence every time. Try one of yours.",
             model=MODEL,
             image="example:scene-1",
@@ -22,7 +22,7 @@ SIGHTS: dict[str, tuple[Preset, ...]] = {
         Preset(
             "One picture, many sentences",
             "",
-            {"max_new_tokens": 32, "temperature": 1.0, "top_k": 0},
+            {"max_new_tokens": 30, "temperature": 1.0, "top_k": 0},
             "Another seed looks elsewhere in the same picture. What the picture leaves open has a wide distribution.",
             model=MODEL,
             image="example:scene-2",
@@ -32,7 +32,7 @@ SIGHTS: dict[str, tuple[Preset, ...]] = {
         Preset(
             "The best of four descriptions",
             "",
-            {"max_new_tokens": 32, "num_beams": 4},
+            {"max_new_tokens": 30, "num_beams": 4},
             "Four descriptions of one picture are kept side by side; the tree shows where they part.",
             model=MODEL,
             image="example:scene-3",
