@@ -14,7 +14,7 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass
 
-from training.scenes import COLOURS, SHAPES, Group, Readings, Scene
+from training.scenes import COLOURS, SHAPES, LikeThings, Readings, ShapeScene
 
 NUMBERS = ("", "a", "two", "three", "four")
 _OTHER_WORDS = {"big": ("large", 0.25), "small": ("little", 0.25)}
@@ -39,7 +39,7 @@ def _said(*words: str) -> list[Readings]:
     return [((word, 1.0),) for word in words]
 
 
-def _phrase(group: Group, manner: _Manner) -> list[Readings]:
+def _phrase(group: LikeThings, manner: _Manner) -> list[Readings]:
     """Return the slots of "two big red circles"."""
     n = len(group.things)
     sizes: list[tuple[str, float]] = [("", 1 - manner.mention)] if manner.mention < 1 else []
@@ -57,11 +57,11 @@ def _plural(noun: str) -> str:
     return noun + ("es" if noun.endswith("s") else "s")
 
 
-def _there(group: Group) -> list[Readings]:
+def _there(group: LikeThings) -> list[Readings]:
     return _said("there is" if len(group.things) == 1 else "there are")
 
 
-def _alone(group: Group) -> list[Form]:
+def _alone(group: LikeThings) -> list[Form]:
     return [
         (0.72, _phrase(group, _PLAIN)),
         (0.20, _there(group) + _phrase(group, _FULL)),
@@ -69,7 +69,7 @@ def _alone(group: Group) -> list[Form]:
     ]
 
 
-def _beside(one: Group, other: Group) -> list[Form]:
+def _beside(one: LikeThings, other: LikeThings) -> list[Form]:
     """The forms of what stands side by side: many that begin alike, one that begins otherwise."""
     to_the: Readings = (("to the", 0.55), ("", 0.45))
     return [
@@ -83,7 +83,7 @@ def _beside(one: Group, other: Group) -> list[Form]:
     ]
 
 
-def _stacked(one: Group, other: Group) -> list[Form]:
+def _stacked(one: LikeThings, other: LikeThings) -> list[Form]:
     above = _said("above")
     return [
         (0.64, _phrase(one, _PLAIN) + above + _phrase(other, _PLAIN)),
@@ -93,7 +93,7 @@ def _stacked(one: Group, other: Group) -> list[Form]:
     ]
 
 
-def _within(outer: Group, inner: Group) -> list[Form]:
+def _within(outer: LikeThings, inner: LikeThings) -> list[Form]:
     inside = _said("inside")
     return [
         (0.66, _phrase(inner, _PLAIN) + inside + _phrase(outer, _PLAIN)),
@@ -106,7 +106,7 @@ def _within(outer: Group, inner: Group) -> list[Form]:
 _BY_RELATION = {"left": _beside, "above": _stacked, "inside": _within}
 
 
-def forms(scene: Scene) -> list[Form]:
+def forms(scene: ShapeScene) -> list[Form]:
     """Return the forms of a scene's captions; their shares add up to 1."""
     if not scene.relations:
         return _alone(scene.groups[0])
@@ -134,7 +134,7 @@ def _drawn(slot: Readings, rng: random.Random) -> str:
     return rng.choices([word for word, _ in slot], [share for _, share in slot])[0]
 
 
-def captions(scene: Scene) -> dict[str, float]:
+def captions(scene: ShapeScene) -> dict[str, float]:
     """Return every right caption of a scene with its probability, the likeliest first."""
     found: dict[str, float] = defaultdict(float)
     for share, slots in forms(scene):

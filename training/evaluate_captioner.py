@@ -18,7 +18,7 @@ import transformers
 from transformers import AutoImageProcessor, AutoTokenizer, VisionEncoderDecoderModel
 
 from training.captions import Named, captions, drawn_caption, forms, understood
-from training.scenes import HELD_OUT_FROM, Group, Scene, drawn
+from training.scenes import HELD_OUT_FROM, LikeThings, ShapeScene, drawn
 from training.scenes import scene as scene_of
 
 ROOT = Path(__file__).parents[1]
@@ -35,7 +35,7 @@ _MORE = 0.05
 
 
 @dataclass(frozen=True)
-class Told:
+class ScoredCaption:
     """A caption and its log-probability under the model in nats, the end mark included."""
 
     text: str
@@ -43,15 +43,15 @@ class Told:
 
 
 @dataclass(frozen=True)
-class Case:
+class JudgedScene:
     """One held-out scene with what was said of it."""
 
-    scene: Scene
+    scene: ShapeScene
     right: dict[str, float]
-    greedy: Told
-    beams: Told
-    sampled: Told
-    reference: Told
+    greedy: ScoredCaption
+    beams: ScoredCaption
+    sampled: ScoredCaption
+    reference: ScoredCaption
     """A caption drawn by the generator."""
 
 
@@ -64,22 +64,25 @@ class Captioner:
         self.tokenizer: Any = AutoTokenizer.from_pretrained(folder)
         self.processor: Any = AutoImageProcessor.from_pretrained(folder)
 
-    def tell(self, scenes: list[Scene], **settings: Any) -> list[Told]:
+    def tell(self, scenes: list[ShapeScene], **settings: Any) -> list[ScoredCaption]:
         """Return what ``generate()`` says of each scene."""
         x = self.pixels(scenes)
         ids = self.model.generate(x, max_new_tokens=LONGEST, **settings)
         texts = self.tokenizer.batch_decode(ids, skip_special_tokens=True)
-        return [Told(*pair) for pair in zip(texts, self._log_probabilities(x, ids), strict=True)]
+        return [
+            ScoredCaption(*pair)
+            for pair in zip(texts, self._log_probabilities(x, ids), strict=True)
+        ]
 
-    def score(self, scenes: list[Scene], texts: list[str]) -> list[Told]:
+    def score(self, scenes: list[ShapeScene], texts: list[str]) -> list[ScoredCaption]:
         """Return given captions, one for each scene, with their log-probabilities."""
         start, end = self.tokenizer.bos_token_id, self.tokenizer.eos_token_id
         rows = [[start, *self.tokenizer(text)["input_ids"], end] for text in texts]
         padded = [row + [self.tokenizer.pad_token_id] * (LONGEST + 2 - len(row)) for row in rows]
         found = self._log_probabilities(self.pixels(scenes), torch.tensor(padded))
-        return [Told(*pair) for pair in zip(texts, found, strict=True)]
+        return [ScoredCaption(*pair) for pair in zip(texts, found, strict=True)]
 
-    def pixels(self, scenes: list[Scene]) -> torch.Tensor:
+    def pixels(self, scenes: list[ShapeScene]) -> torch.Tensor:
         """Return (n, 3, height, width) as the image processor makes them."""
         return self.processor([drawn(s) for s in scenes], return_tensors="pt").pixel_values
 
@@ -87,12 +90,15 @@ class Captioner:
     def _log_probabilities(self, x: torch.Tensor, ids: torch.Tensor) -> list[float]:
         logits = self.model(pixel_values=x, decoder_input_ids=ids[:, :-1]).logits
         chosen = logits.log_softmax(-1).gather(-1, ids[:, 1:, None])[..., 0]
-        return (chosen * (ids[:, 1:] != self.tokenizer.pad_token_id)).sum(-1).tolist()
+        # Beam search fills up with end marks, greedy search with padding.
+        ends = (ids[:, 1:] == self.tokenizer.eos_token_id).cumsum(-1)
+        own = ends.cumsum(-1) <= 1
+        return (chosen * own).sum(-1).tolist()
 
 
-def cases(captioner: Captioner, seeds: range) -> list[Case]:
+def cases(captioner: Captioner, seeds: range) -> list[JudgedScene]:
     """Return held-out scenes with their captions under greedy search, beam search and sampling."""
-    found: list[Case] = []
+    found: list[JudgedScene] = []
     for start in range(0, len(seeds), _AT_ONCE):
         scenes = [scene_of(seed) for seed in seeds[start : start + _AT_ONCE]]
         greedy = captioner.tell(scenes, do_sample=False)
@@ -102,11 +108,11 @@ def cases(captioner: Captioner, seeds: range) -> list[Case]:
         texts = [drawn_caption(forms(s), random.Random(f"held out {s.seed}")) for s in scenes]
         drawn_ones = captioner.score(scenes, texts)
         right = [captions(s) for s in scenes]
-        found += map(Case, scenes, right, greedy, beams, sampled, drawn_ones)
+        found += map(JudgedScene, scenes, right, greedy, beams, sampled, drawn_ones)
     return found
 
 
-def mistakes(scene: Scene, caption: str) -> list[tuple[str, str, str]]:
+def mistakes(scene: ShapeScene, caption: str) -> list[tuple[str, str, str]]:
     """Return what a wrong caption gets wrong as (aspect, shown, said).
 
     The phrases are held against the groups in the order in which they agree better; where that is
@@ -129,7 +135,7 @@ def mistakes(scene: Scene, caption: str) -> list[tuple[str, str, str]]:
     return found or [("wording", "", caption)]
 
 
-def _differences(group: Group, said: Named) -> list[tuple[str, str, str]]:
+def _differences(group: LikeThings, said: Named) -> list[tuple[str, str, str]]:
     found = []
     if len(group.things) != said.number:
         found.append(("count", str(len(group.things)), str(said.number)))
@@ -148,11 +154,11 @@ def _share(flags: list[bool]) -> str:
     return f"{100 * sum(flags) / len(flags):.1f} % of {len(flags):,}" if flags else "none"
 
 
-def _likelier(case: Case) -> bool:
+def _likelier(case: JudgedScene) -> bool:
     return case.beams.log_probability > case.greedy.log_probability + _MORE
 
 
-def shares(found: list[Case]) -> list[tuple[str, str, str, str]]:
+def shares(found: list[JudgedScene]) -> list[tuple[str, str, str, str]]:
     """Return rows (scenes, greedy, beams, sampling) of the shares of right captions."""
     kinds = {
         "all": found,
@@ -175,7 +181,7 @@ def shares(found: list[Case]) -> list[tuple[str, str, str, str]]:
     ]
 
 
-def confusions(found: list[Case]) -> list[tuple[str, str, str]]:
+def confusions(found: list[JudgedScene]) -> list[tuple[str, str, str]]:
     """Return rows (aspect, wrong captions, what was said of what) of greedy search."""
     wrong = [c for c in found if c.greedy.text not in c.right]
     by_aspect: dict[str, Counter[str]] = {}
@@ -191,7 +197,7 @@ def confusions(found: list[Case]) -> list[tuple[str, str, str]]:
     ]
 
 
-def compared(found: list[Case]) -> list[tuple[str, str]]:
+def compared(found: list[JudgedScene]) -> list[tuple[str, str]]:
     """Return rows (what, figure) of beam search beside greedy search, and of the split."""
     n = len(found)
     gains = [c.beams.log_probability - c.greedy.log_probability for c in found]
@@ -213,7 +219,7 @@ def compared(found: list[Case]) -> list[tuple[str, str]]:
     ]
 
 
-def examples(found: list[Case]) -> list[Case]:
+def examples(found: list[JudgedScene]) -> list[JudgedScene]:
     """Return scenes where beams beat greedy: first those where greedy is wrong and beams are right."""
     better = [c for c in found if _likelier(c) and c.beams.text in c.right]
     gain = lambda c: c.greedy.log_probability - c.beams.log_probability  # noqa: E731
@@ -225,7 +231,7 @@ def _table(head: tuple[str, ...], rows: list[Any]) -> str:
     return "\n".join("| " + " | ".join(row) + " |" for row in lines)
 
 
-def page(found: list[Case], parameters: int) -> str:
+def page(found: list[JudgedScene], parameters: int) -> str:
     """Return docs/captioner.md."""
     first, last = found[0].scene.seed, found[-1].scene.seed
     told = [
@@ -266,7 +272,7 @@ def page(found: list[Case], parameters: int) -> str:
     )
 
 
-def _judged(case: Case, told: Told) -> str:
+def _judged(case: JudgedScene, told: ScoredCaption) -> str:
     verdict = "right" if told.text in case.right else "wrong"
     return f"{told.text} ({told.log_probability:.3f}, {verdict})"
 

@@ -57,7 +57,7 @@ class Thing:
 
 
 @dataclass(frozen=True)
-class Group:
+class LikeThings:
     """Things alike in shape, colour and size, and what each of these may be called."""
 
     things: tuple[Thing, ...]
@@ -67,13 +67,13 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Scene:
+class ShapeScene:
     """Groups in order of drawing, relations between the first and the second, and the ground."""
 
     seed: int
     kind: str
     """one, count, pair, groups or inside."""
-    groups: tuple[Group, ...]
+    groups: tuple[LikeThings, ...]
     relations: Readings
     """left or above: where the first group is to the second; inside: the second is inside the first."""
     ambiguous: str | None
@@ -93,7 +93,7 @@ class _Crowded(Exception):
     """The things drawn by lot do not fit."""
 
 
-def scene(seed: int) -> Scene:
+def scene(seed: int) -> ShapeScene:
     """Return the scene of a seed."""
     rng = random.Random(seed)
     while True:
@@ -103,7 +103,7 @@ def scene(seed: int) -> Scene:
             continue
 
 
-def _attempt(seed: int, rng: random.Random) -> Scene:
+def _attempt(seed: int, rng: random.Random) -> ShapeScene:
     kind = _one_of(rng, _KINDS)
     ambiguous = _one_of(rng, _AMBIGUITIES[kind])
     groups, relations = _MAKERS[kind](rng, ambiguous)
@@ -113,7 +113,7 @@ def _attempt(seed: int, rng: random.Random) -> Scene:
     slope = (rng.uniform(-30, 30), rng.uniform(-30, 30)) if sloping else (0.0, 0.0)
     noise = rng.uniform(1, 6) if rng.random() < 0.5 else 0.0
     reading = None if ambiguous == "none" else ambiguous
-    return Scene(seed, kind, tuple(groups), relations, reading, ground, slope, noise)  # pyright: ignore
+    return ShapeScene(seed, kind, tuple(groups), relations, reading, ground, slope, noise)  # pyright: ignore
 
 
 _AMBIGUITIES = {
@@ -143,8 +143,8 @@ class _Look:
     def thing(self, rng: random.Random, radius: float) -> Thing:
         return Thing(self.shape, self.rgb, 0.0, 0.0, radius, rng.uniform(-_TURN, _TURN))
 
-    def group(self, things: list[Thing]) -> Group:
-        return Group(tuple(things), self.sizes, self.colours, self.nouns)
+    def group(self, things: list[Thing]) -> LikeThings:
+        return LikeThings(tuple(things), self.sizes, self.colours, self.nouns)
 
 
 def _look(rng: random.Random, ambiguous: str, size: str | None = None) -> _Look:
@@ -207,7 +207,7 @@ def _several(rng: random.Random, look: _Look, n: int) -> list[Thing]:
     ]
 
 
-_Made = tuple[list[Group], Readings]
+_Made = tuple[list[LikeThings], Readings]
 
 
 def _one(rng: random.Random, ambiguous: str) -> _Made:
@@ -330,7 +330,7 @@ def _outline(thing: Thing, scale: float) -> list[tuple[float, float]]:
     ]
 
 
-def drawn(of: Scene) -> Image.Image:
+def drawn(of: ShapeScene) -> Image.Image:
     """Return the picture: RGB, ``SIDE`` pixels each way; the same for the same seed."""
     steps = np.linspace(-0.5, 0.5, SIDE)
     rise = steps[None, :] * of.slope[0] + steps[:, None] * of.slope[1]
@@ -346,7 +346,7 @@ def drawn(of: Scene) -> Image.Image:
     return Image.fromarray(np.clip(np.asarray(image) + grain, 0, 255).round().astype(np.uint8))
 
 
-def owners(of: Scene) -> np.ndarray:
+def owners(of: ShapeScene) -> np.ndarray:
     """Return (SIDE, SIDE): the number of the thing seen at each pixel, from 1; 0 is the ground."""
     mask = Image.new("L", (SIDE, SIDE))
     pen = ImageDraw.Draw(mask)

@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.distributed
+import torch.multiprocessing
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch import nn
 from torch.nn import functional as F
@@ -31,14 +33,24 @@ from transformers import (
 
 from training.captions import drawn_caption, forms
 from training.optim import Muon
-from training.scenes import COLOURS, HELD_OUT_FROM, PATCH, SHAPES, SIDE, SIZES, Scene, drawn, owners
+from training.scenes import (
+    COLOURS,
+    HELD_OUT_FROM,
+    PATCH,
+    SHAPES,
+    SIDE,
+    SIZES,
+    ShapeScene,
+    drawn,
+    owners,
+)
 from training.scenes import scene as scene_of
 
 PAD, BOS, EOS = 0, 1, 2
 SPECIAL = ("<pad>", "<s>", "</s>")
 CONTEXT = 32
 IGNORED = -100
-TELLINGS = 1
+TELLINGS = 2
 """Captions drawn for each picture."""
 WARM_UP_STEPS = 100
 STEADY_SHARE = 0.4
@@ -46,6 +58,8 @@ SAVE_SECONDS = 150
 TOKENIZER = "captioner_tokenizer.json"
 _PATCHES = SIDE // PATCH
 _MANY_PIXELS = 16
+_INNER_COUNTS = 4
+"""By how much a pixel of what lies inside counts more: it seldom has most of a patch."""
 _VOCABULARY_SCENES = 4000
 
 
@@ -129,32 +143,40 @@ def build(vocabulary: int, shape: Shape | None = None, seed: int = 0) -> Any:
     return model
 
 
-def pixels(scenes: list[Scene]) -> torch.Tensor:
+def pixels(scenes: list[ShapeScene]) -> torch.Tensor:
     """Return (n, 3, SIDE, SIDE) in [-1, 1], as the image processor makes them."""
     stacked = np.stack([np.asarray(drawn(s)) for s in scenes])
     return torch.from_numpy(stacked).permute(0, 3, 1, 2).float() / 127.5 - 1
 
 
 _NAMES: tuple[tuple[str, ...], ...] = (SHAPES, tuple(COLOURS), SIZES)
-LABELS = [len(names) + 1 for names in _NAMES]
+_RELATIONS = ("left", "above", "inside")
+LABELS = [*(len(names) + 1 for names in _NAMES), 5, 3, len(_RELATIONS) + 1]
+"""How many values each label of a patch has."""
 
 
-def patch_labels(scene: Scene) -> np.ndarray:
-    """Return (3, patches): shape, colour and size seen in each patch, from 1; 0 where there is none.
+def patch_labels(scene: ShapeScene) -> np.ndarray:
+    """Return (labels, patches) of the thing seen in each patch; all are 0 where there is none.
 
-    What has two readings is IGNORED.
+    Its shape, colour and size, each from 1; how many of its group there are; whether that is the
+    first or the second group; and the relation between the groups, from 1, 0 for a single group. What
+    has two readings is IGNORED.
     """
     seen = owners(scene).reshape(_PATCHES, PATCH, _PATCHES, PATCH).transpose(0, 2, 1, 3)
     areas = (seen.reshape(-1, PATCH**2)[:, :, None] == np.arange(1, len(scene.things) + 1)).sum(1)
+    if scene.kind == "inside":
+        areas[:, 1] *= _INNER_COUNTS
     owner = np.where(areas.max(1) >= _MANY_PIXELS, areas.argmax(1) + 1, 0)
-    table = [[0, 0, 0]]
-    for group in scene.groups:
+    table = [[0] * len(LABELS)]
+    relations = [_RELATIONS.index(name) + 1 for name, _ in scene.relations] or [0]
+    relation = relations[0] if len(relations) == 1 else IGNORED
+    for place, group in enumerate(scene.groups, 1):
         of_group = (((group.things[0].shape, 1.0),), group.colours, group.sizes)
         row = [
             names.index(readings[0][0]) + 1 if len(readings) == 1 else IGNORED
             for names, readings in zip(_NAMES, of_group, strict=True)
         ]
-        table += [row] * len(group.things)
+        table += [[*row, len(group.things), place, relation]] * len(group.things)
     return np.asarray(table)[owner].T
 
 
@@ -162,7 +184,7 @@ def batch(seeds: range, tokenizer: Tokenizer) -> tuple[torch.Tensor, torch.Tenso
     """Return the pixels, the captions' ids padded with IGNORED, and the labels of the patches.
 
     Returns:
-        (n, 3, SIDE, SIDE), (n * TELLINGS, longest) and (n, 3, patches).
+        (n, 3, SIDE, SIDE), (n * TELLINGS, longest) and (n, labels, patches).
     """
     scenes = [scene_of(seed) for seed in seeds]
     texts = []
@@ -197,8 +219,18 @@ class Learner(nn.Module):
         return loss, torch.stack(losses).mean()
 
 
+def _mean_gradients(module: nn.Module) -> None:
+    """Give every process the mean of all processes' gradients."""
+    gradients = [p.grad for p in module.parameters() if p.grad is not None]
+    flat = torch.cat([g.flatten() for g in gradients])
+    torch.distributed.all_reduce(flat)
+    flat /= torch.distributed.get_world_size()
+    for g, mean in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
+        g.copy_(mean.view_as(g))
+
+
 class CaptionTrainer:
-    """Model, optimizer and data of one run."""
+    """Model, optimizer and data of one run, or of the part of it that one of several processes has."""
 
     def __init__(
         self,
@@ -207,20 +239,23 @@ class CaptionTrainer:
         shape: Shape | None = None,
         matrix_lr: float = 0.02,
         other_lr: float = 3e-3,
+        place: tuple[int, int] = (0, 1),
     ) -> None:
         model = build(tokenizer.get_vocab_size(), shape)
         self.learner = Learner(model)
         self.optimizer = Muon(self.learner, matrix_lr, other_lr)
         self.tokenizer, self.size = tokenizer, size
+        self.number, self.processes = place
         self.step = 0
         self.seen = 0
         """Scenes seen: the next batch begins with the seed of this number."""
 
     def batches(self) -> Iterator[Any]:
         """Yield the next batch for ever; counting is left to ``train_step``."""
-        start = self.seen
+        start, part = self.seen, self.size // self.processes
         while start + self.size <= HELD_OUT_FROM:
-            yield batch(range(start, start + self.size), self.tokenizer)
+            own = start + self.number * part
+            yield batch(range(own, own + part), self.tokenizer)
             start += self.size
 
     def train_step(self, progress: float, made: Any = None) -> tuple[float, float]:
@@ -231,7 +266,9 @@ class CaptionTrainer:
         """
         made = made or next(self.batches())
         loss, of_patches = self.learner(*made)
-        (loss + (1 - progress) * of_patches).backward()
+        (loss + min(1.0, 2 - 2 * progress) * of_patches).backward()
+        if self.processes > 1:
+            _mean_gradients(self.learner)
         decay = 1.0 if progress < STEADY_SHARE else max(0.01, (1 - progress) / (1 - STEADY_SHARE))
         self.optimizer.step(min(1.0, (self.step + 1) / WARM_UP_STEPS) * decay)
         self.step += 1
@@ -259,29 +296,56 @@ def _save(state: dict[str, Any], path: Path) -> None:
     os.replace(path.with_suffix(".part"), path)
 
 
-def run(work: Path, minutes: float, size: int) -> None:
-    """Train for a wall-clock time, saving checkpoints; resumes where it stopped."""
-    work.mkdir(parents=True, exist_ok=True)
-    if not (work / TOKENIZER).exists():
-        train_tokenizer().save(str(work / TOKENIZER))
-    trainer = CaptionTrainer(Tokenizer.from_file(str(work / TOKENIZER)), size)
+def run(work: Path, minutes: float, size: int, place: tuple[int, int] = (0, 1)) -> None:
+    """Train for a wall-clock time, saving checkpoints; resumes where it stopped.
+
+    Args:
+        work: holds the tokenizer and the checkpoint.
+        minutes: in all, those of earlier runs included.
+        size: scenes a step, those of all processes together.
+        place: number of this process, from 0, and how many there are; the first one has the clock.
+    """
+    trainer = CaptionTrainer(Tokenizer.from_file(str(work / TOKENIZER)), size, place=place)
     checkpoint, spent = work / "captioner.pt", 0.0
     if checkpoint.exists():
         saved = torch.load(checkpoint, weights_only=False)
         trainer.resume(saved)
         spent = saved["seconds"]
     started, smooth, saved_at, made = time.monotonic() - spent, None, spent, trainer.batches()
-    with tqdm(total=round(minutes * 60), initial=round(spent), unit="s", mininterval=5) as bar:
-        while (seconds := time.monotonic() - started) < minutes * 60:
-            losses = np.asarray(trainer.train_step(seconds / (minutes * 60), next(made)))
+    first = place[0] == 0
+    with tqdm(
+        total=round(minutes * 60), initial=round(spent), unit="s", mininterval=5, disable=not first
+    ) as bar:
+        while (progress := _together((time.monotonic() - started) / (minutes * 60), place)) < 1:
+            losses = np.asarray(trainer.train_step(progress, next(made)))
             smooth = losses if smooth is None else 0.98 * smooth + 0.02 * losses
             shown = {"loss": f"{smooth[0]:.3f}", "patches": f"{smooth[1]:.3f}"}
             bar.set_postfix(step=trainer.step, **shown, refresh=False)
-            bar.update(round(time.monotonic() - started) - bar.n)
-            if seconds - saved_at > SAVE_SECONDS:
+            seconds = time.monotonic() - started
+            bar.update(round(seconds) - bar.n)
+            if first and seconds - saved_at > SAVE_SECONDS:
                 _save(trainer.state() | {"seconds": seconds}, checkpoint)
                 saved_at = seconds
-    _save(trainer.state() | {"seconds": minutes * 60}, checkpoint)
+    if first:
+        _save(trainer.state() | {"seconds": minutes * 60}, checkpoint)
+
+
+def _together(progress: float, place: tuple[int, int]) -> float:
+    """Return the first process's progress in all of them."""
+    if place[1] == 1:
+        return progress
+    told = torch.tensor([progress], dtype=torch.float64)
+    torch.distributed.broadcast(told, 0)
+    return told.item()
+
+
+def _one_of_several(number: int, processes: int, work: Path, minutes: float, size: int) -> None:
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group(
+        "gloo", f"file://{work.resolve()}/meeting", rank=number, world_size=processes
+    )
+    run(work, minutes, size, (number, processes))
+    torch.distributed.destroy_process_group()
 
 
 def main() -> None:
@@ -292,8 +356,18 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--minutes", type=float, default=45)
     parser.add_argument("--size", type=int, default=64, help="scenes a step")
+    parser.add_argument("--processes", type=int, default=1, help="each has one thread")
     arguments = parser.parse_args()
-    run(arguments.work, arguments.minutes, arguments.size)
+    work, told = arguments.work, (arguments.minutes, arguments.size)
+    work.mkdir(parents=True, exist_ok=True)
+    if not (work / TOKENIZER).exists():
+        train_tokenizer().save(str(work / TOKENIZER))
+    if arguments.processes == 1:
+        run(work, *told)
+        return
+    (work / "meeting").unlink(missing_ok=True)
+    several = (arguments.processes, work, *told)
+    torch.multiprocessing.spawn(_one_of_several, several, nprocs=arguments.processes)
 
 
 if __name__ == "__main__":

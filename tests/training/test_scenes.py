@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from training.captions import captions, drawn_caption, forms, understood
-from training.scenes import COLOURS, HELD_OUT_FROM, SHAPES, SIDE, Scene, drawn, owners, scene
+from training.scenes import COLOURS, HELD_OUT_FROM, SHAPES, SIDE, ShapeScene, drawn, owners, scene
 
 SEEDS = [*range(150), *range(HELD_OUT_FROM, HELD_OUT_FROM + 50)]
 SCENES = [scene(seed) for seed in SEEDS]
 SMALLEST_BIG, LARGEST_SMALL = 17.0, 11.5
 
 
-def group_of(of: Scene, number: int) -> int:
+def group_of(of: ShapeScene, number: int) -> int:
     """Return the group of a thing, both counted from 0."""
     sizes = [len(group.things) for group in of.groups]
     return next(i for i in range(len(sizes)) if number < sum(sizes[: i + 1]))
