@@ -86,6 +86,8 @@ export class PictureField extends MediaField {
     screen.srcObject = stream;
     screen.setAttribute("aria-label", tr("What the camera sees"));
     const still = button(tr("Take it"), () => this.#still(screen), { class: "dp-btn f-go" });
+    // Before the first picture there is nothing to take.
+    still.disabled = true;
     const leave = () => {
       this.stop();
       this.photo.focus();
@@ -93,8 +95,10 @@ export class PictureField extends MediaField {
     const cancel = button(tr("Cancel"), leave);
     this.live.replaceChildren(screen, el("div", { class: "md-acts" }, still, cancel));
     this.box.classList.add("md-busy");
-    still.focus();
+    cancel.focus();
     await screen.play();
+    still.disabled = false;
+    still.focus();
   }
 
   #still(screen) {

@@ -14,6 +14,8 @@ from engine.after import gallery
 from engine.asking.attention import Attention, Heads
 from engine.asking.looked import Look, looked
 from engine.asking.positions import Positions
+from engine.trace.json_io import to_dict
+from engine.trace.records import MediaInfo
 from tests.helpers.pages import (
     drawn,
     finish,
@@ -176,8 +178,8 @@ def test_a_picture_has_its_numbers_in_its_parts(visit, monkeypatch):
     page = visit("/")
     recorded(page)
     page.evaluate(
-        "preview => { playground.page.shown('greedy').media = [{ kind: 'image', preview }]; }",
-        small_picture(),
+        "given => { playground.page.shown('greedy').media = [given]; }",
+        given_picture(),
     )
     inside = card(page, "greedy")
     inside.get_by_role("button", name="Attention").click()
@@ -198,8 +200,9 @@ def looked_at_text():
     return Heads("self", text, np.array([[[0.75, 0.25]]], dtype=np.float32))
 
 
-def small_picture():
-    """Return a picture as a run keeps it."""
+def given_picture():
+    """Return what a trace says of a picture, as JSON values."""
     small = io.BytesIO()
     Image.linear_gradient("L").convert("RGB").resize((120, 90)).save(small, "JPEG")
-    return base64.b64encode(small.getvalue()).decode()
+    preview = base64.b64encode(small.getvalue()).decode()
+    return to_dict(MediaInfo("image", "0" * 64, width=120, height=90, preview=preview))

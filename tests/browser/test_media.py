@@ -220,6 +220,7 @@ def test_a_photo_is_taken_and_the_camera_goes_out(with_devices, eyes):
     expect(field.get_by_label("What the camera sees")).to_be_visible()
     assert page.evaluate(LIVE) == 1
     shot(page, "media-camera")
+    expect(field.get_by_role("button", name="Take it")).to_be_enabled()
     field.get_by_role("button", name="Take it").press("Enter")
     expect(field.locator("figcaption")).to_contain_text("pixels")
     assert page.evaluate(LIVE) == 0
