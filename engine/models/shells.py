@@ -15,13 +15,24 @@ from engine.errors import ModelError
 from engine.models.hooks import rewired, wired_to_itself
 from engine.models.openvino.model import OnGraph
 
+_OWNED = (
+    "_buffers",
+    "_non_persistent_buffers_set",
+    "_forward_hooks",
+    "_forward_hooks_with_kwargs",
+    "_forward_hooks_always_called",
+    "_forward_pre_hooks",
+    "_forward_pre_hooks_with_kwargs",
+)
+"""What a pass may add to: transformers hangs on a layer what shows its output, and rotary tables grow."""
+
 
 def shell_of(model: Any, attention: str | None = None) -> Any:
-    """Return a model that shares every parameter and buffer, and nothing else.
+    """Return a model that shares every parameter and owns what is around them, to be looked into.
 
     Args:
         model: a transformers model; it is not touched.
-        attention: how the shell computes attention, in transformers' words; None for the model's own way.
+        attention: as in ``shell``.
 
     Raises:
         ModelError: the model computes in a way that no shell can follow.
@@ -30,31 +41,50 @@ def shell_of(model: Any, attention: str | None = None) -> Any:
         raise ModelError(
             "On openvino a model cannot be looked into: ask one that is held by torch."
         )
+    wired = next((module for module in model.modules() if wired_to_itself(module)), None)
+    if wired is not None:
+        raise ModelError(f"{type(wired).__name__} computes in a way that cannot be looked into.")
+    return shell(model, attention)
+
+
+def shell(model: Any, attention: str | None = None) -> Any:
+    """Return a model that shares every parameter with another one and owns all that is around them.
+
+    Nothing that is set, hung on or counted there reaches the model, which is not modified.
+
+    Args:
+        model: a transformers model.
+        attention: how attention is computed there, ``eager`` where its weights are to be seen; None is as in
+            the model.
+    """
     # Also what deepcopy remembers, so that modules that shared a configuration share its copy.
     configs: dict[int, Any] = {}
-    shell = _shell(model, {}, configs)
-    for config in configs.values():
+    own = _shell(model, {}, configs)
+    for config in list(configs.values()):
         if attention is not None and isinstance(config, transformers.PreTrainedConfig):
-            config._attn_implementation_internal = attention
-    return shell
+            config._attn_implementation = attention
+    return own
 
 
 def _shell(module: torch.nn.Module, made: dict[int, Any], configs: dict[int, Any]) -> Any:
+    """Return a module's shell, the same one wherever the module stands.
+
+    Args:
+        module: of the model.
+        made: shells by the identity of their modules.
+        configs: what ``copy.deepcopy`` remembers.
+    """
     if id(module) in made:
         return made[id(module)]
-    if wired_to_itself(module):
-        raise ModelError(f"{type(module).__name__} computes in a way that cannot be looked into.")
-    shell = rewired(copy.copy(module))
-    made[id(module)] = shell
-    own = vars(shell)
-    for name, value in list(own.items()):
+    own = made[id(module)] = rewired(copy.copy(module))
+    wiring = vars(own)
+    for name, value in list(wiring.items()):
         if isinstance(value, transformers.PreTrainedConfig):
-            own[name] = copy.deepcopy(value, configs)
-        elif name.endswith(("_hooks", "_hooks_with_kwargs", "_hooks_always_called")):
-            # Shared, a hook on the shell would act on the model, too.
-            own[name] = copy.copy(value)
-    own["_modules"] = {
+            wiring[name] = copy.deepcopy(value, configs)
+        elif name in _OWNED:
+            wiring[name] = copy.copy(value)
+    wiring["_modules"] = {
         name: None if child is None else _shell(child, made, configs)
         for name, child in module._modules.items()
     }
-    return shell
+    return own
