@@ -23,6 +23,7 @@ from engine.errors import Cancelled, ModelError
 from engine.loops.recorder import rounded
 from engine.loops.teacher_forced import teacher_forced
 from engine.models.devices import default_device
+from engine.models.fitting import check_fits
 from engine.models.loading import LoadedModel, pinned
 from engine.models.weights import asked_for
 from engine.reading.divergence import shared
@@ -144,7 +145,7 @@ def beside(
         )
     prompt = list(trace.prompt_ids)
     for loaded in (own, other):
-        _check_fits(loaded, prompt, new)
+        check_fits(loaded, (*prompt, *new), len(prompt) + len(new))
     size = 2.0 * (len(prompt) + len(new))
     line = running(cancelled, own, other, tell=tell, kind=("beside", own.name), size=size)
     with pinned(own, other), line, torch.inference_mode():
@@ -172,14 +173,6 @@ def asked_beside(trace: Trace, model: str | None, weights: Mapping[str, Any]) ->
     device = default_device()
     own, _ = read_weights(asked_for(trace, device, assistant=False), "beside", assistant=False)
     return (trace.model.id, own), (model or trace.model.id, held_alone(weights, "beside"))
-
-
-def _check_fits(loaded: LoadedModel, prompt: list[int], new: list[int]) -> None:
-    context, length = loaded.context_length, len(prompt) + len(new)
-    if context is not None and length > context:
-        raise ModelError(f"{loaded.name} has a context of {context} tokens; the text has {length}.")
-    if max(*prompt, *new) >= loaded.vocab_size:
-        raise ModelError(f"{loaded.name} has only {loaded.vocab_size} tokens in its vocabulary.")
 
 
 @dataclass

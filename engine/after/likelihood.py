@@ -12,6 +12,7 @@ import torch
 from engine.errors import ModelError
 from engine.loops.recorder import rounded
 from engine.loops.teacher_forced import teacher_forced
+from engine.models.fitting import check_fits
 from engine.models.loading import LoadedModel, pinned
 from engine.models.text import decode_ids, encode_both, tokenized
 from engine.run.media_request import inputs_of
@@ -117,12 +118,8 @@ def score_ids(
     """
     if not new_ids:
         return Scores(base.name, (), (), ())
-    context = base.context_length
     length = len(prompt_ids) + len(new_ids)
-    if context is not None and length > context:
-        raise ModelError(f"{base.name} has a context of {context} tokens; the text has {length}.")
-    if max((*prompt_ids, *new_ids)) >= base.vocab_size:
-        raise ModelError(f"{base.name} has only {base.vocab_size} tokens in its vocabulary.")
+    check_fits(base, (*prompt_ids, *new_ids), length)
     kind, size = ("score", base.name), float(length)
     line = running(cancelled or threading.Event(), base, tell=tell, kind=kind, size=size)
     with pinned(base), line, torch.inference_mode():

@@ -16,9 +16,11 @@ from engine.asking.attribution import GRADIENT, LEAVE_ONE_OUT, Attribution, grad
 from engine.asking.decided import Decided, decided_at
 from engine.asking.kept import KeptRun
 from engine.asking.leaving_out import leave_one_out_of
-from engine.errors import EngineError, ModelError, ParameterError
+from engine.errors import EngineError, ParameterError
 from engine.media import media_of
-from engine.models.loading import LoadedModel, as_recorded, default_device, pinned
+from engine.models.devices import default_device
+from engine.models.fitting import check_fits
+from engine.models.loading import LoadedModel, as_recorded, pinned
 from engine.models.weights import asked_for
 from engine.run.media_request import inputs_of
 from engine.run.permits import nobody, running
@@ -81,7 +83,8 @@ def looked(
     cancelled = cancelled or threading.Event()
     own = asked.loaded() if isinstance(asked, KeptRun) else None
     loaded = model or own or _model_of(trace, cancelled)
-    _check_fits(loaded, decided)
+    ids = (*decided.prompt_ids, *decided.before, decided.token_id)
+    check_fits(loaded, ids, len(ids) - 1)
     key = _key(trace, loaded, look.method, decided)
     with _lock:
         found = _ready.get(key)
@@ -106,15 +109,6 @@ def _model_of(trace: Trace, cancelled: threading.Event) -> LoadedModel:
     said = asked_for(trace, default_device(), assistant=False)
     held = held_alone(said, "attention")
     return Models(cancelled, nobody)(trace.model.id, weights=held)
-
-
-def _check_fits(loaded: LoadedModel, decided: Decided) -> None:
-    ids = (*decided.prompt_ids, *decided.before, decided.token_id)
-    if max(ids) >= loaded.vocab_size:
-        raise ModelError(f"{loaded.name} has only {loaded.vocab_size} tokens in its vocabulary.")
-    context, length = loaded.context_length, len(ids) - 1
-    if context is not None and length > context:
-        raise ModelError(f"{loaded.name} has a context of {context} tokens; the text has {length}.")
 
 
 def _computed(
