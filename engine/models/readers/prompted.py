@@ -54,14 +54,6 @@ class PromptedReader(MediaReader):
         found.pop("attention_mask", None)
         return MediaInputs(tuple(own), found), conversing.with_picture(chat, text, own)
 
-    def marks(self, loaded: Any) -> frozenset[int]:
-        """Return the ids of the tokens that stand for a picture's parts."""
-        config = loaded.model.config
-        names = ("image_token_id", "image_token_index")
-        return frozenset(
-            found for name in names if isinstance(found := getattr(config, name, None), int)
-        )
-
     def _plain(self, loaded: Any, prompt: str | None) -> list[int]:
         if loaded.tokenizer is None:
             raise ModelError(f"{loaded.name} has no tokenizer: give input_ids.")
