@@ -13,7 +13,6 @@ import transformers
 
 from engine.errors import ModelError
 from engine.models.hooks import rewired, wired_to_itself
-from engine.models.openvino.model import OnGraph
 
 _OWNED = (
     "_buffers",
@@ -37,7 +36,7 @@ def shell_of(model: Any, attention: str | None = None) -> Any:
     Raises:
         ModelError: the model computes in a way that no shell can follow.
     """
-    if isinstance(model, OnGraph):
+    if hasattr(model, "graphs"):
         raise ModelError(
             "On openvino a model cannot be looked into: ask one that is held by torch."
         )

@@ -77,7 +77,8 @@ class Preflight:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as JSON values."""
-        return dataclasses.asdict(self) | {"fits": self.fits, "notes": list(self.notes)}
+        lists = {"notes": list(self.notes), "takes": list(self.takes)}
+        return dataclasses.asdict(self) | {"fits": self.fits, **lists}
 
     def told(self) -> list[tuple[str, str]]:
         """Return what is known as pairs of a subject and a text, the notes left out."""

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from engine.aside import aside
 from engine.errors import BusyError
 from playground.incoming import BodyTooLargeError, Incoming
 
@@ -14,7 +15,7 @@ def read(incoming, most, taken):
             taken.append(number)
             yield b"a" * 10
 
-    return asyncio.run(incoming.read(parts(), most))
+    return aside(lambda: asyncio.run(incoming.read(parts(), most)))
 
 
 def test_a_body_is_given_up_as_soon_as_it_is_too_large():

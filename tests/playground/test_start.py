@@ -115,7 +115,7 @@ import sys
 from playground import later
 later.put_off()
 import torch, transformers
-from engine.models import loading
+from engine.models import devices
 from engine.watermark import processors
 assert "torch._C" not in sys.modules and not later.is_settled()
 {use}

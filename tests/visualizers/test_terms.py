@@ -20,7 +20,7 @@ SCRIPTS = [p for f in ("visualizers", "playground/client") for p in (ROOT / f).r
 CALLED = re.compile(r"\bterm\(\s*\"([^\"]+)\"")
 # A sentence of ours: a text on one line, with a term in brackets among its words.
 TEXT = re.compile(r"\"((?:[^\"\\\n]|\\.)*)\"|`((?:[^`\\\n]|\\.)*)`")
-BRACKETS = re.compile(r"(?<![\w\])}])\[([a-zA-Z][\w –-]*)(?:\|[^\]]+)?\](?![\w\[(])")
+BRACKETS = re.compile(r"(?<![\w\])}])\[([a-zA-Z][\w –×-]*)(?:\|[^\]]+)?\](?![\w\[(])")
 MISTAKES = ("perplexity", "probability", "temperature", "length penalty", "p-value", "token")
 
 

@@ -45,7 +45,9 @@ def family_of(model: Any) -> Family | None:
     Args:
         model: a transformers model, whole; its weights are not looked at.
     """
-    config, main = model.config, getattr(type(model), "main_input_name", "input_ids")
+    config, main = getattr(model, "config", None), getattr(model, "main_input_name", "input_ids")
+    if config is None:
+        return None
     if config.model_type == "whisper":
         return Family(WHISPER, frozenset({AUDIO}), AUDIO, encodes=True)
     if config.model_type == "blip" and hasattr(model, "text_decoder"):
