@@ -262,8 +262,8 @@ class Comparison {
     this.prompt.optional(this.media.any);
   }
 
-  #press(linked = false) {
-    if (store.busy(KEY) || !this.media.check()) return;
+  async #press(linked = false) {
+    if (store.busy(KEY) || !(await this.media.ready())) return;
     const asked = this.#asked();
     const columns = this.#columns.map((c) => this.#withMedia(c.form.different()));
     this.#latest = { ...asked, columns };

@@ -41,8 +41,8 @@ export function mountDraws(root, trigger) {
   let latest = null;
   // What was wrong with the link that led here.
   let refused = "";
-  const run = (linked = false) => {
-    if (!media.check()) return;
+  const run = async (linked = false) => {
+    if (!(await media.ready())) return;
     const wanted = asked();
     latest = wanted;
     const send = async (more) => trigger("input", { ...(await withMedia(wanted)), ...more });

@@ -5,6 +5,7 @@ import { exampleNamed, examplesOf, known, Refused, send } from "./given_media.mj
 import { declared } from "./spec.mjs";
 
 const SENDING = tr("Sending…");
+const THEN_RUN = tr("Sending… The run begins as soon as it is there.");
 const ELSEWHERE = tr("What this run was given is known by its hash alone here.");
 
 const inSight = (node) => node.isConnected && node.getClientRects().length > 0;
@@ -25,6 +26,9 @@ export class MediaField {
   #name = "";
   // Of the file that is sent; what comes of an earlier one is dropped.
   #number = 0;
+  // What is on its way says whether it came to be given; null where nothing is.
+  /** @type {Promise<boolean> | null} */
+  #coming = null;
   #changed;
 
   /**
@@ -141,16 +145,27 @@ export class MediaField {
     this.stop();
     const number = ++this.#number;
     this.#tell(SENDING);
+    this.#coming = this.#send(blob, number);
+    try {
+      await this.#coming;
+    } finally {
+      if (number === this.#number) this.#coming = null;
+    }
+  }
+
+  async #send(blob, number) {
     try {
       const { given } = await send(this.kind, blob);
-      if (number !== this.#number) return;
+      if (number !== this.#number) return true;
       this.#tell("");
-      this.value = given;
+      this.#give(given);
       this.#moved();
+      return true;
     } catch (error) {
-      if (number !== this.#number) return;
+      if (number !== this.#number) return true;
       if (!(error instanceof Refused)) throw error;
       this.wrong(error.message);
+      return false;
     }
   }
 
@@ -186,6 +201,16 @@ export class MediaField {
     this.mark.textContent = on ? tr("needed") : tr("optional");
   }
 
+  /** Wait for what is on its way; false where it was refused, which has been said. */
+  async arrived() {
+    let came = true;
+    while (this.#coming) {
+      this.#tell(THEN_RUN);
+      came = await this.#coming;
+    }
+    return came;
+  }
+
   /** Whether it is there; where it is not and has to be, that is said, and the field has the focus. */
   check() {
     if (this.value) return true;
@@ -203,6 +228,11 @@ export class MediaField {
   set value(name) {
     // A file that is still on its way comes too late.
     this.#number++;
+    this.#coming = null;
+    this.#give(name);
+  }
+
+  #give(name) {
     this.#name = name || "";
     this.#draw();
   }

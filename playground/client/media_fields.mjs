@@ -16,6 +16,8 @@ export class MediaFields {
   #takes = /** @type {import("./takes.mjs").Takes} */ ({ takes: [], needs: null });
   #id;
   #changed;
+  // Whoever presses again while something is on its way has pressed already.
+  #waits = false;
 
   /**
    * @param {string} id what the elements' ids begin with
@@ -79,10 +81,22 @@ export class MediaFields {
     }
   }
 
-  /** Whether all is there that the model cannot do without; what is missing says so. */
-  check() {
+  /**
+   * Whether all is there that the model cannot do without, once what is on its way has come;
+   * what is missing says so.
+   */
+  async ready() {
+    if (this.#waits) return false;
+    this.#waits = true;
+    const taken = this.#takes.takes.map((kind) => this.#fields.get(kind));
+    let came = [];
+    try {
+      came = await Promise.all(taken.map((field) => field?.arrived() ?? true));
+    } finally {
+      this.#waits = false;
+    }
     const { needs } = this.#takes;
-    return !needs || (this.#fields.get(needs)?.check() ?? true);
+    return came.every(Boolean) && (!needs || (this.#fields.get(needs)?.check() ?? true));
   }
 
   /** @param {string[]} kinds those that a link could not bring */

@@ -365,7 +365,7 @@ class StrategyTab {
     const { method = "" } = this.form.values();
     this.#asked = method;
     if (this.methods?.unsaved(method) && !(await this.methods.save())) return;
-    if (!this.media.check()) return;
+    if (!(await this.media.ready())) return;
     const asked = this.ask();
     const send = async (more) => this.trigger("input", { ...(await withMedia(asked)), ...more });
     press(this.strategy.name, send, askLink(asked), { linked });

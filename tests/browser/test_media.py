@@ -11,7 +11,18 @@ from playwright.sync_api import expect
 
 from engine.media import list_examples
 from tests.browser_setup import launch_options
-from tests.helpers.pages import fits, run, run_id, settled, shot, show, start, status, trace_of
+from tests.helpers.pages import (
+    finish,
+    fits,
+    run,
+    run_id,
+    settled,
+    shot,
+    show,
+    start,
+    status,
+    trace_of,
+)
 from tests.helpers.patience import PATIENCE_MS
 from tests.helpers.pictures import picture_file, sound_file
 from tests.helpers.seers import listener, seer
@@ -132,6 +143,39 @@ def test_run_says_at_once_that_a_picture_is_missing(open_page, eyes):
     before = start(page, "greedy")
     said = "This model needs a picture: choose one, or take an example."
     expect(picture(page).get_by_role("alert")).to_have_text(said)
+    assert run_id(page, "greedy") == before
+    assert not page.evaluate("playground.page.activity('greedy')")
+
+
+def test_run_that_is_pressed_while_a_picture_is_on_its_way_waits_for_it(open_page, eyes):
+    page = opened(open_page, eyes)
+    expect(picture(page)).to_be_visible()
+    held = []
+
+    def hold(route):
+        held.append(route)
+
+    page.route("**/media/image", hold)
+    give(page, picture_file(64, 48))
+    expect(picture(page).get_by_role("status")).to_have_text("Sending…")
+    before = start(page, "greedy")
+    start(page, "greedy")
+    said = "Sending… The run begins as soon as it is there."
+    expect(picture(page).get_by_role("status")).to_have_text(said)
+    assert run_id(page, "greedy") == before
+    [route] = held
+    route.continue_()
+    finish(page, "greedy", before)
+    assert trace_of(page, "greedy").media[0].width == 64
+    # What is refused on its way has said why, and nothing runs.
+    open_page.pages.expected = BAD
+    held.clear()
+    before = run_id(page, "greedy")
+    give(page, b"no picture", name="a.png")
+    expect(picture(page).get_by_role("status")).to_have_text("Sending…")
+    start(page, "greedy")
+    held[0].continue_()
+    expect(picture(page).get_by_role("alert")).to_contain_text("it must be a picture as PNG, JPEG")
     assert run_id(page, "greedy") == before
     assert not page.evaluate("playground.page.activity('greedy')")
 
