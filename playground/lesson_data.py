@@ -18,8 +18,8 @@ def before(opened: Opened, card: Card) -> dict[str, Any]:
     """Return what is seen of a card before the bet; nothing of it gives the answer away.
 
     Entries: ``number``, ``title``, ``hide``, ``situation`` (a tree of ``markdown``), ``scenes`` (``run``, ``step``,
-    ``until``, ``pictures``, ``strategy``, ``text``: what the run has written before the step, or as far as the
-    card goes where the text is no secret), and ``bet``,
+    ``until``, ``pictures``, ``strategy``, ``media``: what the run was given to see or to hear, ``text``: what it has
+    written before the step, or as far as the card goes where the text is no secret), and ``bet``,
     None or ``kind``, ``question``, ``options`` (trees), ``low``, ``high``, ``by``, ``tolerance``, ``unit``.
     """
     teller = opened.teller(card)
@@ -103,6 +103,7 @@ def _scene(opened: Opened, scene: Scene, hide: str) -> dict[str, Any]:
         **dataclasses.asdict(scene),
         "pictures": list(scene.pictures),
         "strategy": trace.strategy,
+        "media": [dataclasses.asdict(one) for one in trace.media],
         "prompt": trace.prompt or "",
         "text": written(trace, seen, trace.steps[scene.step - 1].sequence),
     }

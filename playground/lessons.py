@@ -19,6 +19,7 @@ from engine.errors import EngineError, ParameterError
 from engine.lessons import shelf
 from engine.lessons.checking import faults
 from engine.lessons.lesson import LessonError, LessonRun
+from engine.lessons.looks import Looked, looked_at
 from engine.lessons.marking import Opened
 from engine.lessons.path import path
 from engine.lessons.reading import read
@@ -153,7 +154,10 @@ def told(opened: Opened) -> dict[str, Any]:
             {"before": before(opened, card), "after": after(opened, card)}
             for card in opened.lesson.cards
         ],
-        "runs": {name: recorded(trace) for name, trace in opened.traces.items()},
+        "runs": {
+            name: {**recorded(trace), "looked": opened.looked.get(name, [])}
+            for name, trace in opened.traces.items()
+        },
     }
 
 
@@ -172,6 +176,7 @@ def open_text(asked: Any) -> Generator[str, None, None]:
             raise ParameterError("text", text, "it must be the text of a lesson")
         lesson = read(text, _OWN)
         traces: dict[str, Trace] = {}
+        looked: dict[str, list[Looked]] = {}
         wanted = [run for run in lesson.runs.values() if not run.recorded]
         if len(wanted) > _MAX_RUNS:
             raise LessonError(
@@ -180,9 +185,9 @@ def open_text(asked: Any) -> Generator[str, None, None]:
         for number, run in enumerate(lesson.runs.values(), 1):
             says = f"Making run {number} of {len(lesson.runs)}…"
             yield from _progress(run, traces, says)
-        yield json.dumps(
-            {"kind": "lesson", "lesson": told(Opened(lesson, traces))}, allow_nan=False
-        )
+            looked[run.name] = looked_at(run, traces[run.name])
+        lesson_told = told(Opened(lesson, traces, looked))
+        yield json.dumps({"kind": "lesson", "lesson": lesson_told}, allow_nan=False)
     except BaseException as error:
         if isinstance(error, GeneratorExit):
             raise

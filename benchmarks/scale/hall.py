@@ -34,7 +34,16 @@ Ask = Callable[..., Any]
 REPLICA_TITLE = "ray::ServeReplica"
 _HERE = "SCALE_HALL_HERE"
 _CROWD, _CROWDED_BY = 40, 25
-_COUNTS = ("runs", "steps", "runs_lost", "steps_lost", "doubled", "foreign", "unequal", "begun_anew")
+_COUNTS = (
+    "runs",
+    "steps",
+    "runs_lost",
+    "steps_lost",
+    "doubled",
+    "foreign",
+    "unequal",
+    "begun_anew",
+)
 GOALS = {name: Goal(0) for name in ("runs_lost", "steps_lost", "doubled", "foreign", "unequal")}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from engine.errors import EngineError
-from engine.lessons.lesson import Card, Lesson, LessonError
+from engine.lessons.lesson import LOOKED, Card, Lesson, LessonError
 from engine.lessons.marking import Opened
 from engine.lessons.told import quotes
 from engine.strategies import STRATEGIES
@@ -49,7 +49,12 @@ def _scene_faults(opened: Opened, card: Card) -> Iterator[str]:
     for scene in card.scenes:
         trace = opened.traces[scene.run]
         strategy = STRATEGIES.get(trace.strategy)
-        known = (_TEXT, *(strategy.visuals if strategy else ()))
+        seen = {one["look"]["step"] for one in opened.looked.get(scene.run, ())}
+        known = (
+            _TEXT,
+            *(strategy.visuals if strategy else ()),
+            *([LOOKED] if scene.step in seen else ()),
+        )
         for picture in scene.pictures:
             if picture not in known:
                 yield f"Card {card.number}: the run {scene.run} has no picture {picture!r}, but {', '.join(known)}."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -9,15 +10,18 @@ from engine.errors import shown
 from engine.lessons.lesson import (
     HIDES,
     KINDS,
+    METHODS,
     UNITS,
     Bet,
     BetOption,
     Card,
     LessonError,
+    LessonLook,
     LessonRun,
     Scene,
     Turn,
 )
+from engine.media.examples import PREFIX
 
 CARD = {"run", "step", "until", "picture", "hide", "bet", "myth", "holds", "open"}
 _RUN = {
@@ -27,10 +31,14 @@ _RUN = {
     "assistant",
     "prompt",
     "messages",
+    "image",
+    "audio",
     "seed",
     "params",
     "candidates",
+    "looks",
 }
+_LOOK = {"name", "step", "method", "layer", "head"}
 _BET = {
     "kind",
     "question",
@@ -47,6 +55,9 @@ MAX_OPTIONS = 8
 _MAX_CLAIMS = 12
 _MAX_STEP = 100_000
 _END = "end"
+_MAX_LOOKS = 8
+_MAX_PLACE = 1000
+_LOOK_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
 class Fields:
@@ -146,12 +157,53 @@ def run(name: str, given: Any) -> LessonRun:
             )
         return LessonRun(name, found.text("recorded", most=60))
     found.text("strategy", most=40)
-    if ("prompt" in found.given) == ("messages" in found.given):
-        raise LessonError(f"{found.where} needs a prompt, or messages, and not both.")
+    _check_begins(found)
     if not isinstance(found.value("params", {}), Mapping):
         raise found.refuse("params", "it must be names with values")
     found.whole("candidates", 1, 50, 20)
-    return LessonRun(name, request=dict(found.given))
+    request = {field: value for field, value in found.given.items() if field != "looks"}
+    return LessonRun(name, request=request, looks=_looks(found))
+
+
+def _check_begins(found: Fields) -> None:
+    """Refuse a run that begins with nothing, or with what not everybody has."""
+    given = [name for name in ("image", "audio") if name in found.given]
+    for name in given:
+        # A file of somebody's own would be another one on another machine.
+        if not found.text(name, most=60).startswith(PREFIX):
+            raise found.refuse(name, "it must be one that comes along, as in example:scene-1")
+    both = "prompt" in found.given and "messages" in found.given
+    if both or not (given or "prompt" in found.given or "messages" in found.given):
+        raise LessonError(
+            f"{found.where} needs a prompt, or messages, and not both; besides a picture or a sound it needs neither."
+        )
+
+
+def _looks(found: Fields) -> tuple[LessonLook, ...]:
+    values = found.value("looks", [])
+    if not isinstance(values, list) or len(values) > _MAX_LOOKS:
+        raise found.refuse("looks", f"it must be a list of {_MAX_LOOKS} at most")
+    looks = tuple(
+        _look(Fields(v, f"{found.where}, look {n}", _LOOK)) for n, v in enumerate(values, 1)
+    )
+    named = [(look.step, look.name) for look in looks]
+    twice = next((name for name in named if named.count(name) > 1), None)
+    if twice is not None:
+        raise found.refuse("looks", f"two of step {twice[0]} are named {twice[1]}")
+    return looks
+
+
+def _look(given: Fields) -> LessonLook:
+    method = given.one_of("method", METHODS, METHODS[0])
+    name = given.text("name", method.replace("-", "_"), most=40)
+    if not _LOOK_NAME.fullmatch(name):
+        raise given.refuse("name", "it must be of small letters, digits and _")
+    layer, head = (
+        given.whole(n, 1, _MAX_PLACE) if n in given.given else None for n in ("layer", "head")
+    )
+    if method != METHODS[0] and (layer or head):
+        raise given.refuse("layer" if layer else "head", f"it is of {METHODS[0]} alone")
+    return LessonLook(name, given.whole("step", 1, _MAX_STEP), method, layer, head)
 
 
 def card(

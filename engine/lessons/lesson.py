@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from engine.errors import EngineError
@@ -12,6 +12,10 @@ KINDS = ("token", "number", "order", "truth", "choice", "text")
 """What a bet may ask for."""
 HIDES = ("future", "picture", "nothing")
 """What is hidden until the bet: the step and all after it, the pictures alone, or nothing."""
+METHODS = ("attention", "gradient", "leave-one-out")
+"""How a step may be looked into."""
+LOOKED = "looked"
+"""The picture of what is found."""
 UNITS = ("percent", "bits", "tokens", "steps", "")
 """Of the number of a bet; a share is told in percent, nats are told in bits."""
 
@@ -23,6 +27,26 @@ class LessonError(EngineError):
 
 
 @dataclass(frozen=True)
+class LessonLook:
+    """What a lesson asks of a step of a run, when it is recorded: where the model looked, or what a token hung on."""
+
+    name: str
+    """What the lesson calls it; each of a step has its own."""
+    step: int
+    """From 1."""
+    method: str
+    """One of METHODS."""
+    layer: int | None = None
+    """Of attention, from 1; None is the mean over all."""
+    head: int | None = None
+
+    @property
+    def key(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
 class LessonRun:
     """A run that a lesson looks at: one of the gallery, or one that is asked for."""
 
@@ -30,7 +54,9 @@ class LessonRun:
     recorded: str = ""
     """Name of a run of the gallery; empty where the run is asked for."""
     request: Mapping[str, Any] = field(default_factory=dict)
-    """``strategy``, ``model``, ``assistant``, ``prompt`` or ``messages``, ``seed``, ``params``, ``candidates``."""
+    """``strategy``, ``model``, ``assistant``, ``prompt`` or ``messages``, ``image``, ``audio``, ``seed``, ``params``,
+    ``candidates``."""
+    looks: tuple[LessonLook, ...] = ()
 
 
 @dataclass(frozen=True)

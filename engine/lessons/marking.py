@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from engine.errors import shown
 from engine.lessons.expressions import number
 from engine.lessons.lesson import Bet, Card, Lesson, LessonError
+from engine.lessons.looks import Looked
 from engine.lessons.told import Teller
 from engine.lessons.values import Record, at, best, bits, candidate, run_of
 from engine.reading.metrics import perplexity_of
@@ -43,11 +44,19 @@ class Opened:
     Args:
         lesson: what is told.
         traces: by the names of its runs.
+        looked: what their steps looked at, likewise; none for those that are not named.
     """
 
-    def __init__(self, lesson: Lesson, traces: Mapping[str, Trace]) -> None:
-        self.lesson, self.traces = lesson, traces
-        self.runs: dict[str, Record] = {name: run_of(trace) for name, trace in traces.items()}
+    def __init__(
+        self,
+        lesson: Lesson,
+        traces: Mapping[str, Trace],
+        looked: Mapping[str, Sequence[Looked]] | None = None,
+    ) -> None:
+        self.lesson, self.traces, self.looked = lesson, traces, looked or {}
+        self.runs: dict[str, Record] = {
+            name: run_of(trace, self.looked.get(name, ())) for name, trace in traces.items()
+        }
 
     def teller(self, card: Card) -> Teller:
         """Return what tells values in a card's words: ``run``, ``step`` and ``runs`` are known to it.

@@ -10,12 +10,14 @@ from typing import Any
 
 from engine.after import gallery
 from engine.errors import EngineError
+from engine.lessons import looks
 from engine.lessons.lesson import Lesson, LessonError, LessonRun
 from engine.lessons.marking import Opened
 from engine.lessons.reading import MAX_CHARS, read
+from engine.media.examples import PREFIX
 from engine.settings import SETTINGS
 from engine.trace import json_io
-from engine.trace.records import Trace
+from engine.trace.records import MEDIA_KINDS, Trace
 
 FOLDER = Path(__file__).resolve().parents[2] / "assets" / "lessons"
 RUNS = "runs"
@@ -90,6 +92,10 @@ def trace_file(path: Path, lesson: str, run: str) -> Path:
     return path.parent / RUNS / f"{lesson}-{run}{_ENDING}"
 
 
+def _looked_file(path: Path, lesson: str, run: str) -> Path:
+    return looks.looked_file(path.parent / RUNS, lesson, run)
+
+
 def opened(file: Shelved) -> Opened:
     """Return a lesson of the shelf with its runs.
 
@@ -97,13 +103,12 @@ def opened(file: Shelved) -> Opened:
         EngineError: the lesson, or the file of a run, is not valid or is missing.
     """
     lesson = lesson_of(file.path, file.name)
-    traces = {
-        run.name: of_gallery(run)
-        if run.recorded
-        else _kept(run, trace_file(file.path, lesson.name, run.name))
-        for run in lesson.runs.values()
-    }
-    return Opened(lesson, traces)
+    traces, looked = {}, {}
+    for run in lesson.runs.values():
+        kept = trace_file(file.path, lesson.name, run.name)
+        traces[run.name] = of_gallery(run) if run.recorded else _kept(run, kept)
+        looked[run.name] = looks.kept(run, kept, _looked_file(file.path, lesson.name, run.name))
+    return Opened(lesson, traces, looked)
 
 
 def of_gallery(run: LessonRun) -> Trace:
@@ -146,6 +151,10 @@ def differing(run: LessonRun, trace: Trace) -> str:
         return "assistant"
     if "prompt" in asked and asked["prompt"] != trace.prompt:
         return "prompt"
+    given = {one.kind: f"{PREFIX}{one.example}" for one in trace.media}
+    other = next((kind for kind in MEDIA_KINDS if asked.get(kind) != given.get(kind)), None)
+    if other is not None:
+        return other
     if "messages" in asked and asked["messages"] != list(trace.messages or ()):
         return "conversation"
     params = asked.get("params", {})
@@ -170,6 +179,8 @@ def request_of(run: LessonRun) -> Any:
         asked.get("model"),
         asked.get("prompt"),
         messages=asked.get("messages"),
+        image=asked.get("image"),
+        audio=asked.get("audio"),
         params=asked.get("params", {}),
         seed=asked.get("seed", 0),
         assistant=asked.get("assistant"),
@@ -190,19 +201,25 @@ def record(path: Path, tell: Callable[[str], None], *, anew: bool = False) -> Ma
 
     lesson, written = lesson_of(path), {}
     for run in lesson.runs.values():
+        if run.recorded:
+            continue
         file = trace_file(path, lesson.name, run.name)
-        if run.recorded or not (anew or _is_stale(run, file)):
+        looked = _looked_file(path, lesson.name, run.name)
+        if not (anew or _is_stale(run, file, looked)):
             continue
         tell(f"{lesson.name}: {run.name} …")
         file.parent.mkdir(exist_ok=True)
-        json_io.save(finished(request_of(run)), file)
+        trace = finished(request_of(run))
+        json_io.save(trace, file)
+        looks.save(looks.looked_at(run, trace), file, looked)
         written[run.name] = file
     return written
 
 
-def _is_stale(run: LessonRun, file: Path) -> bool:
+def _is_stale(run: LessonRun, file: Path, looked: Path) -> bool:
     try:
         _kept(run, file)
+        looks.kept(run, file, looked)
     except EngineError:
         return True
     return False

@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from typing import Any
 
+from engine.lessons.looks import Looked
 from engine.reading.quoted import quoted
 from engine.reading.watermark_statistics import Z_THRESHOLD
 from engine.reading.watermark_statistics import verdict as verdict_on
@@ -18,14 +19,20 @@ Record = dict[str, Any]
 _NATS_A_BIT = math.log(2)
 
 
-def run_of(trace: Trace) -> Record:
+def run_of(trace: Trace, looked: Sequence[Looked] = ()) -> Record:
     """Return a run as a record.
+
+    Args:
+        trace: the run.
+        looked: what its steps looked at.
 
     Entries: ``strategy``, ``seed``, ``config``, ``prompt``, ``text`` (of the first output), ``texts``,
     ``tokens`` (texts of the first output's tokens), ``context`` (those of the prompt before them), ``steps``
     (see ``step_of``), ``figures`` (the metrics that do not depend on a clock, and what ``reading.quoted``
     reads), ``acceptance`` of drafted tokens, ``tokens_per_pass``, and ``greedy`` beside a beam search; what
-    a run has not, it has no entry for.
+    a run has not, it has no entry for. A step that was looked into has ``looked``: by name, and in it by ``cross``,
+    ``self``, ``encoder`` or ``decoder``, its places with ``place`` from 1, ``text``, ``value`` and, of a picture,
+    ``row`` and ``column`` from 1.
     """
     piece = trace.pieces.get
     metrics = {n: v for n, v in trace.metrics.items() if n != "tokens_per_s"}
@@ -44,7 +51,24 @@ def run_of(trace: Trace) -> Record:
         "steps": [step_of(trace, index) for index in range(len(trace.steps))],
         "figures": {**metrics, **quoted(trace)},
     }
+    for one in looked:
+        look, parts = one["look"], one["answer"]["parts"]
+        seen = record["steps"][look["step"] - 1].setdefault("looked", {})
+        seen[look["name"]] = {part["kind"]: _places(part) for part in parts}
     return record | _drafted(record["steps"]) | _searched(trace, record["steps"])
+
+
+def _places(part: Mapping[str, Any]) -> list[Record]:
+    """Return the places of a part of an answer with their numbers."""
+    grid, pieces = part["grid"], part["pieces"]
+    found = []
+    for at, value in enumerate(part["values"]):
+        one: Record = {"place": at + 1, "text": pieces[at] if pieces else "", "value": value}
+        if grid and at >= part["leading"]:
+            row, column = divmod(at - part["leading"], grid[1])
+            one |= {"row": row + 1, "column": column + 1}
+        found.append(one)
+    return found
 
 
 def step_of(trace: Trace, index: int) -> Record:
@@ -234,6 +258,38 @@ def verdict(run: Record, tokens: int | None = None) -> Record:
     return dataclasses.asdict(found)
 
 
+def between(records: Sequence[Record], name: str, low: float, high: float) -> list[Record]:
+    """Return the records that have a number from ``low`` to ``high``, in their order."""
+    return [record for record in records if low <= record.get(name, math.nan) <= high]
+
+
+def most(records: Sequence[Record], name: str) -> Record:
+    """Return the record whose number is the largest; what has none is left out."""
+    return max((r for r in records if r.get(name) is not None), key=lambda record: record[name])
+
+
+def peaks(run: Record, name: str, kind: str) -> list[Record]:
+    """Return the place that each step looked at most, of the steps that were looked into, in their order.
+
+    Args:
+        run: a run.
+        name: of the looks.
+        kind: of the part of what was found.
+    """
+    looked = [step["looked"] for step in run["steps"] if name in step.get("looked", {})]
+    return [most(one[name][kind], "value") for one in looked]
+
+
+def rising(records: Sequence[Record], name: str) -> bool:
+    """Return whether one number of several records grows from each to the next."""
+    return all(a[name] < b[name] for a, b in pairwise(records))
+
+
+def joined(records: Sequence[Record], name: str) -> str:
+    """Return the texts of several records as one."""
+    return "".join(record[name] for record in records)
+
+
 def column(records: Sequence[Record], name: str) -> list[Any]:
     """Return one value of several records as a list."""
     return [record[name] for record in records]
@@ -243,18 +299,23 @@ FUNCTIONS = {
     "abs": abs,
     "at": at,
     "best": best,
+    "between": between,
     "bits": bits,
     "candidate": candidate,
     "column": column,
     "count": count,
     "exp": lambda value: math.exp(min(value, 700.0)),
     "hottest": hottest,
+    "joined": joined,
     "last": last,
     "len": len,
     "max": max,
     "min": min,
+    "most": most,
     "parting": parting,
+    "peaks": peaks,
     "perplexity": perplexity,
+    "rising": rising,
     "since": since,
     "surprise": surprise,
     "temperature_for": temperature_for,

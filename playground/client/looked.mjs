@@ -10,7 +10,7 @@ import { drawn } from "./looked_parts.mjs";
 
 const PAUSE_MS = 300;
 const ATTENTION = "attention";
-const METHODS = [
+export const METHODS = [
   [ATTENTION, tr("Attention")],
   ["gradient", tr("Gradient × input")],
   ["leave-one-out", tr("Leave one out")],

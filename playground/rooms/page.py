@@ -20,7 +20,7 @@ from visualizers import page
 from visualizers.join import join, modules_in
 
 _ENTRY = "playground/client/lessons/participant.mjs"
-_STYLES = ("stage/view.css",)
+_STYLES = ("stage/view.css", "media/view.css")
 """Of the pictures, those with the colours and the buttons."""
 _OWN_STYLES = ("lessons/lessons.css", "lessons/room.css")
 _PLACE = "room-files"

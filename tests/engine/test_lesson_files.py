@@ -8,6 +8,12 @@ from engine.lessons.lesson import LessonError
 from engine.lessons.reading import read
 from tests.helpers.lessons import CARD, HEAD, card
 
+
+def looking(looks: str) -> str:
+    """Return a run that is looked into."""
+    return f"{{strategy: greedy, prompt: a, looks: [{looks}]}}"
+
+
 WRONG = {
     "no head": ("# A card\n", "---"),
     "no end of the head": ("---\ntitle: x\n", "no end"),
@@ -47,6 +53,36 @@ WRONG = {
     "run of two prompts": (
         HEAD.replace("{recorded: greedy-1}", "{strategy: greedy, prompt: a, messages: []}") + CARD,
         "not both",
+    ),
+    "run of nothing but a model": (
+        HEAD.replace("{recorded: greedy-1}", "{strategy: greedy, model: captioner}") + CARD,
+        "needs a prompt",
+    ),
+    "a picture of somebody's own": (
+        HEAD.replace("{recorded: greedy-1}", "{strategy: greedy, image: /etc/passwd}") + CARD,
+        "example:scene-1",
+    ),
+    "a look that is none": (HEAD.replace("{recorded: greedy-1}", looking("3")) + CARD, "values"),
+    "a look without a step": (HEAD.replace("{recorded: greedy-1}", looking("{}")) + CARD, "step"),
+    "a look by an unknown method": (
+        HEAD.replace("{recorded: greedy-1}", looking("{step: 1, method: guess}")) + CARD,
+        "method",
+    ),
+    "a layer of a gradient": (
+        HEAD.replace("{recorded: greedy-1}", looking("{step: 1, method: gradient, layer: 1}"))
+        + CARD,
+        "attention alone",
+    ),
+    "two looks of one name": (
+        HEAD.replace("{recorded: greedy-1}", looking("{step: 1}, {step: 1, layer: 2}")) + CARD,
+        "named attention",
+    ),
+    "nine looks": (
+        HEAD.replace(
+            "{recorded: greedy-1}", looking(", ".join(f"{{step: {n}}}" for n in range(1, 10)))
+        )
+        + CARD,
+        "8 at most",
     ),
     "run with odd params": (
         HEAD.replace("{recorded: greedy-1}", "{strategy: greedy, prompt: a, params: 3}") + CARD,

@@ -6,7 +6,17 @@ import math
 
 import pytest
 
-from engine.lessons.values import run_of, since, verdict, where
+from engine.lessons.values import (
+    between,
+    joined,
+    most,
+    peaks,
+    rising,
+    run_of,
+    since,
+    verdict,
+    where,
+)
 from engine.trace.details import WatermarkDetail
 from engine.trace.records import Candidate, ModelInfo, Output, Step, Trace
 
@@ -60,6 +70,26 @@ def test_those_with_a_value_keep_their_order():
         {"n": 3, "g": 0},
     ]
     assert where(RECORDS, "other", 1) == []
+
+
+def test_numbers_between_two_the_largest_and_their_texts():
+    records = [{"n": 3.0, "t": "a"}, {"n": None, "t": "b"}, {"n": 1.0, "t": "c"}, {"t": "d"}]
+    assert joined(records, "t") == "abcd"
+    assert most(records, "n")["t"] == "a"
+    assert joined(between([records[0], records[2], records[3]], "n", 1, 2), "t") == "c"
+
+
+def test_the_places_that_steps_looked_at_most_and_whether_they_go_on():
+    def looked(*values):
+        places = [{"place": i + 1, "value": v} for i, v in enumerate(values)]
+        return {"looked": {"attention": {"cross": places}}}
+
+    run = {"steps": [looked(0.9, 0.1, 0.0), {}, looked(0.2, 0.3, 0.5)]}
+    found = peaks(run, "attention", "cross")
+    assert [one["place"] for one in found] == [1, 3]
+    assert rising(found, "place")
+    assert not rising(found[::-1], "place")
+    assert not rising([found[0], found[0]], "place")
 
 
 def test_what_comes_before_the_part_in_which_all_have_a_value():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import math
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from engine.after import gallery
+from engine.asking.looked import Look, looked
 from engine.lessons import shelf
 from engine.lessons.checking import differences, faults
 from engine.lessons.expressions import evaluate
@@ -277,3 +279,110 @@ def test_a_lesson_of_ones_own_is_recorded_and_checked_against_its_request(tmp_pa
     )
     with pytest.raises(LessonError, match="another max_new_tokens"):
         shelf.opened(file)
+
+
+SEES = """---
+title: A lesson
+for: somebody
+minutes: 3
+runs:
+  scene:
+    strategy: greedy
+    model: captioner
+    image: example:scene-4
+    params: {max_new_tokens: 9}
+    looks: [{step: 3}, {step: 3, name: first_layer, layer: 1}, {step: 3, method: leave-one-out}]
+---
+
+# A card
+
+```card
+run: scene
+step: 3
+picture: looked
+holds:
+  - step.token == " red"
+  - len(step.looked.attention.cross) == 37
+  - abs(total(step.looked.attention.cross, "value") - 1) < 0.001
+  - abs(total(step.looked.first_layer.cross, "value") - 1) < 0.001
+  - most(step.looked.attention.cross, "value").value != most(step.looked.first_layer.cross, "value").value
+  - len(between(step.looked.attention.cross, "row", 1, 6)) == 36
+  - len(step.looked.leave_one_out.encoder) > 0
+```
+
+## Reveal
+
+It looks at row {most(step.looked.attention.cross, "value").row},
+column {most(step.looked.attention.cross, "value").column}.
+"""
+
+
+def test_a_run_that_saw_a_picture_is_recorded_with_what_it_looked_at(tmp_path: Path) -> None:
+    path = tmp_path / "sees.md"
+    path.write_text(SEES, "utf-8")
+    file = shelf.Shelved("sees", "en", path)
+    assert list(shelf.record(path, lambda _: None)) == ["scene"]
+    assert shelf.record(path, lambda _: None) == {}
+    found = shelf.opened(file)
+    assert faults(found) == []
+    trace = found.traces["scene"]
+    assert trace.media[0].example == "scene-4"
+    # What is kept is what the model is asked for anew.
+    answer = looked(trace, Look(2))
+    kept = found.runs["scene"]["steps"][2]["looked"]["attention"]["cross"]
+    assert [one["value"] for one in kept] == pytest.approx(answer.parts[0].row(), rel=1e-4)
+    # Row by row, behind the place that stands for the whole picture.
+    assert "row" not in kept[0]
+    assert (kept[1]["row"], kept[1]["column"]) == (1, 1)
+    assert (kept[8]["row"], kept[8]["column"]) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("example:scene-4", "example:scene-5", "another image"),
+        ("{step: 3}, ", "{step: 4}, ", "asked of something else"),
+        ("layer: 1", "layer: 2", "asked of something else"),
+    ],
+)
+def test_what_was_looked_at_belongs_to_its_lesson(
+    tmp_path: Path, old: str, new: str, told: str
+) -> None:
+    path = tmp_path / "sees.md"
+    path.write_text(SEES, "utf-8")
+    shelf.record(path, lambda _: None)
+    path.write_text(SEES.replace(old, new), "utf-8")
+    with pytest.raises(LessonError, match=told):
+        shelf.opened(shelf.Shelved("sees", "en", path))
+
+
+@pytest.mark.parametrize("data", [b"", b"no gzip", gzip.compress(b"[]"), gzip.compress(b"{}")])
+def test_a_file_of_looks_that_is_none_is_refused(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "sees.md"
+    path.write_text(SEES, "utf-8")
+    shelf.record(path, lambda _: None)
+    [kept] = path.parent.glob("runs/*.looked.json.gz")
+    kept.write_bytes(data)
+    with pytest.raises(LessonError, match="cannot be read"):
+        shelf.opened(shelf.Shelved("sees", "en", path))
+    # It is made again, and only then a lesson again.
+    assert list(shelf.record(path, lambda _: None)) == ["scene"]
+    assert faults(shelf.opened(shelf.Shelved("sees", "en", path))) == []
+
+
+def test_a_step_that_is_not_there_is_not_looked_into(tmp_path: Path) -> None:
+    path = tmp_path / "sees.md"
+    path.write_text(SEES.replace("[{step: 3}", "[{step: 30}"), "utf-8")
+    with pytest.raises(LessonError, match="step 30 is looked into, and it has 9"):
+        shelf.record(path, lambda _: None)
+
+
+def test_a_step_that_was_not_looked_into_has_no_such_picture(tmp_path: Path) -> None:
+    path = tmp_path / "sees.md"
+    path.write_text(SEES, "utf-8")
+    shelf.record(path, lambda _: None)
+    holds = SEES[SEES.index("holds:") : SEES.index("```\n\n## Reveal")]
+    other = SEES.replace(holds, "").replace("step: 3\npicture", "step: 4\npicture")
+    path.write_text(other.split("It looks")[0] + "Seen.", "utf-8")
+    [fault] = faults(shelf.opened(shelf.Shelved("sees", "en", path)))
+    assert "has no picture 'looked'" in fault

@@ -47,6 +47,13 @@ function soundOf(info) {
   );
 }
 
+/**
+ * What a model was given, drawn from what a run tells of it.
+ * @param {any[]} given
+ */
+export const givenMedia = (given) =>
+  given.map((one) => (one.kind === "image" ? pictureOf(one) : soundOf(one)));
+
 /** @type {ViewSpec} */
 export const media = {
   title: SEEN,
@@ -62,9 +69,7 @@ export const media = {
         const key = given.map((one) => one.sha256).join(" ");
         if (key === known) return;
         known = key;
-        root.replaceChildren(
-          ...given.map((one) => (one.kind === "image" ? pictureOf(one) : soundOf(one))),
-        );
+        root.replaceChildren(...givenMedia(given));
       },
       select() {},
       clear() {

@@ -1,4 +1,6 @@
 // One card: what is seen, the bet, and what happened. The page, a room and the printed sheet draw it alike.
+
+import { givenMedia } from "../../../visualizers/media/view.mjs";
 import { button, el } from "../../../visualizers/shared/dom.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { isRight, question } from "./bets.mjs";
@@ -102,6 +104,7 @@ export class CardView {
         "figure",
         { class: "ls-scene" },
         el("figcaption", {}, captionOf(scene, scenes, false)),
+        givenMedia(scene.media),
         el(
           "p",
           { class: "ls-text-so-far" },
@@ -132,7 +135,7 @@ export class CardView {
     queueMicrotask(() => {
       stages.mount(
         root,
-        { strategy: name, visuals: ["strip", ...scene.pictures, ...asked] },
+        { strategy: name, visuals: ["media", "strip", ...scene.pictures, ...asked] },
         trigger,
       );
       const run = recordings.showTrace(name, runs[scene.run], "replayed");

@@ -1,4 +1,5 @@
 // A lesson on paper: the cards as questions, then what is right on a page of its own.
+import { givenMedia } from "../../../visualizers/media/view.mjs";
 import { el } from "../../../visualizers/shared/dom.mjs";
 import { percent, visible } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
@@ -45,13 +46,16 @@ function questionOf({ number, title, situation, bet, scenes, hide }, lesson, pla
     scenes.map((scene, i) =>
       seen
         ? pictureOf(scene, `question-${number}-${i}`, lesson, place, draw)
-        : el(
-            "p",
-            { class: "ls-text-so-far" },
-            el("span", { class: "dp-prompt" }, scene.prompt),
-            scene.text,
-            hide === "future" ? el("span", { class: "ls-gap" }, "?") : null,
-          ),
+        : [
+            givenMedia(scene.media),
+            el(
+              "p",
+              { class: "ls-text-so-far" },
+              el("span", { class: "dp-prompt" }, scene.prompt),
+              scene.text,
+              hide === "future" ? el("span", { class: "ls-gap" }, "?") : null,
+            ),
+          ],
     ),
     bet && el("p", { class: "ls-sheet-question" }, grown(bet.question)),
     bet && roomFor(bet),
@@ -114,7 +118,7 @@ function answerOf({ before, after }, lesson, place, draw) {
 function pictureOf(scene, key, { runs }, { recordings, stages, trigger }, draw) {
   const root = el("div", { class: "dp-stage" });
   draw.push(() => {
-    stages.mount(root, { strategy: key, visuals: ["strip", ...scene.pictures] }, trigger);
+    stages.mount(root, { strategy: key, visuals: ["media", "strip", ...scene.pictures] }, trigger);
     const run = recordings.showTrace(key, runs[scene.run], "replayed");
     if (scene.until !== null) recordings.rewind(run, scene.until, "replayed");
     recordings.select(run, scene.step - 1);

@@ -17,6 +17,7 @@ import { why } from "../why.mjs";
 import { ClassLed } from "./class_led.mjs";
 import { handout } from "./handout.mjs";
 import { LessonView } from "./lesson.mjs";
+import { lookedKept } from "./looked_kept.mjs";
 import { present } from "./presenter.mjs";
 
 const KEY = "lessons";
@@ -40,7 +41,7 @@ class LessonsTab {
     // Runs of lessons are no runs of the page: they push none of a visitor's out.
     const recordings = new Recordings();
     const stages = new Stages(recordings);
-    stages.register({ ...VIEWS, why, what_if: whatIf });
+    stages.register({ ...VIEWS, why, what_if: whatIf, looked: lookedKept });
     this.#place = { recordings, stages, more: ASKS, trigger: () => {} };
     this.shelf = el("ul", { class: "ls-shelf" });
     this.about = el("p", { class: "dp-note" });
