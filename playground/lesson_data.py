@@ -9,17 +9,20 @@ from typing import Any
 from engine.lessons.lesson import Card, Lesson, Scene
 from engine.lessons.marking import Key, Opened
 from engine.lessons.shelf import request_of
+from engine.media import list_examples
 from engine.trace.records import Trace, replay_ids
 from playground import markdown
+from playground.languages import declared
 from playground.links import form_of, trace_form
+from playground.takes import address_of
 
 
 def before(opened: Opened, card: Card) -> dict[str, Any]:
     """Return what is seen of a card before the bet; nothing of it gives the answer away.
 
     Entries: ``number``, ``title``, ``hide``, ``situation`` (a tree of ``markdown``), ``scenes`` (``run``, ``step``,
-    ``until``, ``pictures``, ``strategy``, ``media``: what the run was given to see or to hear, ``text``: what it has
-    written before the step, or as far as the card goes where the text is no secret), and ``bet``,
+    ``until``, ``pictures``, ``strategy``, ``media``, see ``given``, ``text``: what it has written before the step,
+    or as far as the card goes where the text is no secret), and ``bet``,
     None or ``kind``, ``question``, ``options`` (trees), ``low``, ``high``, ``by``, ``tolerance``, ``unit``.
     """
     teller = opened.teller(card)
@@ -103,10 +106,28 @@ def _scene(opened: Opened, scene: Scene, hide: str) -> dict[str, Any]:
         **dataclasses.asdict(scene),
         "pictures": list(scene.pictures),
         "strategy": trace.strategy,
-        "media": [dataclasses.asdict(one) for one in trace.media],
+        "media": given(trace, opened.lesson.language),
         "prompt": trace.prompt or "",
         "text": written(trace, seen, trace.steps[scene.step - 1].sequence),
     }
+
+
+def given(trace: Trace, language: str) -> list[dict[str, Any]]:
+    """Return what a run was given to see or to hear, one record a thing.
+
+    Entries: those of ``MediaInfo``; ``alt``, what is to be seen in the language of the lesson, empty for a sound, as
+    that may be what is asked for; and ``src``, where it is fetched, empty for what did not come along.
+    """
+    known = {one.name: one for one in list_examples()}
+    found = []
+    for info in trace.media:
+        example = known.get(info.example or "")
+        seen = example.alt if example and info.kind == "image" else ""
+        src = address_of(example) if example else ""
+        found.append(
+            {**dataclasses.asdict(info), "alt": declared(language).get(seen, seen), "src": src}
+        )
+    return found
 
 
 def written(trace: Trace, steps: int, sequence: int) -> str:

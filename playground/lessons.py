@@ -29,7 +29,7 @@ from playground.elements import OF_A_PRESS, drawn
 from playground.form import check_here
 from playground.going import ENDED, outliving
 from playground.guard import sentence
-from playground.lesson_data import about, after, before
+from playground.lesson_data import about, after, before, given
 from playground.replay import recorded
 from playground.scripts import receiving
 from playground.written import written
@@ -154,11 +154,16 @@ def told(opened: Opened) -> dict[str, Any]:
             {"before": before(opened, card), "after": after(opened, card)}
             for card in opened.lesson.cards
         ],
-        "runs": {
-            name: {**recorded(trace), "looked": opened.looked.get(name, [])}
-            for name, trace in opened.traces.items()
-        },
+        "runs": {name: _run(opened, name) for name in opened.traces},
     }
+
+
+def _run(opened: Opened, name: str) -> dict[str, Any]:
+    """Return a run as the page draws it, with what it was given and what its steps looked at."""
+    trace = opened.traces[name]
+    drawn = recorded(trace)
+    drawn["trace"]["media"] = given(trace, opened.lesson.language)
+    return {**drawn, "looked": opened.looked.get(name, [])}
 
 
 def open_text(asked: Any) -> Generator[str, None, None]:

@@ -42,11 +42,16 @@ def _example(one: MediaExample) -> dict[str, str]:
         "name": one.name,
         "title": one.title,
         "alt": one.alt,
-        "src": _address(one.name, one.file),
+        "src": address_of(one),
     }
+
+
+def address_of(example: MediaExample) -> str:
+    """Return where a page fetches an example."""
+    return _address(example.name, example.file)
 
 
 @lru_cache(maxsize=64)
 def _address(name: str, file: Path) -> str:
-    """Return where a page fetches an example; another place whenever the file changes."""
+    """Return its address; another one whenever the file changes."""
     return f"./media/example/{name}?{hashlib.sha256(file.read_bytes()).hexdigest()[:12]}"

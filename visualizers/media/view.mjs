@@ -4,6 +4,8 @@ import { tr } from "../shared/tr.mjs";
 import { peaksOf } from "./peaks.mjs";
 
 const SEEN = tr("What the model was given");
+const SOUND = tr("The sound that the model was given");
+const EXAMPLES = "./media/example/";
 const HASH_DIGITS = 12;
 
 const exampleOf = ({ example }) => example && tr("example {name}", { name: example });
@@ -22,7 +24,7 @@ const line = (...facts) =>
 function pictureOf(info) {
   const { width, height, preview } = info;
   const size = tr("{width} × {height} pixels", { width, height });
-  const alt = tr("The picture that the model was given, {size}", { size });
+  const alt = info.alt || tr("The picture that the model was given, {size}", { size });
   // What is no base64 is no picture: a file may say anything.
   const src = /^[A-Za-z0-9+/=]+$/.test(preview ?? "") ? `data:image/jpeg;base64,${preview}` : "";
   const picture = src ? el("img", { src, alt }) : null;
@@ -36,13 +38,17 @@ function pictureOf(info) {
 
 /** @param {any} info */
 function soundOf(info) {
-  const { seconds, rate, peaks } = info;
+  const { seconds, rate, peaks, src } = info;
   const long = tr("{n} s", { n: (seconds ?? 0).toFixed(1) });
   const pace = rate && tr("{n} Hz", { n: rate });
   return el(
     "figure",
     { class: "md-given" },
     peaks?.length ? peaksOf(peaks, seconds) : null,
+    // Only what comes along can be fetched.
+    src?.startsWith(EXAMPLES)
+      ? el("audio", { src, controls: true, preload: "none", "aria-label": SOUND })
+      : null,
     line(tr("Sound"), exampleOf(info), long, pace, hashOf(info)),
   );
 }
