@@ -61,6 +61,12 @@ def test_the_code_in_short_is_python_that_names_the_file(name, folders):
     assert "in_short" in script
 
 
+def test_the_code_in_short_tells_a_speech_model_what_it_was_told(folders):
+    script = export_files(reread(asked(folders["whisper"], "whisper")))["run.py"]
+    [call] = [line for line in script.splitlines() if "out = model.generate(" in line]
+    assert call.endswith(", language='en', task='transcribe')")
+
+
 def test_a_folder_without_its_preprocessor_says_what_is_missing(tmp_path):
     folder = saved("vit-gpt2", tmp_path)
     for name in ("preprocessor_config.json", "processor_config.json"):
