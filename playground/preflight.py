@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,8 +21,8 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
             weights are held.
 
     Returns:
-        ``told``, pairs of a subject and a text, and ``notes``, sentences on what stands in the way; ``takes``
-        and ``needs`` as in ``takes.declared``.
+        ``told``, pairs of a subject and a text, and ``notes``, sentences on what stands in the way; ``takes``,
+        ``needs`` and ``speech`` as in ``takes.declared``.
 
     Raises:
         EngineError: one sentence.
@@ -30,5 +31,6 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
     said = form_weights(strategy, asked.get("params") or {})
     held, _ = read_weights(said, strategy.name, assistant=True)
     found = preflight(asked.get("model"), held)
-    takes = {"takes": list(found.takes), "needs": found.needs}
+    speech = None if found.speech is None else dataclasses.asdict(found.speech)
+    takes = {"takes": list(found.takes), "needs": found.needs, "speech": speech}
     return {"told": found.told(), "notes": list(found.notes), **takes}
