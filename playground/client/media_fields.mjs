@@ -57,10 +57,11 @@ export class MediaFields {
     this.#needs = each.find((one) => one.needs)?.needs ?? null;
     this.box.hidden = !takes.length;
     for (const kind of KINDS) this.#offer(kind, takes.includes(kind), this.#needs === kind);
-    this.speech.follow(
-      each.flatMap((one) => one.speech ?? []),
-      open && takes.includes("audio"),
-    );
+    const told = each.flatMap((one) => one.speech ?? []);
+    this.speech.follow(told, open && takes.includes("audio"));
+    const windows = told.flatMap((one) => one.seconds ?? []);
+    const audio = this.#fields.get("audio");
+    if (audio instanceof SoundField) audio.hears(windows.length ? Math.min(...windows) : null);
     // What more it can be told is asked as soon as it is clear that it is no model for text alone.
     if (open && takes.length) lookInto(models).then((any) => any && this.learned());
   }

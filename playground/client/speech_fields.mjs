@@ -27,7 +27,7 @@ export class SpeechFields {
   #fields = new Map();
   /** @type {Said} */
   #said = NOTHING;
-  /** @type {Speech} */
+  /** @type {Pick<Speech, "languages" | "tasks" | "timestamps">} */
   #known = { languages: [], tasks: [], timestamps: false };
   // What was followed last.
   /** @type {Speech[]} */
@@ -126,7 +126,8 @@ export class SpeechFields {
   // What none of the models knows is said to all that have anything of the kind: they say that they do not.
   #fits(model, name, value) {
     if (name === "return_timestamps") return model.timestamps;
-    const of = (/** @type {Speech} */ one) => (name === "task" ? one.tasks : one.languages);
+    const of = (/** @type {Pick<Speech, "languages" | "tasks">} */ one) =>
+      name === "task" ? one.tasks : one.languages;
     return of(model).includes(value) || (of(model).length > 0 && !of(this.#known).includes(value));
   }
 

@@ -2,7 +2,10 @@
 import { ask, connectedAsk } from "./ask.mjs";
 import { declared } from "./spec.mjs";
 
-/** @typedef {{ languages: string[], tasks: string[], timestamps: boolean }} Speech what can be told of a sound */
+/**
+ * What can be told of a sound, and how many seconds of it are heard.
+ * @typedef {{ languages: string[], tasks: string[], timestamps: boolean, seconds: number | null }} Speech
+ */
 /** @typedef {{ takes: string[], needs: string | null, speech: Speech | null }} Takes */
 
 /** @type {Takes} */

@@ -37,8 +37,8 @@ def ears(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def english(tmp_path_factory):
-    """Return the folder of one that knows English alone, and times."""
-    return listener(tmp_path_factory.mktemp("english"), times=True)
+    """Return the folder of one that knows English alone, and times, and hears ten seconds."""
+    return listener(tmp_path_factory.mktemp("english"), times=True, window=10)
 
 
 def told(page, name, tab="greedy"):
@@ -133,6 +133,19 @@ def test_a_run_is_told_what_was_chosen_and_begins_with_it(open_page, ears):
     expect(told(page, "language").get_by_role("combobox")).to_be_focused()
 
 
+def test_no_more_is_recorded_and_read_than_the_model_hears(open_page, ears, english):
+    page = listening(open_page, ears)
+    record = page.locator("#greedy-audio .md-record")
+    expect(record).to_have_attribute("title", "Up to 30 seconds")
+    name_model(page, english)
+    expect(record).to_have_attribute("title", "Up to 10 seconds")
+    run(page, "greedy")
+    give(page, sound_file(12.0), "greedy", "audio", "a.wav", "audio/wav")
+    expect(page.locator("#greedy-audio figcaption")).to_contain_text("12.0 s")
+    start(page, "greedy")
+    expect(status(page, "greedy")).to_contain_text("hears up to 10 seconds; give a shorter one.")
+
+
 @pytest.mark.parametrize(
     ("query", "says"),
     [
@@ -174,6 +187,7 @@ def test_a_comparison_and_draws_tell_it_to_whom_knows_it(open_page, ears, englis
     page.locator("#draws-draws input[type=number]").fill("4")
     page.locator("#draws-run").click()
     expect(page.locator("#draws-tree")).to_contain_text("4 of 4")
+    page.wait_for_function("location.search.includes('speech')")
     query = parse_qs(urlsplit(page.url).query)
     assert (
         '"speech":{"language":"de","task":"translate","return_timestamps":true}' in query["form"][0]

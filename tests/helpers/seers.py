@@ -56,7 +56,11 @@ _TIMES = 1501
 
 
 def listener(
-    folder: Path, languages: tuple[str, ...] = (), tasks: tuple[str, ...] = (), times: bool = False
+    folder: Path,
+    languages: tuple[str, ...] = (),
+    tasks: tuple[str, ...] = (),
+    times: bool = False,
+    window: int = 30,
 ) -> str:
     """Write a tiny Whisper with the words of the embedded model; return its folder.
 
@@ -65,6 +69,7 @@ def listener(
         languages: codes of those that it knows, none where it knows one alone.
         tasks: that it can be told.
         times: whether it has tokens for times.
+        window: seconds that it hears.
     """
     from transformers import (
         AutoTokenizer,
@@ -85,6 +90,7 @@ def listener(
         decoder_attention_heads=2,
         encoder_ffn_dim=16,
         decoder_ffn_dim=16,
+        max_source_positions=50 * window,
         max_target_positions=64,
         bos_token_id=start,
         eos_token_id=tokenizer.eos_token_id,
@@ -101,7 +107,8 @@ def listener(
     model.generation_config._from_model_config = False
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    WhisperFeatureExtractor(feature_size=config.num_mel_bins).save_pretrained(folder)
+    ear = WhisperFeatureExtractor(feature_size=config.num_mel_bins, chunk_length=window)
+    ear.save_pretrained(folder)
     return str(folder)
 
 

@@ -31,7 +31,7 @@ def test_of_a_speech_model_the_page_is_told_what_it_can_be_told(tmp_path):
     }
     assert told["speech"]["timestamps"] is True
     english = answer({**ASKED, "model": listener(tmp_path / "english", times=True)})
-    assert english["speech"] == {"languages": (), "tasks": (), "timestamps": True}
+    assert english["speech"] == {"languages": (), "tasks": (), "timestamps": True, "seconds": 30}
     assert answer({**ASKED, "model": seer(tmp_path / "seer")})["speech"] is None
 
 
