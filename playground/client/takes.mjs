@@ -39,7 +39,8 @@ export function learn(model, { takes, needs = null, speech = null }) {
 const asked = new Set();
 
 /**
- * Ask what models take of which nobody has said so, as where a form names one.
+ * Ask what models take of which nobody has said so, as where a form names one. The form may be that of anybody's link,
+ * so only models of this machine are looked at.
  * @param {string[]} models
  * @returns {Promise<boolean>} whether anything was asked
  */
@@ -49,7 +50,8 @@ export async function lookInto(models) {
   if (!unknown.length) return false;
   await connectedAsk;
   const { name: strategy } = declared().strategies[0];
-  const look = async (model) => learn(model, await ask({ action: "preflight", strategy, model }));
+  const about = { action: "preflight", strategy, here: true };
+  const look = async (model) => learn(model, await ask({ ...about, model }));
   await Promise.all(unknown.map(look));
   return true;
 }

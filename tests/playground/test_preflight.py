@@ -6,6 +6,7 @@ import pytest
 
 from engine.declare.weights import WeightsParams
 from engine.errors import EngineError
+from engine.models import lookup
 from engine.run.preflight import preflight
 from playground.questions import answer
 from tests.helpers.seers import LANGUAGES, TASKS, listener, seer
@@ -33,6 +34,13 @@ def test_of_a_speech_model_the_page_is_told_what_it_can_be_told(tmp_path):
     english = answer({**ASKED, "model": listener(tmp_path / "english", times=True)})
     assert english["speech"] == {"languages": (), "tasks": (), "timestamps": True, "seconds": 30}
     assert answer({**ASKED, "model": seer(tmp_path / "seer")})["speech"] is None
+
+
+def test_of_a_model_that_a_form_names_only_what_is_here_is_told(monkeypatch):
+    monkeypatch.setattr(lookup, "look_up", lambda *_: pytest.fail("the hub was asked"))
+    assert answer({**ASKED, "here": True})["takes"] == []
+    elsewhere = answer({**ASKED, "here": True, "model": "someone/elsewhere"})
+    assert elsewhere == {"told": [], "notes": []}
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,10 @@ export function languageName(code) {
   }
 }
 
-/** @type {Record<string, string>} */
-const TASKS = { transcribe: tr("transcribe"), translate: tr("translate to English") };
+const TASKS = new Map([
+  ["transcribe", tr("transcribe")],
+  ["translate", tr("translate to English")],
+]);
 
 /** What can be told: its name in a request, what it is called, and a value of it in words. */
 export const TOLD = [
@@ -26,7 +28,7 @@ export const TOLD = [
   {
     name: "task",
     label: tr("Task"),
-    words: (task) => (task ? (TASKS[task] ?? String(task)) : tr("left to the model")),
+    words: (task) => (task ? (TASKS.get(task) ?? String(task)) : tr("left to the model")),
   },
   {
     name: "return_timestamps",
