@@ -256,7 +256,7 @@ def test_nothing_serious_stands_in_the_way_of_anybody(open_page, ears):
         assert not [(one["id"], [node["html"][:120] for node in one["nodes"]]) for one in found]
 
 
-def test_a_saved_page_and_a_replayed_run_say_it(open_page, ears, tmp_path):
+def test_a_saved_page_says_it(open_page, ears, tmp_path):
     page = listening(open_page, ears)
     tell(page)
     run(page, "greedy")
