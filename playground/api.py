@@ -32,7 +32,8 @@ def run_once(strategy: str, prompt: Any, model: Any, params: Any, seed: Any) -> 
     """Decode to the end, as long as somebody waits for it, and return text, token_ids, finish_reason and metrics.
 
     In place of a prompt of text there may be an object: of ``prompt``, or of ``messages`` and ``template``, with
-    ``image`` or ``audio`` for a model that takes one, each a file in base64 or ``example:`` and a name.
+    ``image`` or ``audio`` for a model that takes one, each a file in base64 or ``example:`` and a name, and beside it
+    ``speech``, what a speech model is told.
     """
     remember()
     params, weights = apart(params if params is not None else {})
@@ -61,6 +62,7 @@ def _read_by_the_model(prompt: Any) -> dict[str, Any]:
         return {"prompt": prompt}
     given = media.of_call(prompt)
     named = {name: value for name, value in prompt.items() if name not in media.KINDS}
+    told = named.pop("speech", None) if given else None
     if given and named.get("prompt") == "":
         named["prompt"] = None
     if not (given or "messages" in named) or not any(set(named) <= own for own in _TEXTS):
@@ -69,7 +71,7 @@ def _read_by_the_model(prompt: Any) -> dict[str, Any]:
             named,
             "it must be text, or an object of messages and template or of prompt, with image or audio",
         )
-    return {**named, **given}
+    return {**named, **given, **({} if told is None else {"speech": told})}
 
 
 def apart(params: Any) -> tuple[Any, dict[str, Any]]:

@@ -12,11 +12,11 @@ from engine.methods.finding import is_here
 from engine.run.request import DecodeRequest
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
-from playground import controls, media
+from playground import controls, media, speech
 
 
 def form_request(asked: Mapping[str, Any]) -> DecodeRequest:
-    """Read a form: strategy, model, assistant, prompt or messages with template, image and audio, seed, params.
+    """Read a form: strategy, model, assistant, prompt or messages with template, image, audio, speech, seed, params.
 
     Raises:
         ParameterError: one sentence naming what is wrong; values are not checked yet.
@@ -33,6 +33,7 @@ def form_request(asked: Mapping[str, Any]) -> DecodeRequest:
         assistant=assistant_of(strategy, asked),
         messages=messages,
         template=None if messages is None else asked.get("template"),
+        speech=speech.of_form(asked),
         **given,
     )
 

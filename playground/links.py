@@ -3,7 +3,8 @@
 A request is ``strategy``, ``model``, ``assistant``, ``prompt``, ``params`` and ``seed``; a conversation has, in
 place of the prompt, ``messages`` and what its ``template`` is told, both as JSON, and a branch the ids it
 continues and what was put after them. ``image`` and ``audio`` name what the model is given: an example that comes
-along, or by its hash what this visitor has sent; a link never holds it. ``trace`` names a recorded run,
+along, or by its hash what this visitor has sent; a link never holds it. ``language``, ``task`` and ``timestamps``
+are what a speech model is told. ``trace`` names a recorded run,
 ``tab`` a tab of the page, ``lesson`` and ``card`` a card of a lesson, ``step`` a step from 1, and ``pressed``
 says that Run was pressed for it.
 """
@@ -29,7 +30,7 @@ from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Preset, Strategy
 from engine.trace.records import Trace
-from playground import controls, media
+from playground import controls, media, speech
 from playground.form import form_request, form_weights, one_models_weights, strategy_of
 from playground.spec import shown_values
 
@@ -55,6 +56,7 @@ def link_of(request: DecodeRequest) -> str:
         "template": _json(request.template) if request.template else "",
         **_branch_fields(request),
         **{kind: name or "" for kind, name in _media_of(request).items()},
+        **speech.link_of(request.speech),
         "params": _json({**request.params, **request.weights}),
         "seed": request.seed,
     }
@@ -114,6 +116,7 @@ def request_of(query: Mapping[str, str], seen: Mapping[str, Any] | None = None) 
         assistant=query.get("assistant") or None,
         messages=messages,
         template=template,
+        speech=speech.of_link(query),
         **(seen or {}),
     )
     # What is not offered here has no control that could say it.
@@ -148,6 +151,7 @@ def form_of(request: DecodeRequest) -> dict[str, Any]:
         "strategy": request.strategy,
         "prompt": request.prompt or ("" if alone and any(seen.values()) else request.prompt),
         **seen,
+        "speech": dict(request.speech) or None,
         "messages": None if request.messages is None else [dict(m) for m in request.messages],
         "template": None if request.messages is None else dict(request.template or {}),
         "model": model or strategy.default_model,
@@ -191,6 +195,7 @@ def trace_form(trace: Trace) -> dict[str, Any] | None:
             trace.model.id,
             trace.prompt,
             **seen,
+            speech=trace.speech or {},
             params=params,
             seed=trace.seed,
             assistant=assistant,

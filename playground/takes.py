@@ -20,9 +20,14 @@ _TYPES = {
 
 
 def declared(entry: CatalogueEntry) -> dict[str, Any]:
-    """Return what a model of the catalogue takes beside text: ``takes``, some of KINDS, and ``needs``, one or None."""
+    """Return what a model of the catalogue takes beside text.
+
+    Returns:
+        ``takes``, some of KINDS; ``needs``, one or None; and ``speech``, what it can be told of a sound (see
+        ``SpeechChoices``), None as none of them listens.
+    """
     needs = "image" if entry.role == "captions" else None
-    return {"takes": [needs] if needs else [], "needs": needs}
+    return {"takes": [needs] if needs else [], "needs": needs, "speech": None}
 
 
 def offered_media() -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 from engine.export.held import held_arguments, is_moved, quantized_names
 from engine.export.media_code import media_imports, short_lines
 from engine.export.plan import Built, Plan, Source
+from engine.run.media_request import SPEECH
 from engine.trace.records import Trace
 
 TYPED = "A message spells a control token, which stayed text: apply_chat_template gives other ids."
@@ -52,7 +53,8 @@ def short(plan: Plan) -> str | None:
         lines += short_lines(plan)
         asked = "**given"
     moved = "" if plan.model.info.device == "cpu" else f".to({plan.model.info.device!r})"
-    lines.append(f"out = model.generate({', '.join([asked + moved, *generate_arguments(plan)])})")
+    arguments = [asked + moved, *generate_arguments(plan), *_told(plan.trace)]
+    lines.append(f"out = model.generate({', '.join(arguments)})")
     return "\n".join([*lines, *_printed(plan, tokens)])
 
 
@@ -69,6 +71,12 @@ def _read(trace: Trace) -> str:
     return (
         f'tokenizer.apply_chat_template({messages!r}{told}, return_tensors="pt", return_dict=True)'
     )
+
+
+def _told(trace: Trace) -> list[str]:
+    """Return the arguments that tell a speech model what it was told."""
+    speech = trace.speech or {}
+    return [f"{name}={speech[name]!r}" for name in SPEECH if name in speech]
 
 
 def _ids(plan: Plan) -> str:

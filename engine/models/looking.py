@@ -1,7 +1,8 @@
 """Asks the hub what a model is, in a process of its own that can be ended whatever the hub does.
 
 It reads an order as ``fetching`` does, with the ``into`` of small files, and writes one line of JSON: ``facts``, or
-what is ``refused``. Of the model's files it brings config.json, adapter_config.json and tokenizer_config.json alone.
+what is ``refused``. Of the model's files it brings config.json, adapter_config.json, tokenizer_config.json and
+generation_config.json alone.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from typing import Any
 
 from engine.models import files
 from engine.models.adapter_names import CONFIG as ADAPTER
+from engine.models.adapter_names import DEFAULTS
 from engine.models.fetching import begin, hub_errors, wanted, write
 
 CONFIG, TOKENIZER, TEMPLATE = "config.json", "tokenizer_config.json", "chat_template.jinja"
-_MOST_BYTES = {CONFIG: 1_000_000, ADAPTER: 1_000_000, TOKENIZER: 10_000_000}
+_MOST_BYTES = {CONFIG: 1_000_000, ADAPTER: 1_000_000, TOKENIZER: 10_000_000, DEFAULTS: 1_000_000}
 _MOST_WORDS = 60
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from engine.declare.weights import TORCH, WeightsParams
 from engine.models.adapter_names import LoraAdapter
 from engine.models.gguf_facts import GgufFacts
+from engine.models.readers import SpeechChoices
 from engine.strategies import STRATEGIES
 
 _MOST_WORDS = 200
@@ -42,6 +43,7 @@ class Preflight:
         base: the model that it adapts, as it is called here.
         takes: what it can be given besides text: image, audio.
         needs: which of them it must be given, None where text alone will do.
+        speech: what a speech model can be told besides, None for any other model.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Preflight:
     base: str | None = None
     takes: tuple[str, ...] = ()
     needs: str | None = None
+    speech: SpeechChoices | None = None
 
     @property
     def fits(self) -> bool | None:

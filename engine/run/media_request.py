@@ -9,14 +9,13 @@ from engine.errors import ModelError, ParameterError
 from engine.media import Media, media_of, picture_of, sound_of
 from engine.models.chat import ChatPrompt
 from engine.models.readers.base import MediaInputs, check_media
+from engine.models.readers.speech import LONGEST_LANGUAGE, TASKS
 from engine.run.chat_request import resolved
 from engine.run.what_is_read import check_length
 from engine.trace.records import Trace
 
 SPEECH = ("language", "task", "return_timestamps")
 """What Whisper's generate() is told of a speech, in transformers' names."""
-_TASKS = ("transcribe", "translate")
-_LONGEST_LANGUAGE = 32
 
 
 def opened(request: Any) -> Media:
@@ -25,13 +24,18 @@ def opened(request: Any) -> Media:
     Raises:
         ParameterError: one sentence with parameter, value and range.
     """
-    _check_speech(request.speech)
+    check_speech(request.speech)
     picture = None if request.image is None else picture_of(request.image)
     sound = None if request.audio is None else sound_of(request.audio)
     return Media(picture, sound)
 
 
-def _check_speech(speech: Any) -> None:
+def check_speech(speech: Any) -> None:
+    """Check what a model is told of a speech; whether it can be told that is seen with the model.
+
+    Raises:
+        ParameterError: one sentence with name, value and range.
+    """
     if not isinstance(speech, Mapping):
         raise ParameterError("speech", speech, "it must be an object of names and values")
     for name, value in speech.items():
@@ -39,9 +43,9 @@ def _check_speech(speech: Any) -> None:
             raise ParameterError("speech", name, f"it has {', '.join(SPEECH)} and nothing else")
         if name == "return_timestamps" and not isinstance(value, bool):
             raise ParameterError(f"speech.{name}", value, "it must be true or false")
-        if name == "task" and value not in _TASKS:
-            raise ParameterError(f"speech.{name}", value, f"it must be one of {', '.join(_TASKS)}")
-        text = isinstance(value, str) and 1 <= len(value) <= _LONGEST_LANGUAGE
+        if name == "task" and value not in TASKS:
+            raise ParameterError(f"speech.{name}", value, f"it must be one of {', '.join(TASKS)}")
+        text = isinstance(value, str) and 1 <= len(value) <= LONGEST_LANGUAGE
         if name == "language" and not text:
             raise ParameterError(f"speech.{name}", value, "it must be a language, such as en")
 

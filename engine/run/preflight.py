@@ -28,6 +28,7 @@ from engine.models.gguf_names import is_gguf
 from engine.models.loading import LoadedModel
 from engine.models.merging import check_can_merge
 from engine.models.openvino.making import refused
+from engine.models.readers import family_of, speech_in
 from engine.models.sources import how_to_download
 from engine.run.known import Preflight, size, words
 from engine.settings import SETTINGS
@@ -93,7 +94,7 @@ def _here(name: str, folder: str, held: WeightsParams) -> Preflight:
         values = sizes.values_in(name, folder)
     except ModelError as error:
         return _unusable(found, str(error))
-    return _with_model(found, model, values, held)
+    return _with_model(_with_speech(found, model, folder), model, values, held)
 
 
 def _gguf(name: str, folder: str | None, small: str, held: WeightsParams) -> Preflight:
@@ -150,7 +151,7 @@ def _adapter(found: Preflight, adapter: Adapter, held: WeightsParams) -> Preflig
     except ModelError as error:
         return _unusable(found, str(error))
     template = _has_template(tokenizer_files(folder, under))
-    found = dataclasses.replace(found, chat_template=template)
+    found = _with_speech(dataclasses.replace(found, chat_template=template), model, under)
     merged = files.local_folder(found.name)
     if merged is None:
         return _with_model(_to_make(_can_merge(found, place), values), model, values, held)
@@ -224,6 +225,7 @@ def _on_the_hub(name: str, asked: Adapter, held: WeightsParams) -> Preflight:
     except ModelError as error:
         return _unusable(found, str(error))
     own = sum(parameter.numel() for parameter in model.parameters())
+    found = _with_speech(found, model, small)
     return _with_model(found, model, facts.values or own, held)
 
 
@@ -251,6 +253,14 @@ def _with_model(found: Preflight, model: Any, values: int, held: WeightsParams) 
         ),
         *filter(None, (note,)),
     )
+
+
+def _with_speech(found: Preflight, model: Any, folder: str) -> Preflight:
+    """Add what a speech model can be told, by the generation_config.json of a folder."""
+    family = family_of(model)
+    if family is None or not family.speaks:
+        return found
+    return dataclasses.replace(found, speech=speech_in(folder))
 
 
 def _no_memory(model: Any, values: int, held: WeightsParams) -> str | None:

@@ -19,11 +19,14 @@ export function linked(root, link) {
   places.add({ root, link });
 }
 
+/** @param {string} name of what an address says of the page, whatever it shows */
+export const isOfPage = (name) => KEPT.test(name);
+
 // What Gradio's own parameters say stays, and so does the language.
 function whole(link) {
   const query = new URLSearchParams(link);
   for (const [name, value] of new URLSearchParams(location.search))
-    if (KEPT.test(name)) query.set(name, value);
+    if (isOfPage(name)) query.set(name, value);
   return `?${query}`;
 }
 
@@ -59,13 +62,22 @@ export function watchAddress() {
 
 const textOf = (template) => (typeof template === "string" ? template : JSON.stringify(template));
 
+// What a speech model is told, as an address says it.
+const toldOf = (speech) => ({
+  language: speech?.language,
+  task: speech?.task,
+  timestamps: speech?.return_timestamps ? "1" : "",
+});
+
 /**
  * The address that runs what a strategy's form says, as the form says it.
  * @param {{ [name: string]: any }} asked
  */
-export const askLink = ({ params, messages, template, ...asked }) => {
+export const askLink = ({ params, messages, template, speech, ...asked }) => {
   const chat = messages ? { messages: JSON.stringify(messages), template: textOf(template) } : {};
-  const given = Object.entries({ ...asked, ...chat }).filter(([, value]) => value);
+  const given = Object.entries({ ...asked, ...toldOf(speech), ...chat }).filter(
+    ([, value]) => value,
+  );
   return `?${new URLSearchParams([...given, ["params", JSON.stringify(params)], ["pressed", "1"]])}`;
 };
 

@@ -93,7 +93,8 @@ class Comparison {
     this.judge.show(form.base_weights ?? {});
     this.#replace(form.columns.map(({ values, ...column }) => ({ ...column, params: values })));
     const given = (kind) => form.columns.map((column) => column[kind]).find(Boolean);
-    this.media.show({ image: given("image"), audio: given("audio") });
+    const speech = Object.assign({}, ...form.columns.map((column) => column.speech));
+    this.media.show({ image: given("image"), audio: given("audio"), speech });
     this.#lookAtMedia();
     this.prompt.show(form);
     if (itself) this.#press(true);
@@ -112,6 +113,7 @@ class Comparison {
     });
     this.prompt.area.classList.add("cmp-prompt");
     this.media = new MediaFields("compare");
+    this.media.learned = () => this.#lookAtMedia();
     const number = { type: "number", min: 0, step: 1, value: 0 };
     this.seed = el("input", { ...number, "aria-label": tr("Seed") });
     this.base = el(

@@ -58,7 +58,7 @@ export function mountDraws(root, trigger) {
     media.follow([models.values().model]);
     prompt.optional(media.any);
   };
-  models.learned = follow;
+  for (const one of [models, media]) one.learned = follow;
   models.model.box.addEventListener("change", follow);
   const stop = (id) => trigger("stop", { id });
   layout(root, tr("Many draws"), ABOUT, {

@@ -20,6 +20,14 @@ export const ORIGINS = {
 };
 
 /**
+ * A choice in words.
+ * @param {Param} param
+ * @param {string} choice
+ */
+const wordsOf = ({ named }, choice) =>
+  named ? named(choice) : choice ? inWords(choice) : tr("off");
+
+/**
  * @param {Param} param
  * @param {Record<string, any>} attrs
  */
@@ -29,7 +37,7 @@ function inputOf(param, attrs) {
     return el(
       "select",
       attrs,
-      param.choices.map((c) => el("option", { value: c }, c ? inWords(c) : tr("off"))),
+      param.choices.map((c) => el("option", { value: c }, wordsOf(param, c))),
     );
   if (param.kind === "method") return el("select", attrs);
   const placeholder = param.placeholder ?? (param.optional ? tr("off") : null);
@@ -78,7 +86,7 @@ export class Field {
   // What it begins with, in words.
   get #first() {
     const { placeholder, value, choices } = this.param;
-    return placeholder ?? (value && choices ? inWords(value) : said(value));
+    return placeholder ?? (choices ? wordsOf(this.param, value) : said(value));
   }
 
   // Says that the value is not the one it begins with, and brings that back.

@@ -3,7 +3,8 @@ import { el } from "../../visualizers/shared/dom.mjs";
 import { KINDS, notPartOf } from "./given_media.mjs";
 import { PictureField } from "./picture_field.mjs";
 import { SoundField } from "./sound_field.mjs";
-import { isKnown, takesOf } from "./takes.mjs";
+import { SpeechFields } from "./speech_fields.mjs";
+import { isKnown, lookInto, takesOf } from "./takes.mjs";
 
 const FIELDS = { image: PictureField, audio: SoundField };
 
@@ -13,7 +14,10 @@ export class MediaFields {
   #fields = new Map();
   // What a form has said of kinds whose field is not there.
   #said = {};
-  #takes = /** @type {import("./takes.mjs").Takes} */ ({ takes: [], needs: null });
+  /** @type {string[]} */
+  #takes = [];
+  /** @type {string | null} */
+  #needs = null;
   #id;
   #changed;
   // Whoever presses again while something is on its way has pressed already.
@@ -26,13 +30,16 @@ export class MediaFields {
   constructor(id, changed = () => {}) {
     this.#id = id;
     this.#changed = changed;
-    this.box = el("div", { class: "md-fields" });
+    this.speech = new SpeechFields(id);
+    this.box = el("div", { class: "md-fields" }, this.speech.box);
     this.box.hidden = true;
+    // What is done when it is known what a model takes of which a form alone had said so.
+    this.learned = () => {};
   }
 
   /** Whether the model takes anything besides text. */
   get any() {
-    return this.#takes.takes.length > 0;
+    return this.#takes.length > 0;
   }
 
   /**
@@ -46,17 +53,24 @@ export class MediaFields {
     const takes = KINDS.filter(
       (kind) => each.some((one) => one.takes.includes(kind)) || (open && this.#said[kind]),
     );
-    const needs = each.find((one) => one.needs)?.needs ?? null;
-    this.#takes = { takes, needs };
+    this.#takes = takes;
+    this.#needs = each.find((one) => one.needs)?.needs ?? null;
     this.box.hidden = !takes.length;
-    for (const kind of KINDS) this.#offer(kind, takes.includes(kind), needs === kind);
+    for (const kind of KINDS) this.#offer(kind, takes.includes(kind), this.#needs === kind);
+    const told = each.flatMap((one) => one.speech ?? []);
+    this.speech.follow(told, open && takes.includes("audio"));
+    const windows = told.flatMap((one) => one.seconds ?? []);
+    const audio = this.#fields.get("audio");
+    if (audio instanceof SoundField) audio.hears(windows.length ? Math.min(...windows) : null);
+    // What more it can be told is asked as soon as it is clear that it is no model for text alone.
+    if (open && takes.length) lookInto(models).then((any) => any && this.learned());
   }
 
   #offer(kind, on, needed) {
     if (on && !this.#fields.has(kind)) {
       const field = new FIELDS[kind](`${this.#id}-${kind}`, this.#changed);
       this.#fields.set(kind, field);
-      this.box.append(field.box);
+      this.speech.box.before(field.box);
       field.show(this.#said[kind] ?? "");
     }
     const field = this.#fields.get(kind);
@@ -66,15 +80,23 @@ export class MediaFields {
     if (!on) field.stop();
   }
 
-  /** What a form gives a model, null where it takes nothing of the kind. */
+  /** What a form gives a model and tells it, null where it takes nothing of the kind. */
   ask(model = "") {
-    const { takes } = model ? takesOf(model) : this.#takes;
+    const takes = model ? takesOf(model).takes : this.#takes;
     const named = (kind) => (takes.includes(kind) && this.#fields.get(kind)?.value) || null;
-    return { image: named("image"), audio: named("audio") };
+    const told = takes.includes("audio") ? this.#told(model) : null;
+    return { image: named("image"), audio: named("audio"), speech: told };
   }
 
-  /** @param {{ image?: string | null, audio?: string | null }} form */
+  #told(model) {
+    if (!model) return this.speech.ask();
+    const { speech } = takesOf(model);
+    return speech && this.speech.ask(speech);
+  }
+
+  /** @param {{ image?: string | null, audio?: string | null, speech?: Record<string, any> | null }} form */
   show(form) {
+    this.speech.show(form.speech);
     for (const kind of KINDS) {
       this.#said[kind] = form[kind] ?? "";
       this.#fields.get(kind)?.show(this.#said[kind]);
@@ -88,15 +110,15 @@ export class MediaFields {
   async ready() {
     if (this.#waits) return false;
     this.#waits = true;
-    const taken = this.#takes.takes.map((kind) => this.#fields.get(kind));
+    const taken = this.#takes.map((kind) => this.#fields.get(kind));
     let came = [];
     try {
       came = await Promise.all(taken.map((field) => field?.arrived() ?? true));
     } finally {
       this.#waits = false;
     }
-    const { needs } = this.#takes;
-    return came.every(Boolean) && (!needs || (this.#fields.get(needs)?.check() ?? true));
+    const needed = this.#needs ? this.#fields.get(this.#needs) : null;
+    return came.every(Boolean) && (needed?.check() ?? true);
   }
 
   /** @param {string[]} kinds those that a link could not bring */

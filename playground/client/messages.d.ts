@@ -84,6 +84,12 @@ export interface Form {
    * The same to hear.
    */
   audio: string | null;
+  /**
+   * What a speech model is told besides: language, task, return_timestamps; null for nothing.
+   */
+  speech: {
+    [k: string]: unknown;
+  } | null;
   model: string;
   assistant: string;
   /**

@@ -1,4 +1,5 @@
 // Settings compared: those of a form with those of a run, and those of a preset with either.
+import { toldApart, toldIn } from "../../visualizers/shared/speech.mjs";
 import { tr } from "../../visualizers/shared/tr.mjs";
 import { declared, strategyOf } from "./spec.mjs";
 import { keyOf } from "./talk.mjs";
@@ -70,7 +71,11 @@ export function changedIn(run) {
   const params = strategyOf(run.strategy)?.params;
   if (!params || !run.form) return undefined;
   const changed = changedOf(params, run.form.values);
-  return params.filter((p) => p.name in changed).map((p) => [p.label, said(changed[p.name])]);
+  const own = params.filter((p) => p.name in changed);
+  return [
+    ...toldIn(run.form.speech),
+    ...own.map((p) => /** @type {[string, string]} */ ([p.label, said(changed[p.name])])),
+  ];
 }
 
 /** A value of a control in words. */
@@ -99,6 +104,7 @@ export function differences(form, asked) {
   const named = (label, was, now) => found.push(`${label} ${was} → ${now}`);
   if ((form.image ?? null) !== (asked.image ?? null)) found.push(tr("another picture"));
   if ((form.audio ?? null) !== (asked.audio ?? null)) found.push(tr("another sound"));
+  for (const told of toldApart(form.speech, asked.speech)) named(...told);
   if (form.model !== asked.model) named(tr("Model"), title(form.model), title(asked.model));
   if (form.assistant !== asked.assistant)
     named(tr("Draft model"), title(form.assistant), title(asked.assistant));
@@ -138,6 +144,7 @@ export function formOf(strategy, preset) {
     template: preset.template,
     image: preset.image,
     audio: preset.audio,
+    speech: null,
     model: preset.model || strategy.model,
     assistant: strategy.assistant,
     seed: String(preset.seed),

@@ -34,18 +34,21 @@ export class SoundField extends MediaField {
    */
   constructor(id, changed) {
     super("audio", id, WORDS, changed);
-    const { seconds } = declared().media.limits.audio;
-    this.most = seconds;
-    this.record = button(tr("Record"), () => this.#begin(), {
-      class: "dp-btn md-record",
-      title: tr("Up to {seconds} seconds", { seconds }),
-    });
+    this.record = button(tr("Record"), () => this.#begin(), { class: "dp-btn md-record" });
+    this.hears(null);
     this.record.hidden = true;
     this.acts.append(this.record);
     hasMicrophone().then((is) => {
       this.record.hidden = !is;
     });
     addEventListener("pagehide", () => this.stop());
+  }
+
+  /** @param {number | null} window seconds that a model hears, null where nothing says so */
+  hears(window) {
+    const { seconds } = declared().media.limits.audio;
+    this.most = Math.min(seconds, window ?? seconds);
+    this.record.title = tr("Up to {seconds} seconds", { seconds: this.most });
   }
 
   /** @param {import("./given_media.mjs").Given} given */

@@ -13,6 +13,7 @@
  * @property {any} value what it begins with
  * @property {string} [placeholder] what holds where the control is empty
  * @property {string[]} [choices]
+ * @property {(choice: string) => string} [named] says a choice in words; without it they are said as texts of the server are
  * @property {number} [minimum]
  * @property {number} [maximum]
  * @property {number} [step]

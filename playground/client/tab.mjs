@@ -1,7 +1,7 @@
 // A strategy's tab: what is asked on the left, what came out beside it.
 import { button, el } from "../../visualizers/shared/dom.mjs";
 import { tr } from "../../visualizers/shared/tr.mjs";
-import { askLink, linked } from "./address.mjs";
+import { askLink, isOfPage, linked } from "./address.mjs";
 import { ask, connectedAsk } from "./ask.mjs";
 import { mountConfigs } from "./configs.mjs";
 import { Field } from "./field.mjs";
@@ -81,6 +81,7 @@ class StrategyTab {
     this.prompt = new PromptField(`${name}-prompt`, { go: () => this.run(), models });
     this.media = new MediaFields(name);
     this.models.learned = () => this.#lookAtMedia();
+    this.media.learned = this.models.learned;
     this.seed = new Field(declared().seed, `${name}-seed`);
     const { only } = strategy;
     this.form = new Form(strategy.params, name, {}, { only, seed: this.seed });
@@ -280,11 +281,13 @@ class StrategyTab {
    * @param {string} search
    */
   shows(search) {
-    const query = new URLSearchParams(search);
-    query.delete("step");
     const { link } = store.shown(this.strategy.name) ?? {};
-    const own = [...new URLSearchParams(link ?? "")];
-    return own.length > 0 && own.every(([name, value]) => query.get(name) === value);
+    if (!link) return false;
+    const [asked, own] = [new URLSearchParams(search), new URLSearchParams(link)];
+    const names = [...asked.keys(), ...own.keys()].filter(
+      (name) => !isOfPage(name) && !["step", "pressed"].includes(name),
+    );
+    return names.every((name) => (asked.get(name) ?? "") === (own.get(name) ?? ""));
   }
 
   // What stands in the tab before anybody presses Run.
@@ -319,13 +322,14 @@ class StrategyTab {
     this.prompt.optional(this.media.any);
   }
 
-  #fill({ prompt, messages, template, image, audio, model, seed, params }) {
+  #fill({ prompt, messages, template, image, audio, speech, model, seed, params }) {
     this.show({
       prompt,
       messages,
       template,
       image,
       audio,
+      speech,
       model: model || this.strategy.model,
       assistant: this.strategy.assistant,
       seed,
@@ -333,9 +337,9 @@ class StrategyTab {
     });
   }
 
-  show({ prompt, messages, template, image, audio, model, assistant, seed, values }) {
+  show({ prompt, messages, template, image, audio, speech, model, assistant, seed, values }) {
     this.models.show(model, assistant);
-    this.media.show({ image, audio });
+    this.media.show({ image, audio, speech });
     this.#lookAtMedia();
     this.prompt.show({ prompt, messages, template });
     this.seed.value = seed;

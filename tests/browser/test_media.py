@@ -14,20 +14,21 @@ from tests.browser_setup import launch_options
 from tests.helpers.pages import (
     finish,
     fits,
+    give,
+    name_model,
     run,
     run_id,
     settled,
     shot,
-    show,
     start,
     status,
     trace_of,
+    with_model,
 )
 from tests.helpers.patience import PATIENCE_MS
 from tests.helpers.pictures import picture_file, sound_file
 from tests.helpers.seers import listener, seer
 from tests.helpers.visits import Pages
-from visualizers.page import page as drawn_page
 
 BAD = ("status of 400", "400 http")
 """What a refused file is to the browser."""
@@ -89,35 +90,12 @@ def with_devices(devices, server):
     pages.close()
 
 
-def name_model(page, folder, tab="greedy"):
-    """Type the folder of a model; the page asks what it takes."""
-    choice = page.locator(f"#{tab}-model select")
-    # The last one is any other.
-    choice.select_option(index=choice.locator("option").count() - 1)
-    typed = page.locator(f"#{tab}-model input[type=text]")
-    typed.fill(folder)
-    typed.press("Tab")
-
-
 def picture(page, tab="greedy"):
     return page.locator(f"#{tab}-image")
 
 
 def sound(page):
     return page.locator("#greedy-audio")
-
-
-def give(page, data, tab="greedy", kind="image", name="own.png", mime="image/png"):
-    page.set_input_files(f"#{tab}-{kind}-file", {"name": name, "mimeType": mime, "buffer": data})
-
-
-def opened(opener, folder, tab="greedy", path="/", **size):
-    page = opener(path, **size)
-    if tab != "greedy":
-        show(page, tab)
-    name_model(page, folder, tab)
-    page.locator(f"#{tab}-max_new_tokens input[type=number]").fill("4")
-    return page
 
 
 def test_a_model_that_reads_text_has_no_field_and_one_that_sees_has_one(open_page, eyes):
@@ -138,7 +116,7 @@ def test_a_model_that_reads_text_has_no_field_and_one_that_sees_has_one(open_pag
 
 
 def test_run_says_at_once_that_a_picture_is_missing(open_page, eyes):
-    page = opened(open_page, eyes)
+    page = with_model(open_page, eyes)
     expect(picture(page)).to_be_visible()
     before = start(page, "greedy")
     said = "This model needs a picture: choose one, or take an example."
@@ -148,7 +126,7 @@ def test_run_says_at_once_that_a_picture_is_missing(open_page, eyes):
 
 
 def test_run_that_is_pressed_while_a_picture_is_on_its_way_waits_for_it(open_page, eyes):
-    page = opened(open_page, eyes)
+    page = with_model(open_page, eyes)
     expect(picture(page)).to_be_visible()
     held = []
 
@@ -181,7 +159,7 @@ def test_run_that_is_pressed_while_a_picture_is_on_its_way_waits_for_it(open_pag
 
 
 def test_an_upload_is_captioned_live_and_stands_above_the_text(open_page, eyes):
-    page = opened(open_page, eyes, "beam_search")
+    page = with_model(open_page, eyes, "beam_search")
     sent = []
     page.on("request", lambda r: r.method == "POST" and "/media/" in r.url and sent.append(r))
     data = picture_file(64, 48)
@@ -212,7 +190,7 @@ def test_an_upload_is_captioned_live_and_stands_above_the_text(open_page, eyes):
 
 
 def test_what_is_no_picture_is_said_below_and_nothing_else_is_lost(open_page, eyes):
-    page = opened(open_page, eyes)
+    page = with_model(open_page, eyes)
     open_page.pages.expected = BAD
     field = picture(page)
     give(page, picture_file(64, 48))
@@ -230,7 +208,7 @@ def test_what_is_no_picture_is_said_below_and_nothing_else_is_lost(open_page, ey
 
 
 def test_what_is_too_large_is_not_sent_at_all(open_page, eyes):
-    page = opened(open_page, eyes)
+    page = with_model(open_page, eyes)
     sent = []
     page.on("request", lambda r: r.method == "POST" and "/media/" in r.url and sent.append(r.url))
     give(page, b"\0" * 20_100_000)
@@ -240,7 +218,7 @@ def test_what_is_too_large_is_not_sent_at_all(open_page, eyes):
 
 
 def test_a_picture_is_pasted_and_dropped(open_page, eyes):
-    page = opened(open_page, eyes)
+    page = with_model(open_page, eyes)
     field = picture(page)
     expect(field).to_be_visible()
     page.evaluate(PASTE, [list(picture_file(30, 20)), "image/png"])
@@ -258,7 +236,7 @@ def test_a_picture_is_pasted_and_dropped(open_page, eyes):
 
 
 def test_a_photo_is_taken_and_the_camera_goes_out(with_devices, eyes):
-    page = opened(with_devices, eyes)
+    page = with_model(with_devices, eyes)
     field = picture(page)
     field.get_by_role("button", name="Take a photo").click()
     expect(field.get_by_label("What the camera sees")).to_be_visible()
@@ -281,7 +259,7 @@ def test_a_photo_is_taken_and_the_camera_goes_out(with_devices, eyes):
 
 
 def test_a_recording_is_sent_as_16_khz_and_the_microphone_goes_out(with_devices, ears):
-    page = opened(with_devices, ears)
+    page = with_model(with_devices, ears)
     field = sound(page)
     field.get_by_role("button", name="Record").click()
     expect(field.get_by_role("status").first).to_have_text("Recording, up to 30 seconds.")
@@ -303,7 +281,7 @@ def test_a_recording_is_sent_as_16_khz_and_the_microphone_goes_out(with_devices,
 
 
 def test_a_sound_file_is_sent_as_it_is(open_page, ears):
-    page = opened(open_page, ears)
+    page = with_model(open_page, ears)
     give(page, sound_file(1.5, 22_050), kind="audio", name="a.wav", mime="audio/wav")
     expect(sound(page).locator("figcaption")).to_contain_text("1.5 s · 67 kB")
     run(page, "greedy")
@@ -312,7 +290,7 @@ def test_a_sound_file_is_sent_as_it_is(open_page, ears):
 
 @pytest.mark.skipif(not PICTURES, reason="no picture came along")
 def test_an_example_is_chosen_with_the_keyboard_and_is_in_the_link(open_page, eyes):
-    page = opened(open_page, eyes)
+    page = with_model(open_page, eyes)
     first = PICTURES[0]
     pick = picture(page).get_by_role("button", name=first.alt or first.title, exact=True)
     pick.focus()
@@ -325,7 +303,7 @@ def test_an_example_is_chosen_with_the_keyboard_and_is_in_the_link(open_page, ey
 
 
 def test_a_link_without_its_picture_says_so_to_others_and_not_to_whose_it_is(open_page, eyes):
-    page = opened(open_page, eyes)
+    page = with_model(open_page, eyes)
     give(page, picture_file(33, 44))
     run(page, "greedy")
     page.wait_for_function("location.search.includes('image=')")
@@ -340,54 +318,8 @@ def test_a_link_without_its_picture_says_so_to_others_and_not_to_whose_it_is(ope
     assert trace_of(page, "greedy").media[0].width == 33
 
 
-def test_a_branch_goes_on_from_the_same_picture(open_page, eyes):
-    page = opened(open_page, eyes)
-    give(page, picture_file(20, 20))
-    run(page, "greedy")
-    first = trace_of(page, "greedy")
-    page.evaluate("playground.page.select(playground.page.shown('greedy'), 1)")
-    stage = page.locator("#greedy-stage")
-    stage.get_by_role("tab", name="Continue").click()
-    before = run_id(page, "greedy")
-    stage.locator(".fm-go").click()
-    page.wait_for_function(
-        "([before]) => playground.page.runId('greedy') !== before && "
-        "['finished', 'failed'].includes(playground.page.shown('greedy')?.status)",
-        arg=[before],
-    )
-    branch = trace_of(page, "greedy")
-    assert branch.parent is not None
-    assert branch.media == first.media
-
-
-def test_compare_and_draws_give_it_to_every_model_that_takes_it(open_page, eyes):
-    page = open_page("/?tab=draws")
-    name_model(page, eyes, "draws")
-    give(page, picture_file(20, 20), "draws")
-    page.locator("#draws-draws input[type=number]").fill("4")
-    page.locator("#draws-run").click()
-    expect(page.locator("#draws-tree")).to_contain_text("4 of 4")
-    page.get_by_role("tab", name="Compare").click()
-    columns = page.locator("#compare .cmp-column")
-    expect(columns).to_have_count(4)
-    for place in range(2):
-        columns.nth(place).locator(".f-model select").first.select_option(label="Another…")
-        typed = columns.nth(place).locator(".f-model input[type=text]").first
-        typed.fill(eyes)
-        typed.press("Tab")
-    expect(page.locator("#compare-image")).to_be_visible()
-    give(page, picture_file(20, 20), "compare")
-    page.locator("#compare textarea.cmp-prompt").fill("Once")
-    page.locator("#compare").get_by_role("button", name="Run all").click()
-    expect(page.locator(".cmp-ask > .dp-status")).to_contain_text("Done.")
-    read = page.evaluate(
-        "[...playground.page.runs.values()].filter((r) => r.id && r.media?.length).map((r) => r.media[0].width)"
-    )
-    assert read.count(20) == 2
-
-
 def test_on_a_phone_in_german_and_in_the_dark(open_page, eyes):
-    page = opened(open_page, eyes, path="/?lang=de&__theme=dark", width=390, height=844)
+    page = with_model(open_page, eyes, path="/?lang=de&__theme=dark", width=390, height=844)
     field = page.get_by_role("group", name="Bild")
     expect(field).to_contain_text("Ein Bild hierher ziehen")
     start(page, "greedy")
@@ -404,7 +336,7 @@ def test_on_a_phone_in_german_and_in_the_dark(open_page, eyes):
 
 def test_nothing_serious_stands_in_the_way_of_anybody(open_page, eyes):
     for theme in ("light", "dark"):
-        page = opened(open_page, eyes, path=f"/?__theme={theme}")
+        page = with_model(open_page, eyes, path=f"/?__theme={theme}")
         give(page, picture_file(64, 48))
         expect(picture(page).locator("figcaption")).to_contain_text("64 × 48 pixels")
         run(page, "greedy")
@@ -413,15 +345,3 @@ def test_nothing_serious_stands_in_the_way_of_anybody(open_page, eyes):
         answer = AXE.run(page, options={"resultTypes": ["violations"]}).response
         found = [one for one in answer["violations"] if one["impact"] in ("serious", "critical")]
         assert not [(one["id"], [node["html"][:120] for node in one["nodes"]]) for one in found]
-
-
-def test_a_saved_page_shows_what_the_model_was_given(open_page, eyes, tmp_path):
-    page = opened(open_page, eyes)
-    give(page, picture_file(64, 48))
-    run(page, "greedy")
-    file = tmp_path / "run.html"
-    drawn_page(trace_of(page, "greedy")).save(file)
-    page.goto(file.as_uri())
-    given = page.locator(".dp-v-media")
-    expect(given.get_by_role("img")).to_be_visible()
-    expect(given).to_contain_text("64 × 48 pixels")

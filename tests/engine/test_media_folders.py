@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from engine import DecodeRequest, load
@@ -10,7 +12,7 @@ from engine.export.files import export_files
 from engine.export.verify import verify
 from engine.models.described import described
 from engine.run.media_request import given_again
-from tests.helpers.media_models import KINDS, given, media_model, saved
+from tests.helpers.media_models import KINDS, given, media_model, saved, wave
 from tests.helpers.runs import failed, finished, reread
 from tests.helpers.sentences import clean
 
@@ -59,6 +61,23 @@ def test_the_code_in_short_is_python_that_names_the_file(name, folders):
     compile(script, "run.py", "exec")
     assert script.count("picture.png" if KINDS[name].given == "image" else "sound.wav") >= 2
     assert "in_short" in script
+
+
+def test_the_code_in_short_tells_a_speech_model_what_it_was_told(folders):
+    script = export_files(reread(asked(folders["whisper"], "whisper")))["run.py"]
+    [call] = [line for line in script.splitlines() if "out = model.generate(" in line]
+    assert call.endswith(", language='en', task='transcribe')")
+
+
+def test_a_sound_that_is_longer_than_the_models_own_window_is_refused(tmp_path):
+    folder = saved("whisper", tmp_path)
+    file = tmp_path / "preprocessor_config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "chunk_length": 2}))
+    request = DecodeRequest("greedy", folder, audio=wave(seconds=3.0))
+    said = (
+        f"audio = '3 seconds' is not allowed: {folder} hears up to 2 seconds; give a shorter one."
+    )
+    assert str(failed(request)) == said
 
 
 def test_a_folder_without_its_preprocessor_says_what_is_missing(tmp_path):

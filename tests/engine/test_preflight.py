@@ -16,11 +16,13 @@ from engine.errors import EngineError
 from engine.models import hub as hubs
 from engine.models import loading, lookup, sizes
 from engine.models.catalogue import MODEL_DIR
+from engine.models.readers import SpeechChoices
 from engine.run import preflight as flights
 from engine.run.preflight import preflight
 from engine.strategies import STRATEGIES
 from tests.helpers.hub import SHA, serving
 from tests.helpers.patience import PATIENCE_S
+from tests.helpers.seers import LANGUAGES, TASKS, listener
 from tests.helpers.sentences import clean
 
 NAME = "someone/tiny"
@@ -107,7 +109,7 @@ def test_a_folder_names_its_licence_and_its_template(tmp_path):
 def test_of_the_hub_only_small_files_come_and_nothing_stays(hub):
     hub.about[NAME] = {"cardData": {"license": "mit"}, "private": False}
     found = preflight(NAME, WeightsParams(dtype="float32"))
-    assert set(hub.files()) == {"config.json", "tokenizer_config.json"}
+    assert set(hub.files()) == {"config.json", "tokenizer_config.json", "generation_config.json"}
     assert not Path(constants.HF_HUB_CACHE).exists()
     own = preflight("storyteller-draft", WeightsParams(dtype="float32"))
     same = ("model_type", "architecture", "parameters", "memory_bytes", "context_length")
@@ -201,3 +203,43 @@ def test_the_command_line_tells_it_in_lines_or_as_json(capsys):
     assert json.loads(capsys.readouterr().out) == preflight("storyteller").to_dict()
     assert main(["about", "nonsense"]) == 2
     clean(capsys.readouterr().err.strip(), most=400)
+
+
+@pytest.mark.parametrize(
+    ("fields", "languages", "tasks", "timestamps"),
+    [
+        ("{", (), (), False),
+        ([], (), (), False),
+        ({}, (), (), False),
+        ({"no_timestamps_token_id": 7}, (), (), True),
+        ({"lang_to_id": {"<|en|>": 1, "<|de|>": 2}}, ("en", "de"), (), False),
+        ({"lang_to_id": {"<|en|>": 1}, "is_multilingual": False}, (), (), False),
+        ({"lang_to_id": {"": 1, "x" * 40: 2, "<|yue|>": 3}}, ("yue",), (), False),
+        ({"task_to_id": {"translate": 1, "sing": 2}}, (), ("translate",), False),
+        ({"lang_to_id": ["en"], "task_to_id": "transcribe"}, (), (), False),
+    ],
+)
+def test_what_a_speech_model_can_be_told_is_read_of_its_file_whatever_stands_there(
+    tmp_path, fields, languages, tasks, timestamps
+):
+    folder = listener(tmp_path)
+    text = fields if isinstance(fields, str) else json.dumps(fields)
+    (tmp_path / "generation_config.json").write_text(text)
+    found = preflight(folder)
+    assert found.takes == ("audio",)
+    assert found.speech == SpeechChoices(languages, tasks, timestamps, seconds=30)
+    for window, seconds in ((10, 10), ("x", None), (-1, None)):
+        (tmp_path / "preprocessor_config.json").write_text(json.dumps({"chunk_length": window}))
+        assert preflight(folder).speech.seconds == seconds
+    assert preflight("storyteller-draft").speech is None
+
+
+def test_of_a_speech_model_of_the_hub_the_same_is_told_before_it_is_fetched(hub, tmp_path):
+    folder = tmp_path / "someone" / "ears"
+    listener(folder, LANGUAGES, TASKS, times=True)
+    found = preflight("someone/ears")
+    assert found.where == "hub"
+    # The file that says how much it hears is not brought.
+    assert found.speech == dataclasses.replace(preflight(str(folder)).speech, seconds=None)
+    assert set(found.speech.languages) == set(LANGUAGES)
+    assert found.to_dict()["speech"]["timestamps"] is True

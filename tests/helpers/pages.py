@@ -80,6 +80,39 @@ def unfold(page: Page, strategy: str, group: str, name: str) -> None:
     expect(page.locator(f"#{strategy}-{name}")).to_be_visible()
 
 
+def name_model(page: Page, folder: str, tab: str = "greedy") -> None:
+    """Type the folder of a model; the page asks what it takes."""
+    choice = page.locator(f"#{tab}-model select")
+    # The last one is any other.
+    choice.select_option(index=choice.locator("option").count() - 1)
+    typed = page.locator(f"#{tab}-model input[type=text]")
+    typed.fill(folder)
+    typed.press("Tab")
+
+
+def with_model(opener: Any, folder: str, tab: str = "greedy", path: str = "/", **size: int) -> Page:
+    """Open a page, name a model in one of its tabs and ask for four tokens."""
+    page = opener(path, **size)
+    if tab != "greedy":
+        show(page, tab)
+    name_model(page, folder, tab)
+    page.locator(f"#{tab}-max_new_tokens input[type=number]").fill("4")
+    return page
+
+
+def give(
+    page: Page,
+    data: bytes,
+    tab: str = "greedy",
+    kind: str = "image",
+    name: str = "own.png",
+    mime: str = "image/png",
+) -> None:
+    """Choose a file for a model to see or to hear."""
+    file: Any = {"name": name, "mimeType": mime, "buffer": data}
+    page.set_input_files(f"#{tab}-{kind}-file", file)
+
+
 def fill(page: Page, name: str, value: Any) -> None:
     """Type a number into a control of the page and leave it."""
     field = page.locator(f"#{name} input[type=number]")

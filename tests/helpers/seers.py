@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -47,8 +49,28 @@ def seer(folder: Path) -> str:
     return str(folder)
 
 
-def listener(folder: Path) -> str:
-    """Write a tiny Whisper with the words of the embedded model; return its folder."""
+LANGUAGES = ("en", "de", "ja")
+"""Of a listener that knows several, one token each, before its tasks and its times."""
+TASKS = ("transcribe", "translate")
+_TIMES = 1501
+
+
+def listener(
+    folder: Path,
+    languages: tuple[str, ...] = (),
+    tasks: tuple[str, ...] = (),
+    times: bool = False,
+    window: int = 30,
+) -> str:
+    """Write a tiny Whisper with the words of the embedded model; return its folder.
+
+    Args:
+        folder: takes it.
+        languages: codes of those that it knows, none where it knows one alone.
+        tasks: that it can be told.
+        times: whether it has tokens for times.
+        window: seconds that it hears.
+    """
     from transformers import (
         AutoTokenizer,
         WhisperConfig,
@@ -58,6 +80,7 @@ def listener(folder: Path) -> str:
 
     tokenizer = AutoTokenizer.from_pretrained(MODEL_DIR / "storyteller")
     start = tokenizer.bos_token_id or tokenizer.eos_token_id or 0
+    own = _told_of(tokenizer, languages, tasks, times)
     config = WhisperConfig(
         vocab_size=len(tokenizer),
         d_model=16,
@@ -67,6 +90,7 @@ def listener(folder: Path) -> str:
         decoder_attention_heads=2,
         encoder_ffn_dim=16,
         decoder_ffn_dim=16,
+        max_source_positions=50 * window,
         max_target_positions=64,
         bos_token_id=start,
         eos_token_id=tokenizer.eos_token_id,
@@ -77,7 +101,33 @@ def listener(folder: Path) -> str:
     )
     torch.manual_seed(0)
     model = WhisperForConditionalGeneration(config)
+    for name, value in own.items():
+        setattr(model.generation_config, name, value)
+    # Or transformers would take what it saved for a copy of config.json.
+    model.generation_config._from_model_config = False
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    WhisperFeatureExtractor(feature_size=config.num_mel_bins).save_pretrained(folder)
+    ear = WhisperFeatureExtractor(feature_size=config.num_mel_bins, chunk_length=window)
+    ear.save_pretrained(folder)
     return str(folder)
+
+
+def _told_of(
+    tokenizer: Any, languages: tuple[str, ...], tasks: tuple[str, ...], times: bool
+) -> dict[str, Any]:
+    """Give a tokenizer the tokens of what a Whisper can be told; return how its generation_config names them."""
+
+    def added(names: Iterable[str]) -> dict[str, int]:
+        marks = [f"<|{name}|>" for name in names]
+        tokenizer.add_tokens(marks, special_tokens=True)
+        return dict(zip(marks, tokenizer.convert_tokens_to_ids(marks), strict=True))
+
+    own: dict[str, Any] = {"is_multilingual": bool(languages)}
+    if languages:
+        own["lang_to_id"] = added(languages)
+    if tasks:
+        own["task_to_id"] = dict(zip(tasks, added(tasks).values(), strict=True))
+    if times:
+        own["no_timestamps_token_id"] = added(["notimestamps"])["<|notimestamps|>"]
+        added(f"{n * 0.02:.2f}" for n in range(_TIMES))
+    return own

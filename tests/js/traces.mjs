@@ -49,6 +49,7 @@ export function messagesOf(trace, run = "a") {
       template: null,
       image: null,
       audio: null,
+      speech: null,
       model: "",
       assistant: "",
       seed: "0",

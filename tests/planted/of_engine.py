@@ -301,4 +301,15 @@ ENGINE = (
         "            wiring[name] = value\n",
         ("tests/engine/test_attention.py::test_the_model_in_memory_is_left_as_it_was",),
     ),
+    Defect(
+        "sound-cut-off",
+        "Of a sound that is longer than its model's window the rest is cut off, and nobody is told.",
+        "engine/models/readers/whisper.py",
+        "media.sound.seconds > window:\n",
+        "media.sound.seconds < 0:\n",
+        (
+            "tests/engine/test_media_folders.py"
+            "::test_a_sound_that_is_longer_than_the_models_own_window_is_refused",
+        ),
+    ),
 )

@@ -1,5 +1,6 @@
 // What the model was given to see or to hear, above what it wrote.
 import { el } from "../shared/dom.mjs";
+import { toldIn } from "../shared/speech.mjs";
 import { tr } from "../shared/tr.mjs";
 import { peaksOf } from "./peaks.mjs";
 
@@ -60,6 +61,17 @@ function soundOf(info) {
 export const givenMedia = (given) =>
   given.map((one) => (one.kind === "image" ? pictureOf(one) : soundOf(one)));
 
+/**
+ * What a speech model was told besides its sound.
+ * @param {Run} run
+ */
+function toldOf({ speech }) {
+  const told = toldIn(speech).map((pair) => pair.join(" "));
+  return told.length
+    ? el("p", { class: "md-told" }, tr("Told besides: {what}", { what: told.join(" · ") }))
+    : null;
+}
+
 /** @type {ViewSpec} */
 export const media = {
   title: SEEN,
@@ -72,10 +84,10 @@ export const media = {
       update(run) {
         const given = run.media ?? [];
         card.hidden = !given.length;
-        const key = given.map((one) => one.sha256).join(" ");
+        const key = JSON.stringify([given.map((one) => one.sha256), run.speech]);
         if (key === known) return;
         known = key;
-        root.replaceChildren(...givenMedia(given));
+        root.replaceChildren(...givenMedia(given), toldOf(run) ?? "");
       },
       select() {},
       clear() {

@@ -24,6 +24,7 @@ from engine.models.readers.families import (
 )
 from engine.models.readers.processors import Processors, processors_in, sorted_out
 from engine.models.readers.prompted import PromptedReader
+from engine.models.readers.speech import SpeechChoices, speech_in
 from engine.models.readers.whisper import WhisperReader
 
 __all__ = [
@@ -31,11 +32,13 @@ __all__ = [
     "IMAGE",
     "MediaInputs",
     "MediaReader",
+    "SpeechChoices",
     "decoding_part",
     "family_of",
     "processors_in",
     "reader_of",
     "sorted_out",
+    "speech_in",
 ]
 
 
