@@ -32,7 +32,7 @@ def run_of(trace: Trace, looked: Sequence[Looked] = ()) -> Record:
     reads), ``acceptance`` of drafted tokens, ``tokens_per_pass``, and ``greedy`` beside a beam search; what
     a run has not, it has no entry for. A step that was looked into has ``looked``: by name, and in it by ``cross``,
     ``self``, ``encoder`` or ``decoder``, its places with ``place`` from 1, ``text``, ``value`` and, of a picture,
-    ``row`` and ``column`` from 1.
+    ``row`` and ``column`` from 1, of a sound the ``second`` at which it begins.
     """
     piece = trace.pieces.get
     metrics = {n: v for n, v in trace.metrics.items() if n != "tokens_per_s"}
@@ -67,6 +67,8 @@ def _places(part: Mapping[str, Any]) -> list[Record]:
         if grid and at >= part["leading"]:
             row, column = divmod(at - part["leading"], grid[1])
             one |= {"row": row + 1, "column": column + 1}
+        if part["starts"]:
+            one["second"] = part["starts"][at]
         found.append(one)
     return found
 
