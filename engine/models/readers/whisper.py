@@ -1,8 +1,8 @@
 """Whisper: its forced beginning and its rules for tokens, as WhisperGenerationMixin.generate() makes them.
 
-What that method does around the decode of one window of 30 seconds (languages, tasks, timestamps, suppressed tokens)
-is asked of the model's own methods, so that it is done as transformers does it. Longer sounds are refused: there it
-decodes several texts and joins them.
+What that method does around the decode of one window (languages, tasks, timestamps, suppressed tokens) is asked of
+the model's own methods, so that it is done as transformers does it. Sounds longer than the window, 30 seconds in
+OpenAI's models, are refused: there it decodes several texts and joins them.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from engine.errors import ParameterError
+from engine.media import Media
 from engine.models.readers.encoded import EncodedReader
 from engine.models.readers.families import Family
 from engine.models.readers.processors import Processors
@@ -30,6 +31,18 @@ class WhisperReader(EncodedReader):
         super().__init__(family, processors, model)
         # Loading leaves special ids alone in it; here the rest is the model's grammar and no default.
         self.own = copy.deepcopy(model.generation_config)
+
+    def check(self, name: str, media: Media, speech: Mapping[str, Any]) -> None:
+        """Refuse what the base class refuses, and a sound that goes on behind the model's window."""
+        super().check(name, media, speech)
+        window = self.processors.sounds.chunk_length
+        if media.sound is not None and media.sound.seconds > window:
+            raise ParameterError(
+                "audio",
+                f"{media.sound.seconds:.3g} seconds",
+                f"{name} hears one window of {window:g} seconds",
+                "give a shorter one",
+            )
 
     def begins(
         self,
