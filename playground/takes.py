@@ -21,8 +21,7 @@ _TYPES = {
 
 def declared(entry: CatalogueEntry) -> dict[str, Any]:
     """Return what a model of the catalogue takes beside text: ``takes``, some of KINDS, and ``needs``, one or None."""
-    needs = "image" if entry.role == "captions" else None
-    return {"takes": [needs] if needs else [], "needs": needs}
+    return {"takes": [entry.needs] if entry.needs else [], "needs": entry.needs}
 
 
 def offered_media() -> dict[str, Any]:

@@ -28,6 +28,8 @@ class SaidExample:
     voice: Voice
     title: str
     alt: str
+    greedy: str | None = None
+    """What greedy search hears where only beam search is right."""
 
 
 EXAMPLES = {
@@ -54,6 +56,13 @@ EXAMPLES = {
         Voice("en-gb-x-gbcwmd", "m4", 165),
         "Looking for the toys",
         "A man's synthetic voice from the West Midlands says: They decided to look for the toys together.",
+    ),
+    "speech-5": SaidExample(
+        "you do not know how to be nice",
+        Voice("en-gb-x-gbcwmd", "Annie", 171, 53, 29),
+        "How to be nice",
+        "A woman's synthetic voice from the West Midlands says: You do not know how to be nice.",
+        greedy="you do not know out a big nice",
     ),
 }
 
