@@ -23,11 +23,12 @@ from engine.models.hub import offered
 from engine.reading.terms import of_parameter, words
 from engine.run.request import MAX_SEED
 from engine.run.weights import offered_weights
-from engine.strategies import STRATEGIES, sights
+from engine.strategies import STRATEGIES
 from engine.strategies.acting import acting
 from engine.strategies.base import Preset, Strategy
 from engine.strategies.custom import Arguments, MethodName
 from engine.strategies.refusal import refusal
+from engine.strategies.senses import SENSES
 from engine.strategies.talks import MODEL, TALKS
 from playground import controls, later, takes
 from visualizers.page import arranged
@@ -174,7 +175,7 @@ def _strategy(
         "what_if": _asked(strategy),
         "presets": [
             *(_preset(strategy, p) for p in strategy.presets),
-            *_sights(strategy),
+            *_senses(strategy),
             *_talks(strategy),
         ],
         "params": [_place(param_spec(n, k, defaults[n]), known) for n, k in kinds.items()],
@@ -266,11 +267,11 @@ def _preset(strategy: Strategy, preset: Preset) -> dict[str, Any]:
     }
 
 
-def _sights(strategy: Strategy) -> list[dict[str, Any]]:
-    """Return the presets of a model that looks, none where it is not on offer."""
-    if sights.MODEL not in {entry.name for entry in _offered()}:
-        return []
-    return [_preset(strategy, preset) for preset in sights.SIGHTS.get(strategy.name, ())]
+def _senses(strategy: Strategy) -> list[dict[str, Any]]:
+    """Return the presets of models that look or listen, as far as those are on offer."""
+    offered = {entry.name for entry in _offered()}
+    found = SENSES.get(strategy.name, ())
+    return [_preset(strategy, preset) for preset in found if preset.model in offered]
 
 
 def _talks(strategy: Strategy) -> list[dict[str, Any]]:

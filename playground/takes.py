@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from engine.media import MediaExample, list_examples
 from engine.models.catalogue import CatalogueEntry
+from engine.models.readers import speech_in
 from engine.settings import SETTINGS
 from playground.media import KINDS, LIMITS
 
@@ -24,10 +26,12 @@ def declared(entry: CatalogueEntry) -> dict[str, Any]:
 
     Returns:
         ``takes``, some of KINDS; ``needs``, one or None; and ``speech``, what it can be told of a sound (see
-        ``SpeechChoices``), None as none of them listens.
+        ``SpeechChoices``), None where it is not at hand or does not listen.
     """
-    needs = "image" if entry.role == "captions" else None
-    return {"takes": [needs] if needs else [], "needs": needs, "speech": None}
+    takes = [entry.needs] if entry.needs else []
+    hears = entry.embedded and entry.needs == "audio"
+    speech = asdict(speech_in(str(entry.folder))) if hears else None
+    return {"takes": takes, "needs": entry.needs, "speech": speech}
 
 
 def offered_media() -> dict[str, Any]:

@@ -13,7 +13,7 @@ import torch
 from tokenizers import Tokenizer
 from transformers import GenerationConfig, ViTImageProcessorPil
 
-from training import scenes, train_captioner, train_seq2seq
+from training import scenes, speech, train_captioner, train_seq2seq, train_transcriber
 from training import tokenizer as tokenizers
 from training.train import CONTEXT, RECIPES, build
 
@@ -68,6 +68,20 @@ def _captioner(work: Path, folder: Path) -> None:
     image_processor().save_pretrained(folder)
 
 
+def _transcriber(work: Path, folder: Path) -> None:
+    made = train_transcriber
+    tokenizer = made.word_tokenizer(speech.read_texts(work).words)
+    model = made.build(tokenizer.get_vocab_size())
+    saved = torch.load(work / made.CHECKPOINT, weights_only=False)["learner"]
+    own = "transcriber."
+    model.load_state_dict({n.removeprefix(own): v for n, v in saved.items() if n.startswith(own)})
+    ids = {"decoder_start_token_id": made.BOS, "bos_token_id": made.BOS}
+    ids |= {"pad_token_id": made.PAD, "eos_token_id": made.EOS}
+    limit = {"max_new_tokens": made.CONTEXT - 1}
+    export(model, made.wrap(tokenizer), folder, is_multilingual=False, **limit, **ids)
+    speech.feature_extractor().save_pretrained(folder)
+
+
 def _causal(name: str, work: Path, folder: Path) -> None:
     recipe = RECIPES[name]
     model = build(recipe)
@@ -82,7 +96,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("model", choices=[*RECIPES, "seq2seq", "captioner"])
+    parser.add_argument("model", choices=[*RECIPES, "seq2seq", "captioner", "transcriber"])
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--to", type=Path, required=True)
     arguments = parser.parse_args()
@@ -90,6 +104,8 @@ def main() -> None:
         _seq2seq(arguments.work, arguments.to)
     elif arguments.model == "captioner":
         _captioner(arguments.work, arguments.to)
+    elif arguments.model == "transcriber":
+        _transcriber(arguments.work, arguments.to)
     else:
         _causal(arguments.model, arguments.work, arguments.to)
 

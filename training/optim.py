@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-_NOT_MATRICES = ("embed", "head", "shared", "relative_attention_bias", "wte", "wpe")
+_NOT_MATRICES = ("embed", "head", "shared", "relative_attention_bias", "wte", "wpe", "conv")
 _COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 
 

@@ -6,7 +6,6 @@ python -m training.train_captioner --work WORK --minutes 45
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import time
 from collections.abc import Iterator
@@ -32,6 +31,7 @@ from transformers import (
 )
 
 from training.captions import drawn_caption, forms
+from training.clock import SAVE_SECONDS, learning_scale, save
 from training.optim import Muon
 from training.scenes import (
     COLOURS,
@@ -52,9 +52,6 @@ CONTEXT = 32
 IGNORED = -100
 TELLINGS = 2
 """Captions drawn for each picture."""
-WARM_UP_STEPS = 100
-STEADY_SHARE = 0.4
-SAVE_SECONDS = 150
 TOKENIZER = "captioner_tokenizer.json"
 _PATCHES = SIDE // PATCH
 _MANY_PIXELS = 16
@@ -269,8 +266,7 @@ class CaptionTrainer:
         (loss + min(1.0, 2 - 2 * progress) * of_patches).backward()
         if self.processes > 1:
             _mean_gradients(self.learner)
-        decay = 1.0 if progress < STEADY_SHARE else max(0.01, (1 - progress) / (1 - STEADY_SHARE))
-        self.optimizer.step(min(1.0, (self.step + 1) / WARM_UP_STEPS) * decay)
+        self.optimizer.step(learning_scale(self.step, progress))
         self.step += 1
         self.seen += self.size
         return loss.item(), of_patches.item()
@@ -289,11 +285,6 @@ class CaptionTrainer:
         self.learner.load_state_dict(state["learner"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.step, self.seen = state["step"], state["seen"]
-
-
-def _save(state: dict[str, Any], path: Path) -> None:
-    torch.save(state, path.with_suffix(".part"))
-    os.replace(path.with_suffix(".part"), path)
 
 
 def run(work: Path, minutes: float, size: int, place: tuple[int, int] = (0, 1)) -> None:
@@ -324,10 +315,10 @@ def run(work: Path, minutes: float, size: int, place: tuple[int, int] = (0, 1)) 
             seconds = time.monotonic() - started
             bar.update(round(seconds) - bar.n)
             if first and seconds - saved_at > SAVE_SECONDS:
-                _save(trainer.state() | {"seconds": seconds}, checkpoint)
+                save(trainer.state() | {"seconds": seconds}, checkpoint)
                 saved_at = seconds
     if first:
-        _save(trainer.state() | {"seconds": minutes * 60}, checkpoint)
+        save(trainer.state() | {"seconds": minutes * 60}, checkpoint)
 
 
 def _together(progress: float, place: tuple[int, int]) -> float:

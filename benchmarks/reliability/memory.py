@@ -28,7 +28,7 @@ _LIMITS = range(1, 4)
 """Models that may be in memory; there are four of them, and a run may need two."""
 _GIGABYTE = 1e9
 _SEEDS = 3
-_MODELS = [n for n, entry in CATALOGUE.items() if entry.embedded and entry.role != "captions"]
+_MODELS = [n for n, entry in CATALOGUE.items() if entry.embedded and entry.needs is None]
 
 
 class _Sequence:

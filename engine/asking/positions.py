@@ -71,7 +71,7 @@ def of_encoder(loaded: Any, inputs: Mapping[str, torch.Tensor], length: int) -> 
         grid = _grid(loaded.model.config, inputs["pixel_values"].shape, length)
         leading = 0 if grid is None else length - grid[0] * grid[1]
         return Positions(PATCHES, length, grid=grid, leading=leading)
-    return Positions(FRAMES, length, frame_s=_frame_s(loaded.model.config))
+    return Positions(FRAMES, length, frame_s=_frame_s(loaded))
 
 
 def is_sound(inputs: Mapping[str, torch.Tensor]) -> str | None:
@@ -102,11 +102,13 @@ def _grid(config: Any, shape: Sequence[int], length: int) -> tuple[int, int] | N
     return None
 
 
-def _frame_s(config: Any) -> float | None:
+def _frame_s(loaded: Any) -> float | None:
     """Return how much sound a position of an encoder stands for."""
+    config = loaded.model.config
     if config.model_type == "whisper":
-        # Log-mel frames every 10 ms, two of which its second convolution makes into one.
-        return 0.02
+        # Of the frames of its log-mel spectrogram the second convolution makes one of two.
+        sounds = loaded.reader.processors.sounds
+        return 2 * sounds.hop_length / sounds.sampling_rate
     own = getattr(config, "encoder", config)
     samples = getattr(own, "inputs_to_logits_ratio", None)
     return None if samples is None else samples / _RATE

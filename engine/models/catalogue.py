@@ -22,6 +22,10 @@ def brought_to(name: str) -> Path:
     return Path(SETTINGS.models).expanduser() / name
 
 
+_NEEDS = {"captions": "image", "speech": "audio"}
+"""Role -> what a model of it reads in place of text."""
+
+
 @dataclass(frozen=True)
 class CatalogueEntry:
     """One model of the catalogue."""
@@ -34,7 +38,7 @@ class CatalogueEntry:
     parameters: str
     licence: str
     role: str = "target"
-    """target, draft, foreign, seq2seq or captions; the last reads a picture and no text."""
+    """target, draft, foreign, seq2seq, captions or speech; the last two read a picture or a sound and no text."""
     embedded: bool = False
     brought: bool = False
     """Neither shipped nor loaded by a hub id: ``python -m engine fetch`` brings it."""
@@ -43,8 +47,13 @@ class CatalogueEntry:
 
     @property
     def kind(self) -> str:
-        """causal, seq2seq or captions: which of transformers' automatic classes loads it."""
-        return self.role if self.role in ("seq2seq", "captions") else "causal"
+        """causal, seq2seq, captions or speech: which of transformers' automatic classes loads it."""
+        return self.role if self.role in ("seq2seq", *_NEEDS) else "causal"
+
+    @property
+    def needs(self) -> str | None:
+        """What must be given to it, image or audio; None for a model that reads text."""
+        return _NEEDS.get(self.role)
 
     @property
     def available(self) -> bool:
@@ -103,6 +112,15 @@ _ENTRIES = (
         "1.8 M",
         "Apache-2.0",
         "captions",
+        embedded=True,
+    ),
+    CatalogueEntry(
+        "transcriber",
+        "Transcriber (embedded)",
+        "sentences of children's stories, said by espeak-ng in up to 3 seconds; a Whisper of 300 words",
+        "0.7 M",
+        "Apache-2.0",
+        "speech",
         embedded=True,
     ),
     CatalogueEntry(
@@ -199,10 +217,10 @@ def drafts_for(target: str, tokenizer: str) -> list[CatalogueEntry]:
 
     Args:
         target: name of the target; one that is not in the catalogue has no known draft, and no draft here
-            reads pictures.
+            looks or listens.
         tokenizer: same_tokenizer (the draft must share it), any_tokenizer or none.
     """
-    if target in CATALOGUE and CATALOGUE[target].role == "captions":
+    if target in CATALOGUE and CATALOGUE[target].needs:
         return []
     others = [e for e in CATALOGUE.values() if e.available and e.name != target]
     if tokenizer == "same_tokenizer":

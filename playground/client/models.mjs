@@ -6,7 +6,7 @@ import { Drafts } from "./drafts.mjs";
 import { Preflight } from "./preflight.mjs";
 import { declared, whenTried } from "./spec.mjs";
 
-const ROLES = ["target", "seq2seq", "captions"];
+const ROLES = ["target", "seq2seq", "captions", "speech"];
 
 const titleOf = (name) => declared().models.find((m) => m.name === name)?.title ?? name;
 

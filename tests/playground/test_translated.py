@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 from engine.declare.weights import weights_params
 from engine.reading.terms import words
-from engine.strategies.sights import SIGHTS
+from engine.strategies.senses import SENSES
 from engine.strategies.talks import TALKS
 from playground import scripts
 from playground.app import page_head, whole_spec
@@ -38,9 +38,9 @@ def of_any_machine() -> Iterator[str]:
     for talks in TALKS.values():
         for talk in talks:
             yield from (talk.name, talk.shows)
-    for sights in SIGHTS.values():
-        for sight in sights:
-            yield from (sight.name, sight.shows)
+    for presets in SENSES.values():
+        for preset in presets:
+            yield from (preset.name, preset.shows)
     for kind in weights_params(assistant=True).values():
         yield from (kind.label, kind.help)
     for only in only_of_weights(assistant=True).values():

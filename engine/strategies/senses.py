@@ -1,0 +1,66 @@
+"""Presets for models that look or listen; they stand beside a strategy's own where those are on this machine."""
+
+from __future__ import annotations
+
+from engine.strategies.base import Preset
+
+SEES, HEARS = "captioner", "transcriber"
+"""The models that they ask."""
+
+SENSES: dict[str, tuple[Preset, ...]] = {
+    "greedy": (
+        Preset(
+            "Say what is in a picture",
+            "",
+            {"max_new_tokens": 30},
+            "An encoder looks at the picture, the decoder writes: the same sentence every time. Try one of yours.",
+            model=SEES,
+            image="example:scene-1",
+        ),
+        Preset(
+            "Write down what is said",
+            "",
+            {"max_new_tokens": 15},
+            "An encoder hears the sentence, the decoder writes it word by word: the same words every time.",
+            model=HEARS,
+            audio="example:speech-1",
+        ),
+    ),
+    "sampling": (
+        Preset(
+            "One picture, many sentences",
+            "",
+            {"max_new_tokens": 30, "temperature": 1.0, "top_k": 0},
+            "Another seed looks elsewhere in the same picture. What the picture leaves open has a wide distribution.",
+            model=SEES,
+            image="example:scene-2",
+        ),
+        Preset(
+            "One sentence, heard again",
+            "",
+            {"max_new_tokens": 15, "temperature": 1.0, "top_k": 0},
+            "Another seed may hear other words where the model is unsure; most words of a clear voice leave no choice.",
+            model=HEARS,
+            audio="example:speech-2",
+        ),
+    ),
+    "beam_search": (
+        Preset(
+            "The best of four descriptions",
+            "",
+            {"max_new_tokens": 30, "num_beams": 4},
+            "Four descriptions of one picture are kept side by side; the tree shows where they part.",
+            model=SEES,
+            image="example:scene-3",
+        ),
+        Preset(
+            "Four ways to hear a sentence",
+            "",
+            {"max_new_tokens": 15, "num_beams": 4},
+            "Greedy search mishears this voice. Of four transcripts side by side the likeliest whole one wins.",
+            model=HEARS,
+            audio="example:speech-5",
+        ),
+    ),
+}
+"""Strategy -> its presets."""
