@@ -15,7 +15,7 @@ from playground.lesson_data import after, before
 from tests.helpers.lessons import CARD, HEAD
 
 ROOT = Path(__file__).parents[2]
-BESIDE = {"alignment", "captions"}
+BESIDE = {"alignment", "captions", "transcript"}
 """Lessons that are none of the path's."""
 
 
