@@ -161,9 +161,11 @@ def told(opened: Opened) -> dict[str, Any]:
 def _run(opened: Opened, name: str) -> dict[str, Any]:
     """Return a run as the page draws it, with what it was given and what its steps looked at."""
     trace = opened.traces[name]
-    drawn = recorded(trace)
-    drawn["trace"]["media"] = given(trace, opened.lesson.language)
-    return {**drawn, "looked": opened.looked.get(name, [])}
+    more = {
+        "given": given(trace, opened.lesson.language),
+        "looked": opened.looked.get(name, []),
+    }
+    return {**recorded(trace), **more}
 
 
 def open_text(asked: Any) -> Generator[str, None, None]:

@@ -149,6 +149,9 @@ def test_every_card_hides_its_answer_and_then_draws(open_page, name):
                     "node => node.innerText.trim().length > 0 || !!node.querySelector('svg')"
                 )
         assert "[object" not in body.inner_text()
+        # What is asked of the server is answered: it takes the run as the lesson has it.
+        expect(body.locator(".dp-v-why [aria-busy=true]")).to_have_count(0)
+        assert body.locator(".dp-v-why").get_by_text("⚠").count() == 0
     shot(page, f"lesson_{name}")
 
 

@@ -82,7 +82,7 @@ export const media = {
     let known = "";
     return {
       update(run) {
-        const given = run.media ?? [];
+        const given = run.source?.given ?? run.media ?? [];
         card.hidden = !given.length;
         const key = JSON.stringify([given.map((one) => one.sha256), run.speech]);
         if (key === known) return;

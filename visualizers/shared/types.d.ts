@@ -30,6 +30,8 @@ declare global {
   interface Recorded {
     trace: trace.DecodingTrace;
     shown: Shown[];
+    /** Of a lesson's run: its media with words for them, and where they are fetched. */
+    given?: any[];
     /** Of a lesson's run: what was asked of its steps, and what was found. */
     looked?: { look: any; answer: any }[];
   }
