@@ -242,7 +242,7 @@ def test_a_sound_behind_the_window_is_refused():
     error = failed(DecodeRequest("greedy", "transcriber", audio=(sound, RATE)))
     assert isinstance(error, ParameterError)
     assert "3.5 seconds" in str(error)
-    assert "one window of 3 seconds" in str(error)
+    assert "transcriber hears up to 3 seconds" in str(error)
     clean(str(error))
 
 
