@@ -74,7 +74,7 @@ STRATEGY = Strategy(
             "Mend a sentence",
             "he showed it to mia ad said look, miia",
             {"max_new_tokens": 60},
-            "An encoder reads the damaged sentence, the decoder writes it whole: nearly every choice is certain.",
+            "A damaged sentence is written whole. Ask what a word looked at to see which letters it came from.",
             model="storyfixer",
         ),
     ),
