@@ -356,7 +356,11 @@ def test_what_was_looked_at_belongs_to_its_lesson(
         shelf.opened(shelf.Shelved("sees", "en", path))
 
 
-@pytest.mark.parametrize("data", [b"", b"no gzip", gzip.compress(b"[]"), gzip.compress(b"{}")])
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"no gzip", gzip.compress(b"[]"), gzip.compress(b"{}")],
+    ids=["empty", "no gzip", "a list", "no looks"],
+)
 def test_a_file_of_looks_that_is_none_is_refused(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "sees.md"
     path.write_text(SEES, "utf-8")
