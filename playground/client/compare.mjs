@@ -265,7 +265,8 @@ class Comparison {
   }
 
   async #press(linked = false) {
-    if (store.busy(KEY) || !(await this.media.ready())) return;
+    if (store.busy(KEY)) return;
+    if ((this.media.coming && !(await this.media.arrived())) || !this.media.check()) return;
     const asked = this.#asked();
     const columns = this.#columns.map((c) => this.#withMedia(c.form.different()));
     this.#latest = { ...asked, columns };

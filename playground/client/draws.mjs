@@ -42,7 +42,7 @@ export function mountDraws(root, trigger) {
   // What was wrong with the link that led here.
   let refused = "";
   const run = async (linked = false) => {
-    if (!(await media.ready())) return;
+    if ((media.coming && !(await media.arrived())) || !media.check()) return;
     const wanted = asked();
     latest = wanted;
     const send = async (more) => trigger("input", { ...(await withMedia(wanted)), ...more });

@@ -201,6 +201,10 @@ export class MediaField {
     this.mark.textContent = on ? tr("needed") : tr("optional");
   }
 
+  get coming() {
+    return this.#coming !== null;
+  }
+
   /** Wait for what is on its way; false where it was refused, which has been said. */
   async arrived() {
     let came = true;

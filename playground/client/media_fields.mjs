@@ -103,22 +103,31 @@ export class MediaFields {
     }
   }
 
-  /**
-   * Whether all is there that the model cannot do without, once what is on its way has come;
-   * what is missing says so.
-   */
-  async ready() {
+  get #taken() {
+    return this.#takes.flatMap((kind) => this.#fields.get(kind) ?? []);
+  }
+
+  /** Whether something is on its way; where nothing is, a press is answered at once. */
+  get coming() {
+    return this.#taken.some((field) => field.coming);
+  }
+
+  /** Wait for what is on its way; false where it was refused, or somebody waits for it already. */
+  async arrived() {
     if (this.#waits) return false;
     this.#waits = true;
-    const taken = this.#takes.map((kind) => this.#fields.get(kind));
-    let came = [];
     try {
-      came = await Promise.all(taken.map((field) => field?.arrived() ?? true));
+      const came = await Promise.all(this.#taken.map((field) => field.arrived()));
+      return came.every(Boolean);
     } finally {
       this.#waits = false;
     }
+  }
+
+  /** Whether all is there that the model cannot do without; what is missing says so. */
+  check() {
     const needed = this.#needs ? this.#fields.get(this.#needs) : null;
-    return came.every(Boolean) && (needed?.check() ?? true);
+    return needed?.check() ?? true;
   }
 
   /** @param {string[]} kinds those that a link could not bring */

@@ -369,7 +369,7 @@ class StrategyTab {
     const { method = "" } = this.form.values();
     this.#asked = method;
     if (this.methods?.unsaved(method) && !(await this.methods.save())) return;
-    if (!(await this.media.ready())) return;
+    if ((this.media.coming && !(await this.media.arrived())) || !this.media.check()) return;
     const asked = this.ask();
     const send = async (more) => this.trigger("input", { ...(await withMedia(asked)), ...more });
     press(this.strategy.name, send, askLink(asked), { linked });

@@ -23,6 +23,7 @@ from tests.helpers.pages import (
 )
 from tests.helpers.pictures import sound_file
 from tests.helpers.seers import LANGUAGES, TASKS, listener
+from tests.helpers.visits import LEFT
 from visualizers.page import page as drawn_page
 
 AXE = Axe()
@@ -119,6 +120,7 @@ def test_a_run_is_told_what_was_chosen_and_begins_with_it(open_page, ears):
         ["translate"],
         ["1"],
     ]
+    open_page.pages.expected = LEFT
     page.reload()
     expect(told(page, "language").get_by_role("combobox")).to_have_value("de")
     expect(told(page, "task").get_by_role("combobox")).to_have_value("translate")
@@ -214,6 +216,7 @@ def test_a_comparison_and_draws_tell_it_to_whom_knows_it(open_page, ears, englis
     settled(page)
     shot(page, "speech-compare")
     # Its address says the same of each column.
+    open_page.pages.expected = LEFT
     page.reload()
     expect(told(page, "language", "compare").get_by_role("combobox")).to_have_value("de")
     expect(told(page, "return_timestamps", "compare").get_by_role("checkbox")).to_be_checked()

@@ -15,6 +15,8 @@ _STATE = """() => JSON.stringify({
   focus: document.activeElement?.outerHTML.slice(0, 200),
 }, null, 1)"""
 
+LEFT = ("AbortError", "Connection errored out")
+"""What Gradio reports of a page that is left while the answers to a run still have their connection."""
 _READY = "window.playground?.page?.connected() && playground.page.stages.length > 0"
 
 
