@@ -31,10 +31,12 @@ _LONGER = """async ([key, wanted, looked]) => {
   const kept = [...known.fields, "fields"].filter((field) => !later.includes(field));
   const header = Object.fromEntries(kept.map((field) => [field, known[field]]));
   const run = known.id + "-longer";
+  // The layer map is drawn at a pace of its own, with the column below it.
+  const own = (node) => (node.nodeType === 1 ? node : node.parentElement)?.closest(".lh-plot, .lh-under");
   let seq = 0, touched = 0;
   const watch = new MutationObserver((records) => {
-    for (const { addedNodes, removedNodes } of records)
-      touched += 1 + addedNodes.length + removedNodes.length;
+    for (const { target, addedNodes, removedNodes } of records)
+      if (!own(target)) touched += 1 + addedNodes.length + removedNodes.length;
   });
   watch.observe(stage.root, { attributes: true, characterData: true, childList: true, subtree: true });
   const send = async (message) => {
@@ -52,8 +54,14 @@ _LONGER = """async ([key, wanted, looked]) => {
       batch.push(again(i++));
     await send({ kind: "delta", steps: batch.map(([s]) => s), shown: batch.map(([, s]) => s) });
     if (!wanted.includes(i)) continue;
-    const own = count(".dp-v-strip *");
-    found.push({ steps: i, tokens: own, others: count("*") - own, touched: touched / looked });
+    const changed = touched / looked;
+    for (const map of stage.root.querySelectorAll(".lh-plot"))
+      for (let left = 3600; +map.dataset.steps !== i; left--) {
+        if (!left) throw new Error(`the map shows ${map.dataset.steps} steps of ${i}`);
+        await new Promise(requestAnimationFrame);
+      }
+    const tokens = count(".dp-v-strip *");
+    found.push({ steps: i, tokens, others: count("*") - tokens, touched: changed });
   }
   watch.disconnect();
   return found;
@@ -71,6 +79,7 @@ def drawn_on(page: Page, key: str, wanted: list[int], looked: int = 10) -> list[
 
     Returns:
         For each of them ``steps``, ``tokens`` (elements of the text), ``others`` (all other elements of the
-        stage) and ``touched``: nodes that a step changed, added or removed.
+        stage) and ``touched``: nodes that a step changed, added or removed, without the layer map, which is
+        waited for.
     """
     return page.evaluate(_LONGER, [key, wanted, looked])

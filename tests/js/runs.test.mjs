@@ -135,7 +135,11 @@ test("the layer map has a number for every layer and step, and no markup of a mo
   assert.equal(grid.z.length, record.steps[0].detail.layers.length);
   assert.ok(grid.z.every((row) => row.length === record.steps.length));
   assert.ok(!grid.text.flat().some((text) => text.includes("<img")));
-  assert.equal(grid.outline[0].length, 6 * record.steps.length);
+  const framed = [...grid.outline.matchAll(/M([\d.]+),(-?[\d.]+)H/g)].map(([, x, y]) => [+x, +y]);
+  assert.deepEqual(
+    framed,
+    record.steps.map((step, i) => [i + 0.5, step.detail.premature_layer - 0.5]),
+  );
   grid.grow(record);
   assert.equal(grid.z[0].length, record.steps.length, "nothing is counted twice");
 });

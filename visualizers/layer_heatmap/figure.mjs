@@ -30,7 +30,7 @@ function colourbar(value, narrow) {
   return bar;
 }
 
-function heat(grid, wide) {
+export function heatOf(grid, wide) {
   const { z, text, value } = grid;
   const x = z[0].map((_, i) => i + 1);
   const limits = { logprob: { zmax: 0 }, rank: { zmin: 0 } }[value];
@@ -51,40 +51,18 @@ function heat(grid, wide) {
   };
 }
 
-const lines = (name, [x, y], color, width) => ({
-  type: "scatter",
-  mode: "lines",
-  x,
-  y,
-  name,
-  line: { color, width },
-  hoverinfo: "skip",
-  showlegend: false,
-});
+const frame = (path, color, width) => ({ type: "path", path, line: { color, width } });
 
-/**
- * A frame round the column of a step.
- * @returns {[number[], number[]]}
- */
-function column(step, count) {
-  const [left, right, top] = [step + 0.5, step + 1.5, count - 0.5];
-  return [
-    [left, right, right, left, left],
-    [-0.5, -0.5, top, top, -0.5],
-  ];
+const columnFrame = (step, count) =>
+  `M${step + 0.5},-0.5H${step + 1.5}V${count - 0.5}H${step + 0.5}Z`;
+
+function framesOf(grid, selected, shades) {
+  const frames = [frame(grid.outline, shades.bg, 4), frame(grid.outline, shades.bad, 2)];
+  if (selected === null) return frames;
+  return [...frames, frame(columnFrame(selected, grid.z.length), shades.accent, 2)];
 }
 
-export function dataOf(grid, selected, shades, wide) {
-  const data = [
-    heat(grid, wide),
-    lines("edge", grid.outline, shades.bg, 4),
-    lines(tr("contrasted layer"), grid.outline, shades.bad, 2),
-  ];
-  if (selected === null) return data;
-  return [...data, lines(tr("selected step"), column(selected, grid.z.length), shades.accent, 2)];
-}
-
-export function layoutOf(grid, shades, id) {
+export function layoutOf(grid, selected, shades, id) {
   const count = grid.z.length;
   const every = Math.max(1, Math.ceil(count / MOST_TICKS));
   const ticks = grid.z.map((_, i) => i).filter((i) => i % every === 0 || i === count - 1);
@@ -106,6 +84,7 @@ export function layoutOf(grid, shades, id) {
       ...plain,
     },
     hoverlabel: { bgcolor: shades.bg, bordercolor: shades.line, font: { color: shades.text } },
+    shapes: framesOf(grid, selected, shades),
     uirevision: id,
   };
 }

@@ -7,10 +7,14 @@ const ESCAPED = { "&": "&amp;", "<": "&lt;", ">": "&gt;" };
 // Plotly reads what it shows under the mouse as markup.
 const escaped = (text) => text.replace(/[&<>]/g, (c) => ESCAPED[c]);
 
+// Plotly takes no lengths in a path, only places.
+const frameOf = (x, y) => `M${x - 0.5},${y - 0.5}H${x + 0.5}V${y + 0.5}H${x - 0.5}Z`;
+
 export class Grid {
   z = [];
   text = [];
-  outline = [[], []];
+  // One path for the frames of all steps, so that a long run is drawn with as much as a short one.
+  outline = "";
   shown = 0;
 
   constructor(value, projection) {
@@ -42,9 +46,6 @@ export class Grid {
       this.z[i].push(drawn(value, number));
       this.text[i].push(`${written(value, number)}<br>${tops.join("<br>")}`);
     });
-    const x = step.index + 1;
-    const y = step.detail.premature_layer;
-    this.outline[0].push(x - 0.5, x + 0.5, x + 0.5, x - 0.5, x - 0.5, null);
-    this.outline[1].push(y - 0.5, y - 0.5, y + 0.5, y + 0.5, y - 0.5, null);
+    this.outline += frameOf(step.index + 1, step.detail.premature_layer);
   }
 }

@@ -4,7 +4,7 @@ import { colours } from "../shared/colours.mjs";
 import { el } from "../shared/dom.mjs";
 import { forget, onClick, plotly } from "../shared/plotly.mjs";
 import { tr } from "../shared/tr.mjs";
-import { CONFIG, dataOf, heightOf, layoutOf } from "./figure.mjs";
+import { CONFIG, heatOf, heightOf, layoutOf } from "./figure.mjs";
 
 const PAUSE = 250;
 // The most of the time that drawing may take while steps arrive.
@@ -66,9 +66,9 @@ export class Heatmap {
     if (!what) return;
     const { grid, selected, id } = what;
     const shades = colours();
-    const data = dataOf(grid, selected, shades, node.clientWidth);
     node.style.height = `${heightOf(grid.z.length)}px`;
-    await Plotly.react(node, data, layoutOf(grid, shades, id), CONFIG);
+    const heat = heatOf(grid, node.clientWidth);
+    await Plotly.react(node, [heat], layoutOf(grid, selected, shades, id), CONFIG);
     node.dataset.steps = grid.z[0].length;
     node.dataset.view = `${grid.value} ${grid.projection}`;
     if (this.#ready) return;
