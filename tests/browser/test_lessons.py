@@ -18,6 +18,7 @@ from tests.helpers.pages import shot
 
 NAMES = sorted(shelf.shelved())
 LONGEST = max(NAMES, key=lambda name: len(shelf.lesson_of(shelf.find(name).path).cards))
+SCREENS = [(1920, 1080), (1024, 768)]
 # What is cut, or has to be scrolled, of a card on the whole screen; and its smallest letters.
 _CUT = """() => [".ls-body", ".ls-words", ".ls-scenes", ".ls-present"].filter((name) => {
   const node = document.querySelector(name.startsWith(".ls-p") ? name : `.ls-present ${name}`);
@@ -155,9 +156,15 @@ def test_every_card_hides_its_answer_and_then_draws(open_page, name):
     shot(page, f"lesson_{name}")
 
 
-@pytest.mark.parametrize("name", [LONGEST])
-@pytest.mark.parametrize(("width", "height"), [(1920, 1080), (1024, 768)])
-@pytest.mark.parametrize("language", ["en", "de"])
+@pytest.mark.parametrize(
+    ("name", "width", "height", "language"),
+    [
+        *((LONGEST, *size, "en") for size in SCREENS),
+        *((LONGEST, *size, "de") for size in SCREENS),
+        # Those with the most words, the most of them beneath a picture or a sound.
+        *((name, *SCREENS[1], "de") for name in ("distribution", "captions", "transcript")),
+    ],
+)
 def test_a_presented_card_fills_the_screen_and_nothing_scrolls(
     open_page, name, width, height, language
 ):
