@@ -163,5 +163,5 @@ def _policy() -> str:
     dark = b64encode(hashlib.sha256(_DARK.encode()).digest()).decode()
     return (
         f"default-src 'none'; script-src 'self' 'sha256-{dark}'; style-src 'self'; connect-src 'self';"
-        " img-src data:; base-uri 'self'; form-action 'self'"
+        " img-src data:; media-src 'self'; base-uri 'self'; form-action 'self'"
     )

@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from engine.lessons import shelf
 from engine.models.loading import load
 from engine.settings import SETTINGS
+from tests.helpers.axe import grave
 from tests.helpers.crowd import Person
 from tests.helpers.gates import gate
 from tests.helpers.pages import fits, shot
@@ -20,6 +20,9 @@ from tests.helpers.served import SERVED_HERE
 
 pytestmark = SERVED_HERE
 CROWD = 30
+# How long a sound is, once it has come; no number where it does not.
+HEARD = """node => new Promise((done) => {
+  node.onloadedmetadata = node.onerror = () => done(node.duration); node.load(); })"""
 IN_THE_ROOM = ".rm-lesson:not(:empty), .rm-over:not(:empty)"
 
 
@@ -38,9 +41,9 @@ def no_run():
         assert gated.passes == 0
 
 
-def teaching(visit, beside=None):
+def teaching(visit, beside=None, lesson="kinds"):
     """Return a page that shows the lesson, and its panel where a room was opened before."""
-    page = visit("/?tab=lessons&lesson=kinds&__theme=light", beside=beside)
+    page = visit(f"/?tab=lessons&lesson={lesson}&__theme=light", beside=beside)
     expect(page.locator(".ls-title")).to_be_visible()
     return page
 
@@ -53,9 +56,9 @@ def press(teacher, name):
     panel(teacher).get_by_role("button", name=name, exact=True).click()
 
 
-def opened(visit):
+def opened(visit, lesson="kinds"):
     """Return the teacher's page and the code of a room."""
-    page = teaching(visit)
+    page = teaching(visit, lesson=lesson)
     page.get_by_role("button", name="Let a class bet").click()
     press(page, "Open a room")
     code = page.locator(".rm-code")
@@ -83,11 +86,6 @@ def table(page):
     """Return how often each answer was given, as a histogram says."""
     cells = page.locator(".rm-table tbody td:nth-of-type(1) .rm-number").all_inner_texts()
     return [int(text.split(" ")[0]) for text in cells]
-
-
-def serious(page):
-    found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
-    return [one["id"] for one in found if one["impact"] in ("serious", "critical")]
 
 
 def closed(teacher):
@@ -132,7 +130,7 @@ def test_a_class_of_many_bets_and_is_told(visit, here, no_run):
     expect(late.locator(".ls-verdict")).to_contain_text("What is right")
     comes_true(lambda: all(person.heard[-1][1].get("revealed") for person in crowd))
     assert crowd[0].vote(1, 2).status_code == 409
-    assert serious(again) == serious(pages[0]) == []
+    assert grave(again) == grave(pages[0]) == []
     shot(again.locator("body"), "room-teacher-revealed")
     shot(pages[0].locator("body"), "room-participant-revealed")
 
@@ -147,6 +145,18 @@ def test_a_class_of_many_bets_and_is_told(visit, here, no_run):
         person.gone()
         assert person.heard[-1][0] == "ended"
     assert again.evaluate("localStorage.getItem('decoding-playground.room.kinds')") is None
+
+
+@pytest.mark.parametrize(("lesson", "given"), [("transcript", "audio"), ("captions", "img")])
+def test_a_participant_hears_and_sees_what_a_card_is_about(visit, lesson, given, no_run):
+    teacher, code = opened(visit, lesson)
+    there = enter(visit, code).locator(f".ls-card {given}")
+    assert there.count() == 1
+    if given == "audio":
+        assert there.evaluate(HEARD) > 0.5
+    else:
+        assert there.evaluate("async (node) => (await node.decode(), node.naturalWidth)") > 0
+    closed(teacher)
 
 
 def looked_at_by_all(teacher):
@@ -174,11 +184,11 @@ def test_every_kind_of_card_on_a_phone_with_the_keyboard(visit, scheme, no_run):
             answered(page, kind)
             counts(teacher, "1 have bet")
             assert fits(page)
-            assert serious(page) == [], kind
+            assert grave(page) == [], kind
         press(teacher, "Reveal")
         expect(page.locator(".ls-reveal")).to_contain_text("the-reveal")
         assert fits(page)
-        assert serious(page) == [], kind
+        assert grave(page) == [], kind
         shot(page.locator("body"), f"room-{kind or 'nothing'}-{scheme}")
         if number < len(KINDS):
             press(teacher, "Next →")
@@ -210,7 +220,7 @@ def test_a_wrong_code_leads_to_a_field_for_another(visit, browser, here):
     page = browser.new_context(viewport={"width": 390, "height": 844}).new_page()
     page.goto(f"{here}/room/NNNNNN")
     expect(page.get_by_role("alert")).to_contain_text("There is no such room")
-    assert serious(page) == []
+    assert grave(page) == []
     shot(page.locator("body"), "room-wrong-code")
     page.get_by_label("Code of the room").fill(code.lower())
     page.get_by_role("button", name="Enter").click()
