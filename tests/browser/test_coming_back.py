@@ -14,12 +14,11 @@ from tests.helpers.gates import gate
 from tests.helpers.pages import link, tokens
 from tests.helpers.patience import comes_true
 from tests.helpers.served import SERVED_HERE
-from tests.helpers.visits import Pages
+from tests.helpers.visits import BROKEN, Pages
 from tests.helpers.wire import wire
 
 pytestmark = SERVED_HERE
 NEW, FREE = 12, 5
-BROKEN = ("AbortError", "TypeError: network error", "Connection errored out", "net::ERR_")
 PROMPT = "Once upon a time, there was"
 # A page that is just being loaded has no scripts yet.
 SHOWN = "window.playground?.page?.shown('greedy')"

@@ -5,17 +5,16 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from engine.after import gallery
 from engine.reading.terms import TERMS
 from engine.strategies import STRATEGIES
+from tests.helpers.axe import grave
 from tests.helpers.pages import fits, settled, shot, show, view
 from tests.helpers.patience import PATIENCE_MS
 from visualizers.page import page as page_of
 
-AXE = Axe()
 BOX = ".dp-meaning"
 INSIDE = """(box) => { const { left, right, top, bottom } = box.getBoundingClientRect();
   return left >= 0 && top >= 0 && right <= innerWidth && bottom <= innerHeight; }"""
@@ -54,16 +53,9 @@ def choose(page, step):
     expect(page.locator(".dp-v-scrub output")).to_contain_text(f"step {step + 1} of")
 
 
-def grave(page):
-    """Return what axe calls serious or critical."""
+def in_the_way(page):
     settled(page)
-    answer = AXE.run(page, options={"resultTypes": ["violations"]}).response
-    return [
-        f"{found['id']}: {node['html'][:150]}"
-        for found in answer["violations"]
-        if found["impact"] in ("serious", "critical")
-        for node in found["nodes"]
-    ]
+    return grave(page)
 
 
 def test_a_word_is_explained_to_the_keyboard_and_to_a_screen_reader(saved):
@@ -76,7 +68,7 @@ def test_a_word_is_explained_to_the_keyboard_and_to_a_screen_reader(saved):
         box = page.get_by_role("tooltip")
         expect(box).to_contain_text("Perplexity is not quality")
         assert box.evaluate(INSIDE)
-        assert grave(page) == []
+        assert in_the_way(page) == []
         shot(page, "term")
         page.keyboard.press("Escape")
         expect(page.locator(BOX)).to_be_hidden()
@@ -157,7 +149,7 @@ def test_formulas_are_typeset_and_said_with_the_numbers_of_the_step(saved, strat
             "lines => lines.filter((n) => n.scrollWidth > n.clientWidth && n.tabIndex < 0).length"
         )
         assert wide == 0
-        assert grave(page) == []
+        assert in_the_way(page) == []
         shot(card, f"formula_{strategy}")
 
 
@@ -214,7 +206,7 @@ def test_a_draw_is_a_strip_and_a_race_with_its_numbers_behind_it(saved, dark):
             "all => all.map((n) => n.getBoundingClientRect().left)"
         )
         assert places == sorted(places)
-        assert grave(page) == []
+        assert in_the_way(page) == []
         shot(card, f"draw{'_dark' if dark else ''}")
 
 

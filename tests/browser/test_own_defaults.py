@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
+from tests.helpers.axe import grave
 from tests.helpers.models import with_settings
 from tests.helpers.pages import fill, fits, run, run_of, settled, shot, show
 
-AXE = Axe()
 FIELDS = {
     "do_sample": True,
     "temperature": 0.6,
@@ -111,7 +110,5 @@ def test_the_settings_are_accessible_on_a_telephone(open_page, folder, theme):
     own.locator("summary").click()
     assert fits(page)
     settled(page)
-    found = AXE.run(page, context="#page-sampling", options={"resultTypes": ["violations"]})
-    grave = [v for v in found.response["violations"] if v["impact"] in ("serious", "critical")]
-    assert not grave
+    assert grave(page, "#page-sampling") == []
     shot(own, f"own-settings-390-{theme}")

@@ -6,10 +6,9 @@ import pytest
 
 from tests.helpers.pages import finish, link, run_id
 from tests.helpers.server import free_port, playground
-from tests.helpers.visits import Pages
+from tests.helpers.visits import BROKEN, Pages
 
-BROKEN = ("AbortError", "TypeError: network error", "Connection errored out", "net::ERR_", "fetch")
-ENDING = ("503 ", "status of 503", "Server stopped unexpectedly")
+ENDING = ("fetch", "503 ", "status of 503", "Server stopped unexpectedly")
 """What a page is told that asks a server between its SIGTERM and its end."""
 PROMPT = "Once upon a time, there was"
 GREEDY = "window.playground?.page?.shown('greedy')"

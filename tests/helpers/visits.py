@@ -17,6 +17,8 @@ _STATE = """() => JSON.stringify({
 
 LEFT = ("AbortError", "Connection errored out")
 """What Gradio reports of a page that is left while the answers to a run still have their connection."""
+BROKEN = (*LEFT, "TypeError: network error", "net::ERR_")
+"""The same of a page whose connection is cut, or whose server has ended."""
 _READY = "window.playground?.page?.connected() && playground.page.stages.length > 0"
 
 
