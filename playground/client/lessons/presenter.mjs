@@ -8,8 +8,8 @@ const BACK = ["PageUp", "ArrowLeft"];
 const LETTERS = [24, 44];
 /** Times as large as they are. @type {[number, number]} */
 const PICTURES = [0.5, 2.2];
-/** How much of the width the words take beside the pictures. @type {[number, number]} */
-const WORDS = [5 / 12, 3 / 4];
+/** How much of the width they take beside the words. @type {[number, number]} */
+const BESIDE = [0.25, 0.58];
 const TRIES = 8;
 const REDRAW_MS = 120;
 
@@ -104,8 +104,6 @@ function largest([low, high], fits) {
   fits(low);
 }
 
-const widen = (screen, share) => screen.style.setProperty("--ls-words", String(share));
-
 // Letters first, then pictures: both as large as the screen has room for, letters never below 24 pixels.
 // Words that are too many for their column at that size get a wider one.
 function fitting(screen) {
@@ -119,16 +117,16 @@ function fitting(screen) {
     const revealed = body.querySelector(".ls-card.revealed") !== null;
     scenes?.style.removeProperty("zoom");
     const card = revealed ? words : body;
-    const [least, most] = WORDS;
-    widen(screen, least);
+    const beside = (share) => screen.style.setProperty("--ls-beside", String(share));
+    beside(BESIDE[1]);
     largest(LETTERS, (size) => {
       screen.style.fontSize = `${size}px`;
       return !overflows(card);
     });
     if (!revealed) return;
     if (overflows(words))
-      largest([-most, -least], (share) => {
-        widen(screen, -share);
+      largest(BESIDE, (share) => {
+        beside(share);
         return !overflows(words);
       });
     largest(PICTURES, (zoom) => {
