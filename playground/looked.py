@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from engine.asking.looked import ATTENTION, Look, looked
+from engine.asking.looked import Look, looked
 from engine.asking.looked_values import values_of
+from engine.asking.methods import ATTENTION
 from engine.errors import Cancelled, ParameterError
 from playground.askers import Turns
 from playground.asking import run_sent, whole
@@ -23,7 +24,7 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         asked: ``action``, looked, or looked_stop, which gives up what ``asker`` asks; ``run``, the id of a run that was
             made here, or ``trace``, a run as JSON values up to the step; ``step`` from 0; ``method``, one of
-            ``engine.asking.looked.METHODS``; ``node_id``, a node of a search; ``at``, a place in a round of drafting;
+            ``engine.asking.methods.METHODS``; ``node_id``, a node of a search; ``at``, a place in a round of drafting;
             ``layer`` and ``head`` from 0, None for the mean over all; ``asker``, whose earlier question is given up.
 
     Returns:

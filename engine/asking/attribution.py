@@ -13,12 +13,12 @@ from typing import Any
 import torch
 
 from engine.asking.decided import Decided
+from engine.asking.methods import GRADIENT
 from engine.asking.positions import Positions, is_sound, of_encoder, of_text
 from engine.errors import ModelError
 from engine.loops.teacher_forced import pass_inputs
 from engine.models.shells import shell_of
 
-GRADIENT, LEAVE_ONE_OUT = "gradient", "leave-one-out"
 INPUT, OUTPUT = "encoder", "decoder"
 """What the encoder reads, and the decoder's own text so far."""
 GRADIENT_CAVEAT = (
@@ -47,7 +47,7 @@ class Attribution:
     """What a token's probability hung on.
 
     Attributes:
-        method: GRADIENT or LEAVE_ONE_OUT.
+        method: ``GRADIENT`` or ``LEAVE_ONE_OUT`` of ``engine.asking.methods``.
         token_id: what was decided.
         piece: its text.
         logprob: of it in the model, nats, before any processor.

@@ -11,8 +11,9 @@ from typing import Any
 
 import torch
 
-from engine.asking.attribution import INPUT, LEAVE_ONE_OUT, OUTPUT, Attribution, Scored
+from engine.asking.attribution import INPUT, OUTPUT, Attribution, Scored
 from engine.asking.decided import Decided
+from engine.asking.methods import LEAVE_ONE_OUT
 from engine.asking.positions import (
     FRAMES,
     PATCHES,

@@ -12,10 +12,11 @@ import torch
 
 from engine.aside import aside
 from engine.asking.attention import Attention, attention_of
-from engine.asking.attribution import GRADIENT, LEAVE_ONE_OUT, Attribution, gradient_of
+from engine.asking.attribution import Attribution, gradient_of
 from engine.asking.decided import Decided, decided_at
 from engine.asking.kept import KeptRun
 from engine.asking.leaving_out import leave_one_out_of
+from engine.asking.methods import ATTENTION, GRADIENT, METHODS
 from engine.errors import EngineError, ParameterError
 from engine.media import media_of
 from engine.models.devices import default_device
@@ -28,8 +29,6 @@ from engine.run.prepare import Models
 from engine.run.weights import held_alone
 from engine.trace.records import Trace
 
-ATTENTION = "attention"
-METHODS = (ATTENTION, GRADIENT, LEAVE_ONE_OUT)
 _READY = 12
 _ready: OrderedDict[str, Attention | Attribution] = OrderedDict()
 _lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""What a step looked at as plain values: for the page, for the command line's files and for lessons."""
+"""What a step looked at as plain values, for the page and for lessons."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.asking.attention import Attention, Heads
 from engine.asking.attribution import Attribution
-from engine.asking.looked import ATTENTION
+from engine.asking.methods import ATTENTION
 from engine.asking.positions import Positions
 from engine.loops.recorder import significant
 

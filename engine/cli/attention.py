@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from engine.asking.methods import ATTENTION, METHODS
 from engine.cli import media
 from engine.cli.values import printable
 from engine.trace import json_io
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from engine.asking.attribution import Attribution
     from engine.asking.positions import Positions
 
-_METHODS = ("attention", "gradient", "leave-one-out")
 _TITLES = {
     "cross": "cross-attention to the encoder",
     "self": "self-attention to the text so far",
@@ -31,7 +31,7 @@ def add(commands: Any) -> None:
     )
     command.add_argument("file", help="a trace file; its model is loaded")
     command.add_argument("--step", type=int, required=True, help="index of the step, from 0")
-    command.add_argument("--method", choices=_METHODS, default=_METHODS[0])
+    command.add_argument("--method", choices=METHODS, default=ATTENTION)
     command.add_argument("--layer", type=int, help="attention: from 0, the mean where not given")
     command.add_argument("--head", type=int, help="attention: from 0, the mean where not given")
     command.add_argument("--node", type=int, help="beam searches: a node of the step's pool")

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from engine.asking.methods import ATTENTION, METHODS
 from engine.errors import shown
 from engine.lessons.lesson import (
     HIDES,
     KINDS,
-    METHODS,
     UNITS,
     Bet,
     BetOption,
@@ -22,6 +22,7 @@ from engine.lessons.lesson import (
     Turn,
 )
 from engine.media.examples import PREFIX
+from engine.trace.records import MEDIA_KINDS
 
 CARD = {"run", "step", "until", "picture", "hide", "bet", "myth", "holds", "open"}
 _RUN = {
@@ -167,7 +168,7 @@ def run(name: str, given: Any) -> LessonRun:
 
 def _check_begins(found: Fields) -> None:
     """Refuse a run that begins with nothing, or with what not everybody has."""
-    given = [name for name in ("image", "audio") if name in found.given]
+    given = [name for name in MEDIA_KINDS if name in found.given]
     for name in given:
         # A file of somebody's own would be another one on another machine.
         if not found.text(name, most=60).startswith(PREFIX):
@@ -194,15 +195,15 @@ def _looks(found: Fields) -> tuple[LessonLook, ...]:
 
 
 def _look(given: Fields) -> LessonLook:
-    method = given.one_of("method", METHODS, METHODS[0])
+    method = given.one_of("method", METHODS, ATTENTION)
     name = given.text("name", method.replace("-", "_"), most=40)
     if not _LOOK_NAME.fullmatch(name):
         raise given.refuse("name", "it must be of small letters, digits and _")
     layer, head = (
         given.whole(n, 1, _MAX_PLACE) if n in given.given else None for n in ("layer", "head")
     )
-    if method != METHODS[0] and (layer or head):
-        raise given.refuse("layer" if layer else "head", f"it is of {METHODS[0]} alone")
+    if method != ATTENTION and (layer or head):
+        raise given.refuse("layer" if layer else "head", f"it is of {ATTENTION} alone")
     return LessonLook(name, given.whole("step", 1, _MAX_STEP), method, layer, head)
 
 

@@ -12,8 +12,6 @@ KINDS = ("token", "number", "order", "truth", "choice", "text")
 """What a bet may ask for."""
 HIDES = ("future", "picture", "nothing")
 """What is hidden until the bet: the step and all after it, the pictures alone, or nothing."""
-METHODS = ("attention", "gradient", "leave-one-out")
-"""How a step may be looked into."""
 LOOKED = "looked"
 """The picture of what is found."""
 UNITS = ("percent", "bits", "tokens", "steps", "")
@@ -35,7 +33,7 @@ class LessonLook:
     step: int
     """From 1."""
     method: str
-    """One of METHODS."""
+    """One of ``engine.asking.methods.METHODS``."""
     layer: int | None = None
     """Of attention, from 1; None is the mean over all."""
     head: int | None = None

@@ -14,18 +14,12 @@ from engine.trace.records import Trace
 
 Looked = Mapping[str, Any]
 """``look``, the ``LessonLook`` as JSON values, and ``answer``, the entries of ``asking.looked_values.values_of``."""
-_ENDING = ".looked.json.gz"
+_ENDING = ".json.gz"
 
 
-def looked_file(path: Path, lesson: str, run: str) -> Path:
-    """Return where what a run looked at is kept, beside the run.
-
-    Args:
-        path: of the folder of recorded runs.
-        lesson: name of the lesson.
-        run: name of the run.
-    """
-    return path / f"{lesson}-{run}{_ENDING}"
+def looked_file(trace_file: Path) -> Path:
+    """Return where what a run looked at is kept, beside the run."""
+    return trace_file.with_name(trace_file.name.removesuffix(_ENDING) + f".looked{_ENDING}")
 
 
 def looked_at(run: LessonRun, trace: Trace) -> list[Looked]:
@@ -53,14 +47,14 @@ def looked_at(run: LessonRun, trace: Trace) -> list[Looked]:
     return json.loads(json.dumps(found))
 
 
-def save(looked: Sequence[Looked], trace_file: Path, file: Path) -> None:
+def save(looked: Sequence[Looked], trace_file: Path) -> None:
     """Keep what a run looked at; with none there is no file.
 
     Args:
         looked: as ``looked_at`` returns it.
         trace_file: of the run, as it was recorded with it.
-        file: what is written.
     """
+    file = looked_file(trace_file)
     if not looked:
         file.unlink(missing_ok=True)
         return
@@ -69,7 +63,7 @@ def save(looked: Sequence[Looked], trace_file: Path, file: Path) -> None:
     file.write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
-def kept(run: LessonRun, trace_file: Path, file: Path) -> list[Looked]:
+def kept(run: LessonRun, trace_file: Path) -> list[Looked]:
     """Return what a run looked at, as it was kept.
 
     Raises:
@@ -77,6 +71,7 @@ def kept(run: LessonRun, trace_file: Path, file: Path) -> list[Looked]:
     """
     if not run.looks:
         return []
+    file = looked_file(trace_file)
     again = f"The run {run.name}: `python -m engine lesson record` makes {file.name}"
     try:
         data = json.loads(gzip.decompress(file.read_bytes()))

@@ -92,10 +92,6 @@ def trace_file(path: Path, lesson: str, run: str) -> Path:
     return path.parent / RUNS / f"{lesson}-{run}{_ENDING}"
 
 
-def _looked_file(path: Path, lesson: str, run: str) -> Path:
-    return looks.looked_file(path.parent / RUNS, lesson, run)
-
-
 def opened(file: Shelved) -> Opened:
     """Return a lesson of the shelf with its runs.
 
@@ -107,7 +103,7 @@ def opened(file: Shelved) -> Opened:
     for run in lesson.runs.values():
         kept = trace_file(file.path, lesson.name, run.name)
         traces[run.name] = of_gallery(run) if run.recorded else _kept(run, kept)
-        looked[run.name] = looks.kept(run, kept, _looked_file(file.path, lesson.name, run.name))
+        looked[run.name] = looks.kept(run, kept)
     return Opened(lesson, traces, looked)
 
 
@@ -204,22 +200,21 @@ def record(path: Path, tell: Callable[[str], None], *, anew: bool = False) -> Ma
         if run.recorded:
             continue
         file = trace_file(path, lesson.name, run.name)
-        looked = _looked_file(path, lesson.name, run.name)
-        if not (anew or _is_stale(run, file, looked)):
+        if not (anew or _is_stale(run, file)):
             continue
         tell(f"{lesson.name}: {run.name} …")
         file.parent.mkdir(exist_ok=True)
         trace = finished(request_of(run))
         json_io.save(trace, file)
-        looks.save(looks.looked_at(run, trace), file, looked)
+        looks.save(looks.looked_at(run, trace), file)
         written[run.name] = file
     return written
 
 
-def _is_stale(run: LessonRun, file: Path, looked: Path) -> bool:
+def _is_stale(run: LessonRun, file: Path) -> bool:
     try:
         _kept(run, file)
-        looks.kept(run, file, looked)
+        looks.kept(run, file)
     except EngineError:
         return True
     return False

@@ -12,7 +12,8 @@ import torch
 from engine import DecodeRequest
 from engine.asking.attention import CROSS, SELF, attention_of
 from engine.asking.decided import Decided, decided_at
-from engine.asking.looked import METHODS, Look, looked
+from engine.asking.looked import Look, looked
+from engine.asking.methods import METHODS
 from engine.errors import Cancelled, EngineError, ModelError, ParameterError
 from engine.loops.teacher_forced import teacher_forced
 from engine.models.loading import LoadedModel

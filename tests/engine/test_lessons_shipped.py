@@ -139,7 +139,6 @@ def test_no_recorded_run_is_left_over():
         for run in shelf.lesson_of(file.path).runs.values()
         if not run.recorded
     ]
-    folder = shelf.FOLDER / shelf.RUNS
-    wanted = {shelf.trace_file(file.path, file.name, run.name) for file, run in runs}
-    wanted |= {looked_file(folder, file.name, run.name) for file, run in runs if run.looks}
-    assert set(folder.iterdir()) == wanted
+    kept = [(shelf.trace_file(file.path, file.name, run.name), run) for file, run in runs]
+    wanted = {path for path, _ in kept} | {looked_file(path) for path, run in kept if run.looks}
+    assert set((shelf.FOLDER / shelf.RUNS).iterdir()) == wanted

@@ -10,8 +10,9 @@ import pytest
 
 from engine import DecodeRequest, decode, load
 from engine.asking.kept import KEPT_RUNS
-from engine.asking.looked import METHODS, Look
+from engine.asking.looked import Look
 from engine.asking.looked import looked as looked_at
+from engine.asking.methods import METHODS
 from engine.errors import Cancelled
 from engine.trace import json_io
 from playground import looked, questions
