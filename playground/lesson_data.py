@@ -118,7 +118,8 @@ def given(trace: Trace, language: str) -> list[dict[str, Any]]:
     Entries: those of ``MediaInfo``; ``alt``, what is to be seen in the language of the lesson, empty for a sound, as
     that may be what is asked for; and ``src``, where it is fetched, empty for what did not come along.
     """
-    known = {one.name: one for one in list_examples()}
+    # The list is read from files.
+    known = {one.name: one for one in list_examples()} if trace.media else {}
     found = []
     for info in trace.media:
         example = known.get(info.example or "")

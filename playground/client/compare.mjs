@@ -264,9 +264,11 @@ class Comparison {
     this.prompt.optional(this.media.any);
   }
 
-  async #press(linked = false) {
-    if (store.busy(KEY)) return;
-    if ((this.media.coming && !(await this.media.arrived())) || !this.media.check()) return;
+  #press(linked = false) {
+    if (!store.busy(KEY)) this.media.ready(() => this.#send(linked));
+  }
+
+  #send(linked) {
     const asked = this.#asked();
     const columns = this.#columns.map((c) => this.#withMedia(c.form.different()));
     this.#latest = { ...asked, columns };

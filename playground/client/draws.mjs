@@ -41,13 +41,13 @@ export function mountDraws(root, trigger) {
   let latest = null;
   // What was wrong with the link that led here.
   let refused = "";
-  const run = async (linked = false) => {
-    if ((media.coming && !(await media.arrived())) || !media.check()) return;
-    const wanted = asked();
-    latest = wanted;
-    const send = async (more) => trigger("input", { ...(await withMedia(wanted)), ...more });
-    press(KEY, send, formLink("draws", wanted), { linked });
-  };
+  const run = (linked = false) =>
+    media.ready(() => {
+      const wanted = asked();
+      latest = wanted;
+      const send = async (more) => trigger("input", { ...(await withMedia(wanted)), ...more });
+      press(KEY, send, formLink("draws", wanted), { linked });
+    });
   const prompt = new PromptField("draws-prompt", {
     prompt: draws.prompt,
     go: () => run(),

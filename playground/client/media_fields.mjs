@@ -107,13 +107,17 @@ export class MediaFields {
     return this.#takes.flatMap((kind) => this.#fields.get(kind) ?? []);
   }
 
-  /** Whether something is on its way; where nothing is, a press is answered at once. */
-  get coming() {
-    return this.#taken.some((field) => field.coming);
+  /**
+   * Do what was pressed: at once, or when what is on its way is there, unless something is missing.
+   * @param {() => void} go
+   */
+  async ready(go) {
+    if (this.#taken.some((field) => field.coming) && !(await this.#arrived())) return;
+    if (this.#check()) go();
   }
 
-  /** Wait for what is on its way; false where it was refused, or somebody waits for it already. */
-  async arrived() {
+  // False where it was refused, or somebody waits for it already.
+  async #arrived() {
     if (this.#waits) return false;
     this.#waits = true;
     try {
@@ -124,8 +128,8 @@ export class MediaFields {
     }
   }
 
-  /** Whether all is there that the model cannot do without; what is missing says so. */
-  check() {
+  // Whether all is there that the model cannot do without; what is missing says so.
+  #check() {
     const needed = this.#needs ? this.#fields.get(this.#needs) : null;
     return needed?.check() ?? true;
   }

@@ -369,7 +369,10 @@ class StrategyTab {
     const { method = "" } = this.form.values();
     this.#asked = method;
     if (this.methods?.unsaved(method) && !(await this.methods.save())) return;
-    if ((this.media.coming && !(await this.media.arrived())) || !this.media.check()) return;
+    await this.media.ready(() => this.#send(linked));
+  }
+
+  #send(linked) {
     const asked = this.ask();
     const send = async (more) => this.trigger("input", { ...(await withMedia(asked)), ...more });
     press(this.strategy.name, send, askLink(asked), { linked });

@@ -1,9 +1,8 @@
 // One card: what is seen, the bet, and what happened. The page, a room and the printed sheet draw it alike.
-
-import { givenMedia } from "../../../visualizers/media/view.mjs";
 import { button, el } from "../../../visualizers/shared/dom.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { isRight, question } from "./bets.mjs";
+import { soFar } from "./so_far.mjs";
 import { grown } from "./tree.mjs";
 
 /**
@@ -104,16 +103,7 @@ export class CardView {
         "figure",
         { class: "ls-scene" },
         el("figcaption", {}, captionOf(scene, scenes, false)),
-        givenMedia(scene.media),
-        el(
-          "p",
-          { class: "ls-text-so-far" },
-          el("span", { class: "dp-prompt" }, scene.prompt),
-          el("span", {}, scene.text),
-          hide === "future"
-            ? el("span", { class: "ls-gap", role: "img", "aria-label": tr("hidden") }, "?")
-            : null,
-        ),
+        soFar(scene, hide),
       );
     });
     this.scenes.replaceChildren(...drawn);

@@ -1,9 +1,9 @@
 // A lesson on paper: the cards as questions, then what is right on a page of its own.
-import { givenMedia } from "../../../visualizers/media/view.mjs";
 import { el } from "../../../visualizers/shared/dom.mjs";
 import { percent, visible } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { unitOf } from "./bets.mjs";
+import { soFar } from "./so_far.mjs";
 import { grown } from "./tree.mjs";
 
 /**
@@ -44,18 +44,7 @@ function questionOf({ number, title, situation, bet, scenes, hide }, lesson, pla
     el("h3", {}, `${number}. ${title}`),
     el("div", {}, grown(situation)),
     scenes.map((scene, i) =>
-      seen
-        ? pictureOf(scene, `question-${number}-${i}`, lesson, place, draw)
-        : [
-            givenMedia(scene.media),
-            el(
-              "p",
-              { class: "ls-text-so-far" },
-              el("span", { class: "dp-prompt" }, scene.prompt),
-              scene.text,
-              hide === "future" ? el("span", { class: "ls-gap" }, "?") : null,
-            ),
-          ],
+      seen ? pictureOf(scene, `question-${number}-${i}`, lesson, place, draw) : soFar(scene, hide),
     ),
     bet && el("p", { class: "ls-sheet-question" }, grown(bet.question)),
     bet && roomFor(bet),
