@@ -6,6 +6,7 @@ import dataclasses
 from urllib.parse import urlparse
 
 import pytest
+from playwright.sync_api import expect
 
 from engine.models.loading import load
 from engine.run.permits import LINE
@@ -54,7 +55,7 @@ def whole(page, run_id, gated):
     assert page.evaluate("playground.page.runId('greedy')") == run_id
     assert page.evaluate(STEPS) == list(range(NEW))
     assert gated.passes == NEW
-    assert tokens(page, "greedy").count() == NEW
+    expect(tokens(page, "greedy")).to_have_count(NEW)
     assert page.evaluate("localStorage.getItem('dp-going')") == "[]"
 
 

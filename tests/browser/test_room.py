@@ -151,7 +151,7 @@ def test_a_class_of_many_bets_and_is_told(visit, here, no_run):
 def test_a_participant_hears_and_sees_what_a_card_is_about(visit, lesson, given, no_run):
     teacher, code = opened(visit, lesson)
     there = enter(visit, code).locator(f".ls-card {given}")
-    assert there.count() == 1
+    expect(there).to_have_count(1)
     if given == "audio":
         assert there.evaluate(HEARD) > 0.5
     else:
