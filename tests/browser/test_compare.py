@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from engine.settings import SETTINGS
 from engine.trace import json_io
 from tests.helpers.models import with_settings
-from tests.helpers.pages import fill, fits, shot
+from tests.helpers.pages import address, fill, fits, shot
 from tests.helpers.runs import parts_at
 
 LONG = SETTINGS.max_new_tokens
@@ -91,12 +91,12 @@ def test_columns_and_judge_are_held_as_chosen_and_a_link_holds_them_so_again(ope
     assert row.locator("td").all_text_contents() == ["float32", "bfloat16"]
     expect(page.locator(".cmp-results")).to_contain_text("storyteller (float16) reading")
     shot(page, "compare_weights")
-    page.wait_for_function("location.search.includes('base_weights')")
-    [form] = parse_qs(urlparse(page.url).query)["form"]
+    there = urlparse(address(page, "base_weights"))
+    [form] = parse_qs(there.query)["form"]
     said = json.loads(form)
     assert said["base_weights"] == {"dtype": "float16"}
     assert [c["params"].get("dtype") for c in said["columns"]] == [None, "bfloat16"]
-    other = open_page(urlparse(page.url)._replace(scheme="", netloc="").geturl())
+    other = open_page(there._replace(scheme="", netloc="").geturl())
     expect(other.locator(".cmp-held")).to_have_text(held)
     expect(other.locator(".cmp-results")).to_contain_text("storyteller (float16) reading")
     assert other.evaluate(f"{RUNS}.map(run => run.model.dtype)") == ["float32", "bfloat16"]

@@ -10,6 +10,7 @@ from playwright.sync_api import expect
 
 from engine.after import gallery
 from tests.helpers.pages import (
+    address,
     drawn,
     finish,
     link,
@@ -26,7 +27,7 @@ LABEL = ".dp-scrub output"
 
 
 def query(page):
-    return {name: values[0] for name, values in parse_qs(urlparse(page.url).query).items()}
+    return {name: values[0] for name, values in parse_qs(urlparse(address(page)).query).items()}
 
 
 def at(page, **wanted):
@@ -39,7 +40,7 @@ def at(page, **wanted):
 
 
 def relative(page, server):
-    return page.url.removeprefix(server)
+    return address(page).removeprefix(server)
 
 
 def test_the_address_follows_tab_run_and_step(open_page, server):
@@ -82,7 +83,7 @@ def test_a_link_opens_a_recorded_run_at_a_step_and_offers_to_run_it(open_page):
     # The address is now the request; as its run is recorded, it opens that.
     select(page, "sampling", 3)
     at(page, strategy="sampling", step="4")
-    other = open_page("/" + page.url[page.url.index("?") :])
+    other = open_page("/?" + urlparse(address(page)).query)
     expect(other.locator("#sampling-stage").locator(LABEL)).to_have_text("step 4 of 60")
     assert run_of(other, "sampling", "entry") == "sampling-2"
 
@@ -144,7 +145,7 @@ def test_comparisons_draws_and_the_bench_have_links(open_page, server):
     page = open_page("/?" + urlencode({"tab": "watermark_bench", "form": json.dumps(asked)}))
     expect(page.locator("#wb-judged .wm-verdict")).to_be_visible()
     page.locator("#wb-text textarea").fill("The cat sat on the mat, and the dog sat there, too.")
-    page.wait_for_function("location.search.includes('the+dog')")
+    address(page, "the+dog")
     assert json.loads(query(page)["form"])["params"]["bias"] == 4
 
 

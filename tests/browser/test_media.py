@@ -12,6 +12,7 @@ from engine.media import list_examples
 from tests.browser_setup import launch_options
 from tests.helpers.axe import grave
 from tests.helpers.pages import (
+    address,
     finish,
     fits,
     give,
@@ -176,9 +177,9 @@ def test_an_upload_is_captioned_live_and_stands_above_the_text(open_page, eyes):
     [info] = trace.media
     assert (info.kind, info.width, info.height) == ("image", 64, 48)
     # The address names it by its hash and holds nothing of it.
-    page.wait_for_function("location.search.includes('image=')")
-    assert parse_qs(urlsplit(page.url).query)["image"] == [f"held:{info.sha256}"]
-    assert info.preview[:40] not in page.url
+    said = address(page, "image=")
+    assert parse_qs(urlsplit(said).query)["image"] == [f"held:{info.sha256}"]
+    assert info.preview[:40] not in said
     # It was sent once, and a second run reads it again.
     run(page, "beam_search")
     assert trace_of(page, "beam_search").media == trace.media
@@ -297,16 +298,15 @@ def test_an_example_is_chosen_with_the_keyboard_and_is_in_the_link(open_page, ey
     expect(pick).to_have_attribute("aria-pressed", "true")
     run(page, "greedy")
     assert trace_of(page, "greedy").media[0].example == first.name
-    page.wait_for_function("location.search.includes('image=example')")
-    assert parse_qs(urlsplit(page.url).query)["image"] == [f"example:{first.name}"]
+    said = urlsplit(address(page, "image=example"))
+    assert parse_qs(said.query)["image"] == [f"example:{first.name}"]
 
 
 def test_a_link_without_its_picture_says_so_to_others_and_not_to_whose_it_is(open_page, eyes):
     page = with_model(open_page, eyes)
     give(page, picture_file(33, 44))
     run(page, "greedy")
-    page.wait_for_function("location.search.includes('image=')")
-    search = urlsplit(page.url).query
+    search = urlsplit(address(page, "image=")).query
     other = open_page("/?" + search)
     expect(status(other, "greedy")).to_contain_text("This link asks for")
     # The same page loaded anew shows the run and its picture again.

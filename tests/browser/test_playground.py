@@ -15,6 +15,7 @@ from engine.strategies.refusal import refusal
 from engine.trace import json_io
 from playground.form import form_request
 from tests.helpers.pages import (
+    address,
     feed,
     fill,
     finish,
@@ -234,11 +235,11 @@ def test_a_link_that_cannot_be_read_is_answered(open_page):
 
 
 def test_a_large_seed_stays_exact(open_page):
-    address = link("sampling", "Once upon a time", "&seed=9223372036854775807", max_new_tokens=2)
-    page = open_page(address)
+    given = link("sampling", "Once upon a time", "&seed=9223372036854775807", max_new_tokens=2)
+    page = open_page(given)
     finish(page, "sampling")
     expect(page.locator("#sampling-seed input")).to_have_value("9223372036854775807")
-    assert "seed=9223372036854775807" in page.url
+    assert "seed=9223372036854775807" in address(page)
 
 
 def test_scrubbing_by_slider_buttons_keys_and_clicks(open_page):
@@ -318,9 +319,8 @@ def test_a_copied_link_gives_the_same_tokens(open_page, server):
     page.locator("#sampling-prompt textarea").fill('The little fox said "hello" & <b>ran</b>')
     fill(page, "sampling-seed", 42)
     run(page, "sampling")
-    first, address = run_of(page, "sampling", "outputs"), page.url
-    assert "seed=42" in address
-    other = open_page(address.removeprefix(server))
+    first, said = run_of(page, "sampling", "outputs"), address(page, "seed=42")
+    other = open_page(said.removeprefix(server))
     finish(other, "sampling")
     assert run_of(other, "sampling", "outputs") == first
     assert other.locator("#sampling-prompt textarea").input_value().endswith("<b>ran</b>")

@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 
 from tests.helpers.axe import grave
 from tests.helpers.pages import (
+    address,
     fits,
     give,
     name_model,
@@ -113,8 +114,7 @@ def test_a_run_is_told_what_was_chosen_and_begins_with_it(open_page, ears):
     shot(page, "speech")
     assert fits(page)
     # The address has it, and the page that is loaded anew says it again.
-    page.wait_for_function("location.search.includes('language=')")
-    query = parse_qs(urlsplit(page.url).query)
+    query = parse_qs(urlsplit(address(page, "language=")).query)
     assert [query[name] for name in ("language", "task", "timestamps")] == [
         ["de"],
         ["translate"],
@@ -170,9 +170,10 @@ def test_what_a_link_says_wrongly_gets_a_sentence(open_page, ears, query, says):
 def test_a_language_that_the_model_does_not_know_is_shown_and_refused(open_page, ears):
     page = listening(open_page, ears)
     run(page, "greedy")
-    page.wait_for_function("location.search.includes('audio=')")
-    query = {name: one for name, [one] in parse_qs(urlsplit(page.url).query).items()}
-    page.goto(page.url.split("?")[0] + "?" + urlencode({**query, "language": "sv", "prompt": ""}))
+    said = urlsplit(address(page, "audio="))
+    query = {name: one for name, [one] in parse_qs(said.query).items()}
+    asked = urlencode({**query, "language": "sv", "prompt": ""})
+    page.goto(said._replace(query=asked).geturl())
     expect(told(page, "language").get_by_role("combobox")).to_have_value("sv")
     expect(told(page, "language").locator("option")).to_have_count(5)
     start(page, "greedy")
@@ -189,8 +190,7 @@ def test_a_comparison_and_draws_tell_it_to_whom_knows_it(open_page, ears, englis
     page.locator("#draws-draws input[type=number]").fill("4")
     page.locator("#draws-run").click()
     expect(page.locator("#draws-tree")).to_contain_text("4 of 4")
-    page.wait_for_function("location.search.includes('speech')")
-    query = parse_qs(urlsplit(page.url).query)
+    query = parse_qs(urlsplit(address(page, "speech")).query)
     assert (
         '"speech":{"language":"de","task":"translate","return_timestamps":true}' in query["form"][0]
     )

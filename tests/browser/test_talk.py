@@ -12,7 +12,18 @@ from playwright.sync_api import expect
 from engine import DecodeRequest
 from engine.models.unloaded import reader
 from engine.run.chat_request import rendered
-from tests.helpers.pages import finish, fits, run, settled, shot, start, status, tokens, trace_of
+from tests.helpers.pages import (
+    address,
+    finish,
+    fits,
+    run,
+    settled,
+    shot,
+    start,
+    status,
+    tokens,
+    trace_of,
+)
 from tests.helpers.runs import finished
 from tests.helpers.talker import said, talker
 from visualizers.page import page as drawn_page
@@ -143,14 +154,14 @@ def test_a_link_brings_a_chat_with_its_template_back(open_page, folder):
     box.locator(".tk-more textarea").first.fill('{"enable_thinking": false}')
     page.locator("#greedy-max_new_tokens input[type=number]").fill("3")
     run(page, "greedy")
-    page.wait_for_function("location.search.includes('messages=')")
-    query = parse_qs(urlsplit(page.url).query)
+    search = urlsplit(address(page, "messages=")).query
+    query = parse_qs(search)
     assert json.loads(query["messages"][0])[0]["content"] == "Hello & <b>you</b> ü"
     given = {"enable_thinking": False, "add_generation_prompt": True}
     assert json.loads(query["template"][0]) == given
     own = trace_of(page, "greedy")
 
-    other = open_page("/?" + urlsplit(page.url).query)
+    other = open_page("/?" + search)
     # A link is anybody's: what it names beside the models of the page is run by who has read it.
     expect(status(other, "greedy")).to_contain_text("This link asks for")
     assert messages_of(other)["messages"] == messages_of(page)["messages"]
@@ -220,8 +231,7 @@ def test_a_chat_is_compared_and_drawn_many_times(open_page, folder):
     say(box, 0, "Tell me of a bear")
     page.locator("#compare").get_by_role("button", name="Run all").click()
     expect(page.locator(".cmp-ask > .dp-status")).to_contain_text("Done.")
-    page.wait_for_function("location.search.includes('messages')")
-    form = json.loads(parse_qs(urlsplit(page.url).query)["form"][0])
+    form = json.loads(parse_qs(urlsplit(address(page, "messages")).query)["form"][0])
     assert form["messages"] == [{"role": "user", "content": "Tell me of a bear"}]
     page.get_by_role("tab", name="Draws").click()
     page.locator("#draws-model select").select_option(label="Another…")

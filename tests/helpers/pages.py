@@ -162,6 +162,12 @@ def settled(page: Page) -> None:
     page.wait_for_function("document.getAnimations().every((a) => a.playState !== 'running')")
 
 
+def address(page: Page, says: str = "") -> str:
+    """Return a page's address, once it says something. Playwright's own is told of a change later than the page."""
+    page.wait_for_function("says => location.search.includes(says)", arg=says)
+    return page.evaluate("location.href")
+
+
 def status(page: Page, strategy: str) -> Locator:
     """Return the line that says how the run of a tab is doing."""
     return page.locator(f"#{strategy}-stage .dp-v-status .dp-status")
