@@ -154,8 +154,8 @@ def test_tokens_are_text_in_the_map(open_page):
         "() => { const r = playground.page.shown('dola');"
         " for (const id of Object.keys(r.pieces)) r.pieces[id] = '<img src=x onerror=window.hit=1><b>b</b>'; }"
     )
-    visual.locator(".lh-pick").first.select_option("rank")
-    expect(plot).to_have_attribute("data-view", "rank normed")
+    visual.locator(".lh-pick").first.select_option("entropy")
+    expect(plot).to_have_attribute("data-view", "entropy normed")
     assert "&lt;img" in plot.evaluate("p => p.data[0].text[2][2]")
     select(page, "dola", 3)
     expect(visual.locator(".lh-column")).to_contain_text("<img src=x")
