@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 
 import pytest
@@ -187,6 +188,22 @@ def test_a_presented_card_fills_the_screen_and_nothing_scrolls(
     page.keyboard.press("Escape")
     expect(presented).to_have_count(0)
     expect(page.get_by_role("button", name="Present")).to_be_focused()
+
+
+def test_a_presented_card_is_scrolled_on_a_phone_and_the_next_begins_at_its_top(open_page):
+    page = open_page("/?tab=lessons&lesson=dull&card=4&in=de", width=390, height=844)
+    page.get_by_role("button", name="Present", exact=True).click()
+    body = page.locator(".ls-present .ls-body")
+    expect(page.locator(".ls-present")).to_have_attribute("style", re.compile("font-size"))
+    for _ in ("bet", "revealed"):
+        page.evaluate(_SETTLED)
+        assert body.evaluate("node => node.scrollWidth <= node.clientWidth + 2")
+        assert body.evaluate("node => (node.scrollTop = node.scrollHeight, node.scrollTop)") > 0
+        last = body.locator(".ls-option, .ls-reveal, .ls-scene").last
+        expect(last).to_be_in_viewport()
+        page.keyboard.press("PageDown")
+    expect(page.locator(".ls-present .ls-where")).to_contain_text("5 of")
+    assert body.evaluate("node => node.scrollTop") == 0
 
 
 def test_the_handout_has_the_questions_and_then_what_is_right(open_page):

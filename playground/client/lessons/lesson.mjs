@@ -70,6 +70,8 @@ export class LessonView {
     this.at = Math.max(0, Math.min(this.cards.length, at));
     this.view = this.ended ? null : this.#card(this.cards[this.at]);
     this.body.replaceChildren(this.view?.node ?? this.#score());
+    // On the whole screen it may have been scrolled.
+    this.body.scrollTop = 0;
     this.where.textContent = this.ended
       ? tr("Done")
       : tr("Card {n} of {total}", { n: this.at + 1, total: this.cards.length });

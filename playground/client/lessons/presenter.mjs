@@ -10,6 +10,8 @@ const LETTERS = [24, 44];
 const PICTURES = [0.5, 2.2];
 /** How much of the width they take beside the words. @type {[number, number]} */
 const BESIDE = [0.25, 0.58];
+/** Where a card is read from near by, and scrolled. */
+const NARROW = "(max-width: 700px)";
 const TRIES = 8;
 const REDRAW_MS = 120;
 
@@ -116,6 +118,10 @@ function fitting(screen) {
     if (!body) return;
     const revealed = body.querySelector(".ls-card.revealed") !== null;
     scenes?.style.removeProperty("zoom");
+    if (matchMedia(NARROW).matches) {
+      screen.style.fontSize = `${LETTERS[0]}px`;
+      return;
+    }
     const card = revealed ? words : body;
     const beside = (share) => screen.style.setProperty("--ls-beside", String(share));
     beside(BESIDE[1]);
