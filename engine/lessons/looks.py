@@ -14,12 +14,12 @@ from engine.trace.records import Trace
 
 Looked = Mapping[str, Any]
 """``look``, the ``LessonLook`` as JSON values, and ``answer``, the entries of ``asking.looked_values.values_of``."""
-_ENDING = ".json.gz"
+_ENDING = ".looked.json.gz"
 
 
 def looked_file(trace_file: Path) -> Path:
     """Return where what a run looked at is kept, beside the run."""
-    return trace_file.with_name(trace_file.name.removesuffix(_ENDING) + f".looked{_ENDING}")
+    return trace_file.with_suffix("").with_suffix(_ENDING)
 
 
 def looked_at(run: LessonRun, trace: Trace) -> list[Looked]:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from engine import STRATEGIES
 from engine.after import gallery
-from tests.helpers.axe import GRAVE
+from tests.helpers.axe import answer_of, grave_in
 from tests.helpers.pages import finish, link, settled, status, view
 
-AXE = Axe()
-# Rules that a part of Gradio breaks and the page cannot mend: rule -> what and why. None so far.
-EXCEPTIONS: dict[str, str] = {}
 TABS = [
     *(strategy.tab for strategy in STRATEGIES.values()),
     "Bench",
@@ -33,15 +29,10 @@ def findings(page):
     # Half-transparent text has no contrast, and more of it may come while axe looks.
     page.emulate_media(reduced_motion="reduce")
     settled(page)
-    answer = AXE.run(page, options={"resultTypes": ["violations"]}).response
+    answer = answer_of(page)
     assert answer["testEngine"]["name"] == "axe-core"
     assert len(answer["passes"]) > 20, "axe looked at nothing"
-    return [
-        f"{found['id']}: {node['html'][:120]} {node['failureSummary']}"
-        for found in answer["violations"]
-        if found["impact"] in GRAVE and found["id"] not in EXCEPTIONS
-        for node in found["nodes"]
-    ]
+    return grave_in(answer)
 
 
 def both_themes(page):
