@@ -10,13 +10,13 @@ from __future__ import annotations
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
 from transformers import StaticCache
-from transformers.cache_utils import StaticLayer
+from transformers.cache_utils import get_layer_types_and_kwargs
 
 from engine.models.loading import LoadedModel
 from engine.settings import SETTINGS
@@ -48,7 +48,7 @@ class GraphedCache(StaticCache):
     def __init__(self, config: Any, max_cache_len: int, capture: Capture) -> None:
         super().__init__(config=config, max_cache_len=max_cache_len)
         self.plain: list[Any] = list(self.layers)
-        """Its layers, all of them StaticLayer."""
+        """Its layers, each a StaticLayer."""
         self.capture = capture
         self.captured: dict[Any, _Captured | None] = {}
 
@@ -205,5 +205,14 @@ def attends_to_everything(loaded: LoadedModel) -> bool:
         return False
     if loaded.capabilities.cache_name != "past_key_values" or loaded.is_encoder_decoder:
         return False
-    layers = StaticCache(config=model.config, max_cache_len=BLOCK).layers
-    return all(type(layer) is StaticLayer for layer in layers)
+    return {*_layer_types(model.config)} == {"full_attention"}
+
+
+def _layer_types(config: Any) -> Sequence[str]:
+    """Return what kind of cache each of a decoder's layers needs, in transformers' words; empty if unknown."""
+    # A StaticCache would say the same, but cannot be built for kinds without a static layer, such as DeepseekV4's.
+    try:
+        return get_layer_types_and_kwargs(config.get_text_config(decoder=True))[0]
+    except (AttributeError, KeyError, TypeError, ValueError):
+        # Without this answer a model runs alone; a configuration of an unusual form must not end its run.
+        return ()

@@ -9,6 +9,7 @@ import engine.run.run
 from engine import DecodeRequest, LoadedModel, decode
 from engine.models import graphed
 from engine.models.graphed import GraphedCache, can_be_graphed, graphed_cache
+from engine.models.slots import can_share
 from tests.helpers.models import tiny_llama
 from tests.helpers.zoo import KINDS, zoo_model
 
@@ -160,6 +161,19 @@ def test_every_architecture_is_repeated_rightly_or_left_alone(name, captures):
     assert list(repeated) == plain[0, len(PROMPT) : len(PROMPT) + len(repeated)].tolist()
 
 
-@pytest.mark.parametrize("name", ["Mamba", "Mistral", "Bart", "RecurrentGemma", "Jamba"])
+@pytest.mark.parametrize("name", ["Mamba", "Mistral", "Bart", "RecurrentGemma", "Jamba", "DeepseekV4"])
 def test_models_whose_passes_differ_are_left_alone(name):
     assert not can_be_graphed(zoo_model(name))
+    assert not can_share(zoo_model(name))
+
+
+def test_a_configuration_that_names_no_layers_makes_no_run_fail(monkeypatch):
+    def fails(config, **kwargs):
+        raise AttributeError("per_layer_config")
+
+    loaded = LoadedModel(tiny_llama(2))
+    expected = run("greedy", loaded, PROMPT).outputs[0].token_ids
+    monkeypatch.setattr(graphed, "get_layer_types_and_kwargs", fails)
+    assert not can_be_graphed(loaded)
+    assert not can_share(loaded)
+    assert run("greedy", loaded, PROMPT).outputs[0].token_ids == expected
