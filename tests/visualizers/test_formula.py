@@ -212,6 +212,14 @@ def test_a_repetition_penalty_is_written_out_for_a_token_that_occurred():
     assert sum(line["form"] == "tempered" for _, line in lines) == len(trace.steps)
 
 
+def test_a_result_between_two_last_digits_is_written_with_one_digit_less():
+    # Whole operands keep all their digits, so no other way of rounding them can help.
+    line = filled("ones", result=0.1734499, h=34691, n=200000)
+    assert line["is"] == "0.173"
+    assert_reckons(line)
+    assert filled("ones", result=0.1733, h=34691, n=200000) is None
+
+
 def test_nothing_is_filled_in_where_something_else_had_a_hand_in_it():
     trace = trace_of("sampling", sequence_bias=[[[3], 2.0]], temperature=0.8)
     assert any(stage.name == "SequenceBias" for stage in trace.steps[0].stages)

@@ -14,6 +14,8 @@ from engine.reading.watermark_statistics import binomial_tail, z_score
 
 Value = float | list[float]
 _FEWEST, _MOST = 3, 12
+_RECORD_ERROR = 1e-4
+"""Relative error that the six decimals of a record can leave in a result."""
 
 
 def _ratio(v: Mapping[str, Any]) -> float:
@@ -79,14 +81,28 @@ def filled(
     """
     rule, style = RULES[form]
     try:
-        wanted = _written(rule(operands) if result is None else result, style)
-        for digits in range(_FEWEST, _MOST):
-            shown = {name: _operand(value, digits) for name, value in operands.items()}
-            if _written(rule(_read(shown)), style) == wanted:
-                return {"form": form, **_of(token), "with": shown, "is": wanted}
+        exact = rule(operands)
+        styles = [style]
+        if result is None:
+            result = exact
+        elif math.isclose(exact, result, rel_tol=_RECORD_ERROR):
+            # Records are rounded: near the border between two last digits they may fall on either side of it.
+            styles.append(_one_digit_less(style))
+        for style in styles:
+            wanted = _written(result, style)
+            for digits in range(_FEWEST, _MOST):
+                shown = {name: _operand(value, digits) for name, value in operands.items()}
+                if _written(rule(_read(shown)), style) == wanted:
+                    return {"form": form, **_of(token), "with": shown, "is": wanted}
     except (ArithmeticError, ValueError, TypeError):
         pass
     return None
+
+
+def _one_digit_less(style: str) -> str:
+    """Return a format with one digit less, such as ``.3g`` for ``.4g``; ``.0f`` stays."""
+    digits = int(style[1:-1])
+    return f".{max(digits - 1, 0)}{style[-1]}"
 
 
 def setting(config: Mapping[str, Any], name: str, default: float) -> float:
