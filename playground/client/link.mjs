@@ -94,8 +94,9 @@ function selectLater(key, step) {
   let waiting = true;
   store.watch({
     changed(run) {
-      if (!waiting || run.id === before || store.runId(key) !== run.id || run.status === "running")
-        return;
+      // The recorded run that a tab opens with may arrive first: it is not the run that was asked for.
+      const asked = !run.source && run.id !== before && store.runId(key) === run.id;
+      if (!waiting || !asked || run.status === "running") return;
       waiting = false;
       const { length } = run.steps;
       if (step > length)

@@ -5,11 +5,14 @@ import "./page.mjs";
 import { connectAsk } from "../../playground/client/ask.mjs";
 import { restore } from "../../playground/client/link.mjs";
 import { keepPart } from "../../playground/client/parts.mjs";
+import { store } from "../../playground/client/runs.mjs";
 import { declare } from "../../playground/client/spec.mjs";
+import { keepTab } from "../../playground/client/tabs.mjs";
+import { messagesOf, open, recorded } from "./traces.mjs";
 
 declare({
   params: [],
-  strategies: [],
+  strategies: [{ name: "greedy", params: [] }],
   models: [
     { name: "own", embedded: true },
     { name: "someone/offered", embedded: false },
@@ -51,4 +54,40 @@ test("a link that names another model is not run by itself", async () => {
       /^This link asks for (someone\/(else|offered)|\/a\/folder), .* Run does it\.$/,
     );
   }
+});
+
+// What a tab shows after a link has asked it for a run at a step: the run it opens with arrives
+// before the one that was asked for.
+async function shownAtStep(step) {
+  const trace = await open("greedy-1");
+  keepTab("greedy", {
+    strategy: { name: "greedy", presets: [] },
+    cameBack: Promise.resolve(),
+    welcomed: Promise.resolve(),
+    shows: () => false,
+    show() {},
+    run() {},
+  });
+  const { receive } = connectAsk(({ id }) =>
+    receive(JSON.stringify({ id, tab: "greedy", form: { model: "own" }, step })),
+  );
+  await restore(`?strategy=greedy&step=${step}`);
+  await new Promise(setImmediate);
+  store.showTrace("greedy", recorded(trace), "recorded");
+  const all = messagesOf(trace, `asked-${step}`);
+  for (const [seq, message] of [...all.slice(0, 7), all.at(-1)].entries())
+    store.receive(JSON.stringify({ ...message, seq }));
+  await new Promise(setImmediate);
+  return store.shown("greedy");
+}
+
+test("a link's step is chosen in the run it asks for, not in the one the tab opens with", async () => {
+  const run = await shownAtStep(3);
+  assert.deepEqual([run.id, run.selected, run.error], ["asked-3", 2, ""]);
+});
+
+test("a link's step beyond the end of its run is named", async () => {
+  const run = await shownAtStep(9);
+  assert.deepEqual([run.id, run.selected], ["asked-9", 5]);
+  assert.equal(run.error, "step = 9 is not there: the run has 6.");
 });
