@@ -6,28 +6,53 @@ NPM := $(PY) -m tests.npm
 export GRADIO_ANALYTICS_ENABLED := False
 export HF_HUB_DISABLE_TELEMETRY := 1
 
-.PHONY: run test test-cluster nightly bench reliability reliability-nightly lint lock clean
+# One process for each core, one thread in each. A file stays whole, as its tests share pages; the
+# browser's files come first, as one of them at the end would run alone.
+PYTEST := OMP_NUM_THREADS=1 $(PY) -m pytest -q -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+# What `make quick` runs: files that need neither torch nor a browser, nor a server. A file that comes to
+# need torch fails there with a sentence that says so.
+QUICK := $(addprefix tests/,test_audit.py test_computed.py test_languages.py test_lock.py test_planted.py \
+	test_space_lock.py test_structure.py deploy/test_files.py scale/test_fair.py scale/test_page.py \
+	$(addprefix engine/,test_aside.py test_forward_checks.py test_lesson_files.py test_lesson_path.py \
+	test_lesson_values.py test_media_hostile.py test_media_pictures.py test_media_shelf.py test_media_sounds.py \
+	test_media_traces.py test_settings.py) \
+	$(addprefix playground/,test_audit.py test_incoming.py test_page_words.py) \
+	$(addprefix visualizers/,test_compare.py test_join.py test_prefix_tree.py))
+PROFILE := .test_profile
+
+.PHONY: run quick test test-cluster nightly profile-tests bench reliability reliability-nightly lint lock clean
 
 run: $(VENV)/.run
 	$(PY) app.py
 
+# For work in progress: style, types, and what can be tested within seconds.
+quick: lint
+	$(NPM) test --silent
+	OMP_NUM_THREADS=1 $(PY) -m pytest -q -p no:xdist -p tests.helpers.no_torch $(QUICK)
+
+# Before a commit: everything a person does, and every path through the code.
 test: $(VENV)/.dev node_modules/.ready
 	$(NPM) test --silent
 	$(PY) -m tests.browser_setup
-	@# One process for each core, one thread in each. A file stays whole, as its tests share pages;
-	@# the browser's files come first, as one of them at the end would run alone.
-	OMP_NUM_THREADS=1 $(PY) -m pytest -q -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+	$(PYTEST)
 
 # Runs on replicas, where Ray is installed; `make test` passes over them elsewhere.
 test-cluster: $(VENV)/.cluster
 	OMP_NUM_THREADS=1 $(PY) -m pytest -q -p no:xdist tests/cluster
 
-# What is too long for every run of the tests: all architectures under all strategies, every panel of
-# every tab, and a defect planted wherever a guard stands, which the tests have to find.
+# What is too long for every change: all architectures under all strategies, every panel of every tab on
+# two widths, many random parameters, and every planted defect, which the tests have to find.
 nightly: $(VENV)/.dev node_modules/.ready
 	$(PY) -m tests.browser_setup
-	OMP_NUM_THREADS=1 $(PY) -m pytest -q -n auto --maxprocesses 4 --dist loadfile -m nightly
+	$(PYTEST) -m nightly
 	$(PY) -m tests.planted
+
+# What every test of `make test` costs, for docs/test_profile.md.
+profile-tests: $(VENV)/.dev node_modules/.ready
+	$(PY) -m tests.browser_setup
+	rm -rf $(PROFILE)
+	$(PYTEST) -p tests.helpers.cost --cost-to $(PROFILE)
+	$(PY) -m tests.helpers.cost $(PROFILE)
 
 # Every benchmark after the other, and docs/results.md of what they found: about an hour.
 bench: $(VENV)/.dev
@@ -56,7 +81,7 @@ lock: $(VENV)/.dev
 	$(PY) -m tests.helpers.space_lock
 
 clean:
-	rm -rf $(VENV) node_modules .pytest_cache .ruff_cache
+	rm -rf $(VENV) node_modules $(PROFILE) .pytest_cache .ruff_cache
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

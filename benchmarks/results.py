@@ -29,8 +29,11 @@ TITLES = {
     "start": "From the command to the first token",
     "page": "The page",
     "gpu": "A GPU",
+    "nightly": "The nightly tests",
 }
 """The benchmarks in the order of the page."""
+BY_NAME_ONLY = ("nightly",)
+"""Benchmarks that `make bench` leaves out: they take an hour and measure no speed."""
 FILES = "docs/results.json", "docs/results.md"
 _HEAD = """# Results
 
@@ -113,7 +116,7 @@ def main() -> int:
         parser.error(f"there is no benchmark {name!r}: they are {', '.join(TITLES)}")
     more = [] if arguments.rounds is None else [f"--rounds={arguments.rounds}"]
     failed = False
-    for name in arguments.names or TITLES:
+    for name in arguments.names or [name for name in TITLES if name not in BY_NAME_ONLY]:
         print(f"\n{TITLES[name]} ({name})", flush=True)
         result = measured(name, more)
         failed = failed or result is None

@@ -4,9 +4,7 @@ import importlib
 import json
 from importlib.util import find_spec
 
-import pytest
-
-from benchmarks import results
+from benchmarks import nightly, results
 from benchmarks.about import ROOT, Goal
 from benchmarks.figures import Figure, tell
 
@@ -57,9 +55,26 @@ def test_a_benchmark_that_fails_keeps_its_last_figures(monkeypatch, capsys):
     assert "recording failed with status 1" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", results.TITLES)
-def test_every_benchmark_of_the_page_is_there(name):
-    assert find_spec(f"benchmarks.{name}") is not None
+def test_every_benchmark_of_the_page_is_there():
+    assert results.TITLES
+    assert not [name for name in results.TITLES if find_spec(f"benchmarks.{name}") is None]
+
+
+def test_the_nightly_tests_are_read_from_what_they_print():
+    printed = "...\n2 failed, 1234 passed, 9000 deselected in 1800.00s\n111 of 113 caught\n"
+    values = {figure.what: figure.values[0] for figure in nightly.figures_of(printed, 41.0)}
+    assert values == {
+        "minutes": 41.0,
+        "tests passed": 1234,
+        "tests failed": 2,
+        "planted defects found": 111,
+        "planted defects missed": 2,
+    }
+    green = nightly.figures_of("77 passed in 3s\n113 of 113 caught\n", 41.0)
+    assert all(figure.told().get("met", True) for figure in green)
+    broken = {figure.what: figure.told() for figure in nightly.figures_of("make: error", 1.0)}
+    assert not broken["tests failed"]["met"]
+    assert not broken["planted defects missed"]["met"]
 
 
 def test_the_page_is_that_of_the_figures_kept():
