@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,12 @@ NAMES = list(STRATEGIES)
 VIEWS = Path(__file__).parents[1] / "visualizers" / "stage" / "views.mjs"
 
 
+@cache
+def recorded(name):
+    """Return a run of a strategy, which all tests that only read it share."""
+    return trace_of(name)
+
+
 def without_time(trace):
     steps = [dataclasses.replace(s, elapsed_s=0.0) for s in trace.steps]
     return [_untimed(dataclasses.asdict(s)) for s in steps], trace.outputs
@@ -43,7 +50,7 @@ def _untimed(value):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_same_seed_same_trace_and_replay_gives_the_output(name):
-    first, second = trace_of(name), trace_of(name)
+    first, second = recorded(name), trace_of(name)
     assert without_time(first) == without_time(second)
     assert replay_ids(first.steps_of(0)) == list(first.outputs[0].token_ids)
     assert first.steps
@@ -51,7 +58,7 @@ def test_same_seed_same_trace_and_replay_gives_the_output(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_json_round_trip_is_exact(name):
-    trace = trace_of(name)
+    trace = recorded(name)
     assert json_io.loads(json_io.dumps(trace)) == trace
     json.loads(json_io.dumps(trace), parse_constant=pytest.fail)
 
@@ -112,7 +119,7 @@ def test_presets_are_legal_and_every_visual_draws_the_trace(name):
         build(strategy.config, preset.params, name)
         assert preset.name
         assert preset.shows
-    trace = trace_of(name)
+    trace = recorded(name)
     for visual in strategy.visuals:
         assert re.search(rf"^  {visual}[:,]", VIEWS.read_text(), re.MULTILINE), visual
         assert any(VISUALS[visual].draws(step) for step in trace.steps), visual

@@ -49,26 +49,51 @@ def test_german_is_there() -> None:
     assert len(asked()) > 40
 
 
-@pytest.mark.parametrize("language", OTHERS)
-def test_a_language_has_every_text_and_no_other(language: str) -> None:
-    assert set(texts(language)) == asked()
+def test_a_language_has_every_text_and_no_other() -> None:
+    wanted = asked()
+    found = [f"{one}: lacks {text!r}" for one in OTHERS for text in wanted - {*texts(one)}]
+    found += [f"{one}: {text!r} is not used" for one in OTHERS for text in {*texts(one)} - wanted]
+    assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("language", OTHERS)
-def test_a_text_keeps_the_names_of_its_values_and_its_signs(language: str) -> None:
-    for english, other in texts(language).items():
-        assert set(_NAMED.findall(english)) == set(_NAMED.findall(other)), english
-        assert other.strip(), english
-        assert other.startswith(" ") == english.startswith(" "), english
+def changed_by(english: str, other: str) -> Iterator[str]:
+    """Yield what a translation changes that it must keep."""
+    if set(_NAMED.findall(english)) != set(_NAMED.findall(other)):
+        yield "has other values"
+    if not other.strip():
+        yield "is empty"
+    if other.startswith(" ") != english.startswith(" "):
+        yield "begins with another space"
 
 
-@pytest.mark.parametrize("path", list(modules()), ids=lambda path: path.stem)
-def test_no_sentence_of_a_script_is_in_one_language_only(path: Path) -> None:
+def test_a_text_keeps_the_names_of_its_values_and_its_signs() -> None:
+    found = [
+        f"{language}: {english!r} {what}"
+        for language in OTHERS
+        for english, other in texts(language).items()
+        for what in changed_by(english, other)
+    ]
+    assert not found, "\n".join(found)
+
+
+def untranslated(path: Path) -> list[str]:
+    """Return the sentences of a script that no language but English has."""
     text = _CALL.sub("", _NOTES.sub("", path.read_text("utf-8")))
     found = {match[1] or match[2] for match in _TEXT.finditer(_OF_MARKUP.sub("", text))}
     sentences = {words for words in found if words and _SENTENCE.search(_VALUE.sub("", words))}
-    others = UNTRANSLATED.get(path.name, ())
-    assert not [words for words in sentences if not words.startswith(others or "\0")]
+    allowed = UNTRANSLATED.get(path.name, ())
+    return sorted(words for words in sentences if not words.startswith(allowed or "\0"))
+
+
+def test_no_sentence_of_a_script_is_in_one_language_only() -> None:
+    found = [f"{path.name}: {words!r}" for path in modules() for words in untranslated(path)]
+    assert not found, "\n".join(found)
+
+
+def test_a_sentence_without_a_translation_is_found(tmp_path: Path) -> None:
+    script = tmp_path / "view.mjs"
+    script.write_text('show("You see the draft here."); show(tr("You see the run."));\n')
+    assert untranslated(script) == ["You see the draft here."]
 
 
 def test_every_text_is_written_where_it_is_used() -> None:

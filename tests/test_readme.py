@@ -42,10 +42,16 @@ def test_every_block_is_checked_here():
     assert len(RUN) >= 5
 
 
-def test_the_commands_run_one_after_the_other(tmp_path, monkeypatch, capsys):
+# By day test_contributing.py runs `verify`, which starts a process that loads a model.
+@pytest.mark.parametrize(
+    "left_out", ["verify", pytest.param("", id="none", marks=pytest.mark.nightly)]
+)
+def test_the_commands_run_one_after_the_other(left_out, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for line in RUN:
         module, *arguments = shlex.split(line, comments=True)[2:]
+        if arguments[0] == left_out:
+            continue
         assert COMMANDS[module](arguments) == 0, (line, capsys.readouterr().err)
         assert capsys.readouterr().out.strip(), f"{line} says nothing"
 
@@ -64,10 +70,13 @@ def test_the_targets_are_found():
     assert {"run", "test"} <= set(TARGETS)
 
 
-@pytest.mark.parametrize("target", TARGETS)
-def test_every_target_is_one_of_the_makefile(target):
+def test_every_target_is_one_of_the_makefile():
     done = subprocess.run(
-        ["make", "--dry-run", target], cwd=ROOT, capture_output=True, text=True, check=False
+        ["make", "--dry-run", "--keep-going", *TARGETS],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
 

@@ -164,9 +164,11 @@ def test_every_sentence_of_an_error_is_said(language: str) -> None:
 
 
 @pytest.mark.parametrize("language", OTHERS)
-@pytest.mark.parametrize("sentence", [*ALSO, *(one for some in HANDED_ON.values() for one in some)])
-def test_what_is_handed_on_is_said(language: str, sentence: str) -> None:
-    assert Heard(language).said(sentence) != sentence
+def test_what_is_handed_on_is_said(language: str) -> None:
+    sentences = [*ALSO, *(one for some in HANDED_ON.values() for one in some)]
+    sayer = Heard(language)
+    missing = [sentence for sentence in sentences if sayer.said(sentence) == sentence]
+    assert not missing, "\n".join(missing)
 
 
 @pytest.mark.parametrize("language", OTHERS)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from functools import cache
 
-import pytest
-
 from engine.lessons import shelf
 from engine.lessons.checking import differences, faults, words_of
 from engine.lessons.looks import looked_file
@@ -36,9 +34,10 @@ def opened_of(file):
     return shelf.opened(file)
 
 
-@pytest.fixture(params=FILES, ids=name_of)
-def opened(request):
-    return opened_of(request.param)
+def all_of(rule, files=FILES):
+    """Return ``lesson: what`` for everything that a rule finds in some lessons."""
+    assert files
+    return [f"{name_of(file)}: {what}" for file in files for what in rule(file)]
 
 
 def test_every_lesson_is_there_in_english_and_german():
@@ -48,88 +47,151 @@ def test_every_lesson_is_there_in_english_and_german():
     }
 
 
-def test_its_runs_bear_it_out(opened):
-    assert faults(opened) == []
+def test_its_runs_bear_it_out():
+    assert all_of(lambda file: faults(opened_of(file))) == []
 
 
-def test_it_has_few_cards_several_kinds_of_bets_and_a_wrong_idea_that_is_disproved(opened):
-    cards = opened.lesson.cards
-    assert 4 <= len(cards) <= 8
-    assert len({card.bet.kind for card in cards if card.bet}) >= 2
-    assert any(card.myth and card.holds for card in cards)
-    assert all(card.holds for card in cards if card.myth)
-    assert any(card.turn and card.opens for card in cards)
+def poor_choice(file):
+    """Yield what a lesson lacks: cards, kinds of bets, a wrong idea, or settings to turn."""
+    cards = opened_of(file).lesson.cards
+    if not 4 <= len(cards) <= 8:
+        yield f"has {len(cards)} cards"
+    if len({card.bet.kind for card in cards if card.bet}) < 2:
+        yield "has one kind of bets"
+    if not any(card.myth and card.holds for card in cards):
+        yield "disproves no wrong idea"
+    if not any(card.turn and card.opens for card in cards):
+        yield "has no settings to turn"
+    yield from (
+        f"card {card.number}: claims nothing" for card in cards if card.myth and not card.holds
+    )
 
 
-def test_a_card_fits_on_one_screen(opened):
+def test_it_has_few_cards_several_kinds_of_bets_and_a_wrong_idea_that_is_disproved():
+    assert all_of(poor_choice) == []
+
+
+def long_texts(file):
+    opened = opened_of(file)
     for card in opened.lesson.cards:
         teller = opened.teller(card)
-        for part, longest in LONGEST.items():
-            text = teller.filled(getattr(card, part))
-            assert len(text) <= longest, (card.number, part, len(text))
+        texts = {part: (getattr(card, part), longest) for part, longest in LONGEST.items()}
         if card.bet:
-            assert len(teller.filled(card.bet.question)) <= LONGEST_QUESTION, card.number
+            texts["question"] = (card.bet.question, LONGEST_QUESTION)
+        for part, (text, longest) in texts.items():
+            length = len(teller.filled(text))
+            if length > longest:
+                yield f"card {card.number}: {part} has {length} characters"
 
 
-def test_every_value_of_a_card_is_in_its_text(opened):
+def test_a_card_fits_on_one_screen():
+    assert all_of(long_texts) == []
+
+
+def lost_values(file):
+    opened = opened_of(file)
     for card in opened.lesson.cards:
         teller = opened.teller(card)
         for text in words_of(card):
             filled = teller.filled(text)
-            assert all(teller.text(expression) in filled for expression in quotes(text))
-            assert "{{" not in filled
+            for expression in quotes(text):
+                if teller.text(expression) not in filled:
+                    yield f"card {card.number}: lacks the value of {expression}"
+            if "{{" in filled:
+                yield f"card {card.number}: keeps braces in {filled}"
 
 
-def test_every_formula_is_one_that_can_be_drawn(opened):
+def test_every_value_of_a_card_is_in_its_text():
+    assert all_of(lost_values) == []
+
+
+def raw_formulas(file):
+    opened = opened_of(file)
     for card in opened.lesson.cards:
         teller = opened.teller(card)
         for part in (card.situation, card.reveal, card.why, card.turn):
             # A command that is not known is left as it was written.
-            assert "\\" not in markdown.words(markdown.tree(part, teller)), card.number
+            words = markdown.words(markdown.tree(part, teller))
+            if "\\" in words:
+                yield f"card {card.number}: {words}"
 
 
-def test_every_bet_has_a_key_that_is_one_of_several(opened):
+def test_every_formula_is_one_that_can_be_drawn():
+    assert all_of(raw_formulas) == []
+
+
+def odd_keys(file):
+    opened = opened_of(file)
     for card in opened.lesson.cards:
         key = opened.key(card)
-        assert (key is None) == (card.bet is None)
-        if key is None or card.bet.kind == "text":
+        if (key is None) != (card.bet is None):
+            yield f"card {card.number}: key and bet do not go together"
+        elif key is None or card.bet.kind == "text":
             continue
-        if card.bet.kind == "number":
-            assert card.bet.low <= key.value <= card.bet.high
-        else:
-            assert key.right
-            assert set(key.right) <= set(range(max(2, len(key.options))))
+        elif card.bet.kind == "number":
+            if not card.bet.low <= key.value <= card.bet.high:
+                yield f"card {card.number}: {key.value} is off the slider"
+        elif not key.right or not set(key.right) <= set(range(max(2, len(key.options)))):
+            yield f"card {card.number}: {key.right} is no option"
 
 
-def test_nothing_that_is_read_before_the_bet_holds_the_token_that_is_bet_on(opened):
+def test_every_bet_has_a_key_that_is_one_of_several():
+    assert all_of(odd_keys) == []
+
+
+def betrayed_tokens(file):
+    opened = opened_of(file)
     for card in opened.lesson.cards:
         if card.bet and card.bet.kind == "token":
             key, teller = opened.key(card), opened.teller(card)
-            right = key.options[key.right[0]]
-            said = f"{card.title} {teller.filled(card.bet.question)}"
-            assert right.strip() not in re.findall(r"\w+", said)
+            right = key.options[key.right[0]].strip()
+            if right in re.findall(r"\w+", f"{card.title} {teller.filled(card.bet.question)}"):
+                yield f"card {card.number}: says {right}"
 
 
-@pytest.mark.parametrize("file", [f for f in FILES if f not in ENGLISH], ids=name_of)
-def test_a_translation_is_the_same_lesson(file):
-    original = shelf.lesson_of(shelf.find(file.name).path)
+def test_nothing_that_is_read_before_the_bet_holds_the_token_that_is_bet_on():
+    assert all_of(betrayed_tokens) == []
+
+
+def changed_by_translation(file):
     translated = shelf.lesson_of(file.path)
-    assert translated.language == file.language
-    assert differences(translated, original) == []
+    if translated.language != file.language:
+        yield f"is in {translated.language}"
+    yield from differences(translated, shelf.lesson_of(shelf.find(file.name).path))
 
 
-@pytest.mark.parametrize("file", ENGLISH, ids=name_of)
-def test_what_was_recorded_is_what_it_asks_for_and_small(file):
-    lesson = shelf.lesson_of(file.path)
-    opened = opened_of(file)
-    sizes = []
+def test_a_translation_is_the_same_lesson():
+    assert all_of(changed_by_translation, [f for f in FILES if f not in ENGLISH]) == []
+
+
+def odd_recordings(file):
+    lesson, opened, sizes = shelf.lesson_of(file.path), opened_of(file), [0]
     for run in lesson.runs.values():
-        if run.recorded:
-            continue
-        assert shelf.differing(run, opened.traces[run.name]) == ""
-        sizes.append(shelf.trace_file(file.path, lesson.name, run.name).stat().st_size)
-    assert max(sizes, default=0) < LARGEST_RUN
-    assert sum(sizes) < LARGEST_LESSON
+        if not run.recorded:
+            other = shelf.differing(run, opened.traces[run.name])
+            if other:
+                yield f"{run.name} has another {other}"
+            sizes.append(shelf.trace_file(file.path, lesson.name, run.name).stat().st_size)
+    if max(sizes) >= LARGEST_RUN:
+        yield f"has a run of {max(sizes)} bytes"
+    if sum(sizes) >= LARGEST_LESSON:
+        yield f"has runs of {sum(sizes)} bytes"
+
+
+def test_what_was_recorded_is_what_it_asks_for_and_small():
+    assert all_of(odd_recordings, ENGLISH) == []
+
+
+def test_a_fault_of_a_lesson_is_named(monkeypatch):
+    monkeypatch.setitem(LONGEST, "situation", 0)
+    monkeypatch.setattr(shelf, "differing", lambda run, trace: "seed")
+    assert f"{name_of(FILES[0])}: card 1: situation has " in "\n".join(all_of(long_texts))
+    recorded = [
+        run.name for run in shelf.lesson_of(ENGLISH[0].path).runs.values() if not run.recorded
+    ]
+    wanted = [f"{name_of(ENGLISH[0])}: {name} has another seed" for name in recorded]
+    assert recorded
+    assert all_of(odd_recordings, ENGLISH[:1]) == wanted
 
 
 def test_no_recorded_run_is_left_over():

@@ -6,8 +6,6 @@ import json
 import re
 from pathlib import Path
 
-import pytest
-
 from engine.declare.params import params_of
 from engine.reading.terms import TERMS, of_parameter, words
 from engine.strategies import STRATEGIES
@@ -63,16 +61,27 @@ def test_a_parameter_has_one_term_and_the_page_knows_it():
     assert set(filter(None, declared.values())) <= set(spec()["terms"])
 
 
-@pytest.mark.parametrize("term", TERMS.values(), ids=lambda term: term.name)
-def test_an_entry_is_two_plain_sentences_and_perhaps_a_mistake_put_right(term):
-    ends = re.findall(r"[.!?](?=\s|$)", term.says)
-    assert 1 <= len(ends) <= 2, term.says
-    assert len(re.findall(r"[.!?](?=\s|$)", term.beware)) <= 1, term.beware
+def faults_of(term):
+    """Yield what is wrong with an entry: it has two plain sentences and at most one warning."""
+    if not 1 <= len(re.findall(r"[.!?](?=\s|$)", term.says)) <= 2:
+        yield "needs one or two sentences"
+    if len(re.findall(r"[.!?](?=\s|$)", term.beware)) > 1:
+        yield "has more than one sentence of warning"
     for text in filter(None, (term.says, term.beware)):
-        assert text.endswith(".")
-        assert "arXiv" not in text
-        assert len(text) < 320, text
-    assert term.beware or term.name not in MISTAKES
+        if not text.endswith("."):
+            yield f"does not end with a full stop: {text}"
+        if "arXiv" in text:
+            yield f"names a paper: {text}"
+        if len(text) >= 320:
+            yield f"has {len(text)} characters: {text}"
+    if not term.beware and term.name in MISTAKES:
+        yield "lacks its warning"
+
+
+def test_an_entry_is_two_plain_sentences_and_perhaps_a_mistake_put_right():
+    found = [f"{term.name}: {what}" for term in TERMS.values() for what in faults_of(term)]
+    assert TERMS
+    assert not found, "\n".join(found)
 
 
 def test_a_page_of_its_own_carries_the_meanings():
