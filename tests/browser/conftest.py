@@ -12,6 +12,8 @@ from tests.helpers.server import playground
 from tests.helpers.visits import Pages
 
 expect.set_options(timeout=PATIENCE_MS)
+# A camera and a microphone that show and play a pattern, and no question before a page may have them.
+DEVICES = ("--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream")
 
 
 @pytest.fixture(scope="session")
@@ -37,8 +39,10 @@ def visit(browser, here):
 
 @pytest.fixture(scope="session")
 def browser():
+    options = launch_options()
+    flags = {**options, "args": [*options["args"], *DEVICES]}
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(timeout=PATIENCE_MS, **launch_options())
+        chromium = playwright.chromium.launch(timeout=PATIENCE_MS, **flags)
         yield chromium
         chromium.close()
 

@@ -18,8 +18,8 @@ TABS = [
     "Taste",
     "Replay",
 ]
-EVERYDAY = ["Beams", "Watermark", "Custom", "Bench", "Compare", "Draws", "Taste", "Replay"]
-"""One strategy of every kind of tab, and all that is no strategy; ``make nightly`` opens the others."""
+EVERYDAY = ["Beams", "Compare"]
+"""A tab of a strategy and one of another kind; ``make nightly`` opens the others."""
 REST = [name for name in TABS if name not in EVERYDAY]
 OWN_VISUALS = ("beam_search", "contrastive_search", "dola", "speculative", "watermark")
 
@@ -46,6 +46,7 @@ def both_themes(page):
     return found
 
 
+@pytest.mark.nightly
 def test_the_first_page_and_a_refusal(open_page):
     page = open_page("/?__theme=light")
     expect(page.locator("#greedy-stage .dp-tok[data-step]").first).to_be_visible()
@@ -56,6 +57,7 @@ def test_the_first_page_and_a_refusal(open_page):
     assert both_themes(page) == []
 
 
+@pytest.mark.nightly
 def test_a_guess_before_and_after_it_is_revealed(open_page):
     page = open_page("/?__theme=light", width=390, height=844)
     box = page.locator("#greedy-stage .dp-v-predict")
@@ -75,6 +77,7 @@ def test_a_run_on_a_phone(open_page):
     assert both_themes(page) == []
 
 
+@pytest.mark.nightly
 def test_the_pictures_of_every_family(open_page):
     page = open_page("/?__theme=light")
     page.get_by_role("tab", name="Replay", exact=True).click()

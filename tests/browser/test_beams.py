@@ -12,6 +12,7 @@ from playwright.sync_api import expect
 
 from engine.reading.rescoring import rescore
 from tests.helpers import pages
+from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import (
     feed,
     finish,
@@ -66,7 +67,10 @@ def boxes(page, strategy="beam_search"):
 
 @pytest.mark.parametrize(
     ("strategy", "params"),
-    [("beam_search", {}), ("diverse_beam_search", {"num_beams": 6, "num_beam_groups": 3})],
+    [
+        ("beam_search", {}),
+        *mark_nightly([("diverse_beam_search", {"num_beams": 6, "num_beam_groups": 3})]),
+    ],
 )
 def test_every_candidate_is_drawn_once_and_nothing_overlaps(same_page, strategy, params):
     page, visual, steps = searched(same_page, strategy, **params)
@@ -88,6 +92,7 @@ def test_every_candidate_is_drawn_once_and_nothing_overlaps(same_page, strategy,
     shot(visual, f"tree_{strategy}")
 
 
+@pytest.mark.nightly
 def test_kept_texts_that_died_out_are_told_from_the_living(same_page):
     _, visual, steps = searched(same_page)
     nodes = [n for step in steps for n in step["detail"]["pool"]]
@@ -108,6 +113,7 @@ def test_kept_texts_that_died_out_are_told_from_the_living(same_page):
     assert dead
 
 
+@pytest.mark.nightly
 def test_it_grows_step_by_step_and_draws_no_node_twice(open_page):
     page, _, steps = searched(open_page, max_new_tokens=24, num_beams=8)
     assert run_of(page, "beam_search", "next") >= 4, "a start, the tree in pieces, an end"
@@ -194,6 +200,7 @@ def test_folding_all_or_one_branch_zoom_and_pan(same_page):
     )
 
 
+@pytest.mark.nightly
 def test_greedy_search_stands_beside_the_beams(open_page):
     page, visual, steps = searched(open_page, max_new_tokens=23, num_beams=5)
     path = steps[-1]["detail"]["greedy"]
@@ -209,6 +216,7 @@ def test_greedy_search_stands_beside_the_beams(open_page):
     assert len(marked) >= path["left_at"]
 
 
+@pytest.mark.nightly
 def test_diverse_groups_have_bands_and_show_what_a_token_cost(same_page):
     _, visual, steps = searched(same_page, "diverse_beam_search", num_beams=6, num_beam_groups=3)
     expect(visual.locator(".bt-band")).to_have_count(3)
@@ -223,7 +231,7 @@ def test_diverse_groups_have_bands_and_show_what_a_token_cost(same_page):
     ("strategy", "params"),
     [
         ("beam_search", {"max_new_tokens": 48, "early_stopping": "never"}),
-        ("diverse_beam_search", {"num_beams": 6, "num_beam_groups": 3}),
+        *mark_nightly([("diverse_beam_search", {"num_beams": 6, "num_beam_groups": 3})]),
     ],
 )
 def test_rescoring_says_what_the_engine_says(open_page, strategy, params):
@@ -250,6 +258,7 @@ def test_rescoring_says_what_the_engine_says(open_page, strategy, params):
     shot(panel, f"rescoring_{strategy}")
 
 
+@pytest.mark.nightly
 def test_exports_are_complete_pictures(same_page):
     page, visual, steps = searched(same_page)
     with page.expect_download() as download:
@@ -273,6 +282,7 @@ def test_exports_are_complete_pictures(same_page):
     assert width > 1000
 
 
+@pytest.mark.nightly
 def test_on_a_telephone_and_in_the_dark(open_page):
     page, visual, steps = searched(open_page, size={"width": 390, "height": 900})
     assert fits(page)

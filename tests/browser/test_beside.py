@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 
+import pytest
 from playwright.sync_api import expect
 
 from engine import load
@@ -54,6 +55,7 @@ def test_the_same_model_at_fewer_bits_stands_beside_a_run(open_page):
     shot(page, "beside")
 
 
+@pytest.mark.nightly
 def test_what_cannot_stand_beside_it_says_why_and_the_next_can(open_page):
     page, card = opened(open_page, width=390, height=844)
     go = card.get_by_role("button", name="Read it with both")

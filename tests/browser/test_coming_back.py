@@ -68,6 +68,7 @@ def test_a_page_that_is_loaded_anew_goes_on_with_its_run(visit, held):
     whole(page, run_id, held)
 
 
+@pytest.mark.nightly
 def test_the_address_of_what_goes_on_shows_it_in_another_tab(visit, held):
     page, run_id = begun(visit)
     other = visit("/?" + urlparse(page.url).query, beside=page)
@@ -87,6 +88,7 @@ def test_a_line_that_is_cut_loses_nothing(browser, here, held):
         pages.close()
 
 
+@pytest.mark.nightly
 def test_what_nobody_comes_back_to_ends(visit, held, monkeypatch):
     short = dataclasses.replace(going.SETTINGS, away_s=0.5)
     monkeypatch.setattr(going, "SETTINGS", short)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from urllib.parse import parse_qs, urlparse
 
+import pytest
 from playwright.sync_api import expect
 
 from engine.settings import SETTINGS
@@ -72,6 +73,7 @@ def test_three_columns_stream_and_the_parting_is_marked(open_page):
     shot(page, "compare")
 
 
+@pytest.mark.nightly
 def test_columns_and_judge_are_held_as_chosen_and_a_link_holds_them_so_again(open_page):
     page = opened(open_page)
     first, second = (page.get_by_label(f"Column {label}", exact=True) for label in "AB")
@@ -102,6 +104,7 @@ def test_columns_and_judge_are_held_as_chosen_and_a_link_holds_them_so_again(ope
     assert other.evaluate(f"{RUNS}.map(run => run.model.dtype)") == ["float32", "bfloat16"]
 
 
+@pytest.mark.nightly
 def test_a_column_takes_over_its_models_own_settings_and_keeps_the_model(open_page, tmp_path):
     folder = with_settings(tmp_path / "model", {"do_sample": True, "temperature": 0.6, "top_p": 1})
     page = opened(open_page)
@@ -126,6 +129,7 @@ def test_a_column_takes_over_its_models_own_settings_and_keeps_the_model(open_pa
     expect(column.locator(".own-box .own-use")).to_be_hidden()
 
 
+@pytest.mark.nightly
 def test_what_is_wrong_is_said_and_the_page_goes_on(open_page):
     page = opened(open_page)
     page.locator("[data-param=num_beams]").fill("99")
@@ -134,6 +138,7 @@ def test_what_is_wrong_is_said_and_the_page_goes_on(open_page):
     expect(page.get_by_role("button", name="Run all")).to_be_enabled()
 
 
+@pytest.mark.nightly
 def test_a_ticked_box_looks_ticked(open_page):
     page = opened(open_page)
     page.get_by_role("button", name="With a watermark and without", exact=True).click()

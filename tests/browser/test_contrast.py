@@ -58,6 +58,7 @@ def test_every_candidate_has_bars_and_an_arc(same_page):
     shot(visual, "contrastive")
 
 
+@pytest.mark.nightly
 def test_the_arc_ends_at_the_similar_token_and_focus_marks_it(same_page):
     page, visual = decoded(same_page, "contrastive_search")
     steps = run_of(page, "contrastive_search", "steps")
@@ -104,6 +105,7 @@ def test_the_map_shows_every_layer_and_the_column_of_a_step(same_page):
     shot(visual, "layer_heatmap")
 
 
+@pytest.mark.nightly
 def test_switching_value_and_projection_redraws_from_the_record(same_page):
     page, visual = decoded(same_page, "dola")
     steps = run_of(page, "dola", "steps")
@@ -146,6 +148,7 @@ def test_a_click_on_a_cell_shows_its_top_tokens(same_page):
     expect(page.locator("#dola-stage .dp-scrub output")).to_have_text("step 6 of 30")
 
 
+@pytest.mark.nightly
 def test_tokens_are_text_in_the_map(open_page):
     page, visual = decoded(open_page, "dola")
     plot = visual.locator(".lh-plot")
@@ -163,6 +166,7 @@ def test_tokens_are_text_in_the_map(open_page):
     assert page.evaluate("window.hit") is None
 
 
+@pytest.mark.nightly
 def test_the_map_grows_while_steps_arrive(open_page):
     page, visual = decoded(open_page, "dola", max_new_tokens=24, min_new_tokens=24)
     assert run_of(page, "dola", "next") >= 4, "a start, the map in pieces, an end"
@@ -172,6 +176,7 @@ def test_the_map_grows_while_steps_arrive(open_page):
     expect(visual.locator(".lh-plot")).to_have_attribute("data-steps", "24")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("strategy", "theme"), [("contrastive_search", "&__theme=dark"), ("dola", "")]
 )
@@ -186,6 +191,7 @@ def test_phone_width_has_no_sideways_scroll(open_page, strategy, theme):
     shot(visual, f"{VISUAL[strategy]}_telephone{'_dark' if theme else ''}")
 
 
+@pytest.mark.nightly
 def test_bad_layers_show_one_sentence(open_page):
     page = open_page(link("dola", STORY, dola_layers=[99]))
     expect(page.locator("#dola-stage .dp-v-status .dp-status")).to_contain_text(

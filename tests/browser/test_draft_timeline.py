@@ -7,6 +7,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import finish, fits, link, run_of, select, shot
 
 PARAMS = {
@@ -23,7 +24,7 @@ def decoded(open_page, strategy):
     return page, page.locator(f"#{strategy}-stage .dp-v-draft_timeline")
 
 
-@pytest.mark.parametrize("strategy", list(PARAMS))
+@pytest.mark.parametrize("strategy", ["prompt_lookup", *mark_nightly(["early_exit"])])
 def test_every_round_is_drawn_and_the_badge_tells_the_truth(same_page, strategy):
     page, timeline = decoded(same_page, strategy)
     steps = run_of(page, strategy, "steps")
@@ -50,6 +51,7 @@ def test_scrubbing_marks_the_round_and_dims_what_comes_later(same_page):
     expect(timeline.locator(".dp-table tbody tr").first).to_be_visible()
 
 
+@pytest.mark.nightly
 def test_prompt_lookup_joins_a_copy_to_its_source(same_page):
     page, timeline = decoded(same_page, "prompt_lookup")
     page.set_viewport_size({"width": 390, "height": 840})

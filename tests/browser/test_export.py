@@ -15,6 +15,7 @@ from playwright.sync_api import expect
 from engine.export.files import everything, export_files
 from engine.export.steps_csv import steps_csv
 from engine.trace import json_io
+from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import drawn, fill, finish, fits, link, run, shot, show, view
 
 
@@ -33,7 +34,8 @@ def fetched(page, card, name):
 
 
 @pytest.mark.parametrize(
-    ("strategy", "size"), [("contrastive_search", {}), ("sampling", {"width": 390, "height": 900})]
+    ("strategy", "size"),
+    [("contrastive_search", {}), *mark_nightly([("sampling", {"width": 390, "height": 900})])],
 )
 def test_verify_badges_equal_tokens(open_page, strategy, size):
     page, card = decoded(open_page, strategy, size=size, max_new_tokens=8)
@@ -48,6 +50,7 @@ def test_verify_badges_equal_tokens(open_page, strategy, size):
     shot(card, f"export-{strategy}")
 
 
+@pytest.mark.nightly
 def test_the_code_has_a_second_form(open_page):
     page, card = decoded(open_page, "contrastive_search", max_new_tokens=6)
     form = card.get_by_label("Form of the code")
@@ -65,6 +68,7 @@ def test_the_code_has_a_second_form(open_page):
     assert fits(page)
 
 
+@pytest.mark.nightly
 def test_a_run_that_no_pipeline_can_make_says_why(open_page):
     page = open_page("/")
     show(page, "greedy")
@@ -78,6 +82,7 @@ def test_a_run_that_no_pipeline_can_make_says_why(open_page):
     expect(form).to_have_value("generate")
 
 
+@pytest.mark.nightly
 def test_a_check_can_be_stopped(open_page):
     _, card = decoded(open_page, "greedy", max_new_tokens=6)
     halt = card.get_by_role("button", name="Stop the check", exact=True)
@@ -90,6 +95,7 @@ def test_a_check_can_be_stopped(open_page):
     expect(card.get_by_role("button", name="Verify", exact=True)).to_be_enabled()
 
 
+@pytest.mark.nightly
 def test_a_run_whose_tokens_were_changed_is_not_verified(open_page):
     page, card = decoded(open_page, "greedy", max_new_tokens=6)
     page.evaluate(
@@ -165,6 +171,7 @@ _INK = """async (data) => {
 }"""
 
 
+@pytest.mark.nightly
 def test_the_text_as_a_picture_is_not_faded(open_page):
     page = open_page("/?trace=greedy-1&step=5")
     drawn(page, "greedy")
@@ -176,6 +183,7 @@ def test_the_text_as_a_picture_is_not_faded(open_page):
     assert page.evaluate(_INK, data) > 4000
 
 
+@pytest.mark.nightly
 def test_paper_has_the_run_and_no_controls(open_page):
     page = open_page("/?trace=sampling-1&step=10&__theme=dark")
     stage = page.locator("#sampling-stage")

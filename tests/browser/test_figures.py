@@ -10,6 +10,7 @@ from playwright.sync_api import expect
 from engine.after import gallery
 from tests.helpers.pages import run_of, view
 
+pytestmark = pytest.mark.nightly
 SELECT = "([i, node]) => playground.page.select(playground.page.shown('replay'), i, node)"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import expect
 
 from engine.after import gallery
@@ -132,6 +133,7 @@ def test_a_branch_with_another_strategy_opens_its_tab_and_a_node_is_continued(op
     expect(members(page)).to_have_count(3)
 
 
+@pytest.mark.nightly
 def test_what_cannot_be_continued_is_said_in_place(open_page):
     page, _ = recorded(open_page)
     card(page).locator(".fm-settings > summary").click()
@@ -141,6 +143,7 @@ def test_what_cannot_be_continued_is_said_in_place(open_page):
     expect(status(page, "greedy")).to_contain_text("A recorded run")
 
 
+@pytest.mark.nightly
 def test_on_a_telephone(open_page):
     page, _ = recorded(open_page, width=390, height=900)
     # What is said of a step comes up from below when a token is pressed.

@@ -42,6 +42,7 @@ def rows(drawn, more=""):
     return drawn.locator(f"[role=listitem]{more}")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("dark", [False, True])
 def test_every_pass_is_a_row_and_what_was_taken_back_is_struck_out(timeline, dark):
     drawn = timeline(rolled_back(), dark=dark)
@@ -78,6 +79,7 @@ def test_a_step_is_chosen_by_its_row_and_by_keys(timeline):
     expect(drawn.locator(".ft-row.sel .ft-no")).to_have_text(["7"])
 
 
+@pytest.mark.nightly
 def test_passes_beside_the_text_are_told_from_its_own(timeline):
     drawn = timeline(beside())
     expect(drawn.locator(".ft-sum")).to_have_text(
@@ -93,6 +95,7 @@ def test_passes_beside_the_text_are_told_from_its_own(timeline):
     expect(unseen).to_contain_text("when a token was final, as none was handed to a streamer")
 
 
+@pytest.mark.nightly
 def test_a_run_without_a_pass_says_so(timeline):
     drawn = timeline(elsewhere())
     expect(drawn.locator(".ft-sum")).to_have_text(
@@ -102,6 +105,7 @@ def test_a_run_without_a_pass_says_so(timeline):
     expect(rows(drawn)).to_have_count(1)
 
 
+@pytest.mark.nightly
 def test_of_a_long_run_what_is_near_is_drawn_and_the_chosen_step_is_in_sight(timeline):
     drawn = timeline(plain(1000))
     chosen = drawn.locator(".ft-row.sel")
@@ -118,6 +122,7 @@ def test_of_a_long_run_what_is_near_is_drawn_and_the_chosen_step_is_in_sight(tim
     expect(rows(drawn)).to_have_count(1)
 
 
+@pytest.mark.nightly
 def test_rows_come_with_their_steps_and_the_newest_is_followed(timeline):
     drawn = timeline(plain(24))
     drawn.page.get_by_role("button", name="To the start").click()
@@ -128,6 +133,7 @@ def test_rows_come_with_their_steps_and_the_newest_is_followed(timeline):
     expect(drawn.locator(".ft-sum")).to_contain_text("24 tokens in 24 forward passes")
 
 
+@pytest.mark.nightly
 def test_on_a_telephone_nothing_scrolls_sideways(timeline):
     drawn = timeline(rolled_back(), width=390)
     expect(rows(drawn)).to_have_count(8)
@@ -137,6 +143,7 @@ def test_on_a_telephone_nothing_scrolls_sideways(timeline):
     shot(drawn, "forward_timeline_telephone")
 
 
+@pytest.mark.nightly
 def test_the_table_has_every_pass(timeline):
     drawn = timeline(rolled_back())
     drawn.get_by_text("Table of every forward pass").click()

@@ -6,10 +6,11 @@ import pytest
 from playwright.sync_api import expect
 
 from playground.languages import declared, texts, told
+from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import fits, shot, status, tokens
 
 GERMAN = texts("de")
-TABS = ("sampling", "beam_search", "dola", "speculative", "watermark", "custom", "compare", "taste")
+TABS = ("sampling", "dola", "speculative", "watermark", "custom", "compare", "taste")
 # Texts of three words or more that a reader meets, apart from what models and people wrote.
 READ = """() => {
   const own = 'script, style, textarea, option, pre, code, cite, svg, .t, .dp-tok, .dp-text, .dp-strip, .tt-text';
@@ -36,7 +37,7 @@ def german(open_page):
     return opener
 
 
-@pytest.mark.parametrize("tab", TABS)
+@pytest.mark.parametrize("tab", ["beam_search", *mark_nightly(TABS)])
 def test_nothing_that_has_german_words_is_read_in_english(german, tab):
     page = german(f"/?tab={tab}")
     expect(page.locator("html")).to_have_attribute("lang", "de")
@@ -67,6 +68,7 @@ def test_a_run_and_what_is_refused_are_told_in_german(german):
     assert text.split()[0] in written
 
 
+@pytest.mark.nightly
 def test_the_bench_tells_its_verdict_in_german(german):
     page = german("/?tab=watermark_bench")
     verdict = page.locator(".wm-verdict").first

@@ -11,11 +11,13 @@ from engine.after import gallery
 from engine.reading.terms import TERMS
 from engine.strategies import STRATEGIES
 from tests.helpers.axe import grave
+from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import fits, settled, shot, show, view
 from tests.helpers.patience import PATIENCE_MS
 from visualizers.page import page as page_of
 
 BOX = ".dp-meaning"
+FORMULAS = [name for name, strategy in STRATEGIES.items() if "formula" in strategy.visuals]
 INSIDE = """(box) => { const { left, right, top, bottom } = box.getBoundingClientRect();
   return left >= 0 && top >= 0 && right <= innerWidth && bottom <= innerHeight; }"""
 
@@ -80,6 +82,7 @@ def test_a_word_is_explained_to_the_keyboard_and_to_a_screen_reader(saved):
         expect(page.locator(BOX)).not_to_contain_text("Perplexity is not quality")
 
 
+@pytest.mark.nightly
 def test_the_box_stays_while_it_is_pointed_at_and_goes_with_the_pointer(saved):
     with saved("sampling") as (page, _):
         word = page.get_by_role("button", name="Surprise", exact=True).first
@@ -114,6 +117,7 @@ def _every_second_is_inside(page, words, least):
         expect(box).to_be_hidden()
 
 
+@pytest.mark.nightly
 def test_on_a_telephone_every_box_stays_inside_the_window(saved):
     with saved("watermark", width=390, has_touch=True) as (page, _):
         _every_second_is_inside(page, page.locator(".dp-main .dp-term:visible"), 6)
@@ -127,7 +131,7 @@ def test_on_a_telephone_every_box_stays_inside_the_window(saved):
 
 
 @pytest.mark.parametrize(
-    "strategy", [name for name, one in STRATEGIES.items() if "formula" in one.visuals]
+    "strategy", ["sampling", *mark_nightly(name for name in FORMULAS if name != "sampling")]
 )
 def test_formulas_are_typeset_and_said_with_the_numbers_of_the_step(saved, strategy):
     with saved(strategy, width=1000) as (page, trace):
@@ -157,6 +161,7 @@ COUNT = """() => { window.runs = 0; document.addEventListener("animationstart", 
   if (event.animationName === "rc-run") window.runs += 1; }, true); }"""
 
 
+@pytest.mark.nightly
 def test_a_race_runs_once_for_a_step(saved):
     with saved("sampling") as (page, trace):
         page.evaluate(COUNT)
@@ -172,6 +177,7 @@ def test_a_race_runs_once_for_a_step(saved):
         assert page.evaluate("window.runs") in (runners, runners + last)
 
 
+@pytest.mark.nightly
 def test_no_race_runs_for_who_wants_none(saved):
     with saved("sampling", reduced_motion="reduce") as (page, _):
         page.evaluate(COUNT)
@@ -182,7 +188,7 @@ def test_no_race_runs_for_who_wants_none(saved):
         assert page.evaluate("window.runs") == 0
 
 
-@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("dark", [False, *mark_nightly([True])])
 def test_a_draw_is_a_strip_and_a_race_with_its_numbers_behind_it(saved, dark):
     with saved("sampling", width=400, dark=dark) as (page, trace):
         page.locator('.dp-tok[data-step="4"]').click()
@@ -210,6 +216,7 @@ def test_a_draw_is_a_strip_and_a_race_with_its_numbers_behind_it(saved, dark):
         shot(card, f"draw{'_dark' if dark else ''}")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("strategy", ["greedy", "beam_search", "contrastive_search", "dola"])
 def test_where_nothing_is_drawn_one_sentence_says_so(saved, strategy):
     with saved(strategy) as (page, _):
@@ -218,6 +225,7 @@ def test_where_nothing_is_drawn_one_sentence_says_so(saved, strategy):
         expect(card.locator(".rc-race, .st-strip")).to_have_count(0)
 
 
+@pytest.mark.nightly
 def test_a_setting_is_explained_beside_its_name(open_page):
     page = open_page()
     show(page, "sampling")

@@ -8,6 +8,7 @@ from playwright.sync_api import expect
 from tests.helpers.long_runs import drawn_on
 from tests.helpers.pages import shot
 
+pytestmark = pytest.mark.nightly
 TOLD = "k => playground.page.shown(k)?.source && playground.page.stages.some((s) => s.strategy === k && s.drawn)"
 
 

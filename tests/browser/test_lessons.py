@@ -15,6 +15,7 @@ from engine.lessons.marking import Opened
 from engine.lessons.reading import read
 from playground.lesson_data import after, before, right_in_words
 from playground.markdown import words
+from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import address, shot
 
 NAMES = sorted(shelf.shelved())
@@ -108,6 +109,7 @@ def test_a_lesson_from_start_to_end_with_the_keyboard_alone(open_page, name):
     shot(page, f"lesson_{name}_end")
 
 
+@pytest.mark.nightly
 def test_what_was_bet_is_kept_and_can_be_begun_anew(open_page):
     name = NAMES[0]
     page = lesson_page(open_page, name)
@@ -121,7 +123,9 @@ def test_what_was_bet_is_kept_and_can_be_begun_anew(open_page):
     expect(page.locator(".ls-dot").first).to_have_text("1")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", [LONGEST, *mark_nightly(name for name in NAMES if name != LONGEST)]
+)
 def test_every_card_hides_its_answer_and_then_draws(open_page, name):
     found = opened(name)
     page = lesson_page(open_page, name)
@@ -160,10 +164,13 @@ def test_every_card_hides_its_answer_and_then_draws(open_page, name):
 @pytest.mark.parametrize(
     ("name", "width", "height", "language"),
     [
-        *((LONGEST, *size, "en") for size in SCREENS),
-        *((LONGEST, *size, "de") for size in SCREENS),
+        (LONGEST, *SCREENS[1], "de"),
+        *mark_nightly((LONGEST, *size, "en") for size in SCREENS),
+        *mark_nightly([(LONGEST, *SCREENS[0], "de")]),
         # Those with the most words, the most of them beneath a picture or a sound.
-        *((name, *SCREENS[1], "de") for name in ("distribution", "captions", "transcript")),
+        *mark_nightly(
+            (name, *SCREENS[1], "de") for name in ("distribution", "captions", "transcript")
+        ),
     ],
 )
 def test_a_presented_card_fills_the_screen_and_nothing_scrolls(
@@ -190,6 +197,7 @@ def test_a_presented_card_fills_the_screen_and_nothing_scrolls(
     expect(page.get_by_role("button", name="Present")).to_be_focused()
 
 
+@pytest.mark.nightly
 def test_a_presented_card_is_scrolled_on_a_phone_and_the_next_begins_at_its_top(open_page):
     page = open_page("/?tab=lessons&lesson=dull&card=4&in=de", width=390, height=844)
     page.get_by_role("button", name="Present", exact=True).click()
@@ -206,6 +214,7 @@ def test_a_presented_card_is_scrolled_on_a_phone_and_the_next_begins_at_its_top(
     assert body.evaluate("node => node.scrollTop") == 0
 
 
+@pytest.mark.nightly
 def test_the_handout_has_the_questions_and_then_what_is_right(open_page):
     name = NAMES[0]
     found = opened(name)
@@ -263,6 +272,7 @@ def test_a_lesson_of_ones_own_is_opened_from_its_file(open_page, tmp_path):
     assert "own" not in address(page)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -290,6 +300,7 @@ def test_a_file_that_is_no_lesson_is_refused_and_the_next_one_opens(
     expect(note).to_have_count(0)
 
 
+@pytest.mark.nightly
 def test_a_page_in_german_says_so_in_german(open_page):
     page = open_page(f"/?tab=lessons&lesson={NAMES[0]}&lang=de")
     expect(page.locator(".ls-where")).to_contain_text("Karte 1 von")
@@ -317,6 +328,7 @@ def test_settings_of_a_card_are_run_in_their_tab(open_page):
         assert config[setting] == value
 
 
+@pytest.mark.nightly
 def test_a_card_fits_a_telephone(open_page):
     page = lesson_page(open_page, LONGEST)
     page.set_viewport_size({"width": 390, "height": 844})
@@ -334,6 +346,7 @@ def test_a_card_fits_a_telephone(open_page):
     shot(page, "lesson_390")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "address",
     [

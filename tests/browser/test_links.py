@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from engine.after import gallery
+from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import (
     address,
     drawn,
@@ -24,6 +25,16 @@ from tests.helpers.pages import (
 )
 
 LABEL = ".dp-scrub output"
+BAD_LINKS = [
+    ("trace=nope-1", "#greedy-stage", "the gallery has no run of this name"),
+    ("strategy=greedy&step=x", "#greedy-stage", "steps are whole numbers from 1"),
+    ("tab=nope", "#greedy-stage", "tab = 'nope' is not allowed"),
+    ("strategy=greedy&ids=1.x&put=3", "#greedy-stage", "token ids with dots between them"),
+    ("tab=compare&form=x", ".cmp-ask", "must be a JSON object"),
+    ("tab=draws&form=x", "#draws-tree", "must be a JSON object"),
+    ("tab=watermark_bench&form=x", "#page-watermark_bench", "must be a JSON object"),
+    ("tab=replay&trace=nope", "#replay-player", "no run of this name"),
+]
 
 
 def query(page):
@@ -88,6 +99,7 @@ def test_a_link_opens_a_recorded_run_at_a_step_and_offers_to_run_it(open_page):
     assert run_of(other, "sampling", "entry") == "sampling-2"
 
 
+@pytest.mark.nightly
 def test_a_request_that_is_not_recorded_is_run_and_opened_at_its_step(open_page):
     page = open_page(link("greedy", "Once upon a time", "&step=3", max_new_tokens=6))
     finish(page, "greedy")
@@ -97,6 +109,7 @@ def test_a_request_that_is_not_recorded_is_run_and_opened_at_its_step(open_page)
     expect(status(late, "greedy")).to_contain_text("step = 9")
 
 
+@pytest.mark.nightly
 def test_a_branch_has_a_link(open_page, server):
     page = open_page("/?trace=greedy-1&step=4")
     stage = page.locator("#greedy-stage")
@@ -117,6 +130,7 @@ def test_a_branch_has_a_link(open_page, server):
     expect(other.locator("#greedy-stage .dp-added")).to_have_text(" castle by")
 
 
+@pytest.mark.nightly
 def test_comparisons_draws_and_the_bench_have_links(open_page, server):
     page = open_page("/?tab=compare")
     # The recorded comparison fills the form when it is there.
@@ -152,15 +166,8 @@ def test_comparisons_draws_and_the_bench_have_links(open_page, server):
 @pytest.mark.parametrize(
     ("search", "where", "says"),
     [
-        ("trace=nope-1", "#greedy-stage", "the gallery has no run of this name"),
         ("trace=sampling-1&step=99", "#sampling-stage", "the run has steps 1 to 60"),
-        ("strategy=greedy&step=x", "#greedy-stage", "steps are whole numbers from 1"),
-        ("tab=nope", "#greedy-stage", "tab = 'nope' is not allowed"),
-        ("strategy=greedy&ids=1.x&put=3", "#greedy-stage", "token ids with dots between them"),
-        ("tab=compare&form=x", ".cmp-ask", "must be a JSON object"),
-        ("tab=draws&form=x", "#draws-tree", "must be a JSON object"),
-        ("tab=watermark_bench&form=x", "#page-watermark_bench", "must be a JSON object"),
-        ("tab=replay&trace=nope", "#replay-player", "no run of this name"),
+        *mark_nightly(BAD_LINKS),
     ],
 )
 def test_a_bad_link_is_answered_in_its_tab_in_a_sentence(open_page, search, where, says):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.helpers.pages import finish, link, run_of, shot
@@ -38,6 +39,7 @@ def test_what_happens_before_the_scripts_are_there_is_not_lost(browser, server):
     page.close()
 
 
+@pytest.mark.nightly
 def test_a_link_that_is_older_than_the_scripts_runs(browser, server):
     page, held = held_back(browser)
     page.goto(server + link("sampling", "Once upon a time", max_new_tokens=5))
@@ -48,6 +50,7 @@ def test_a_link_that_is_older_than_the_scripts_runs(browser, server):
     page.close()
 
 
+@pytest.mark.nightly
 def test_the_scripts_are_fetched_once(open_page):
     page = open_page()
     names = page.evaluate(

@@ -7,6 +7,7 @@ import io
 import re
 
 import numpy as np
+import pytest
 from PIL import Image
 from playwright.sync_api import expect
 
@@ -77,6 +78,7 @@ def test_a_recorded_run_shows_where_it_looked(open_page):
     expect(found.locator(".lk-tok")).to_have_count(len(other.positions.ids))
 
 
+@pytest.mark.nightly
 def test_it_is_asked_and_read_with_the_keys_alone(open_page):
     page = open_page("/")
     trace = recorded(page)
@@ -127,6 +129,7 @@ def test_story_fixer_shows_which_letters_made_a_word_on_a_telephone(open_page):
     shot(found, "looked-gradient-390")
 
 
+@pytest.mark.nightly
 def test_a_node_of_a_search_is_asked_about(open_page):
     page = open_page(link("beam_search", "One day, a little", max_new_tokens=5, num_beams=3))
     finish(page, "beam_search")
@@ -142,6 +145,7 @@ def test_a_node_of_a_search_is_asked_about(open_page):
     expect(found.locator(".lk-own")).to_be_visible()
 
 
+@pytest.mark.nightly
 def test_every_token_of_a_round_can_be_asked_about(open_page):
     page = open_page(link("prompt_lookup", ROW, max_new_tokens=12))
     finish(page, "prompt_lookup")
@@ -158,6 +162,7 @@ def test_every_token_of_a_round_can_be_asked_about(open_page):
         expect(found.locator(".lk-tok")).to_have_count(len(part.positions.ids))
 
 
+@pytest.mark.nightly
 def test_in_german_and_in_the_dark(open_page):
     page = open_page("/?lang=de&__theme=dark")
     page.locator("#greedy-stage .dp-tok[data-step='5']").click()
@@ -168,6 +173,7 @@ def test_in_german_and_in_the_dark(open_page):
     shot(page, "looked-dark-de")
 
 
+@pytest.mark.nightly
 def test_a_picture_has_its_numbers_in_its_parts(visit, monkeypatch):
     """The answer is that of a model that reads pictures, of a run that keeps a small one."""
     weights = np.linspace(0, 0.12, 13, dtype=np.float32)[None, None]

@@ -9,7 +9,6 @@ import pytest
 from playwright.sync_api import expect
 
 from engine.media import list_examples
-from tests.browser_setup import launch_options
 from tests.helpers.axe import grave
 from tests.helpers.pages import (
     address,
@@ -26,15 +25,13 @@ from tests.helpers.pages import (
     trace_of,
     with_model,
 )
-from tests.helpers.patience import PATIENCE_MS
 from tests.helpers.pictures import picture_file, sound_file
 from tests.helpers.seers import listener, seer
-from tests.helpers.visits import LEFT, Pages
+from tests.helpers.visits import LEFT
 
 BAD = ("status of 400", "400 http")
 """What a refused file is to the browser."""
 PICTURES = [one for one in list_examples() if one.kind == "image"]
-DEVICES = ["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"]
 # Every stream that the page is given is kept, so that a test can see whether its light has gone out.
 WATCHED = """() => {
 window.given = [];
@@ -65,29 +62,17 @@ def ears(tmp_path_factory):
     return listener(tmp_path_factory.mktemp("listener"))
 
 
-@pytest.fixture(scope="module")
-def devices(browser):
-    options = launch_options()
-    flags = [*options["args"], *DEVICES]
-    chromium = browser.browser_type.launch(timeout=PATIENCE_MS, **{**options, "args": flags})
-    yield chromium
-    chromium.close()
-
-
 @pytest.fixture
-def with_devices(devices, server):
-    """Open a page of a browser that has a camera and a microphone."""
-    pages = Pages(devices, server)
+def with_devices(open_page):
+    """Open a page that may use the browser's camera and microphone."""
 
     def opener(*args, **kwargs):
-        page = pages.open(*args, **kwargs)
+        page = open_page(*args, **kwargs)
         page.context.grant_permissions(["camera", "microphone"])
         page.evaluate(WATCHED)
         return page
 
-    opener.pages = pages
-    yield opener
-    pages.close()
+    return opener
 
 
 def picture(page, tab="greedy"):
@@ -98,6 +83,7 @@ def sound(page):
     return page.locator("#greedy-audio")
 
 
+@pytest.mark.nightly
 def test_a_model_that_reads_text_has_no_field_and_one_that_sees_has_one(open_page, eyes):
     page = open_page("/")
     expect(page.get_by_role("group", name="Picture")).to_have_count(0)
@@ -115,6 +101,7 @@ def test_a_model_that_reads_text_has_no_field_and_one_that_sees_has_one(open_pag
     expect(page.locator("#greedy-prompt textarea").first).to_have_value(re.compile("^Once upon"))
 
 
+@pytest.mark.nightly
 def test_run_says_at_once_that_a_picture_is_missing(open_page, eyes):
     page = with_model(open_page, eyes)
     expect(picture(page)).to_be_visible()
@@ -125,6 +112,7 @@ def test_run_says_at_once_that_a_picture_is_missing(open_page, eyes):
     assert not page.evaluate("playground.page.activity('greedy')")
 
 
+@pytest.mark.nightly
 def test_run_that_is_pressed_while_a_picture_is_on_its_way_waits_for_it(open_page, eyes):
     page = with_model(open_page, eyes)
     expect(picture(page)).to_be_visible()
@@ -189,6 +177,7 @@ def test_an_upload_is_captioned_live_and_stands_above_the_text(open_page, eyes):
     assert fits(page)
 
 
+@pytest.mark.nightly
 def test_what_is_no_picture_is_said_below_and_nothing_else_is_lost(open_page, eyes):
     page = with_model(open_page, eyes)
     open_page.pages.expected = BAD
@@ -207,6 +196,7 @@ def test_what_is_no_picture_is_said_below_and_nothing_else_is_lost(open_page, ey
     assert run_id(page, "greedy") == run_before
 
 
+@pytest.mark.nightly
 def test_what_is_too_large_is_not_sent_at_all(open_page, eyes):
     page = with_model(open_page, eyes)
     sent = []
@@ -217,6 +207,7 @@ def test_what_is_too_large_is_not_sent_at_all(open_page, eyes):
     assert not sent
 
 
+@pytest.mark.nightly
 def test_a_picture_is_pasted_and_dropped(open_page, eyes):
     page = with_model(open_page, eyes)
     field = picture(page)
@@ -280,6 +271,7 @@ def test_a_recording_is_sent_as_16_khz_and_the_microphone_goes_out(with_devices,
     shot(page, "media-sound")
 
 
+@pytest.mark.nightly
 def test_a_sound_file_is_sent_as_it_is(open_page, ears):
     page = with_model(open_page, ears)
     give(page, sound_file(1.5, 22_050), kind="audio", name="a.wav", mime="audio/wav")
@@ -302,6 +294,7 @@ def test_an_example_is_chosen_with_the_keyboard_and_is_in_the_link(open_page, ey
     assert parse_qs(said.query)["image"] == [f"example:{first.name}"]
 
 
+@pytest.mark.nightly
 def test_a_link_without_its_picture_says_so_to_others_and_not_to_whose_it_is(open_page, eyes):
     page = with_model(open_page, eyes)
     give(page, picture_file(33, 44))
@@ -318,6 +311,7 @@ def test_a_link_without_its_picture_says_so_to_others_and_not_to_whose_it_is(ope
     assert trace_of(page, "greedy").media[0].width == 33
 
 
+@pytest.mark.nightly
 def test_on_a_phone_in_german_and_in_the_dark(open_page, eyes):
     page = with_model(open_page, eyes, path="/?lang=de&__theme=dark", width=390, height=844)
     field = page.get_by_role("group", name="Bild")
@@ -334,6 +328,7 @@ def test_on_a_phone_in_german_and_in_the_dark(open_page, eyes):
     shot(page, "media-390-dark")
 
 
+@pytest.mark.nightly
 def test_nothing_serious_stands_in_the_way_of_anybody(open_page, eyes):
     for theme in ("light", "dark"):
         page = with_model(open_page, eyes, path=f"/?__theme={theme}")

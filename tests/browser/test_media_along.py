@@ -37,6 +37,7 @@ def test_a_branch_goes_on_from_the_same_picture(open_page, eyes):
     assert branch.media == first.media
 
 
+@pytest.mark.nightly
 def test_compare_and_draws_give_it_to_every_model_that_takes_it(open_page, eyes):
     page = open_page("/?tab=draws")
     name_model(page, eyes, "draws")
@@ -63,6 +64,7 @@ def test_compare_and_draws_give_it_to_every_model_that_takes_it(open_page, eyes)
     assert read.count(20) == 2
 
 
+@pytest.mark.nightly
 def test_a_saved_page_shows_what_the_model_was_given(open_page, eyes, tmp_path):
     page = with_model(open_page, eyes)
     give(page, picture_file(64, 48))

@@ -134,6 +134,7 @@ def said_from_outside(page):
     expect(candidates).not_to_contain_text("Entropy")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("size", [{"width": 1440, "height": 1000}])
 def test_one_is_made_broken_mended_and_run(open_page, size):
     page = open_page("/", **size)

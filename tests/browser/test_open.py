@@ -7,6 +7,7 @@ from playwright.sync_api import expect
 
 from engine import STRATEGIES
 from engine.after import examples, gallery
+from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import (
     fill,
     finish,
@@ -44,7 +45,7 @@ def opened(page, strategy):
     page.wait_for_function("key => playground.page.shown(key)?.entry", arg=strategy)
 
 
-@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("width", [390, *mark_nightly([1440])])
 def test_every_tab_opens_with_its_recorded_run_at_a_step_worth_seeing(open_page, width):
     page = open_page("/", width=width, height=900)
     for name, strategy in STRATEGIES.items():
@@ -76,6 +77,7 @@ def test_every_tab_opens_with_its_recorded_run_at_a_step_worth_seeing(open_page,
     assert fits(page)
 
 
+@pytest.mark.nightly
 def test_a_preset_says_what_to_look_at_and_which_settings_it_changes(open_page):
     page = open_page("/")
     show(page, "sampling")

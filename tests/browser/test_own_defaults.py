@@ -70,6 +70,7 @@ def test_the_models_values_are_shown_and_taken_over_by_one_press(open_page, fold
     shot(page.locator("#page-sampling .dp-settings"), "own-settings")
 
 
+@pytest.mark.nightly
 def test_every_value_says_whose_it_is(open_page, folder):
     page = open_page("/")
     own = choose(page, "sampling", folder)
@@ -89,6 +90,7 @@ def test_every_value_says_whose_it_is(open_page, folder):
     expect(badge(page, "repetition_penalty")).to_have_text("the model's")
 
 
+@pytest.mark.nightly
 def test_a_strategy_names_the_fields_that_it_does_not_use(open_page, folder):
     page = open_page("/")
     own = choose(page, "greedy", folder)
@@ -102,6 +104,7 @@ def test_a_strategy_names_the_fields_that_it_does_not_use(open_page, folder):
     expect(own).to_be_hidden()
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_settings_are_accessible_on_a_telephone(open_page, folder, theme):
     page = open_page(f"/?__theme={theme}", width=390, height=900)

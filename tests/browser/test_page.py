@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from engine.after import gallery
+from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import shot, view
 from visualizers import pictures_of
 from visualizers.page import arranged, page
@@ -52,7 +53,9 @@ def look(place, trace):
     expect(said).to_have_text(f"step 2 of {len(trace.steps)}")
 
 
-@pytest.mark.parametrize("strategy", FIRST)
+@pytest.mark.parametrize(
+    "strategy", ["dola", *mark_nightly(name for name in FIRST if name != "dola")]
+)
 def test_a_page_opens_from_a_file(browser, tmp_path, strategy):
     trace = gallery.open_entry(FIRST[strategy])
     with watched(browser) as alone:
@@ -85,6 +88,7 @@ def test_a_page_plays_its_run(browser, tmp_path):
         expect(alone.locator(".ab-all")).to_contain_text("temperature")
 
 
+@pytest.mark.nightly
 def test_paper_shows_what_was_run_and_nothing_to_press(browser, tmp_path):
     trace = gallery.open_entry(FIRST["greedy"])
     with watched(browser) as alone:
@@ -99,7 +103,7 @@ def test_paper_shows_what_was_run_and_nothing_to_press(browser, tmp_path):
             expect(alone.locator(gone).first).to_be_hidden()
 
 
-@pytest.mark.parametrize("strategy", ["beam_search", "dola"])
+@pytest.mark.parametrize("strategy", ["beam_search", *mark_nightly(["dola"])])
 def test_a_notebook_shows_the_page(browser, strategy):
     trace = gallery.open_entry(FIRST[strategy])
     with watched(browser) as notebook:
@@ -107,6 +111,7 @@ def test_a_notebook_shows_the_page(browser, strategy):
         look(notebook.frame_locator("iframe"), trace)
 
 
+@pytest.mark.nightly
 def test_a_dark_page_is_dark(browser, tmp_path):
     trace = gallery.open_entry(FIRST["greedy"])
     with watched(browser) as alone:

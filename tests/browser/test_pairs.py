@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from engine.models.catalogue import MODEL_DIR
+from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import fill, fits, run, run_of, shot, show
 
 
@@ -20,7 +21,7 @@ def shelf(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("size", [{}, {"width": 390, "height": 900}])
+@pytest.mark.parametrize("size", [{}, *mark_nightly([{"width": 390, "height": 900}])])
 def test_a_draft_beside_the_target_is_found_and_used(open_page, shelf, size):
     page = open_page("/", **size)
     show(page, "speculative")
@@ -43,6 +44,7 @@ def test_a_draft_beside_the_target_is_found_and_used(open_page, shelf, size):
     assert run_of(page, "speculative", "assistant")["id"] == str(shelf / "small")
 
 
+@pytest.mark.nightly
 def test_what_is_chosen_stays_chosen_when_others_are_found(open_page):
     page = open_page("/")
     show(page, "speculative")
@@ -56,6 +58,7 @@ def test_what_is_chosen_stays_chosen_when_others_are_found(open_page):
     expect(said).to_be_hidden()
 
 
+@pytest.mark.nightly
 def test_a_model_made_for_early_exit_is_marked(open_page):
     page = open_page("/")
     show(page, "early_exit")

@@ -8,12 +8,10 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from engine.declare.params import defaults_of, params_of
-from engine.declare.weights import weights_params
 from engine.strategies import STRATEGIES
 from engine.strategies.refusal import refusal
 from engine.trace import json_io
-from playground.form import form_request
+from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import (
     address,
     feed,
@@ -56,6 +54,7 @@ def test_a_run_comes_in_pieces_and_is_drawn(open_page, strategy):
         expect(view(stage, "draw")).to_contain_text("▸")
 
 
+@pytest.mark.nightly
 def test_every_piece_is_drawn_before_the_next_one_comes(open_page):
     page = open_page(link("greedy", "Once upon a time", max_new_tokens=12, min_new_tokens=12))
     finish(page, "greedy")
@@ -66,85 +65,7 @@ def test_every_piece_is_drawn_before_the_next_one_comes(open_page):
     assert feed(page, "greedy", look) == [[n, "Decoding…"] for n in range(1, 13)]
 
 
-def test_opened_settings_change_nothing(open_page):
-    page = open_page()
-    run(page, "greedy")
-    before = run_of(page, "greedy", "config")
-    for group, name in (
-        ("Length and stopping", "max_time"),
-        ("Penalties", "no_repeat_ngram_size"),
-        ("Tokens: ban, bias, force", "bad_words_ids"),
-        ("Guidance", "guidance_scale"),
-    ):
-        unfold(page, "greedy", group, name)
-    run(page, "greedy")
-    assert run_of(page, "greedy", "config") == before
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_an_untouched_form_asks_for_its_first_preset(same_page, strategy):
-    page = same_page()
-    show(page, strategy)
-    # Also with every group of settings open.
-    page.evaluate(
-        "name => { for (const box of document.querySelectorAll(`#page-${name} .f-group`)) box.open = true; }",
-        strategy,
-    )
-    declared = STRATEGIES[strategy]
-    kinds = params_of(declared.config)
-    fields = {*kinds, *weights_params(declared.assistant != "none"), "seed"}
-    controls = page.locator(f"#page-{strategy} [data-param]")
-    expect(controls).to_have_count(len(fields))
-    assert set(controls.evaluate_all("all => all.map((field) => field.dataset.param)")) == fields
-    # The arguments of a custom method are controls within the one that stands for all of them.
-    own = ".f-help:not(.me-arguments .f-help)"
-    helped = page.locator(f"#page-{strategy} .f-field[id]:has([data-param]) {own}")
-    assert controls.count() == helped.count()
-    asked = page.evaluate("name => playground.page.tabOf(name).ask()", strategy)
-    preset = declared.presets[0]
-    request = form_request(asked)
-    assert {n: kinds[n].check(n, v) for n, v in request.params.items()} == {
-        n: kinds[n].check(n, v)
-        for n, v in preset.params.items()
-        if kinds[n].check(n, v) != defaults_of(declared.config)[n]
-    }
-    assert (request.prompt, request.seed) == (preset.prompt, preset.seed)
-    assert request.model == (preset.model or declared.default_model)
-    assert request.assistant == declared.default_assistant
-
-
-def test_a_slider_and_its_number_are_one(open_page):
-    page = open_page()
-    show(page, "sampling")
-    box = page.locator("#sampling-temperature")
-    box.get_by_role("spinbutton", name="Temperature").fill("0.5")
-    slider = box.get_by_role("slider")
-    expect(slider).to_have_value("0.5")
-    slider.focus()
-    slider.press("ArrowRight")
-    value = page.evaluate("playground.page.tabOf('sampling').ask().params.temperature")
-    assert value > 0.5
-    expect(box.get_by_role("spinbutton")).to_have_value(str(value))
-    # A value beyond the slider's end is still a value.
-    fill(page, "sampling-max_new_tokens", 400)
-    assert page.evaluate("playground.page.tabOf('sampling').ask().params.max_new_tokens") == 400
-
-
-def test_a_preset_fills_the_form_and_another_model_can_be_named(open_page):
-    page = open_page()
-    show(page, "sampling")
-    preset = STRATEGIES["sampling"].presets[1]
-    page.get_by_role("button", name=preset.name, exact=True).click()
-    asked = page.evaluate("playground.page.tabOf('sampling').ask()")
-    assert asked["prompt"] == preset.prompt
-    assert asked["params"]["temperature"] == preset.params["temperature"]
-    box = page.locator("#sampling-model")
-    box.get_by_label("Model", exact=True).select_option(label="Another…")
-    box.get_by_role("textbox", name="Model: hub id or folder").fill("/no/such/model")
-    page.locator("#sampling-run").click()
-    expect(status(page, "sampling")).to_contain_text("/no/such/model")
-
-
+@pytest.mark.nightly
 def test_what_is_typed_while_a_recorded_run_is_fetched_stays(open_page):
     page = open_page()
     show(page, "sampling")
@@ -163,6 +84,7 @@ def test_what_is_typed_while_a_recorded_run_is_fetched_stays(open_page):
     expect(page.locator("#sampling-prompt-input")).to_have_value("")
 
 
+@pytest.mark.nightly
 def test_what_is_chosen_before_the_address_is_answered_stays(open_page):
     page = open_page("/")
     late = []
@@ -184,6 +106,7 @@ def test_what_is_chosen_before_the_address_is_answered_stays(open_page):
     expect(method).to_have_value(chosen)
 
 
+@pytest.mark.nightly
 def test_what_is_refused_before_the_first_recorded_run_is_there_is_said(open_page):
     page = open_page()
     late = []
@@ -200,6 +123,7 @@ def test_what_is_refused_before_the_first_recorded_run_is_there_is_said(open_pag
     expect(status(page, "sampling")).to_contain_text(refused)
 
 
+@pytest.mark.nightly
 def test_a_picture_that_fails_leaves_the_others_standing(open_page):
     page = open_page()
     page.evaluate(
@@ -215,6 +139,7 @@ def test_a_picture_that_fails_leaves_the_others_standing(open_page):
     assert tokens(page, "greedy").count() == len(run_of(page, "greedy", "steps"))
 
 
+@pytest.mark.nightly
 def test_a_model_that_cannot_serve_is_offered_with_the_reason_and_refused(open_page):
     page = open_page(link("speculative", "Once upon a time", "&model=storyfixer"))
     reason = refusal(STRATEGIES["speculative"], "storyfixer")
@@ -227,6 +152,7 @@ def test_a_model_that_cannot_serve_is_offered_with_the_reason_and_refused(open_p
     run(page, "speculative")
 
 
+@pytest.mark.nightly
 def test_a_link_that_cannot_be_read_is_answered(open_page):
     page = open_page("/?strategy=sampling&seed=x&prompt=a")
     expect(status(page, "sampling")).to_contain_text("seed = 'x' is not allowed")
@@ -234,6 +160,7 @@ def test_a_link_that_cannot_be_read_is_answered(open_page):
     expect(status(other, "greedy")).to_contain_text("strategy = 'nope' is not allowed")
 
 
+@pytest.mark.nightly
 def test_a_large_seed_stays_exact(open_page):
     given = link("sampling", "Once upon a time", "&seed=9223372036854775807", max_new_tokens=2)
     page = open_page(given)
@@ -305,14 +232,6 @@ def test_stop_keeps_the_text_and_the_next_run_works(open_page):
         expect(tokens(page, "greedy")).to_have_count(len(run_of(page, "greedy", "steps")))
 
 
-# What the server still has of another page's run: a message out of turn makes a page ask for it.
-ASK_FOR = """id => {
-  const header = { pieces: {}, eos_token_ids: [] }, link = location.href;
-  playground.page.receive(JSON.stringify({ run: id, seq: 0, kind: "start", strategy: "elsewhere", header, link }));
-  playground.page.receive(JSON.stringify({ run: id, seq: 99999, kind: "delta" }));
-}"""
-
-
 def test_a_copied_link_gives_the_same_tokens(open_page, server):
     page = open_page()
     show(page, "sampling")
@@ -341,6 +260,7 @@ def test_bad_values_show_one_sentence(open_page):
     run(page, "greedy")
 
 
+@pytest.mark.nightly
 def test_the_downloaded_trace_is_valid_and_complete(open_page, tmp_path):
     page = open_page()
     run(page, "greedy")
@@ -353,7 +273,7 @@ def test_the_downloaded_trace_is_valid_and_complete(open_page, tmp_path):
     assert json.loads(path.read_text())["schema"] == "decoding-trace/2"
 
 
-@pytest.mark.parametrize("path", ["/", "/?__theme=dark"])
+@pytest.mark.parametrize("path", ["/", *mark_nightly(["/?__theme=dark"])])
 def test_phone_width_has_no_sideways_scroll(open_page, path):
     page = open_page(path, width=390, height=844)
     run(page, "greedy")
@@ -388,6 +308,7 @@ def test_a_page_that_missed_a_message_asks_for_everything(open_page):
     )
 
 
+@pytest.mark.nightly
 def test_a_page_that_missed_even_the_beginning_asks_for_everything(open_page):
     page = open_page()
     page.evaluate(

@@ -11,6 +11,7 @@ from engine.after import gallery
 from engine.asking.asked import guessed
 from engine.reading.metrics import perplexity_of
 from engine.trace.records import own_token
+from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import drawn, fill, fits, link, shot, start, status, trace_of, view
 from visualizers.page import page as page_of
 
@@ -105,11 +106,10 @@ def opened(open_page, key, name, **size):
 @pytest.mark.parametrize(
     ("key", "name"),
     [
-        ("greedy", "greedy-1"),
         ("sampling", "sampling-1"),
-        ("beam_search", "beam_search-1"),
-        ("speculative", "speculative-1"),
-        ("dola", "dola-1"),
+        *mark_nightly(
+            (key, f"{key}-1") for key in ("greedy", "beam_search", "speculative", "dola")
+        ),
     ],
 )
 def test_nothing_of_a_step_is_on_the_stage_before_it_is_guessed(open_page, key, name):
@@ -137,6 +137,7 @@ def test_nothing_of_a_step_is_on_the_stage_before_it_is_guessed(open_page, key, 
     shot(page, f"predict-{key}")
 
 
+@pytest.mark.nightly
 def test_keys_alone_from_the_switch_to_the_score(open_page):
     page, trace = opened(open_page, "sampling", "sampling-1")
     box = card(page, "sampling")
@@ -204,6 +205,7 @@ def test_a_typed_word_outside_the_candidates_is_worth_what_the_model_gave_to_it(
     expect(box.locator(".pd-say")).to_contain_text("it is: the model gave it")
 
 
+@pytest.mark.nightly
 def test_a_run_that_begins_meanwhile_is_hidden_from_its_first_token(open_page):
     page = open_page(link("sampling", "Once upon a time", max_new_tokens=2))
     page.wait_for_function(HAS_ENDED, arg=["sampling", ""])
@@ -229,6 +231,7 @@ def test_a_run_that_begins_meanwhile_is_hidden_from_its_first_token(open_page):
     expect(page.locator("#sampling-stage .dp-tok[data-step]")).to_have_count(6)
 
 
+@pytest.mark.nightly
 def test_outputs_are_guessed_one_at_a_time(open_page):
     page = open_page(link("sampling", "Once upon a", max_new_tokens=3, num_return_sequences=2))
     page.wait_for_function(HAS_ENDED, arg=["sampling", ""])
@@ -242,6 +245,7 @@ def test_outputs_are_guessed_one_at_a_time(open_page):
     expect(page.locator("#sampling-stage .dp-tok[data-step]")).to_have_count(2)
 
 
+@pytest.mark.nightly
 def test_a_search_passes_over_what_it_takes_back_and_a_draft_shows_what_it_had(open_page):
     page, trace = opened(open_page, "beam_search", "beam_search-1")
     box = card(page, "beam_search")
@@ -264,6 +268,7 @@ def test_a_search_passes_over_what_it_takes_back_and_a_draft_shows_what_it_had(o
     assert accepted == "".join(trace.pieces[i] for i in several.emit[:-1])
 
 
+@pytest.mark.nightly
 def test_the_player_stands_still_and_a_page_without_a_server_says_what_it_knows(
     open_page, tmp_path, browser
 ):
@@ -298,6 +303,7 @@ def test_the_player_stands_still_and_a_page_without_a_server_says_what_it_knows(
     context.close()
 
 
+@pytest.mark.nightly
 def test_on_a_telephone(open_page):
     page, _ = opened(open_page, "greedy", "greedy-1", width=390, height=844)
     box = card(page)

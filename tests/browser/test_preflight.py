@@ -6,10 +6,11 @@ import pytest
 from playwright.sync_api import expect
 
 from engine.models.catalogue import MODEL_DIR
+from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import fits, shot, show
 
 
-@pytest.mark.parametrize("size", [{}, {"width": 390, "height": 900}])
+@pytest.mark.parametrize("size", [{}, *mark_nightly([{"width": 390, "height": 900}])])
 def test_a_model_that_somebody_names_is_told_before_it_runs(open_page, size):
     page = open_page("/", **size)
     show(page, "greedy")

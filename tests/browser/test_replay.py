@@ -46,6 +46,7 @@ def opened(page, strategy):
     return gallery.open_entry(entry.file)
 
 
+@pytest.mark.nightly
 def test_the_first_page_shows_a_recorded_run_before_any_model_is_loaded(open_page):
     page = open_page("/")
     trace = gallery.open_entry(first_of("greedy").file)
@@ -110,6 +111,7 @@ def test_a_file_is_dropped_and_played(same_page, tmp_path):
     expect(page.locator("#replay-player .bt-node")).to_have_count(pool)
 
 
+@pytest.mark.nightly
 def test_a_bad_file_is_refused_in_a_sentence_and_the_player_stays(open_page, tmp_path):
     page = replay(open_page)
     trace = opened(page, "greedy")
@@ -134,6 +136,7 @@ def test_a_bad_file_is_refused_in_a_sentence_and_the_player_stays(open_page, tmp
     expect(page.locator(LABEL)).to_have_text(f"{len(trace.steps)} of {len(trace.steps)} steps")
 
 
+@pytest.mark.nightly
 def test_on_a_telephone(open_page):
     page = replay(open_page)
     page.set_viewport_size({"width": 390, "height": 900})
@@ -142,6 +145,7 @@ def test_on_a_telephone(open_page):
     shot(page, "replay_phone")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("strategy", ["speculative", "prompt_lookup", "beam_search"])
 def test_a_token_shows_the_probability_of_its_own_place(same_page, strategy):
     page = replay(same_page)

@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 
 from engine.after.rich import rich_output
 from engine.after.rich_files import load_rich
+from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import finish, fits, link, shot, trace_of, view
 from tests.helpers.rich import differs
 
@@ -27,7 +28,7 @@ def download(card):
     return card.get_by_role("button", name="Download", exact=True)
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", ["390", *mark_nightly(["wide"])])
 def test_what_is_chosen_is_sized_downloaded_and_read(open_page, size):
     page, card = opened(open_page, "beam_search", SIZES[size], max_new_tokens=24, num_beams=3)
     told = card.locator(".ex-size")
@@ -51,6 +52,7 @@ def test_what_is_chosen_is_sized_downloaded_and_read(open_page, size):
     shot(page, f"rich-{size}")
 
 
+@pytest.mark.nightly
 def test_in_the_dark(open_page):
     page, card = opened(open_page, "greedy", suffix="&__theme=dark", max_new_tokens=6)
     card.get_by_label("Logits").check()
@@ -59,6 +61,7 @@ def test_in_the_dark(open_page):
     shot(page, "rich-dark")
 
 
+@pytest.mark.nightly
 def test_what_there_is_none_of_says_why(open_page):
     page, card = opened(open_page, "contrastive_search", max_new_tokens=6)
     told = card.locator(".ex-size")
@@ -68,6 +71,7 @@ def test_what_there_is_none_of_says_why(open_page):
     shot(card, "rich-none")
 
 
+@pytest.mark.nightly
 def test_nothing_chosen_is_nothing_to_download(open_page):
     _, card = opened(open_page, "greedy", max_new_tokens=6)
     card.get_by_label("Scores").uncheck()
@@ -77,6 +81,7 @@ def test_nothing_chosen_is_nothing_to_download(open_page):
     expect(download(card)).to_be_enabled()
 
 
+@pytest.mark.nightly
 def test_it_can_be_stopped(visit, here):
     from engine import load
 

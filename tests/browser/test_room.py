@@ -147,6 +147,7 @@ def test_a_class_of_many_bets_and_is_told(visit, here, no_run):
     assert again.evaluate("localStorage.getItem('decoding-playground.room.kinds')") is None
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("lesson", "given"), [("transcript", "audio"), ("captions", "img")])
 def test_a_participant_hears_and_sees_what_a_card_is_about(visit, lesson, given, no_run):
     teacher, code = opened(visit, lesson)
@@ -172,6 +173,7 @@ def looked_at_by_all(teacher):
     expect(screen).to_be_hidden()
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_kind_of_card_on_a_phone_with_the_keyboard(visit, scheme, no_run):
     teacher, code = opened(visit)

@@ -135,6 +135,7 @@ def test_a_run_is_told_what_was_chosen_and_begins_with_it(open_page, ears):
     expect(told(page, "language").get_by_role("combobox")).to_be_focused()
 
 
+@pytest.mark.nightly
 def test_no_more_is_recorded_and_read_than_the_model_hears(open_page, ears, english):
     page = listening(open_page, ears)
     record = page.locator("#greedy-audio .md-record")
@@ -148,6 +149,7 @@ def test_no_more_is_recorded_and_read_than_the_model_hears(open_page, ears, engl
     expect(status(page, "greedy")).to_contain_text("hears up to 10 seconds; give a shorter one.")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("query", "says"),
     [
@@ -167,6 +169,7 @@ def test_what_a_link_says_wrongly_gets_a_sentence(open_page, ears, query, says):
     expect(status(page, "greedy")).to_contain_text(says)
 
 
+@pytest.mark.nightly
 def test_a_language_that_the_model_does_not_know_is_shown_and_refused(open_page, ears):
     page = listening(open_page, ears)
     run(page, "greedy")
@@ -182,6 +185,7 @@ def test_a_language_that_the_model_does_not_know_is_shown_and_refused(open_page,
     )
 
 
+@pytest.mark.nightly
 def test_a_comparison_and_draws_tell_it_to_whom_knows_it(open_page, ears, english):
     page = open_page("/?tab=draws")
     name_model(page, ears, "draws")
@@ -222,6 +226,7 @@ def test_a_comparison_and_draws_tell_it_to_whom_knows_it(open_page, ears, englis
     expect(told(page, "return_timestamps", "compare").get_by_role("checkbox")).to_be_checked()
 
 
+@pytest.mark.nightly
 def test_on_a_phone_in_german_and_in_the_dark(open_page, ears):
     page = listening(open_page, ears, path="/?lang=de&__theme=dark", width=390, height=844)
     assert options(page, "language") == [
@@ -246,6 +251,7 @@ def test_on_a_phone_in_german_and_in_the_dark(open_page, ears):
     shot(page, "speech-390-dark")
 
 
+@pytest.mark.nightly
 def test_nothing_serious_stands_in_the_way_of_anybody(open_page, ears):
     for theme in ("light", "dark"):
         page = listening(open_page, ears, path=f"/?__theme={theme}")
@@ -257,6 +263,7 @@ def test_nothing_serious_stands_in_the_way_of_anybody(open_page, ears):
         assert grave(page) == []
 
 
+@pytest.mark.nightly
 def test_a_saved_page_says_it(open_page, ears, tmp_path):
     page = listening(open_page, ears)
     tell(page)

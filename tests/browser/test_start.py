@@ -46,6 +46,7 @@ def test_a_recorded_run_is_drawn_without_the_queue(browser, server):
     page.context.close()
 
 
+@pytest.mark.nightly
 def test_scripts_and_the_first_recorded_run_are_asked_for_by_the_page_itself(server, browser):
     asked = []
     page = browser.new_page(java_script_enabled=False)
@@ -76,6 +77,7 @@ def test_run_that_is_pressed_before_the_server_can_compute_comes_through(browser
     pages.close()
 
 
+@pytest.mark.nightly
 def test_a_server_that_cannot_compute_yet_ends_when_it_is_told_to(held):
     _, served, _ = held
     served.send_signal(signal.SIGTERM)

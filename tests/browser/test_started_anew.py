@@ -50,6 +50,7 @@ def test_what_had_ended_is_shown_again(browser, starts):
         pages.close()
 
 
+@pytest.mark.nightly
 def test_what_had_not_ended_goes_on_to_its_end(browser, starts):
     with starts() as url:
         pages = Pages(browser, url, BROKEN + ENDING)

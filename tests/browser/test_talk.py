@@ -117,6 +117,7 @@ def test_a_chat_is_written_read_answered_and_goes_on(open_page, folder):
     assert len(trace_of(page, "greedy").messages) == 4
 
 
+@pytest.mark.nightly
 def test_a_special_token_that_was_written_is_in_a_box_and_says_so(open_page, folder, tmp_path):
     start_id = reader(folder).tokenizer.convert_tokens_to_ids("<|im_start|>")
     own = {"max_new_tokens": 3, "sequence_bias": [[[start_id], 100.0]]}
@@ -170,6 +171,7 @@ def test_a_link_brings_a_chat_with_its_template_back(open_page, folder):
     assert trace_of(other, "greedy").outputs == own.outputs
 
 
+@pytest.mark.nightly
 def test_messages_move_go_and_change_who_says_them(open_page):
     page = open_page("/", width=390, height=844)
     box = chat(page)
@@ -193,6 +195,7 @@ def test_messages_move_go_and_change_who_says_them(open_page):
     assert messages_of(page)["prompt"].startswith("Once upon a time")
 
 
+@pytest.mark.nightly
 def test_a_model_without_a_template_says_so_in_both_places(open_page):
     page = open_page("/")
     box = chat(page)
@@ -203,6 +206,7 @@ def test_a_model_without_a_template_says_so_in_both_places(open_page):
     expect(status(page, "greedy")).to_contain_text(sentence)
 
 
+@pytest.mark.nightly
 def test_what_is_no_json_is_refused_and_nothing_is_lost(open_page, folder):
     page = open_page("/")
     name_model(page, folder)
@@ -219,6 +223,7 @@ def test_what_is_no_json_is_refused_and_nothing_is_lost(open_page, folder):
     expect(tokens(page, "greedy")).to_have_count(3)
 
 
+@pytest.mark.nightly
 def test_a_chat_is_compared_and_drawn_many_times(open_page, folder):
     page = open_page("/")
     page.get_by_role("tab", name="Compare").click()

@@ -11,6 +11,7 @@ from playwright.sync_api import expect
 from engine.after import examples, taste
 from engine.reading.sign_test import sign_test
 from engine.strategies import STRATEGIES
+from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import fits, shot
 
 TITLES = [STRATEGIES[name].title for name, _ in taste.WAYS]
@@ -36,7 +37,9 @@ def sides(stage):
     return found
 
 
-@pytest.mark.parametrize("size", [{}, {"width": 390, "height": 844}], ids=["wide", "phone"])
+@pytest.mark.parametrize(
+    "size", [{}, *mark_nightly([{"width": 390, "height": 844}])], ids=["wide", "phone"]
+)
 def test_ten_votes_by_key_and_what_they_come_to(open_page, size):
     page, stage = opened(open_page, **size)
     votes = []

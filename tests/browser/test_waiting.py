@@ -102,6 +102,7 @@ def test_three_in_line_see_their_places_and_one_leaves(held, visit):
     run(line[1], "greedy")
 
 
+@pytest.mark.nightly
 def test_a_bad_value_is_answered_while_others_are_at_work(held, visit):
     page = visit()
     show(page, "sampling")
@@ -115,6 +116,7 @@ def tab(page, name):
     page.get_by_role("tab", name=name, exact=True).click()
 
 
+@pytest.mark.nightly
 def test_many_draws_the_bench_and_a_comparison_wait_aloud_too(held, visit):
     page = visit()
     tab(page, "Draws")
@@ -144,6 +146,7 @@ def test_many_draws_the_bench_and_a_comparison_wait_aloud_too(held, visit):
     assert len(LINE._places) == 1
 
 
+@pytest.mark.nightly
 def test_a_branch_waits_where_it_will_be_shown(held, visit):
     page = visit()
     expect(status(page, "greedy")).to_contain_text("A recorded run")
@@ -162,6 +165,7 @@ def soon(monkeypatch):
     monkeypatch.setattr(going, "SETTINGS", dataclasses.replace(going.SETTINGS, away_s=3.0))
 
 
+@pytest.mark.nightly
 def test_a_tab_that_is_closed_while_it_waits_leaves_the_line(held, visit, browser, here, soon):
     other = browser.new_page()
     other.set_default_timeout(PATIENCE_MS)
@@ -214,6 +218,7 @@ def test_a_check_that_is_stopped_is_left_out_and_the_text_stands(visit):
     expect(page.locator(f"#{CHECKED}-stop")).to_be_disabled()
 
 
+@pytest.mark.nightly
 def test_a_tab_that_is_closed_while_it_checks_ends_the_check(visit, browser, here, soon):
     other = browser.new_page()
     other.set_default_timeout(PATIENCE_MS)

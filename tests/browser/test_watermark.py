@@ -7,6 +7,7 @@ import torch
 from playwright.sync_api import expect
 
 from engine.after.detect import detect_trace
+from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import fill, finish, fits, link, minus, shot, show, trace_of
 
 PROMPT = "Once upon a time, there was a little girl named Lily. She"
@@ -24,8 +25,12 @@ def marked(open_page, suffix="", size=None, **params):
     ("label", "params"),
     [
         ("lefthash", {}),
-        ("selfhash", {"seeding_scheme": "selfhash", "context_width": 3}),
-        ("synthid", {"scheme": "synthid", "top_k": 0}),
+        *mark_nightly(
+            [
+                ("selfhash", {"seeding_scheme": "selfhash", "context_width": 3}),
+                ("synthid", {"scheme": "synthid", "top_k": 0}),
+            ]
+        ),
     ],
 )
 def test_the_page_says_what_the_detector_says(open_page, label, params):
@@ -59,6 +64,7 @@ def test_the_page_says_what_the_detector_says(open_page, label, params):
     shot(visual, f"watermark_{label}")
 
 
+@pytest.mark.nightly
 def test_two_sequences_a_telephone_and_the_dark(open_page):
     page, visual, trace = marked(
         open_page, size={"width": 390, "height": 900}, num_return_sequences=2

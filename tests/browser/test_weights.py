@@ -6,6 +6,7 @@ import dataclasses
 import json
 from urllib.parse import parse_qs, urlparse
 
+import pytest
 from playwright.sync_api import expect
 
 from engine.models import weights as holding
@@ -57,6 +58,7 @@ def test_a_run_is_held_as_chosen_and_its_link_holds_it_so_again(open_page):
     assert trace_of(page, "greedy").model.dtype == "bfloat16"
 
 
+@pytest.mark.nightly
 def test_a_link_holds_weights_as_it_says(open_page):
     page = open_page(link("greedy", "Once upon a", max_new_tokens=3, dtype="bfloat16"))
     finish(page, "greedy")
@@ -69,6 +71,7 @@ def test_a_link_holds_weights_as_it_says(open_page):
     assert trace_of(other, "greedy").model.dtype == "bfloat16"
 
 
+@pytest.mark.nightly
 def test_a_control_that_needs_another_is_off_and_the_note_says_where_layers_are(open_page):
     page = open_page(
         link("greedy", "Once upon a", max_new_tokens=3, device_map="auto", max_memory=LIMITS),
@@ -96,6 +99,7 @@ def test_a_control_that_needs_another_is_off_and_the_note_says_where_layers_are(
     assert trace_of(page, "greedy").model.weights.max_memory is None
 
 
+@pytest.mark.nightly
 def test_a_draft_model_has_its_own(open_page):
     page = open_page("/")
     show(page, "speculative")
@@ -106,6 +110,7 @@ def test_a_draft_model_has_its_own(open_page):
     assert (trace.model.dtype, trace.assistant.dtype) == ("float32", "float16")
 
 
+@pytest.mark.nightly
 def test_a_public_deployment_shows_what_it_offers(visit, monkeypatch):
     def offer(words):
         settings = dataclasses.replace(holding.SETTINGS, public=True, public_weights=words)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from engine.after import gallery
@@ -116,6 +117,7 @@ def test_processors_are_switched_off_and_moved_by_key_and_by_mouse(open_page):
     expect(off).to_be_checked()
 
 
+@pytest.mark.nightly
 def test_cut_lines_and_figures_follow_the_slider(open_page):
     page = sampled(open_page)
     number = view(page).get_by_role("spinbutton", name="Top-k")
@@ -137,6 +139,7 @@ def test_cut_lines_and_figures_follow_the_slider(open_page):
     expect(view(page).locator(".wi-say")).to_contain_text("top_k = -1")
 
 
+@pytest.mark.nightly
 def test_a_recorded_run_and_a_strategy_that_cannot_be_asked(open_page):
     page = open_page("/")
     expect(status(page, "greedy")).to_contain_text("A recorded run")
@@ -154,6 +157,7 @@ def test_a_recorded_run_and_a_strategy_that_cannot_be_asked(open_page):
     expect(view(page).get_by_role("button", name="Run with these settings")).to_be_hidden()
 
 
+@pytest.mark.nightly
 def test_it_fits_a_phone(open_page):
     page = sampled(open_page, width=390, height=844)
     page.locator("#sampling-stage .dp-tok[data-step='5']").click()
@@ -164,6 +168,7 @@ def test_it_fits_a_phone(open_page):
     shot(view(page), "what-if-phone")
 
 
+@pytest.mark.nightly
 def test_other_strategies_are_asked(open_page):
     page = open_page(link("watermark", STORY, max_new_tokens=16, scheme="synthid", top_k=0))
     finish(page, "watermark")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from engine.after import gallery
@@ -55,6 +56,7 @@ def test_a_recorded_run_is_asked_about_a_candidate_and_a_typed_token(open_page):
     expect(card(page, "greedy").locator(".wy-title")).to_contain_text("at step 2")
 
 
+@pytest.mark.nightly
 def test_a_run_that_has_ended_is_asked_about_its_last_token_by_itself(open_page):
     """Of a custom method the last token is there some time before the end: the text is read once more."""
     page = open_page(link("custom", "One day, a little boy found a", max_new_tokens=4))
@@ -80,6 +82,7 @@ def test_a_node_of_a_search_is_asked_about_on_a_telephone(open_page):
     assert fits(page)
 
 
+@pytest.mark.nightly
 def test_a_run_that_goes_on_says_when_it_can_be_asked(open_page):
     page = open_page(link("greedy", "Once upon a time,", max_new_tokens=4))
     finish(page, "greedy")

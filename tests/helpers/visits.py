@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
 from urllib.parse import urlparse
+from weakref import WeakKeyDictionary
+
+from playwright.sync_api import Browser, Page
 
 from tests.helpers.patience import PATIENCE_MS
 
@@ -19,7 +23,58 @@ LEFT = ("AbortError", "Connection errored out")
 """What Gradio reports of a page that is left while the answers to a run still have their connection."""
 BROKEN = (*LEFT, "TypeError: network error", "net::ERR_")
 """The same of a page whose connection is cut, or whose server has ended."""
+# Nothing is stored any more, and nothing asks whether it may be left.
+_LET_GO = """() => {
+  Storage.prototype.setItem = () => {};
+  sessionStorage.clear();
+  addEventListener("beforeunload", (event) => event.stopImmediatePropagation(), true);
+}"""
 _READY = "window.playground?.page?.connected() && playground.page.stages.length > 0"
+
+
+_EMPTY: WeakKeyDictionary[Browser, list[Page]] = WeakKeyDictionary()
+# Most tests have one page, and each page is a process.
+_MOST_EMPTY = 2
+
+
+def borrow_page(browser: Browser, width: int, height: int) -> Page:
+    """Return the only page of a new visitor.
+
+    It is one that ``return_page`` has emptied, if there is one: its process has compiled the scripts
+    already, so it opens in a third of the CPU time.
+    """
+    size: Any = {"width": width, "height": height}
+    empty = _EMPTY.get(browser)
+    if not empty:
+        return browser.new_context(viewport=size).new_page()
+    page = empty.pop()
+    page.set_viewport_size(size)
+    return page
+
+
+def return_page(browser: Browser, page: Page, server: str) -> None:
+    """Forget all that a visitor's page has of a server, except what HTTP lets a browser cache.
+
+    A page that is elsewhere, has another page next to it, or is one too many, is closed instead, with
+    its context.
+    """
+    context, empty = page.context, _EMPTY.setdefault(browser, [])
+    alone = context.pages == [page] and page.url.startswith(f"{server}/")
+    if not alone or len(empty) >= _MOST_EMPTY:
+        context.close()
+        return
+    page.unroute_all()
+    # A pointer stays where it was, and what is drawn below it next would be hovered.
+    page.mouse.move(0, 0)
+    page.evaluate(_LET_GO)
+    page.goto("about:blank")
+    devtools = context.new_cdp_session(page)
+    devtools.send("Storage.clearDataForOrigin", {"origin": server, "storageTypes": "all"})
+    devtools.detach()
+    context.clear_cookies()
+    context.clear_permissions()
+    page.emulate_media(media="null", color_scheme="light", reduced_motion="no-preference")
+    empty.append(page)
 
 
 class Pages:
@@ -33,6 +88,7 @@ class Pages:
 
     def __init__(self, browser, server, expected=()):
         self.browser, self.server, self.pages, self.problems = browser, server, [], []
+        self.watched = []
         self.expected = tuple(expected)
 
     def open(self, path="/", width=1440, height=1000, beside=None, ready=_READY):
@@ -46,9 +102,7 @@ class Pages:
             ready: what is true of a page that answers; None where its policy lets no text be a script,
                 as waiting for an expression needs.
         """
-        size = {"width": width, "height": height}
-        visitor = beside.context if beside else self.browser.new_context(viewport=size)
-        page = visitor.new_page()
+        page = beside.context.new_page() if beside else borrow_page(self.browser, width, height)
         page.set_default_timeout(PATIENCE_MS)
         self._watch(page)
         self.pages.append(page)
@@ -68,8 +122,12 @@ class Pages:
             page.title()  # whatever it has reported until now is here before the answer
         problems = [p for p in self.problems if not any(part in p for part in self.expected)]
         # What a page asks for at the moment it is closed is broken off, and that is no fault of its own.
+        for page, listeners in self.watched:
+            for event, listener in listeners.items():
+                page.remove_listener(event, listener)
         for page in self.pages:
-            page.context.close()
+            if not page.is_closed():  # with another page of its context
+                return_page(self.browser, page, self.server)
         assert not problems, problems
 
     def _watch(self, page):
@@ -82,7 +140,14 @@ class Pages:
             if url.scheme.startswith("http") and url.hostname != "127.0.0.1":
                 self.problems.append(f"request to {request.url}")
 
-        page.on("response", failed)
-        page.on("request", asked)
-        page.on("pageerror", lambda error: self.problems.append(f"page error {error.stack}"))
-        page.on("console", lambda m: self.problems.append(m.text) if m.type == "error" else None)
+        def thrown(error):
+            self.problems.append(f"page error {error.stack}")
+
+        def printed(message):
+            if message.type == "error":
+                self.problems.append(message.text)
+
+        listeners = {"response": failed, "request": asked, "pageerror": thrown, "console": printed}
+        for event, listener in listeners.items():
+            page.on(event, listener)
+        self.watched.append((page, listeners))

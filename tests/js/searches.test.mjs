@@ -1,0 +1,204 @@
+// The pictures of a search, drawn from recorded runs: its tree, its texts, its scores.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { click, drawn, enter, press, unfold } from "./stage.mjs";
+import { numbers } from "./traces.mjs";
+
+const SEARCHES = ["beam_search-1", "diverse_beam_search-1"];
+const poolOf = (steps) => steps.flatMap((step) => step.detail.pool);
+const idOf = (node) => node.dpNode.data.node_id;
+const minus = (text) => text.replace("-", "−");
+
+// Where the nodes of a tree are, by their columns.
+function placesOf(nodes) {
+  const columns = new Map();
+  for (const node of nodes) {
+    const [x, y] = node
+      .getAttribute("transform")
+      .match(/[\d.]+/g)
+      .map(Number);
+    columns.set(x, [...(columns.get(x) ?? []), y]);
+  }
+  return columns;
+}
+
+for (const name of SEARCHES)
+  test(`${name}: every candidate is drawn once, and nothing overlaps`, async () => {
+    const { all, trace } = await drawn(name, "beam_tree");
+    const nodes = all(".bt-node");
+    assert.deepEqual(
+      nodes.map(idOf),
+      poolOf(trace.steps).map((node) => node.node_id),
+    );
+    assert.equal(all(".bt-line").length, nodes.length);
+    const places = placesOf(nodes);
+    assert.equal(places.size, trace.steps.length);
+    for (const rows of places.values()) {
+      rows.sort((a, b) => a - b);
+      assert.ok(
+        rows.every((y, i) => !i || y - rows[i - 1] >= 30),
+        `${rows}`,
+      );
+    }
+    const { keep, emit } = trace.steps.at(-1);
+    assert.equal(all(".bt-node.best").length, keep + emit.length);
+    assert.equal(all(".bt-node.tip").length, 1);
+  });
+
+test("kept texts that died out are told from the living", async () => {
+  const { all, trace } = await drawn("beam_search-1", "beam_tree");
+  const nodes = poolOf(trace.steps);
+  const parents = new Map(nodes.map((node) => [node.node_id, node.parent_id]));
+  const last = trace.steps.at(-1).detail.pool;
+  const alive = new Set();
+  for (const node of nodes)
+    if (node.fate === "finished" || (node.fate === "kept" && last.includes(node)))
+      for (let at = node.node_id; at !== -1; at = parents.get(at)) alive.add(at);
+  const dead = nodes
+    .filter(({ fate, node_id: id }) => fate === "kept" && !alive.has(id))
+    .map((node) => node.node_id);
+  assert.ok(dead.length);
+  assert.deepEqual(all(".bt-node.dead").map(idOf).sort(), dead.sort());
+});
+
+test("a tree grows step by step, and no node is drawn twice", async () => {
+  const stage = await drawn("beam_search-1", "beam_tree");
+  await stage.rewind(0);
+  const known = new Set();
+  for (const { index, detail } of stage.trace.steps) {
+    await stage.rewind(index + 1);
+    const nodes = stage.all(".bt-node");
+    assert.equal(nodes.filter((node) => !known.has(node)).length, detail.pool.length);
+    for (const node of nodes) known.add(node);
+  }
+});
+
+test("a node is chosen by a click, and keys go along its text", async () => {
+  const { all, text, run, trace } = await drawn("beam_search-1", "scrub", "beam_tree");
+  const step = 4;
+  const node = all(".bt-node").find(
+    ({ dpNode }) => dpNode.column === step && dpNode.data.fate === "pruned",
+  );
+  await click(node);
+  assert.match(text(".bt-facts"), /step 5: dropped\. It missed the cut by/);
+  assert.equal(text(".dp-scrub output"), `step 5 of ${trace.steps.length}`);
+  assert.equal(all(".bt-pool-box tbody tr").length, trace.steps[step].detail.pool.length);
+  const ids = [];
+  const nodes = new Map(poolOf(trace.steps).map((one) => [one.node_id, one]));
+  for (let at = idOf(node); at !== -1; at = nodes.get(at).parent_id)
+    ids.unshift(nodes.get(at).token_id);
+  assert.equal(
+    text(".bt-facts q"),
+    ids
+      .map((id) => run.pieces[id])
+      .join("")
+      .trimStart(),
+  );
+  await press(node, "ArrowLeft");
+  assert.match(text(".bt-facts"), /step 4: kept/);
+  await press(all(".bt-node.sel")[0], "ArrowRight");
+  assert.match(text(".bt-facts"), /step 5/);
+  await press(all(".bt-node.sel")[0], "End");
+  assert.match(text(".bt-facts"), new RegExp(`step ${trace.steps.length}`));
+  const { stop_reason: why, heap } = trace.steps.at(-1).detail;
+  assert.ok(text(".bt-test").includes(why));
+  assert.equal(all(".bt-state li").length, heap.length);
+});
+
+test("what was dropped is folded away, and one branch is unfolded again", async () => {
+  const { all } = await drawn("beam_search-1", "beam_tree");
+  const seen = () => all(".bt-node:not(.away)");
+  const total = seen().length;
+  const [fold] = all("button").filter((b) => /Hide or show/.test(b.getAttribute("aria-label")));
+  await click(fold);
+  const kept = all(".bt-node").filter(({ dpNode: { data } }) =>
+    ["kept", "finished"].includes(data.fate),
+  );
+  assert.deepEqual(new Set(seen()), new Set(kept));
+  const badge = all(".bt-node.best .bt-badge").at(-1);
+  const hidden = Number(badge.textContent.slice(1));
+  await click(badge);
+  assert.equal(seen().length, kept.length + hidden);
+  assert.equal(badge.textContent, `−${hidden}`);
+  await click(fold);
+  assert.equal(seen().length, total);
+});
+
+test("greedy search is compared with the winner", async () => {
+  const { all, text, run, trace } = await drawn("beam_search-1", "beam_tree");
+  const { greedy } = trace.steps.at(-1).detail;
+  assert.ok(text(".bt-greedy .g .sum").includes(minus(greedy.sum_logprobs.toFixed(3))));
+  assert.ok(text(".bt-greedy").includes(`leaves the greedy path at token ${greedy.left_at + 1}`));
+  const words = greedy.token_ids.map((id) => run.pieces[id].replace("\n", "⏎")).join("");
+  assert.equal(text(".bt-greedy .g .bt-words").trim(), words.trim());
+  const marked = all(".bt-node.greedy").map(({ dpNode }) => dpNode.data.token_id);
+  assert.deepEqual(marked, greedy.token_ids.slice(0, marked.length));
+});
+
+test("diverse groups have bands, and show what a token cost", async () => {
+  const { all, text, trace } = await drawn("diverse_beam_search-1", "beam_tree");
+  const groups = trace.config.num_beam_groups;
+  assert.equal(all(".bt-band").length, groups);
+  for (let n = 1; n <= groups; n++) assert.ok(text(".bt-gutter").includes(`group ${n}`));
+  const charged = all(".bt-node").filter(({ dpNode }) => dpNode.data.diversity_penalty > 0);
+  assert.ok(charged.length);
+  assert.equal(all(".bt-charge").length, charged.length);
+});
+
+for (const name of SEARCHES)
+  test(`${name}: another length penalty ranks the texts as the engine does`, async () => {
+    const { root, all, text } = await drawn(name, "beam_rescore");
+    const slider = root.querySelector("input[type=range]");
+    for (const { penalty, ranking, end, rerun } of numbers[name].rescored) {
+      await enter(slider, penalty);
+      const note = root.querySelector(".dp-note");
+      const [[first, length, sum, score]] = ranking;
+      assert.equal(note.dataset.first, String(first));
+      assert.equal(note.dataset.end, String(end));
+      assert.ok(note.textContent.includes(rerun));
+      assert.equal(all(".br-list li").length, Math.min(12, ranking.length));
+      const written = text(".br-list li .sum");
+      const shown = minus(penalty.toFixed(1));
+      assert.ok(written.startsWith(`${minus(sum.toFixed(4))} ÷ ${length}^${shown} = `), written);
+      if (Number(score.toFixed(4))) assert.ok(written.endsWith(`= ${minus(score.toFixed(4))}`));
+    }
+  });
+
+test("the candidates of a search are those of the chosen node", async () => {
+  const { text, texts, run, select, trace } = await drawn(
+    "beam_search-1",
+    "candidates",
+    "beam_tree",
+  );
+  const visible = (id) => run.pieces[id].replaceAll(" ", "·").replaceAll("\n", "⏎");
+  const { index, detail } = trace.steps[6];
+  for (const node of detail.pool) {
+    await select(index, node.node_id);
+    const name = visible(node.token_id);
+    assert.equal(text(".dp-v-candidates .t.on"), name);
+    assert.ok(text(".dp-step-head").includes(`“${name}”`));
+    assert.ok(text(".bt-facts .bt-title").includes(name));
+    const siblings = detail.pool.filter((other) => other.parent_id === node.parent_id);
+    assert.ok(texts(".dp-v-candidates .t").length > siblings.length);
+  }
+  await select(index);
+  const own = visible(trace.outputs[0].token_ids[index]);
+  assert.equal(text(".dp-v-candidates .t.on"), own);
+});
+
+test("all texts of diverse beams are listed with their groups and scores", async () => {
+  const { texts, trace } = await drawn("diverse_beam_search-1", "strip");
+  const heads = texts(".dp-strip .who");
+  assert.equal(heads.length, trace.outputs.length);
+  for (const [i, { score, token_ids: ids }] of trace.outputs.entries()) {
+    assert.ok(heads[i].includes(`Output ${i + 1} · group`), heads[i]);
+    assert.ok(heads[i].includes(`score ${minus(score.toFixed(3))}`), heads[i]);
+    assert.ok(heads[i].includes(`${ids.length} tokens`), heads[i]);
+  }
+});
+
+test("the table of a tree has every candidate", async () => {
+  const { root, all, trace } = await drawn("beam_search-1", "beam_tree");
+  await unfold(root.querySelector(".bt-more"));
+  assert.equal(all(".bt-more tbody tr").length, poolOf(trace.steps).length);
+});

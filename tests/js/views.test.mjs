@@ -1,0 +1,231 @@
+// The pictures of single runs, drawn from recorded ones: candidates, draws, layers, rounds, passes.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { choose, click, drawn, press, seenFromOutside, stageOf, unfold } from "./stage.mjs";
+import { open } from "./traces.mjs";
+
+const visible = (text) => text.replaceAll(" ", "·").replaceAll("\n", "⏎");
+const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
+const near = (a, b, most) => assert.ok(Math.abs(a - b) <= most, `${a} is not near ${b}`);
+
+test("contrastive: steps in which similarity decided lead to their bars and arcs", async () => {
+  const { all, text, run, trace } = await drawn("contrastive_search-1", "contrastive");
+  const changed = trace.steps.filter(({ detail }) => detail.chosen !== 0);
+  assert.ok(changed.length);
+  const chips = all(".cs-chip");
+  assert.equal(chips.length, changed.length);
+  assert.ok(text(".cs-total").includes(`${changed.length} of ${trace.steps.length} steps`));
+  await click(chips[0]);
+  const { options, chosen } = changed[0].detail;
+  const winner = options[chosen];
+  assert.equal(all(".cs-row").length, options.length);
+  assert.equal(text(".cs-row.on .t"), visible(run.pieces[winner.token_id]));
+  assert.equal(all(".cs-arcs path").length, options.length);
+  assert.equal(all(".cs-arcs path.on").length, 1);
+  // Bars are to one scale: their widths are in the ratio of the numbers.
+  const width = (kind) => Number.parseFloat(all(`.cs-row.on .cs-bar .${kind}`)[0].style.width);
+  near(width("conf"), 100 * winner.confidence, 1e-6);
+  near(width("pen"), 100 * winner.degeneration_penalty, 1e-6);
+  const linked = all(".cs-line .linked").map((node) => node.getAttribute("title"));
+  assert.ok(linked.includes(`token ${winner.position + 1}`));
+});
+
+test("contrastive: a row that is pointed at marks its arc, and a table has every candidate", async () => {
+  const { root, all, trace } = await drawn("contrastive_search-1", "contrastive");
+  const [row] = all(".cs-row");
+  row.dispatchEvent(new Event("focus"));
+  assert.equal(all(".cs-arcs path.hot").length, 1);
+  row.dispatchEvent(new Event("blur"));
+  assert.equal(all(".cs-arcs path.hot").length, 0);
+  await unfold(root.querySelector(".cs-more"));
+  const options = sum(trace.steps.map(({ detail }) => detail.options.length));
+  assert.equal(all(".cs-more tbody tr").length, options);
+});
+
+const VALUES = {
+  entropy: (bits) => bits / Math.log(2),
+  rank: (rank) => Math.log10(rank + 1),
+  logprob: (logprob) => Math.max(-20, logprob),
+  divergence: (nats) => nats,
+};
+
+test("layers: the map has every value of every layer, in both projections", async () => {
+  const { root, all, text, trace } = await drawn("dola-1", "layer_heatmap");
+  const [plot] = all(".lh-plot");
+  const [values, projections] = all(".lh-pick");
+  assert.equal(plot.dataset.steps, String(trace.steps.length));
+  assert.equal(plot.dataset.view, "rank normed", "it opens on the picture that says most");
+  for (const [value, of] of Object.entries(VALUES))
+    for (const [projection, prefix] of [
+      ["normed", "normed_"],
+      ["raw", ""],
+    ]) {
+      await choose(values, value);
+      await choose(projections, projection);
+      assert.equal(plot.dataset.view, `${value} ${projection}`);
+      const said = prefix ? "with the final norm applied (" : "as DoLa projects it (";
+      assert.ok(root.textContent.includes(said), projection);
+      const [{ z }] = plot.data;
+      for (const [layer, row] of z.entries())
+        for (const [step, number] of row.entries()) {
+          const expected = of(trace.steps[step].detail.layers[layer][prefix + value]);
+          // Entropies come from the summary, which has fewer digits.
+          near(number, expected, value === "entropy" ? 1e-2 * expected + 1e-4 : 1e-9);
+        }
+    }
+  assert.ok(text(".lh-warn").includes("Not advised for small models"));
+});
+
+test("layers: a step has its column, and what the contrast made of it", async () => {
+  const { all, text, select, trace } = await drawn("dola-1", "layer_heatmap");
+  await select(11);
+  const { emit, detail } = trace.steps[11];
+  assert.equal(all(".lh-table tbody tr").length, detail.layers.length);
+  assert.equal(text(".lh-table tr.on th"), String(detail.premature_layer));
+  assert.ok(text(".lh-contrast").includes(`Mask: ${detail.kept} of 4,096`));
+  const lists = [detail.final_top, detail.contrast_top];
+  const framed = lists.filter((list) => list.some(([id]) => id === emit[0]));
+  assert.equal(all(".lh-contrast li.on").length, framed.length);
+});
+
+test("layers: a token is text wherever it is drawn", async () => {
+  const trace = structuredClone(await open("dola-1"));
+  const evil = "<img src=x onerror=hit()><b>b</b>";
+  for (const id of Object.keys(trace.pieces)) trace.pieces[id] = evil;
+  const shown = (await drawn("dola-1")).run.source.shown;
+  const { root, all, text, select } = await stageOf({ trace, shown }, "strip", "layer_heatmap");
+  await select(3);
+  assert.match(all(".lh-plot")[0].data[0].text[2][2], /&lt;img/);
+  assert.ok(text(".lh-column").includes("<img"));
+  assert.equal(root.querySelectorAll("img, .lh-column b").length, 0);
+});
+
+test("layers: the map grows with the steps", async () => {
+  const { all, rewind, trace } = await drawn("dola-1", "layer_heatmap");
+  for (const count of [3, 4, trace.steps.length]) {
+    await rewind(count);
+    assert.equal(all(".lh-plot")[0].dataset.steps, String(count));
+    assert.ok(all(".lh-plot")[0].data[0].z.every((row) => row.length === count));
+  }
+});
+
+for (const name of ["prompt_lookup-1", "early_exit-1", "speculative-1"])
+  test(`${name}: every round is drawn, and the badge says what was checked`, async () => {
+    const { all, text, trace } = await drawn(name, "draft_timeline");
+    const { steps } = trace;
+    assert.equal(all(".dt-row").length, steps.length);
+    const drafted = sum(steps.map(({ detail }) => detail.tokens.length));
+    const finals = steps.filter(({ detail }) => detail.final_source !== "ended").length;
+    assert.equal(all(".dt-lane .dt-tile").length, drafted + finals);
+    const { checked, parting } = steps.at(-1).detail.report;
+    assert.equal(text(".dt-badge").includes("Lossless"), Boolean(checked && !parting));
+    const pace = (sum(steps.map(({ emit }) => emit.length)) / steps.length).toFixed(2);
+    assert.ok(text(".dt-cost").includes(`tokens per target pass ${pace}`), text(".dt-cost"));
+  });
+
+test("drafts: a chosen round is marked, later ones are dim, and tiles and table say their numbers", async () => {
+  const { root, all, text, trace } = await drawn("early_exit-1", "draft_timeline");
+  const second = all(".dt-no").find((no) => /^Round 2,/.test(no.getAttribute("aria-label")));
+  await click(second);
+  assert.equal(all(".dt-row.sel").length, 1);
+  assert.equal(all(".dt-row.later").length, trace.steps.length - 2);
+  assert.match(text(".dt-round"), /^Round 2\./);
+  all(".dt-lane .dt-tile")[0].dispatchEvent(new Event("focus"));
+  assert.match(text(".dt-readout"), /p as used =/);
+  await unfold(root.querySelector(".dt-more"));
+  assert.equal(all(".dt-more tbody tr").length, all(".dt-lane .dt-tile").length);
+});
+
+test("drafts: a copy is joined to its source", async () => {
+  const { all, select, trace } = await drawn("prompt_lookup-1", "draft_timeline");
+  const step = trace.steps.find(({ detail }) => detail.match);
+  await select(step.index);
+  assert.match(all(".dt-arc path")[0].getAttribute("d"), /^M[\d.]+,[\d.]+ C/);
+  const [size] = step.detail.match;
+  assert.equal(all(".dt-arc .src").length, size);
+  assert.equal(all(".dt-arc .dst").length, size);
+});
+
+const OUTSIDE = seenFromOutside("rolled_back()", "beside()", "elsewhere()", "plain(1000)");
+const passes = (call) => stageOf(OUTSIDE[call], "scrub", "forward_timeline");
+
+test("passes: every pass is a row, and what was taken back is struck out", async () => {
+  const { root, all, text, texts } = await passes("rolled_back()");
+  assert.equal(all("[role=listitem]").length, 8);
+  assert.equal(
+    text(".ft-sum"),
+    "5 tokens in 8 forward passes; 3 tokens were taken back in 2 rollbacks.",
+  );
+  assert.ok(root.textContent.includes("Seen from outside"));
+  assert.deepEqual(texts(".ft-tile.gone"), ["·e", "·f", "·i"]);
+  const back = all("[role=listitem]").filter((row) => row.querySelector(".ft-lane .gone"));
+  assert.deepEqual(
+    back.map((row) => row.querySelector(".ft-no").textContent),
+    ["4", "7"],
+  );
+  assert.deepEqual(
+    texts(".ft-tile.new"),
+    [..."defghijk"].map((letter) => `·${letter}`),
+  );
+  assert.ok(texts("[role=listitem]")[3].includes("read 1 token, 5 held in the cache"));
+  assert.ok(text(".ft-unseen").includes("candidates of 1 of 7 steps"));
+  await unfold(root.querySelector(".ft-more"));
+  const cells = [...all(".dp-table tbody tr")[3].querySelectorAll("td")].map((c) =>
+    c.textContent.trim(),
+  );
+  assert.deepEqual(cells, ["4", "4", "its own", "1", "1", "5", "6", "e f", "", "", "1.000"]);
+});
+
+test("passes: a step is chosen by its row, and keys go on from there", async () => {
+  const { all, text, texts } = await passes("rolled_back()");
+  await click(all("[role=listitem]")[3]);
+  assert.deepEqual(texts(".ft-row.sel .ft-no"), ["4", "5"]);
+  assert.equal(all("[role=listitem].later").length, 3);
+  assert.match(
+    text(".ft-step"),
+    /Forward passes 4 and 5 read 1 \+ 1 tokens of its text\. 2 tokens were taken back after pass 4/,
+  );
+  await press(all(".ft-row.sel .ft-no").at(-1), "ArrowDown");
+  assert.deepEqual(texts(".ft-row.sel .ft-no"), ["6"]);
+  await press(all(".ft-box")[0], "End");
+  assert.deepEqual(texts(".ft-row.sel .ft-no"), ["8"]);
+  assert.equal(all('.ft-no[tabindex="0"]').length, 1);
+  await click(all("button").find((b) => b.getAttribute("aria-label") === "Previous step"));
+  assert.deepEqual(texts(".ft-row.sel .ft-no"), ["7"]);
+});
+
+test("passes: those that read another text, and a run without any, say so", async () => {
+  const other = await passes("beside()");
+  assert.equal(
+    other.text(".ft-sum"),
+    "3 tokens in 5 forward passes; none was taken back. 2 tokens that had been written are not in" +
+      " the text that was returned. 1 of the passes read another text than the run's own." +
+      " Up to 2 rows were read at once; what is followed here is the first.",
+  );
+  assert.deepEqual(other.texts(".aside .ft-no"), ["2", "4"]);
+  assert.equal(other.all(".aside .ft-lane .other").length, 1);
+  assert.ok(other.texts("[role=listitem]")[0].includes("no pass"));
+  assert.ok(other.text(".ft-unseen").includes("what 1 pass read, as it was given no token ids"));
+  assert.ok(
+    other.text(".ft-unseen").includes("when a token was final, as none was handed to a streamer"),
+  );
+  const none = await passes("elsewhere()");
+  assert.equal(none.text(".ft-sum"), "2 tokens in 0 forward passes; none was taken back.");
+  assert.ok(none.text(".ft-unseen").includes("any forward pass"));
+  assert.equal(none.all("[role=listitem]").length, 1);
+});
+
+test("passes: of a long run those near the chosen step are drawn", async () => {
+  const { all, texts, rewind } = await passes("plain(1000)");
+  const button = (name) => all("button").find((one) => one.textContent === name);
+  assert.deepEqual(texts(".ft-row.sel .ft-no"), ["1000"]);
+  assert.equal(all("[role=listitem]").length, 160);
+  await click(button("840 ↑ earlier passes"));
+  assert.deepEqual(texts(".ft-row.sel .ft-no"), ["840"]);
+  assert.equal(all("[role=listitem]").length, 160);
+  assert.ok(all("button").some((one) => !one.hidden && one.textContent.includes("↓ later")));
+  for (const count of [0, 1, 2, 24]) {
+    await rewind(count);
+    assert.equal(all("[role=listitem]").length, count);
+  }
+});
