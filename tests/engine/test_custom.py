@@ -12,14 +12,17 @@ from engine import DecodeRequest, decode, load
 from engine.errors import EngineError, ExportError, StoppedError, TraceError
 from engine.export.plan import plan_of
 from engine.export.verify import verify
+from engine.methods import spare
 from engine.methods.folder import read_method
 from engine.methods.trust import trust
+from engine.run import hosted
 from engine.run.read_again import odd_places
 from engine.strategies import STRATEGIES
 from engine.trace import json_io
 from engine.trace.details import ForwardDetail
 from engine.trace.events import Failed, Finished, Loading, Started, StepRecorded
 from engine.trace.records import replay_ids
+from tests.helpers.method_processes import shared_processes
 from tests.helpers.methods import PLAIN, write_method
 from tests.helpers.models import golden_model
 from tests.helpers.runs import failed, finished
@@ -37,6 +40,21 @@ def asked(method="mirostat", prompt=PROMPT, seed=3, **params):
         params={"method": method, "max_new_tokens": NEW, **params},
         seed=seed,
     )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _processes():
+    """Let all runs of this file share one process for each model."""
+    with shared_processes():
+        yield
+
+
+@pytest.fixture
+def own_process(monkeypatch):
+    """Give every run of a test a process of its own, as the playground does."""
+    monkeypatch.setattr(hosted, "child_for", spare.child_for)
+    yield
+    spare.let_go()
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +127,9 @@ def test_what_is_wrong_is_said_in_one_sentence(params, said):
 
 
 def test_a_method_of_ones_own_is_asked_for_once_for_each_hash(tmp_path):
-    folder = write_method(tmp_path / "own", PLAIN)
+    # Code of its own: what another test confirms stays confirmed.
+    source = f"{PLAIN}\n# {tmp_path}\n"
+    folder = write_method(tmp_path / "own", source)
     said = str(failed(asked(str(folder))))
     assert read_method(folder).sha256 in said
     assert "python -m engine method trust" in said
@@ -120,7 +140,7 @@ def test_a_method_of_ones_own_is_asked_for_once_for_each_hash(tmp_path):
     assert made.metrics["perplexity"] == pytest.approx(greedy.metrics["perplexity"], rel=1e-4)
     with pytest.raises(ExportError, match="runs nowhere but shut in"):
         verify(made)
-    (folder / "custom_generate" / "generate.py").write_text(PLAIN + "\n")
+    (folder / "custom_generate" / "generate.py").write_text(source + "\n")
     assert "method trust" in str(failed(asked(str(folder))))
     with pytest.raises(ExportError, match="has changed since the run"):
         plan_of(made)
@@ -220,6 +240,7 @@ def test_a_model_that_a_method_cannot_serve_is_refused_before_it_runs():
     assert str(error) == "storyfixer cannot be used with mirostat: it needs a decoder-only model."
 
 
+@pytest.mark.usefixtures("own_process")
 def test_a_stopped_run_keeps_what_was_seen(tmp_path):
     run = decode(asked(own_method(tmp_path / "long", PLAIN), max_new_tokens=400))
     steps, last = 0, None
@@ -234,6 +255,7 @@ def test_a_stopped_run_keeps_what_was_seen(tmp_path):
     assert len(last.trace.emitted[0]) == len(last.trace.outputs[0].token_ids)
 
 
+@pytest.mark.usefixtures("own_process")
 def test_a_run_that_is_stopped_before_its_process_is_ready_has_not_begun():
     run = decode(asked())
     events = []

@@ -6,6 +6,7 @@ What a method tries that is shut is in ``test_methods_confined``, what is only r
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import subprocess
 import sys
@@ -20,8 +21,10 @@ from engine.methods import outcome
 from engine.methods.child import Child
 from engine.methods.confine import PROCESSES
 from engine.methods.own_folder import PREFIX, OwnFolder, remove_abandoned
-from tests.helpers.hostile import MARK, acts, nothing_left, working_in
-from tests.helpers.methods import write_method
+from engine.models.locating import located
+from tests.helpers.hostile import MARK, nothing_left, run_act, working_in
+from tests.helpers.method_processes import BARE, BareProcess
+from tests.helpers.methods import job
 from tests.helpers.patience import comes_true
 from tests.helpers.sentences import clean
 
@@ -57,14 +60,18 @@ ENDS = {
         f"{AT}5: the method needed more memory than the 0.3 GB that it may take beyond its model.",
     ),
     "files that it has deleted": (HELD, {}, FULL),
+}
+WITH_A_MODEL = {
     "links, and a generator as result": (
         LINKS,
         {},
         "The method returned a generator; it must return token ids, one row for each sequence.",
     ),
-}
-NIGHTLY = {
-    "20 GB": ("torch.ones(5, 1 << 30)", {}, f"{AT}4: the method needed more memory than the 2 GB"),
+    "20 GB": (
+        "import torch; torch.ones(5, 1 << 30)",
+        {},
+        f"{AT}4: the method needed more memory than the 2 GB",
+    ),
     "20 GB bit by bit": (GROWS, {}, f"{AT}5: the method needed more memory than the 2 GB"),
     "a bomb of forks": (FORKS, {}, f"{AT}4: PermissionError: [Errno 1] Operation not permitted."),
     "a process that survives it": (TWICE, {}, f"{AT}4: PermissionError: [Errno 1] Operation not"),
@@ -95,41 +102,42 @@ def _limited(monkeypatch, **limits):
         monkeypatch.setattr(module, "SETTINGS", settings)
 
 
-def _ends(act, folder, monkeypatch):
+def _check_end(act, folder, monkeypatch, start):
     line, limits, sentence = act
     _limited(monkeypatch, **limits)
     with pytest.raises(MethodError) as raised:
-        acts(folder, line)
+        run_act(folder, line, start())
     assert clean(str(raised.value)).startswith(sentence)
 
 
+@pytest.fixture(
+    params=[BareProcess, pytest.param(Child, marks=pytest.mark.nightly)], ids=["bare", "whole"]
+)
+def start(request):
+    """Start a process: by day with all its limits but without a model, by night with its model."""
+    return lambda: request.param(located("storyteller")[0])
+
+
 @pytest.mark.parametrize("act", ENDS)
-def test_every_act_ends_in_one_sentence(act, tmp_path, monkeypatch):
-    _ends(ENDS[act], tmp_path / "m", monkeypatch)
+def test_every_act_ends_in_one_sentence(act, tmp_path, monkeypatch, start):
+    _check_end(ENDS[act], tmp_path / "m", monkeypatch, start)
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("act", NIGHTLY)
-def test_every_heavy_act_ends_in_one_sentence(act, tmp_path, monkeypatch):
-    _ends(NIGHTLY[act], tmp_path / "m", monkeypatch)
+@pytest.mark.parametrize("act", WITH_A_MODEL)
+def test_every_act_with_a_model_ends_in_one_sentence(act, tmp_path, monkeypatch):
+    model = located("storyteller")[0]
+    _check_end(WITH_A_MODEL[act], tmp_path / "m", monkeypatch, lambda: Child(model))
 
 
-def test_folders_in_folders_are_ended_and_removed(tmp_path):
+def test_folders_in_folders_are_ended_and_removed(tmp_path, start):
     """Their path is soon longer than any that can be looked at."""
     with pytest.raises(MethodError) as raised:
-        acts(tmp_path / "m", DEEP)
+        run_act(tmp_path / "m", DEEP, start())
     assert str(raised.value) in (
         FULL,
         "The method made a folder that cannot be looked into and was ended.",
     )
-
-
-def test_ids_without_the_model_are_noted_and_no_step_is_made_up(tmp_path):
-    steps, told = acts(tmp_path / "m", "return torch.cat([input_ids, input_ids], -1)")
-    assert told.sequences == ((5, 9, 20, 33),)
-    assert told.passes == 0
-    assert [step.candidates for step in steps] == [()]
-    assert told.notes == ("No forward pass of the model was seen: the tokens came from elsewhere.",)
 
 
 def test_a_process_without_a_model_leaves_nothing(tmp_path):
@@ -138,16 +146,19 @@ def test_a_process_without_a_model_leaves_nothing(tmp_path):
 
 
 MIDDLE = """
-import sys
-from engine.methods.child import Child
-from engine.methods.folder import read_method
-from engine.models.locating import located
-from tests.helpers.methods import job
+import json, sys
+from engine.methods import child as children
+from engine.methods.folder import Method
 
-child = Child(located("storyteller")[0])
+program, model, source, job = sys.argv[1:]
+# To count its threads, or to read a method from a folder, would import torch.
+children._threads = lambda: 1
+method = Method("stays", {"custom_generate/generate.py": source.encode()}, (), {"input_ids"}, True, True)
+children._BOOT = program
+child = children.Child(model)
 child.wait()
 print(*child.barriers, flush=True)
-list(child.run(read_method(sys.argv[1]), job([[5, 9]])))
+list(child.run(method, json.loads(job)))
 """
 STAYS = """
 import ctypes, os, time
@@ -158,12 +169,17 @@ def generate(model, input_ids, **kwargs):
 """
 
 
-def test_a_method_ends_with_whoever_started_it_and_its_folder_with_the_next(tmp_path):
+@pytest.mark.parametrize(
+    "program",
+    [BARE, pytest.param(children._BOOT, marks=pytest.mark.nightly)],
+    ids=["bare", "whole"],
+)
+def test_a_method_ends_with_whoever_started_it_and_its_folder_with_the_next(program):
     """Who started it is killed, and the method has tried to outlive that."""
     own = Path(tempfile.gettempdir())
-    folder = write_method(tmp_path / "m", STAYS)
+    model = located("storyteller")[0]
     middle = subprocess.Popen(
-        [sys.executable, "-c", MIDDLE, str(folder)],
+        [sys.executable, "-c", MIDDLE, program, model, STAYS, json.dumps(job([[5, 9]]))],
         cwd=ROOT,
         env={**os.environ, "TMPDIR": str(own)},
         stdout=subprocess.PIPE,

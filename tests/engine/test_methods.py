@@ -10,8 +10,10 @@ from engine.methods.arguments import checked_arguments
 from engine.methods.folder import MAX_BYTES, read_method
 from engine.methods.returned import read_returned
 from engine.models.loading import load
+from engine.models.locating import located
 from engine.trace.details import ForwardDetail
 from engine.trace.records import replay_ids
+from tests.helpers.method_processes import SharedProcess
 from tests.helpers.methods import PLAIN, job, run_method, write_method
 
 README = """---
@@ -23,6 +25,14 @@ tags:
 | `strength` | float | 0.5 | how much |
 """
 PROMPT = [5, 9, 20, 33]
+
+
+@pytest.fixture(scope="module")
+def process():
+    """One confined process with Storyteller in it for all runs of this file."""
+    shared = SharedProcess(located("storyteller")[0])
+    yield shared
+    shared.end()
 
 
 def test_a_method_is_read_with_its_arguments_and_never_run(tmp_path):
@@ -153,9 +163,11 @@ def generate(model, input_ids, generation_config=None, streamer=None, **kwargs):
 """
 
 
-def test_what_a_method_takes_back_is_seen(tmp_path):
+def test_what_a_method_takes_back_is_seen(tmp_path, process):
     """Five tokens, three of them taken back, and others in their place."""
-    steps, outcome = run_method(write_method(tmp_path / "m", ROLLBACK), job([PROMPT], new=6))
+    steps, outcome = run_method(
+        write_method(tmp_path / "m", ROLLBACK), job([PROMPT], new=6), process
+    )
     assert [(s.keep, len(s.emit)) for s in steps] == [
         (0, 1), (1, 1), (2, 1), (3, 1), (2, 1), (3, 1), (4, 1), (5, 1)
     ]  # fmt: skip
@@ -167,7 +179,7 @@ def test_what_a_method_takes_back_is_seen(tmp_path):
     assert sum(s.detail.declared for s in steps) == 9
 
 
-def test_the_text_is_that_of_the_row_that_a_method_goes_on_with(tmp_path):
+def test_the_text_is_that_of_the_row_that_a_method_goes_on_with(tmp_path, process):
     """Two branches in one batch, of which the second is taken; then a look aside before the last token."""
     source = """
 import torch
@@ -184,7 +196,7 @@ def generate(model, input_ids, generation_config=None, **kwargs):
     model(input_ids=input_ids[:, 1:])
     return torch.cat([input_ids, best[None, 1:], following[None], last.argmax(-1)[None]], -1)
 """
-    steps, outcome = run_method(write_method(tmp_path / "m", source), job([PROMPT]))
+    steps, outcome = run_method(write_method(tmp_path / "m", source), job([PROMPT]), process)
     [new] = outcome.sequences
     first = steps[0].emit[0]
     assert [(s.keep, s.emit) for s in steps] == [(0, (first,)), (0, new[:2]), (2, new[2:])]
@@ -194,8 +206,8 @@ def generate(model, input_ids, generation_config=None, **kwargs):
     assert steps[2].candidates[0].token_id == new[2]
 
 
-def test_candidates_are_those_of_the_model(tmp_path):
-    steps, outcome = run_method(write_method(tmp_path / "m", PLAIN), job([PROMPT]))
+def test_candidates_are_those_of_the_model(tmp_path, process):
+    steps, outcome = run_method(write_method(tmp_path / "m", PLAIN), job([PROMPT]), process)
     loaded = load("storyteller")
     with torch.no_grad():
         ids = torch.tensor([[*PROMPT, *outcome.sequences[0]]])
@@ -209,7 +221,7 @@ def test_candidates_are_those_of_the_model(tmp_path):
         assert isinstance(step.detail, ForwardDetail)
 
 
-def test_processors_that_a_method_applies_show_their_stages(tmp_path):
+def test_processors_that_a_method_applies_show_their_stages(tmp_path, process):
     source = """
 import torch
 from transformers import LogitsProcessorList, MinPLogitsWarper, TemperatureLogitsWarper
@@ -222,14 +234,14 @@ def generate(model, input_ids, generation_config=None, **kwargs):
         ids = torch.cat([ids, torch.multinomial(scores.softmax(-1), 1)], -1)
     return ids
 """
-    steps, _ = run_method(write_method(tmp_path / "m", source), job([PROMPT], new=3))
+    steps, _ = run_method(write_method(tmp_path / "m", source), job([PROMPT], new=3), process)
     assert [[stage.name for stage in step.stages] for step in steps] == [
         ["Temperature", "MinP"]
     ] * 3
     assert all(step.stages[1].kept < step.stages[0].kept for step in steps)
 
 
-def test_what_a_method_reads_beside_its_text_is_no_part_of_it(tmp_path):
+def test_what_a_method_reads_beside_its_text_is_no_part_of_it(tmp_path, process):
     """It compares with what the model says without the beginning, and writes into the logits it was given."""
     source = """
 import torch
@@ -244,7 +256,7 @@ def generate(model, input_ids, generation_config=None, **kwargs):
         ids = torch.cat([ids, token], -1)
     return ids
 """
-    steps, outcome = run_method(write_method(tmp_path / "m", source), job([PROMPT], new=3))
+    steps, outcome = run_method(write_method(tmp_path / "m", source), job([PROMPT], new=3), process)
     assert tuple(replay_ids(tuple(steps))) == outcome.sequences[0]
     assert [(s.keep, len(s.emit), s.forward_passes) for s in steps] == [
         (0, 1, 2),
@@ -253,6 +265,22 @@ def generate(model, input_ids, generation_config=None, **kwargs):
     ]
     passes = [[(p.read, p.length, p.dropped, p.aside) for p in s.detail.passes] for s in steps]
     assert passes == [[(n, n, 0, False), (n - 2, n, 0, True)] for n in (4, 5, 6)]
+
+
+def test_ids_without_the_model_are_noted_and_no_step_is_made_up(tmp_path, process):
+    source = """
+import torch
+
+def generate(model, input_ids, **kwargs):
+    return torch.cat([input_ids, input_ids], -1)
+"""
+    steps, outcome = run_method(write_method(tmp_path / "m", source), job([PROMPT]), process)
+    assert outcome.sequences == (tuple(PROMPT),)
+    assert outcome.passes == 0
+    assert [step.candidates for step in steps] == [()]
+    assert outcome.notes == (
+        "No forward pass of the model was seen: the tokens came from elsewhere.",
+    )
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from engine.methods.confine import BARRIERS, FILES, NETWORK, PROCESSES, SIGNALS
 from engine.methods.folder import read_method
 from engine.models.locating import located
 from tests.helpers.hostile import KEY, MARK, nothing_left
+from tests.helpers.method_processes import BareProcess
 from tests.helpers.methods import job, run_method, write_method
 
 PROMPT = [5, 9, 20, 33]
@@ -187,24 +188,32 @@ def generate(model, input_ids, **kwargs):
 """
 
 
+@pytest.fixture(
+    params=[BareProcess, pytest.param(Child, marks=pytest.mark.nightly)], ids=["bare", "whole"]
+)
+def start(request):
+    """Start a process: by day with all its limits but without a model, by night with its model."""
+    return lambda: request.param(located("storyteller")[0])
+
+
 @pytest.mark.parametrize(("act", "sentence"), ENDS, ids=[act.partition("(")[0] for act, _ in ENDS])
-def test_every_end_is_one_sentence(tmp_path, act, sentence):
+def test_every_end_is_one_sentence(tmp_path, act, sentence, start):
     with pytest.raises(MethodError) as raised:
-        run_method(write_method(tmp_path / "m", HEAD % act), job([PROMPT]))
+        run_method(write_method(tmp_path / "m", HEAD % act), job([PROMPT]), start())
     assert str(raised.value).startswith(sentence)
 
 
-def test_what_does_not_end_is_ended(tmp_path, monkeypatch):
+def test_what_does_not_end_is_ended(tmp_path, monkeypatch, start):
     source = "def generate(model, input_ids, **kw):\n    while True: print('x' * 10_000)\n"
     folder = write_method(tmp_path / "m", source)
     _limited(monkeypatch, max_method_s=2.0)
-    child = Child(located("storyteller")[0])
+    child = start()
     with pytest.raises(MethodError, match="The method ran past 2 seconds and was ended"):
         run_method(folder, job([PROMPT]), child)
     assert 0 < len(child.printed) <= 20_000
 
 
-def test_what_fills_the_disk_is_ended(tmp_path):
+def test_what_fills_the_disk_is_ended(tmp_path, start):
     source = """import os
 def generate(model, input_ids, **kwargs):
     for number in range(10**9):
@@ -214,14 +223,14 @@ def generate(model, input_ids, **kwargs):
     with pytest.raises(
         MethodError, match="The method wrote more than 64 MB or 5,000 files and was ended"
     ):
-        run_method(write_method(tmp_path / "m", source), job([PROMPT]))
+        run_method(write_method(tmp_path / "m", source), job([PROMPT]), start())
 
 
-def test_whoever_cancels_does_not_wait(tmp_path):
-    source = "def generate(model, input_ids, **kw):\n    model(input_ids=input_ids)\n    while True: pass\n"
+def test_whoever_cancels_does_not_wait(tmp_path, start):
+    source = "def generate(model, input_ids, **kw):\n    while True: pass\n"
     method = read_method(write_method(tmp_path / "m", source))
     cancelled = threading.Event()
-    with Child(located("storyteller")[0]) as process:
+    with start() as process:
         process.wait()
         threading.Timer(0.5, cancelled.set).start()
         with pytest.raises(Cancelled):

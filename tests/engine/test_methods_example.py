@@ -6,11 +6,11 @@ import pytest
 
 from engine.errors import MethodError, ParameterError
 from engine.methods.arguments import checked_arguments
-from engine.methods.child import Child
 from engine.methods.folder import read_method
 from engine.models.locating import located
+from tests.helpers.method_processes import SharedProcess
 from tests.helpers.methods import job, run_method, write_method
-from tests.helpers.outside import outside
+from tests.helpers.outside import outside, run_here
 
 PROMPT = [5, 9, 20, 33]
 MESSAGE = "✨ using a custom generation method ✨"
@@ -35,6 +35,14 @@ def generate(model, input_ids, generation_config=None, left_padding: Optional[in
 '''
 
 
+@pytest.fixture(scope="module")
+def process():
+    """One confined process with Storyteller in it for all runs of this file."""
+    shared = SharedProcess(located("storyteller")[0])
+    yield shared
+    shared.end()
+
+
 def test_it_is_read_with_its_argument_and_refuses_other_kinds(tmp_path):
     method = read_method(write_method(tmp_path / "example", SOURCE))
     [argument] = method.arguments
@@ -53,7 +61,10 @@ def test_it_is_read_with_its_argument_and_refuses_other_kinds(tmp_path):
         )
 
 
-def test_it_makes_the_tokens_that_transformers_makes_and_its_message_is_kept(tmp_path):
+@pytest.mark.parametrize("runner", [run_here, pytest.param(outside, marks=pytest.mark.nightly)])
+def test_it_makes_the_tokens_that_transformers_makes_and_its_message_is_kept(
+    tmp_path, process, runner
+):
     folder = write_method(tmp_path / "example", SOURCE)
     model = located("storyteller")[0]
     task = job([PROMPT], new=8, arguments={"left_padding": 2})
@@ -63,25 +74,24 @@ def test_it_makes_the_tokens_that_transformers_makes_and_its_message_is_kept(tmp
         "config": task["config"],
         "name": "input_ids",
     }
-    direct = outside(
+    direct = runner(
         model,
         {"padded": run | {"arguments": {"left_padding": 2}}, "plain": run},
         tmp_path / "modules",
     )
-    child = Child(model)
-    steps, outcome = run_method(folder, task, child)
+    steps, outcome = run_method(folder, task, process)
     # Of a longer prompt than was given, transformers' rows begin with what was moved.
     assert direct["padded"]["rows"][0][2:] == list(outcome.sequences[0])
     assert direct["padded"]["rows"][0][:2] == PROMPT[2:]
     assert direct["padded"]["passes"] == outcome.passes == len(steps) == 8
-    assert child.printed == MESSAGE + "\n"
+    assert process.printed == MESSAGE + "\n"
     assert direct["plain"]["rows"][0] != list(outcome.sequences[0])
 
 
-def test_its_own_refusal_is_one_sentence_with_its_line(tmp_path):
+def test_its_own_refusal_is_one_sentence_with_its_line(tmp_path, process):
     folder = write_method(tmp_path / "example", SOURCE)
     with pytest.raises(MethodError) as raised:
-        run_method(folder, job([PROMPT], arguments={"left_padding": -1}))
+        run_method(folder, job([PROMPT], arguments={"left_padding": -1}), process)
     line = SOURCE.splitlines().index(
         '            raise ValueError(f"left_padding must not be negative, but is {left_padding}")'
     )

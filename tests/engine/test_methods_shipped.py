@@ -15,6 +15,7 @@ from engine import DecodeRequest
 from engine.methods.folder import ENTRY, README, read_method
 from engine.models.loading import load
 from engine.trace.records import replay_ids
+from tests.helpers.method_processes import shared_processes
 from tests.helpers.runs import finished
 from tests.helpers.shipped_methods import (
     END,
@@ -34,6 +35,13 @@ from tests.helpers.shipped_methods import (
 
 TABLE = re.compile(r"^\| `(\w+)` \| (\w+) \| (\S+) \| .+ \|$", re.MULTILINE)
 SHARED = ("read", "padding")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _processes():
+    """Let all runs of this file share one confined process."""
+    with shared_processes():
+        yield
 
 
 @pytest.fixture(scope="module")

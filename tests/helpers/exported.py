@@ -20,8 +20,8 @@ class Closed:  # the project itself must not be needed
         if name.split('.')[0] in ('engine', 'visualizers', 'playground', 'gradio'):
             raise ImportError(name + ' is closed here')
 sys.meta_path.insert(0, Closed())
-said = {}
-for path in sys.argv[1:]:
+said, shortly = {}, sys.argv[1] == 'short'
+for path in sys.argv[2:]:
     out = io.StringIO()
     try:
         with contextlib.redirect_stdout(out):
@@ -29,6 +29,8 @@ for path in sys.argv[1:]:
         said[path] = out.getvalue()
     except BaseException:
         said[path] = traceback.format_exc()
+        continue
+    if not shortly:
         continue
     if 'in_short' not in names:
         said[path + ' short'] = None
@@ -57,18 +59,21 @@ def written(trace: Any, folder: Path, script: str = SCRIPT) -> Path:
     return folder / script
 
 
-def run_scripts(scripts: list[Path], place: Path) -> dict[str, str | None]:
+def run_scripts(
+    scripts: list[Path], place: Path, *, in_short: bool = True
+) -> dict[str, str | None]:
     """Run scripts, one after the other, in one fresh process.
 
     Args:
         scripts: what is run.
         place: an empty folder for what transformers keeps.
+        in_short: whether their short runs are run, too.
 
     Returns:
         Path -> what it printed, and path + " short" -> what its short run printed, None where it has none.
     """
     done = subprocess.run(
-        [sys.executable, "-I", "-c", _RUNNER, *map(str, scripts)],
+        [sys.executable, "-I", "-c", _RUNNER, "short" if in_short else "", *map(str, scripts)],
         cwd=ROOT,
         env={
             **os.environ,

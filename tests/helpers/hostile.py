@@ -14,7 +14,6 @@ import torch
 
 from engine.methods.child import Child
 from engine.models.loading import load
-from engine.models.locating import located
 from tests.helpers.methods import job, run_method, write_method
 
 MARK = "left-by-a-method"
@@ -92,18 +91,17 @@ def shared_memory() -> list[str]:
     return found
 
 
-def acts(folder: Path, act: str, **more: Any) -> Any:
+def run_act(folder: Path, act: str, process: Child | None = None) -> Any:
     """Run a method whose generate() is one line, on a small prompt; see ``run_method``.
 
     Args:
         folder: in which its files are written.
-        act: may use ctypes, os, sys, threading, time, torch and libc.
-        more: of the job.
+        act: may use ctypes, os, sys, threading, time and libc, and it may import more.
+        process: where it runs; a new one with its model where it is left out.
     """
     source = (
-        "import ctypes, os, sys, threading, time, torch\n"
+        "import ctypes, os, sys, threading, time\n"
         "libc = ctypes.CDLL(None, use_errno=True)\n"
         f"def generate(model, input_ids, **kwargs):\n    {act}\n    return input_ids\n"
     )
-    task = job([[5, 9, 20, 33]], **more)
-    return run_method(write_method(folder, source), task, Child(located("storyteller")[0]))
+    return run_method(write_method(folder, source), job([[5, 9, 20, 33]]), process)

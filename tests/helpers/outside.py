@@ -11,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 
 def outside(
@@ -55,6 +56,18 @@ class _Told:
         self.ids.append(-1)
 
 
+def run_here(model: str, runs: dict[str, dict[str, Any]], own: Path) -> dict[str, dict[str, Any]]:
+    """Return what ``outside`` does of the same runs, from this process: for tests of code, not of its process."""
+    from transformers import dynamic_module_utils
+
+    home = patch.object(dynamic_module_utils, "HF_MODULES_CACHE", str(own))
+    with home, patch.object(sys, "path", [*sys.path]):
+        results = _results(model, runs)
+    for name in [name for name in sys.modules if name.startswith("transformers_modules")]:
+        del sys.modules[name]
+    return results
+
+
 def _done(model: Any, run: dict[str, Any], passes: list[int]) -> dict[str, Any]:
     import torch
     from transformers import GenerationConfig, MaxLengthCriteria, StoppingCriteriaList
@@ -86,18 +99,22 @@ def _done(model: Any, run: dict[str, Any], passes: list[int]) -> dict[str, Any]:
     return {"rows": rows, "passes": len(passes), "streamed": told.ids}
 
 
-def _main() -> None:
+def _results(folder: str, runs: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     import torch
     from transformers import AutoModelForCausalLM
 
-    asked = json.load(sys.stdin)
-    torch.set_num_threads(asked["threads"])
-    model = AutoModelForCausalLM.from_pretrained(asked["model"], dtype=torch.float32).eval()
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
     passes: list[int] = []
     model.register_forward_hook(lambda *call: passes.append(1))
-    sys.stdout.write(
-        json.dumps({name: _done(model, run, passes) for name, run in asked["runs"].items()})
-    )
+    return {name: _done(model, run, passes) for name, run in runs.items()}
+
+
+def _main() -> None:
+    import torch
+
+    asked = json.load(sys.stdin)
+    torch.set_num_threads(asked["threads"])
+    sys.stdout.write(json.dumps(_results(asked["model"], asked["runs"])))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,15 @@ import pytest
 from huggingface_hub import constants
 
 from tests.helpers.hub import serving
+from tests.helpers.method_processes import shared_processes
 from tests.helpers.pushing import FILE, THERE, TO, TOKEN, point
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _processes():
+    """Let all runs and checks of methods in a file share their processes."""
+    with shared_processes():
+        yield
 
 
 @pytest.fixture

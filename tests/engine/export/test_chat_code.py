@@ -10,10 +10,11 @@ import pytest
 
 from engine import DecodeRequest
 from engine.errors import ExportError
-from engine.export.files import export_files
+from engine.export.files import PIPELINE, SCRIPT, export_files
 from engine.export.short import TYPED
-from engine.export.verify import verify
+from engine.export.verify import compare, printed_ids, verify
 from engine.models.loading import LoadedModel
+from tests.helpers.exported import run_scripts, written
 from tests.helpers.runs import finished
 from tests.helpers.talker import TOOLS, said, talker, with_template
 
@@ -54,22 +55,62 @@ TALKS = {
 }
 
 
+@pytest.fixture(scope="module")
+def runs(places):
+    """Record every talk, and one whose template writes the day."""
+    made = {name: recorded(places[place], *asked) for name, (place, *asked) in TALKS.items()}
+    dated = recorded(places["clock"], said("the bear"), {"today": "31"})
+    return made | {"dated": dataclasses.replace(dated, template={"add_generation_prompt": True})}
+
+
+@pytest.fixture(scope="module")
+def printed(runs, tmp_path_factory):
+    """Run all scripts, and all pipelines but those that are refused, in one fresh process."""
+    place = tmp_path_factory.mktemp("exports")
+    scripts = {(n, SCRIPT): written(run, place / n, SCRIPT) for n, run in runs.items()}
+    scripts |= {
+        (name, PIPELINE): written(runs[name], place / f"{name}, pipeline", PIPELINE)
+        for name in TALKS
+        if name != "typed"
+    }
+    results = run_scripts(list(scripts.values()), place, in_short=False)
+    return {key: results[str(script)] for key, script in scripts.items()}
+
+
+def check_printed(trace, text):
+    """Check that a script has printed the tokens of a run."""
+    found = compare(trace, printed_ids(text), 0.0)
+    assert found.equal, text
+
+
 @pytest.mark.parametrize("name", TALKS)
-def test_the_code_prints_the_recorded_tokens(places, name):
-    place, *asked = TALKS[name]
-    trace = recorded(places[place], *asked)
+def test_the_code_prints_the_recorded_tokens(runs, printed, name):
+    trace = runs[name]
     code = export_files(trace)["run.py"]
     by_template = "apply_chat_template(" in code.replace(TYPED, "")
     assert by_template == (trace.literal_tokens == 0)
     assert (TYPED in code) == (name == "typed")
-    done = verify(trace)
-    assert done.equal, done.message
+    check_printed(trace, printed[name, SCRIPT])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("turns", marks=pytest.mark.nightly),
+        pytest.param("tools", marks=pytest.mark.nightly),
+        pytest.param("prefilled", marks=pytest.mark.nightly),
+        "a loop of its own",
+        pytest.param("typed", marks=pytest.mark.nightly),
+    ],
+)
+def test_a_check_finds_the_recorded_tokens(runs, name):
+    found = verify(runs[name])
+    assert found.equal, found.message
 
 
 @pytest.mark.parametrize("name", TALKS)
-def test_the_run_in_short_reads_the_same_ids(places, name):
-    place, *asked = TALKS[name]
-    trace = recorded(places[place], *asked)
+def test_the_run_in_short_reads_the_same_ids(places, runs, name):
+    place, trace = TALKS[name][0], runs[name]
     code = export_files(trace)["run.py"]
     call = next(
         node
@@ -88,42 +129,39 @@ def test_the_run_in_short_reads_the_same_ids(places, name):
     assert found["input_ids"].tolist() == [list(trace.prompt_ids)]
 
 
-def test_a_template_that_writes_the_date_of_another_day(places):
+def test_a_template_that_writes_the_date_of_another_day(runs, printed):
     """The code falls back on the recorded ids where the template says something else by now."""
-    trace = recorded(places["clock"], said("the bear"), {"today": "31"})
-    assert verify(dataclasses.replace(trace, template={"add_generation_prompt": True})).equal
+    check_printed(runs["dated"], printed["dated", SCRIPT])
 
 
-def test_the_notebook_talks_too(places):
-    trace = recorded(places["qwen3"], said("why"))
-    cells = json.loads(export_files(trace)["run.ipynb"])["cells"]
+@pytest.mark.nightly
+def test_a_check_passes_where_a_template_writes_the_date_of_another_day(runs):
+    assert verify(runs["dated"]).equal
+
+
+def test_the_notebook_talks_too(runs):
+    cells = json.loads(export_files(runs["tools"])["run.ipynb"])["cells"]
     assert any("apply_chat_template" in "".join(cell["source"]) for cell in cells)
 
 
 @pytest.mark.parametrize("name", ["x=print()", "chat_template", "return_tensors", "a b", ""])
-def test_no_name_of_a_file_becomes_code(places, name):
-    trace = recorded(places["qwen3"], said("why"))
+def test_no_name_of_a_file_becomes_code(runs, name):
     with pytest.raises(ExportError, match="conversation cannot be written as code"):
-        export_files(dataclasses.replace(trace, template={name: 1}))
+        export_files(dataclasses.replace(runs["tools"], template={name: 1}))
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param("turns", marks=pytest.mark.nightly),
-        "tools",
-        pytest.param("prefilled", marks=pytest.mark.nightly),
-        "a loop of its own",
-    ],
-)
-def test_a_pipeline_prints_the_recorded_tokens(places, name):
-    place, *asked = TALKS[name]
-    trace = recorded(places[place], *asked)
-    found = verify(trace, form="pipeline")
+@pytest.mark.parametrize("name", [name for name in TALKS if name != "typed"])
+def test_a_pipeline_prints_the_recorded_tokens(runs, printed, name):
+    check_printed(runs[name], printed[name, PIPELINE])
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", [name for name in TALKS if name != "typed"])
+def test_a_check_finds_the_recorded_tokens_of_a_pipeline(runs, name):
+    found = verify(runs[name], form="pipeline")
     assert found.equal, found.message
 
 
-def test_a_pipeline_is_refused_where_it_would_read_what_was_typed_as_a_control_token(places):
-    place, *asked = TALKS["typed"]
+def test_a_pipeline_is_refused_where_it_would_read_what_was_typed_as_a_control_token(runs):
     with pytest.raises(ExportError, match="a pipeline would read it as one"):
-        verify(recorded(places[place], *asked), form="pipeline")
+        verify(runs["typed"], form="pipeline")

@@ -8,13 +8,14 @@ import pytest
 
 from engine import DecodeRequest, load
 from engine.errors import ExportError
-from engine.export.files import export_files
+from engine.export.files import PIPELINE, export_files, no_pipeline
 from engine.export.verify import printed_ids
 from engine.models.loading import LoadedModel
 from engine.strategies import STRATEGIES
 from tests.helpers.exported import run_scripts, written
 from tests.helpers.models import fresh_model
 from tests.helpers.runs import finished
+from tests.helpers.sentences import clean
 from tests.helpers.zoo import KINDS, made
 
 PROMPT = [5, 9, 11, 4, 5, 9, 11]
@@ -127,3 +128,9 @@ def test_the_run_in_short_writes_the_same(runs, number):
     rows = [row[start:] for row in json.loads(said.splitlines()[-1])]
     for row, output in zip(rows, trace.outputs, strict=True):
         assert tuple(row[: len(output.token_ids)]) == output.token_ids
+
+
+def test_no_pipeline_makes_the_run_of_a_custom_method(runs):
+    trace = next(trace for trace, *_ in runs if trace.method is not None)
+    assert clean(no_pipeline(trace)).startswith("A pipeline reads what a method returns in a way")
+    assert PIPELINE not in export_files(trace)

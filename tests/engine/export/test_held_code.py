@@ -11,8 +11,9 @@ from engine.errors import ExportError
 from engine.export.files import export_files
 from engine.export.plan import plan_of
 from engine.export.short import short
-from engine.export.verify import verify
+from engine.export.verify import compare, printed_ids, verify
 from engine.trace.records import HeldWeights
+from tests.helpers.exported import run_scripts, written
 from tests.helpers.runs import reread
 
 PLACED = {"device_map": "auto", "max_memory": {"cpu": "20MB"}}
@@ -23,17 +24,40 @@ def recorded(weights, strategy="greedy"):
     return reread(DecodeRequest(strategy, prompt="Once upon a", params=params, weights=weights))
 
 
+HELD = {
+    "greedy": {"dtype": "bfloat16"},
+    "speculative": {**PLACED, "assistant_dtype": "float16"},
+}
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory):
+    """Record the runs of HELD, and run all their scripts in one fresh process."""
+    place = tmp_path_factory.mktemp("exports")
+    traces = {strategy: recorded(weights, strategy) for strategy, weights in HELD.items()}
+    scripts = {name: written(trace, place / name) for name, trace in traces.items()}
+    said = run_scripts(list(scripts.values()), place, in_short=False)
+    return {name: (trace, said[str(scripts[name])]) for name, trace in traces.items()}
+
+
+@pytest.mark.parametrize("strategy", HELD)
+def test_the_code_prints_the_tokens_of_the_run(printed, strategy):
+    trace, said = printed[strategy]
+    checked = compare(trace, printed_ids(said), 0.0)
+    assert checked.equal, said
+
+
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("strategy", "weights"),
     [
-        ("greedy", {"dtype": "bfloat16"}),
-        ("speculative", {**PLACED, "assistant_dtype": "float16"}),
-        pytest.param("contrastive_search", {"quantization": "8bit"}, marks=pytest.mark.nightly),
-        pytest.param("early_exit", PLACED, marks=pytest.mark.nightly),
-        pytest.param("greedy", {"quantization": "4bit"}, marks=pytest.mark.nightly),
+        *HELD.items(),
+        ("contrastive_search", {"quantization": "8bit"}),
+        ("early_exit", PLACED),
+        ("greedy", {"quantization": "4bit"}),
     ],
 )
-def test_the_code_prints_the_tokens_of_the_run(strategy, weights):
+def test_a_check_finds_the_tokens_of_the_run(strategy, weights):
     checked = verify(recorded(weights, strategy))
     assert checked.equal, checked.message
 

@@ -10,6 +10,7 @@ import pytest
 from engine import DecodeRequest, load
 from engine.cli.main import main
 from engine.errors import ExportError, ParameterError
+from engine.export import verify as checks
 from engine.export.files import PIPELINE, export_files, no_pipeline, pipeline_files
 from engine.export.pipeline import pipeline_call
 from engine.export.plan import plan_of
@@ -24,13 +25,16 @@ from tests.helpers.strategies import OURS
 
 PROMPT = "Once upon a time, a bear"
 SPELLED = "Once upon a time<|endoftext|> a bear"
-# One run for every strategy of ours with its defaults, then what each can be asked for beyond them.
+# One run for every strategy of ours with its defaults, and what makes other code; then, by night, what
+# each can be asked for beyond its defaults.
 CASES = [(name, {}) for name in OURS] + [
-    ("greedy", {"repetition_penalty": 1.3, "bad_words_ids": [" bear"], "no_repeat_ngram_size": 3}),
     ("greedy", {"prefix_allowed_tokens_fn": [" ran away", " sat down"]}),
     ("greedy", {"stop_strings": ["the"]}),
-    ("sampling", {"temperature": 1.7, "top_k": 0, "top_p": 0.9, "num_return_sequences": 3}),
     ("sampling", {"guidance_scale": 1.5, "negative_prompt_ids": [8, 30], "min_p": 0.02}),
+]
+MORE_CASES = [
+    ("greedy", {"repetition_penalty": 1.3, "bad_words_ids": [" bear"], "no_repeat_ngram_size": 3}),
+    ("sampling", {"temperature": 1.7, "top_k": 0, "top_p": 0.9, "num_return_sequences": 3}),
     ("beam_search", {"num_beams": 3, "num_return_sequences": 2, "length_penalty": 2.0}),
     ("beam_search", {"num_beams": 4, "force_words_ids": [" dragon"]}),
     ("diverse_beam_search", {"num_beams": 4, "num_beam_groups": 4, "num_return_sequences": 4}),
@@ -57,26 +61,35 @@ def record(name, params, prompt=PROMPT):
     return finished(request)
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    """Record every case, then run all pipelines in one fresh process."""
-    place = tmp_path_factory.mktemp("exports")
-    traces = [record(name, params) for name, params in CASES]
-    traces.append(record("greedy", {}, SPELLED))
+def run_pipelines(traces, place):
+    """Run the pipelines of some runs in one fresh process."""
     scripts = [written(trace, place / str(i), PIPELINE) for i, trace in enumerate(traces)]
     said = run_scripts(scripts, place)
     return [(t, said[str(s)], said.get(f"{s} short")) for t, s in zip(traces, scripts, strict=True)]
 
 
-@pytest.mark.parametrize("number", range(len(CASES) + 1))
-def test_the_pipeline_prints_the_recorded_tokens(runs, number):
-    trace, said, _ = runs[number]
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Record the cases of the day, then run all pipelines in one fresh process."""
+    traces = [record(name, params) for name, params in CASES]
+    traces.append(record("greedy", {}, SPELLED))
+    return run_pipelines(traces, tmp_path_factory.mktemp("exports"))
+
+
+@pytest.fixture(scope="module")
+def more_runs(tmp_path_factory):
+    """Record the cases of the night, then run all pipelines in another fresh process."""
+    traces = [record(name, params) for name, params in MORE_CASES]
+    return run_pipelines(traces, tmp_path_factory.mktemp("exports"))
+
+
+def check_printed(run):
+    trace, said, _ = run
     assert printed_ids(said) == [list(output.token_ids) for output in trace.outputs], said
 
 
-@pytest.mark.parametrize("number", range(len(CASES)))
-def test_the_pipeline_in_short_writes_the_same(runs, number):
-    trace, _, said = runs[number]
+def check_short(run):
+    trace, _, said = run
     own_words = trace.config.get("stop_strings") and "custom_generate" in str(said)
     if trace.config.get("prefix_allowed_tokens_fn") or own_words:
         assert said is None, "these are no plain lines"
@@ -86,6 +99,23 @@ def test_the_pipeline_in_short_writes_the_same(runs, number):
     assert said.startswith(trace.prompt)
     for output in trace.outputs:
         assert output.text.strip() in said
+
+
+@pytest.mark.parametrize("number", range(len(CASES) + 1))
+def test_the_pipeline_prints_the_recorded_tokens(runs, number):
+    check_printed(runs[number])
+
+
+@pytest.mark.parametrize("number", range(len(CASES)))
+def test_the_pipeline_in_short_writes_the_same(runs, number):
+    check_short(runs[number])
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("number", range(len(MORE_CASES)))
+def test_the_pipeline_with_more_settings_prints_the_recorded_tokens(more_runs, number):
+    check_printed(more_runs[number])
+    check_short(more_runs[number])
 
 
 def test_a_pipeline_would_choose_what_it_is_not_told(runs):
@@ -146,8 +176,11 @@ def test_the_commands_write_and_check_a_pipeline(runs, tmp_path, capsys):
     assert "All 9 tokens are equal." in capsys.readouterr().out
 
 
-def test_a_changed_run_is_not_what_the_pipeline_makes(runs, tmp_path):
-    trace = runs[0][0]
+@pytest.mark.parametrize("in_a_process", [False, pytest.param(True, marks=pytest.mark.nightly)])
+def test_a_changed_run_is_not_what_the_pipeline_makes(runs, monkeypatch, in_a_process):
+    trace, said, _ = runs[0]
+    if not in_a_process:
+        monkeypatch.setattr(checks, "_run", lambda *call: (0, said, ""))
     output = trace.outputs[0]
     other = dataclasses.replace(
         output, token_ids=(*output.token_ids[:-1], output.token_ids[-1] + 1)
@@ -155,9 +188,3 @@ def test_a_changed_run_is_not_what_the_pipeline_makes(runs, tmp_path):
     found = verify(dataclasses.replace(trace, outputs=(other,)), form="pipeline")
     assert not found.equal
     assert f"from token {len(output.token_ids)} on" in found.message
-
-
-def test_no_pipeline_makes_the_run_of_a_custom_method():
-    trace = finished(DecodeRequest("custom", None, PROMPT, params={"max_new_tokens": 2}))
-    assert clean(no_pipeline(trace)).startswith("A pipeline reads what a method returns in a way")
-    assert PIPELINE not in export_files(trace)
