@@ -37,7 +37,15 @@ def off(name):
     return found
 
 
-@pytest.mark.parametrize("name", [n for n in STRATEGIES if DEPENDENT[n]])
+# Every run of a custom method starts a process, and this makes many runs.
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(n, marks=pytest.mark.nightly if n == "custom" else ())
+        for n in STRATEGIES
+        if DEPENDENT[n]
+    ],
+)
 def test_what_is_put_off_changes_nothing(name):
     without = off(name)
     kinds = params_of(STRATEGIES[name].config)

@@ -13,7 +13,7 @@ from engine.trace.events import Failed
 from engine.trace.json_io import dumps, loads
 from tests.helpers.models import VOCAB, golden_model, native
 from tests.helpers.runs import failed, finished
-from tests.helpers.strategies import OURS
+from tests.helpers.strategies import BY_LOOP
 from tests.helpers.tokenizers import speaker_of
 
 PROMPT = [5, 9, 31, 7]
@@ -82,7 +82,7 @@ def kept_to(ids, allowed):
 
 
 @pytest.mark.parametrize("form", ["list", "callable"])
-@pytest.mark.parametrize("name", OURS)
+@pytest.mark.parametrize("name", BY_LOOP)
 def test_the_output_keeps_to_what_is_allowed(name, form):
     for seed in range(TRIES):
         params = asked(name, random.Random(seed), form)

@@ -25,7 +25,7 @@ from tests.helpers.random_params import params_for
 from tests.helpers.strategies import OURS
 from tests.helpers.talkers import PROMPT, assistant, target
 
-FEW, MANY = 10, 1000
+FEW, MANY = 10, 300
 ALWAYS = {
     "deadline": None,
     "database": None,

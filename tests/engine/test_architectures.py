@@ -18,17 +18,13 @@ from tests.helpers.runs import failed, finished
 from tests.helpers.sentences import clean
 from tests.helpers.strategies import OURS
 from tests.helpers.tokenizers import make_tokenizer
-from tests.helpers.zoo import KINDS, zoo_draft, zoo_model
+from tests.helpers.zoo import KIND_NAMES, KINDS, zoo_draft, zoo_model
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 PROMPT = [5, 9, 11, 4, 5, 9, 11, 33, 40, 5, 9]
 NEW = 10
 SEED = 3
-KIND_NAMES = [
-    pytest.param(name, marks=() if kind.everyday else pytest.mark.nightly)
-    for name, kind in KINDS.items()
-]
 
 
 @lru_cache(maxsize=4)

@@ -36,7 +36,7 @@ from tests.helpers.models import fresh_model
 from tests.helpers.runs import finished
 from tests.helpers.sentences import clean
 from tests.helpers.strategies import OURS, make, models_for
-from tests.helpers.zoo import KINDS, zoo_model
+from tests.helpers.zoo import KIND_NAMES, zoo_model
 
 NO_ATTENTION = {"FalconMamba", "Mamba", "Mamba2", "Rwkv"}
 """Architectures without a layer that attends."""
@@ -88,7 +88,7 @@ def test_a_picture_is_looked_at_in_its_patches():
     assert found.logprob == pytest.approx(float(logprob), abs=1e-5)
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", KIND_NAMES)
 def test_every_architecture_shows_it_or_says_that_it_has_none(name):
     loaded = zoo_model(name)
     if name in NO_ATTENTION:

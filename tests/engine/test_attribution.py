@@ -28,7 +28,7 @@ from tests.helpers.looking import (
 )
 from tests.helpers.models import fresh_model
 from tests.helpers.sentences import clean
-from tests.helpers.zoo import KINDS, zoo_model
+from tests.helpers.zoo import KIND_NAMES, zoo_model
 
 CAPTION = Decided((1,), NEW[:2], NEW[2])
 
@@ -231,7 +231,7 @@ def test_leaving_out_ends_when_it_is_given_up():
         leave_one_out_of(model_of("llama"), DECIDED, None, cancelled)
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", KIND_NAMES)
 def test_every_architecture_has_both_or_says_why_not(name):
     loaded = zoo_model(name)
     found = leave_one_out_of(loaded, DECIDED)

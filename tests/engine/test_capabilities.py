@@ -126,9 +126,17 @@ def test_which_states_continue_over_several_tokens_and_come_back(name):
     assert bool(apart < 1e-3) == (type_of(name) in RESUMES)
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 5, 7])
-@pytest.mark.parametrize("strategy", [n for n in STRATEGIES if n != "universal_assisted"])
-def test_tiny_vocabularies(size, strategy):
+@pytest.mark.parametrize(
+    ("strategy", "size"),
+    [
+        # Every run of a custom method starts a process: the smallest vocabulary alone by day.
+        pytest.param(name, size, marks=pytest.mark.nightly if name == "custom" and size > 1 else ())
+        for name in STRATEGIES
+        if name != "universal_assisted"
+        for size in (1, 2, 3, 5, 7)
+    ],
+)
+def test_tiny_vocabularies(strategy, size):
     ids = {"vocab_size": size, "bos_token_id": 0, "eos_token_id": None, "pad_token_id": None}
     target = LoadedModel(tiny_llama(4, seed=1, **ids), None, "tiny")
     draft = LoadedModel(tiny_llama(1, seed=2, **ids), None, "draft")

@@ -164,7 +164,14 @@ def test_bytes_are_told_while_they_come(index, home, converted, monkeypatch):
     assert (inside, inside) in [(done, total) for what, done, total in heard if "Unpack" in what]
 
 
-@pytest.mark.parametrize("told", ["the wheel's", "", "0" * 64], ids=["told", "none", "wrong"])
+@pytest.mark.parametrize(
+    "told",
+    [
+        pytest.param("the wheel's", id="told"),
+        pytest.param("", id="none", marks=pytest.mark.nightly),
+        pytest.param("0" * 64, id="wrong", marks=pytest.mark.nightly),
+    ],
+)
 def test_another_wheel_is_refused_whatever_its_index_tells(index, home, monkeypatch, told):
     if told != "the wheel's":
         index.told = told

@@ -243,6 +243,7 @@ def test_the_examples_are_what_their_tabs_begin_with():
     assert twin.outputs[0].token_ids != marked.outputs[0].token_ids
 
 
+@pytest.mark.nightly
 def test_the_examples_are_recorded_by_the_command(tmp_path, monkeypatch):
     first = dataclasses.replace(presets()[0], columns=(("greedy", {"max_new_tokens": 3}),) * 2)
     monkeypatch.setattr(examples, "presets", lambda: [first])

@@ -26,6 +26,7 @@ from engine.models.gguf_files import fetch_gguf
 from engine.run.preflight import preflight
 from engine.strategies import STRATEGIES
 from engine.trace.events import Loading
+from tests.helpers.nightly import mark_nightly
 from tests.helpers.packages import make_gguf
 from tests.helpers.runs import failed, finished
 from tests.helpers.sentences import clean
@@ -103,6 +104,7 @@ def test_a_file_is_converted_once_and_then_a_folder(path, home, monkeypatch):
     assert finished(beam).model == trace.model
 
 
+@pytest.mark.nightly
 def test_a_changed_file_is_converted_anew(path, home, original):
     first = finished(request(path)).model.revision
     data = bytearray(path.read_bytes())
@@ -124,6 +126,7 @@ def test_a_changed_file_is_converted_anew(path, home, original):
     assert described(str(path)) is None
 
 
+@pytest.mark.nightly
 def test_the_exported_code_loads_what_was_made(path, home):
     trace = finished(request(path))
     code = script(plan_of(trace))
@@ -139,11 +142,18 @@ def test_the_exported_code_loads_what_was_made(path, home):
     ("damage", "said"),
     [
         (lambda data: data[: len(data) * 2 // 3], "the file is damaged or was cut off."),
-        (lambda data: data[:60], "the file is damaged or was cut off."),
-        (lambda data: data.replace(b"llama", b"zzama"), "architecture zzama is not supported yet."),
-        (
-            lambda data: data.replace(b"blk.0.ffn_up", b"blk.0.ffn_zp"),
-            "it lacks the weights model.layers.0.mlp.up_proj.weight.",
+        *mark_nightly(
+            [
+                (lambda data: data[:60], "the file is damaged or was cut off."),
+                (
+                    lambda data: data.replace(b"llama", b"zzama"),
+                    "architecture zzama is not supported yet.",
+                ),
+                (
+                    lambda data: data.replace(b"blk.0.ffn_up", b"blk.0.ffn_zp"),
+                    "it lacks the weights model.layers.0.mlp.up_proj.weight.",
+                ),
+            ]
         ),
     ],
 )
@@ -154,6 +164,7 @@ def test_a_file_that_cannot_be_used(path, home, damage, said):
     assert sentence.endswith(said)
 
 
+@pytest.mark.nightly
 def test_a_file_is_told_by_its_header_before_and_after_it_is_converted(path, home):
     (path.parent / "config.json").write_text('{"model_type": "gpt2"}')
     before = preflight(str(path), WeightsParams(dtype="float32"))

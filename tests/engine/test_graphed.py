@@ -11,7 +11,7 @@ from engine.models import graphed
 from engine.models.graphed import GraphedCache, can_be_graphed, graphed_cache
 from engine.models.slots import can_share
 from tests.helpers.models import tiny_llama
-from tests.helpers.zoo import KINDS, zoo_model
+from tests.helpers.zoo import KIND_NAMES, zoo_model
 
 PROMPT = [5, 9, 11, 4, 20, 7]
 CASES = {
@@ -146,7 +146,7 @@ def test_no_graph_is_asked_of_a_cpu(monkeypatch):
     assert graphed_cache(loaded, 1, 20) is not first, "only the newest are kept"
 
 
-@pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if kind.everyday])
+@pytest.mark.parametrize("name", KIND_NAMES)
 def test_every_architecture_is_repeated_rightly_or_left_alone(name, captures):
     loaded = zoo_model(name)
     if not can_be_graphed(loaded):
@@ -161,7 +161,9 @@ def test_every_architecture_is_repeated_rightly_or_left_alone(name, captures):
     assert list(repeated) == plain[0, len(PROMPT) : len(PROMPT) + len(repeated)].tolist()
 
 
-@pytest.mark.parametrize("name", ["Mamba", "Mistral", "Bart", "RecurrentGemma", "Jamba", "DeepseekV4"])
+@pytest.mark.parametrize(
+    "name", ["Mamba", "Mistral", "Bart", "RecurrentGemma", "Jamba", "DeepseekV4"]
+)
 def test_models_whose_passes_differ_are_left_alone(name):
     assert not can_be_graphed(zoo_model(name))
     assert not can_share(zoo_model(name))

@@ -113,6 +113,7 @@ def test_sampled_tokens_have_the_targets_distribution(monkeypatch, noise):
     assert two > 0.001
 
 
+@pytest.mark.nightly
 def test_taking_the_targets_token_instead_of_the_residual_is_caught(monkeypatch):
     monkeypatch.setattr(assisted, "residual", lambda p, q: p)
     one, two = p_of_pairs(monkeypatch, 3.0)

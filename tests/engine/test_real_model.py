@@ -10,7 +10,7 @@ from engine.strategies.refusal import refusal
 from tests.helpers.real import CHAT, PLAIN, assistant_of, ids_of, real_model
 from tests.helpers.references import SAMPLED, expected, params_of
 from tests.helpers.runs import finished
-from tests.helpers.strategies import OURS
+from tests.helpers.strategies import BY_LOOP, OURS
 
 pytestmark = [pytest.mark.real, pytest.mark.filterwarnings("ignore")]
 
@@ -35,7 +35,7 @@ def check(strategy, prompt, new, seed):
     assert [list(output.token_ids) for output in trace.outputs] == wanted
 
 
-@pytest.mark.parametrize("strategy", OURS)
+@pytest.mark.parametrize("strategy", BY_LOOP)
 def test_a_strategy_gives_the_tokens_of_transformers(strategy):
     check(strategy, CHAT, NEW, SEED)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from engine import DecodeRequest, load
 from engine.strategies import STRATEGIES
 from tests.helpers.models import golden_model
@@ -9,6 +11,16 @@ from tests.helpers.runs import finished
 
 OURS = [name for name, strategy in STRATEGIES.items() if strategy.loop is not None]
 """Strategies that decide by a loop of ours; what a custom method does is tried in test_custom.py."""
+LOOPS = {
+    "sampling": "one token at a time",
+    "beam_search": "several texts at a time",
+    "contrastive_search": "looks one token ahead",
+    "dola": "reads several layers",
+    "speculative": "drafts, then judges",
+}
+"""A strategy for each kind of loop -> what its loop does."""
+BY_LOOP = [pytest.param(name, marks=() if name in LOOPS else pytest.mark.nightly) for name in OURS]
+"""Every strategy as a parameter of tests that cost seconds: one for each kind of loop by day, all by night."""
 PROMPT = [5, 9, 11, 4, 5, 9, 11]
 
 

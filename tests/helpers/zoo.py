@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+import pytest
 import torch
 import transformers
 
@@ -71,7 +72,7 @@ class Kind:
         settings: in place of ``COMMON``, of which it takes what its configuration knows.
         model: the name of its class.
         refuses: strategies that it cannot serve as the model.
-        everyday: whether it is among those that every run of the tests tries.
+        by_day: the path through the code for which `make test` tries it; empty for `make nightly` alone.
         recomputes: whether transformers' passes without its cache give the same tokens as with it.
     """
 
@@ -79,7 +80,7 @@ class Kind:
     settings: dict[str, Any] = field(default_factory=dict)
     model: str = ""
     refuses: frozenset[str] = frozenset()
-    everyday: bool = False
+    by_day: str = ""
     recomputes: bool = True
 
 
@@ -89,7 +90,7 @@ EXIT = frozenset({"early_exit"})
 
 
 def _kind(config: str, **more: Any) -> Kind:
-    facts = {n: more.pop(n) for n in ("model", "refuses", "everyday", "recomputes") if n in more}
+    facts = {n: more.pop(n) for n in ("model", "refuses", "by_day", "recomputes") if n in more}
     facts.setdefault("model", config.removesuffix("Text") + "ForCausalLM")
     return Kind(config, more, **facts)
 
@@ -103,10 +104,10 @@ KINDS: dict[str, Kind] = {
     kind.config: kind
     for kind in (
         # Attention, in many shapes.
-        _kind("Llama", everyday=True),
+        _kind("Llama", by_day="the plainest decoder: its passes are shared and graphed"),
         _kind("Apertus"),
         _kind("Arcee"),
-        _kind("Bloom", everyday=True),
+        _kind("Bloom", by_day="ALiBi instead of positions"),
         _kind("BioGpt"),
         _kind("CodeGen"),
         _kind("Cohere"),
@@ -115,7 +116,7 @@ KINDS: dict[str, Kind] = {
         _kind("Gemma"),
         _kind("Glm4"),
         _kind("GPT2", model="GPT2LMHeadModel"),
-        _kind("GPTBigCode", multi_query=True, everyday=True),
+        _kind("GPTBigCode", multi_query=True, by_day="multi-query attention"),
         _kind("GPTJ"),
         _kind("GPTNeo", attention_types=[[["global", "local"], 2]]),
         _kind("GPTNeoX"),
@@ -135,13 +136,13 @@ KINDS: dict[str, Kind] = {
         # Windows, chunks and soft caps.
         _kind("Cohere2"),
         _kind("Exaone4"),
-        _kind("Gemma2", everyday=True),
+        _kind("Gemma2", by_day="sliding windows in every second layer, soft caps"),
         _kind("Gemma3Text"),
         _kind(
             "Llama4Text",
             attention_chunk_size=8,
             intermediate_size_mlp=64,
-            everyday=True,
+            by_day="attention in chunks",
             refuses=EXIT,
         ),
         _kind("Mistral"),
@@ -151,7 +152,7 @@ KINDS: dict[str, Kind] = {
         # Experts.
         _kind("DeepseekV3", **LATENT),
         _kind("DeepseekV32", **LATENT, index_head_dim=8, index_n_heads=2, index_topk=256),
-        _kind("GptOss", everyday=True),
+        _kind("GptOss", by_day="experts and attention sinks"),
         _kind("GraniteMoe"),
         _kind("JetMoe"),
         _kind("Mixtral"),
@@ -164,7 +165,13 @@ KINDS: dict[str, Kind] = {
         _kind("FalconH1"),
         _kind("FalconMamba", refuses=DRAFTING),
         _kind("GraniteMoeHybrid", layer_types=LINEAR, shared_intermediate_size=64),
-        _kind("Jamba", attn_layer_period=2, attn_layer_offset=1, refuses=DRAFTING, everyday=True),
+        _kind(
+            "Jamba",
+            attn_layer_period=2,
+            attn_layer_offset=1,
+            refuses=DRAFTING,
+            by_day="a state that cannot be put back, in some of the layers",
+        ),
         _kind(
             "KimiLinear",
             layer_types=LINEAR,
@@ -172,10 +179,20 @@ KINDS: dict[str, Kind] = {
             linear_num_heads=2,
             num_key_value_heads=4,
         ),
-        _kind("Lfm2", layer_types=["conv", "full_attention"] * 2, everyday=True),
+        _kind(
+            "Lfm2",
+            layer_types=["conv", "full_attention"] * 2,
+            by_day="convolution states that can be put back",
+        ),
         _kind("Lfm2Moe", layer_types=["conv", "full_attention"] * 2, num_dense_layers=1),
-        _kind("Mamba", refuses=DRAFTING, everyday=True),
-        _kind("Mamba2", num_heads=8, n_groups=2, chunk_size=16, everyday=True),
+        _kind("Mamba", refuses=DRAFTING, by_day="nothing but a state that cannot be put back"),
+        _kind(
+            "Mamba2",
+            num_heads=8,
+            n_groups=2,
+            chunk_size=16,
+            by_day="nothing but a state that can be put back",
+        ),
         _kind("MiniMax", layer_types=LINEAR, refuses=DRAFTING, recomputes=False),
         _kind(
             "NemotronH",
@@ -189,14 +206,18 @@ KINDS: dict[str, Kind] = {
         _kind("OlmoHybrid", layer_types=LINEAR),
         _kind("Qwen3_5Text", layer_types=LINEAR),
         _kind("Qwen3_5MoeText", layer_types=LINEAR),
-        _kind("Qwen3Next", layer_types=LINEAR, everyday=True),
+        _kind("Qwen3Next", layer_types=LINEAR, by_day="linear attention"),
         _kind(
             "RecurrentGemma",
             block_types=["recurrent", "attention"] * 2,
             refuses=DRAFTING,
-            everyday=True,
+            by_day="a state that lies in the layers, not in a cache",
         ),
-        _kind("Rwkv", refuses=DRAFTING, everyday=True),
+        _kind(
+            "Rwkv",
+            refuses=DRAFTING,
+            by_day="a state of its own class, which beams cannot rearrange",
+        ),
         _kind(
             "Zamba2",
             layer_types=["linear_attention", "hybrid"] * 2,
@@ -214,22 +235,29 @@ KINDS: dict[str, Kind] = {
         ),
         # Older ones: no cache, or one of their own.
         _kind("CpmAnt", refuses=DRAFTING, recomputes=False),
-        _kind("OpenAIGPT", model="OpenAIGPTLMHeadModel", everyday=True),
+        _kind("OpenAIGPT", model="OpenAIGPTLMHeadModel", by_day="no cache at all"),
         _kind("XLNet", model="XLNetLMHeadModel", refuses=DRAFTING, recomputes=False),
         # An encoder reads the prompt.
-        _translator("Bart", everyday=True),
+        _translator("Bart", by_day="an encoder reads the prompt"),
         _translator("BigBirdPegasus"),
         _translator("BlenderbotSmall"),
         _translator("M2M100", recomputes=False),
         _translator("Marian", model="MarianMTModel"),
         _translator("MBart"),
-        _translator("MT5", everyday=True),
+        _translator("MT5", by_day="an encoder with relative positions"),
         _translator("Pegasus"),
         _translator("ProphetNet", refuses=DECODER_ONLY | DRAFTING, recomputes=False),
         _translator("SwitchTransformers"),
         _translator("UMT5"),
     )
 }
+
+
+KIND_NAMES = [
+    pytest.param(name, marks=() if kind.by_day else pytest.mark.nightly)
+    for name, kind in KINDS.items()
+]
+"""Every architecture as a parameter of tests, those without a reason to run by day marked nightly."""
 
 
 def made(name: str, seed: int = 0, noise: float = 0.0) -> Any:

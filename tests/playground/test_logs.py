@@ -13,6 +13,7 @@ import pytest
 from engine.settings import Settings
 from playground import logs
 from tests.helpers.client import Client
+from tests.helpers.nightly import mark_nightly
 from tests.helpers.patience import comes_true
 from tests.helpers.server import process
 
@@ -79,7 +80,9 @@ def ask_for_all(url):
     return text
 
 
-@pytest.mark.parametrize("form", logs.FORMATS)
+@pytest.mark.parametrize(
+    "form", [logs.TEXT, *mark_nightly([f for f in logs.FORMATS if f != logs.TEXT])]
+)
 def test_nothing_of_a_visitor_is_in_the_log_of_a_server(tmp_path, form):
     log = tmp_path / "log.txt"
     about = {"log_format": form, "log_level": "info", "metrics_token": "s3cret-of-it"}

@@ -131,6 +131,7 @@ def test_the_same_hash_is_out_of_reach_for_another_visitor(there):
         assert picture_file(40, 40)[:100] not in answer.content
 
 
+@pytest.mark.nightly
 def test_two_hundred_pictures_take_no_more_memory_than_the_first(there):
     client, served, _ = there
     # What is put off until the server has begun is there.

@@ -108,6 +108,7 @@ def test_an_answer_is_kept_and_another_version_is_not_there():
         recorded.packed("../index")
 
 
+@pytest.mark.nightly
 def test_without_a_gallery_the_page_is_made_and_names_no_run(tmp_path):
     """In a process of its own: what the page is made of is worked out once."""
     code = (

@@ -148,6 +148,7 @@ def test_a_run_that_comes_out_otherwise_in_company_is_noticed():
     assert other != company.Alone().of(sampled)
 
 
+@pytest.mark.nightly
 def test_faults_of_all_kinds_leave_nothing_behind():
     result = judged(faults.PART, faults.measure(len(PLACES), 1))
     assert result["held"], result
@@ -198,6 +199,7 @@ def serving(code):
     return functools.partial(process, command=("-c", f"{code}\nimport app\napp.main()"))
 
 
+@pytest.mark.nightly
 def test_a_server_that_does_not_end_as_it_should_is_noticed():
     result = judged(ends.PART, ends.measure(1, 0))
     assert result["held"], result
@@ -216,6 +218,7 @@ def test_a_server_ends_although_its_streams_do_not():
     assert result["held"], result
 
 
+@pytest.mark.nightly
 def test_memory_that_grows_is_noticed():
     code = (
         "from playground.listening import Listeners\nkept, announce = [], Listeners.announce\n"
@@ -257,6 +260,7 @@ def test_the_page_is_there_beside_runs(here):
     assert probe.failed
 
 
+@pytest.mark.nightly
 def test_every_bad_input_gets_one_sentence(server, tmp_path):
     result = judged(census.PART, census.tried(server.url, 40, tmp_path))
     assert result["held"], result

@@ -18,6 +18,7 @@ from playground import later
 from playground.fresh import with_head
 from playground.spec import spec
 from playground.stubless import stubless
+from tests.helpers.nightly import mark_nightly
 from tests.helpers.patience import PATIENCE_S
 from tests.helpers.server import ROOT
 
@@ -92,6 +93,7 @@ def test_what_a_page_declares_is_bounded(declared):
     assert head < 50_000
 
 
+@pytest.mark.nightly
 def test_on_a_zerogpu_nothing_is_put_off():
     """A run has a fork of the process there, which cannot wait for what another thread imports."""
     code = "import runpy, sys; runpy.run_path('app.py'); print('torch._C' in sys.modules)"
@@ -102,11 +104,15 @@ def test_on_a_zerogpu_nothing_is_put_off():
     "use",
     [
         "torch.zeros(1)",
-        "transformers.GenerationMixin",
-        "devices.default_device()",
-        "processors.GreenListProcessor",
-        "import torch.nn.functional",
         "from transformers.cache_utils import Cache; assert Cache is sys.modules['transformers'].Cache",
+        *mark_nightly(
+            [
+                "transformers.GenerationMixin",
+                "devices.default_device()",
+                "processors.GreenListProcessor",
+                "import torch.nn.functional",
+            ]
+        ),
     ],
 )
 def test_whatever_is_used_first_brings_all_of_it(use):

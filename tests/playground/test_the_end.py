@@ -18,7 +18,9 @@ from tests.helpers.server import ROOT, playground, process
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a signal to one thread is Linux's own")
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.nightly)]
+)
 def test_the_server_ends_whichever_thread_gets_the_signal(tmp_path, number):
     """The system gives a signal to any thread of a process; Python acts on it in the main one alone."""
     log = tmp_path / "log.txt"
@@ -54,6 +56,7 @@ print(list(told.recv(8)))
 """
 
 
+@pytest.mark.nightly
 def test_a_forked_process_ends_without_the_server(tmp_path):
     """On a ZeroGPU a run has a process of its own, which shares what the server had open."""
     ended = subprocess.run(

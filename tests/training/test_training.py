@@ -99,6 +99,7 @@ def test_the_fast_forward_pass_is_transformers_own(tiny):
     assert torch.allclose(fast[2], model.model.norm(whole.hidden_states[2]), atol=1e-5)
 
 
+@pytest.mark.nightly
 def test_polishing_brings_the_exit_nearer_to_the_last_layer(corpus, tiny):
     ids = torch.tensor(next(Mixture(corpus, tiny[1], 32, seed=9).batches(8))[0])
 
