@@ -8,7 +8,8 @@ export HF_HUB_DISABLE_TELEMETRY := 1
 
 # One process for each core, one thread in each. A file stays whole, as its tests share pages; the
 # browser's files come first, as one of them at the end would run alone.
-PYTEST := OMP_NUM_THREADS=1 $(PY) -m pytest -q -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+PYTEST := OMP_NUM_THREADS=1 $(PY) -m pytest -q -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder \
+	--ignore tests/cluster
 # What `make quick` runs: files that need neither torch nor a browser, nor a server. A file that comes to
 # need torch fails there with a sentence that says so.
 QUICK := $(addprefix tests/,test_audit.py test_computed.py test_languages.py test_lock.py test_planted.py \
@@ -36,7 +37,7 @@ test: $(VENV)/.dev node_modules/.ready
 	$(PY) -m tests.browser_setup
 	$(PYTEST)
 
-# Runs on replicas, where Ray is installed; `make test` passes over them elsewhere.
+# Runs on replicas: this target installs Ray.
 test-cluster: $(VENV)/.cluster
 	OMP_NUM_THREADS=1 $(PY) -m pytest -q -p no:xdist tests/cluster
 
