@@ -227,7 +227,11 @@ def generate(model, input_ids, **kwargs):
 
 
 def test_whoever_cancels_does_not_wait(tmp_path, start):
-    source = "def generate(model, input_ids, **kw):\n    while True: pass\n"
+    source = (
+        "def generate(model, input_ids, **kw):\n"
+        "    if model: model(input_ids=input_ids)\n"
+        "    while True: pass\n"
+    )
     method = read_method(write_method(tmp_path / "m", source))
     cancelled = threading.Event()
     with start() as process:
