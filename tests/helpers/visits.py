@@ -23,12 +23,6 @@ LEFT = ("AbortError", "Connection errored out")
 """What Gradio reports of a page that is left while the answers to a run still have their connection."""
 BROKEN = (*LEFT, "TypeError: network error", "net::ERR_")
 """The same of a page whose connection is cut, or whose server has ended."""
-# Nothing is stored any more, and nothing asks whether it may be left.
-_LET_GO = """() => {
-  Storage.prototype.setItem = () => {};
-  sessionStorage.clear();
-  addEventListener("beforeunload", (event) => event.stopImmediatePropagation(), true);
-}"""
 _READY = "window.playground?.page?.connected() && playground.page.stages.length > 0"
 
 
@@ -66,12 +60,11 @@ def return_page(browser: Browser, page: Page, server: str) -> None:
     page.unroute_all()
     # A pointer stays where it was, and what is drawn below it next would be hovered.
     page.mouse.move(0, 0)
-    page.evaluate(_LET_GO)
     page.goto("about:blank")
     devtools = context.new_cdp_session(page)
+    # Of local and session storage, cookies and databases, also what the page stored as it was left.
     devtools.send("Storage.clearDataForOrigin", {"origin": server, "storageTypes": "all"})
     devtools.detach()
-    context.clear_cookies()
     context.clear_permissions()
     page.emulate_media(media="null", color_scheme="light", reduced_motion="no-preference")
     empty.append(page)
