@@ -6,9 +6,11 @@ NPM := $(PY) -m tests.npm
 export GRADIO_ANALYTICS_ENABLED := False
 export HF_HUB_DISABLE_TELEMETRY := 1
 
-# One process for each core, one thread in each. A file stays whole, as its tests share pages; the
-# browser's files come first, as one of them at the end would run alone.
-PYTEST := OMP_NUM_THREADS=1 $(PY) -m pytest -q -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder \
+# One process more than there are cores, at most four, as tests wait for servers and browsers; one thread in
+# each. A file stays whole, as its tests share pages; the browser's files come first, as one of them at the end
+# would run alone.
+WORKERS := $(shell nproc 2>/dev/null | awk '{ print ($$1 < 4 ? $$1 + 1 : 4) }')
+PYTEST := OMP_NUM_THREADS=1 $(PY) -m pytest -q -n $(or $(WORKERS),2) --dist loadfile --no-loadscope-reorder \
 	--ignore tests/cluster
 # What `make quick` runs: files that need neither torch nor a browser, nor a server. A file that comes to
 # need torch fails there with a sentence that says so.

@@ -79,6 +79,7 @@ def test_the_arc_ends_at_the_similar_token_and_focus_marks_it(same_page):
     )
 
 
+@pytest.mark.nightly
 def test_the_map_shows_every_layer_and_the_column_of_a_step(same_page):
     page, visual = decoded(same_page, "dola")
     steps = run_of(page, "dola", "steps")

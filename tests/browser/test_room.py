@@ -93,6 +93,7 @@ def closed(teacher):
     press(teacher, "Close it for everybody")
 
 
+@pytest.mark.nightly
 def test_a_class_of_many_bets_and_is_told(visit, here, no_run):
     teacher, code = opened(visit)
     expect(teacher.locator(".rm-qr")).to_be_visible()

@@ -33,6 +33,7 @@ def _left(page):
     return address
 
 
+@pytest.mark.nightly
 def test_what_had_ended_is_shown_again(browser, starts):
     with starts() as url:
         pages = Pages(browser, url, BROKEN + ENDING)

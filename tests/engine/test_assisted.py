@@ -8,6 +8,7 @@ import pytest
 
 from tests.helpers.drafting import PROMPT, drafter, finish, native_rounds, rounds
 from tests.helpers.models import golden_model
+from tests.helpers.nightly import mark_nightly
 
 PROCESSORS = [
     {},
@@ -28,8 +29,10 @@ SAMPLED = [
 ]
 
 
-@pytest.mark.parametrize("schedule", ["constant", "heuristic"])
-@pytest.mark.parametrize("threshold", [0.0, 0.4])
+@pytest.mark.parametrize(
+    ("schedule", "threshold"),
+    [("constant", 0.4), ("heuristic", 0.0), *mark_nightly([("constant", 0.0), ("heuristic", 0.4)])],
+)
 @pytest.mark.parametrize("processors", PROCESSORS)
 def test_greedy_rounds_and_tokens_are_those_of_transformers(processors, threshold, schedule):
     from engine.models.loading import LoadedModel

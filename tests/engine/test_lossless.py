@@ -106,7 +106,8 @@ def p_of_pairs(monkeypatch: pytest.MonkeyPatch, noise: float) -> tuple[float, fl
     return ones.p_value, lossless.compare(Counter(pairs), both, 2, most=144).p_value
 
 
-@pytest.mark.parametrize("noise", [0.3, pytest.param(3.0, marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("noise", [0.3, 3.0])
 def test_sampled_tokens_have_the_targets_distribution(monkeypatch, noise):
     one, two = p_of_pairs(monkeypatch, noise)
     assert one > 0.001

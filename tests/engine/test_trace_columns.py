@@ -17,9 +17,10 @@ from engine.strategies import STRATEGIES
 from engine.trace import json_io
 from engine.trace.records import IN_COLUMNS, SCHEMA
 from engine.trace.schema import schema
+from tests.helpers.nightly import mark_nightly
 from tests.helpers.runs import finished
 from tests.helpers.sentences import clean
-from tests.helpers.strategies import BY_LOOP
+from tests.helpers.strategies import OURS
 
 SCHEMA_FILE = Path(__file__).parents[2] / "docs" / "trace.columns.schema.json"
 MOST = 300_000
@@ -99,7 +100,7 @@ def test_bad_columns_are_refused_with_their_place(data, change, said):
     assert said in clean(str(caught.value))
 
 
-@pytest.mark.parametrize("name", BY_LOOP)
+@pytest.mark.parametrize("name", ["dola", *mark_nightly(n for n in OURS if n != "dola")])
 def test_two_hundred_steps_are_small(name, tmp_path):
     params = {"max_new_tokens": 200, "min_new_tokens": 200}
     trace = finished(DecodeRequest(name, prompt="My name is", params=params))
