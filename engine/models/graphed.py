@@ -10,14 +10,14 @@ from __future__ import annotations
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
 from transformers import StaticCache
-from transformers.cache_utils import get_layer_types_and_kwargs
 
+from engine.models.layer_types import layer_types
 from engine.models.loading import LoadedModel
 from engine.settings import SETTINGS
 
@@ -166,6 +166,7 @@ def cuda_graph(once: Pass, rewind: Callable[[], None]) -> Pass | None:
 _CACHES: WeakKeyDictionary[LoadedModel, OrderedDict[tuple[int, int], GraphedCache]] = (
     WeakKeyDictionary()
 )
+_READS_STATIC: WeakKeyDictionary[LoadedModel, bool] = WeakKeyDictionary()
 
 
 def graphed_cache(loaded: LoadedModel, rows: int, length: int) -> GraphedCache | None:
@@ -194,7 +195,28 @@ def can_be_graphed(loaded: LoadedModel) -> bool:
 
     That is a decoder whose class says so, all of whose layers attend to everything, on one device.
     """
-    return attends_to_everything(loaded) and getattr(loaded.model, "_can_compile_fullgraph", False)
+    if not attends_to_everything(loaded) or not getattr(
+        loaded.model, "_can_compile_fullgraph", False
+    ):
+        return False
+    if loaded not in _READS_STATIC:
+        _READS_STATIC[loaded] = _reads_static_cache(loaded.model)
+    return _READS_STATIC[loaded]
+
+
+def _reads_static_cache(model: Any) -> bool:
+    """Return whether a model can read two tokens into a cache of fixed size."""
+    # Classes that say so may not with every configuration: Falcon with ALiBi fails in its first pass.
+    cache = StaticCache(config=model.config, max_cache_len=BLOCK)
+    try:
+        with torch.inference_mode():
+            model(
+                input_ids=torch.zeros(1, 2, dtype=torch.long, device=model.device),
+                past_key_values=cache,
+            )
+    except Exception:  # whatever a model's code does with such a cache, it runs without graphs
+        return False
+    return True
 
 
 def attends_to_everything(loaded: LoadedModel) -> bool:
@@ -205,14 +227,4 @@ def attends_to_everything(loaded: LoadedModel) -> bool:
         return False
     if loaded.capabilities.cache_name != "past_key_values" or loaded.is_encoder_decoder:
         return False
-    return {*_layer_types(model.config)} == {"full_attention"}
-
-
-def _layer_types(config: Any) -> Sequence[str]:
-    """Return what kind of cache each of a decoder's layers needs, in transformers' words; empty if unknown."""
-    # A StaticCache would say the same, but cannot be built for kinds without a static layer, such as DeepseekV4's.
-    try:
-        return get_layer_types_and_kwargs(config.get_text_config(decoder=True))[0]
-    except (AttributeError, KeyError, TypeError, ValueError):
-        # Without this answer a model runs alone; a configuration of an unusual form must not end its run.
-        return ()
+    return {*layer_types(model.config)} == {"full_attention"}

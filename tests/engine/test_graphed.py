@@ -7,7 +7,7 @@ import torch
 
 import engine.run.run
 from engine import DecodeRequest, LoadedModel, decode
-from engine.models import graphed
+from engine.models import graphed, layer_types
 from engine.models.graphed import GraphedCache, can_be_graphed, graphed_cache
 from engine.models.slots import can_share
 from tests.helpers.models import tiny_llama
@@ -153,7 +153,7 @@ def test_every_architecture_is_repeated_rightly_or_left_alone(name, captures):
         assert name not in ("Llama", "Qwen3"), "these are what most people run"
         return
     repeated = run("greedy", loaded, PROMPT).outputs[0].token_ids
-    assert captures.repeated
+    assert captures.repeated or len(repeated) == 1
     prompt = torch.tensor([PROMPT])
     plain = loaded.model.generate(
         prompt, attention_mask=torch.ones_like(prompt), do_sample=False, max_new_tokens=9
@@ -162,10 +162,14 @@ def test_every_architecture_is_repeated_rightly_or_left_alone(name, captures):
 
 
 @pytest.mark.parametrize(
-    "name", ["Mamba", "Mistral", "Bart", "RecurrentGemma", "Jamba", "DeepseekV4"]
+    "name", ["Mamba", "Mistral", "Bart", "RecurrentGemma", "Jamba", "DeepseekV4", "Falcon"]
 )
 def test_models_whose_passes_differ_are_left_alone(name):
     assert not can_be_graphed(zoo_model(name))
+
+
+@pytest.mark.parametrize("name", ["Mamba", "Mistral", "Jamba", "DeepseekV4"])
+def test_models_whose_layers_keep_more_or_less_share_no_pass(name):
     assert not can_share(zoo_model(name))
 
 
@@ -175,7 +179,7 @@ def test_a_configuration_that_names_no_layers_makes_no_run_fail(monkeypatch):
 
     loaded = LoadedModel(tiny_llama(2))
     expected = run("greedy", loaded, PROMPT).outputs[0].token_ids
-    monkeypatch.setattr(graphed, "get_layer_types_and_kwargs", fails)
+    monkeypatch.setattr(layer_types, "get_layer_types_and_kwargs", fails)
     assert not can_be_graphed(loaded)
     assert not can_share(loaded)
     assert run("greedy", loaded, PROMPT).outputs[0].token_ids == expected

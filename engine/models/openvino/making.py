@@ -93,6 +93,7 @@ def refused(model: Any) -> str | None:
         model: with weights or without.
     """
     from engine.models.capabilities import capabilities_of
+    from engine.models.layer_types import RUNNING_STATES, layer_types
 
     can, config = capabilities_of(model), model.config.get_text_config(decoder=True)
     rope = getattr(config, "rope_parameters", None) or {}
@@ -104,7 +105,8 @@ def refused(model: Any) -> str | None:
         return "it is an encoder-decoder, and only decoders are converted"
     if can.reads != "text" or can.cache_name is None or can.own_generate:
         return "it keeps no keys and values that a graph could keep"
-    if not can.can_crop or can.cache_name != "past_key_values":
+    has_states = not RUNNING_STATES.isdisjoint(layer_types(model.config))
+    if has_states or not can.can_crop or can.cache_name != "past_key_values":
         return "its layers keep a running state, or a cache that cannot be cut"
     if kinds & {"dynamic", "longrope"}:
         return "its positions are counted in another way where a text is long"
