@@ -154,7 +154,7 @@ def test_every_link_path_and_target_of_the_page_is_there():
     assert len(paths) > 6
     assert not [path for path in paths if not (ROOT / path).exists()]
     makefile = (ROOT / "Makefile").read_text()
-    targets = set(re.findall(r"(?:^|`)make ([a-z]+)", PAGE, re.MULTILINE))
+    targets = set(re.findall(r"(?:^|`)make ([a-z-]+)", PAGE, re.MULTILINE))
     assert {"test", "lint", "lock"} <= targets
     assert not [target for target in targets if f"\n{target}:" not in makefile]
 
