@@ -10,7 +10,7 @@ import time
 from benchmarks.about import ROOT, Goal
 from benchmarks.figures import Figure, tell
 
-_PYTEST = re.compile(r"^(?:(\d+) failed, )?(\d+) passed\b", re.MULTILINE)
+_PYTEST = re.compile(r"^(?:(\d+) failed, )?(\d+) passed\b(?:.*, (\d+) errors?\b)?", re.MULTILINE)
 _PLANTED = re.compile(r"^(\d+) of (\d+) caught", re.MULTILINE)
 _MOST_MINUTES = Goal(60, of_speed=True)
 
@@ -23,7 +23,7 @@ def figures_of(printed: str, minutes: float) -> list[Figure]:
         minutes: how long it took.
     """
     tests, planted = _PYTEST.search(printed), _PLANTED.search(printed)
-    failed = int(tests[1] or 0) if tests else 1
+    failed = int(tests[1] or 0) + int(tests[3] or 0) if tests else 1
     missed = int(planted[2]) - int(planted[1]) if planted else 1
     return [
         Figure("minutes", [minutes], _MOST_MINUTES, digits=1),

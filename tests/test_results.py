@@ -72,6 +72,8 @@ def test_the_nightly_tests_are_read_from_what_they_print():
     }
     green = nightly.figures_of("77 passed in 3s\n113 of 113 caught\n", 41.0)
     assert all(figure.told().get("met", True) for figure in green)
+    errors = nightly.figures_of("1 failed, 3 passed, 9 deselected, 2 errors in 3s", 1.0)
+    assert {figure.what: figure.values[0] for figure in errors}["tests failed"] == 3
     broken = {figure.what: figure.told() for figure in nightly.figures_of("make: error", 1.0)}
     assert not broken["tests failed"]["met"]
     assert not broken["planted defects missed"]["met"]

@@ -193,7 +193,8 @@ def graphed_cache(loaded: LoadedModel, rows: int, length: int) -> GraphedCache |
 def can_be_graphed(loaded: LoadedModel) -> bool:
     """Return whether a pass of a model over one token is the same kernels at the same addresses each time.
 
-    That is a decoder whose class says so, all of whose layers attend to everything, on one device.
+    That is a decoder on one device whose class says so, all of whose layers attend to everything, and that can read
+    a cache of fixed size.
     """
     if not attends_to_everything(loaded) or not getattr(
         loaded.model, "_can_compile_fullgraph", False
