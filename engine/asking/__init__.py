@@ -1,1 +1,1 @@
-"""What is asked of a recorded step: the logits it was decided from, and what follows from them."""
+"""Inspection of recorded steps: explanations, what-if analysis, attention and influence."""

@@ -1,8 +1,7 @@
-"""Run a recorded run again up to one of its steps and see what that step saw.
+"""Rerun a recorded run up to one step and capture what that step saw.
 
-The same request with the same seed makes the same steps, so nothing has to be put together
-afterwards: states of processors, beams, drafts and the place in the random numbers are those of the
-run.
+The same request and seed give the same steps. Processor state, beams, drafts and the random
+generator are therefore those of the run.
 """
 
 from __future__ import annotations
@@ -30,21 +29,21 @@ from engine.strategies.base import Context
 from engine.trace.records import Step, Trace
 
 LIMIT_S = SETTINGS.max_asking_s
-"""How long one question may compute."""
+"""Seconds that one rerun may compute."""
 ONLY_ONCE = "What a custom method saw can only be seen while it runs."
 WAIT_S = 10.0
-"""How long it waits for the model."""
+"""Seconds to wait for the model."""
 
 
 @dataclass(frozen=True)
 class View:
-    """What the processors of one pass were given and what they made of it.
+    """The input of one pass's logits processors and the output of each.
 
     Attributes:
-        logits: (rows, vocab) as they reached the first processor.
-        input_ids: (rows, length).
-        processors: as they were before the pass.
-        stages: (rows, vocab) what each of them returned.
+        logits: (rows, vocab) scores that the first processor received.
+        input_ids: (rows, length) ids so far.
+        processors: copies with the state they had before the pass.
+        stages: (rows, vocab) output of each processor.
     """
 
     logits: torch.Tensor
@@ -55,17 +54,17 @@ class View:
 
 @dataclass(frozen=True)
 class Moment:
-    """A step of a run.
+    """A step of a run, with the passes that decided it if a rerun reproduced them.
 
     Attributes:
         trace: the run; steps after this one may be missing.
         step: the step itself.
-        run: the request with its models, None where only the record is known.
-        views: what its passes saw, in order; none where only the record is known.
-        row: of the views, that the step is about.
-        noise_state: the generator's state before what the step drew.
-        draft: what a drafter guessed.
-        refused: one sentence: why only the record is known.
+        run: the prepared request with its models; None if only the recording is available.
+        views: the step's passes in order; empty if only the recording is available.
+        row: row of the views that belongs to the step.
+        noise_state: state of the random generator before the step's draws.
+        draft: the drafter's guess, for drafting strategies.
+        refused: one sentence on why only the recording is available.
     """
 
     trace: Trace
@@ -84,19 +83,19 @@ class Moment:
         return self.run.target
 
     def piece(self, token_id: int) -> str:
-        """Return the text of a token."""
+        """Return the text of a token, or ``#id`` if its text is unknown."""
         if self.run is not None and token_id < self.target.vocab_size:
             return self.target.pieces[token_id]
         known = self.trace.pieces.get(token_id)
         if known is not None:
             return known
-        # A run that is remembered by its beginning names the tokens of its prompt alone.
+        # The trace of a cached run names only its prompt tokens.
         model = self.trace.model
         loaded = in_memory(model.id, model.revision)
         return f"#{token_id}" if loaded is None else loaded.pieces[token_id]
 
     def generator(self) -> torch.Generator:
-        """Return the run's random numbers as they were before what the step drew."""
+        """Return a generator in the state it had before the step's draws."""
         assert self.noise_state is not None
         generator = torch.Generator(self.target.device)
         generator.set_state(self.noise_state)
@@ -104,11 +103,11 @@ class Moment:
 
 
 class _Reached(Exception):
-    """The step was made."""
+    """Raised to end the rerun after the wanted step."""
 
 
 class _Watching(Recorder):
-    """Remembers what the passes of the newest step saw."""
+    """A recorder that keeps the passes of the current step."""
 
     def __init__(self, generator: torch.Generator) -> None:
         super().__init__(1)
@@ -123,6 +122,7 @@ class _Watching(Recorder):
         input_ids: torch.Tensor,
         processors: Sequence[Callable[..., torch.Tensor]],
     ) -> tuple[torch.Tensor, Stages]:
+        # The first pass of a new step starts a new list; the state is from before its draws.
         if self.ended:
             self.views, self.ended, self.state = [], False, self.random.get_state()
         before = tuple(as_it_is(processor) for processor in processors)
@@ -133,7 +133,7 @@ class _Watching(Recorder):
 
 
 def as_it_is(processor: Any) -> Any:
-    """Return a processor that another call of the original does not change."""
+    """Copy a processor so that calls of the original leave the copy's state unchanged."""
     state = getattr(processor, "state", None)
     if state is None:
         return copy.copy(processor)
@@ -143,13 +143,15 @@ def as_it_is(processor: Any) -> Any:
 
 
 def place_of(trace: Trace, index: int, model: Any = None, assistant: Any = None) -> Moment:
-    """Return a step of a run with all that it saw, or with its record alone and why.
+    """Rerun a run up to a step and return the step with its passes.
+
+    If the rerun is impossible, the result has the recording only, and ``refused`` says why.
 
     Args:
         trace: the run; later steps may be missing.
-        index: of the step.
-        model: a LoadedModel in place of the one the trace names.
-        assistant: likewise.
+        index: index of the step.
+        model: a LoadedModel that replaces the one the trace names.
+        assistant: a LoadedModel that replaces the trace's draft model.
     """
     step = trace.steps[index]
     try:
@@ -166,6 +168,7 @@ def _again(trace: Trace, step: Step, request: DecodeRequest) -> Moment:
         made, found = _made(run, step)
     if (made.keep, made.emit) != (step.keep, step.emit):
         raise DecodeError("The run does not come out the same here, so only its record is known.")
+    # One-by-one strategies decode each sequence as row 0 of a separate batch.
     row = 0 if run.strategy.one_by_one or not found.views else step.sequence
     row = min(row, len(found.views[0].input_ids) - 1)
     return dataclasses.replace(found, trace=trace, step=step, row=row)
@@ -173,10 +176,10 @@ def _again(trace: Trace, step: Step, request: DecodeRequest) -> Moment:
 
 @contextmanager
 def _turn(run: Prepared) -> Iterator[None]:
-    """Wait for the models as a run does, but not for long.
+    """Hold the models' turn in the run queue, after waiting at most ``WAIT_S`` seconds.
 
     Raises:
-        BusyError: another run goes on.
+        BusyError: another run occupies the model.
     """
     enough = threading.Event()
     timer = threading.Timer(WAIT_S, enough.set)
@@ -194,7 +197,7 @@ def _turn(run: Prepared) -> Iterator[None]:
 
 
 def _made(run: Prepared, wanted: Step) -> tuple[Step, Moment]:
-    """Make the steps up to one; return it and what it saw."""
+    """Run up to the wanted step; return the new step and its passes."""
     device = run.target.device
     generator = torch.Generator(device).manual_seed(run.request.seed)
     recorder = _Watching(generator)
@@ -242,7 +245,7 @@ def _made(run: Prepared, wanted: Step) -> tuple[Step, Moment]:
 
 
 def _watched_drafts(extra: dict[str, Any]) -> list[Draft]:
-    """Let the drafter of a run be overheard, and leave out what is measured after its text."""
+    """Make the run's drafter record its newest draft; drop measurements after the text."""
     drafts: list[Draft] = []
     make = extra.get("make_drafter")
     extra.pop("after", None)

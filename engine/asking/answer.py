@@ -1,4 +1,4 @@
-"""One step under other settings as plain numbers: candidates, processors, and what the draw becomes."""
+"""The result of a what-if analysis of one step: candidates, filter effects and the token."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from engine.loops.recorder import (
 )
 
 KEPT_ROWS = 8
-"""Candidates shown of those that are left; the token of the step and the recorded one come on top."""
+"""Surviving candidates in a report; the new and the recorded token come on top."""
 REMOVED_ROWS = 2
-"""Candidates shown of those that each processor removed first of all."""
+"""Candidates in a report per processor, the most probable it removed."""
 
 
 @dataclass(frozen=True)
@@ -32,25 +32,25 @@ class Option:
 
     token_id: int
     raw: float
-    """The model's probability."""
+    """Probability in the model."""
     used: float
-    """Probability after all processors, 0 when removed."""
+    """Probability after all processors; 0 if removed."""
     removed_by: str | None
 
 
 @dataclass(frozen=True)
 class Acting:
-    """What one processor does to the step.
+    """The effect of one processor on the step.
 
     Attributes:
         name: display name.
-        on: whether it acts; where not, all that follows is nothing.
+        on: whether it is switched on; if not, the other fields keep their defaults.
         kept: tokens left after it.
-        removed: tokens that it removes.
-        mass: probability that the tokens left had before it.
+        removed: tokens it removes.
+        mass: probability that the remaining tokens had before it.
         entropy: nats after it.
-        cut: the smallest probability, as it was before this processor, that it keeps; None where it
-            removes nothing or does not go by a least probability.
+        cut: smallest probability it keeps, measured before it; None if it removes nothing or does
+            not cut at a minimum probability.
     """
 
     name: str
@@ -64,23 +64,24 @@ class Acting:
 
 @dataclass(frozen=True)
 class Otherwise:
-    """A step under other settings.
+    """A step under changed settings.
 
     Attributes:
-        token_id: what it writes.
-        recorded: what it wrote.
-        sample: whether the token is drawn; else it is the most probable one.
-        options: those that are left, most probable first, then those removed, last processor first.
-        rest_raw: probability that the options leave, of the model's.
-        rest_used: the same after all processors.
-        stages: in the order in which they run.
+        token_id: the token it writes.
+        recorded: the token it wrote in the recording.
+        sample: whether the token is drawn; otherwise it is the most probable one.
+        options: surviving candidates by descending probability, then removed ones, last processor
+            first.
+        rest_raw: model probability outside ``options``.
+        rest_used: probability outside ``options`` after all processors.
+        stages: processors in running order.
         entropy: nats of the model's own distribution.
         entropy_used: nats after all processors.
-        mass: the model's probability of all tokens that are left.
-        kept: tokens left.
-        source: one of KEPT, RECOMPUTED and RECORDED.
-        same_luck: False where the run's own noise cannot be drawn on this machine, or where its own
-            settings do not give the recorded token here.
+        mass: model probability of all surviving tokens.
+        kept: number of surviving tokens.
+        source: KEPT, RECOMPUTED or RECORDED.
+        same_luck: False if this machine cannot draw the run's noise, or if the run's own settings
+            do not give the recorded token here.
     """
 
     token_id: int
@@ -99,14 +100,14 @@ class Otherwise:
 
 
 def answer(place: AskedStep, asked: Asked) -> Otherwise:
-    """Return a step under other settings.
+    """Decide a step under changed settings and report it.
 
     Args:
         place: the step.
-        asked: other settings, made for this call: processors remember.
+        asked: the changed settings, built for this call because processors keep state.
 
     Raises:
-        EngineError: nothing is known of the step, or a processor leaves no token.
+        EngineError: the step's logits are unavailable, or a processor removes every token.
     """
     seen, token = decide(place, asked)
     row, recorded = place.row, place.step.emit[-1]
@@ -137,16 +138,18 @@ def answer(place: AskedStep, asked: Asked) -> Otherwise:
 
 
 def _same_luck(place: AskedStep, asked: Asked) -> bool:
-    """Return whether the run's own settings give the recorded token of the step here."""
+    """Return True if the run's own settings give the step's recorded token here."""
+    # Cached logits are the run's own to the last bit, so its settings give its token.
     if place.source == KEPT or not place.step.emit:
         return True
+    # Another kind of device draws other noise from the same seed.
     if asked.sample and device_of(place.run) != (place.run.header.model.device or "cpu"):
         return False
     return decide(place, ask(place.run, Change()))[1] == place.step.emit[-1]
 
 
 def _row_of(seen: Observation, row: int) -> Observation:
-    """Return an observation of one row, on the CPU."""
+    """Return one row of an observation, on the CPU."""
     one = slice(row, row + 1)
     stages = [(name, scores[one].cpu()) for name, scores in seen.stages]
     return Observation(
@@ -157,7 +160,7 @@ def _row_of(seen: Observation, row: int) -> Observation:
 def _options(
     one: Observation, raw: torch.Tensor, used: torch.Tensor, wanted: tuple[int, ...]
 ) -> tuple[Option, ...]:
-    """Choose the candidates that are shown and put them into their order."""
+    """Select and order the candidates of the report."""
     best = used.topk(min(KEPT_ROWS, len(used))).indices
     ids = [*wanted, *(i for i in best.tolist() if used[i] > 0)]
     gone = first_removal(one, torch.arange(len(used))[None])[0]
@@ -184,7 +187,7 @@ def _options(
 def _stages(
     one: Observation, probs: torch.Tensor, numbers: Any, asked: Asked
 ) -> tuple[Acting, ...]:
-    """Return what every processor does, those that are left out in their places."""
+    """Return the effect of every processor, switched-off ones included."""
     found: dict[str, Acting] = {}
     before, there = probs, probs[0] > 0
     for i, (name, scores) in enumerate(one.stages):
@@ -206,7 +209,7 @@ def _stages(
 
 
 def _cut(before: torch.Tensor, left: torch.Tensor, gone: torch.Tensor) -> float | None:
-    """Return the least probability that is kept where every removed token had less."""
+    """Return the smallest kept probability if every removed token had less, else None."""
     if not bool(gone.any()) or not bool(left.any()):
         return None
     least = float(before[left].min())

@@ -1,4 +1,4 @@
-"""Questions about recorded runs as they come: which run, which step, which token; answers stay ready."""
+"""Answers to questions about a step of a run. The newest replayed steps stay cached."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ _lock = threading.Lock()
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of a step.
+    """A question about a token of a step.
 
     Attributes:
         step: index, from 0.
-        token_id: of the model's vocabulary; None is the token that was taken, or the text's.
-        text: in place of the token: its first token, cut where it would stand.
-        node_id: beam searches: a node of the step's pool, in place of the token.
-        at: drafting: which of the tokens that the round wrote, from 0; None is the last.
-        quick: whether an answer from the record will do where the step would have to be made again.
+        token_id: id in the model's vocabulary; None for the chosen token, or for ``text``.
+        text: alternative to ``token_id``: the first token of this text at the step's position.
+        node_id: beam searches: a node of the step's pool, instead of a token.
+        at: drafting: index among the round's tokens, from 0; None is the last.
+        quick: whether an answer from the recording is enough if the step would need a rerun.
     """
 
     step: int
@@ -56,19 +56,22 @@ def answered(
     model: LoadedModel | None = None,
     assistant: Any = None,
 ) -> tuple[Reason, str]:
-    """Return the answer to a question, and a sentence about how its text was read, "" for none.
+    """Explain why a step chose a token or did not.
 
     Args:
-        asked: a recent run, or a trace; steps after the one that is asked about may be missing.
+        asked: a cached run, or a trace; steps after the one in question may be missing.
         question: see ``Question``.
-        model: a LoadedModel in place of the one the trace names.
-        assistant: likewise.
+        model: a LoadedModel that replaces the one the trace names.
+        assistant: a LoadedModel that replaces the trace's draft model.
+
+    Returns:
+        The explanation, and a sentence on how its text was tokenized ("" for none).
 
     Raises:
-        ParameterError: there is no such step, token, node or place.
+        ParameterError: the step, token, node or position does not exist.
     """
     found = _finding(asked, question, model, assistant)
-    # Threads that once computed slow others down as long as they live.
+    # OpenMP keeps workers for every thread that ever computed; idle ones slow small models down.
     return aside(lambda: _answered(found(), question))
 
 
@@ -79,17 +82,17 @@ def guessed(
     model: LoadedModel | None = None,
     assistant: Any = None,
 ) -> Odds:
-    """Return how probable the model held a typed text to be at a step.
+    """Return the model's probability of a typed text at a step.
 
     Args:
-        asked: as of ``answered``.
+        asked: a cached run or a trace, as for ``answered``.
         step: index, from 0.
         text: 1 to 200 characters; see ``odds.odds_of``.
-        model: as of ``answered``.
-        assistant: likewise.
+        model: a LoadedModel that replaces the one the trace names.
+        assistant: a LoadedModel that replaces the trace's draft model.
 
     Raises:
-        ParameterError: there is no such step, or of such a text nothing is known.
+        ParameterError: the step does not exist, or nothing is known about the text.
     """
     found = _finding(asked, Question(step), model, assistant)
     return aside(lambda: odds_of(found(), text))
@@ -98,10 +101,10 @@ def guessed(
 def _finding(
     asked: KeptRun | Trace, question: Question, model: LoadedModel | None, assistant: Any
 ) -> Callable[[], Moment]:
-    """Return what finds the step that is asked about.
+    """Check the step's index and return a function that loads the step.
 
     Raises:
-        ParameterError: there is no such step.
+        ParameterError: the step does not exist.
     """
     trace, kept = (asked.trace, asked) if isinstance(asked, KeptRun) else (asked, None)
     count = len(trace.steps)
@@ -121,7 +124,7 @@ def _answered(place: Moment, question: Question) -> tuple[Reason, str]:
 def _place(
     trace: Trace, kept: KeptRun | None, question: Question, make: Callable[[], Moment]
 ) -> Moment:
-    """Return a step as it was, which is made once for several questions about it."""
+    """Return the replayed step from the cache; otherwise rebuild it or rerun the run."""
     key = _key(trace, question.step)
     with _lock:
         found = _places.get(key)
@@ -143,6 +146,7 @@ def _place(
 
 
 def _key(trace: Trace, step: int) -> str:
+    # Everything the step's logits and draws depend on.
     written = [(s.keep, s.emit, s.sequence) for s in trace.steps[: step + 1]]
     known = (trace.strategy, trace.model.id, trace.config, trace.seed, trace.prompt_ids, written)
     return hashlib.sha256(json.dumps([step, known], default=str).encode()).hexdigest()

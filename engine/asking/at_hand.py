@@ -1,4 +1,4 @@
-"""A step whose logits are still there: seen again without a pass of the model."""
+"""Rebuild a step from cached logits, without a forward pass of the model."""
 
 from __future__ import annotations
 
@@ -14,14 +14,18 @@ from engine.run.prepare import prepare
 from engine.run.request import check, request_of
 from engine.trace.records import Step
 
+# In these loops a step depends only on its logits, its processors and the draw.
 _LOOPS = (next_token_loop, watermark_loop)
 
 
 def at_hand(run: KeptRun, step: Step) -> Moment | None:
-    """Return a step with all that it saw, None where its logits alone do not tell.
+    """Rebuild the step from cached logits; None if they are not enough.
+
+    They are not enough for other loops, dropped logits, or a device that cannot draw the run's
+    noise.
 
     Args:
-        run: a recent run.
+        run: a cached run.
         step: one of its steps.
     """
     if run.strategy.loop not in _LOOPS or run.source != KEPT or run.full:

@@ -1,7 +1,7 @@
-"""Where a model looked when it decided a token: the attention of the position that the token was read from.
+"""The attention weights of the position that predicted a token.
 
-It need not be what the answer follows from (Jain and Wallace 2019, 1902.10186), and the first position takes what no
-head needs (Xiao et al. 2023, 2309.17453).
+They need not explain the choice (Jain and Wallace 2019, 1902.10186). The first position receives
+the attention that no head needs (Xiao et al. 2023, 2309.17453).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from engine.models.shells import shell_of
 from engine.settings import SETTINGS
 
 CROSS, SELF = "cross", "self"
-"""Attention to what the encoder made of its input, and to the decoder's own text so far."""
+"""Attention to the encoder's output, and to the decoder's own text so far."""
 CAVEAT = (
     "Attention says where the model looked, not why it took the token: what a head looks at need not change "
     "the answer, and the first position often takes what no head needs."
@@ -31,13 +31,13 @@ _FLOAT_BYTES = 4
 
 @dataclass(frozen=True, eq=False)
 class Heads:
-    """Attention of every head from one position.
+    """Attention weights of every head at one position.
 
     Attributes:
         kind: CROSS or SELF.
-        positions: what was looked at.
-        weights: (layers, heads, positions) float32; those of a head sum to 1, to less in models whose heads
-            may look at nothing.
+        positions: the positions attended to.
+        weights: (layers, heads, positions) float32. Those of a head sum to 1, or to less in models
+            whose heads may attend to nothing.
     """
 
     kind: str
@@ -46,23 +46,23 @@ class Heads:
 
     @property
     def layers(self) -> int:
-        """Layers that attend."""
+        """Number of layers with attention."""
         return self.weights.shape[0]
 
     @property
     def heads(self) -> int:
-        """Heads of each layer."""
+        """Number of heads per layer."""
         return self.weights.shape[1]
 
     def row(self, layer: int | None = None, head: int | None = None) -> tuple[float, ...]:
-        """Return (positions,) the attention of a head, or a mean.
+        """Return (positions,) attention weights of a head, or a mean.
 
         Args:
             layer: from 0; None is the mean over all layers.
             head: from 0; None is the mean over all heads.
 
         Raises:
-            ParameterError: there is no such layer or head.
+            ParameterError: the layer or head does not exist.
         """
         for name, value, count in (("layer", layer, self.layers), ("head", head, self.heads)):
             if value is not None and not 0 <= value < count:
@@ -74,13 +74,13 @@ class Heads:
 
 @dataclass(frozen=True, eq=False)
 class Attention:
-    """Where a model looked.
+    """The attention behind one token.
 
     Attributes:
-        token_id: what was decided.
+        token_id: the token.
         piece: its text.
-        logprob: of it in the model, nats, before any processor.
-        parts: CROSS, where an encoder read something, and SELF.
+        logprob: its log-probability in the model, nats, before any processor.
+        parts: CROSS if the model has an encoder, then SELF.
         caveat: one sentence on what the numbers do not prove.
     """
 
@@ -94,28 +94,30 @@ class Attention:
 def attention_of(
     loaded: Any, decided: Decided, media_inputs: Mapping[str, torch.Tensor] | None = None
 ) -> Attention:
-    """Return the attention of the position that a token was read from, in one pass over its text.
+    """Compute the attention at the position that predicted a token, in one forward pass.
 
-    The weights are those that transformers gives with ``attn_implementation="eager"``. The model in memory is not
-    touched: a shell of it that shares its weights computes them.
+    The weights equal those of transformers with ``attn_implementation="eager"``. The model in
+    memory is not changed: a shell of it that shares its weights computes them.
 
     Args:
-        loaded: the LoadedModel; whoever calls has its turn, see ``permits.running``.
+        loaded: the LoadedModel; the caller must have its turn, see ``permits.running``.
         decided: the token and its text.
         media_inputs: see ``pass_inputs``.
 
     Raises:
-        EngineError: the model gives no attention, or more of it than may be looked at.
+        EngineError: the model returns no attention, or it would exceed the memory limit.
     """
     new = [*decided.before, decided.token_id]
     inputs = pass_inputs(loaded, decided.prompt_ids, new, media_inputs)
+    # Models run with sdpa, which keeps no attention weights; switching the shared model to eager
+    # would change the digits of other runs.
     shell = shell_of(loaded.model, "eager")
     _check_size(loaded, inputs)
     with torch.inference_mode():
         try:
             out = shell(**inputs, use_cache=False, output_attentions=True)
         except (TypeError, ValueError, NotImplementedError):
-            # Models without attention have no such argument, or refuse it.
+            # Models without attention lack this argument or refuse it.
             raise none_of(loaded) from None
     logprobs = torch.log_softmax(out.logits[0, -1].double(), -1)
     logprob = float(logprobs[decided.token_id])
@@ -138,7 +140,7 @@ def _parts(loaded: Any, inputs: dict[str, torch.Tensor], out: Any) -> tuple[Head
 
 
 def _weights(loaded: Any, layers: Any, count: int | None = None) -> np.ndarray:
-    """Return (layers, heads, positions) what the last position looked at."""
+    """Return (layers, heads, positions) attention weights of the last position."""
     rows = [layer[0, :, -1].float().cpu() for layer in layers or () if _is_attention(layer, count)]
     if not rows or len({row.shape for row in rows}) > 1:
         raise none_of(loaded)
@@ -146,22 +148,22 @@ def _weights(loaded: Any, layers: Any, count: int | None = None) -> np.ndarray:
 
 
 def _is_attention(layer: Any, count: int | None) -> bool:
-    """Return whether something is (1, heads, queries, positions) weights; layers without attention give others."""
+    """Return True for (1, heads, queries, positions) weights; layers without attention differ."""
     if not isinstance(layer, torch.Tensor) or layer.dim() != 4 or layer.shape[0] != 1:
         return False
     return count is None or layer.shape[-1] == count
 
 
 def none_of(loaded: Any) -> ModelError:
-    """Return the error of a model that gives no attention."""
+    """Return the error for a model without attention weights."""
     return ModelError(f"{loaded.name} gives no attention: its layers are of another kind.")
 
 
 def _check_size(loaded: Any, inputs: Mapping[str, torch.Tensor]) -> None:
-    """Refuse a pass whose attention would take too much memory: that of every position comes with it.
+    """Refuse a pass whose attention needs too much memory: it holds all pairs of positions.
 
     Raises:
-        EngineError: it would.
+        EngineError: it needs more than ``max_attention_bytes``.
     """
     config = loaded.model.config.get_text_config(decoder=True)
     heads = next(

@@ -1,7 +1,7 @@
-"""What a token's probability hung on: the slope at every input, and the text without each of its tokens.
+"""Attribution of a token's probability to the positions of the input.
 
-Gradient times input is the slope (Simonyan et al. 2014, 1312.6034) in proportion to what is there
-(Shrikumar et al. 2016, 1605.01713). Leaving out is exact (Li et al. 2016, 1612.08220).
+Gradient times input is the slope (Simonyan et al. 2014, 1312.6034) scaled by the input (Shrikumar
+et al. 2016, 1605.01713). Leave-one-out is exact (Li et al. 2016, 1612.08220).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from engine.loops.teacher_forced import pass_inputs
 from engine.models.shells import shell_of
 
 INPUT, OUTPUT = "encoder", "decoder"
-"""What the encoder reads, and the decoder's own text so far."""
+"""The encoder's input, and the decoder's own text so far."""
 GRADIENT_CAVEAT = (
     "The gradient is the slope at this very text: what a larger change of an input would do "
     "it does not say."
@@ -29,12 +29,12 @@ GRADIENT_CAVEAT = (
 
 @dataclass(frozen=True)
 class Scored:
-    """A number for every position of an input.
+    """One number for every position of an input.
 
     Attributes:
         kind: INPUT or OUTPUT.
-        positions: what they are of.
-        values: nats; positive where the position speaks for the token. None where there is no number.
+        positions: what the numbers belong to.
+        values: nats; positive if the position raises the token's probability. None if not computed.
     """
 
     kind: str
@@ -44,14 +44,14 @@ class Scored:
 
 @dataclass(frozen=True)
 class Attribution:
-    """What a token's probability hung on.
+    """The influence of every input position on a token's probability.
 
     Attributes:
         method: ``GRADIENT`` or ``LEAVE_ONE_OUT`` of ``engine.asking.methods``.
-        token_id: what was decided.
+        token_id: the token.
         piece: its text.
-        logprob: of it in the model, nats, before any processor.
-        parts: INPUT, where an encoder read something, and OUTPUT.
+        logprob: its log-probability in the model, nats, before any processor.
+        parts: INPUT if the model has an encoder, then OUTPUT.
         caveat: one sentence on what the numbers do not prove.
         note: one sentence on what was not computed, "" for nothing.
     """
@@ -68,23 +68,24 @@ class Attribution:
 def gradient_of(
     loaded: Any, decided: Decided, media_inputs: Mapping[str, torch.Tensor] | None = None
 ) -> Attribution:
-    """Return gradient times input: the derivative of a token's log-probability by each embedding, times it.
+    """Return gradient times input: the derivative by each embedding, multiplied by the embedding.
 
-    The derivative is taken by the embeddings alone, of a shell of the model: no parameter gets a gradient and none
-    changes whether it wants one. Of a picture or a sound it is taken by its values, summed over each part.
+    It is the derivative of the token's log-probability. For a picture or a sound it is taken by the
+    input values and summed over each part. A shell of the model computes it, so no parameter gets a
+    gradient or changes ``requires_grad``.
 
     Args:
-        loaded: the LoadedModel; whoever calls has its turn, see ``permits.running``.
+        loaded: the LoadedModel; the caller must have its turn, see ``permits.running``.
         decided: the token and its text.
         media_inputs: see ``pass_inputs``.
 
     Raises:
-        ModelError: the model does not say how its probabilities follow from its embeddings.
+        ModelError: the model gives no gradient with respect to its embeddings.
     """
     new = [*decided.before, decided.token_id]
     inputs = pass_inputs(loaded, decided.prompt_ids, new, media_inputs)
     shell = shell_of(loaded.model)
-    # Leaves belong to this thread and this pass alone, whatever mode whoever calls is in.
+    # Gradients must work even if the caller is in inference mode.
     with torch.inference_mode(False), torch.enable_grad():
         media = {
             name: value.clone().requires_grad_(value.is_floating_point())
@@ -98,6 +99,7 @@ def gradient_of(
             places = _places(inputs, leaves, media)
             grads = torch.autograd.grad(logprob, list(places.values()), allow_unused=True)
         except (NotImplementedError, RuntimeError) as error:
+            # OutOfMemoryError is a RuntimeError; the caller handles it.
             if isinstance(error, torch.OutOfMemoryError):
                 raise
             raise ModelError(f"{loaded.name} gives no gradient by its embeddings.") from None
@@ -112,20 +114,22 @@ def gradient_of(
 
 
 def _plain(inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Return inputs that may be saved for a backward pass, also those made in inference mode."""
+    """Clone inputs: tensors from inference mode cannot be saved for a backward pass."""
     return {name: value.clone() for name, value in inputs.items()}
 
 
 class _Leaves:
-    """Makes what a shell's embeddings return the leaves of a graph, and remembers them.
+    """Turns the outputs of a shell's embeddings into leaves of the autograd graph and keeps them.
 
     Args:
-        shell: of a model; its modules are hooked.
+        shell: shell of a model; its modules get hooks.
     """
 
     def __init__(self, shell: Any) -> None:
         self.found: list[tuple[torch.Tensor | None, torch.Tensor]] = []
-        """The ids and what was made of them, in the order of the pass; ids are None for what came embedded."""
+        """(ids, leaf) in the order of the pass; ids are None for inputs that are embeddings."""
+        # Hooks instead of `inputs_embeds`: architectures treat that argument differently, e.g. some
+        # scale what they look up.
         for module in _embeddings(shell):
             module.register_forward_hook(self._embedded)
         decoder = _decoder(shell)
@@ -139,7 +143,7 @@ class _Leaves:
         return leaf
 
     def _merged(self, module: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        """Take embeddings among which a picture's parts stand already."""
+        """Make the embeddings that already contain a picture's parts a leaf."""
         del module
         given = kwargs.get("inputs_embeds")
         if given is None:
@@ -149,7 +153,7 @@ class _Leaves:
         return args, {**kwargs, "inputs_embeds": leaf}
 
     def of(self, ids: torch.Tensor, *, last: bool) -> torch.Tensor | None:
-        """Return the first or last leaf that was made of these ids, or that came embedded for as many."""
+        """Return the first or last leaf for these ids, or for embeddings of the same shape."""
         same = [
             leaf
             for own, leaf in self.found
@@ -159,7 +163,7 @@ class _Leaves:
 
 
 def _embeddings(shell: Any) -> list[Any]:
-    """Return the modules that embed ids, of the decoder and of an encoder, each once."""
+    """Return the token embedding modules of decoder and encoder, each once."""
     found = [shell.get_input_embeddings()]
     for get in ("get_encoder", "get_decoder"):
         part = getattr(shell, get, lambda: None)()
@@ -170,7 +174,7 @@ def _embeddings(shell: Any) -> list[Any]:
             except (NotImplementedError, AttributeError):
                 continue
     unique = {id(module): module for module in found if isinstance(module, torch.nn.Module)}
-    # What embeds patches takes no ids; of a picture the values themselves are looked at.
+    # Patch embeddings take no ids; for a picture the pixel values are the leaf.
     return [module for module in unique.values() if _takes_ids(module)]
 
 
@@ -179,7 +183,7 @@ def _takes_ids(module: torch.nn.Module) -> bool:
 
 
 def _decoder(shell: Any) -> Any | None:
-    """Return the module that is given embeddings once a picture's parts are among them, None for none."""
+    """Return the module that receives embeddings with a picture's parts, None for none."""
     for name in ("language_model",):
         for owner in (getattr(shell, "model", None), shell):
             part = getattr(owner, name, None)
@@ -191,7 +195,7 @@ def _decoder(shell: Any) -> Any | None:
 def _places(
     inputs: Mapping[str, torch.Tensor], leaves: _Leaves, media: Mapping[str, torch.Tensor]
 ) -> dict[str, torch.Tensor]:
-    """Return INPUT and OUTPUT -> the leaf of each."""
+    """Return the leaf of INPUT and of OUTPUT."""
     places = {}
     text = inputs.get("decoder_input_ids")
     if text is not None and "input_ids" in inputs:
@@ -229,7 +233,7 @@ def _of_tokens(product: torch.Tensor | None, count: int) -> tuple[float | None, 
 def _of_input(
     positions: Positions, inputs: Mapping[str, torch.Tensor], product: torch.Tensor | None
 ) -> tuple[float | None, ...]:
-    """Return a number for every position of an encoder, None for those that stand for no part of its input."""
+    """Return one number per encoder position, None for positions outside the input."""
     if product is None:
         return (None,) * positions.count
     if positions.ids:
@@ -242,7 +246,7 @@ def _of_input(
 
 
 def over_patches(values: torch.Tensor, grid: tuple[int, int]) -> tuple[float, ...]:
-    """Return (channels, height, width) values summed over each patch, row by row."""
+    """Sum (channels, height, width) values over each patch, row by row."""
     rows, columns = grid
     high, wide = values.shape[-2] // rows, values.shape[-1] // columns
     cut = values[..., : rows * high, : columns * wide].reshape(-1, rows, high, columns, wide)
@@ -250,6 +254,6 @@ def over_patches(values: torch.Tensor, grid: tuple[int, int]) -> tuple[float, ..
 
 
 def over_frames(values: torch.Tensor, count: int) -> tuple[float, ...]:
-    """Return values, time last, summed over so many equal parts of the time."""
+    """Sum values, time last, over ``count`` equal parts of the time."""
     flat = values.reshape(-1, values.shape[-1]).sum(0)
     return tuple(float(part.sum()) for part in torch.tensor_split(flat, count))

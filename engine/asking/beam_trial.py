@@ -1,4 +1,4 @@
-"""One step of a search made again with a little more for one token after one of its texts."""
+"""One step of a beam search decided again with a bias on one token after one text."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from engine.trace.details import BeamDetail
 
 
 class Trial:
-    """Tries how much more a token would have needed.
+    """Tests how much bias a token would have needed to stay in the search.
 
     Args:
         search: the step.
-        team: whose beam is asked about.
+        team: the group of the beam in question.
         row: the beam.
-        token_id: what is put after it.
+        token_id: the token after it.
     """
 
     def __init__(self, search: Searched, team: Team, row: int, token_id: int) -> None:
@@ -34,7 +34,7 @@ class Trial:
         self.all_end = not search.groups and not any(f in ("kept", "pruned") for f in fates)
 
     def stands(self, bias: float) -> bool:
-        """Return whether the hypothesis goes on, or joins the finished ones, with this much more."""
+        """Return True if the hypothesis goes on or finishes with this bias."""
         if self.search.groups:
             return self._stands_in_groups(bias)
         totals = totals_of(self.team, self._biased(self.team, bias))
@@ -58,6 +58,7 @@ class Trial:
         if not self.search.drawn:
             best = flat.topk(size)
             return best.values.tolist(), best.indices.tolist()
+        # The race of the loop: the largest p / e are drawn, with the run's own noise.
         probs = flat.softmax(-1)
         generator = self.search.place.generator()
         noise = torch.empty_like(probs).exponential_(1, generator=generator)
@@ -65,7 +66,7 @@ class Trial:
         return flat[drawn].tolist(), drawn.tolist()
 
     def _joins(self, at: int, values: list[float], ended: list[bool]) -> bool:
-        """Return whether an ended text of the pool joins the finished ones."""
+        """Return True if an ended text of the pool joins the finished hypotheses."""
         size, config = self.team.size, self.search.config
         full = len(self.heap) >= size
         if at >= size or (full and (size == 1 or config.early_stopping is True)):
@@ -76,15 +77,16 @@ class Trial:
         return len(better) < size
 
     def _biased(self, team: Team, bias: float) -> torch.Tensor:
-        """Return (beams, vocab) processed scores of a team where this very text is continued."""
+        """Return (beams, vocab) processed scores with the bias after this text only."""
         chain, scores = team.chain, team.chain.free.clone()
         for row, ids in enumerate(chain.ids.tolist()):
+            # ``local_bias`` holds 63 ids of text, so texts with this end are the same to it.
             if ids[-63:] == self.text[-63:]:
                 scores[row, self.token_id] += bias
         return chain.run(scores, chain.start)
 
     def _stands_in_groups(self, bias: float) -> bool:
-        """Let the groups choose one after the other; earlier ones may have the same text."""
+        """Let the groups choose one after the other; earlier groups may hold the same text."""
         search = self.search
         taken: dict[int, list[int]] = {}
         for team in search.teams:
@@ -113,7 +115,7 @@ class Trial:
         return len(self.heap) < self.team.size or score > min(self.heap)
 
     def _known(self, chain: Chain, taken: dict[int, list[int]], team: Team) -> Any:
-        """Return what earlier groups take now: those that were done stay as they were."""
+        """Return the tokens earlier groups take now; finished groups keep the recorded ones."""
         recorded = next(
             (
                 link.processor.taken

@@ -1,4 +1,4 @@
-"""Why a search with beams kept a hypothesis, or why it did not."""
+"""Why a beam search kept or dropped a hypothesis."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from engine.trace.details import BeamDetail, BeamNode
 _NEVER = -1e9
 _GOES_ON = ("kept", "finished")
 _SHOWN = 3
-"""Tokens of the text before that are quoted."""
+"""Number of preceding tokens that are quoted."""
 
 
 @dataclass(frozen=True)
 class Team:
-    """The beams that choose together: all of a search, or one group of it.
+    """Beams that compete with each other: all beams of a search, or one group.
 
     Attributes:
-        number: of the group, from 0.
-        chain: their way through the processors.
-        sums: (beams,) what their texts have so far; -1e9 where there is none.
-        nodes: of their texts; -1 is the prompt, None a placeholder.
+        number: index of the group, from 0.
+        chain: the processors of their pass.
+        sums: (beams,) sum of log-probabilities so far, nats; -1e9 for a placeholder.
+        nodes: node of each beam's text; -1 is the prompt, None a placeholder.
     """
 
     number: int
@@ -45,20 +45,20 @@ class Team:
 
     @property
     def size(self) -> int:
-        """How many go on."""
+        """Number of beams that go on."""
         return len(self.nodes)
 
 
 @dataclass(frozen=True)
 class Searched:
-    """A step of a search as it was before it decided.
+    """The state of a search just before a step's decision.
 
     Attributes:
         place: the step.
         detail: its record.
-        teams: in the order they chose.
-        nodes: every node up to this step.
-        length: new tokens with the one that is chosen here.
+        teams: groups, in the order in which they choose.
+        nodes: every node up to this step, by id.
+        length: new tokens, including the one chosen here.
     """
 
     place: Moment
@@ -69,18 +69,18 @@ class Searched:
 
     @property
     def config(self) -> Any:
-        """The run's own."""
+        """The run's config."""
         assert self.place.run is not None
         return self.place.run.config
 
     @property
     def drawn(self) -> bool:
-        """Whether the pool is drawn."""
+        """Whether the pool is sampled."""
         return self.place.trace.strategy == "beam_sampling"
 
     @property
     def groups(self) -> bool:
-        """Whether the older scorer with its groups is at work."""
+        """Whether the search is diverse beam search, with groups and the older scorer."""
         return self.place.trace.strategy == "diverse_beam_search"
 
     @property
@@ -90,7 +90,7 @@ class Searched:
 
     @property
     def pool_size(self) -> int:
-        """Candidates per beam that are looked at."""
+        """Candidates per beam in the pool."""
         return max(2, 1 + len(self.ends))
 
     def path(self, node: int) -> list[int]:
@@ -103,7 +103,7 @@ class Searched:
 
 
 def nodes_of(place: Moment) -> dict[int, BeamNode]:
-    """Return every node of a run up to a step by its number."""
+    """Return every node of a run up to a step, by id."""
     return {
         node.node_id: node
         for step in place.trace.steps[: place.step.index + 1]
@@ -113,7 +113,7 @@ def nodes_of(place: Moment) -> dict[int, BeamNode]:
 
 
 def search_of(place: Moment, detail: BeamDetail) -> Searched:
-    """Put the beams of a step in order."""
+    """Rebuild the search's groups, sums and nodes before a step."""
     nodes = nodes_of(place)
     start = 1 if place.trace.model.is_encoder_decoder else len(place.trace.prompt_ids)
     length = place.views[0].input_ids.shape[1] - start + 1
@@ -123,6 +123,7 @@ def search_of(place: Moment, detail: BeamDetail) -> Searched:
     groups = sorted({node.group for node in detail.pool}) or [0]
     views = place.views[: len(groups)] if search.groups else place.views[:1]
     teams = []
+    # Diverse beam search makes one observation per group; the other searches make one in all.
     for number_, view in zip(groups, views, strict=False):
         open_ = {
             tuple(search.path(n.node_id)): n
@@ -140,6 +141,7 @@ def _team(
     numbers: list[int | None] = []
     for row, ids in enumerate(view.input_ids.tolist()):
         node = open_.pop(tuple(ids[start:]), None)
+        # The first step has one beam; the other rows are placeholders that lose to it.
         if search.length == 1:
             sums.append(_NEVER if row else 0.0)
             numbers.append(None if row else PROMPT)
@@ -153,14 +155,14 @@ def _team(
 def explain(
     place: Moment, detail: BeamDetail, token_id: int, draft: Wording, node_id: int | None
 ) -> int:
-    """Write why a hypothesis was kept or not; return its token.
+    """Write why a hypothesis was kept or dropped; return its token.
 
     Args:
         place: the step.
         detail: its record.
-        token_id: what is put after one of the beams: after the one where it is best.
-        draft: is written.
-        node_id: a node of the step's pool, in place of the token.
+        token_id: a continuation of a beam; the beam where it has the best sum is used.
+        draft: receives the explanation.
+        node_id: a node of the step's pool, instead of the token.
     """
     search = search_of(place, detail)
     team, row, node = _asked(search, token_id, node_id)
@@ -188,7 +190,7 @@ def _view(search: Searched, team: Team) -> View:
 def _asked(
     search: Searched, token_id: int, node_id: int | None
 ) -> tuple[Team, int, BeamNode | None]:
-    """Return whose beam is asked about, which, and the node of the pool if there is one."""
+    """Return the group and row of the beam in question, and the pool's node if there is one."""
     pool = search.detail.pool
     if node_id is not None:
         node = next(n for n in pool if n.node_id == node_id)
@@ -217,9 +219,9 @@ def _total(team: Team, scores: torch.Tensor, token_id: int, row: int) -> float:
 
 
 def totals_of(team: Team, scores: torch.Tensor) -> torch.Tensor:
-    """Return (beams, vocab) sums of the texts that could follow."""
+    """Return (beams, vocab) sums of log-probabilities of all possible continuations."""
     if team.size == 1:
-        # One beam is greedy search, whose processors run over logits.
+        # With one beam the processors see logits, not log-probabilities.
         scores = scores - team.chain.logits.logsumexp(-1, keepdim=True)
     return scores + team.sums[:, None]
 
@@ -243,7 +245,7 @@ def _sums(
 
 
 def _after(search: Searched, team: Team, row: int) -> str:
-    """Return which beam a token continues, as a part of a sentence."""
+    """Return the continued beam as part of a sentence, "" after the prompt."""
     parent = team.nodes[row]
     return "" if parent is None or parent == PROMPT else f" after {_text(search, parent)}"
 
@@ -287,7 +289,7 @@ def _penalised(search: Searched) -> str:
 
 
 def _charged(draft: Wording, node: BeamNode, search: Searched, missed: float) -> None:
-    """Say what earlier groups' choice cost a token."""
+    """Write the diversity penalty that earlier groups' choices cost a token."""
     if not node.penalised_by:
         return
     names = joined([str(g + 1) for g in node.penalised_by])
@@ -343,7 +345,7 @@ def _lower(reason: str) -> str:
 
 
 def _last_step(draft: Wording, mates: list[BeamNode], team: Team, name: str, whole: float) -> None:
-    """At the last step every text ends, and the first of the pool count."""
+    """Write why a text of the last step does not count: every text ends there."""
     counted = sorted((n.sum_logprobs for n in mates), reverse=True)[: team.size]
     own, needed, _ = level(whole, counted[-1])
     draft.say(
@@ -366,7 +368,8 @@ def _below(
 
 
 def _claim(search: Searched, draft: Wording, team: Team, row: int, token_id: int) -> None:
-    """Claim how much more the token would have needed after this very text."""
+    """Claim the bias that the token would have needed after this text."""
+    # beam_trial imports this module.
     from engine.asking.beam_trial import Trial
 
     trial = Trial(search, team, row, token_id)
@@ -384,7 +387,7 @@ def _claim(search: Searched, draft: Wording, team: Team, row: int, token_id: int
 
 
 def with_taken(processor: Any, taken: torch.Tensor) -> Any:
-    """Return a processor that knows what earlier groups took, if it is the one that asks."""
+    """Replace the tokens taken by earlier groups in a Hamming diversity processor."""
     if not isinstance(processor, HammingDiversityLogitsProcessor):
         return processor
     return HammingDiversityLogitsProcessor(processor.penalty, taken)

@@ -1,4 +1,4 @@
-"""The processors of one pass, run again with something changed."""
+"""The logits processors of one pass, and reruns of them with a change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.loops.dola import LayerContrast
 from engine.loops.recorder import NEVER, display_name
 
 SMALLEST = 1e-4
-"""A bias is said to four decimals."""
+"""Resolution of a bias: four decimals."""
 LARGEST = 999.0
 _FIXED = ("UnbatchedClassifierFreeGuidanceLogitsProcessor",)
 
@@ -23,10 +23,10 @@ class Link:
     """One processor of a pass.
 
     Attributes:
-        name: as the record calls it.
-        processor: as it was before the pass.
-        before: (rows, vocab).
-        after: (rows, vocab).
+        name: display name in the recording.
+        processor: a copy with the state it had before the pass.
+        before: (rows, vocab) scores it received.
+        after: (rows, vocab) scores it returned.
     """
 
     name: str
@@ -36,11 +36,11 @@ class Link:
 
 
 class Chain:
-    """The way of a pass through its processors.
+    """The processors of a pass with their inputs and outputs.
 
     Args:
-        view: what the pass saw.
-        row: the one that is asked about.
+        view: the pass.
+        row: the row in question.
     """
 
     def __init__(self, view: View, row: int) -> None:
@@ -50,7 +50,7 @@ class Chain:
             Link(display_name(processor), processor, before, after)
             for processor, before, after in zip(view.processors, befores, view.stages, strict=False)
         )
-        # What these make does not depend on anything that could be changed, and costs a pass.
+        # The output of these needs a pass of the model and depends on nothing that can be changed.
         fixed = (type(k.processor).__name__ in _FIXED or _is_contrast(k) for k in self.links)
         self.start = next((i for i, is_fixed in enumerate(fixed) if not is_fixed), len(self.links))
 
@@ -61,12 +61,12 @@ class Chain:
 
     @property
     def scores(self) -> torch.Tensor:
-        """(rows, vocab) after all processors."""
+        """(rows, vocab) scores after all processors."""
         return self.links[-1].after if self.links else self.logits
 
     @property
     def free(self) -> torch.Tensor:
-        """(rows, vocab) before the first processor that can be changed."""
+        """(rows, vocab) scores before the first processor that can be rerun."""
         return self.links[self.start].before if self.start < len(self.links) else self.scores
 
     def run(
@@ -77,28 +77,29 @@ class Chain:
         Args:
             scores: (rows, vocab), not modified.
             start: first processor that runs.
-            instead: the processors to run, one for each; None leaves one out.
+            instead: replacements, one per processor; None skips a processor.
         """
         own = [link.processor for link in self.links] if instead is None else instead
         for processor in own[start:]:
             if processor is not None:
+                # Processors may keep state and may write into the scores.
                 scores = as_it_is(processor)(self.ids, scores.clone())
         return scores
 
     def biased(self, token_id: int, bias: float) -> torch.Tensor:
-        """Return (rows, vocab) final scores where one token of the row has more to begin with."""
+        """Return (rows, vocab) final scores with a bias on one token of the row."""
         scores = self.free.clone()
         scores[self.row, token_id] += bias
         return self.run(scores, self.start)
 
     def without(self, place: int) -> torch.Tensor:
-        """Return (rows, vocab) final scores with one processor left out."""
+        """Return (rows, vocab) final scores without one processor."""
         own: list[Any] = [link.processor for link in self.links]
         own[place] = None
         return self.run(self.links[place].before, place, own)
 
     def removed_at(self, token_id: int) -> int | None:
-        """Return the place of the processor that removed a token, None when it was kept."""
+        """Return the index of the processor that removed a token, None if it survived."""
         for place, link in enumerate(self.links):
             if is_gone(link.after, self.row, token_id):
                 return place
@@ -110,17 +111,20 @@ def _is_contrast(link: Link) -> bool:
 
 
 def is_gone(scores: torch.Tensor, row: int, token_id: int) -> bool:
-    """Return whether a token is impossible."""
+    """Return True if the token was removed."""
     return not float(scores[row, token_id]) > NEVER
 
 
 def smallest(holds: Callable[[float], bool], begin: float) -> float | None:
-    """Return about the smallest bias, to four decimals, for which something holds.
+    """Return about the smallest bias, to four decimals, that satisfies a condition.
 
     Args:
-        holds: tries a bias; once it holds it holds for larger ones, or the answer is only one of
-            those that do.
+        holds: tests a bias. It should stay true for larger ones; otherwise the result is any bias
+            that satisfies it.
         begin: a first guess above 0.
+
+    Returns:
+        The bias, or None if none up to ``LARGEST`` was found.
     """
     high = max(begin, SMALLEST)
     while not holds(high):
@@ -131,6 +135,7 @@ def smallest(holds: Callable[[float], bool], begin: float) -> float | None:
     while high - low > SMALLEST / 2:
         middle = (low + high) / 2
         low, high = (low, middle) if holds(middle) else (middle, high)
+    # Rounding may land just below the bound.
     for more in (1, 2, 10):
         value = round(high + more * SMALLEST, 4)
         if holds(value):
@@ -139,13 +144,13 @@ def smallest(holds: Callable[[float], bool], begin: float) -> float | None:
 
 
 def local_bias(text: Sequence[int], token_id: int, bias: float, known: Any = ()) -> list[Any]:
-    """Return the ``sequence_bias`` that gives a token more after this very text only.
+    """Return a ``sequence_bias`` value that biases a token after this text only.
 
     Args:
         text: the ids before it.
-        token_id: gets the bias.
-        bias: what is added.
-        known: the run's own biases, which stay.
+        token_id: the token.
+        bias: added to its logit.
+        known: the run's own biases, which are kept.
     """
     ids = [*text[-63:], token_id]
     entries = [[list(own), value] for own, value in known or ()]

@@ -1,4 +1,4 @@
-"""Why contrastive search took a token: its probability against its likeness to what was said."""
+"""Why contrastive search chose a token: its probability against its similarity to the text."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ from engine.asking.surviving import (
 from engine.trace.details import ContrastiveDetail, ContrastiveOption
 
 _SURE = 2e-5
-"""A lead that the rounding of the record cannot have made."""
+"""Smallest lead in the score that the recording's rounding cannot cause."""
 _MOST = 64
 
 
 def explain(
     place: Moment, chain: Chain, detail: ContrastiveDetail, token_id: int, draft: Wording
 ) -> None:
-    """Write why a token was taken or not.
+    """Write why a token was chosen or not.
 
     Args:
         place: the step.
-        chain: its row's way through the processors.
-        detail: its record.
-        token_id: the token that is asked about.
-        draft: is written.
+        chain: the row's processors.
+        detail: the step's record.
+        token_id: the token in question.
+        draft: receives the explanation.
     """
     here = tell_standing(draft, chain, token_id)
     options = {option.token_id: option for option in detail.options}
@@ -78,7 +78,8 @@ def _winner(place: Moment, detail: ContrastiveDetail) -> int:
 
 
 def word_at(place: Moment, chain: Chain, position: int) -> str:
-    """Return the earlier token at a position, quoted, and where it stands."""
+    """Return the earlier token at a position, quoted, with its position."""
+    # An encoder-decoder's ids begin with the decoder's start token.
     text = chain.text[1:] if place.trace.model.is_encoder_decoder else chain.text
     if position < 0:
         return "the start of the text"
@@ -166,9 +167,9 @@ def _lost(
 def alpha_for(
     options: Sequence[ContrastiveOption], option: ContrastiveOption, given: float
 ) -> float | None:
-    """Return an alpha, near the given one, at which an option has the best score of all.
+    """Return an alpha, near the given one, at which an option has the best score, or None.
 
-    The scores are straight lines in alpha, so those at which it leads are one interval.
+    Scores are linear in alpha, so the values at which it leads form one interval.
     """
     low, high = 0.0, 1.0
     for other in options:
@@ -184,6 +185,7 @@ def alpha_for(
             return None
     if high < low:
         return None
+    # Prefer the value with the fewest decimals.
     for digits in range(2, 6):
         value = round(min(max(given, low), high), digits)
         for near in (value, round(value + 10**-digits, digits), round(value - 10**-digits, digits)):
@@ -199,7 +201,7 @@ def _best_with(
     place: Moment,
     bias: float,
 ) -> bool:
-    """Return whether an option has the best score with a higher logit; likenesses stay."""
+    """Return True if an option has the best score with a bias; similarities stay as recorded."""
     alpha = float(place.trace.config["penalty_alpha"])
     probs = torch.softmax(row_values(chain.biased(option.token_id, bias), chain.row), -1)
     own = (1 - alpha) * float(probs[option.token_id]) - alpha * option.max_cosine

@@ -1,4 +1,4 @@
-"""Which token a step decided, and the text that it was decided from."""
+"""The token that a step chose, and the ids before it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from engine.trace.records import Step, Trace, own_place, replay_ids
 
 @dataclass(frozen=True)
 class Decided:
-    """A token of a run with all that stands before it.
+    """A token of a run and everything before it.
 
     Attributes:
-        prompt_ids: of the run.
+        prompt_ids: the run's prompt.
         before: new ids between the prompt and the token.
-        token_id: what was decided.
+        token_id: the chosen token.
     """
 
     prompt_ids: tuple[int, ...]
@@ -28,16 +28,16 @@ class Decided:
 def decided_at(
     trace: Trace, index: int, *, node_id: int | None = None, at: int | None = None
 ) -> Decided:
-    """Return the token of a step and its text.
+    """Return the token of a step with the ids before it.
 
     Args:
-        trace: the run; steps after the one that is asked about may be missing.
-        index: of the step, from 0.
-        node_id: beam searches: a node of the step's pool; None is the best of those that go on.
-        at: which of the tokens that the step wrote, 0 is the first; None is the one its candidates are of.
+        trace: the run; steps after the one in question may be missing.
+        index: index of the step, from 0.
+        node_id: beam searches: a node of the step's pool; None is the best surviving one.
+        at: index among the tokens the step wrote, from 0; None is the one its candidates belong to.
 
     Raises:
-        ParameterError: there is no such step, node or token.
+        ParameterError: the step, node or token does not exist.
     """
     count = len(trace.steps)
     if not 0 <= index < count:
@@ -80,7 +80,7 @@ def _of_node(
 
 
 def _path(nodes: Mapping[int, BeamNode], node: BeamNode) -> tuple[int, ...]:
-    """Return the tokens of a node's parents, the first one first."""
+    """Return the tokens of a node's ancestors, oldest first."""
     tokens: list[int] = []
     while node.parent_id in nodes:
         node = nodes[node.parent_id]

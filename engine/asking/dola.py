@@ -1,4 +1,4 @@
-"""Why DoLa took a token: what the last layer added to an earlier one."""
+"""Why DoLa chose a token: the growth of its log-probability from an earlier layer to the last."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def explain(
     draft: Wording,
     race: Race | None,
 ) -> None:
-    """Write why a token was taken or not.
+    """Write why a token was chosen or not.
 
     Args:
         place: the step.
-        chain: its row's way through the processors; the first is the contrast.
-        detail: its record.
-        token_id: the token that is asked about.
-        draft: is written.
-        race: the draw, None where the best contrast is taken.
+        chain: the row's processors; the first is the layer contrast.
+        detail: the step's record.
+        token_id: the token in question.
+        draft: receives the explanation.
+        race: the draw; None if the step takes the best contrast.
     """
     layer = detail.premature_layer
     contrast = row_values(chain.links[0].after, chain.row)
@@ -75,7 +75,7 @@ def _grew(by: float) -> str:
 def _other_layer(
     place: Moment, chain: Chain, detail: LayerDetail, token_id: int, draft: Wording
 ) -> None:
-    """Say which other layer would have made the token the choice."""
+    """Write which other layer would have made the token the choice."""
     first = chain.links[0].processor
     assert isinstance(first, LayerContrast)
     layers = first.layers

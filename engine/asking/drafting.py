@@ -1,4 +1,4 @@
-"""Why a round of drafting and verification wrote a token at one of its places."""
+"""Why a round of drafting and verification wrote a token at one of its positions."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from engine.trace.details import DraftDetail, DraftToken
 
 @dataclass(frozen=True)
 class Numbers:
-    """What a sampled round with the draft's probabilities was decided with.
+    """The numbers that decided a sampled round with draft probabilities.
 
     Attributes:
-        p: (n + 1, vocab) the target's probabilities.
-        q: (n, vocab) the draft's.
-        u: (n,) uniform numbers.
-        noise: (vocab,) of the draw of the final token.
+        p: (n + 1, vocab) the target model's probabilities.
+        q: (n, vocab) the draft model's probabilities.
+        u: (n,) uniform numbers of the acceptance tests.
+        noise: (vocab,) exponential noise of the final token's draw.
     """
 
     p: torch.Tensor
@@ -46,17 +46,17 @@ class Numbers:
 def explain(
     place: Moment, detail: DraftDetail, token_id: int | None, draft: Wording, at: int | None
 ) -> int:
-    """Write why a token was written at a place of a round or not; return it.
+    """Write why a token was written at a position of a round or not; return it.
 
     Args:
         place: the step.
         detail: its record.
-        token_id: the token that is asked about, None for the one that was written.
-        draft: is written.
-        at: the place, 0 is the round's first token; None is the last one written.
+        token_id: the token in question, None for the one that was written.
+        draft: receives the explanation.
+        at: index among the round's tokens, from 0; None is the last one written.
 
     Raises:
-        ParameterError: nothing was written there.
+        ParameterError: the round wrote nothing there.
     """
     emit = place.step.emit
     where = len(emit) - 1 if at is None else at
@@ -75,20 +75,21 @@ def explain(
 
 
 def _with_q(place: Moment) -> bool:
-    """Return whether a round was judged by p / q: sampled, with the draft's probabilities."""
+    """Return True if the round compared u with p / q: sampled, with draft probabilities."""
     guess = place.draft
     sampled = bool(place.trace.config.get("do_sample"))
     return sampled and guess is not None and guess.scores is not None and len(guess.tokens) > 0
 
 
 def numbers_of(place: Moment) -> Numbers:
-    """Return p, q, u and the noise of a sampled round, drawn again."""
+    """Redraw p, q, u and the noise of a sampled round."""
     guess, generator = place.draft, place.generator()
     assert guess is not None
     assert guess.scores is not None
     scores = torch.cat([Chain(view, 0).scores for view in place.views])
     p = torch.softmax(scores, -1)
     q = torch.softmax(guess.scores.to(p.device), -1)
+    # In the order of the loop: the uniform numbers first, then the noise of the final token.
     u = torch.rand(len(guess.tokens), generator=generator, device=p.device, dtype=p.dtype)
     noise = torch.empty_like(p[0]).exponential_(1, generator=generator)
     return Numbers(p, q, u, noise)
@@ -110,7 +111,7 @@ def _matched(
     where: int,
     weight: float | None,
 ) -> None:
-    """A place where the target's own choice counts, and the draft only saves time."""
+    """Explain a position where the target's own choice counts and the draft only saves time."""
     drafted = detail.tokens[where] if where < len(detail.tokens) else None
     chosen = place.step.emit[where]
     if weight is not None and drafted is not None:
@@ -121,6 +122,7 @@ def _matched(
         noise = torch.empty(
             (len(place.views), chain.logits.shape[-1]), device=chain.logits.device
         ).exponential_(1, generator=place.generator())
+        # The loop draws noise for all positions of the round at once.
         race = Race(noise[where])
     explain_choice(place, chain, token, chosen, draft, race, "the target")
     if drafted is not None and drafted.token_id == token:
@@ -138,7 +140,7 @@ def _draft_facts(draft: Wording, drafted: DraftToken | None) -> None:
 
 
 def _both(draft: Wording, p: float, q: float | None) -> None:
-    """Add what either model gives a token; q is None where the draft gave no probabilities."""
+    """Add p and q of a token; q is None if the draft gave no probabilities."""
     draft.fact("Target's p", percent(p), "After the target's processors.")
     if q is not None:
         draft.fact("Draft's q", percent(q), "After the draft's processors.")
@@ -153,7 +155,7 @@ def _mixed(
     where: int,
     weight: float,
 ) -> None:
-    """Greedy verification against a mixture of both models."""
+    """Explain greedy verification against a mixture of both models."""
     tell_standing(draft, chain, token)
     guess = place.draft
     assert guess is not None
@@ -185,7 +187,7 @@ def _sampled(
     where: int,
     weight: float | None,
 ) -> None:
-    """A place of a round that is judged by u against p / q."""
+    """Explain a position that compares u with p / q."""
     tell_standing(draft, chain, token)
     numbers = numbers_of(place)
     drafted = detail.tokens[where] if where < len(detail.tokens) else None
@@ -211,7 +213,7 @@ def _sampled(
 
 
 def _ratio(numbers: Numbers, token: int, where: int, weight: float | None) -> float:
-    """Return what u is compared with: p / q, of a mixture 1 - w + w p / q."""
+    """Return the limit of u: p / q, or 1 - w + w p / q with a mixture weight w."""
     ratio = float(numbers.p[where, token] / numbers.q[where, token])
     return ratio if weight is None else 1 - weight + weight * ratio
 
@@ -248,6 +250,7 @@ def _judged(
     if draft.chosen:
         draft.say("The draw from what was left took it after all.")
         return
+    # Just below the limit, so that rounding cannot undo the claim.
     draft.claim = Claim({"u": {where: ratio * (1 - 1e-6)}}, ACCEPTED)
 
 
@@ -259,7 +262,7 @@ def _drawn(
     draft: Wording,
     where: int,
 ) -> None:
-    """The draw of the final token: of what is left after a rejection, or of p itself."""
+    """Explain the final token's draw: from max(p - q, 0) after a rejection, else from p."""
     rest = numbers.p[where]
     if drafted is not None:
         rest = residual(rest, numbers.q[where])

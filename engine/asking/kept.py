@@ -1,7 +1,7 @@
-"""The logits of recent runs at full precision, as long as there is room for them.
+"""A cache of the full-precision logits of recent runs.
 
-A run is followed from within: what the first processor of every pass is given is held on to, not
-copied. On an accelerator it stays there until the run has ended.
+It keeps references to what the first processor of every pass receives, without copying. On an
+accelerator the tensors stay there until the run ends.
 """
 
 from __future__ import annotations
@@ -24,48 +24,52 @@ from engine.strategies.base import Strategy
 from engine.trace.records import Step, Trace
 
 KEPT, RECOMPUTED, RECORDED = "kept", "recomputed", "recorded"
-"""Where logits come from: the run itself, one pass over its text, or its recorded candidates."""
+"""Sources of logits: the run itself, one pass over its text, or its recorded candidates."""
 
 
 @dataclass(frozen=True)
 class Pass:
-    """What one observation began with; tensors that nobody may write into."""
+    """The inputs of one observation. The tensors must not be written to."""
 
     number: int
-    """Observations of the run before it; in a loop that draws, so many draws came before."""
+    """Number of earlier observations, which in a sampling loop is the number of earlier draws."""
     logits: torch.Tensor
-    """(rows, vocab) float32 as the first processor saw them: raw, or log-probabilities in a search
-    with several beams; -inf for tokens of which nothing is known (source RECORDED)."""
+    """(rows, vocab) float32 that the first processor received.
+
+    Logits, or log-probabilities in a search with several beams; -inf for unknown tokens (source
+    RECORDED).
+    """
     input_ids: torch.Tensor
-    """(rows, length) prompt and text so far; the decoder's alone where an encoder reads the prompt."""
+    """(rows, length) prompt and text so far; only the decoder's for encoder-decoder models."""
     contrast: torch.Tensor | None = None
-    """DoLa: (rows, vocab) what the loop's own first stage makes of them."""
+    """DoLa: (rows, vocab) output of the loop's own first stage."""
 
     def bytes(self) -> int:
-        """Return the memory it takes."""
+        """Return its size in memory, bytes."""
         parts = (self.logits, self.input_ids, self.contrast)
         return sum(part.numel() * part.element_size() for part in parts if part is not None)
 
     def to(self, device: Any) -> Pass:
-        """Return the same on another device."""
+        """Return a copy on another device."""
         contrast = None if self.contrast is None else self.contrast.to(device)
         return Pass(self.number, self.logits.to(device), self.input_ids.to(device), contrast)
 
 
 @dataclass(eq=False)
 class KeptRun:
-    """A run that can be asked about; its own worker adds to it while others read.
+    """A run with its cached logits; its worker appends while others read.
 
     Attributes:
-        strategy: that made it.
-        config: the strategy's own, fitted to the model.
-        header: its trace without steps and outputs.
-        steps: as far as they have come.
-        passes: by number; None where there was no room.
-        seen: by step, the numbers of the passes since the step before (those of that step for
-            another row of its batch).
+        strategy: the strategy of the run.
+        config: the strategy's config, adjusted to the model.
+        header: the run's trace without steps and outputs.
+        steps: the steps so far.
+        passes: passes by number; None if not cached.
+        seen: by step, the numbers of the passes since the previous step. Rows of one batch share
+            them.
         source: KEPT, RECOMPUTED or RECORDED.
-        full: whether it was larger than its share, so that its logits are gone.
+        full: whether the logits were dropped because the run exceeded its limit.
+        model: weak reference to the run's model.
     """
 
     strategy: Strategy
@@ -76,42 +80,43 @@ class KeptRun:
     seen: list[range] = field(default_factory=list)
     source: str = KEPT
     full: bool = False
+    # Weak: the cache must not keep a model in memory.
     model: weakref.ref[LoadedModel] | None = None
 
     @property
     def trace(self) -> Trace:
-        """The run as a trace, as far as it has come; it has no outputs."""
+        """The run so far as a trace, without outputs."""
         return dataclasses.replace(self.header, steps=tuple(self.steps))
 
     def loaded(self) -> LoadedModel | None:
-        """Return the model that wrote it while it is in memory."""
+        """Return the run's model while it is in memory, else None."""
         return None if self.model is None else self.model()
 
     def row(self, step: Step) -> int:
-        """Return the row of its batch that a step wrote."""
+        """Return the batch row that a step belongs to."""
         return 0 if self.strategy.one_by_one else step.sequence
 
     def pass_(self, number: int) -> Pass | None:
-        """Return a pass, None where there was no room or nothing is known."""
+        """Return a pass, None if it is not cached."""
         return self.passes[number] if number < len(self.passes) else None
 
     def let_go(self) -> None:
-        """Forget all logits."""
+        """Drop all logits."""
         self.full = True
         self.passes.clear()
 
     def bytes(self) -> int:
-        """Return the memory its logits take."""
+        """Return the size of its logits, bytes."""
         return sum(one.bytes() for one in self.passes if one is not None)
 
 
 class Shelf:
-    """Recent runs by id; the oldest lose their place first.
+    """A cache of recent runs by id; the oldest are evicted first.
 
     Args:
-        most_bytes: for the logits of all runs.
-        run_bytes: for those of one run; a larger one keeps none.
-        most_runs: at most so many runs.
+        most_bytes: limit for the logits of all runs.
+        run_bytes: limit for one run; the logits of a larger one are dropped.
+        most_runs: maximum number of runs.
     """
 
     def __init__(self, most_bytes: int, run_bytes: int, most_runs: int) -> None:
@@ -121,25 +126,25 @@ class Shelf:
         self._lock = threading.Lock()
 
     def follow(self, run_id: str) -> Keeper:
-        """Return the witness of a new run."""
+        """Return the writer that caches a new run."""
         return Keeper(self, run_id)
 
     def get(self, run_id: str) -> KeptRun | None:
-        """Return a run, None for one that is not here (any more)."""
+        """Return a run, None if it is not cached."""
         return self._runs.get(run_id)
 
     def put(self, run_id: str, run: KeptRun) -> None:
-        """Take a run in."""
+        """Add a complete run."""
         with self._lock:
             self._runs[run_id], self._bytes[run_id] = run, run.bytes()
             self._shrink()
 
     def bytes(self) -> int:
-        """Return the memory all logits take."""
+        """Return the size of all logits, bytes."""
         return sum(self._bytes.values())
 
     def grow(self, run_id: str, one: Pass) -> None:
-        """Add a pass to a run that is here; nothing happens to one that has lost its place."""
+        """Append a pass to a run; does nothing for an evicted run."""
         with self._lock:
             run = self._runs.get(run_id)
             if run is None:
@@ -161,7 +166,7 @@ class Shelf:
 
 
 class Keeper:
-    """Puts a run on the shelf as it grows; see ``recording.Witness``."""
+    """Writes a run to the cache while it is decoded; see ``recording.Witness``."""
 
     def __init__(self, shelf: Shelf, run_id: str) -> None:
         self.shelf, self.run_id = shelf, run_id
@@ -169,34 +174,34 @@ class Keeper:
         self.count = self.decided_at = 0
 
     def began(self, run: Prepared, header: Trace) -> None:
-        """Take what is known before the first step."""
+        """Create the cached run from what is known before the first step."""
         target = weakref.ref(run.target)
         self.run = KeptRun(run.strategy, run.config, header, model=target)
         self.shelf.put(self.run_id, self.run)
 
     def saw(self, logits: torch.Tensor, input_ids: torch.Tensor, processors: Sequence[Any]) -> None:
-        """Hold on to what an observation begins with."""
+        """Store the inputs of an observation."""
         first = processors[0] if len(processors) else None
         contrast = first.contrast if isinstance(first, LayerContrast) else None
         self.shelf.grow(self.run_id, Pass(self.count, logits, input_ids, contrast))
         self.count += 1
 
     def decided(self, step: Step) -> None:
-        """Take a step, or what was measured beside the last one."""
+        """Append a step, or replace the last one when it was measured again."""
         if self.run is None:
             return
         if step.index < len(self.run.steps):
             self.run.steps[step.index] = step
             return
         fresh = range(self.decided_at, self.count)
-        # Nothing is seen from within of a method that runs in a process of its own.
+        # A custom method in its own process makes no observations here.
         before = self.run.seen[-1] if self.run.seen else fresh
         self.run.seen.append(fresh if fresh else before)
         self.decided_at = self.count
         self.run.steps.append(step)
 
     def ended(self) -> None:
-        """Leave the accelerator to others; what nobody keeps any more is let go."""
+        """Move the logits to the CPU, which frees the accelerator."""
         run, self.run = self.run, None
         if run is None:
             return

@@ -1,4 +1,4 @@
-"""A text without one of its tokens, for each of them: how probable the decided token is then, exactly."""
+"""Leave-one-out: the token's exact log-probability without each position of its text."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _FLOAT_BYTES = 4
 
 @dataclass(frozen=True)
 class _Part:
-    """What is left out of one input, piece by piece.
+    """An input whose positions are left out one at a time.
 
     Attributes:
         kind: INPUT or OUTPUT.
-        name: of the input among the keyword arguments of the pass.
-        positions: the pieces.
-        places: of those that can be left out, in the order in which they are.
-        inputs: keyword arguments of a pass of one row.
+        name: name among the keyword arguments of the pass.
+        positions: all positions of the input.
+        places: positions that can be left out, in the order in which they are tried.
+        inputs: keyword arguments of a pass with one row.
     """
 
     kind: str
@@ -54,7 +54,7 @@ class _Part:
     inputs: Mapping[str, Any]
 
     def without(self, places: Sequence[int]) -> dict[str, Any]:
-        """Return keyword arguments with a row for every place, in which it is missing."""
+        """Return keyword arguments with one row per place, each without that place."""
         value, rows = self.inputs[self.name], len(places)
         changed: dict[str, Any] = {self.name: self._without(value, places)}
         if self.name == "input_ids":
@@ -67,6 +67,7 @@ class _Part:
             return torch.cat([_painted(value, self.positions, place) for place in places])
         if self.positions.source == FRAMES:
             return torch.cat([_silenced(value, self.positions.count, place) for place in places])
+        # Deleted, not masked: a mask or unknown token would have its own effect.
         ids = value[0]
         kept = [torch.cat([ids[:place], ids[place + 1 :]]) for place in places]
         return torch.stack(kept)
@@ -78,18 +79,18 @@ def leave_one_out_of(
     media_inputs: Mapping[str, torch.Tensor] | None = None,
     cancelled: threading.Event | None = None,
 ) -> Attribution:
-    """Return by how much a token's log-probability falls without each token of its text.
+    """Return how far a token's log-probability falls without each position of its text.
 
-    A token is taken out and the others close up, in the encoder's text as in the decoder's own; the decoder's start
-    token stays, and so does what holds a picture's place. A part of a picture is painted over with the picture's mean,
-    a part of a sound with the quietest that it has. Positions are gone through from the end, as many in one pass as
-    the limits allow, until a question's time is up.
+    A token is deleted and the others close up, in the encoder's text and in the decoder's. The
+    decoder's start token and picture placeholders stay. A part of a picture becomes the picture's
+    mean, a part of a sound its quietest value. Positions are tried from the end, as many per pass
+    as the limits allow, until ``max_asking_s`` is over.
 
     Args:
-        loaded: the LoadedModel; whoever calls has its turn, see ``permits.running``.
+        loaded: the LoadedModel; the caller must have its turn, see ``permits.running``.
         decided: the token and its text.
         media_inputs: see ``pass_inputs``.
-        cancelled: ends it when set.
+        cancelled: stops the computation when set.
 
     Raises:
         Cancelled: ``cancelled`` was set.
@@ -103,6 +104,7 @@ def leave_one_out_of(
         parts = _parts(loaded, inputs, out)
         scored, done = [], 0
         for number, part in enumerate(parts, 1):
+            # An equal share of the time, plus what earlier parts left over.
             until = started + SETTINGS.max_asking_s * number / len(parts)
             values = _left_out(loaded, part, decided.token_id, whole, until, cancelled)
             done += sum(value is not None for value in values)
@@ -130,8 +132,9 @@ def _left_out(
     until: float,
     cancelled: threading.Event | None,
 ) -> tuple[float | None, ...]:
-    """Return for every position how much the log-probability falls without it, None where it was not tried."""
+    """Return by position how far the log-probability falls, None if it was not tried."""
     values: list[float | None] = [None] * part.positions.count
+    # Without this argument a pass returns logits for all positions, which limits the rows.
     few = "logits_to_keep" in inspect.signature(loaded.model.forward).parameters
     for places in _batches(part.places, _rows(loaded, part, few)):
         if cancelled is not None and cancelled.is_set():
@@ -152,7 +155,7 @@ def _batches(places: Sequence[int], size: int) -> Iterable[Sequence[int]]:
 
 
 def _rows(loaded: Any, part: _Part, few: bool) -> int:
-    """Return how many texts one pass may read."""
+    """Return the number of texts per pass."""
     if part.positions.source in (PATCHES, FRAMES):
         return SETTINGS.max_asking_pictures
     length = max(1, part.positions.count - 1)
@@ -164,7 +167,7 @@ def _rows(loaded: Any, part: _Part, few: bool) -> int:
 
 
 def _logprobs(logits: torch.Tensor, token_id: int) -> list[float]:
-    """Return the log-probability of a token at the end of each row."""
+    """Return the token's log-probability at the end of each row."""
     return torch.log_softmax(logits[:, -1].double(), -1)[:, token_id].tolist()
 
 
@@ -183,7 +186,7 @@ def _parts(loaded: Any, inputs: Mapping[str, torch.Tensor], out: Any) -> list[_P
         first = _seen(loaded, inputs, encoded.shape[1])
     given: Mapping[str, Any] = inputs
     if "input_ids" not in inputs:
-        # A picture is looked at once: what its encoder made of it stays while the decoder's text changes.
+        # Only the decoder's text changes here, so a picture or sound is encoded once.
         given = {"decoder_input_ids": text, "encoder_outputs": encoded}
     second = _text(loaded, OUTPUT, "decoder_input_ids", given)
     return [second] if first is None else [first, second]
@@ -201,7 +204,7 @@ def _text(loaded: Any, kind: str, name: str, inputs: Mapping[str, Any]) -> _Part
 
 
 def _seen(loaded: Any, inputs: Mapping[str, torch.Tensor], length: int) -> _Part | None:
-    """Return the parts of a picture or a sound: few enough that each can be tried."""
+    """Return the parts of a picture or a sound, few enough to try each one."""
     whole = of_encoder(loaded, inputs, length)
     name = is_sound(inputs)
     if name is not None:
@@ -220,7 +223,7 @@ def _pictured(grid: tuple[int, int], inputs: Mapping[str, torch.Tensor]) -> _Par
 
 
 def _coarser(grid: tuple[int, int], most: int) -> tuple[int, int]:
-    """Return the rows and columns of a grid whose parts are blocks of another one's, so many of them at most."""
+    """Return rows and columns of the grid, merged into at most ``most`` square blocks."""
     block = 1
     while -(-grid[0] // block) * -(-grid[1] // block) > most:
         block += 1
@@ -228,7 +231,7 @@ def _coarser(grid: tuple[int, int], most: int) -> tuple[int, int]:
 
 
 def _painted(values: torch.Tensor, positions: Positions, place: int) -> torch.Tensor:
-    """Return (1, channels, height, width) a picture with one part in its mean colour."""
+    """Return (1, channels, height, width) picture with one part in its mean colour."""
     assert positions.grid is not None
     rows, columns = positions.grid
     row, column = divmod(place, columns)
@@ -241,7 +244,7 @@ def _painted(values: torch.Tensor, positions: Positions, place: int) -> torch.Te
 
 
 def _silenced(values: torch.Tensor, count: int, place: int) -> torch.Tensor:
-    """Return a sound, time last, with one of so many parts as quiet as it gets."""
+    """Return a sound, time last, with one of ``count`` parts as quiet as possible."""
     length = values.shape[-1]
     part = slice(place * length // count, (place + 1) * length // count)
     silenced = values.clone()
@@ -251,7 +254,7 @@ def _silenced(values: torch.Tensor, count: int, place: int) -> torch.Tensor:
 
 
 def _repeated(name: str, value: torch.Tensor, rows: int) -> Any:
-    """Return an argument of one row for several of them."""
+    """Repeat a one-row argument for several rows."""
     from transformers.modeling_outputs import BaseModelOutput
 
     many: Any = torch.cat([value] * rows)

@@ -1,4 +1,4 @@
-"""Questions about what a recorded step looked at, as they come: which run, step and model; answers stay ready."""
+"""The influence of earlier positions on a step's token. The newest answers stay cached."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _lock = threading.Lock()
 
 @dataclass(frozen=True)
 class Look:
-    """What is asked of a step.
+    """A question about influence on a step.
 
     Attributes:
         step: index, from 0.
         method: one of METHODS.
-        node_id: beam searches: a node of the step's pool; None is the best of those that go on.
-        at: which of the tokens that the step wrote, from 0; None is the one its candidates are of.
+        node_id: beam searches: a node of the step's pool; None is the best surviving one.
+        at: index among the tokens the step wrote, from 0; None is the one its candidates belong to.
     """
 
     step: int
@@ -57,22 +57,22 @@ def looked(
     cancelled: threading.Event | None = None,
     model: LoadedModel | None = None,
 ) -> Attention | Attribution:
-    """Return what a step looked at, or what its token hung on.
+    """Return the attention or attribution of a step's token.
 
-    The model is the run's own, loaded as it was held where it is not in memory; the question waits for its turn like
-    a run. What was asked of late is there at once.
+    It uses the run's own model, loaded with the run's weights settings if necessary, and waits in
+    the run queue. Recent answers come from the cache.
 
     Args:
-        asked: a recent run, or a trace; steps after the one that is asked about may be missing.
+        asked: a cached run, or a trace; steps after the one in question may be missing.
         look: see ``Look``.
-        cancelled: gives up when set.
-        model: in place of the one that the trace names.
+        cancelled: stops waiting and computing when set.
+        model: a LoadedModel that replaces the one the trace names.
 
     Raises:
         Cancelled: ``cancelled`` was set.
-        ParameterError: there is no such step, node, token or method.
-        EngineError: the model cannot be loaded or does not show it, what it was given is not at hand any more, or too
-            many wait already.
+        ParameterError: the step, node, token or method does not exist.
+        EngineError: the model cannot be loaded or does not support the method, the run's media are
+            unavailable, or the queue is full.
     """
     if look.method not in METHODS:
         raise ParameterError("method", look.method, f"it must be one of {', '.join(METHODS)}")
@@ -88,9 +88,9 @@ def looked(
     with _lock:
         found = _ready.get(key)
     if found is None:
-        # Threads that once computed slow others down as long as they live.
+        # OpenMP keeps workers for every thread that ever computed; idle ones slow small models.
         found = aside(lambda: _computed(trace, loaded, look.method, decided, cancelled))
-        # What was cut short may come whole the next time.
+        # An answer cut short by the time limit may be complete next time.
         keep = isinstance(found, Attention) or not found.note
         with _lock:
             if keep:
@@ -101,7 +101,7 @@ def looked(
 
 
 def _model_of(trace: Trace, cancelled: threading.Event) -> LoadedModel:
-    """Return the model of a run, held as it was then."""
+    """Return the run's model, loaded with the weights settings of the run."""
     there = as_recorded(trace.model)
     if there is not None:
         return there
@@ -134,7 +134,7 @@ def _computed(
 
 
 def _key(trace: Trace, loaded: LoadedModel, method: str, decided: Decided) -> str:
-    """Return what an answer is known by: the very model, as others may have its name, and all that it read."""
+    """Cache key: the identity of the model object (names are not unique) and everything it read."""
     media = [one.sha256 for one in trace.media]
     known = (loaded.order, method, decided.prompt_ids, decided.before)
     told = json.dumps([*known, decided.token_id, media])

@@ -1,4 +1,4 @@
-"""What a step looked at as plain values, for the page and for lessons."""
+"""Influence answers as plain values, for the page and for lessons."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ def values_of(
 ) -> dict[str, Any]:
     """Return an answer as JSON values.
 
-    Entries: ``token``, ``word`` and its ``logprob`` (nats) and ``probability``; ``method``; ``parts``, each with its
-    ``kind``, the ``source``, ``pieces``, ``ids``, ``grid``, ``leading``, ``starts`` and ``picture`` of its
-    ``Positions``, ``values`` of them, ``strengths`` in [0, 1], the places of the largest in ``top`` and their
-    ``lengths`` in [0, 1]; of attention the number of ``layers`` and ``heads``; ``note`` and ``caveat``.
+    Entries: ``token``, ``word``, its ``logprob`` (nats) and ``probability``; ``method``; ``parts``;
+    ``note`` and ``caveat``. Each part has its ``kind``; ``source``, ``pieces``, ``ids``, ``grid``,
+    ``leading``, ``starts`` and ``picture`` of its ``Positions``; their ``values`` and ``strengths``
+    in [0, 1]; the positions of the largest in ``top`` with ``lengths`` in [0, 1]; and for attention
+    the number of ``layers`` and ``heads``.
 
     Args:
         found: the answer.
-        layer: of attention, from 0; None is the mean over all.
-        head: likewise.
+        layer: for attention, from 0; None is the mean over all layers.
+        head: for attention, from 0; None is the mean over all heads.
 
     Raises:
-        ParameterError: there is no such layer or head.
+        ParameterError: the layer or head does not exist.
     """
     common = {
         "token": found.token_id,
@@ -48,16 +49,16 @@ def values_of(
 
 
 def _attention(part: Heads, layer: int | None, head: int | None) -> dict[str, Any]:
-    """Return a row of one kind of attention."""
+    """Return one row of one kind of attention."""
     told = _part(part.kind, part.positions, part.row(layer, head))
     return {**told, "layers": part.layers, "heads": part.heads}
 
 
 def _part(kind: str, positions: Positions, values: Sequence[float | None]) -> dict[str, Any]:
-    """Return the numbers of an input, how strong each looks, and the places and lengths of the largest."""
+    """Return an input's numbers, their strengths, and the largest positions with bar lengths."""
     sizes = [0.0 if value is None else abs(value) for value in values]
     order = sorted(range(len(sizes)), key=lambda place: -sizes[place])
-    # Heads that need nothing rest on the first position: measured by it, all else would be pale.
+    # The first position collects the attention that no head needs; scaled by it, all else is pale.
     most = max(sizes[1:] or sizes, default=0.0) if kind == "self" else max(sizes, default=0.0)
     top = [place for place in order[:_TOP] if sizes[place]]
     return {

@@ -1,7 +1,6 @@
-"""By how much a token missed: what each processor would have had to be told to let it through.
+"""Why a filter removed a token, and the parameter value that would have let it through.
 
-The values follow from each processor's definition; each is tried on the processor itself before it
-is said.
+The value follows from each processor's definition and is verified on the processor itself.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ from engine.asking.reasons import at_least, at_most, number, percent, plain, quo
 
 @dataclass(frozen=True)
 class Case:
-    """A processor that removed a token.
+    """A processor that removed a token, with its input.
 
     Attributes:
-        processor: as it was.
+        processor: a copy with the state it had before the pass.
         ids: (rows, length) ids so far.
-        before: (rows, vocab) scores it was given.
-        row: the one that is asked about.
-        token_id: what it removed.
-        new: new tokens before this one.
-        config: the run's own.
-        piece: the text of a token.
-        prompt: ids that an encoder, or who looks at the prompt alone, reads.
+        before: (rows, vocab) scores it received.
+        row: the row in question.
+        token_id: the removed token.
+        new: number of new tokens before this one.
+        config: the run's config.
+        piece: returns the text of a token.
+        prompt: ids of the prompt, for processors that read only those.
     """
 
     processor: Any
@@ -45,26 +44,26 @@ class Case:
 
     @property
     def scores(self) -> torch.Tensor:
-        """(vocab,) what it was given."""
+        """(vocab,) scores it received."""
         return self.before[self.row]
 
     @property
     def probs(self) -> torch.Tensor:
-        """(vocab,) their probabilities."""
+        """(vocab,) probabilities before the processor."""
         return torch.softmax(self.scores, -1)
 
     @property
     def p(self) -> float:
-        """The token's probability there."""
+        """The token's probability before the processor."""
         return float(self.probs[self.token_id])
 
     def passes(self, processor: Any) -> bool:
-        """Return whether the token survives another processor in this one's place."""
+        """Return True if the token survives this processor instead."""
         after = processor(self.ids, self.before.clone())
         return not is_gone(after, self.row, self.token_id)
 
     def with_value(self, **values: Any) -> Any:
-        """Return the processor with other values."""
+        """Return a copy of the processor with other attribute values."""
         other = copy.copy(self.processor)
         for name, value in values.items():
             setattr(other, name, value)
@@ -76,11 +75,11 @@ class Removal:
     """Why a processor removed a token, and what would have let it through.
 
     Attributes:
-        why: a whole sentence.
-        survives: how the sentence about surviving goes on, "" where nothing would do.
+        why: a complete sentence.
+        survives: the condition of survival, as the end of a sentence; "" if there is none.
         changes: parameter -> value.
-        instead: the processor with that value; None is none at all.
-        facts: name, value, meaning.
+        instead: the processor with that value; None if it would be absent.
+        facts: (name, value, meaning) of each number.
     """
 
     why: str
@@ -100,7 +99,7 @@ def removal(case: Case) -> Removal:
 
 
 def _off(case: Case, why: str, parameter: str, value: Any, facts: Any = ()) -> Removal:
-    """Return a removal that only ends when the parameter is off."""
+    """Return a removal that only ends when the parameter is switched off."""
     off = "off" if value is None else plain(value)
     survives = f"with {parameter} {'off' if off in ('off', '0', '1') else '= ' + off}"
     return Removal(why, survives, {parameter: value}, None, tuple(facts))
@@ -220,6 +219,7 @@ def _eta(case: Case) -> Removal:
         f"and with this entropy {percent(least)} is the least."
     )
     facts = (("Least probability", percent(least), "What eta_cutoff makes of this entropy."),)
+    # The cutoff is min(epsilon, sqrt(epsilon) * exp(-entropy)); this solves it for epsilon.
     bound = max(case.p, (case.p * float(entropy.exp())) ** 2)
 
     def other(value: float) -> Any:
@@ -247,6 +247,7 @@ def _encoder_no_repeat(case: Case) -> Removal:
     gram = [*text[len(text) - size + 1 :], case.token_id]
     why = f"{_name(case)} is banned: it would repeat {_phrase(case, gram)} of the prompt."
     name, prompt = "encoder_no_repeat_ngram_size", list(case.prompt)
+    # The processor reads the prompt in its constructor, so the check is repeated here.
     for value in range(size + 1, 33):
         gram = [*text[len(text) - value + 1 :], case.token_id]
         windows = (prompt[i : i + value] for i in range(len(prompt) - value + 1))
@@ -256,7 +257,7 @@ def _encoder_no_repeat(case: Case) -> Removal:
 
 
 def _longer(case: Case, why: str, parameter: str, attribute: str, size: int) -> Removal:
-    """Return the smallest larger n for which the token repeats nothing."""
+    """Return the smallest larger n for which the token repeats no n-gram."""
     for value in range(size + 1, 33):
         instead = case.with_value(**{attribute: value})
         if case.passes(instead):
@@ -287,7 +288,7 @@ def _suppress(case: Case, parameter: str, why: str) -> Removal:
         why,
         f"without its id in {parameter}",
         {parameter: rest or None},
-        # The two name their ids differently.
+        # The two classes name this attribute differently; the unused one is ignored.
         case.with_value(suppress_tokens=ids, begin_suppress_tokens=ids) if rest else None,
     )
 
@@ -315,6 +316,7 @@ def _allowed(case: Case) -> Removal:
     text = case.ids[case.row].tolist()
     new = text[len(text) - case.new :] if case.new else []
     why = f"{_name(case)} would leave the allowed continuations."
+    # A function has no list of continuations to add the text to.
     if callable(allowed):
         return _off(case, why, "prefix_allowed_tokens_fn", None)
     entries = [*(list(entry) for entry in allowed), [*new, case.token_id]]
@@ -335,7 +337,7 @@ def _forced_last(case: Case) -> Removal:
 
 
 def _contrast(case: Case) -> Removal:
-    """DoLa's plausibility cut; the logits the contrast was made of are what it was given."""
+    """Explain DoLa's plausibility cut; its input is the last layer's logits."""
     from engine.loops.dola import RELATIVE_TOP
 
     top = float(case.probs.max())
@@ -364,7 +366,7 @@ def _contrast(case: Case) -> Removal:
 
 
 LEAVE = object()
-"""Nothing can be run in the processor's place."""
+"""Marks a removal whose change cannot be tried on a processor."""
 _LN2 = 0.6931471805599453
 
 

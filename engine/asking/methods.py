@@ -1,4 +1,4 @@
-"""How a step may be looked into, by name: whoever only names it needs no model."""
+"""Names of the influence methods; importing them needs no torch."""
 
 from __future__ import annotations
 

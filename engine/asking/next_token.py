@@ -1,4 +1,4 @@
-"""Why a step that takes one token, the best or by a draw, took it or another."""
+"""Why a step that writes one token, by argmax or by a draw, chose it."""
 
 from __future__ import annotations
 
@@ -36,27 +36,28 @@ _COLDEST = 0.001
 
 @dataclass(frozen=True)
 class Race:
-    """The exponential race that drew a token.
+    """The exponential race that drew a token: the smallest e / p wins.
 
     Attributes:
-        noise: (vocab,) e of every token.
+        noise: (vocab,) exponential noise e of every token.
     """
 
     noise: torch.Tensor
 
     def winner(self, values: torch.Tensor) -> int:
-        """Return who wins with (vocab,) scores: the smallest e / p."""
+        """Return the token that wins with these (vocab,) scores."""
         return int((torch.softmax(values, -1) / self.noise).argmax())
 
 
 def race_of(place: Moment, chain: Chain) -> Race:
-    """Return the noise of a step, drawn again."""
+    """Redraw the noise of a step."""
+    # Noise for all rows in one call, as in the loop; another shape would give other numbers.
     noise = torch.empty_like(chain.logits).exponential_(1, generator=place.generator())
     return Race(noise[chain.row])
 
 
 def is_drawn(place: Moment) -> bool:
-    """Return whether a step that writes one token draws it."""
+    """Return True if the step samples its token."""
     if place.trace.strategy == "sampling":
         return True
     return bool(place.trace.config.get("do_sample"))
@@ -65,15 +66,15 @@ def is_drawn(place: Moment) -> bool:
 def explain(
     place: Moment, chain: Chain, token_id: int, draft: Wording, race: Race | None, rule: str
 ) -> None:
-    """Write why a step took a token or not.
+    """Write why a step chose a token or did not.
 
     Args:
         place: the step.
-        chain: its row's way through the processors.
-        token_id: the token that is asked about.
-        draft: is written.
-        race: the draw, None where the best token is taken.
-        rule: what takes the best token, such as "greedy search".
+        chain: the row's processors.
+        token_id: the token in question.
+        draft: receives the explanation.
+        race: the draw; None if the step takes the best token.
+        rule: name of the rule that takes the best token, such as "greedy search".
     """
     explain_on(place, chain, token_id, place.step.emit[-1], draft, race, rule)
 
@@ -87,7 +88,7 @@ def explain_on(
     race: Race | None,
     rule: str,
 ) -> None:
-    """Write why a token was taken or not where another, ``chosen``, may have been."""
+    """Write why a token was chosen or not, where ``chosen`` is the actual choice."""
     here = tell_standing(draft, chain, token_id)
     if token_id == chosen:
         draft.chosen = True
@@ -106,7 +107,7 @@ def explain_on(
 
 
 def start_of(place: Moment) -> int:
-    """Return how many ids stand before the first new token."""
+    """Return the number of ids before the first new token."""
     return 1 if place.trace.model.is_encoder_decoder else len(place.trace.prompt_ids)
 
 
@@ -151,7 +152,7 @@ def _behind(
 def _needed(
     place: Moment, chain: Chain, token_id: int, draft: Wording, bias: float | None, same: str = ""
 ) -> None:
-    """Say how much higher the logit would have had to be, and claim it."""
+    """Write how much higher the logit would have had to be, and claim it."""
     if bias is None:
         draft.say("No higher logit would have made it the choice.")
         return
@@ -228,11 +229,12 @@ def _unlucky(
 
 
 def _temperature(chain: Chain, token_id: int, race: Race, place: Moment) -> float | None:
-    """Return a temperature at which the same noise draws the token, tried on the processors."""
+    """Return a temperature at which the same noise draws the token, or None."""
     at = next((i for i, link in enumerate(chain.links) if link.name == "Temperature"), None)
     names = [link.name for link in chain.links]
     given = float(getattr(place.run.config, "temperature", 1.0)) if place.run else 1.0
     if at is None:
+        # Without a temperature processor, one would run right before the first of these filters.
         filters = ("TopH", "TopK", "TopP", "MinP", "Typical", "Epsilon", "Eta")
         first = next((i for i, n in enumerate(names) if n in filters or "Watermark" in n), None)
         at = len(names) if first is None else first
@@ -257,9 +259,9 @@ def _temperature(chain: Chain, token_id: int, race: Race, place: Moment) -> floa
 def _interval(
     values: torch.Tensor, noise: torch.Tensor, token_id: int
 ) -> tuple[float | None, float | None]:
-    """Return (lowest, highest) temperature at which a token wins the race, (None, None) for none.
+    """Return the (lowest, highest) temperature at which a token wins, (None, None) for none.
 
-    It wins when b (s_t - s_j) > log e_t - log e_j for every j, with b = 1 / temperature.
+    It wins if b (s_t - s_j) > log e_t - log e_j for every j, with b = 1 / temperature.
     """
     gap = (values[token_id] - values).double()
     luck = noise[token_id].double().log() - noise.double().log()

@@ -1,4 +1,4 @@
-"""How probable the model held a typed text to be, where a step chose the token that its candidates are of."""
+"""The model's probability of a typed text at a step."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Odds:
     """A typed text as a guess of a step's token.
 
     Attributes:
-        token_id: its first token.
-        name: the token as the page writes it.
-        logprob: of it in the model, nats over the whole vocabulary, before any processor; None where it
-            is impossible.
-        rank: its place in the model's distribution, 0 is the most probable.
-        said: a sentence about how the text was read, "" for none.
+        token_id: the first token of the text.
+        name: the token as the page shows it.
+        logprob: its log-probability in the model, nats, over the whole vocabulary, before any
+            processor; None if it is impossible.
+        rank: its rank in the model's distribution; 0 is the most probable.
+        said: a sentence on how the text was tokenized, "" for none.
     """
 
     token_id: int
@@ -37,16 +37,18 @@ class Odds:
 
 
 def odds_of(place: Moment, text: str) -> Odds:
-    """Return what the model gave to a text; a word may be typed without its space.
+    """Return the model's probability of a text; a word may be typed without its leading space.
 
-    What is a single token counts rather than what begins with a piece of one, then the likelier.
+    Both readings are tried. A single token is preferred to the first token of several, then the
+    more probable reading.
 
     Args:
-        place: the step with what it saw; see ``again.place_of``.
+        place: the replayed step; see ``again.place_of``.
         text: 1 to 200 characters.
 
     Raises:
-        ParameterError: the text has no tokens, or only recorded candidates are known and it is none.
+        ParameterError: the text has no tokens, or only recorded candidates are known and it is not
+            one of them.
     """
     readings = dict.fromkeys((text, text if text[:1].isspace() else f" {text}"))
     found = _computed(place, readings) if place.views else _recorded(place, readings)
@@ -80,7 +82,7 @@ def _computed(place: Moment, readings: Iterable[str]) -> list[Odds]:
 
 
 def _decided_from(place: Moment) -> tuple[View, int]:
-    """Return the pass, and the row of it, whose candidates the step recorded."""
+    """Return the pass, and its row, whose candidates the step recorded."""
     detail = place.step.detail
     if isinstance(detail, DraftDetail):
         return place.views[len(place.step.emit) - 1], 0

@@ -1,4 +1,4 @@
-"""The place that is asked about: a step of a run, with the logits it was decided from."""
+"""A reference to a step of a run, with the logits that decided it."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from engine.trace.records import Step, Trace
 
 
 class ForgottenError(EngineError):
-    """The run that is asked about is not remembered (any more); its trace can be asked about."""
+    """The run is not cached; a question with its trace is still possible."""
 
     code = "forgotten"
 
 
 @dataclass(frozen=True)
 class AskedStep:
-    """A step and what it was decided from.
+    """A step and the passes that decided it.
 
     Attributes:
-        run: the run, its config and its header.
-        step: the step as it was recorded.
-        passes: observations since the step before: one for loops that decide a token a pass, one
-            a group in diverse beams, one a drafted token and one more in drafting.
-        at: which of them decided the step's last token; the group's own in diverse beams is not
-            known here, so there it is the last.
-        row: row of the batch that the step wrote; 0 in searches.
+        run: the run with its config and header.
+        step: the recorded step.
+        passes: observations since the previous step: one if a pass decides one token, one per group
+            in diverse beam search, and one per drafted token plus one in drafting.
+        at: index of the pass that decided the step's last token. In diverse beam search the
+            deciding group is unknown, so it is the last pass.
+        row: batch row of the step; 0 in searches.
     """
 
     run: KeptRun
@@ -42,12 +42,12 @@ class AskedStep:
 
     @property
     def logits(self) -> torch.Tensor | None:
-        """(rows, vocab) float32 as the first processor saw them; None where nothing is known."""
+        """(rows, vocab) float32 that the first processor received; None if unknown."""
         return self.passes[self.at].logits if self.passes else None
 
     @property
     def input_ids(self) -> torch.Tensor | None:
-        """(rows, length) ids so far."""
+        """(rows, length) ids so far; None if unknown."""
         return self.passes[self.at].input_ids if self.passes else None
 
     @property
@@ -57,17 +57,17 @@ class AskedStep:
 
 
 def place_of(asked: str | Trace, step: Any) -> AskedStep:
-    """Return a step of a run with the logits it was decided from.
+    """Return a step of a run with the logits that decided it.
 
     Args:
-        asked: the id of a recent run, or a trace: its logits are computed anew where its model is in
-            memory and its strategy allows it, else its recorded candidates are all that is known.
+        asked: id of a cached run, or a trace. A trace's logits are recomputed if its model is in
+            memory and its strategy allows it; otherwise only its recorded candidates are known.
         step: index of the step, from 0.
 
     Raises:
-        ParameterError: there is no such step.
-        ForgottenError: there is no such recent run.
-        EngineError: the trace is of a strategy that nobody knows, or the model is busy.
+        ParameterError: the step does not exist.
+        ForgottenError: the run is not cached.
+        EngineError: the trace's strategy is unknown, or the model is busy.
     """
     if isinstance(asked, Trace):
         return at(run_of_trace(asked, step), step)
@@ -78,7 +78,7 @@ def place_of(asked: str | Trace, step: Any) -> AskedStep:
 
 
 def at(run: KeptRun, step: Any) -> AskedStep:
-    """Return a step of a run that was found already; see ``place_of``."""
+    """Return a step of a cached run; see ``place_of``."""
     count = len(run.steps)
     if not isinstance(step, int) or isinstance(step, bool) or not 0 <= step < count:
         raise ParameterError("step", step, f"the run has steps 0 to {count - 1}")

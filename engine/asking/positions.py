@@ -1,4 +1,4 @@
-"""What the positions of a model's input are: tokens, patches of a picture, or frames of a sound."""
+"""Positions of a model's input: tokens, patches of a picture, or frames of a sound."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 TEXT, ENCODER, PATCHES, FRAMES = "text", "encoder", "patches", "frames"
-"""Tokens that the decoder reads; tokens that the encoder reads; parts of a picture; parts of a sound."""
+"""The decoder's tokens; the encoder's tokens; parts of a picture; parts of a sound."""
 _SOUNDS = ("input_features", "input_values")
 _PLACEHOLDERS = ("image_token_id", "image_token_index", "audio_token_id", "audio_token_index")
 _MOST_MERGED = 64
@@ -19,17 +19,17 @@ _RATE = 16_000
 
 @dataclass(frozen=True)
 class Positions:
-    """The positions that a row of numbers is about, in order.
+    """The positions that a row of numbers belongs to, in order.
 
     Attributes:
         source: TEXT, ENCODER, PATCHES or FRAMES.
-        count: how many there are.
-        ids: of tokens, one a position; none of patches and frames.
-        pieces: their texts.
-        grid: (rows, columns) of patches; they stand row by row.
-        leading: positions before the first patch that stand for no part of the picture.
-        frame_s: seconds of sound a position, None where nothing tells.
-        picture: TEXT: (first, rows, columns) of tokens in the prompt that stand for a picture's parts.
+        count: number of positions.
+        ids: token ids, one per position; empty for patches and frames.
+        pieces: texts of the tokens.
+        grid: (rows, columns) of patches, in row-major order.
+        leading: positions before the first patch that represent no part of the picture.
+        frame_s: seconds of sound per position, None if unknown.
+        picture: TEXT: (first, rows, columns) of the prompt tokens that represent a picture's parts.
     """
 
     source: str
@@ -43,7 +43,7 @@ class Positions:
 
     @property
     def starts(self) -> tuple[float, ...]:
-        """(count,) the second at which each part of a sound begins; empty where nothing tells."""
+        """(count,) start of each part of a sound, seconds; empty if unknown."""
         if self.frame_s is None:
             return ()
         return tuple(round(place * self.frame_s, 3) for place in range(self.count))
@@ -58,12 +58,12 @@ def of_text(loaded: Any, ids: Sequence[int], source: str = TEXT) -> Positions:
 
 
 def of_encoder(loaded: Any, inputs: Mapping[str, torch.Tensor], length: int) -> Positions:
-    """Return the positions of what an encoder made of its input.
+    """Return the positions of an encoder's output.
 
     Args:
         loaded: the LoadedModel.
         inputs: keyword arguments of the pass.
-        length: of the encoder's output.
+        length: length of the encoder's output.
     """
     if "input_ids" in inputs and inputs["input_ids"].shape[1] == length:
         return of_text(loaded, inputs["input_ids"][0].tolist(), ENCODER)
@@ -80,14 +80,14 @@ def is_sound(inputs: Mapping[str, torch.Tensor]) -> str | None:
 
 
 def placeholders(loaded: Any) -> frozenset[int]:
-    """Return the token ids of a prompt in whose places a picture or a sound stands."""
+    """Return the prompt's token ids that are placeholders for a picture or a sound."""
     config = loaded.model.config
     found = (getattr(config, name, None) for name in _PLACEHOLDERS)
     return frozenset(i for i in found if isinstance(i, int))
 
 
 def _grid(config: Any, shape: Sequence[int], length: int) -> tuple[int, int] | None:
-    """Return the rows and columns of an encoder's patches; encoders that merge them have fewer."""
+    """Return rows and columns of an encoder's patches; encoders that merge patches have fewer."""
     own = [getattr(config, name, None) for name in ("encoder", "vision_config")]
     size = next((s for c in (*own, config) if (s := getattr(c, "patch_size", None))), None)
     if size is None:
@@ -103,10 +103,10 @@ def _grid(config: Any, shape: Sequence[int], length: int) -> tuple[int, int] | N
 
 
 def _frame_s(loaded: Any) -> float | None:
-    """Return how much sound a position of an encoder stands for."""
+    """Return the seconds of sound that one encoder position covers."""
     config = loaded.model.config
     if config.model_type == "whisper":
-        # Of the frames of its log-mel spectrogram the second convolution makes one of two.
+        # Whisper's second convolution halves the frames of the log-mel spectrogram.
         sounds = loaded.reader.processors.sounds
         return 2 * sounds.hop_length / sounds.sampling_rate
     own = getattr(config, "encoder", config)
@@ -115,7 +115,7 @@ def _frame_s(loaded: Any) -> float | None:
 
 
 def _picture_among(loaded: Any, ids: tuple[int, ...]) -> tuple[int, int, int] | None:
-    """Return where a picture's tokens stand in a prompt, where they are one square."""
+    """Return the position and size of a picture's tokens, if they form one square."""
     wanted = placeholders(loaded)
     places = [place for place, i in enumerate(ids) if i in wanted]
     side = math.isqrt(len(places))

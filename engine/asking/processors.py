@@ -1,8 +1,8 @@
-"""The processors of a run, built as the run built them, without its model.
+"""The logits processors of a run, rebuilt without its model.
 
-transformers' generate() builds them, from the configuration that a run would give it. What it looks
-at in a model (vocabulary, device, special ids, one stack or two) is put into a model of almost
-no weights, so that nobody waits for the real one, which may have left the memory.
+transformers' generate() builds them from the configuration of the run. A stub model of almost no
+weights supplies what generate() reads from a model: vocabulary, device, special ids, one stack or
+two. So the real model need not be in memory.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from engine.run.generation import generate_inputs, generation_config
 from engine.run.request import CheckedRequest, DecodeRequest, fit_to_model
 from engine.strategies.base import Context
 
+# Longer than any text.
 _LONGEST = 1 << 24
 NEEDS_THE_MODEL = {
     "guidance_scale": "guidance asks the model once more at every step",
@@ -42,7 +43,7 @@ NEEDS_THE_MODEL = {
     "z_threshold": "it changes no distribution, only how the text is judged",
     "ignore_repeated_ngrams": "it changes no distribution, only how the text is judged",
 }
-"""Parameters that cannot be asked about, each with the reason."""
+"""Parameters that a what-if analysis cannot change, each with the reason."""
 OFF: Mapping[str, tuple[str, Any]] = {
     "SequenceBias": ("sequence_bias", None),
     "EncoderRepetitionPenalty": ("encoder_repetition_penalty", 1.0),
@@ -70,23 +71,23 @@ OFF: Mapping[str, tuple[str, Any]] = {
     "GreenList": ("bias", 0.0),
     "LogitNormalization": ("renormalize_logits", False),
 }
-"""Display name of a processor -> its parameter, and the value at which a run is without it."""
+"""Display name of a processor -> its parameter, and the value that removes it."""
 
 
 def askable(config_class: type) -> tuple[str, ...]:
-    """Return the parameters of a strategy that can be asked about, in declaration order."""
+    """Return the parameters of a strategy that a what-if can change, in declaration order."""
     return tuple(name for name in params_of(config_class) if name not in NEEDS_THE_MODEL)
 
 
 def changed_config(run: KeptRun, params: Mapping[str, Any]) -> Any:
-    """Return a run's config with other values, checked as a request's are.
+    """Return a run's config with other values, validated like a request's.
 
     Args:
         run: the run.
         params: names and raw values.
 
     Raises:
-        ParameterError: one sentence with parameter, value and range, or why it cannot be asked.
+        ParameterError: one sentence with parameter, value and range, or why it cannot be changed.
     """
     known = params_of(run.strategy.config)
     for name, value in params.items():
@@ -107,11 +108,11 @@ def changed_config(run: KeptRun, params: Mapping[str, Any]) -> Any:
 
 
 def processors_of(run: KeptRun, config: Any) -> tuple[list[Any], bool]:
-    """Return new processors of a run, as generate() builds them, and whether tokens are drawn.
+    """Return a run's processors as generate() builds them, and whether tokens are sampled.
 
     Args:
         run: the run.
-        config: its strategy's, see ``changed_config``.
+        config: the config of its strategy, see ``changed_config``.
 
     Raises:
         ParameterError: guidance is on.
@@ -131,6 +132,7 @@ def processors_of(run: KeptRun, config: Any) -> tuple[list[Any], bool]:
         found.extend(logits_processor)
         return input_ids
 
+    # generate() hands its finished list to the custom loop, which returns at once: no pass runs.
     prompt = torch.tensor([run.header.prompt_ids], device=loaded.device)
     loaded.model.generate(
         prompt,
@@ -144,10 +146,10 @@ def processors_of(run: KeptRun, config: Any) -> tuple[list[Any], bool]:
 
 
 def _own_rules(run: KeptRun, config: Any) -> list[Any]:
-    """Return the processors that the model of a run adds to those of a request; see ``MediaReader.rules``.
+    """Return the processors that the run's model itself adds; see ``MediaReader.rules``.
 
     Raises:
-        EngineError: it is not in memory, and may have some.
+        EngineError: the model may have some but is not in memory.
     """
     loaded = run.loaded() or as_recorded(run.header.model)
     if not any(one.kind == AUDIO for one in run.header.media):
@@ -160,13 +162,13 @@ def _own_rules(run: KeptRun, config: Any) -> list[Any]:
 
 
 def hollow(run: KeptRun) -> LoadedModel:
-    """Return a model of almost no weights that has what processors know of a run's own model."""
+    """Return a stub model with the properties of the run's model that processors use."""
     about, ends = run.header.model, run.header.eos_token_ids
     return _hollow(about.vocab_size, device_of(run), about.is_encoder_decoder, ends)
 
 
 def device_of(run: KeptRun) -> str:
-    """Return where a run's processors compute: where they did, or on the CPU if there is none such."""
+    """Return the run's device, or the CPU if this machine has no such device."""
     own = run.header.model.device
     there = {"cuda": torch.cuda.is_available, "mps": torch.backends.mps.is_available}
     return own if own in there and there[own]() else "cpu"

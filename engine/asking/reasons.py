@@ -1,4 +1,4 @@
-"""An answer about a token of a recorded step, and the words it is written in."""
+"""An explanation of a step's choice, and the formatting of its numbers."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from dataclasses import dataclass, field
 from typing import Any
 
 SURVIVES = "survives"
-"""No processor removes the token any more."""
+"""No processor removes the token."""
 CHOSEN = "chosen"
 """The step writes the token."""
 KEPT = "kept"
-"""The hypothesis with the token goes on, or joins the finished ones."""
+"""The hypothesis with the token goes on or joins the finished ones."""
 CONSIDERED = "considered"
-"""The token is one of those that are looked at more closely."""
+"""The token is among the candidates that get a closer look."""
 ACCEPTED = "accepted"
-"""The drafted token stands."""
+"""The drafted token is accepted."""
 
 
 @dataclass(frozen=True)
 class Fact:
-    """One number of an answer.
+    """One number of an explanation.
 
     Attributes:
-        name: what it is, in two to five words.
-        value: as a reader takes it, with its unit.
+        name: two to five words.
+        value: formatted, with its unit.
         meaning: one sentence.
     """
 
@@ -37,13 +37,13 @@ class Fact:
 
 @dataclass(frozen=True)
 class Claim:
-    """What would have to be otherwise, so that a program can try it.
+    """A counterfactual that a program can test.
 
     Attributes:
-        changes: parameter -> value; everything else stays, the noise of the step, too.
-        then: what would hold of the token; one of the names above.
-        at_step: whether a run whose parameters are changed as a whole may part earlier, so that the
-            claim is about the step with its text before it given.
+        changes: parameter -> value. Everything else stays the same, including the step's noise.
+        then: the token's state after the change; one of the names above.
+        at_step: whether the claim only holds with the step's text given, because a complete rerun
+            with the change may diverge earlier.
     """
 
     changes: Mapping[str, Any]
@@ -53,17 +53,17 @@ class Claim:
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a step took a token, or why it did not.
+    """Why a step chose a token or did not.
 
     Attributes:
-        token_id: of the model's vocabulary.
-        name: the token as the page writes it.
-        sentence: the answer in plain words.
+        token_id: id in the model's vocabulary.
+        name: the token as the page shows it.
+        sentence: the explanation in plain words.
         chosen: whether the step wrote the token.
         facts: the numbers behind the sentence.
-        claim: what would have to be otherwise, None where nothing of that kind is said.
-        scope: one sentence on what was looked at.
-        exact: whether that was the whole vocabulary.
+        claim: the change that would have altered the outcome, None for none.
+        scope: one sentence on the data used.
+        exact: whether the data cover the whole vocabulary.
     """
 
     token_id: int
@@ -78,7 +78,7 @@ class Reason:
 
 @dataclass
 class Wording:
-    """An answer while it is written."""
+    """Collects the sentences and facts of an explanation."""
 
     sentences: list[str] = field(default_factory=list)
     facts: list[Fact] = field(default_factory=list)
@@ -86,7 +86,7 @@ class Wording:
     chosen: bool = False
 
     def say(self, *sentences: str) -> None:
-        """Add sentences; empty ones are left out."""
+        """Add sentences; empty ones are skipped."""
         self.sentences += [sentence for sentence in sentences if sentence]
 
     def fact(self, name: str, value: str, meaning: str) -> None:
@@ -99,12 +99,12 @@ _INVISIBLE = re.compile("[\u0000-\u001f\u00a0\u200b-\u200f\u202a-\u202e\u2066-\u
 
 
 def visible(text: str) -> str:
-    """Return a text whose invisible characters can be seen, as the page shows them."""
+    """Replace invisible characters by visible marks, as the page does."""
     return _INVISIBLE.sub(lambda m: _MARKS.get(m[0]) or f"⟨U+{ord(m[0]):04X}⟩", text)
 
 
 def shown(piece: str) -> str:
-    """Return a token as the page shows it: the spaces at its ends are dots."""
+    """Format a token like the page: leading and trailing spaces are dots."""
     return re.sub("^ +| +$", lambda m: "·" * len(m[0]), visible(piece))
 
 
@@ -114,7 +114,7 @@ def quoted(piece: str) -> str:
 
 
 def percent(p: float) -> str:
-    """Return a probability in words, as exact as it is large, as the page does."""
+    """Format a probability like the page: more digits for larger values."""
     if p >= 0.9995:
         return "100 %"
     if p >= 0.1:
@@ -125,9 +125,9 @@ def percent(p: float) -> str:
 
 
 def number(value: float, digits: int = 3) -> str:
-    """Return a number of so many significant digits, written out, with a true minus sign.
+    """Format a number with ``digits`` significant digits and a true minus sign.
 
-    Numbers of more than three places before the point keep them all.
+    Numbers with more than three integer digits show all of them.
     """
     if math.isnan(value):
         return "–"
@@ -135,6 +135,7 @@ def number(value: float, digits: int = 3) -> str:
         return "∞" if value > 0 else "−∞"
     if value == 0:
         return "0"
+    # Very small and very large numbers use a power of ten with superscript digits.
     size = math.floor(math.log10(abs(value)))
     if not _SMALL <= size <= _LARGE:
         return f"{value / 10**size:.{digits - 1}f} × 10{str(size).translate(_RAISED)}".replace(
@@ -148,7 +149,7 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def apart(a: float, b: float) -> tuple[str, str]:
-    """Return two numbers with as many digits as it takes to tell them apart."""
+    """Format two numbers with enough digits to differ."""
     for digits in range(3, 9):
         pair = number(a, digits), number(b, digits)
         if pair[0] != pair[1]:
@@ -157,9 +158,9 @@ def apart(a: float, b: float) -> tuple[str, str]:
 
 
 def level(a: float, b: float) -> tuple[str, str, str]:
-    """Return two sums and how far the first is below the second, so that the three agree.
+    """Format two sums and the gap from the first to the second, so that the three agree.
 
-    They have two decimals, more where the difference is small.
+    They have two decimals, or more if the gap is small.
     """
     decimals = 2
     while decimals < 6 and abs(b - a) < 10 ** (1 - decimals):
@@ -171,12 +172,12 @@ def level(a: float, b: float) -> tuple[str, str, str]:
 
 
 def total(value: float) -> str:
-    """Return a sum of log-probabilities."""
+    """Format a sum of log-probabilities."""
     return f"{value:,.2f}".replace("-", "−")
 
 
 def share(value: float) -> str:
-    """Return a share between 0 and 1 that is neither of them, as parameters are written."""
+    """Format a share strictly between 0 and 1 so that it does not read as 0 or 1."""
     for digits in range(3, 9):
         text = f"{value:.{digits}f}"
         if 0 < float(text) < 1:
@@ -185,7 +186,7 @@ def share(value: float) -> str:
 
 
 def plain(value: float) -> str:
-    """Return a parameter's value as it is typed."""
+    """Format a parameter's value as a user types it."""
     return f"{value:.10g}"
 
 
@@ -201,20 +202,20 @@ def joined(parts: Sequence[str]) -> str:
 
 
 def at_least(bound: float, holds: Callable[[float], bool], most: float) -> float | None:
-    """Return the number of fewest decimals above a bound for which something holds.
+    """Return the shortest decimal number at or above a bound that satisfies a condition, or None.
 
     Args:
-        bound: nothing below it can hold.
-        holds: tries a number.
+        bound: no smaller number can satisfy it.
+        holds: tests a number.
         most: the number stays below it.
     """
     return _rounded(bound, holds, math.ceil, 1, lambda value: value < most)
 
 
 def at_most(bound: float, holds: Callable[[float], bool], least: float) -> float | None:
-    """Return the number of fewest decimals below a bound for which something holds, above ``least``.
+    """Return the shortest decimal number at or below a bound that satisfies a condition, or None.
 
-    It is no further than a tenth of the bound away from it.
+    It is larger than ``least`` and at least nine tenths of the bound.
     """
     near = lambda value: value > least and value >= 0.9 * bound  # noqa: E731
     return _rounded(bound, holds, math.floor, -1, near)

@@ -1,4 +1,4 @@
-"""A run whose logits were not kept: computed anew from its text, or only what it recorded."""
+"""The logits of a run known by its trace: recomputed from its text, or from its candidates."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from engine.strategies.base import Strategy
 from engine.trace.records import Step, Trace, replay_ids
 
 TOKEN_A_PASS = (next_token_loop, watermark_loop, dola_loop)
-"""Loops in which every pass decides one token of each row by its scores alone, drawn or the best."""
+"""Loops in which each pass decides one token per row from its scores, by argmax or a draw."""
 _READABLE = (*TOKEN_A_PASS, contrastive_loop)
-"""Loops whose first processor sees at every step what one pass over the text shows."""
+"""Loops whose first processor's input at every step follows from one pass over the text."""
 _FLOAT_BYTES = 4
 _CHUNK = 8
-"""Places whose layers are looked at together: each has a distribution for every layer."""
+"""Positions whose layers are projected together: each has a distribution per layer."""
 
 
 def run_of_trace(
@@ -43,17 +43,17 @@ def run_of_trace(
     cancelled: threading.Event | None = None,
     model: LoadedModel | None = None,
 ) -> KeptRun:
-    """Return a run that is known by its trace.
+    """Return a cached or recomputed run for a trace.
 
     Args:
-        trace: outputs may be missing; of candidates only those of the step are needed, and only
-            where the model is not in memory.
-        step: the step that is asked about; a run too large to be computed whole has only this one.
-        cancelled: gives up waiting for the model when set.
-        model: that wrote it; None looks among those in memory.
+        trace: outputs may be missing. Candidates are needed only for the step, and only if the
+            model is not in memory.
+        step: the step in question; a run too large to recompute whole gets only this one.
+        cancelled: stops waiting for the model when set.
+        model: the run's model; None looks for it among those in memory.
 
     Raises:
-        EngineError: of its strategy or its settings nothing is known here.
+        EngineError: its strategy or its settings are unknown here.
     """
     key = _key(trace)
     known = KEPT_RUNS.get(key)
@@ -74,10 +74,10 @@ def run_of_trace(
 
 
 def config_of(trace: Trace, strategy: Strategy) -> Any:
-    """Return a recorded run's config as its strategy's own.
+    """Return a recorded config as the strategy's config object.
 
     Raises:
-        EngineError: it holds what no file can, or what is not legal any more.
+        EngineError: it has a function, which no file can hold, or a value that is not valid.
     """
     if any(isinstance(v, str) and v.startswith("<callable") for v in trace.config.values()):
         raise EngineError(
@@ -87,7 +87,7 @@ def config_of(trace: Trace, strategy: Strategy) -> Any:
 
 
 def _key(trace: Trace) -> str:
-    """Return what a trace is known by: all that its logits and draws follow from."""
+    """Cache key of a trace: everything its logits and draws depend on."""
     steps = [(step.keep, step.emit, step.sequence) for step in trace.steps]
     seen = [one.sha256 for one in trace.media]
     told = (trace.strategy, trace.config, trace.model, trace.seed, trace.prompt_ids, seen, steps)
@@ -108,7 +108,7 @@ def _can_be_read(run: KeptRun, loaded: LoadedModel) -> bool:
 
 
 def _recompute(run: KeptRun, loaded: LoadedModel, step: Any) -> bool:
-    """Fill a run's passes; return whether all of them are there."""
+    """Fill a run's passes; return whether all of them are filled."""
     sequences = sorted({s.sequence for s in run.steps})
     texts = [
         replay_ids(tuple(s for s in run.steps if s.sequence == sequence)) for sequence in sequences
@@ -124,13 +124,13 @@ def _recompute(run: KeptRun, loaded: LoadedModel, step: Any) -> bool:
     for sequence, text in zip(sequences, texts, strict=True):
         own = [s for s in asked if s.sequence == sequence]
         if own:
-            # Of a run too large, the text as far as the step, whose logits are those of its end.
+            # For a run too large, only the text up to the step: its end gives the step's logits.
             _fill(run, loaded, own, text if whole else text[: own[0].keep + 1], number_of)
     return whole
 
 
 def _numbers(run: KeptRun) -> list[int]:
-    """Return by step the number of its pass: sequences of a batch share theirs."""
+    """Return the pass number of every step; sequences of a batch share theirs."""
     if run.strategy.one_by_one:
         return list(range(len(run.steps)))
     return [step.keep for step in run.steps]
@@ -165,7 +165,7 @@ def _fill(
 def _contrast(
     run: KeptRun, loaded: LoadedModel, reading: Reading, logits: torch.Tensor
 ) -> torch.Tensor:
-    """Return (new, vocab) DoLa's contrast at every place, a few places at a time."""
+    """Return (new, vocab) DoLa contrast at every position, a few positions at a time."""
     candidates = layers_of(loaded.model, run.config.dola_layers)
     if not candidates:
         raise ParameterError("dola_layers", run.config.dola_layers, "it leaves no layer")
@@ -179,13 +179,14 @@ def _contrast(
 
 
 def _recorded(run: KeptRun) -> KeptRun:
-    """Return a run of which only the recorded candidates are known."""
+    """Fill a run's passes from the recorded candidates alone."""
     run.source = RECORDED
     number_of = _numbers(run)
     run.seen = [range(n, n + 1) for n in number_of]
     if run.strategy.loop not in TOKEN_A_PASS:
         return run
     rows = 1 if run.strategy.one_by_one else 1 + max((s.sequence for s in run.steps), default=0)
+    # 0 is a placeholder for the decoder's start token, which no trace records.
     before = (0,) if run.header.model.is_encoder_decoder else run.header.prompt_ids
     run.passes = [None] * (max(number_of, default=-1) + 1)
     texts: dict[int, list[int]] = {}
@@ -207,6 +208,7 @@ def _note(run: KeptRun, step: Step, number: int, rows: int, ids: list[int]) -> N
     )
     for candidate in step.candidates:
         if candidate.token_id < vocab:
+            # The recorded log-probability plus logsumexp is the logit.
             there.logits[row, candidate.token_id] = candidate.raw_logprob + step.logsumexp
     there.input_ids[row] = torch.tensor(ids)
     run.passes[number] = there

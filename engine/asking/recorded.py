@@ -1,4 +1,4 @@
-"""Answers from the record alone: the candidates that were kept of a step."""
+"""Explanations from the recording alone: a step's saved candidates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from engine.trace.records import Candidate, Step, own_token
 
 
 def explain(place: Moment, token_id: int, draft: Wording) -> None:
-    """Write what the record tells about a token of a step."""
+    """Write what the recording says about a token of a step."""
     step = place.step
     name = token_name(place, token_id)
     own = own_token(step)
@@ -40,6 +40,7 @@ def explain(place: Moment, token_id: int, draft: Wording) -> None:
     _numbers(draft, candidate, step)
     chosen = None if own is None else found.get(own)
     after = " after the processors" if step.stages else ""
+    # A custom method may choose a token that a processor removed.
     if candidate.removed_by and draft.chosen:
         draft.say(f"The method took {name}, which {candidate.removed_by} had removed.")
     elif candidate.removed_by:
@@ -76,7 +77,7 @@ def _numbers(draft: Wording, candidate: Candidate, step: Step) -> None:
 
 
 def _special(place: Moment, token_id: int, draft: Wording) -> None:
-    """Add what the strategy's own record says of the token."""
+    """Add what the strategy's own record says about the token."""
     detail = place.step.detail
     if isinstance(detail, WatermarkDetail) and detail.is_green is not None:
         colour = "green" if token_id in detail.green_candidates else "red"
@@ -98,7 +99,7 @@ def _special(place: Moment, token_id: int, draft: Wording) -> None:
 
 
 def explain_node(place: Moment, node: BeamNode, draft: Wording) -> None:
-    """Write what the record tells about a node of a search."""
+    """Write what the recording says about a node of a search."""
     detail = place.step.detail
     assert isinstance(detail, BeamDetail)
     name = token_name(place, node.token_id)

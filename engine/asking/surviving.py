@@ -1,4 +1,4 @@
-"""What every answer about a distribution says: rank, probabilities, what each processor did."""
+"""A token's rank, its probabilities, and the effect of each processor on it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from engine.asking.reasons import (
 from engine.loops.recorder import NEVER
 
 LEAST_EFFECT = 0.005
-"""Changes of a logit below this are not told."""
+"""Smaller changes of a logit are not reported."""
 WARPERS = (
     "Temperature",
     "TopH",
@@ -39,14 +39,14 @@ WARPERS = (
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a token stands before and after the processors of one row.
+    """A token's rank and probability before and after the processors of one row.
 
     Attributes:
-        raw: its probability in the model, over the whole vocabulary.
-        rank: its place there, 1 is the most probable.
-        used: its probability after the processors, 0 when removed.
-        place: its place there, 1 is the most probable.
-        left: tokens that are possible after the processors.
+        raw: probability in the model, over the whole vocabulary.
+        rank: rank in the model; 1 is the most probable.
+        used: probability after the processors, 0 if removed.
+        place: rank after the processors; 1 is the most probable.
+        left: number of tokens that survive the processors.
     """
 
     raw: float
@@ -57,7 +57,7 @@ class Standing:
 
 
 def standing(chain: Chain, token_id: int) -> Standing:
-    """Return where a token stands."""
+    """Return a token's rank and probability before and after the processors."""
     raw, final = chain.logits[chain.row], chain.scores[chain.row]
     possible = final > NEVER
     final = final.masked_fill(~possible, -torch.inf)
@@ -71,15 +71,15 @@ def standing(chain: Chain, token_id: int) -> Standing:
 
 
 def removals(chain: Chain, place: Moment, token_id: int, new: int) -> list[Removal]:
-    """Return every removal that stands between a token and its survival.
+    """Return every removal between a token and its survival.
 
-    Each processor is looked at as it would be if those before it had let the token through.
+    Each processor is checked as if the earlier ones had let the token through.
 
     Args:
-        chain: the row's way through the processors.
+        chain: the row's processors.
         place: the step.
         token_id: a token that was removed.
-        new: new tokens before this one.
+        new: number of new tokens before this one.
     """
     first = chain.removed_at(token_id)
     if first is None:
@@ -103,6 +103,7 @@ def removals(chain: Chain, place: Moment, token_id: int, new: int) -> list[Remov
             found.append(removal(case))
             if not found[-1].survives or found[-1].instead is LEAVE:
                 break
+            # Go on as if the changed processor had run, so later removals are found as well.
             other = found[-1].instead
             after = scores if other is None else other(chain.ids, scores.clone())
         scores = after
@@ -110,7 +111,7 @@ def removals(chain: Chain, place: Moment, token_id: int, new: int) -> list[Remov
 
 
 def tell_removals(draft: Wording, found: Sequence[Removal]) -> None:
-    """Say why a token was removed and what would have let it through."""
+    """Write why a token was removed and what would have let it through."""
     draft.say(found[0].why)
     for other in found:
         for fact in other.facts:
@@ -122,7 +123,7 @@ def tell_removals(draft: Wording, found: Sequence[Removal]) -> None:
 
 
 def tell_standing(draft: Wording, chain: Chain, token_id: int) -> Standing:
-    """Add the numbers that every answer about a distribution has."""
+    """Add the numbers common to all explanations of a distribution."""
     here = standing(chain, token_id)
     vocabulary = chain.logits.shape[-1]
     draft.fact(
@@ -148,7 +149,7 @@ def tell_standing(draft: Wording, chain: Chain, token_id: int) -> Standing:
 
 
 def _effects(draft: Wording, chain: Chain, token_id: int) -> None:
-    """Say what each processor that removes nothing did to the token's logit."""
+    """Add what each processor without removals did to the token's logit."""
     for link in chain.links:
         if is_gone(link.after, chain.row, token_id):
             return
@@ -164,13 +165,14 @@ def _effects(draft: Wording, chain: Chain, token_id: int) -> None:
         )
 
 
+# The explanations of DoLa and of watermarks report these themselves.
 _OWN_WORDS = ("LayerContrast", "SynthIDTextWatermark", "SynthId")
 
 
 def culprit(chain: Chain, token_id: int) -> str:
-    """Return the processor without which the token would have been the best, "" when there is none.
+    """Return the processor without which the token would have been the best, "" for none.
 
-    Filters that only cut are not asked: they never change who leads.
+    Filters that only cut are skipped: they never change which token leads.
     """
     for place, link in reversed(list(enumerate(chain.links))):
         if place < chain.start or link.name in WARPERS:
@@ -192,5 +194,5 @@ def token_name(place: Moment, token_id: int) -> str:
 
 
 def known_biases(place: Moment) -> Any:
-    """Return the run's own sequence biases."""
+    """Return the run's own ``sequence_bias``."""
     return getattr(place.run.config, "sequence_bias", None) if place.run else None

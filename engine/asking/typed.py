@@ -1,4 +1,4 @@
-"""A typed text as a token of a step: where it would stand, and which token it begins with there."""
+"""Typed text as a token of a step: the first token it has at that position."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ _LONGEST = 200
 
 
 def read(place: Moment, text: str, before: Sequence[int]) -> tuple[int, str]:
-    """Return the first token of a text where it would stand, and a sentence when it has more.
+    """Return the first token of a text at a step's position, and a sentence if it has more.
 
     Args:
         place: the step.
         text: 1 to 200 characters.
-        before: the ids that it would stand behind; not looked at where only the record is known.
+        before: the ids before the text; unused if only the recording is available.
 
     Raises:
-        ParameterError: it has no tokens, or nothing but recorded candidates is known of the step.
+        ParameterError: the text has no tokens, or only recorded candidates are known and it is not
+            one of them.
     """
     if not 1 <= len(text) <= _LONGEST:
         raise ParameterError("text", text[:20], f"write 1 to {_LONGEST} characters")
@@ -32,6 +33,7 @@ def read(place: Moment, text: str, before: Sequence[int]) -> tuple[int, str]:
     tokenizer = place.target.tokenizer
     if tokenizer is None:
         raise ParameterError("text", text, "the model has no tokenizer: choose a candidate")
+    # The same text can have other tokens after other text, so it is encoded in its context.
     ids = encode_after(tokenizer, decode_ids(tokenizer, before), text)
     if not ids:
         raise ParameterError("text", text, "it has no tokens; write something")
@@ -42,7 +44,7 @@ def read(place: Moment, text: str, before: Sequence[int]) -> tuple[int, str]:
 
 
 def _recorded(place: Moment, text: str) -> int:
-    """Return the recorded candidate that is written so."""
+    """Return the recorded candidate with this text, spaces aside."""
     for candidate in place.step.candidates:
         if place.piece(candidate.token_id).strip() == text.strip():
             return candidate.token_id
@@ -52,11 +54,11 @@ def _recorded(place: Moment, text: str) -> int:
 
 
 def ids_before(place: Moment, at: int | None = None) -> Sequence[int]:
-    """Return the ids before what a step wrote.
+    """Return the ids before a token of a step, prompt included.
 
     Args:
         place: the step.
-        at: which of the tokens that it wrote, from 0; None is the last.
+        at: index among the tokens the step wrote, from 0; None is the last.
     """
     step: Step = place.step
     start = [] if place.trace.model.is_encoder_decoder else list(place.trace.prompt_ids)

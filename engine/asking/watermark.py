@@ -1,4 +1,4 @@
-"""What a watermark did to a token, and whether it decided."""
+"""A watermark's effect on a token, and whether it decided the choice."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.watermark import processors
 
 
 def explain(place: Moment, chain: Chain, token_id: int, draft: Wording, race: Race | None) -> None:
-    """Write why a token was taken or not, and what the mark had to do with it."""
+    """Write why a token was chosen or not, and the watermark's part in it."""
     explain_choice(place, chain, token_id, draft, race, "the step")
     at = next(
         i
@@ -30,9 +30,10 @@ def explain(place: Moment, chain: Chain, token_id: int, draft: Wording, race: Ra
 
 
 def _green(chain: Chain, link: Link, token_id: int, draft: Wording) -> None:
-    """Say the token's colour and what it was worth."""
+    """Write the token's colour and its effect on the logit."""
     processor = as_it_is(link.processor)
     assert isinstance(processor, processors.GreenListProcessor)
+    # The processor records the boosted tokens while it runs.
     processor(chain.ids, link.before.clone())
     boosted = processor.boosted[chain.row]
     if boosted is None:
@@ -59,9 +60,10 @@ def _green(chain: Chain, link: Link, token_id: int, draft: Wording) -> None:
 
 
 def _tournament(chain: Chain, link: Link, token_id: int, draft: Wording) -> None:
-    """Say how the token fared in SynthID's tournament."""
+    """Write the token's result in SynthID's tournament."""
     processor = as_it_is(link.processor)
     assert isinstance(processor, processors.SynthIdProcessor)
+    # The processor records its context and whether it acted while it runs.
     processor(chain.ids, link.before.clone())
     if not processor.marked[chain.row]:
         draft.say("The mark did not act at this step: its context had been used before.")
@@ -85,7 +87,7 @@ def _tournament(chain: Chain, link: Link, token_id: int, draft: Wording) -> None
 
 
 def _decided(chain: Chain, at: int, token_id: int, draft: Wording, race: Race | None) -> None:
-    """Say whether the choice would have been another without the mark."""
+    """Write whether the choice would have been another without the watermark."""
     values = row_values(chain.without(at), chain.row)
     other = int(values.argmax()) if race is None else race.winner(values)
     same = "the same draw" if race is not None else "the step"

@@ -1,8 +1,8 @@
-"""What a recorded step would have become under other settings, without running again.
+"""What-if analysis: a recorded step under changed settings, without running the model.
 
-transformers' own processors run over the stored logits, and the draw is repeated with the run's own
-noise: the run's generator, seeded as it was, draws once for every pass, in the same shape and on the
-same device. Up to the first token that changes, this is what a real run does.
+transformers' own processors run over the stored logits. The draw repeats the run's noise: the same
+seed draws once per pass, in the same shape and on the same device. Until the first changed token
+the result equals that of a real run.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from engine.settings import SETTINGS
 from engine.trace.records import Step
 
 _MOST = 64
-"""Most names in a question."""
+"""Maximum number of names in a request."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """Other settings for a run.
+    """Changed settings for a run.
 
     Attributes:
-        params: names and raw values; what is left out is as it was.
-        off: display names of processors that are left out.
-        order: display names of processors in the order in which they run; they share the places they
-            have by themselves, and a processor that is not named keeps its own.
+        params: names and raw values; parameters not named keep their values.
+        off: display names of processors that are switched off.
+        order: display names of processors in a new order. They share their present slots;
+            processors not named keep theirs.
     """
 
     params: Mapping[str, Any] = field(default_factory=dict)
@@ -50,15 +50,15 @@ class Change:
 
 @dataclass(frozen=True)
 class Asked:
-    """A run with other settings, checked: what can be asked of every one of its steps.
+    """A run with changed settings, validated and ready for any of its steps.
 
     Attributes:
         run: the run.
-        change: what was asked for.
-        config: the strategy's, with the changed parameters.
-        processors: those that act, in their order.
-        all: display names of all of them, also of those that are left out.
-        sample: whether tokens are drawn.
+        change: the requested change.
+        config: the strategy's config with the changed parameters.
+        processors: active processors in running order.
+        all: display names of all processors, switched-off ones included.
+        sample: whether tokens are sampled.
     """
 
     run: KeptRun
@@ -70,13 +70,13 @@ class Asked:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Display names of the processors that act."""
+        """Display names of the active processors."""
         return tuple(display_name(one) for one in self.processors)
 
 
 @dataclass(frozen=True)
 class Changed:
-    """The first step of a run that would have been another."""
+    """The first step of a run whose token would change."""
 
     step: int
     token_id: int
@@ -85,13 +85,13 @@ class Changed:
 
 @dataclass(frozen=True)
 class Scan:
-    """A run looked through from its start.
+    """The result of a search through a run for its first change.
 
     Attributes:
-        first: the first step that changes; None when all that were looked at stay.
-        looked: steps that were looked at.
-        unsure: those of them whose own settings do not give the recorded token here, because
-            their logits are not the run's own to the last bit; they are left out.
+        first: the first changed step; None if no examined step changes.
+        looked: number of examined steps.
+        unsure: examined steps that are left out. Their own settings do not give the recorded token
+            here, because recomputed logits differ in the last digits.
     """
 
     first: Changed | None
@@ -100,21 +100,22 @@ class Scan:
 
 
 def ask(run: KeptRun, change: Change) -> Asked:
-    """Check what is asked.
+    """Validate changed settings and build their processors.
 
     Args:
-        run: a run whose loop decides one token a pass.
-        change: other settings.
+        run: a run whose loop decides one token per pass.
+        change: the changed settings.
 
     Raises:
         ParameterError: one sentence with parameter, value and range.
-        EngineError: the strategy decides in another way.
+        EngineError: the strategy's loop decides in another way.
     """
     if run.strategy.loop not in TOKEN_A_PASS:
         raise EngineError(why_not(run.strategy))
     config = changed_config(run, change.params)
     found, sample = processors_of(run, config)
     if run.strategy.loop is dola_loop:
+        # DoLa's loop adds this stage itself; ``Repeated.repeat`` fills in the contrast of each pass.
         found = [LayerContrast(torch.empty(0)), *found]
     found = _ordered(found, _names("order", change.order, found))
     off = set(_names("off", change.off, found))
@@ -123,7 +124,7 @@ def ask(run: KeptRun, change: Change) -> Asked:
 
 
 def why_not(strategy: Any) -> str:
-    """Return why a strategy's steps cannot be asked about, "" where they can."""
+    """Return why a strategy allows no what-if analysis, "" if it does."""
     if strategy.loop in TOKEN_A_PASS:
         return ""
     reasons = {
@@ -137,7 +138,7 @@ def why_not(strategy: Any) -> str:
 
 
 def _names(what: str, given: Any, found: list[Any]) -> list[str]:
-    """Return names of processors that are there; one that has left with its parameter is dropped."""
+    """Validate names; drop processors that are absent under the new parameters."""
     listed = list(given) if isinstance(given, (list, tuple)) else None
     if listed is None or len(listed) > _MOST or not all(isinstance(n, str) for n in listed):
         raise ParameterError(what, given, f"it must be a list of up to {_MOST} names of processors")
@@ -150,14 +151,14 @@ def _names(what: str, given: Any, found: list[Any]) -> list[str]:
 
 
 def _ordered(found: list[Any], order: list[str]) -> list[Any]:
-    """Let the named processors stand in the named order in the places that they have."""
+    """Put the named processors in the named order, in the slots they occupy together."""
     by_name = {display_name(one): one for one in found}
     turn = iter(order)
     return [by_name[next(turn)] if display_name(one) in order else one for one in found]
 
 
 def settings_of(asked: Asked) -> dict[str, Any] | None:
-    """Return the parameters of a real run like this, None where no parameters say the same."""
+    """Return parameters for a real run with the same settings, None if there are none."""
     params = dict(asked.change.params)
     for name in asked.change.off:
         if name not in OFF:
@@ -167,28 +168,29 @@ def settings_of(asked: Asked) -> dict[str, Any] | None:
         config = changed_config(asked.run, params)
     except EngineError:
         return None
+    # Only if generate() builds the very same processors does a run with these parameters match.
     real = [display_name(one) for one in processors_of(asked.run, config)[0]]
     wanted = [name for name in asked.names if name != "LayerContrast"]
     if "LayerContrast" in asked.all and asked.names[:1] != ("LayerContrast",):
         return None
-    # A bias of 0 leaves the processor of a watermark in its place.
+    # A watermark with bias 0 still has its processor, without effect.
     if getattr(config, "bias", None) == 0.0 and "GreenList" not in wanted:
         real = [name for name in real if name != "GreenList"]
     return params if real == wanted else None
 
 
 class Repeated:
-    """Repeats the passes of a run under other settings, from the first on.
+    """Repeats the passes of a run under changed settings, from the first on.
 
     Args:
-        asked: see ``ask``; its processors may carry a state from pass to pass.
+        asked: see ``ask``; its processors may carry state from pass to pass.
     """
 
     def __init__(self, asked: Asked) -> None:
         self.asked, self.run = asked, asked.run
         self.device = device_of(self.run)
         self.done = 0
-        """Passes that are behind."""
+        """Number of passes already repeated or skipped."""
         self.generator = torch.Generator(self.device).manual_seed(self.run.header.seed)
         self.stateful = [
             one
@@ -202,9 +204,10 @@ class Repeated:
         return self.device == (self.run.header.model.device or "cpu")
 
     def skip_to(self, one: Pass) -> None:
-        """Put behind what comes before a pass: its draws, and what its processors remember."""
+        """Advance to a pass: repeat earlier draws and refill the processors' state."""
         blank = torch.empty(one.logits.shape, device=self.device)
         while self.done < one.number:
+            # Draw in the same shape: no generator can skip ahead alike on every device.
             if self.asked.sample:
                 noise_like(blank, self.generator)
             length = one.input_ids.shape[1] - (one.number - self.done)
@@ -214,7 +217,7 @@ class Repeated:
             self.done += 1
 
     def repeat(self, one: Pass) -> tuple[Observation, torch.Tensor]:
-        """Return what a pass sees, and (rows,) the tokens it decides for; the next one must follow."""
+        """Return a pass's observation and its (rows,) tokens; call in the order of the passes."""
         self.skip_to(one)
         here = one.to(self.device)
         processors = for_rows(self.asked.processors, len(here.logits))
@@ -230,10 +233,10 @@ class Repeated:
 
 
 def decide(place: AskedStep, asked: Asked) -> tuple[Observation, int]:
-    """Return what a step would have seen under other settings, and its token.
+    """Return a step's observation under changed settings, and its token.
 
     Raises:
-        EngineError: nothing is known of the step, or a processor leaves no token.
+        EngineError: the step's logits are unavailable, or a processor removes every token.
     """
     if not place.passes:
         raise EngineError("The logits of this step are not known here: run it again to ask.")
@@ -246,7 +249,7 @@ def check(seen: Observation, row: int) -> None:
     """Refuse a distribution that cannot be drawn from.
 
     Raises:
-        DecodeError: naming the processor that left nothing or made numbers that are none.
+        DecodeError: names the processor that removed every token or produced NaN.
     """
     for name, scores in seen.stages:
         if not bool((scores[row] > NEVER).any()):
@@ -256,19 +259,21 @@ def check(seen: Observation, row: int) -> None:
 
 
 def scan(run: KeptRun, asked: Asked, cancelled: threading.Event | None = None) -> Scan:
-    """Look a run through for the first step that other settings would have changed.
+    """Search a run for the first step that changed settings would alter.
 
     Args:
         run: the run.
-        asked: its other settings, see ``ask``; made for this call, as processors remember.
-        cancelled: ends the search when set.
+        asked: the changed settings, see ``ask``; built for this call because processors keep state.
+        cancelled: stops the search when set.
 
     Raises:
         Cancelled: ``cancelled`` was set.
-        EngineError: the logits of some step are not known, or it takes too long.
+        EngineError: a step's logits are unavailable, or the search takes longer than
+            ``max_asking_s``.
     """
     until = time.perf_counter() + SETTINGS.max_asking_s
     repeated, unsure = Repeated(asked), []
+    # Recomputed logits differ by about 1e-5, so each step's own settings are decided as well.
     own = Repeated(ask(run, Change())) if run.source != KEPT else None
     last, tokens, usual = -1, torch.empty(0), torch.empty(0)
     for step in list(run.steps):
@@ -280,6 +285,7 @@ def scan(run: KeptRun, asked: Asked, cancelled: threading.Event | None = None) -
                 f" {SETTINGS.max_asking_s:g} seconds; nothing had changed until there."
             )
         one = _known(run, step)
+        # Rows of a batch share a pass, so it is repeated once for all of them.
         if one.number != last:
             seen, tokens = repeated.repeat(one)
             usual = own.repeat(one)[1] if own is not None else tokens

@@ -1,4 +1,4 @@
-"""Why this token, why not that one: one answer about one token of one step."""
+"""The explanation of one token of one step: why it was chosen, or why not."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from engine.trace.records import own_token
 def why(
     place: Moment, token_id: int | None = None, *, node_id: int | None = None, at: int | None = None
 ) -> Reason:
-    """Return why a step took a token, or why it did not.
+    """Explain why a step chose a token or did not.
 
     Args:
-        place: the step with what it saw; see ``again.place_of``.
-        token_id: of the model's vocabulary; None is the token that was taken.
-        node_id: beam searches: a node of the step's pool, in place of the token.
-        at: drafting: which of the tokens that the round wrote, 0 is the first; None is the last.
+        place: the replayed step; see ``again.place_of``.
+        token_id: id in the model's vocabulary; None is the chosen token.
+        node_id: beam searches: a node of the step's pool, instead of the token.
+        at: drafting: index among the round's tokens, from 0; None is the last.
 
     Raises:
-        ParameterError: there is no such token, node or place.
+        ParameterError: the token, node or position does not exist.
     """
     _check(place, token_id, node_id)
     draft = Wording()
@@ -65,7 +65,7 @@ def _check(place: Moment, token_id: int | None, node_id: int | None) -> None:
 def _written(
     place: Moment, token_id: int | None, node_id: int | None, at: int | None, draft: Wording
 ) -> int:
-    """Write the answer; return the token that it is about."""
+    """Write the explanation; return the token it is about."""
     detail = place.step.detail
     own = own_token(place.step)
     last = -1 if own is None else own
@@ -99,7 +99,7 @@ def _written(
 
 
 def _node_token(detail: BeamDetail, token_id: int | None, node_id: int | None) -> int:
-    """Return the token that is asked about: without one, that of the best text that goes on."""
+    """Return the token in question; by default that of the best surviving text."""
     if node_id is not None:
         return next(node.token_id for node in detail.pool if node.node_id == node_id)
     if token_id is not None:
@@ -109,7 +109,7 @@ def _node_token(detail: BeamDetail, token_id: int | None, node_id: int | None) -
 
 
 def _node_of(place: Moment, token_id: int, node_id: int | None) -> BeamNode | None:
-    """Return the node of a search that is asked about: of a token's, the best."""
+    """Return the search node in question; for a token, the best node with it."""
     detail = place.step.detail
     if not isinstance(detail, BeamDetail):
         return None

@@ -1,6 +1,6 @@
-"""Runs on replicas: other processes, here or on other machines, behind the same ``decode()``.
+"""Decoding on replicas, in other processes or on other machines, behind the same ``decode()``.
 
-Ray is imported where something of it is needed: whoever decodes in his own process needs none of it.
+Ray is imported only when needed, so local decoding works without it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ def decode(request: DecodeRequest, witness: Callable[[str], Witness] | None = No
     """Start decoding where PLAYGROUND_ENGINE says; see ``engine.run.decoding.decode``.
 
     Args:
-        request: what to decode. Nothing is raised for a bad request: it arrives as Failed.
-        witness: run's id -> who follows the run from within. A run on a replica has none: whoever asks
-            about it later has its logits computed again.
+        request: the request. An invalid one raises nothing; it arrives as a Failed event.
+        witness: run id -> observer of the run. Runs on a replica have none, so later questions
+            recompute their logits.
     """
     if SETTINGS.engine == LOCAL:
         from engine.run.decoding import decode as here

@@ -1,4 +1,4 @@
-"""The replicas as a manifest of Ray Serve names them: ``engine.serving.application:replicas``."""
+"""The Ray Serve application for a manifest: ``engine.serving.application:replicas``."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from engine.settings import SETTINGS
 
 
 def replicas(args: dict[str, Any]) -> Any:
-    """Return the application; how many replicas, on what, and how they are watched is the manifest's to say.
+    """Return the application; the manifest sets replica count, resources and health checks.
 
     Args:
-        args: none are taken.
+        args: unused.
     """
     del args
     deployment = serve.deployment(

@@ -1,4 +1,4 @@
-"""What a run needs of whoever serves it, in words that know no engine of replicas."""
+"""The protocol between a run and the replica that serves it, independent of Ray."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from engine.trace.events import Event
 
 
 class Lost(Exception):
-    """A replica is gone, or nobody can be asked yet; the run is asked for again."""
+    """The replica is gone, or none is available yet; the run is requested again."""
 
 
 class Stream(Protocol):
     """The events of one run from one replica."""
 
     def take(self, within_s: float) -> list[Event] | None:
-        """Return the next batch, empty where the replica only says that it is there; None for none in time.
+        """Return the next batch, empty for a heartbeat; None if none arrives in time.
 
         Raises:
-            Lost: no more comes from this replica.
-            BusyError: too many wait already.
-            EngineError: the replica could not take the request.
+            Lost: the replica sends nothing more.
+            BusyError: the queue is full.
+            EngineError: the replica could not accept the request.
         """
         ...
 
     def stop(self) -> None:
-        """Tell the replica to stop within one step; what there is still comes."""
+        """Ask the replica to stop within one step; events already made still arrive."""
 
     def leave(self) -> None:
-        """Take nothing more: the replica forgets the run."""
+        """Close the stream: the replica drops the run."""
 
     def anybody(self) -> bool:
         """Return whether any replica answers."""
@@ -38,7 +38,7 @@ class Stream(Protocol):
 
 
 Ask = Callable[[Mapping[str, Any], Visitor, str], Stream | None]
-"""Asks for a run by the request's fields, in a visitor's name, routed by a model ("" for none).
+"""Requests a run: the request's fields, the visitor, and the model for routing ("" for none).
 
-None while the replicas are being found; an EngineError where there are none to be found.
+Returns None while replicas are being found; raises EngineError if there are none.
 """

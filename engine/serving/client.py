@@ -1,4 +1,4 @@
-"""A run on a replica, read as if it went on here: the same events, and a lost replica is only a pause."""
+"""A run on a replica with the events of a local run; a lost replica causes only a pause."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ from engine.trace.events import Event, Failed, Finished, StartedAnew, StepRecord
 from engine.trace.records import Trace
 
 _LOOK_S = 0.25
-"""How soon it is seen that somebody has stopped a run whose replica is silent."""
+"""Interval of checks for a stop while the replica is silent."""
 _SILENT_S = 30.0
-"""A replica that says nothing for so long is lost, though its machine may be there."""
+"""A replica silent for so long counts as lost, even if its machine is up."""
 _ASK_S = 5.0
-"""After so long without a word it is asked whether there is any replica at all."""
+"""After so long without an answer, check whether any replica exists."""
 _PAUSE_S, _DOUBLED = 0.1, 4
-"""Before a run is asked for again; twice as long each time, so many times."""
+"""Pause before a new request, and how many times it doubles."""
 _LOSSES = 3
 _AGAIN_S = 1.0
 
 
 class RemoteRun(Work):
-    """The events of one run on a replica; the same interface as ``DecodeRun``.
+    """The events of one run on a replica, with the interface of ``DecodeRun``.
 
-    Where the replica is lost the run is made again on another one, and what was delivered is not delivered
-    again. Where it comes out differently there, ``StartedAnew`` ends it and begins another, and ``run_id``
-    is that one's from then on.
+    If the replica is lost, the run is repeated on another one, and events already delivered are
+    dropped. If the repetition differs, ``StartedAnew`` ends the run and begins another; ``run_id``
+    is then that of the new run.
 
     Args:
         request: what to decode.
-        ask: asks replicas; None for those of this process's engine.
+        ask: opens a stream on a replica; None uses the replicas of this process's engine.
     """
 
     def __init__(self, request: DecodeRequest, ask: Ask | None = None) -> None:
@@ -65,12 +65,12 @@ class RemoteRun(Work):
             yield batch
 
     def cancel(self) -> None:
-        """Stop within one step; what there is still comes, or Failed where there is nothing yet."""
+        """Stop within one step; remaining events arrive, or Failed if there are none."""
         super().cancel()
         self._reach.stop()
 
     def close(self) -> None:
-        """Stop within one step and forget the run."""
+        """Stop within one step and drop the run."""
         self._reach.left = True
         super().close()
 
@@ -85,25 +85,25 @@ class RemoteRun(Work):
 
 
 class _Reach:
-    """How a run's reader reaches the replica that has it; the worker knows no more of the reader."""
+    """Shares the current stream with the run's reader; the worker knows no more of the reader."""
 
     def __init__(self) -> None:
         self.left = False
         self.stream: Stream | None = None
 
     def stop(self) -> None:
-        """Tell the replica to stop, where there is one."""
+        """Ask the replica to stop, if there is one."""
         stream = self.stream
         if stream is not None:
             stream.stop()
 
 
 class _Stopped(Exception):
-    """Somebody has stopped the run, and no replica is there to send its end."""
+    """The run was stopped, and no replica will send its end."""
 
 
 class _Remote:
-    """Asks replicas for one run until it has ended."""
+    """Requests one run from replicas until it has ended."""
 
     def __init__(
         self,
@@ -120,11 +120,11 @@ class _Remote:
         self.losses = 0
 
     def execute(self) -> None:
-        """Ask, follow, and ask again where the replica is lost.
+        """Request the run, forward its events, and request it again if the replica is lost.
 
         Raises:
-            EngineError: what the user can act on.
-            Cancelled: it was stopped before it began, or its reader has left.
+            EngineError: an error that the user can act on.
+            Cancelled: the run was stopped before it began, or its reader has left.
         """
         asked = fields_of(self.request), VISITOR.get(), routed_by(self.request)
         try:
@@ -139,11 +139,11 @@ class _Remote:
             self.send(Finished(trace))
 
     def partial_trace(self) -> Trace | None:
-        """Return what was delivered before a failure, None when nothing was."""
+        """Return what was delivered before a failure, None if nothing was."""
         return self.repeat.so_far("error")
 
     def _ended(self, asked: tuple[Any, ...], pending: Pending) -> bool:
-        """Ask once, and return whether the run came to its end."""
+        """Request the run once; return whether it came to its end."""
         try:
             while (stream := self.ask(*asked)) is None:
                 self._look(pending)
@@ -154,7 +154,7 @@ class _Remote:
         except Lost:
             self._count_loss()
         except BusyError:
-            # Whoever has begun keeps asking.
+            # A run that has begun keeps trying.
             if not self.repeat.started:
                 raise
             self.heard = time.monotonic()
@@ -171,10 +171,10 @@ class _Remote:
             stream.leave()
 
     def _follow(self, stream: Stream, pending: Pending) -> None:
-        """Pass on what comes until the run has ended.
+        """Forward events until the run has ended.
 
         Raises:
-            Lost: the replica is gone.
+            Lost: the replica is lost.
         """
         answered = began = 0.0
         told = False
@@ -204,12 +204,12 @@ class _Remote:
         if self.reach.left:
             raise Cancelled
         if not answered or self.repeat.behind:
-            # All that there is was delivered: nothing more has to come.
+            # While the repetition is behind, everything available was delivered already.
             raise _Stopped
         stream.stop()
 
     def _pass_on(self, batch: list[Event]) -> bool:
-        """Send what was not delivered before; return whether that was the end."""
+        """Send events not delivered before; return whether the last one ends the run."""
         for event in batch:
             if isinstance(event, Failed) and isinstance(event.error, BusyError):
                 raise event.error
@@ -226,7 +226,7 @@ class _Remote:
         return bool(events) and isinstance(events[-1], Finished | Failed)
 
     def _count_loss(self) -> None:
-        """Give a run up that gets no further, wherever it is made: it may be what its replicas die of."""
+        """Fail a run whose replicas die without progress: the run itself may kill them."""
         self.losses += 1
         if (
             self.losses >= _LOSSES
@@ -239,10 +239,10 @@ class _Remote:
             )
 
     def _look(self, pending: Pending, stream: Stream | None = None) -> None:
-        """Say that the run waits for a replica, as long as there is any.
+        """Report that the run waits for a replica, while one may still answer.
 
         Raises:
-            DecodeError: nobody has answered for too long.
+            DecodeError: no replica has answered for too long.
         """
         if self.reach.left:
             raise Cancelled
@@ -259,10 +259,10 @@ class _Remote:
 
 
 class Pending:
-    """A run for which no replica has answered yet, in line with the others of this process.
+    """A run without an answer from a replica, in a queue with the others of this process.
 
     Args:
-        send: takes its Waiting events.
+        send: receives its Waiting events.
     """
 
     _all: ClassVar[list[Pending]] = []
@@ -281,18 +281,19 @@ class Pending:
         self.leave()
 
     def leave(self) -> None:
-        """Wait no longer."""
+        """Leave the queue."""
         with self._lock:
             if self in self._all:
                 self._all.remove(self)
 
     def tell(self) -> None:
-        """Say which place it has, when that has changed or a second has gone."""
+        """Report the queue position when it changes, or once per second."""
         with self._lock:
             if self not in self._all:
-                # Its replica was lost.
+                # Its replica was lost, so the run waits again.
                 self._all.append(self)
             position, pause_s = self._all.index(self) + 1, pause_of(len(self._all))
+        # The pause grows with the queue: many messages a second would slow the server.
         since = time.monotonic() - self._told_at
         if since >= max(pause_s, 0.0 if position != self._told else _AGAIN_S):
             self._told, self._told_at = position, time.monotonic()
@@ -300,12 +301,12 @@ class Pending:
 
 
 def _longest_s() -> float:
-    """Return the seconds after which a run is given up that its replica does not end."""
+    """Return the seconds after which a run is given up if its replica does not end it."""
     return SETTINGS.max_runtime_s + SETTINGS.max_unanswered_s
 
 
 def _of_this_process(*asked: Any) -> Stream | None:
-    """Ask the replicas that PLAYGROUND_ENGINE names."""
+    """Open a stream on the replicas that PLAYGROUND_ENGINE names."""
     from engine.serving.cluster import ask
 
     return ask(*asked)

@@ -1,4 +1,4 @@
-"""Which Ray this process uses: one that is there, or its own, which ends with it."""
+"""The Ray cluster of this process: an existing one, or a private one that ends with it."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ _SCHEME = "ray://"
 _LOOPBACK = "127.0.0.1"
 _LOCK = threading.Lock()
 _FOUND: list[Future[Any]] = []
-"""The handle of the replicas, or what came of looking for them; empty before anybody has asked."""
+"""At most one future: the replicas' handle or the error; empty before the first request."""
 
 
 class ClusterError(EngineError):
-    """Replicas cannot be had."""
+    """No replicas are available."""
 
     code = "cluster"
 
 
 def ask(fields: Mapping[str, Any], visitor: Visitor, model: str) -> Stream | None:
-    """Ask the replicas of this process's engine for a run; see ``asking.Ask``.
+    """Open a stream for a run on this process's replicas; see ``asking.Ask``.
 
     Raises:
-        ClusterError: there are none.
+        ClusterError: there are no replicas.
     """
     found = found_soon()
     if not found.done():
@@ -47,7 +47,7 @@ def ask(fields: Mapping[str, Any], visitor: Visitor, model: str) -> Stream | Non
         handle = found.result()
     except EngineError:
         with _LOCK:
-            # Whoever asks next looks again.
+            # The next request searches again.
             _FOUND.clear()
         raise
     from engine.serving.stream import ReplicaStream
@@ -56,7 +56,7 @@ def ask(fields: Mapping[str, Any], visitor: Visitor, model: str) -> Stream | Non
 
 
 def reports() -> list[dict[str, Any]]:
-    """Return the report of every replica that answers, nothing while none is known."""
+    """Return the report of every replica that answers; empty while none is known."""
     with _LOCK:
         known = [found for found in _FOUND if found.done() and found.exception() is None]
     if not known:
@@ -67,7 +67,7 @@ def reports() -> list[dict[str, Any]]:
 
 
 def found_soon() -> Future[Any]:
-    """Begin to look for the replicas that PLAYGROUND_ENGINE names, and return what will come of it."""
+    """Start finding the replicas that PLAYGROUND_ENGINE names; return a future of their handle."""
     with _LOCK:
         if not _FOUND:
             _FOUND.append(Future())
@@ -76,7 +76,7 @@ def found_soon() -> Future[Any]:
 
 
 def use(handle: Any) -> None:
-    """Take these replicas for this process's engine."""
+    """Use these replicas for this process's engine."""
     with _LOCK:
         _FOUND[:] = [Future()]
         _FOUND[0].set_result(handle)
@@ -93,10 +93,10 @@ def _find(found: Future[Any]) -> None:
 
 
 def _handle(engine: str) -> Any:
-    """Return the handle of the replicas of an engine, which are started where there are none on this machine.
+    """Return the handle of an engine's replicas; for a local Ray, start them if there are none.
 
     Raises:
-        ClusterError: it is not known, or there are none.
+        ClusterError: the engine is unknown, or it has no replicas.
     """
     if engine != HERE and not engine.startswith(_SCHEME):
         raise ClusterError(f"PLAYGROUND_ENGINE = {engine!r} is not local, ray or ray://host:port.")
@@ -116,7 +116,7 @@ def _handle(engine: str) -> Any:
 
 
 def needed() -> None:
-    """Check that Ray is there.
+    """Check that Ray is installed.
 
     Raises:
         ClusterError: it is not.
@@ -126,20 +126,20 @@ def needed() -> None:
 
 
 def share_of_cores(replicas: int) -> int:
-    """Return the cores of each of so many replicas on this machine, at least one."""
+    """Return the cores for each of ``replicas`` on this machine, at least one."""
     return max(1, (os.cpu_count() or 1) // replicas)
 
 
 def start(cores: float, gpus: float | None = None, host: str = _LOOPBACK) -> str:
-    """Start a Ray of this process's own, which ends with it, and return its address.
+    """Start a private Ray that ends with this process; return its address.
 
     Args:
-        cores: that its replicas share.
-        gpus: likewise; None for all that are there.
-        host: the address at which its processes listen; whoever reaches it may run code there.
+        cores: CPU cores shared by its replicas.
+        gpus: GPUs shared by its replicas; None for all.
+        host: address its processes listen on; everyone who can reach it can run code there.
     """
     ray = _ray(host)
-    # A folder of its own, as short as a socket's path has to be, that goes when Ray has ended.
+    # A short path: Ray puts Unix sockets into it, and the system limits their paths.
     folder = tempfile.mkdtemp(prefix="ray-")
     context = ray.init(
         address="local",
@@ -157,7 +157,7 @@ def start(cores: float, gpus: float | None = None, host: str = _LOOPBACK) -> str
 
 
 def join(address: str) -> None:
-    """Join a Ray that this machine is a node of.
+    """Join a Ray cluster of which this machine is a node.
 
     Raises:
         ClusterError: there is none.
@@ -171,7 +171,7 @@ def join(address: str) -> None:
 
 
 def running(engine: str) -> Any:
-    """Return the handle of the replicas that are there.
+    """Return the handle of the deployed replicas.
 
     Raises:
         ClusterError: none were started.
@@ -192,7 +192,7 @@ def running(engine: str) -> Any:
 
 
 def remove() -> None:
-    """End the replicas, and leave their Ray as it was."""
+    """Delete the replicas; the Ray cluster stays."""
     from ray import serve  # pyright: ignore[reportMissingImports]
 
     from engine.serving.deployment import APP
@@ -201,7 +201,7 @@ def remove() -> None:
 
 
 def leave() -> None:
-    """Leave Ray; one of this process's own ends."""
+    """Disconnect from Ray; a private one ends."""
     import ray  # pyright: ignore[reportMissingImports]
 
     with _LOCK:
@@ -215,12 +215,12 @@ def _end(folder: str) -> None:
 
 
 def _ray(host: str) -> Any:
-    """Return Ray, told to report to nobody and how it is to run; it reads its environment when it is imported."""
-    # Ray would have its workers step back (nice 15) for whatever else the machine does, and a replica is what a person
-    # waits for: two busy processes beside it took all but a thirtieth of its time.
+    """Import Ray, configured first: it reads its environment when it is imported."""
+    # Ray gives its workers nice 15. Two other busy processes then took all but a thirtieth of a
+    # replica's time, while a person waits for it.
     os.environ.setdefault("RAY_worker_niceness", "0")
     if host == _LOOPBACK:
-        # Ray would take the machine's address in a network for it.
+        # Otherwise Ray replaces the loopback address by the machine's network address.
         os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     import ray  # pyright: ignore[reportMissingImports]

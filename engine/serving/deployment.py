@@ -13,23 +13,23 @@ from engine.settings import SETTINGS
 APP = "playground"
 REPLICA = "Replica"
 _SHUTDOWN_S = 5.0
-"""Runs that go on when a replica is to end go on elsewhere."""
+"""Runs of a replica that shuts down continue on another one."""
 
 
 class ServedReplica(Replica):
-    """A replica that tells Serve's router which models it has been asked for."""
+    """A replica that reports requested models to Serve's router."""
 
     async def note_model(self) -> None:
-        """Say which model the request needs, so that further ones come here, too."""
+        """Register the request's model, so that further requests for it come here."""
         name = serve.get_multiplexed_model_id()
         if name:
-            # Its types say that it returns a coroutine where it takes one.
+            # Serve's type hints are wrong about this coroutine.
             noted: Any = self._noted
             await noted(name)
 
     @serve.multiplexed(max_num_models_per_replica=SETTINGS.max_loaded_models)
     async def _noted(self, name: str) -> str:
-        # The run itself loads it, in its place in line and telling how that goes on.
+        # Loads nothing: the run does, at its turn in the queue and with progress events.
         return name
 
 
@@ -39,13 +39,13 @@ def deploy(
     cpus_per_replica: float = 1.0,
     replica: type[Replica] = ServedReplica,
 ) -> Any:
-    """Start replicas in the Ray that this process is connected to, and return the handle once they are ready.
+    """Start replicas in the connected Ray; return the handle once they are ready.
 
     Args:
-        replicas: how many, at least 1.
-        gpus_per_replica: a share of a GPU, or several.
-        cpus_per_replica: cores; Ray lets a replica's torch have as many threads.
-        replica: what is deployed.
+        replicas: number of replicas, at least 1.
+        gpus_per_replica: GPUs, or a fraction of one.
+        cpus_per_replica: cores; Ray limits a replica's torch to as many threads.
+        replica: the class to deploy.
     """
     deployment = serve.deployment(
         replica,
@@ -55,11 +55,11 @@ def deploy(
         max_queued_requests=SETTINGS.max_waiting_runs * replicas,
         ray_actor_options={"num_cpus": cpus_per_replica, "num_gpus": gpus_per_replica},
         graceful_shutdown_timeout_s=_SHUTDOWN_S,
-        # A replica that was killed is missed by this alone.
+        # Only the health check detects a killed replica.
         health_check_period_s=1.0,
         health_check_timeout_s=60.0,
     )
-    # Nobody speaks HTTP with the replicas.
+    # Replicas get no HTTP requests.
     serve.start(proxy_location="Disabled")
     quiet = LoggingConfig(log_level="WARNING", enable_access_log=False)
     return serve.run(deployment.bind(), name=APP, route_prefix=None, logging_config=quiet)

@@ -1,4 +1,4 @@
-"""A request as it travels to a replica: its fields, of plain values alone."""
+"""A request's fields as plain values, for the way to a replica."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ def fields_of(request: DecodeRequest) -> dict[str, Any]:
     """Return the fields of a request.
 
     Raises:
-        ParameterError: the request is not valid, or holds an object that cannot travel.
+        ParameterError: the request is invalid or holds an object that cannot be sent.
     """
     fields = {field.name: getattr(request, field.name) for field in dataclasses.fields(request)}
-    # Opened here, as a path is one of this machine.
+    # Opened here: a path is valid on this machine only.
     media = opened(request.image, request.audio)
     fields |= {"image": _sent(media.picture), "audio": _sent(media.sound)}
     parent = fields.pop("parent")
     found = next((name for name, value in fields.items() if not _is_plain(value)), None)
     if found is not None or not isinstance(parent, Parent | None):
-        # A value that nobody could decode with is refused in the words that it always is.
+        # A value that is invalid everywhere gets the usual error first.
         check(request)
         name = found or "parent"
         allowed = "replicas are given names and plain values, as an object stays in its own process"
@@ -42,9 +42,9 @@ def _sent(medium: Picture | Sound | None) -> str | bytes | None:
 
 
 def routed_by(request: DecodeRequest) -> str:
-    """Return the model that decides which replica serves a request, "" where any is as good as another.
+    """Return the model that decides which replica serves a request, "" for any replica.
 
-    Models that come along are with every replica in a moment; another one is loaded where it is already.
+    Built-in models load in a moment everywhere; others are routed to replicas that have them.
     """
     strategy = STRATEGIES.get(request.strategy) if isinstance(request.strategy, str) else None
     name = request.model or (strategy.default_model if strategy else None)

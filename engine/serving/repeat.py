@@ -1,7 +1,7 @@
-"""A run that is made again after its replica was lost: what was delivered already is compared and swallowed.
+"""The delivered events of a run, to repeat it after a lost replica without duplicates.
 
-A run is a function of its request, so the same request gives the same steps. Whoever reads the events sees
-a pause, no gap and nothing twice. Where a step differs after all, the run cannot go on as it began.
+A run is a function of its request, so a repetition has the same steps. Steps already delivered are
+compared and dropped, so the reader sees only a pause. If a step differs, the run cannot continue.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from engine.trace.values import SECONDS, same
 
 _DIGITS = 6
 _ROUNDING = 1e-3
-"""Nats, of a log-probability; shared passes are off by some 1e-5, and another seed or model by far more."""
+"""Nats of a log-probability; shared passes differ by about 1e-5, other seeds by far more."""
 _OF_SHARED_PASSES = (type(None), DrawDetail, WatermarkDetail)
-"""Details of the strategies whose runs share passes."""
+"""Step details of the strategies whose runs share passes."""
 
 
 class Differs(Exception):
-    """The run does not come out as it did before.
+    """The repetition differs from what was delivered.
 
     Attributes:
-        step: steps that were the same.
-        events: all that the run has sent this time, those of the last batch included; nothing of it was passed on.
+        step: number of equal steps.
+        events: all events of the repetition so far, the last batch included; none was forwarded.
     """
 
     def __init__(self, step: int, events: list[Event]) -> None:
@@ -39,11 +39,11 @@ class Differs(Exception):
 
 
 class Repeat:
-    """What was delivered of one run, however often it is made.
+    """The delivered part of one run, over any number of repetitions.
 
     Args:
-        clock: tells seconds; its differences count.
-        note: what the run's trace says of losses, each after so many steps; None is ``lost_note``.
+        clock: returns seconds; only differences count.
+        note: writes the trace's note on losses from the step counts at each; None is ``lost_note``.
     """
 
     def __init__(
@@ -73,15 +73,15 @@ class Repeat:
         began_s: float | None = None,
         note: Callable[[Sequence[int]], str] | None = None,
     ) -> Repeat:
-        """Return what is known of a run whose reader was lost, too; ``again`` is called already.
+        """Return the state of a run whose reader was lost as well; ``again`` was already called.
 
         Args:
-            header: as its Started brought it.
-            steps: those that were delivered, in order.
-            texts: the same of its texts.
-            pieces: all that came with the steps.
-            began_s: seconds since its Started; None as if there had been no pause.
-            note: as of the class.
+            header: the trace of its Started event.
+            steps: the delivered steps, in order.
+            texts: the delivered text events, in order.
+            pieces: token texts delivered with the steps.
+            began_s: seconds since its Started event; None assumes no pause.
+            note: as for the class.
         """
         repeat = cls(note=note)
         repeat.header, repeat.steps, repeat._texts = header, list(steps), list(texts)
@@ -94,17 +94,17 @@ class Repeat:
 
     @property
     def started(self) -> bool:
-        """Whether anything of it was delivered that has to come again."""
+        """Whether anything was delivered that a repetition must reproduce."""
         return self.header is not None
 
     @property
     def behind(self) -> bool:
-        """Whether something that was delivered has not come again yet."""
+        """Whether the repetition has not yet reached the end of what was delivered."""
         at = (self._at_step, self._at_text)
         return self.started and at != (len(self.steps), len(self._texts))
 
     def again(self) -> None:
-        """Begin again: what comes now is the same run from its start."""
+        """Begin a repetition: the next events are the same run from its start."""
         if self.started:
             self._losses.append(len(self.steps))
         self._at_step = self._at_text = 0
@@ -112,10 +112,10 @@ class Repeat:
         self._now.clear()
 
     def take(self, events: Iterable[Event]) -> list[Event]:
-        """Take the next events of the run and return those that were not delivered before.
+        """Take the run's next events; return those not delivered before.
 
         Raises:
-            Differs: one of them is not what was delivered.
+            Differs: an event differs from what was delivered.
         """
         coming, new = list(events), []
         for number, event in enumerate(coming):
@@ -127,7 +127,7 @@ class Repeat:
         return new
 
     def so_far(self, finish_reason: str) -> Trace | None:
-        """Return what was delivered as a trace that ends there, None while there is no step."""
+        """Return the delivered part as a finished trace, None without any step."""
         if self.header is None or not self.steps:
             return None
         outputs = tuple(
@@ -175,11 +175,11 @@ class Repeat:
             other = {i for i, piece in event.pieces.items() if known.get(i, piece) != piece}
             if other or not agree(event.step, self.steps[at]):
                 raise Differs(at, list(self._now))
-            # A candidate that was level with the last of those that were told.
+            # A candidate tied with the last recorded one: its text goes with the next new step.
             self._owed |= {i: piece for i, piece in event.pieces.items() if i not in known}
             return []
         if self._at_text < len(self._texts):
-            # Text that came before this step was delivered and did not come this time.
+            # Delivered text is missing before this step.
             raise Differs(at, list(self._now))
         step = event.step
         if self._losses:
@@ -205,11 +205,11 @@ class Repeat:
             raise Differs(self._at_step, list(self._now))
 
     def _mended(self, trace: Trace) -> Trace:
-        """Return the trace of the last time with the steps as they were delivered, and with what happened."""
+        """Return the repetition's trace with the steps as delivered and a note on the losses."""
         assert self.header is not None
         steps = tuple(self.steps)
         if steps and not same(trace.steps[-1], steps[-1], SECONDS):
-            # Something was measured beside it after it was sent.
+            # The last step got a measurement after it was sent.
             last = dataclasses.replace(trace.steps[-1], elapsed_s=steps[-1].elapsed_s)
             steps = (*steps[:-1], last)
         return self._as_delivered(trace, steps)
@@ -243,10 +243,10 @@ class Repeat:
 
 
 def agree(one: Step, other: Step) -> bool:
-    """Return whether two steps decide the same, by numbers that are the same but for rounding.
+    """Return whether two steps decide the same, with numbers equal up to rounding.
 
-    Where runs share passes, the last digits of a number depend on who else was there, and so may the order
-    of candidates that are level; what was decided does not.
+    In shared passes the last digits depend on the other runs of the batch, and so may the order of
+    equal candidates. The decision does not.
     """
     if same(one, other, SECONDS):
         return True
@@ -260,7 +260,7 @@ def agree(one: Step, other: Step) -> bool:
 
 
 def lost_note(losses: Sequence[int]) -> str:
-    """Return the sentence about replicas that were lost, each after so many steps."""
+    """Return the sentence on lost replicas from the step count at each loss."""
     if len(losses) == 1:
         after = "1 step" if losses[0] == 1 else f"{losses[0]} steps"
         return (
@@ -275,12 +275,12 @@ def lost_note(losses: Sequence[int]) -> str:
 
 
 def _told_by(header: Trace) -> dict[str, Any]:
-    """Return what a run says of itself that decides its steps: not Python's version, nor which of equal devices."""
+    """Return the header fields that decide a run's steps; Python and device index do not."""
     fields = {field.name: getattr(header, field.name) for field in dataclasses.fields(header)}
     kinds = {
         name: model and dataclasses.replace(model, device=model.device.split(":")[0])
         for name, model in (("model", header.model), ("assistant", header.assistant))
     }
-    # Torch tells its own with a type of its own.
+    # torch.__version__ is a str subclass.
     versions = {name: str(value) for name, value in header.versions.items() if name != "python"}
     return {**fields, **kinds, "versions": versions, "timing": Timing()}

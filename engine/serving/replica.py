@@ -1,4 +1,4 @@
-"""One replica: a process that decodes for others. Nothing here knows Ray."""
+"""A replica: a process that decodes for others. It does not depend on Ray."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ from engine.strategies import STRATEGIES
 from engine.trace.events import Event
 
 _INTERVAL_S = 0.03
-"""Between two batches: a token costs no round trip of its own."""
+"""Interval of batches, so that not every token needs a round trip."""
 BEAT_S = 0.5
-"""An empty batch comes when nothing has happened for so long, so that silence means a replica is gone."""
+"""An empty batch is sent after so long without events; longer silence means a lost replica."""
 
 
 class Replica:
-    """Decodes for others with this process's own models, line and limits."""
+    """Decodes for others with this process's models, queue and limits."""
 
     def __init__(self) -> None:
         self._runs: dict[str, DecodeRun] = {}
-        # Each run is waited for in a thread: asyncio's own pool has fewer than a line may be long.
+        # One thread waits for each run; asyncio's default pool may have fewer than the queue needs.
         self._waiting = ThreadPoolExecutor(SETTINGS.max_replica_runs + 1, "replica")
         load(next(iter(STRATEGIES.values())).default_model)
 
     async def decode(
         self, fields: Mapping[str, Any], visitor: Visitor, call: str
     ) -> AsyncIterator[list[Event]]:
-        """Yield the events of a run in batches; an empty one says that the replica is there.
+        """Yield the events of a run in batches; an empty batch is a heartbeat.
 
         Args:
-            fields: of the DecodeRequest.
-            visitor: who asks for it; the line is fair by that.
-            call: by this name the run is stopped.
+            fields: fields of the DecodeRequest.
+            visitor: the sender; the queue is fair by visitor.
+            call: name that ``stop`` uses for the run.
         """
         await self.note_model()
         run = copy_context().run(_begin, DecodeRequest(**fields), visitor)
@@ -60,20 +60,21 @@ class Replica:
             run.close()
 
     async def note_model(self) -> None:
-        """Say which model the request that is being answered needs, for those who choose a replica."""
+        """Report the current request's model to the router; here it does nothing."""
 
     async def stop(self, call: str) -> bool:
-        """Stop a run within one step; return whether it is here."""
+        """Stop a run within one step; return whether it is on this replica."""
         run = self._runs.get(call)
         if run is not None:
             run.cancel()
         return run is not None
 
     async def report(self) -> dict[str, Any]:
-        """Return what an operator wants to know.
+        """Return this replica's figures for operators.
 
-        ``pid`` and ``node`` (the machine's name), ``rss_bytes``, ``open_files``, ``threads``, ``runs`` that wait
-        or go on, ``models`` in memory, the ``torch_threads`` of one forward pass, and what is ``counted``.
+        ``pid``, ``node`` (host name), ``rss_bytes``, ``open_files``, ``threads``, ``runs`` waiting
+        or active, ``models`` in memory, ``torch_threads`` of one forward pass, and the ``counted``
+        totals.
         """
         import torch
 
@@ -90,17 +91,18 @@ class Replica:
         }
 
     async def alive(self) -> bool:
-        """Return True: whoever hears that knows that somebody is here."""
+        """Return True: any answer shows that a replica exists."""
         return True
 
 
 def _begin(request: DecodeRequest, visitor: Visitor) -> DecodeRun:
+    # Runs in a copied context, so that requests do not see each other's visitor.
     VISITOR.set(visitor)
     return decode(request)
 
 
 def _rss_bytes() -> int:
-    """Return the memory of this process, 0 where the system does not tell."""
+    """Return the memory of this process, 0 if the system does not report it."""
     statm = Path("/proc/self/statm")
     if not statm.is_file():
         return 0

@@ -1,4 +1,4 @@
-"""What a replica sends of one run, over Ray Serve."""
+"""The stream of one run's events from a replica, over Ray Serve."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from engine.trace.events import Event
 _END = object()
 _ANSWER_S = 5.0
 _PAUSES_S = (0.02, 0.05, 0.1, 0.2, *([0.5] * 120))
-"""Between two times of telling a run to stop that has not come to its replica yet."""
+"""Pauses between attempts to stop a run that has not reached its replica yet."""
 _LOST = (RayServeException, asyncio.CancelledError, OSError)
-"""What says that a replica is gone, or on its way out, besides Ray's own errors."""
+"""Errors of a lost or stopping replica, besides Ray's own."""
 
 
 class ReplicaStream:
-    """The batches of one run from the replica that Serve's router chose for it.
+    """The batches of one run from the replica that Serve's router chose.
 
     Args:
-        handle: of the deployment.
-        fields: of the request.
-        visitor: who asks.
-        model: decides which replicas are asked first; "" for none.
-        call: names the run among those of all replicas.
+        handle: handle of the deployment.
+        fields: fields of the request.
+        visitor: the sender.
+        model: model for routing; "" for none.
+        call: name of the run among those of all replicas.
     """
 
     def __init__(
@@ -47,18 +47,19 @@ class ReplicaStream:
         self._over = threading.Event()
 
     def take(self, within_s: float) -> list[Event] | None:
-        """Return the next batch, None when none has come in time.
+        """Return the next batch, None if none arrives in time.
 
         Raises:
-            Lost: no more comes from this replica.
-            BusyError: too many wait already.
-            EngineError: the replica could not take the request.
+            Lost: the replica sends nothing more.
+            BusyError: the queue is full.
+            EngineError: the replica could not accept the request.
         """
         if self._coming is None:
             self._coming = asyncio.run_coroutine_threadsafe(self._next(), loop())
         try:
             batch = self._coming.result(within_s)
         except TimeoutError:
+            # The batch itself may have ended with a TimeoutError, which is a loss.
             if not self._coming.done():
                 return None
             raise Lost("TimeoutError") from None
@@ -70,11 +71,11 @@ class ReplicaStream:
         return batch
 
     def stop(self) -> None:
-        """Tell the replica to stop the run within one step; what there is still comes."""
+        """Ask the replica to stop the run within one step; remaining events still arrive."""
         asyncio.run_coroutine_threadsafe(self._tell_to_stop(), loop())
 
     def leave(self) -> None:
-        """Take nothing more: the replica forgets the run."""
+        """Close the stream: the replica drops the run."""
         self._over.set()
         self._response.cancel()
 
@@ -90,6 +91,7 @@ class ReplicaStream:
             return _END
 
     async def _tell_to_stop(self) -> None:
+        # Serve's router chose the replica, so the stop goes to all until one has the run.
         for pause_s in _PAUSES_S:
             if self._over.is_set() or True in await _told(self._handle, "stop", self._call):
                 return
@@ -97,7 +99,7 @@ class ReplicaStream:
 
 
 async def _told(handle: Any, method: str, *args: Any) -> list[Any]:
-    """Return what every replica answers, nothing of those that do not."""
+    """Return the answers of all replicas, without those that fail."""
     try:
         asked = handle.broadcast(method, *args)
         answers = await asked.results_async(timeout_s=_ANSWER_S, return_exceptions=True)
@@ -113,14 +115,14 @@ def reports(handle: Any) -> list[dict[str, Any]]:
 
 @lru_cache(maxsize=1)
 def loop() -> asyncio.AbstractEventLoop:
-    """Return the event loop in which all streams of this process are read."""
+    """Return the event loop that reads all streams of this process."""
     made = asyncio.new_event_loop()
     threading.Thread(target=made.run_forever, name="replicas", daemon=True).start()
     return made
 
 
 def _as_ours(error: BaseException) -> BaseException:
-    """Return what an error of Ray means for a run."""
+    """Translate an error of Ray into one of a run."""
     if isinstance(error, BackPressureError):
         waiting = error.args[0] if error.args else 0
         wait = "1 run waits" if waiting == 1 else f"{waiting} runs wait"
