@@ -1,1 +1,1 @@
-"""How a strategy says what it takes: parameters, groups of them, and which loop exported code brings."""
+"""Declarations of strategies: parameters, their groups, and the loop exported code includes."""

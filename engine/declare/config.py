@@ -1,6 +1,6 @@
-"""Groups of GenerationConfig fields that many strategies share, declared once.
+"""Groups of GenerationConfig fields that many strategies share.
 
-Names and meanings are transformers' own; ranges are this project's (docs/strategies.md lists them).
+Names and meanings are transformers' own; the ranges are this project's (docs/strategies.md).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from engine.settings import SETTINGS
 
 @dataclass(frozen=True, kw_only=True)
 class LengthParams:
-    """When a run ends."""
+    """Stopping rules of a run."""
 
     max_new_tokens: int = param(
         Integer(
@@ -95,7 +95,7 @@ class LengthParams:
     )
 
     def check(self) -> None:
-        """Check combinations of fields; children call super().check() first."""
+        """Check combinations of fields; subclasses call super().check() first."""
         if self.min_new_tokens is not None and self.min_new_tokens > self.max_new_tokens:
             raise ParameterError(
                 "min_new_tokens",
@@ -106,7 +106,7 @@ class LengthParams:
 
 @dataclass(frozen=True, kw_only=True)
 class PenaltyParams:
-    """Processors that reshape the distribution whatever the search."""
+    """Processors that every kind of search can use."""
 
     repetition_penalty: float = param(
         Number(
@@ -266,7 +266,7 @@ class PenaltyParams:
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingParams:
-    """Warpers: they act only where tokens are drawn."""
+    """Warpers, which act only when tokens are sampled."""
 
     temperature: float = param(
         Number(
@@ -287,6 +287,7 @@ class SamplingParams:
             slider_maximum=200,
             help="Keep the k most probable tokens; 0 is off.",
         ),
+        # The default of transformers' generate(do_sample=True).
         50,
     )
     top_p: float = param(
@@ -361,7 +362,7 @@ class SamplingParams:
 
 @dataclass(frozen=True, kw_only=True)
 class NextTokenParams(PenaltyParams, LengthParams):
-    """What every strategy over a single running sequence accepts."""
+    """Parameters of every strategy with one running sequence per output."""
 
     num_return_sequences: int = param(
         Integer(

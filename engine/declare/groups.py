@@ -1,4 +1,4 @@
-"""Where the page puts things: the families of strategies and the groups of parameters, named once."""
+"""Families of strategies and groups of parameters on the page."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ FAMILIES = {
     "watermark": "Watermark",
     "custom": "Your own",
 }
-"""The order of strategies on the page and in lists: those of one kind stand side by side."""
+"""Families in the order of the page and of lists."""
 
 MAIN = "main"
-"""The group whose controls are always in sight."""
+"""The group whose controls are always visible."""
 
 FOLDED = {
     "weights": "Weights",
@@ -26,26 +26,26 @@ FOLDED = {
     "tokens": "Tokens: ban, bias, force",
     "advanced": "Guidance and numerics",
 }
-"""The other groups of parameters, each folded away under its title."""
+"""The other groups, each collapsed under its title."""
 
 GROUPS = (MAIN, *FOLDED)
 
 
 def one_of(what: str, name: str, allowed: Iterable[str]) -> str:
-    """Return a name that is one of those allowed.
+    """Return ``name`` if it is allowed.
 
     Args:
-        what: what the name is for, as it stands in the message.
-        name: as it was declared.
-        allowed: the names there are.
+        what: subject of the error message.
+        name: the declared name.
+        allowed: the valid names.
 
     Raises:
-        ValueError: it is none of them; the sentence lists them and says the nearest. What is
-            declared is ours, not a user's, so this ends the program at its start.
+        ValueError: it is not allowed. The message lists the valid names and the nearest one.
     """
     names = list(allowed)
     if name in names:
         return name
     near = difflib.get_close_matches(str(name), names, n=1)
     hint = f"; did you mean {near[0]}" if near else ""
+    # A declaration is code, not user input, so a wrong name fails at import.
     raise ValueError(f"{what} = {name!r} is not one of {', '.join(names)}{hint}.")

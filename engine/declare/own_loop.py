@@ -1,4 +1,4 @@
-"""Which loop exported code brings along, where transformers' generate() would give other tokens."""
+"""The loop that exported code includes where transformers' generate() gives other tokens."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 
 @dataclass(frozen=True)
 class OwnLoop:
-    """A loop that exported code brings along, because generate() cannot make the run by itself."""
+    """A loop included in exported code, because generate() alone cannot reproduce the run."""
 
     loop: Callable[..., Any]
-    """A module-level generator of Steps; parameters it shares with the config are passed to it."""
+    """A module-level generator of Steps; it gets the config parameters it names."""
     why: str
-    """One sentence without its full stop."""
+    """The reason, one sentence without its full stop."""
     extra: Mapping[str, Any] = field(default_factory=dict)
-    """More keyword arguments of the loop; plain values."""
+    """Further keyword arguments of the loop; plain values."""
 
 
 def never(config: Any) -> OwnLoop | None:
-    """Say that generate() alone gives the same tokens, whatever the parameters."""
+    """Return None: generate() alone gives the same tokens with any parameters."""
     del config
     return None

@@ -1,4 +1,4 @@
-"""Which papers the parameters come from: arXiv numbers, for the page about papers."""
+"""arXiv numbers of the papers behind parameters, for docs/papers.md."""
 
 from __future__ import annotations
 
@@ -14,4 +14,4 @@ PAPERS: dict[str, tuple[str, ...]] = {
     "eta_cutoff": ("2210.15191",),
     "scheme": ("2301.10226", "2306.04634"),
 }
-"""Name of a parameter -> numbers."""
+"""Parameter name -> arXiv numbers."""

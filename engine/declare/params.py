@@ -1,7 +1,7 @@
-"""Parameters declared once: from a Param come the widget, the validation, the help and the CLI flag.
+"""Parameter kinds; a Param defines the widget, the validation, the help and the CLI flag.
 
-A strategy's config is a frozen dataclass whose fields are made with ``param(...)``.
-Nothing here imports torch.
+A strategy's config is a frozen dataclass with fields made by ``param(...)``. This module does not
+import torch.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from engine.errors import ParameterError, shown
 
 @dataclass(frozen=True, kw_only=True)
 class Param:
-    """Base of all kinds: what every parameter has.
+    """Base of all parameter kinds.
 
     Attributes:
         label: two or three words for the control.
-        help: one sentence that says what it does.
-        group: a name of declare.groups.GROUPS: main is always visible, the others are folded.
-        optional: None is legal and means "off".
+        help: one sentence on its effect.
+        group: a name in declare.groups.GROUPS; main is always visible, the others are collapsed.
+        optional: None is valid and means "off".
 
     Raises:
-        ValueError: there is no such group.
+        ValueError: unknown group.
     """
 
     label: str
@@ -40,7 +40,7 @@ class Param:
         one_of(f"The group of {self.label!r}", self.group, GROUPS)
 
     def allowed(self) -> str:
-        """Return the legal range in words."""
+        """Return the valid range in words."""
         raise NotImplementedError
 
     def parse(self, value: Any) -> Any:
@@ -48,7 +48,7 @@ class Param:
         raise NotImplementedError
 
     def check(self, name: str, value: Any) -> Any:
-        """Return the normal form of a value or raise a ParameterError that names the range."""
+        """Return the normal form of a value, or raise a ParameterError that names the range."""
         if value is None and self.optional:
             return None
         try:
@@ -111,7 +111,7 @@ class Integer(Param):
 
 @dataclass(frozen=True, kw_only=True)
 class Flag(Param):
-    """True or False, nothing that merely looks like it."""
+    """True or False; no other truthy values."""
 
     def allowed(self) -> str:
         return "true or false"
@@ -124,7 +124,7 @@ class Flag(Param):
 
 @dataclass(frozen=True, kw_only=True)
 class Choice(Param):
-    """One of a few values; compared with type, so that 1 is not True."""
+    """One of a few values; the type must match, so 1 is not True."""
 
     choices: tuple[Any, ...]
 
@@ -144,7 +144,7 @@ def _spelled(value: Any) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Text(Param):
-    """A piece of text of bounded length."""
+    """A text of bounded length."""
 
     maximum_length: int = 8000
 
@@ -160,7 +160,7 @@ def _text(value: Any, maximum_length: int) -> str:
         raise TypeError
     if not 1 <= len(value) <= maximum_length:
         raise ValueError
-    value.encode("utf-8")  # a lone surrogate is a UnicodeEncodeError, which is a ValueError
+    value.encode("utf-8")  # a lone surrogate raises UnicodeEncodeError, a ValueError
     return value
 
 
@@ -187,7 +187,7 @@ class Strings(Param):
 
 @dataclass(frozen=True, kw_only=True)
 class TokenIds(Param):
-    """A list of token ids; texts are turned into ids when the tokenizer is known."""
+    """A list of token ids; texts become ids once the tokenizer is known."""
 
     minimum_items: int = 1
     maximum_items: int = 2048
@@ -196,6 +196,7 @@ class TokenIds(Param):
         return f"a list of {self.minimum_items} to {self.maximum_items} token ids of the vocabulary"
 
     def parse(self, value: Any) -> tuple[int, ...]:
+        # transformers accepts a single id, too.
         items = [value] if isinstance(value, int) and not isinstance(value, bool) else value
         if not isinstance(items, (list, tuple)):
             raise TypeError
@@ -205,7 +206,7 @@ class TokenIds(Param):
 
 
 def token_id(value: Any) -> int:
-    """Return a token id, refusing bools, floats and negatives."""
+    """Return a token id; refuse bools, floats and negative numbers."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError
     if value < 0:
@@ -215,12 +216,12 @@ def token_id(value: Any) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class TokenLists(Param):
-    """A list of sequences; each a list of token ids or a text."""
+    """A list of sequences; each is a list of token ids or a text."""
 
     maximum_items: int = 64
     maximum_length: int = 64
     nested: bool = False
-    """Whether an entry may itself be a list of alternatives (constrained beam search)."""
+    """Whether an entry may be a list of alternatives (constrained beam search)."""
 
     def allowed(self) -> str:
         return (
@@ -299,7 +300,7 @@ class Decay(Param):
 
 @dataclass(frozen=True, kw_only=True)
 class AllowedTokens(Param):
-    """What the output may be: a callable (Python only) or a list of continuations to choose from."""
+    """Allowed outputs: a callable (Python only) or a list of continuations."""
 
     def allowed(self) -> str:
         return "a list of 1 to 64 allowed continuations, each a text or a list of 1 to 64 token ids"
@@ -311,7 +312,7 @@ class AllowedTokens(Param):
 
 
 def param(kind: Param, default: Any) -> Any:
-    """Declare a config field that is a parameter."""
+    """Declare a config field as a parameter."""
     return dataclasses.field(default=default, metadata={"param": kind})
 
 
@@ -327,7 +328,7 @@ def defaults_of(config_class: type) -> dict[str, Any]:
 
 
 def build(config_class: type, values: Mapping[str, Any], owner: str) -> Any:
-    """Make a config from a user's values.
+    """Return a config made from a user's values.
 
     Args:
         config_class: a frozen dataclass made with ``param``.
@@ -335,7 +336,7 @@ def build(config_class: type, values: Mapping[str, Any], owner: str) -> Any:
         owner: the strategy's name, for messages.
 
     Raises:
-        ParameterError: an unknown name, or a value outside its range; also from ``config.check()``.
+        ParameterError: unknown name, value outside its range, or a failed ``config.check()``.
     """
     known = params_of(config_class)
     checked = {}

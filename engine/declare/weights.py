@@ -1,7 +1,7 @@
-"""How the weights of a model are held: precision, quantisation and place, declared once.
+"""How a model's weights are stored: precision, quantisation and placement.
 
-Names are those of transformers' ``from_pretrained`` and ``BitsAndBytesConfig``; the same with the
-prefix ``assistant_`` are for the draft model. Nothing here imports torch.
+Names are those of transformers' ``from_pretrained`` and ``BitsAndBytesConfig``; the prefix
+``assistant_`` marks those of the draft model. This module does not import torch.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MOST_BYTES = 10**15
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryLimits(Param):
-    """Device -> the most that a model's weights may take there; the normal form is pairs."""
+    """Device -> most memory for a model's weights there; the normal form is pairs."""
 
     def allowed(self) -> str:
         return (
@@ -56,7 +56,7 @@ def bytes_of(size: str) -> float:
     """Return the bytes of a size such as ``200MB``.
 
     Raises:
-        ValueError: it is none.
+        ValueError: not a size.
     """
     found = _SIZE.fullmatch(size)
     if found is None:
@@ -66,7 +66,7 @@ def bytes_of(size: str) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class WeightsParams:
-    """How one model's weights are held; what is None is as this machine does it by default."""
+    """How one model's weights are stored; None means this machine's default."""
 
     backend: str = param(
         Choice(
@@ -144,10 +144,10 @@ class WeightsParams:
         """Check combinations of fields.
 
         Args:
-            prefix: what the fields are called with.
+            prefix: prefix of the field names in messages.
 
         Raises:
-            ParameterError: one sentence naming the field and what it needs.
+            ParameterError: one sentence naming the field and what it requires.
         """
         if self.backend != TORCH:
             self._check_on_graphs(prefix)
@@ -157,14 +157,14 @@ class WeightsParams:
                 raise ParameterError(prefix + name, said[name], allowed)
 
     def _check_on_graphs(self, prefix: str) -> None:
-        """Refuse what only torch can hold."""
+        """Refuse settings that only the torch backend supports."""
         for name, value in self.said().items():
             if name != "backend" and (name, value) != ("dtype", "float32"):
                 allowed = f"it needs {prefix}backend = {TORCH}"
                 raise ParameterError(prefix + name, value, allowed)
 
     def said(self, prefix: str = "") -> dict[str, Any]:
-        """Return what differs from the defaults, as JSON values under the names of a request."""
+        """Return the values that differ from the defaults, as JSON values of a request."""
         values = {name: getattr(self, name) for name in _KINDS}
         changed = {name: value for name, value in values.items() if value != _DEFAULTS[name]}
         if self.max_memory is not None:
@@ -177,13 +177,13 @@ NEEDS = {
     "bnb_4bit_compute_dtype": ("quantization", "4bit"),
     "max_memory": ("device_map", "auto"),
 }
-"""Parameter -> the other on which it depends, and the value of it with which it acts."""
+"""Parameter -> the parameter it requires, and the required value of that."""
 _KINDS = params_of(WeightsParams)
 _DEFAULTS = defaults_of(WeightsParams)
 
 
 def weights_params(assistant: bool) -> dict[str, Param]:
-    """Return every parameter by name, those of the draft model among them where there is one."""
+    """Return every parameter by name, with those of the draft model if there is one."""
     return _KINDS | (_OF_ASSISTANT if assistant else {})
 
 
@@ -201,15 +201,15 @@ _OF_ASSISTANT = {
 
 
 def read_weights(values: Any, owner: str, assistant: bool) -> tuple[WeightsParams, WeightsParams]:
-    """Return how a run's model and its draft model are held.
+    """Return the weight settings of a run's model and of its draft model.
 
     Args:
         values: names and raw values; the draft model's begin with ``assistant_``.
         owner: the strategy's name, for messages.
-        assistant: whether it has a draft model.
+        assistant: whether the strategy has a draft model.
 
     Raises:
-        ParameterError: an unknown name, a value outside its range, or one that needs another.
+        ParameterError: unknown name, value outside its range, or a missing required setting.
     """
     if not isinstance(values, Mapping):
         raise ParameterError("weights", values, "it must be an object of names and values")

@@ -1,1 +1,1 @@
-"""Decode loops: generators of Steps that transformers' generate() can drive."""
+"""Decode loops: generators of Steps that run inside transformers' ``generate()``."""

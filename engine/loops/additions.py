@@ -1,4 +1,4 @@
-"""What a run measures beside its text: whatever fails there, the run stands and its trace says so."""
+"""Optional measurements of a run. A failure becomes a note in the trace and never fails the run."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ T = TypeVar("T")
 
 
 class LeftOut(Exception):
-    """Somebody stopped an addition; the message says how far it had come."""
+    """The visitor stopped an optional measurement; the message says how far it got."""
 
 
 class Additions:
-    """Makes additions and remembers, in sentences, which of them failed.
+    """Run optional measurements and collect one note for each that failed.
 
     Attributes:
-        notes: one sentence per addition that could not be made, for the trace.
-        tell: gets Checking events.
+        notes: one sentence per missing measurement, for the trace.
+        tell: callback for ``Checking`` progress events.
     """
 
     def __init__(self) -> None:
@@ -29,39 +29,39 @@ class Additions:
         self._begun = False
 
     def progress(self, done: int, total: int, what: str) -> None:
-        """Say how far an addition has come; the text is whole by then.
+        """Report the progress of a measurement.
 
         Args:
-            done: of what is counted.
-            total: of the same, at least 1.
-            what: is counted, in the plural.
+            done: units done.
+            total: units in all, at least 1.
+            what: the unit, in the plural.
 
         Raises:
-            Cancelled: nobody waits for the run any more.
+            Cancelled: the run was cancelled.
         """
         self._begun = True
         self.tell(Checking(done, total, what))
 
     def note(self, sentence: str) -> None:
-        """Keep a sentence for the trace, once; an empty one says nothing."""
+        """Add a sentence to the notes unless it is empty or already there."""
         if sentence and sentence not in self.notes:
             self.notes.append(sentence)
 
     def begun(self) -> bool:
-        """Return whether any addition has begun since this was last asked."""
+        """Return and reset the flag: has a measurement reported progress since the last call?"""
         begun, self._begun = self._begun, False
         return begun
 
     def make(self, what: str, compute: Callable[[], T], otherwise: T) -> T:
-        """Return what ``compute`` returns, or ``otherwise`` with a note where it fails.
+        """Return the result of ``compute``, or ``otherwise`` and a note if it fails.
 
         Args:
-            what: what is made, as the beginning of a sentence.
-            compute: makes it.
-            otherwise: stands in for it.
+            what: the measurement, as the beginning of a sentence.
+            compute: performs the measurement.
+            otherwise: the result to use after a failure.
 
         Raises:
-            Cancelled: nobody waits for the run any more.
+            Cancelled: the run was cancelled.
         """
         try:
             return compute()
@@ -70,8 +70,8 @@ class Additions:
         except LeftOut as left:
             self.notes.append(f"{what} is left out: {left}")
             return otherwise
-        except Exception as error:  # an addition may fail in any way a model's code can
-            # A foreign message may quote the prompt, so only ours are repeated.
+        except Exception as error:  # a model's code can raise anything
+            # Other libraries' messages may quote the prompt, so only our own are repeated.
             own = isinstance(error, EngineError)
             why = str(error) if own else f"{type(error).__name__} was raised."
             self.notes.append(f"{what} is missing: {why}")

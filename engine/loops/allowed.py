@@ -1,4 +1,4 @@
-"""A list of continuations as what generate() asks at every step: which tokens may come next."""
+"""The ``prefix_allowed_tokens_fn`` for a list of allowed outputs."""
 
 from __future__ import annotations
 
@@ -13,15 +13,12 @@ def allowed_continuations(
     eos: tuple[int, ...],
     vocab_size: int,
 ) -> Any:
-    """Return a prefix_allowed_tokens_fn: the output must be one of ``sequences``, then end.
-
-    A search and a draft also ask about texts that have left the list and count for nothing any
-    more; no answer to that would end the whole run, so such a text is told to end.
+    """Return a ``prefix_allowed_tokens_fn``: the output must be one of ``sequences``, then end.
 
     Args:
         sequences: allowed outputs as ids.
         prompt_length: ids before the output (1 for encoder-decoder models).
-        eos: ids that end the output; with none, anything may follow a complete sequence.
+        eos: end-of-sequence ids; without any, every token may follow a complete sequence.
         vocab_size: size of the vocabulary.
     """
 
@@ -30,6 +27,7 @@ def allowed_continuations(
         so_far = tuple(ids[prompt_length:].tolist())
         n = len(so_far)
         following = {s[n] for s in sequences if len(s) > n and s[:n] == so_far}
+        # Discarded beams and drafts ask too; an empty list would fail the run, so they get EOS.
         done = any(s == so_far[: len(s)] for s in sequences)
         following |= set(eos) if done or not following else set()
         return sorted(following) or list(range(vocab_size))

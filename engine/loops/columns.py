@@ -1,4 +1,4 @@
-"""Numbers of a step under their names, brought from the device to the host in one copy."""
+"""Named numbers of a step, copied from the device to the host in one transfer."""
 
 from __future__ import annotations
 
@@ -8,22 +8,26 @@ from collections.abc import Callable, Mapping
 import torch
 
 Columns = Mapping[str, "torch.Tensor"]
-"""Name -> (batch, …) numbers: whole ones below 2**31, or others, of which float32 keeps what it can."""
+"""Name -> (batch, …) tensor: integers below 2**31, or floats, which are copied as float32."""
 Numbers = Mapping[str, tuple[float, ...]]
-"""Name -> the numbers of one row, what had more dimensions laid out flat; whole ones stay int."""
+"""Name -> the numbers of one row, further dimensions flattened; integers stay int."""
 
 
 def to_host(columns: Columns) -> list[dict[str, tuple[float, ...]]]:
-    """Return the numbers of every row of the batch; the copy waits for the device once.
+    """Return one dictionary of numbers per row of the batch; waits for the device once.
 
     Args:
-        columns: all with the same batch, at least one of them.
+        columns: at least one tensor; all have the same batch size.
     """
     return sent(columns)()
 
 
 def sent(columns: Columns) -> Callable[[], list[dict[str, tuple[float, ...]]]]:
-    """Start to bring numbers to the host; what is returned gives what ``to_host`` does once they are there."""
+    """Start the copy to the host.
+
+    Returns:
+        A function that waits for the copy and returns the rows of ``to_host``.
+    """
     flat = {n: v.flatten(1) if v.dim() > 1 else v[:, None] for n, v in columns.items()}
     flat = {n: v.float() if v.is_floating_point() else v for n, v in flat.items()}
     far = any(values.device.type != "cpu" for values in flat.values())
@@ -38,13 +42,16 @@ def sent(columns: Columns) -> Callable[[], list[dict[str, tuple[float, ...]]]]:
 
 
 def through_one(columns: Columns) -> Callable[[], dict[str, torch.Tensor]]:
-    """Start one copy of float32 and whole numbers; what is returned gives them as they were, on the host.
+    """Start one packed copy of float32 and integer tensors.
 
     Args:
-        columns: name -> (batch, n) numbers.
+        columns: name -> (batch, n) tensors.
+
+    Returns:
+        A function that waits for the copy and returns the same tensors on the host.
     """
     whole = {name: not values.is_floating_point() for name, values in columns.items()}
-    # A float32 travels as its bits, so that an id beside it is exact whatever its size.
+    # Floats travel as bits: in one float32 tensor, ids above 2**24 would be rounded.
     parts = [v.int() if whole[n] else v.view(torch.int32) for n, v in columns.items()]
     ends = list(itertools.accumulate(part.shape[1] for part in parts))
     arrive = _copied(torch.cat(parts, dim=-1))
@@ -59,10 +66,15 @@ def through_one(columns: Columns) -> Callable[[], dict[str, torch.Tensor]]:
 
 
 def _copied(packed: torch.Tensor) -> Callable[[], torch.Tensor]:
-    """Start a copy to the host; from CUDA nobody waits for it before it is asked for."""
+    """Start a copy to the host, asynchronously from CUDA.
+
+    Returns:
+        A function that waits for the copy and returns it.
+    """
     if packed.device.type != "cuda":
         host = packed.cpu()
         return lambda: host
+    # Only pinned memory lets the copy overlap with the next forward pass.
     pinned = torch.empty(packed.shape, dtype=packed.dtype, pin_memory=True)
     pinned.copy_(packed, non_blocking=True)
     there = torch.cuda.Event()

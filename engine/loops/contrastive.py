@@ -1,4 +1,4 @@
-"""Contrastive search: a likely token whose hidden state says something new (2202.06417)."""
+"""Contrastive search: likely tokens whose hidden states differ from the context (2202.06417)."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from engine.trace.records import Step
 
 @dataclass(frozen=True)
 class Ranking:
-    """The k candidates of every row, as contrastive search weighs them; all (batch, k).
+    """The k candidates of every row with the terms of their scores; all tensors (batch, k).
 
     Attributes:
         ids: candidate tokens, most probable first.
-        probs: their probability after the processors, in [0, 1].
-        cosine: largest cosine of the candidate's hidden state with any earlier one, in [-1, 1].
-        position: the earlier position that has it, padding not counted.
+        probs: model confidence: probability after the processors, in [0, 1].
+        cosine: largest cosine similarity to an earlier hidden state, in [-1, 1].
+        position: position of that state, padding not counted.
         score: (1 - alpha) * probs - alpha * cosine; -inf for a token a processor removed.
     """
 
@@ -39,7 +39,7 @@ class Ranking:
     score: torch.Tensor
 
     def columns(self) -> Columns:
-        """Return the numbers for the record."""
+        """Return the tensors for the record."""
         return vars(self)
 
 
@@ -54,22 +54,22 @@ def contrastive_loop(
     generator: torch.Generator,
     **model_kwargs: Any,
 ) -> Generator[Step, None, torch.Tensor]:
-    """Decode row by row, running every candidate through the model before choosing.
+    """Decode row by row; run every candidate through the model before choosing one.
 
-    Rows never look at each other; a row's tokens are those it has alone.
+    Rows are independent: a row gets the tokens it would get alone.
 
     Args:
-        model: a generation model whose cache can be reordered, or one that keeps nothing.
+        model: a generation model whose cache can be reordered, or one without a cache.
         input_ids: (batch, length) ids, left-padded where the attention mask says so.
         logits_processor: applied one by one and recorded.
-        stopping_criteria: asked after every step.
+        stopping_criteria: checked after every step.
         generation_config: ``penalty_alpha`` in [0, 1] and ``top_k`` of at least 1.
-        recorder: makes the records.
-        generator: unused; nothing is drawn.
+        recorder: records every step.
+        generator: unused; nothing is sampled.
         model_kwargs: as generate() prepared them.
 
     Yields:
-        One Step per unfinished row and look-ahead pass; the first of a pass carries its cost.
+        One Step per unfinished row and look-ahead pass. The first of a pass carries its cost.
 
     Returns:
         (batch, length + new) ids, finished rows padded.
@@ -78,21 +78,21 @@ def contrastive_loop(
     forward = Forward(model, generation_config, model_kwargs)
     prompt_length, index, alpha = input_ids.shape[1], 0, float(generation_config.penalty_alpha)
     unfinished = torch.ones(input_ids.shape[0], dtype=torch.long, device=input_ids.device)
-    # The prompt pass: one hidden state per position to compare with, and the first distribution.
+    # The prompt pass gives the context states and the first distribution.
     outputs = forward(input_ids, output_hidden_states=True)
     said, logits = _said(forward, outputs), forward.last_logits(outputs, input_ids.device)
     while unfinished.max() != 0:
         # 1. The k most probable tokens after the processors.
         seen = recorder.observe(logits, input_ids, logits_processor)
-        # 2. All of them through the model, one row each, and the most promising of every row.
+        # 2. One look-ahead pass over all candidates; choose the best score of each row.
         ids = seen.scores.topk(min(generation_config.top_k, seen.scores.shape[-1]), -1).indices
         outputs = look_ahead(forward, input_ids, ids)
         states = unit(last_hidden(outputs)[:, -1].unflatten(0, ids.shape))
         ranking = rank(seen, ids, states, said, alpha)
         chosen = ranking.score.argmax(-1)
-        # 3. The winners' rows of cache, hidden state and logits are the next step's.
+        # 3. Keep the winners' cache rows, hidden states and logits for the next step.
         said, logits = win(forward, outputs, states, said, chosen)
-        # 4. The question whether to go on, then the record.
+        # 4. Stopping criteria, then the record; the first step also carries the prompt pass.
         tokens = ids.gather(-1, chosen[:, None])[:, 0]
         keep, cost = input_ids.shape[1] - prompt_length, 1 if index else 2
         records = recorder.record(seen, tokens, keep, ranking.columns())
@@ -107,12 +107,12 @@ def contrastive_loop(
 
 @dataclass(frozen=True)
 class Said:
-    """What candidates are compared with.
+    """Hidden states of the context, which candidates are compared with.
 
     Attributes:
-        states: (batch, positions, hidden) of prompt and output so far, each of length 1.
-        padding: (batch, 1) positions at the left that are none; None where there are none at all.
-        start: positions before those, which belong to neither prompt nor output.
+        states: (batch, positions, hidden) of prompt and output, each of length 1.
+        padding: (batch, 1) padded positions on the left; None if no row is padded.
+        start: positions before the text, part of neither prompt nor output.
     """
 
     states: torch.Tensor
@@ -121,36 +121,36 @@ class Said:
 
 
 def _said(forward: Forward, outputs: Any) -> Said:
-    """Return what the pass over the prompt leaves to compare with."""
+    """Return the context states after the pass over the prompt."""
     states, seq2seq = unit(last_hidden(outputs)), forward.model.config.is_encoder_decoder
-    # Before the text of some models stand the parts of a picture, which nobody has said.
+    # Some models put image embeddings before the text; they are not context.
     states = states[:, max(0, states.shape[1] - forward.first) :]
     mask = forward.model_kwargs.get("decoder_attention_mask" if seq2seq else "attention_mask")
     padding = None
     if mask is not None:
         padding = (mask[:, : states.shape[1]] == 0).sum(-1, keepdim=True)
         padding = padding if bool(padding.any()) else None
-    # Where an encoder reads the prompt, the text begins after the decoder's start token.
+    # With a text encoder, the output begins after the decoder start token.
     reads_prompt = seq2seq and forward.model.main_input_name == "input_ids"
     return Said(states, padding, int(reads_prompt))
 
 
 def unit(states: torch.Tensor) -> torch.Tensor:
-    """Return (…, hidden) states divided by their lengths."""
+    """Return (…, hidden) states scaled to length 1."""
     return states / states.norm(dim=-1, keepdim=True)
 
 
 def last_hidden(outputs: Any) -> torch.Tensor:
-    """Return (rows, positions, hidden) of the last layer, the decoder's where there are two."""
+    """Return (rows, positions, hidden) of the last layer, the decoder's if there are two."""
     states = getattr(outputs, "decoder_hidden_states", None)
     return (outputs.hidden_states if states is None else states)[-1]
 
 
 def look_ahead(forward: Forward, input_ids: torch.Tensor, ids: torch.Tensor) -> Any:
-    """Run every candidate as the next token of its own copy of the row.
+    """Run every candidate as the next token of a separate copy of the row.
 
     Args:
-        forward: its cache has one row per sequence before and k per sequence after the call.
+        forward: its cache has one row per sequence before the call and k after it.
         input_ids: (batch, length) ids so far.
         ids: (batch, k) candidates.
 
@@ -159,12 +159,12 @@ def look_ahead(forward: Forward, input_ids: torch.Tensor, ids: torch.Tensor) -> 
     """
     model, k = forward.model, ids.shape[1]
     if len(ids) > 1 or not _only(forward, 0, k):
-        # Layers with a running state cannot be repeated as such, but reordered every cache can be.
+        # Recurrent layers have no batch repeat, but every cache can be reordered.
         forward.reorder(torch.arange(len(ids), device=ids.device).repeat_interleave(k))
     kwargs = dict(forward.model_kwargs)
     encoder_decoder = model.config.is_encoder_decoder
     if encoder_decoder:
-        # The helper below writes into the encoder's outputs.
+        # transformers' helper below writes into the encoder outputs.
         kwargs["encoder_outputs"] = copy.copy(kwargs["encoder_outputs"])
     rows, kwargs = model._expand_inputs_for_generation(
         expand_size=k, is_encoder_decoder=encoder_decoder, input_ids=input_ids, **kwargs
@@ -183,14 +183,14 @@ def look_ahead(forward: Forward, input_ids: torch.Tensor, ids: torch.Tensor) -> 
 def win(
     forward: Forward, outputs: Any, states: torch.Tensor, said: Said, chosen: torch.Tensor
 ) -> tuple[Said, torch.Tensor]:
-    """Keep the winners' rows of the cache; return what was said with them, and the logits after.
+    """Keep the winning candidates' cache rows; return the new context states and next logits.
 
     Args:
-        forward: its cache has k rows per sequence before and one after the call.
+        forward: its cache has k rows per sequence before the call and one after it.
         outputs: of the look-ahead pass.
-        states: (batch, k, hidden) the state of each candidate, of length 1.
-        said: without them.
-        chosen: (batch,) which candidate won.
+        states: (batch, k, hidden) state of each candidate, of length 1.
+        said: the context states without the candidates.
+        chosen: (batch,) index of the winning candidate.
     """
     rows = chosen + torch.arange(len(chosen), device=chosen.device) * states.shape[1]
     if len(chosen) > 1 or not _only(forward, int(chosen[0]), 1):
@@ -201,10 +201,9 @@ def win(
 
 
 def _only(forward: Forward, row: int, copies: int) -> bool:
-    """Let all rows of the cache be what one was; return whether that needed no copy.
+    """Expand one cache row to ``copies`` rows without copying; return False if impossible.
 
-    A layer that grows by new tensors never writes into what it has, so its rows may share it;
-    nothing is done to a cache that has others.
+    Only plain dynamic layers qualify: they append new tensors, so their rows may share memory.
     """
     found = cache_of(forward.model_kwargs) if forward.caches else None
     if found is None or type(found[1]) is not transformers.DynamicCache:
@@ -224,14 +223,14 @@ def _only(forward: Forward, row: int, copies: int) -> bool:
 def rank(
     seen: Observation, ids: torch.Tensor, states: torch.Tensor, said: Said, alpha: float
 ) -> Ranking:
-    """Weigh confidence against similarity to what was already said.
+    """Score candidates by model confidence and degeneration penalty.
 
     Args:
         seen: the step's distribution after the processors.
         ids: (batch, k) candidates.
-        states: (batch, k, hidden) the state each candidate would have, of length 1.
-        said: prompt and output so far.
-        alpha: weight of the similarity, 0 to 1.
+        states: (batch, k, hidden) hidden states of the candidates, of length 1.
+        said: hidden states of prompt and output.
+        alpha: weight of the degeneration penalty, 0 to 1.
     """
     kept = seen.scores.gather(-1, ids)
     probs = torch.softmax(seen.scores, dim=-1).gather(-1, ids)
@@ -246,13 +245,13 @@ def rank(
     if before is not None:
         position = position - before
     score = (1.0 - alpha) * probs - alpha * cosine
-    # With fewer than k tokens left a forbidden one must not win by being dissimilar.
+    # With fewer than k tokens left, a removed token must not win by being dissimilar.
     score = score.masked_fill(kept == -torch.inf, -torch.inf)
     return Ranking(ids, probs, cosine, position, score)
 
 
 def detail_of(chosen: list[int], alpha: float, row: Row, sequence: int) -> ContrastiveDetail:
-    """Read one row's ranking; tokens a processor removed took no part."""
+    """Return the record of one row's ranking, without tokens a processor removed."""
     columns = (row.extra[name] for name in ("ids", "probs", "cosine", "position", "score"))
     options = tuple(
         ContrastiveOption(

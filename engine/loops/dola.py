@@ -1,4 +1,4 @@
-"""DoLa: decode by contrasting the last layer with the earlier one that differs most (2309.03883)."""
+"""DoLa: decode by contrasting the last layer with a premature one (2309.03883)."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from engine.trace.details import LayerDetail
 from engine.trace.records import Step
 
 RELATIVE_TOP = 0.1
-"""A token must have at least this share of the top probability to be contrasted."""
+"""Adaptive plausibility: tokens below this share of the top probability are masked."""
 TOP = 8
 
 
 class LayerContrast:
-    """The contrast as the first processor of a step, so that its effect is recorded as a stage.
+    """The layer contrast as the first processor of a step, so it is recorded as a stage.
 
     Args:
         contrast: (batch, vocab) final minus premature log-probability, -inf where masked.
-        layers: what it was made of, for who asks what another layer would have made.
+        layers: the distributions it came from, for questions about other layers.
     """
 
     def __init__(self, contrast: torch.Tensor, layers: Layers | None = None) -> None:
         self.contrast, self.layers = contrast, layers
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """Return the contrast; the model's own scores are what it was made of."""
+        """Return the contrast in place of ``scores``."""
         del input_ids, scores
         return self.contrast
 
@@ -59,20 +59,20 @@ def dola_loop(
         model: a decoder-only generation model.
         input_ids: (batch, length) ids, left-padded where the attention mask says so.
         logits_processor: applied to the contrast one by one and recorded.
-        stopping_criteria: asked after every step.
-        generation_config: ``dola_layers``; ``do_sample`` decides between argmax and the draw.
-        recorder: makes the records.
-        generator: the run's own random numbers; unused when greedy.
+        stopping_criteria: checked after every step.
+        generation_config: ``dola_layers``; ``do_sample`` decides between argmax and sampling.
+        recorder: records every step.
+        generator: the run's random generator; unused when greedy.
         model_kwargs: as generate() prepared them.
 
     Yields:
-        One Step per unfinished row and forward pass; the first of a pass carries its cost.
+        One Step per unfinished row and forward pass. The first of a pass carries its cost.
 
     Returns:
         (batch, length + new) ids, finished rows padded.
 
     Raises:
-        EngineError: ``dola_layers`` leaves no layer to contrast with, or the model shows none.
+        EngineError: ``dola_layers`` leaves no layer, or the model returns no hidden states.
     """
     candidates = layers_of(model, generation_config.dola_layers)
     if not candidates:
@@ -81,11 +81,11 @@ def dola_loop(
     (batch, prompt_length), index = input_ids.shape, 0
     unfinished = torch.ones(batch, dtype=torch.long, device=input_ids.device)
     while unfinished.max() != 0:
-        # 1. What the last layer says, and every layer before it.
+        # 1. The distributions of the last layer and of every earlier one.
         outputs = forward(input_ids, output_hidden_states=True)
         logits = forward.last_logits(outputs, input_ids.device)
         layers = layer_tools.project(model, _states(model, outputs, max(candidates)), logits)
-        # 2. The layer that differs most, and what the last one added to it.
+        # 2. The premature layer, and the contrast with it, recorded as the first stage.
         premature = select_layer(layers.divergence, candidates)
         contrast = contrast_of(layers, premature)
         rules = [LayerContrast(contrast, layers), *logits_processor]
@@ -93,7 +93,7 @@ def dola_loop(
         # 3. The decision.
         sample, scores = generation_config.do_sample, seen.scores
         tokens, race = draw(scores, generator) if sample else (scores.argmax(-1), {})
-        # 4. The question whether to go on, then the record.
+        # 4. Stopping criteria, then the record.
         keep, before = input_ids.shape[1] - prompt_length, unfinished
         own = _columns(layers, premature, contrast, tokens)
         rows = recorder.record(seen, tokens, keep, {**own, **race})
@@ -105,7 +105,11 @@ def dola_loop(
 
 
 def _states(model: Any, outputs: Any, deepest: int) -> Any:
-    """Return the hidden states of a pass, refusing a model that does not show those of its layers."""
+    """Return the hidden states of a pass.
+
+    Raises:
+        ModelError: the model does not return those of all its layers.
+    """
     states = outputs.hidden_states
     if len(states) <= deepest:
         raise ModelError(
@@ -115,13 +119,13 @@ def _states(model: Any, outputs: Any, deepest: int) -> Any:
 
 
 def layers_of(model: Any, chosen: Any) -> tuple[int, ...]:
-    """Return the candidate layers of one model; see ``candidate_layers``."""
+    """Return the candidate layers of a model; see ``candidate_layers``."""
     count = model.config.get_text_config(decoder=True).num_hidden_layers
     return candidate_layers(chosen, count, layer_tools.is_tied(model))
 
 
 def select_layer(divergence: torch.Tensor, candidates: tuple[int, ...]) -> torch.Tensor:
-    """Return (batch,) the candidate layer of each row whose divergence (batch, layers) is largest."""
+    """Return (batch,) premature layers: candidates with the largest (batch, layers) divergence."""
     layers = torch.tensor(candidates, device=divergence.device)
     return layers[divergence[:, layers].argmax(-1)]
 
@@ -129,12 +133,12 @@ def select_layer(divergence: torch.Tensor, candidates: tuple[int, ...]) -> torch
 def contrast_of(layers: Layers, premature: torch.Tensor) -> torch.Tensor:
     """Return (batch, vocab) final minus premature log-probability.
 
-    Tokens with less than a tenth of the top token's final probability are -inf: an unlikely token
-    may have grown most of all and still be nonsense.
+    Tokens below a tenth of the top final probability become -inf (adaptive plausibility).
     """
     rows = torch.arange(len(premature), device=premature.device)
     final = layers.final
     threshold = final.max(-1, keepdim=True).values + math.log(RELATIVE_TOP)
+    # An implausible token may have grown most of all between the layers, so it is masked.
     contrast = final - layers.raw[rows, premature]
     return contrast.masked_fill(final < threshold, -torch.inf)
 
@@ -156,13 +160,13 @@ def _columns(
 
 
 def detail_of(candidates: tuple[int, ...], layers: int, row: Row, sequence: int) -> LayerDetail:
-    """Read one row's numbers; masked tokens are not among ``contrast_top``.
+    """Return the record of one row; ``contrast_top`` leaves out masked tokens.
 
     Args:
-        candidates: layers that could be chosen.
+        candidates: candidate layers.
         layers: decoder layers of the model.
         row: the record of one row.
-        sequence: its number; all rows are read alike.
+        sequence: row number, unused.
     """
     del sequence
     numbers = row.extra

@@ -1,9 +1,8 @@
-"""Whether a decision could be another one if the logits were a little different, by at most a margin.
+"""Whether logits that differ by at most a margin could change a decision.
 
-Passes that are shared with other runs give logits that differ in their last digits from those of a pass alone.
-Nearly every decision stands by far; one that does not is made again from passes alone. What could turn it is
-little: two tokens that are as good as level, and a filter's edge, where the token that was taken or one that
-would have been taken stands so close to it that it might be on the other side.
+Logits of passes batched with other runs differ in their last digits from those of a pass alone.
+Two cases can change a decision: near ties between the best tokens, and tokens near a filter's edge.
+Such a step is recomputed unbatched; see ``engine/loops/next_token.py``.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from engine.loops.recorder import NEVER, Stages
 from engine.watermark.processors import GreenListProcessor
 
 Stretch = Callable[[Any], float]
-"""processor -> by how much at most it stretches a difference of two scores."""
+"""processor -> largest factor by which it enlarges a difference of two scores."""
 
 
 def _as_they_are(processor: Any) -> float:
@@ -43,14 +42,14 @@ STRETCHES: Mapping[type, Stretch] = {
     t.LogitNormalization: lambda p: 2.0,
     GreenListProcessor: _as_they_are,
 }
-"""What changes scores smoothly, or by the text alone."""
+"""Processors that change scores continuously, or by the text alone."""
 
 Edge = Callable[[Any, torch.Tensor, torch.Tensor], torch.Tensor]
-"""(processor, (rows, vocab) scores before, which are kept) -> (rows,) nats between the edge and what is next to it."""
+"""(processor, (rows, vocab) scores, kept mask) -> (rows,) distance to the edge."""
 
 
 def _between(scores: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
-    """Return how far the lowest that is kept stands above the highest that is not."""
+    """Return (rows,) gap between the lowest kept and the highest removed score."""
     return _lowest(scores, kept) - _highest(scores, kept)
 
 
@@ -63,12 +62,13 @@ def _highest(scores: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
 
 
 def _nearest(scores: torch.Tensor, kept: torch.Tensor, edge: torch.Tensor) -> torch.Tensor:
-    """Return how far the score nearest to an edge at a given score is from it."""
+    """Return (rows,) distance between ``edge`` and the nearest score on either side."""
     return torch.minimum(_lowest(scores, kept) - edge, edge - _highest(scores, kept)).abs()
 
 
 def _of_mass(processor: Any, scores: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
-    """Return how near the mass that is kept comes to top_p, with its last token and without it."""
+    """Return (rows,) distance to the edge of top-p, the smaller of mass and score."""
+    # top-p compares the mass both with and without the last kept token.
     probs = scores.softmax(-1)
     mass = torch.where(kept, probs, 0.0).sum(-1)
     last = probs.masked_fill(~kept, math.inf).amin(-1)
@@ -86,17 +86,17 @@ EDGES: Mapping[type, Edge] = {
         scores, kept, scores.logsumexp(-1) + math.log(p.epsilon)
     ),
 }
-"""What keeps the best tokens down to an edge."""
+"""Filters that keep the best tokens down to an edge."""
 
 
 def are_known(processors: Sequence[Any]) -> bool:
-    """Return whether all that happens to the scores of a run is understood here."""
+    """Return whether the tolerance of every processor is known here."""
     return all(_is_known(processor) for processor in processors)
 
 
 def _is_known(processor: Any) -> bool:
     if isinstance(processor, GreenListProcessor):
-        # The other scheme chooses among the best tokens, an edge that is not looked at.
+        # selfhash tests only the top tokens, an edge that is not checked here.
         return processor.seeding_scheme == "lefthash"
     return type(processor) in STRETCHES or type(processor) in EDGES
 
@@ -108,21 +108,23 @@ def in_doubt(
     noise: torch.Tensor | None,
     margin: float,
 ) -> bool:
-    """Return whether logits that differ by a margin might lead to another token in any row.
+    """Return whether logits that differ by ``margin`` might give another token in any row.
 
     Args:
-        stages: what every processor made of the logits, in order.
+        stages: output of every processor, in order.
         logits: (rows, vocab) raw logits.
-        processors: the run's, all of them known.
-        noise: (rows, vocab) of the race that draws, None for the most probable token.
-        margin: nats, above 0.
+        processors: the run's processors, all known to ``are_known``.
+        noise: (rows, vocab) noise of the exponential race; None for greedy decoding.
+        margin: largest difference of a logit in nats, above 0.
     """
     late = 0.0 if noise is None else noise.log()
     final = (stages[-1][1] if stages else logits) - late
     best = final.topk(2, dim=-1)
     chosen = best.indices[:, :1]
+    # Two logits may move towards each other, so a gap shrinks by twice the margin.
     wide = 2 * margin
     before, doubt = logits, torch.zeros(len(logits), dtype=torch.bool, device=logits.device)
+    # A token on the other side of an edge could also get the green-list bias.
     boost = max((p.bias for p in processors if isinstance(p, GreenListProcessor)), default=0.0)
     for processor, (_, after) in zip(processors, stages, strict=True):
         edge = EDGES.get(type(processor))
@@ -134,13 +136,14 @@ def in_doubt(
             near = edge(processor, scores, kept) < wide
             doubt |= near & _matters(scores, kept, chosen, late, wide + boost)
         before = after
+    # Negated, so that NaN counts as undecided.
     return bool((doubt | ~(best.values[:, 0] - best.values[:, 1] >= wide)).any())
 
 
 def _matters(
     scores: torch.Tensor, kept: torch.Tensor, chosen: torch.Tensor, late: Any, wide: float
 ) -> torch.Tensor:
-    """Return (rows,) whether what stands at an edge is the token that was taken, or would have been taken."""
+    """Return (rows,) whether a token near the edge is the chosen one or would have been chosen."""
     own = scores.gather(-1, chosen)
     is_last = own[:, 0] <= _lowest(scores, kept) + wide
     race = scores - late

@@ -1,4 +1,4 @@
-"""One model's forward passes over a growing sequence, as transformers' own loops make them."""
+"""Forward passes of one model over a growing sequence, as in transformers' own loops."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class Forward:
 
     Args:
         model: a generation model.
-        generation_config: the prepared config generate() handed to the loop.
+        generation_config: the prepared config generate() passed to the loop.
         model_kwargs: attention mask, cache and encoder outputs as generate() prepared them.
 
     Attributes:
-        passes: so far.
-        first: ids that the first pass read, 0 before it.
+        passes: forward passes so far.
+        first: ids in the first pass, 0 before it.
     """
 
     def __init__(self, model: Any, generation_config: Any, model_kwargs: dict[str, Any]) -> None:
@@ -30,7 +30,7 @@ class Forward:
         self.passes = self.first = 0
 
     def __call__(self, input_ids: torch.Tensor, **extra: Any) -> Any:
-        """Run the model on what is new in ``input_ids`` (batch, length); return its outputs."""
+        """Run the model on the new part of ``input_ids`` (batch, length); return its outputs."""
         model = self.model
         if self.passes == 0:
             self.first = input_ids.shape[1]
@@ -41,12 +41,13 @@ class Forward:
                 is_first_iteration=True,
             )
         else:
+            # Without a cache the model reads the whole text at every step.
             new = 1 if self.caches else None
             inputs = model.prepare_inputs_for_generation(
                 input_ids, next_sequence_length=new, **self.model_kwargs
             )
             outputs = self._pass(inputs | extra | {"return_dict": True})
-            if outputs is None:  # passes that were shared came to nothing
+            if outputs is None:  # the batched pass failed
                 again, outputs = self._again(input_ids)
                 self.model_kwargs, self.passes = again.model_kwargs, again.passes
                 return outputs
@@ -57,18 +58,18 @@ class Forward:
         return outputs
 
     def _pass(self, inputs: dict[str, Any]) -> Any:
-        """Run the model; a cache that has passes of its own, see models/graphed.py, repeats one of those."""
+        """Run the model, through a captured CUDA graph if the cache has one (models/graphed.py)."""
         repeat = getattr(self.model_kwargs.get("past_key_values"), "run", None)
         return self.model(**inputs) if repeat is None else repeat(self.model, inputs)
 
     @property
     def tolerance(self) -> float:
-        """Nats by which the last logits may differ from those of a pass alone, see models/slots.py; 0: they do not."""
+        """Nats by which batched logits may differ from unbatched ones (models/slots.py), else 0."""
         return getattr(self.model_kwargs.get("past_key_values"), "tolerance", 0.0)
 
     @property
     def apart(self) -> bool:
-        """Whether no pass is shared with other runs."""
+        """Whether passes are never batched with other runs."""
         return getattr(self.model_kwargs.get("past_key_values"), "apart", True)
 
     @apart.setter
@@ -78,39 +79,41 @@ class Forward:
             cache.apart = apart
 
     def alone(self, input_ids: torch.Tensor) -> Any:
-        """Read (batch, length) ids once more as a run alone does, pass by pass; return the last one's outputs."""
+        """Recompute (batch, length) ids unbatched, correct the cache, return the last outputs."""
         again, outputs = self._again(input_ids)
         self.model_kwargs["past_key_values"].correct(again.model_kwargs["past_key_values"])
         return outputs
 
     def _again(self, input_ids: torch.Tensor) -> tuple[Forward, Any]:
         again = Forward(self.model, self.generation_config, emptied(self.model, self._given))
+        # Pass by pass, because one long pass would round differently.
         for end in range(self.first, input_ids.shape[1] + 1):
             outputs = again(input_ids[:, :end])
         return again, outputs
 
     @property
     def caches(self) -> bool:
-        """Whether anything is kept from step to step."""
+        """Whether the model uses a cache."""
         return bool(self.model_kwargs["use_cache"])
 
     def reorder(self, rows: torch.Tensor) -> None:
-        """Let row i of the cache be what row ``rows[i]`` was; a row may be named often or never.
+        """Replace row i of the cache by row ``rows[i]``.
 
         Args:
-            rows: (n,) rows of the cache; afterwards it has n of them.
+            rows: (n,) row numbers, repeats allowed; the cache then has n rows.
         """
         found = cache_of(self.model_kwargs) if self.caches else None
         if found is None:
             return
         name, cache = found
+        # Some models override how their cache is reordered.
         if hasattr(self.model, "_reorder_cache"):
             self.model_kwargs[name] = self.model._reorder_cache(cache, rows)
         else:
             cache.reorder_cache(rows)
 
     def last_logits(self, outputs: Any, device: torch.device) -> torch.Tensor:
-        """Return (batch, vocab) float32 logits of the last position, copied."""
+        """Return a copy of the (batch, vocab) float32 logits of the last position."""
         return outputs.logits[:, -1].to(copy=True, dtype=torch.float32, device=device)
 
 
@@ -118,11 +121,11 @@ _OF_THE_TEXT = ("attention_mask", "position_ids", "cache_position", "logits_to_k
 
 
 def read_besides(model_kwargs: dict[str, Any], length: int) -> dict[str, Any]:
-    """Return what a decoder reads besides its text, such as a picture's pixels, for a text of so many tokens.
+    """Return the decoder inputs other than text, such as pixel values.
 
     Args:
         model_kwargs: as generate() prepared them.
-        length: of the text.
+        length: tokens of the text they are for.
     """
     apart = {*_OF_THE_TEXT, *CACHES, *OWN_CACHES}
     found = {name: value for name, value in model_kwargs.items() if name not in apart}
@@ -130,7 +133,7 @@ def read_besides(model_kwargs: dict[str, Any], length: int) -> dict[str, Any]:
 
 
 def cache_of(model_kwargs: dict[str, Any]) -> tuple[str, Any] | None:
-    """Return the name and the cache among a model's keyword arguments, None where there is none."""
+    """Return the name and the cache among model keyword arguments, or None."""
     for name in (*CACHES, *OWN_CACHES):
         if model_kwargs.get(name) is not None:
             return name, model_kwargs[name]
@@ -138,11 +141,11 @@ def cache_of(model_kwargs: dict[str, Any]) -> tuple[str, Any] | None:
 
 
 def emptied(model: Any, model_kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Return the keyword arguments with a new cache, none where the model makes its own.
+    """Return the keyword arguments with a new cache, or none if the model makes its own.
 
     Args:
         model: a generation model.
-        model_kwargs: as generate() prepared them, before the first pass or after any.
+        model_kwargs: as generate() prepared them, before or after any pass.
     """
     from transformers import DynamicCache, EncoderDecoderCache
 
@@ -153,13 +156,13 @@ def emptied(model: Any, model_kwargs: dict[str, Any]) -> dict[str, Any]:
         return {name: value for name, value in model_kwargs.items() if name != found[0]}
     cache = empty_cache(model)
     if model.config.is_encoder_decoder:
-        # Not sized by the configuration, which may mean the encoder's depth.
+        # Without the config: its number of layers may be that of the encoder.
         cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
     return model_kwargs | {found[0]: cache}
 
 
 def empty_cache(model: Any) -> Any:
-    """Return a new cache for a decoder: the one that its class makes, or else transformers' own."""
+    """Return a new cache for a decoder: the one its class makes, else a DynamicCache."""
     from transformers import DynamicCache
 
     if hasattr(model, "new_cache"):

@@ -40,14 +40,14 @@ def next_token_loop(
         model: a generation model.
         input_ids: (batch, length) prompt ids, one row per returned sequence.
         logits_processor: applied one by one and recorded.
-        stopping_criteria: asked after every step; end-of-sequence is one of them.
-        generation_config: ``do_sample`` decides between argmax and the draw.
-        recorder: makes the records.
-        generator: the run's own random numbers; unused when greedy.
+        stopping_criteria: checked after every step; end-of-sequence is one of them.
+        generation_config: ``do_sample`` decides between argmax and sampling.
+        recorder: records every step.
+        generator: the run's random generator; unused when greedy.
         model_kwargs: as generate() prepared them.
 
     Yields:
-        One Step per unfinished row and forward pass; the first of a pass carries its cost.
+        One Step per unfinished row and forward pass. The first of a pass carries its cost.
 
     Returns:
         (batch, length + new) ids, finished rows padded, as generate() returns them.
@@ -58,11 +58,11 @@ def next_token_loop(
     unfinished = torch.ones(input_ids.shape[0], dtype=torch.long, device=input_ids.device)
     index, open_rows, unread = 0, True, None
     while open_rows:
-        # 1. The model's own distribution, then every processor in turn.
+        # 1. One forward pass, then every processor in turn.
         try:
             logits = forward.last_logits(forward(input_ids), input_ids.device)
         finally:
-            # Where reading waits for a device, it had this pass to begin with. What fails leaves a step whole.
+            # The device works on this pass meanwhile. In ``finally``: a failed pass keeps its step.
             if unread is not None:
                 index, open_rows = yield from _steps(recorder, *unread, index)
         if not open_rows:
@@ -73,7 +73,7 @@ def next_token_loop(
         tokens, extra = seen.scores.argmax(-1), {}
         if noise is not None:
             tokens, extra = race(torch.softmax(seen.scores, dim=-1), noise)
-        # 3. The question whether to go on, then the record.
+        # 3. Stopping criteria, then the record.
         keep, before = input_ids.shape[1] - prompt_length, unfinished
         input_ids = grown(input_ids, tokens, unfinished, generation_config)
         unfinished = unfinished & ~stopping_criteria(input_ids, None)
@@ -86,8 +86,8 @@ def next_token_loop(
 
 
 def _is_apart(processors: Any) -> bool:
-    """Return whether something happens to the scores of a run that nobody could tell the doubts of."""
-    # Its tables hold transformers' classes, which nobody needs who only declares what there is.
+    """Return whether a processor has no known tolerance, so passes must not be batched."""
+    # Imported late: it needs transformers' classes, and listing strategies must not load them.
     from engine.loops.doubt import are_known
 
     return not are_known(processors)
@@ -101,19 +101,21 @@ def _observed(
     processors: Any,
     drawn: torch.Generator | None,
 ) -> tuple[Observation, torch.Tensor | None]:
-    """Observe the logits of a pass; where a shared one might decide otherwise, those of passes alone.
+    """Observe the logits of a pass; recompute it unbatched if batching could change the decision.
 
     Returns:
-        What was observed, and the (batch, vocab) noise of the draw, None where nothing is drawn.
+        The observation and the (batch, vocab) noise of the draw, None when greedy.
     """
     from engine.loops.doubt import in_doubt
 
     def noise() -> torch.Tensor | None:
         return None if drawn is None else noise_like(logits, drawn)
 
+    # Unbatched logits are exact and need no check.
     if not forward.tolerance:
         return recorder.observe(logits, input_ids, processors), noise()
     recorder.additions.note(SHARED)
+    # The noise is drawn once: a recomputed step must use the same random numbers.
     known, late = recorder.tried(logits, input_ids, processors), noise()
     if in_doubt(known[1], logits, processors, late, forward.tolerance):
         recorder.additions.note(ALONE)
@@ -122,9 +124,9 @@ def _observed(
 
 
 def read_late(device: torch.device) -> bool:
-    """Return whether a step's record is read after the next pass has begun: where that waits for a device.
+    """Return whether a step is read only after the next pass has begun, as on CUDA.
 
-    The last step then has one pass behind it that nobody needs.
+    The last step then has one unused pass after it.
     """
     return device.type == "cuda"
 
@@ -132,7 +134,7 @@ def read_late(device: torch.device) -> bool:
 def _steps(
     recorder: Recorder, record: Callable[[], list[Row]], keep: int, index: int
 ) -> Generator[Step, None, tuple[int, bool]]:
-    """Yield the Steps of a pass; return the next one's index, and whether any row goes on."""
+    """Yield the Steps of a pass; return the next index and whether any row is unfinished."""
     rows = record()
     tokens, before, after = (
         [int(row.extra[name][0]) for row in rows] for name in (_TOKEN, _BEFORE, _AFTER)
@@ -142,39 +144,39 @@ def _steps(
 
 
 def draw(scores: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, Columns]:
-    """Draw one token per row by the exponential race that ``torch.multinomial`` runs.
+    """Sample one token per row by the exponential race of ``torch.multinomial``.
 
     Args:
         scores: (batch, vocab) processed logits.
         generator: source of the noise e ~ Exponential(1).
 
     Returns:
-        What ``race`` returns.
+        The result of ``race``.
     """
     probs = torch.softmax(scores, dim=-1)
     return race(probs, noise_like(probs, generator))
 
 
 def noise_like(probs: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Return (batch, vocab) noise e ~ Exponential(1); one draw of a run takes exactly this much."""
+    """Return (batch, vocab) noise e ~ Exponential(1), the only random numbers of a draw."""
     return torch.empty_like(probs).exponential_(1, generator=generator)
 
 
 def race(probs: torch.Tensor, noise: torch.Tensor) -> tuple[torch.Tensor, Columns]:
-    """Let every token arrive at e / p; the first one wins.
+    """Run the exponential race: every token arrives at e / p, and the first wins.
 
     Args:
-        probs: (batch, vocab) probabilities.
-        noise: (batch, vocab) e.
+        probs: (batch, vocab) probabilities p.
+        noise: (batch, vocab) noise e.
 
     Returns:
-        (batch,) drawn ids, argmax of p / e; and (batch, RACERS) ids, probabilities and noise of
-        the earliest arrivals e / p, for the record.
+        (batch,) sampled ids, the argmax of p / e; and (batch, RACERS) ids, probabilities and noise
+        of the earliest arrivals e / p, for the record.
     """
     pace = probs / noise
     first = pace.topk(min(RACERS, pace.shape[-1]), dim=-1).indices
     tokens = pace.argmax(-1)
-    # topk and argmax may order equal values differently; the winner is what argmax says.
+    # topk and argmax may order equal values differently; argmax decides.
     first = torch.where(first == tokens[:, None], first[:, :1], first)
     first[:, 0] = tokens
     return tokens, {
@@ -185,7 +187,7 @@ def race(probs: torch.Tensor, noise: torch.Tensor) -> tuple[torch.Tensor, Column
 
 
 def draw_detail(race: Numbers) -> DrawDetail | None:
-    """Read the race of one row; tokens of probability zero took no part."""
+    """Return the record of one row's race, without tokens of probability zero."""
     columns = (race[name] for name in ("racers", "probability", "noise"))
     racers = [
         Racer(int(token_id), significant(p), significant(noise), significant(noise / p))

@@ -1,6 +1,6 @@
-"""Turns tensors into plain records: everything a step needs in one packed device-to-host copy.
+"""Turns the tensors of a step into plain records with one packed device-to-host copy.
 
-Probabilities are always over the whole vocabulary, never renormalised over a cut list.
+Probabilities are always over the whole vocabulary, never renormalised over the top tokens.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ DIGITS = 6
 
 
 NEVER = float(np.finfo(np.float32).min) / 2
-"""Scores below this say that a token is impossible: some processors write the smallest number for it."""
+"""Scores below this mean removed: some processors write the smallest float, not -inf."""
 _EXTRA = "extra."
-"""Marks the columns of the loop among those of the recorder."""
+"""Prefix of the loop's own columns."""
 
 
 def rounded(value: float) -> float:
-    """Round a number for the record; 6 decimals keep sums exact to 1e-5 over 20 steps."""
+    """Round to 6 decimals, which keeps sums exact to 1e-5 over 20 steps."""
     return round(value, DIGITS)
 
 
 def significant(value: float) -> float:
-    """Round a probability for the record: a small one keeps its digits and never becomes 0."""
+    """Round to 6 significant digits, so that a small probability never becomes 0."""
     return float(f"{value:.{DIGITS}g}")
 
 
@@ -46,14 +46,14 @@ Stages = list[tuple[str, "torch.Tensor"]]
 
 @dataclass
 class Observation:
-    """One position's logits on their way through the processors; tensors, short-lived."""
+    """Logits of one position and the output of every processor; short-lived tensors."""
 
     logprobs: torch.Tensor
     """(batch, vocab) the model's own log-probabilities."""
     logsumexp: torch.Tensor
     """(batch,) of the raw logits."""
     scores: torch.Tensor
-    """(batch, vocab) what the last processor returned."""
+    """(batch, vocab) output of the last processor."""
     stages: Stages
 
 
@@ -66,17 +66,17 @@ class Row:
     logsumexp: float
     entropy: float
     extra: Numbers
-    """What the loop asked for besides."""
+    """The loop's own columns."""
 
 
 def observed(logits: torch.Tensor, scores: torch.Tensor, stages: Stages) -> Observation:
-    """Return the observation of (batch, vocab) raw logits and of what processors made of them."""
+    """Return the observation of (batch, vocab) raw logits and the processors' output."""
     logsumexp = torch.logsumexp(logits, dim=-1)
     return Observation(logits - logsumexp[:, None], logsumexp, scores, stages)
 
 
 def display_name(processor: object) -> str:
-    """Return a processor's name without the class-name suffixes."""
+    """Return a processor's class name without its suffix."""
     name = type(processor).__name__
     for suffix in ("LogitsProcessor", "LogitsWarper", "Processor"):
         name = name.removesuffix(suffix)
@@ -84,18 +84,18 @@ def display_name(processor: object) -> str:
 
 
 Watch = Callable[["torch.Tensor", "torch.Tensor", Sequence[Any]], None]
-"""Called with (rows, vocab) logits, (rows, length) ids and processors; it may hold on to all of them."""
+"""Called with (rows, vocab) logits, (rows, length) ids and processors; it may keep them."""
 
 
 class Recorder:
     """Records the steps of one run.
 
     Args:
-        top_candidates: tokens kept per step, at least 1.
-        watch: told what every observation begins with, None where nobody wants to know.
+        top_candidates: candidates recorded per step, at least 1.
+        watch: callback for the inputs of every observation, or None.
 
     Attributes:
-        additions: makes what the run measures beside its text.
+        additions: runs the optional measurements of the run.
     """
 
     def __init__(self, top_candidates: int = 20, watch: Watch | None = None) -> None:
@@ -105,7 +105,7 @@ class Recorder:
         self.started = time.perf_counter()
 
     def elapsed_s(self) -> float:
-        """Seconds since the recorder was made."""
+        """Return the seconds since the recorder was created."""
         return rounded(time.perf_counter() - self.started)
 
     def observe(
@@ -115,16 +115,16 @@ class Recorder:
         processors: Sequence[Callable[..., torch.Tensor]],
         known: tuple[torch.Tensor, Stages] | None = None,
     ) -> Observation:
-        """Run the processors one by one, keeping what each returned.
+        """Run the processors one by one and keep the output of each.
 
         Args:
             logits: (batch, vocab) float32 raw logits; not modified.
             input_ids: (batch, length) ids so far.
             processors: logits processors in order.
-            known: what they made of these logits already, see ``processed``.
+            known: result of ``processed`` for these logits, if it was already computed.
 
         Raises:
-            DecodeError: one of them made scores that the next cannot go on with.
+            DecodeError: a processor made NaN scores and the next one failed on them.
         """
         if known is None:
             known = self.processed(logits, input_ids, processors)
@@ -139,7 +139,7 @@ class Recorder:
         input_ids: torch.Tensor,
         processors: Sequence[Callable[..., torch.Tensor]],
     ) -> tuple[torch.Tensor, Stages]:
-        """Return what the last processor returned, and every stage; see ``observe``."""
+        """Return the last processor's output and every stage; see ``observe``."""
         if self.watch is not None:
             self.watch(logits, input_ids, processors)
         return self.tried(logits, input_ids, processors)
@@ -150,11 +150,11 @@ class Recorder:
         input_ids: torch.Tensor,
         processors: Sequence[Callable[..., torch.Tensor]],
     ) -> tuple[torch.Tensor, Stages]:
-        """Return the same of logits that are not observed yet."""
+        """Do the same as ``processed`` without notifying ``watch``."""
         scores, stages = logits, []
         for processor in processors:
             own = type(processor).__module__.startswith("transformers.")
-            # A foreign processor may write into its argument; transformers' own never do.
+            # Other processors may write into their argument; transformers' own never do.
             try:
                 scores = processor(input_ids, scores if own else scores.clone())
             except ValueError:
@@ -173,10 +173,10 @@ class Recorder:
         """Turn an observation into plain rows with one copy to the host.
 
         Args:
-            seen: what ``observe`` returned.
+            seen: result of ``observe``.
             chosen: (batch,) the emitted ids.
             step: index for error messages.
-            extra: more numbers to bring along in the same copy.
+            extra: the loop's own columns, sent in the same copy.
 
         Raises:
             DecodeError: the raw logits are not finite, or every token was removed.
@@ -186,7 +186,7 @@ class Recorder:
     def recorded(
         self, seen: Observation, chosen: torch.Tensor, step: int, extra: Columns | None = None
     ) -> Callable[[], list[Row]]:
-        """Start what ``record`` does; what is returned gives its rows, and raises what it raises."""
+        """Start ``record``; return a function that waits for its rows and raises its errors."""
         columns = _columns(seen, chosen, self.top_candidates)
         columns |= {_EXTRA + name: values for name, values in (extra or {}).items()}
         names = [name for name, _ in seen.stages]
@@ -195,11 +195,11 @@ class Recorder:
 
 
 def _columns(seen: Observation, chosen: torch.Tensor, top: int) -> dict[str, torch.Tensor]:
-    """Return what the record of a step is made of.
+    """Return the columns of a step's record.
 
-    The ids are the raw ranking, the chosen token and, if any processor ran, the processed ranking;
-    raw, processed, rank and removed tell of the same tokens. Where none ran, nothing is processed
-    or removed.
+    ``ids`` holds the raw ranking, the chosen token and, if a processor ran, the processed ranking.
+    The columns raw, processed, other_ranks and removed follow the same order; without processors
+    there is no processed and no removed.
     """
     logprobs = seen.logprobs
     probs = logprobs.exp()
@@ -227,17 +227,17 @@ def _columns(seen: Observation, chosen: torch.Tensor, top: int) -> dict[str, tor
 
 
 def _ranks(logprobs: torch.Tensor, best: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
-    """Return (batch, n) how many tokens are more probable than each of some.
+    """Return (batch, n) how many tokens are more probable than each given one.
 
     Args:
         logprobs: (batch, vocab).
-        best: (batch, top) the largest of them, in order.
-        own: (batch, n) those that are asked about.
+        best: (batch, top) the largest log-probabilities in order.
+        own: (batch, n) log-probabilities of the given tokens.
     """
-    # What is not below the last of the best is beaten by others of the best alone.
+    # A token among the best is only outranked by others of the best.
     ranks = (best[:, None] > own[..., None]).sum(-1)
     asked = range(own.shape[1])
-    if own.device.type == "cpu":  # elsewhere to ask would be to wait for the device
+    if own.device.type == "cpu":  # on a GPU this check would wait for the device
         asked = (own < best[:, -1:]).any(0).nonzero()[:, 0].tolist()
     for i in asked:
         ranks[:, i] = (logprobs > own[:, i : i + 1]).sum(-1)
@@ -247,19 +247,20 @@ def _ranks(logprobs: torch.Tensor, best: torch.Tensor, own: torch.Tensor) -> tor
 def stages_of(
     seen: Observation, probs: torch.Tensor
 ) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
-    """Return (batch, stages) kept, kept mass and entropy, and the final (batch, vocab) log-probs.
+    """Return (batch, stages) statistics and the final (batch, vocab) log-probabilities.
 
-    Those of a removed token are -inf, or the smallest numbers where its processor wrote them.
+    The statistics are kept tokens, kept probability mass and entropy. A removed token is -inf, or
+    the smallest float32 if its processor writes that.
     """
     kept, mass, entropy, final = [], [], [], seen.logprobs
     for number, (_, scores) in enumerate(seen.stages, 1):
         left = scores > NEVER
-        # Raised to where they add nothing yet, for the reason that quick_exp gives.
+        # Clamped because exp is slow where it underflows; see ``quick_exp``.
         raised = scores.clamp_min(scores.amax(-1, keepdim=True) + NOTHING)
         final = scores - torch.logsumexp(raised, dim=-1, keepdim=True)
         kept.append(left.sum(-1))
         mass.append(torch.where(left, probs, 0.0).sum(-1))
-        # Of these the next stage, if there is one, sums some that may be very small.
+        # The next stage may keep only tiny ones of these, so only the last uses ``quick_exp``.
         probs = quick_exp(final) if number == len(seen.stages) else final.exp()
         entropy.append(entropies(final, probs))
     if not seen.stages:
@@ -277,10 +278,10 @@ def first_removal(seen: Observation, ids: torch.Tensor) -> torch.Tensor:
 
 
 def plain_row(numbers: Numbers, names: list[str], step: int, top: int) -> Row:
-    """Make the plain record of one row.
+    """Return the plain record of one row.
 
     Args:
-        numbers: the columns of ``_columns``, and those that the loop asked for.
+        numbers: one row of the columns, the loop's own included.
         names: of the processors that ran.
         step: index for error messages.
         top: most candidates.
@@ -303,6 +304,7 @@ def _plain_stages(numbers: Numbers, names: list[str], step: int) -> tuple[Stage,
     for name, kept, mass, entropy in zip(names, *columns, strict=True):
         if kept == 0:
             raise DecodeError(f"{name} removed every token at step {step + 1}.")
+        # True for NaN only.
         if entropy != entropy:
             raise DecodeError(f"The scores became NaN in {name} at step {step + 1}.")
         stages.append(Stage(name, int(kept), significant(min(mass, 1.0)), rounded(entropy)))
@@ -310,7 +312,7 @@ def _plain_stages(numbers: Numbers, names: list[str], step: int) -> tuple[Stage,
 
 
 def _candidates(numbers: Numbers, names: list[str], top: int) -> tuple[Candidate, ...]:
-    """Return the tokens that are shown, the most probable after all processors first."""
+    """Return the recorded candidates, most probable after all processors first."""
     ids = [int(token_id) for token_id in numbers["ids"]]
     raw = numbers["raw"]
     processed = numbers["processed"] if names else raw
@@ -331,10 +333,10 @@ def _candidates(numbers: Numbers, names: list[str], top: int) -> tuple[Candidate
 
 
 def _selection(ids: list[int], processed: Sequence[float], raw_count: int, top: int) -> list[int]:
-    """Choose which columns become candidates: the emitted one, then the two rankings in turn.
+    """Choose the columns that become candidates: the emitted one, then both rankings in turn.
 
-    ``ids`` holds the raw ranking, then the emitted token, then (if anything ran) the processed
-    ranking. A token found twice keeps its column in the raw ranking, whose rank is exact.
+    ``ids`` holds the raw ranking, then the emitted token, then (if a processor ran) the processed
+    ranking. A token found twice keeps its column of the raw ranking, whose rank is exact.
     """
     raw = range(raw_count)
     survivors = [i for i in range(raw_count + 1, len(ids)) if processed[i] > -math.inf]

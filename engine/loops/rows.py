@@ -1,4 +1,4 @@
-"""What the loops share that decode a batch row by row: how rows grow, and the Steps of a pass."""
+"""Shared by the loops that decode a batch row by row: appending tokens and yielding Steps."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from engine.trace.records import Step
 
 
 def for_rows(processors: Sequence[Any], rows: int) -> list[Any]:
-    """Return processors for a batch of another size than generate() made them for.
+    """Return the processors adapted to a batch of another size.
 
     Args:
-        processors: transformers' own, for one prompt.
-        rows: of the batch they will see; the one that keeps to allowed tokens counts them.
+        processors: transformers' own, made by generate() for one prompt.
+        rows: size of the batch they will see.
     """
 
     def fitted(processor: Any) -> Any:
         if not isinstance(processor, transformers.PrefixConstrainedLogitsProcessor):
             return processor
+        # It views the batch in groups of the number of rows it was made for.
         other = copy.copy(processor)
         other._num_beams = rows
         return other
@@ -38,9 +39,9 @@ def grown(
 
     Args:
         input_ids: (batch, length) ids so far.
-        tokens: (batch,) what each row chose.
-        unfinished: (batch,) 1 for a row that goes on, 0 for one that has ended.
-        config: the prepared config generate() handed to the loop.
+        tokens: (batch,) chosen tokens.
+        unfinished: (batch,) 1 for an unfinished row, 0 for a finished one.
+        config: the prepared config generate() passed to the loop.
     """
     pad = config._pad_token_tensor
     if pad is not None:
@@ -59,14 +60,14 @@ def row_steps(
     keep: int,
     cost: int = 1,
 ) -> Generator[Step, None, int]:
-    """Yield a Step for every row that had not ended; the first carries the pass's cost.
+    """Yield a Step for every row that was unfinished; the first carries the pass's cost.
 
     Args:
-        recorder: knows the time.
+        recorder: provides the elapsed time.
         rows: the records of the pass.
-        tokens: what each row chose.
-        unfinished: 1 for a row that had not ended before.
-        detail: row and sequence -> what is special to the strategy.
+        tokens: chosen tokens per row.
+        unfinished: 1 for a row that was unfinished before the pass.
+        detail: (row, sequence) -> the strategy's own record.
         index: of the first step.
         keep: new tokens before the pass.
         cost: forward passes.

@@ -1,4 +1,4 @@
-"""One pass over a text that is known: what the model said at every place of it."""
+"""One teacher-forced pass over a given text: the model's logits at every position."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from engine.models.readers.lengths import for_length
 
 @dataclass(frozen=True)
 class Reading:
-    """What a model made of a text.
+    """The outputs of a teacher-forced pass.
 
     Attributes:
-        logits: (new, vocab) in the model's own precision, each row the one its token was read from.
-        states: (new, hidden) of the embedding's output and of every layer, where they were asked for.
-        before: ids that stand before the text for the decoder: the prompt, or its start token.
+        logits: (new, vocab) in the model's precision; row i predicts new token i.
+        states: (new, hidden) of the embedding output and every layer, if requested.
+        before: decoder ids before the text: the prompt, or the decoder start token.
     """
 
     logits: torch.Tensor
@@ -34,13 +34,13 @@ def teacher_forced(
     states: bool = False,
     media_inputs: Mapping[str, torch.Tensor] | None = None,
 ) -> Reading:
-    """Read a text in one forward pass without a cache.
+    """Run one forward pass over a text without a cache.
 
     Args:
-        loaded: the LoadedModel; an encoder-decoder model reads the prompt with its encoder.
+        loaded: the LoadedModel; an encoder-decoder model encodes the prompt.
         prompt_ids: at least one id.
         new_ids: at least one id.
-        states: return the hidden states of a decoder-only model, too.
+        states: also return the hidden states of a decoder-only model.
         media_inputs: see ``pass_inputs``.
     """
     inputs = pass_inputs(loaded, prompt_ids, new_ids, media_inputs)
@@ -57,16 +57,15 @@ def pass_inputs(
     new_ids: Sequence[int],
     media_inputs: Mapping[str, torch.Tensor] | None = None,
 ) -> dict[str, Any]:
-    """Return the keyword arguments of the one pass that decides every new id, each of one row.
+    """Return the model inputs of the pass that predicts every new id, batch size 1.
 
-    The last id is decided and not read, so the text that the decoder reads ends before it.
+    The last new id is predicted but not an input.
 
     Args:
         loaded: the LoadedModel.
-        prompt_ids: at least one id; where the model's encoder reads a picture or a sound, what the
-            decoder begins with.
+        prompt_ids: at least one id; with an image or audio encoder, the decoder's first ids.
         new_ids: at least one id.
-        media_inputs: what the model reads besides, by transformers' names, such as pixel_values.
+        media_inputs: further inputs by transformers' names, such as pixel_values.
     """
     device = loaded.device
     before = ids_before(loaded, prompt_ids, media_inputs)
@@ -87,17 +86,17 @@ def ids_before(
     prompt_ids: Sequence[int],
     media_inputs: Mapping[str, torch.Tensor] | None = None,
 ) -> list[int]:
-    """Return the ids that stand before the text of an output: the prompt, or a decoder's start token."""
+    """Return the decoder ids before an output: the prompt, or the decoder start token."""
     if not _encoder_reads_ids(loaded, media_inputs):
         return list(prompt_ids)
     own = (loaded.model.generation_config, loaded.model.config)
-    # As generate() looks for it.
+    # In the order of generate().
     names = ("decoder_start_token_id", "bos_token_id")
     found = (getattr(config, name, None) for name in names for config in own)
     return [next(start for start in found if start is not None)]
 
 
 def _encoder_reads_ids(loaded: Any, media_inputs: Mapping[str, torch.Tensor] | None) -> bool:
-    """Return whether an encoder reads the prompt, and not a picture or a sound in its place."""
+    """Return whether an encoder reads the prompt ids, not an image or sound."""
     main = getattr(loaded.model, "main_input_name", "input_ids")
     return loaded.is_encoder_decoder and main not in (media_inputs or {})

@@ -1,4 +1,4 @@
-"""Next-token decoding under a watermark: every token with its colour, or its g-values."""
+"""Next-token decoding under a watermark, with the colour or g-values of every token."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ def watermark_loop(
     tally: dict[str, Any],
     **model_kwargs: Any,
 ) -> Generator[Step, None, torch.Tensor]:
-    """Decode as ``next_token_loop`` does and say of every token how it was marked.
+    """Decode like ``next_token_loop`` and add a WatermarkDetail to every step.
 
     Args:
         model: a generation model.
         input_ids: (batch, length) prompt ids, one row per returned sequence.
-        logits_processor: holds the watermark's processor.
-        stopping_criteria: asked after every step.
-        generation_config: ``do_sample`` decides between argmax and the draw.
-        recorder: makes the records.
-        generator: the run's own random numbers.
-        tally: what decides which tokens count: arguments of ``Tally`` besides the processor.
+        logits_processor: contains the watermark's processor.
+        stopping_criteria: checked after every step.
+        generation_config: ``do_sample`` decides between argmax and sampling.
+        recorder: records every step.
+        generator: the run's random generator.
+        tally: arguments of ``Tally`` other than the processor; they decide which tokens count.
         model_kwargs: as generate() prepared them.
 
     Yields:
@@ -72,7 +72,7 @@ def watermark_loop(
 
 
 class _Row:
-    """One sequence: its ids, and which of its tokens count."""
+    """One sequence: its ids and the tally of its tokens."""
 
     def __init__(self, processor: Any, ids: list[int], tally: Tally) -> None:
         self.processor, self.ids, self.tally = processor, ids, tally
@@ -80,14 +80,14 @@ class _Row:
         self.chances = {"expected": rounded(chances.expected), "chance": rounded(chances.chance)}
 
     def detail(self, step: Step) -> WatermarkDetail:
-        """Describe a step and take its token."""
+        """Return the watermark record of a step and append its token."""
         token = step.emit[0]
         reason, fresh = self.tally.add(token)
         draw = step.detail if isinstance(step.detail, DrawDetail) else None
         green = isinstance(self.processor, processors.GreenListProcessor)
         own = self._green(step) if green else self._g_values(step)
         if reason == NO_CONTEXT and own["is_green"] is not None:
-            reason = PROMPT  # SynthID fills its first contexts with zeros instead
+            reason = PROMPT  # SynthID pads its first contexts with zeros
         self.ids.append(token)
         return WatermarkDetail(
             scheme=self.processor.scheme.name,
@@ -100,10 +100,11 @@ class _Row:
         )
 
     def _green(self, step: Step) -> dict[str, Any]:
-        """Return the colours of a step of the green-list scheme."""
+        """Return the colours at a step of a green-list scheme."""
         processor, token = self.processor, step.emit[0]
         boosted = processor.boosted[step.sequence]
         scheme = processor.scheme
+        # selfhash counts the new token as context; lefthash seeds with the last token alone.
         size = scheme.context_width - 1 if scheme.name == "selfhash" else 1
         context = tuple(self.ids[len(self.ids) - size :])
         if boosted is None:
@@ -122,7 +123,7 @@ class _Row:
             fraction, added = processor.greenlist_size / processor.vocab_size, colour[token]
         else:
             others = [i for i in candidates if i not in boosted]
-            # Only the tested tokens got a bias; a detector finds green ones among the others too.
+            # selfhash biases only the tested tokens, but a detector counts other green ones too.
             found = processor.candidates_green(torch.tensor(self.ids, device="cpu"), others)
             colour = {**boosted, **dict(zip(others, found, strict=True))}
             fraction, added = sum(boosted.values()) / len(boosted), boosted.get(token, False)
@@ -136,7 +137,7 @@ class _Row:
         }
 
     def _g_values(self, step: Step) -> dict[str, Any]:
-        """Return the g-values of the emitted token under the context the processor used."""
+        """Return the g-values of the emitted token under the processor's context."""
         processor, row = self.processor, step.sequence
         context = processor.state.context[row : row + 1]
         token = torch.tensor([[step.emit[0]]], device=context.device)

@@ -1,1 +1,1 @@
-"""Numbers read off a record or off plain counts. No torch."""
+"""Statistics of traces and plain counts, and the glossary. No torch."""

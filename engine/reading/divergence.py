@@ -1,4 +1,4 @@
-"""Where several runs of one prompt part. Plain traces, no torch."""
+"""Where several runs of one prompt diverge. Plain traces, no torch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Token = int | str
 
 @dataclass(frozen=True)
 class Edit:
-    """A stretch of the token difference of two outputs: [a0, a1) against [b0, b1)."""
+    """An edit of the token difference of two outputs: [a0, a1) against [b0, b1)."""
 
     kind: str
     """equal, replace, delete (only in a) or insert (only in b)."""
@@ -24,13 +24,13 @@ class Edit:
 
 
 def tokens_of(trace: Trace, *, by_id: bool) -> list[Token]:
-    """Return the first output as ids, or as pieces where vocabularies differ."""
+    """Return the first output as ids, or as pieces if vocabularies differ."""
     ids = trace.outputs[0].token_ids if trace.outputs else ()
     return list(ids) if by_id else [trace.pieces.get(i, f"#{i}") for i in ids]
 
 
 def same_ids(traces: Sequence[Trace]) -> bool:
-    """Return whether ids of all runs can be compared: the prompt was cut alike by one vocabulary."""
+    """Return whether ids of all runs are comparable: same vocabulary size and prompt ids."""
     first = traces[0]
     return all(
         t.model.vocab_size == first.model.vocab_size and t.prompt_ids == first.prompt_ids
@@ -39,11 +39,11 @@ def same_ids(traces: Sequence[Trace]) -> bool:
 
 
 def shared(texts: Sequence[Sequence[Token]], ended: Sequence[bool]) -> tuple[int, bool]:
-    """Return how many tokens all texts begin with alike, and whether they part there.
+    """Return the length of the common prefix of all texts, and whether they diverge after it.
 
     Args:
         texts: two or more.
-        ended: whether each is whole; one that goes on may still agree with the others.
+        ended: whether each text is complete; an unfinished one may still agree with the others.
     """
     for position in range(max(map(len, texts))):
         there = [position < len(text) for text in texts]
@@ -60,6 +60,6 @@ def shared(texts: Sequence[Sequence[Token]], ended: Sequence[bool]) -> tuple[int
 
 
 def difference(a: Sequence[Token], b: Sequence[Token]) -> tuple[Edit, ...]:
-    """Return the token difference of two outputs as stretches that cover both."""
+    """Return the token difference of two outputs as edits that cover both."""
     matcher = SequenceMatcher(None, a, b, autojunk=False)
     return tuple(Edit(*code) for code in matcher.get_opcodes())

@@ -1,4 +1,4 @@
-"""How the weights of a recorded run were held, in words."""
+"""The weights of a recorded run in words: precision, backend and placement."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from engine.trace.records import ModelInfo
 
 
 def held_as(info: ModelInfo) -> str:
-    """Return in a few words how a model's weights are held: their bits, and where they are not together."""
+    """Return a short description of a model's weights: their bits, and the layers per device."""
     held = info.weights
     if held is None:
         return info.dtype

@@ -1,4 +1,4 @@
-"""Numbers from a trace alone: what a run cost and how its text repeats itself. No torch."""
+"""Metrics of a trace: cost, likelihood and repetition. No torch."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from engine.trace.records import Step, Trace
 
 
 def of(trace: Trace) -> dict[str, float]:
-    """Return the metrics of a trace; a value that has no meaning for it is left out.
+    """Return the metrics of a trace; metrics without meaning for it are left out.
 
     Of all outputs: new_tokens, forward_passes, tokens_per_forward, tokens_per_s. Of the first
-    output alone: mean_logprob (nats per token under the model's own distribution), perplexity,
-    mean_entropy (nats), rep_2 / rep_3 / rep_4 (share of n-grams that repeat an earlier one), distinct_1 /
-    distinct_2 (distinct n-grams over all n-grams). Of a custom method's text the first three are
-    those of one pass over it: not all of its tokens need a step of their own.
+    output: mean_logprob (nats per token under the model's own distribution), perplexity,
+    mean_entropy (nats), rep_2 / rep_3 / rep_4 (share of n-grams that repeat an earlier one),
+    distinct_1 / distinct_2 (distinct n-grams over all n-grams).
+
+    With a custom method, mean_logprob, perplexity and mean_entropy come from one pass over the
+    text, since not every token needs a step.
     """
     if not trace.outputs:
         return {}
@@ -42,8 +44,8 @@ def of(trace: Trace) -> dict[str, float]:
 def emitted_logprobs(steps: Sequence[Step]) -> list[float]:
     """Return the raw log-probability of every emitted token of one-token steps.
 
-    Empty when the steps are not one token each or revise the output: then the candidates of a
-    step do not describe the final text.
+    Empty if a step emits several tokens or revises the output. Its candidates then do not
+    describe the final text.
     """
     values = []
     for position, step in enumerate(steps):
@@ -55,17 +57,18 @@ def emitted_logprobs(steps: Sequence[Step]) -> list[float]:
 
 
 def perplexity_of(logprobs: Sequence[float]) -> float:
-    """Return exp(-mean) of the log-probabilities of a text's tokens, nats, at least one."""
+    """Return exp(-mean) of a text's token log-probabilities (nats), at least 1."""
+    # math.exp overflows above 709.
     return math.exp(min(-math.fsum(logprobs) / len(logprobs), 700.0))
 
 
 def repetition_figures(ids: Sequence[int]) -> dict[str, float]:
-    """Return rep_2, rep_3, rep_4, distinct_1 and distinct_2 of a text, shares in [0, 1]."""
+    """Return rep_2, rep_3, rep_4, distinct_1 and distinct_2 of a text, in [0, 1]."""
     figures = {f"rep_{n}": repetition(ids, n) for n in (2, 3, 4)}
     return figures | {f"distinct_{n}": 1.0 - repetition(ids, n) for n in (1, 2)}
 
 
 def repetition(ids: Sequence[int], n: int) -> float:
-    """Return 1 - distinct n-grams / n-grams, 0 when the text is shorter than n (1908.04319)."""
+    """Return 1 - distinct n-grams / n-grams, 0 for a text shorter than n (1908.04319)."""
     grams = [tuple(ids[i : i + n]) for i in range(len(ids) - n + 1)]
     return 1.0 - len(set(grams)) / len(grams) if grams else 0.0

@@ -1,4 +1,4 @@
-"""Many outcomes as a tree of their common beginnings, frequencies beside exact probabilities."""
+"""Many sampled texts as a prefix tree, with frequencies and exact probabilities."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """One outcome: the tokens of one seed and what the model gave each when it was drawn."""
+    """One sampled text: its seed, its tokens and their probabilities."""
 
     seed: int
     token_ids: tuple[int, ...]
     logprobs: tuple[float, ...]
-    """Natural logarithm of the probability each token was drawn with, after every processor."""
+    """Natural log of each token's probability after every processor."""
 
     @property
     def probability(self) -> float:
-        """Exact probability of the whole outcome."""
+        """Exact probability of the whole text."""
         return math.exp(sum(self.logprobs))
 
 
 @dataclass(slots=True)
 class PrefixNode:
-    """A stretch of tokens that draws share after a common beginning."""
+    """A run of tokens that sampled texts share after a common prefix."""
 
     token_ids: tuple[int, ...]
     count: int
     probability: float
-    """Exact probability of the beginning that ends with this stretch."""
+    """Exact probability of the prefix up to the last token of this node."""
     head: float = 1.0
-    """Exact probability of the beginning that ends with the first token of this stretch."""
+    """Exact probability of the prefix up to the first token of this node."""
     children: list[PrefixNode] = field(default_factory=list)
 
 
 def tree_of(draws: Sequence[Draw]) -> PrefixNode:
-    """Return the prefix tree of draws; the root has no tokens and probability 1.
+    """Return the prefix tree of sampled texts; the root has no tokens and probability 1.
 
-    Stretches without a fork are one branch. The most frequent child comes first.
+    Tokens without a fork share one node. The most frequent child comes first.
     """
     root = PrefixNode((), len(draws), 1.0)
     _grow(root, list(draws), 0)
@@ -64,7 +64,7 @@ def _grow(root: PrefixNode, draws: list[Draw], start: int) -> None:
 
 
 def _common_end(group: list[Draw], at: int) -> int:
-    """Return where the shared stretch that begins at ``at`` ends: at least one token later."""
+    """Return the end of the shared run of tokens from ``at``, at least one token later."""
     shortest, first = min(len(d.token_ids) for d in group), group[0].token_ids
     end = at + 1
     while end < shortest and all(d.token_ids[end] == first[end] for d in group):
@@ -73,7 +73,7 @@ def _common_end(group: list[Draw], at: int) -> int:
 
 
 def outcomes(draws: Iterable[Draw]) -> list[tuple[Draw, int]]:
-    """Return every distinct outcome with how often it came, the most frequent first."""
+    """Return every distinct text with its count, the most frequent first."""
     found: dict[tuple[int, ...], list[Draw]] = {}
     for draw in draws:
         found.setdefault(draw.token_ids, []).append(draw)

@@ -1,4 +1,4 @@
-"""The few figures of a recorded run that a sentence may quote. No torch."""
+"""The figures of a recorded run that a sentence may quote. No torch."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _METRICS = ("rep_3", "perplexity", "tokens_per_forward")
 
 
 def quoted(trace: Trace) -> dict[str, float]:
-    """Return the figures that a run has.
+    """Return the quotable figures of a run, as far as it has them.
 
-    Keys: ``rep_3``, ``perplexity`` and ``tokens_per_forward`` as among its metrics; ``outputs`` and
-    ``first_words``, how many texts and how many different first tokens; ``score`` and
+    Keys: ``rep_3``, ``perplexity`` and ``tokens_per_forward`` from its metrics; ``outputs`` and
+    ``first_words``, the numbers of texts and of different first tokens; ``score`` and
     ``greedy_score``, length-penalised sums of log-probabilities of a search's best text and of the
-    greedy path; ``z`` of green lists over the tokens that count.
+    greedy path; ``z`` of green lists over the scored tokens.
     """
     firsts = {output.token_ids[0] for output in trace.outputs if output.token_ids}
     found = {name: trace.metrics[name] for name in _METRICS if name in trace.metrics}

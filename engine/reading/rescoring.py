@@ -1,7 +1,7 @@
-"""What another length penalty would have made of a recorded beam search. Plain arithmetic.
+"""A recorded beam search under another length penalty. Plain arithmetic.
 
-Which beams go on depends on sums of log-probabilities alone, so the recorded pools hold for every
-penalty; only the ranking of finished hypotheses and the moment of stopping change.
+Running beams depend on sums of log-probabilities alone, so the recorded pools hold for every
+penalty. Only the ranking of finished hypotheses and the stopping step change.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ class Line:
     node_id: int
     sum_logprobs: float
     length: int
-    """New tokens, the end mark included, the prompt not."""
+    """New tokens, end-of-sequence included."""
     score: float
     """sum_logprobs / length ** length_penalty."""
 
 
 @dataclass(frozen=True)
 class Rescoring:
-    """The new ranking, and whether the search itself would have been another."""
+    """The new ranking, and whether the search itself would differ."""
 
     length_penalty: float
     ranking: tuple[Line, ...]
     """Best first."""
     ends_at: int | None
-    """Step at whose end the search would have stopped; None when that lies beyond the record."""
+    """Step after which the search would stop; None if beyond the record."""
     rerun: str
-    """Why the search must be run again to know its result; empty when it need not."""
+    """Why the search must be run again for an exact result, or empty."""
 
 
 @dataclass
@@ -54,18 +54,18 @@ def rescore(trace: Trace, length_penalty: float) -> Rescoring:
     """Rank the recorded hypotheses with another length penalty.
 
     Args:
-        trace: a finished run of a strategy with beams.
+        trace: a finished run of a beam strategy.
         length_penalty: finite.
 
     Raises:
-        TraceError: the trace is of another kind of strategy.
+        TraceError: the trace has no beam search.
     """
     details = [detail for _, detail in trace.details(BeamDetail)]
     if not details:
         raise TraceError("The trace has no beam search to rescore.")
     found = hypotheses(details)
     if _older(trace):
-        # Of equals that scorer returns the last one of the last group.
+        # That scorer returns the last of equal hypotheses, from the last group.
         found = sorted(found, key=lambda pair: pair[0].group)[::-1]
     lines = [
         Line(n.node_id, n.sum_logprobs, length, n.sum_logprobs / length**length_penalty)
@@ -94,10 +94,10 @@ def hypotheses(details: list[BeamDetail]) -> list[tuple[BeamNode, int]]:
 
 
 def _end(trace: Trace, details: list[BeamDetail], penalty: float) -> int | None:
-    """Return the step at which the search would have stopped, None when beyond the record."""
+    """Return the step at which the search would stop, None if beyond the record."""
     count = int(trace.config.get("num_beam_groups") or 1)
     size = max(1, int(trace.config["num_beams"]) // count)
-    # The searches of the older scorer compare with the pool's best, ended candidates included.
+    # Group searches compare with the pool's best, ended candidates included.
     older = _older(trace)
     groups = [_Group(size) for _ in range(count)]
     for index, detail in enumerate(details):
@@ -112,13 +112,13 @@ def _end(trace: Trace, details: list[BeamDetail], penalty: float) -> int | None:
     ends = [group.done_at for group in groups if group.done_at is not None]
     if len(ends) < count:
         return None
-    # A group that stops earlier would no longer charge the others: the record ends there.
+    # A group that stops earlier stops penalising the others: the record ends there.
     early = [end for i, end in enumerate(ends) if end < _recorded_end(details, i)]
     return min(early, default=max(ends))
 
 
 def _older(trace: Trace) -> bool:
-    """Return whether the search is one of those that left transformers, with their own scorer."""
+    """Return whether the trace is a group or constrained search with its own scorer."""
     return int(trace.config.get("num_beam_groups") or 1) > 1 or bool(
         trace.config.get("force_words_ids")
     )
@@ -128,6 +128,7 @@ def _advance(
     group: _Group, pool: list[BeamNode], index: int, trace: Trace, penalty: float, *, older: bool
 ) -> None:
     length, early = index + 1, trace.config["early_stopping"]
+    # One beam is greedy search, which ends at its first end-of-sequence.
     if trace.config["num_beams"] == 1:
         early = True
     for node in pool:

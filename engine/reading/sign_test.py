@@ -1,4 +1,4 @@
-"""How little a few votes prove: the sign test."""
+"""The two-sided sign test."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import math
 
 
 def sign_test(wins: int, trials: int) -> float:
-    """Return the two-sided p-value of so many wins in trials of which chance would win every second.
+    """Return the two-sided p-value of ``wins`` in ``trials`` under a fair coin.
 
     Args:
         wins: 0 to ``trials``.
-        trials: those without a winner are not among them; 0 proves nothing, which is a p-value of 1.
+        trials: ties left out; 0 trials give 1.
     """
     fewer = min(wins, trials - wins)
     tail = sum(math.comb(trials, k) for k in range(fewer + 1))

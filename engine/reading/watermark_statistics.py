@@ -1,15 +1,13 @@
-"""How surprising a count is: z-score, normal approximation and the exact tail. No torch.
+"""Watermark statistics: z-score, normal approximation and exact binomial tail. No torch.
 
-Older versions of transformers took 1 - (1 + sign(z) (1 - exp(-2 z² / π))) / 2 for the normal
-tail. Pólya's formula has a square root round the inner bracket; without it p is up to 1.8 times
-too large below z = 3.3 and too small beyond. 5.23 uses erfc, as ``normal_tail`` does. Either is an
-approximation: counts are whole numbers, and the exact one-sided p-value is ``binomial_tail``.
+transformers 5.23 computes the normal tail by erfc, as ``normal_tail`` does. Older versions left the
+square root out of Pólya's formula: p was up to 1.8 times too large below z = 3.3 and too small
+above. Counts are whole numbers, so the exact one-sided p-value is ``binomial_tail``.
 
-All of them take the counted tokens for independent, but a token that comes back after the same seed
-comes back in the same colour and proves nothing new. ``ignore_repeated_ngrams`` mends that for
-lefthash; selfhash over several tokens gives different n-grams the same draw when they share their
-smallest hash. So p is taken over distinct draws, while z stays that of transformers' detector, and
-a z that only repeats lift above the threshold is called doubtful.
+All of them assume independent tokens, but a repeated token after the same seed has the same colour
+and is no new evidence. ``ignore_repeated_ngrams`` avoids that for lefthash only: in selfhash,
+n-grams with the same smallest hash share a draw. So p counts distinct draws, z stays that of
+transformers' detector, and a z above the threshold only by repeats is called doubtful.
 """
 
 from __future__ import annotations
@@ -19,45 +17,45 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 Z_THRESHOLD = 3.0
-"""z above which a text is said to be marked, when nobody says otherwise."""
+"""Default z above which a text is predicted to be marked."""
 _NOTHING = 1e-18
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a count says about a text."""
+    """The statistics of a text and the prediction."""
 
     num_tokens_scored: int
     trials: int
-    """Coin flips looked at: one a scored token, for SynthID one a scored token and key."""
+    """One per scored token; for SynthID one per scored token and key."""
     hits: int
-    """Green tokens, for SynthID g-values of 1."""
+    """Green tokens; for SynthID g-values of 1."""
     expected_fraction: float
-    """Share of hits in text without this watermark."""
+    """Hit rate of unmarked text."""
     fraction: float
     z_score: float
     distinct_trials: int
-    """Coin flips that are no repeats of an earlier one."""
+    """Trials without repeated draws."""
     distinct_hits: int
     distinct_z_score: float
-    """z over these alone."""
+    """z over the distinct trials."""
     p_value: float
-    """Exact: the chance of at least ``distinct_hits`` hits in ``distinct_trials`` flips."""
+    """Exact probability of at least ``distinct_hits`` hits in ``distinct_trials`` trials."""
     p_value_normal: float
     z_threshold: float
     prediction: bool
-    """z_score is above the threshold."""
+    """Whether z_score is above the threshold."""
     doubtful: bool
-    """It is so only because repeats are counted: distinct_z_score is not."""
+    """Whether only repeats lift z_score above the threshold."""
 
     @property
     def repeats(self) -> int:
-        """Coin flips that came again."""
+        """Trials that repeat an earlier draw."""
         return self.trials - self.distinct_trials
 
 
 def z_score(hits: int, trials: int, expected: float) -> float | None:
-    """Return how many standard deviations ``hits`` is above its mean, None without trials."""
+    """Return the z-score of ``hits``, None without trials."""
     if not trials:
         return None
     return (hits - expected * trials) / math.sqrt(trials * expected * (1 - expected))
@@ -69,11 +67,11 @@ def normal_tail(z: float) -> float:
 
 
 def binomial_tail(hits: int, trials: int, probability: float) -> float:
-    """Return P(X >= hits) of X ~ Binomial(trials, probability), exactly up to rounding.
+    """Return P(X >= hits) of X ~ Binomial(trials, probability), exact up to rounding.
 
     Args:
         hits: 0 to trials.
-        trials: independent flips.
+        trials: independent trials.
         probability: of a hit, above 0 and below 1.
     """
     if hits <= 0:
@@ -81,7 +79,7 @@ def binomial_tail(hits: int, trials: int, probability: float) -> float:
     if hits > trials:
         return 0.0
     odds = probability / (1 - probability)
-    # Away from the mean every term is smaller than the one before, so few of them count.
+    # Away from the mean the terms shrink, so only a few count.
     if hits > trials * probability:
         ratios = (odds * (trials - k) / (k + 1) for k in range(hits, trials))
         return min(1.0, _mass(hits, trials, probability) * _series(ratios))
@@ -98,7 +96,7 @@ def _mass(hits: int, trials: int, probability: float) -> float:
 
 
 def _series(ratios: Iterable[float]) -> float:
-    """Return 1 + r1 + r1 r2 + r1 r2 r3 + …, as far as it makes a difference."""
+    """Return 1 + r1 + r1 r2 + r1 r2 r3 + …, until a term is negligible."""
     terms = [1.0]
     for ratio in ratios:
         terms.append(terms[-1] * ratio)
@@ -108,12 +106,12 @@ def _series(ratios: Iterable[float]) -> float:
 
 
 class Count:
-    """What has been counted of a text, token by token: every draw, and each draw once.
+    """Running counts of a text: all draws, and distinct draws.
 
     Args:
-        depth: coin flips a token: 1, or the number of SynthID's keys.
-        expected: mean fraction for z; the ratio as configured, as transformers' detector has it.
-        chance: exact probability of a hit in unmarked text (the list's real share).
+        depth: trials per token: 1, or the number of SynthID's keys.
+        expected: hit rate for z: the configured ratio, as in transformers' detector.
+        chance: exact hit rate of unmarked text (the real share of the green list).
     """
 
     def __init__(self, depth: int, expected: float, chance: float) -> None:
@@ -121,7 +119,7 @@ class Count:
         self.tokens = self.hits = self.distinct_tokens = self.distinct_hits = 0
 
     def add(self, *, scored: bool, fresh: bool, hits: int) -> None:
-        """Take a token: whether it is scored, whether its draw is fresh, and its hits."""
+        """Add a token: whether it is scored, whether its draw is fresh, and its hits."""
         self.tokens += scored
         self.hits += hits * scored
         self.distinct_tokens += scored and fresh
@@ -129,14 +127,14 @@ class Count:
 
     @property
     def z_score(self) -> float | None:
-        """Z of what was scored so far, None when nothing was."""
+        """The z-score so far, None if nothing was scored."""
         return z_score(self.hits, self.tokens * self.depth, self.expected)
 
     def verdict(self, threshold: float) -> Verdict | None:
-        """Return the verdict on the text so far, None when nothing was scored.
+        """Return the verdict on the text so far, None if nothing was scored.
 
         Args:
-            threshold: z above which a text is said to be marked.
+            threshold: z above which a text is predicted to be marked.
         """
         trials, distinct_trials = self.tokens * self.depth, self.distinct_tokens * self.depth
         z = self.z_score
@@ -168,14 +166,14 @@ def verdict(
     chance: float,
     threshold: float,
 ) -> Verdict | None:
-    """Return the verdict on a text, None when nothing was scored.
+    """Return the verdict on a text, None if nothing was scored.
 
     Args:
         counts: per token whether it is scored, whether its draw is fresh, and its hits.
-        depth: coin flips a token: 1, or the number of SynthID's keys.
-        expected: mean fraction for z; the ratio as configured, as transformers' detector has it.
-        chance: exact probability of a hit in unmarked text (the list's real share).
-        threshold: z above which a text is said to be marked.
+        depth: trials per token: 1, or the number of SynthID's keys.
+        expected: hit rate for z: the configured ratio, as in transformers' detector.
+        chance: exact hit rate of unmarked text (the real share of the green list).
+        threshold: z above which a text is predicted to be marked.
     """
     count = Count(depth, expected, chance)
     for scored, fresh, hits in counts:
@@ -186,12 +184,12 @@ def verdict(
 def running_z(
     counts: Iterable[tuple[bool, int]], depth: int, expected: float
 ) -> list[float | None]:
-    """Return z after every token.
+    """Return the z-score after every token.
 
     Args:
-        counts: per token whether it is scored and how many hits it brings.
-        depth: coin flips a scored token.
-        expected: mean fraction of hits.
+        counts: per token whether it is scored, and its hits.
+        depth: trials per scored token.
+        expected: hit rate of unmarked text.
     """
     count = Count(depth, expected, expected)
     curve = []

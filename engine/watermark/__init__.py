@@ -1,4 +1,4 @@
-"""Watermarks: who is green, what counts, and how sure one may be. Submodules are imported by name.
+"""Watermarks: schemes, logits processors, and which tokens a detector counts.
 
-``schemes`` needs no torch; ``processors`` and ``marks`` do.
+``schemes`` needs no torch; ``processors`` and ``marks`` do. Import submodules by name.
 """

@@ -1,7 +1,7 @@
-"""Which tokens of a text count, and as what: one rule for the live run, the detector and the table.
+"""Which tokens of a text a detector counts, for the live run, the detector and the table.
 
-A token counts when its whole n-gram lies in the text that is judged. Summed up, the marks give
-exactly the counts of transformers' ``WatermarkDetector``, respectively SynthID's masks.
+A token counts if its whole n-gram lies in the judged text. The counts equal those of transformers'
+``WatermarkDetector`` and SynthID's masks.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ END = "end of text"
 
 @dataclass(frozen=True, slots=True)
 class TokenMark:
-    """One token before the detector."""
+    """One token as the detector sees it."""
 
     is_green: bool | None
-    """None for SynthID, and where nothing decides its colour."""
+    """None for SynthID, and for tokens without a full context."""
     g_values: tuple[int, ...]
     scored: bool
     reason: str
     """Why it does not count; empty when it does."""
     fresh: bool
-    """It counts, and no counted token before it has its colour or bits from the same draw."""
+    """It counts, and no earlier counted token has the same draw."""
 
     @property
     def hits(self) -> int:
-        """What it adds when it counts."""
+        """Its hits if it is scored: 1 for green, or its number of g-values of 1."""
         return sum(self.g_values) if self.g_values else int(bool(self.is_green))
 
 
 class Tally:
-    """Decides token by token whether it counts; knows only the text that is judged.
+    """Decides token by token whether it counts, from the judged text alone.
 
     Args:
-        processor: of ``make_processor``, for the watermark looked for.
-        ignore_repeated_ngrams: count every distinct n-gram once (green lists; SynthID always
-            leaves repeated contexts out).
-        bos_token_id: a leading one is set aside, as transformers' detector does.
+        processor: made by ``make_processor`` for the watermark to detect.
+        ignore_repeated_ngrams: count every distinct n-gram once (green lists; SynthID always skips
+            repeated contexts).
+        bos_token_id: a leading one is skipped, as in transformers' detector.
         eos_token_ids: the text ends before the first of them.
     """
 
@@ -72,7 +72,7 @@ class Tally:
         self.ended = self.started = False
 
     def add(self, token_id: int) -> tuple[str, bool]:
-        """Take the next token; return why it does not count (or "") and whether it is fresh."""
+        """Add a token; return why it does not count (or "") and whether its draw is fresh."""
         reason = self._reason(token_id)
         if reason:
             return reason, False
@@ -113,7 +113,7 @@ def marks_of(ids: list[int], tally: Tally) -> tuple[TokenMark, ...]:
     counted = [tally.add(token_id) for token_id in ids]
     reasons = [reason for reason, _ in counted]
     size = tally.scheme.window
-    # tally.ids leaves a start token and everything after the end out.
+    # tally.ids contains neither a start token nor anything after the end.
     kept = [i for i, reason in enumerate(reasons) if reason not in (START, END)]
     windows = [tally.ids[e - size + 1 : e + 1] for e in range(size - 1, len(tally.ids))]
     places = kept[size - 1 :]
@@ -133,7 +133,13 @@ def marks_of(ids: list[int], tally: Tally) -> tuple[TokenMark, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Chances:
-    """What unmarked text would score."""
+    """The hit rate of unmarked text.
+
+    Attributes:
+        depth: trials per token.
+        expected: hit rate in the z-score, as configured.
+        chance: exact hit rate, for the p-value.
+    """
 
     depth: int
     expected: float
@@ -141,7 +147,7 @@ class Chances:
 
 
 def chances_of(processor: Any) -> Chances:
-    """Return coin flips a token, the mean fraction z is measured from, and the exact chance."""
+    """Return the hit rate of unmarked text under a processor."""
     scheme = processor.scheme
     if isinstance(scheme, GreenList):
         share = processor.greenlist_size / processor.vocab_size
@@ -151,20 +157,20 @@ def chances_of(processor: Any) -> Chances:
 
 
 def judge(marks: tuple[TokenMark, ...], chances: Chances, threshold: float) -> Verdict | None:
-    """Return the verdict on a text, None when no token counts."""
+    """Return the verdict on a text, None if no token counts."""
     counts = ((mark.scored, mark.fresh, mark.hits) for mark in marks)
     return verdict(counts, chances.depth, chances.expected, chances.chance, threshold)
 
 
 def curve_of(marks: tuple[TokenMark, ...], chances: Chances) -> list[float | None]:
-    """Return z after every token."""
+    """Return the z-score after every token."""
     return running_z(((m.scored, m.hits) for m in marks), chances.depth, chances.expected)
 
 
 def weighted_mean_g(marks: tuple[TokenMark, ...]) -> float | None:
-    """Return SynthID's weighted mean: early keys, which mark most, weigh 10, the last weighs 1.
+    """Return SynthID's weighted mean g-value; the weights fall from 10 (first key) to 1 (last).
 
-    Source: synthid-text, detector_mean.weighted_mean_score.
+    Early keys mark most. Source: synthid-text, detector_mean.weighted_mean_score.
     """
     rows = [mark.g_values for mark in marks if mark.scored and mark.g_values]
     if not rows:

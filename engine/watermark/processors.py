@@ -1,10 +1,9 @@
-"""transformers' two watermark processors, keeping a record and sparing selfhash its permutations.
+"""transformers' two watermark processors, with a record and a faster selfhash.
 
 transformers finds a selfhash green list by permuting the whole vocabulary for each of the 40 best
-tokens and keeping the ones that land in their own list. Whether ONE token lands in the head of
-``torch.randperm`` can be told from the head's random numbers alone. On a CPU those are the
-Mersenne Twister's, which numpy draws without a permutation; elsewhere, or should torch's shuffle
-ever change (checked once a vocabulary), transformers' own way is taken.
+tokens. The first random numbers of ``torch.randperm`` alone show whether one token is in its list.
+On a CPU they are the Mersenne Twister's, which numpy draws directly; the result is checked
+against torch once per vocabulary. On other devices transformers' own way is used.
 """
 
 from __future__ import annotations
@@ -24,23 +23,24 @@ from transformers import (
 from engine.watermark.schemes import GreenList, Scheme, SynthId
 
 TESTED = 40
-"""Best tokens that selfhash looks at in a step, as transformers and the paper's code do."""
+"""Best tokens that selfhash tests per step, as in transformers and the paper's code."""
 _SEEDS = 2**64 - 1
 
 
 class GreenListProcessor(WatermarkLogitsProcessor):
-    """Adds the bias exactly as transformers does and remembers, per row, who got it."""
+    """Adds the bias as transformers does and records per row which tokens got it."""
 
     def __init__(self, vocab_size: int, device: Any, scheme: GreenList) -> None:
         super().__init__(vocab_size, device, **vars(scheme))
         self.scheme = scheme
         self.boosted: list[dict[int, bool] | torch.Tensor | None] = []
-        """Last call, per row: lefthash the green ids; selfhash tested id -> green; None unmarked."""
+        """Last call, per row: green ids (lefthash), tested id -> green (selfhash), or None."""
+        # numpy can reproduce the random numbers of the CPU only.
         quick = torch.device(device).type == "cpu" and self.greenlist_size > 0
         self.quick = quick and _shuffle_is_known(vocab_size)
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """Return (batch, vocab) scores with the bias added to green tokens."""
+        """Return (batch, vocab) scores with the bias on green tokens."""
         if input_ids.shape[-1] < self.context_width:
             self.boosted = [None] * len(input_ids)
             return scores
@@ -59,12 +59,12 @@ class GreenListProcessor(WatermarkLogitsProcessor):
         return marked
 
     def _best(self, scores: torch.Tensor) -> torch.Tensor:
-        """Return the ids of the best tokens, those of transformers' full sort, without -inf ones."""
+        """Return the best ids in the order of transformers' full sort, without -inf."""
         top = min(TESTED, self.vocab_size)
         best = scores.topk(min(top + 1, self.vocab_size))
         ids = best.indices
         cut = best.values[-1]
-        # A tie across the cut is the one case where topk may choose others than the sort.
+        # With a tie at the cut, topk may choose other tokens than the sort.
         if len(ids) > top and best.values[top - 1] == cut and cut > -torch.inf:
             ids = scores.sort(dim=-1, descending=True).indices
         return ids[:top][scores[ids[:top]] > -torch.inf]
@@ -94,10 +94,10 @@ class GreenListProcessor(WatermarkLogitsProcessor):
         return in_heads(seeds, tokens, self.vocab_size, self.greenlist_size)
 
     def draw(self, window: list[int]) -> tuple[int, ...]:
-        """Return what the colour of an n-gram's last token is drawn from: the seed and it.
+        """Return the key of an n-gram's draw: the seed and the last token.
 
         Args:
-            window: an n-gram of ``scheme.window`` ids; different ones can share a draw.
+            window: an n-gram of ``scheme.window`` ids; different n-grams can share a draw.
         """
         [seed] = self._seeds(np.array([window], dtype=np.int64))
         return (seed, window[-1])
@@ -112,7 +112,7 @@ class GreenListProcessor(WatermarkLogitsProcessor):
         return self.fixed_table.cpu().numpy()
 
     def _seeds(self, windows: np.ndarray) -> list[int]:
-        """Return every n-gram's seed; products wrap round at 64 bits as torch's do."""
+        """Return the seed of every n-gram; products wrap at 64 bits as in torch."""
         if self.seeding_scheme == "lefthash":
             return [self.hash_key * int(token) % _SEEDS for token in windows[:, -2]]
         hashes = self._table[windows % self.table_size] + 1
@@ -122,17 +122,16 @@ class GreenListProcessor(WatermarkLogitsProcessor):
 
 
 def in_heads(seeds: list[int], tokens: list[int], vocab_size: int, head: int) -> list[bool]:
-    """Return for each pair whether ``torch.randperm(vocab_size, seed)[:head]`` holds the token.
-
-    torch shuffles forward: step i swaps place i with place i + random % (vocab_size - i), and
-    never looks at place i again. So it is enough to follow one token through the first steps.
+    """Return for each pair whether ``torch.randperm(vocab_size, seed)[:head]`` contains the token.
 
     Args:
         seeds: 0 to 2**64 - 2; the Mersenne Twister uses the low 32 bits.
         tokens: one token per seed.
         vocab_size: length of the permutation.
-        head: places that count, 1 to vocab_size - 1.
+        head: length of the head, 1 to vocab_size - 1.
     """
+    # torch swaps place i with i + random % (vocab_size - i) and never touches place i again, so the
+    # first ``head`` steps decide which tokens are in the head.
     places = np.arange(head, dtype=np.uint32)
     sizes = np.uint32(vocab_size) - places
     twister = np.random.MT19937()
@@ -145,7 +144,7 @@ def in_heads(seeds: list[int], tokens: list[int], vocab_size: int, head: int) ->
 
 
 def _followed(partner: np.ndarray, place: int, head: int) -> bool:
-    """Follow the token at ``place`` through swaps i <-> partner[i]; True when it ends in the head."""
+    """Follow the token at ``place`` through the swaps; return whether it ends in the head."""
     start = 0
     while True:
         if (partner[start : min(place, head)] == place).any():
@@ -160,7 +159,7 @@ def _followed(partner: np.ndarray, place: int, head: int) -> bool:
 
 @lru_cache(maxsize=16)
 def _shuffle_is_known(vocab_size: int) -> bool:
-    """Check that torch's permutation on this machine is the one ``in_heads`` follows."""
+    """Return whether torch's permutation on this machine is the one of ``in_heads``."""
     head = max(1, vocab_size // 4)
     for seed in (7, 2**40 + 12345):
         drawn = torch.Generator("cpu").manual_seed(seed)
@@ -173,7 +172,7 @@ def _shuffle_is_known(vocab_size: int) -> bool:
 
 
 class SynthIdProcessor(SynthIDTextWatermarkLogitsProcessor):
-    """transformers' processor, remembering per row whether its last call marked anything."""
+    """transformers' processor; records per row whether its last call marked a token."""
 
     scheme: SynthId
     marked: list[bool]
@@ -182,7 +181,7 @@ class SynthIdProcessor(SynthIDTextWatermarkLogitsProcessor):
         """Return (batch, vocab) scores after the tournament."""
         before = self.state.context_history if self.state is not None else None
         result = super().__call__(cast(torch.LongTensor, input_ids), scores)
-        state: Any = self.state  # made by the first call, where there was none
+        state: Any = self.state  # the first call creates it
         if self.skip_first_ngram_calls and state.num_calls < self.ngram_len:
             self.marked = [False] * len(scores)
         elif before is None:
@@ -193,7 +192,7 @@ class SynthIdProcessor(SynthIDTextWatermarkLogitsProcessor):
         return result
 
     def draw(self, window: list[int]) -> tuple[int, ...]:
-        """Return what the bits of an n-gram's last token are drawn from: the n-gram itself."""
+        """Return the key of an n-gram's draw: the n-gram itself."""
         return tuple(window)
 
     def g_values_after(self, context: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
@@ -210,7 +209,7 @@ class SynthIdProcessor(SynthIDTextWatermarkLogitsProcessor):
 
 
 def make_processor(scheme: Scheme, vocab_size: int, device: Any) -> Any:
-    """Return the processor of a scheme for a vocabulary; its random numbers are the device's."""
+    """Return the processor of a scheme; its random numbers depend on the device."""
     if isinstance(scheme, GreenList):
         return GreenListProcessor(vocab_size, device, scheme)
     processor = SynthIdProcessor(**{**vars(scheme), "keys": list(scheme.keys)}, device=device)
@@ -219,14 +218,14 @@ def make_processor(scheme: Scheme, vocab_size: int, device: Any) -> Any:
 
 
 class _GreenListConfig(WatermarkingConfig):
-    """Makes generate() build our processor in the place where it would build its own."""
+    """Makes generate() build our processor in place of its own."""
 
     def construct_processor(self, vocab_size: int, device: Any) -> GreenListProcessor:
         return make_processor(GreenList(**self.to_dict()), vocab_size, device)
 
 
 class _SynthIdConfig(SynthIDTextWatermarkingConfig):
-    """Makes generate() build our processor in the place where it would build its own."""
+    """Makes generate() build our processor in place of its own."""
 
     def construct_processor(self, vocab_size: int, device: Any) -> SynthIdProcessor:
         values = self.to_dict()
@@ -236,7 +235,7 @@ class _SynthIdConfig(SynthIDTextWatermarkingConfig):
 
 
 def generation_value(scheme: Scheme) -> Any:
-    """Return the ``watermarking_config`` that makes generate() apply a scheme."""
+    """Return the ``watermarking_config`` with which generate() applies a scheme."""
     if isinstance(scheme, GreenList):
         return _GreenListConfig(**vars(scheme))
     return _SynthIdConfig(**{**vars(scheme), "keys": list(scheme.keys)})

@@ -1,4 +1,4 @@
-"""The two watermarks as plain data: everything a detector must know besides the text. No torch."""
+"""The two watermark schemes as plain data: all a detector needs except the text. No torch."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 EXAMPLE_KEYS = (654, 400, 836, 123, 340, 443, 597, 160, 57)
-"""Keys of transformers' own example; anybody who marks text in earnest draws their own."""
+"""Keys of transformers' example. Real use needs secret keys."""
 
 
 @dataclass(frozen=True)
 class GreenList:
-    """A share of the vocabulary is green, chosen anew by the context; green logits get a bias.
+    """A part of the vocabulary, chosen by the context, is green; green logits get a bias.
 
     Source: Kirchenbauer et al. 2023, arXiv 2301.10226 (lefthash) and 2306.04634 (selfhash).
     """
@@ -22,36 +22,36 @@ class GreenList:
     bias: float = 2.0
     hashing_key: int = 15485863
     seeding_scheme: str = "lefthash"
-    """lefthash seeds with the last token alone, whatever the context width; selfhash with the
+    """lefthash seeds with the last token alone, at any context width. selfhash seeds with the
     smallest hash of the last ``context_width`` tokens, the new one included."""
     context_width: int = 1
 
     @property
     def name(self) -> str:
-        """What traces call the scheme."""
+        """Name of the scheme in traces."""
         return self.seeding_scheme
 
     @property
     def window(self) -> int:
-        """Tokens of the n-gram that decides a token's colour, the token included."""
+        """Length of the n-gram that decides a token's colour, the token included."""
         return self.context_width + (self.seeding_scheme == "lefthash")
 
     @property
     def shortest(self) -> int:
-        """Tokens transformers' detector asks for at least."""
+        """Fewest tokens that transformers' detector accepts."""
         return self.context_width + 1
 
 
 @dataclass(frozen=True)
 class SynthId:
-    """A tournament of keyed bits (g-values) decides among the tokens the model finds likely.
+    """A tournament of keyed bits (g-values) among the tokens the model finds likely.
 
     Source: Dathathri et al. 2024, doi 10.1038/s41586-024-08025-4.
     """
 
     ngram_len: int = 5
     keys: tuple[int, ...] = EXAMPLE_KEYS
-    """One round of the tournament, and one g-value a token, per key."""
+    """Each key adds one tournament round and one g-value per token."""
     context_history_size: int = 1024
     sampling_table_seed: int = 0
     sampling_table_size: int = 2**16
@@ -60,17 +60,17 @@ class SynthId:
 
     @property
     def name(self) -> str:
-        """What traces call the scheme."""
+        """Name of the scheme in traces."""
         return "synthid"
 
     @property
     def window(self) -> int:
-        """Tokens of the n-gram that decides a token's g-values, the token included."""
+        """Length of the n-gram that decides a token's g-values, the token included."""
         return self.ngram_len
 
     @property
     def shortest(self) -> int:
-        """Tokens needed for one g-value."""
+        """Fewest tokens for one g-value."""
         return self.ngram_len
 
 
@@ -78,10 +78,10 @@ Scheme = GreenList | SynthId
 
 
 def scheme_of(values: Mapping[str, Any]) -> Scheme:
-    """Return the watermark that a config describes; names it lacks have their defaults.
+    """Return the scheme that a config describes, with defaults for missing names.
 
     Args:
-        values: names and checked values of a watermark run; others are ignored.
+        values: names and checked values of a watermark run; unrelated names are ignored.
     """
     kind = SynthId if values.get("scheme") == "synthid" else GreenList
     names = {f.name for f in dataclasses.fields(kind)}

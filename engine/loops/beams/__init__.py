@@ -1,1 +1,1 @@
-"""Searches with beams: transformers' own, and the older scorer's groups and constraints."""
+"""Beam search as in transformers, and the group and constrained searches it dropped."""

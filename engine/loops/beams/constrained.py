@@ -1,8 +1,8 @@
 """Constrained beam search: the text must contain given words (Anderson et al. 2017, 1612.00576).
 
-Hypotheses are sorted into banks by how far they have come with the forced words, and the beam is
-filled from all banks in turn (Post & Vilar 2018, 1804.06609). As in the last release that had it,
-words that stand in the prompt already count.
+Hypotheses are sorted into banks by their progress with the forced words, and the beam is filled
+from all banks in turn (Post & Vilar 2018, 1804.06609). As in the last transformers release with
+this search, words in the prompt already count.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Words = tuple[tuple[tuple[int, ...], ...], ...]
 
 
 def words_of(force_words_ids: Sequence[Sequence[Any]]) -> Words:
-    """Bring [[9, 11], [33]] and [[[9, 11], [40]], [33]] into one form."""
+    """Convert [[9, 11], [33]] and [[[9, 11], [40]], [33]] to one form."""
     return tuple(
         tuple(tuple(ids) for ids in word) if not isinstance(word[0], int) else (tuple(word),)
         for word in force_words_ids
@@ -37,11 +37,11 @@ def words_of(force_words_ids: Sequence[Sequence[Any]]) -> Words:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a sequence has come with the forced words."""
+    """Progress of a sequence with the forced words."""
 
     words: Words
     pending: tuple[int, ...]
-    """Words not begun, in the order in which they are tried."""
+    """Words not started, in the order in which they are tried."""
     current: int | None = None
     """The word in progress."""
     prefix: tuple[int, ...] = ()
@@ -59,17 +59,17 @@ class Progress:
 
     @property
     def complete(self) -> bool:
-        """Whether every word is there."""
+        """Whether every word is in the sequence."""
         return not self.pending and self.current is None
 
     @property
     def done(self) -> int:
-        """Words that are there."""
+        """Number of complete words."""
         return len(self.words) - len(self.pending) - (self.current is not None)
 
     @property
     def bank(self) -> int:
-        """Steps made: the longest word's length for each word done, and those of the current one."""
+        """Bank number: the longest word's length per complete word, plus ids of the current one."""
         longest = max(len(ids) for word in self.words for ids in word)
         if self.current is None:
             return self.done * longest
@@ -77,7 +77,7 @@ class Progress:
         return self.done * longest + longest - (height - len(self.prefix))
 
     def next_ids(self) -> list[int]:
-        """Return the ids that make progress, without doubles."""
+        """Return the ids that make progress, without duplicates."""
         begun = self.pending if self.current is None else (self.current,)
         return list(dict.fromkeys(i for word in begun for i in self._following(word)))
 
@@ -87,7 +87,7 @@ class Progress:
             return self
         if self.current is not None:
             if token_id not in self._following(self.current):
-                # The word is broken off and waits behind the others.
+                # The interrupted word starts over after the others.
                 return replace(self, pending=(*self.pending, self.current), current=None, prefix=())
             return self._with(self.current, self.pending, (*self.prefix, token_id))
         for word in self.pending:
@@ -112,7 +112,7 @@ class Progress:
 
 @dataclass
 class Continuation:
-    """One hypothesis that may go on: out of the pool, or added because it serves a word."""
+    """A candidate continuation, from the pool or added because it advances a word."""
 
     beam: int
     token_id: int
@@ -120,11 +120,11 @@ class Continuation:
     logprob: float
     progress: Progress
     rank: int
-    """Place in the pool; behind it for added ones."""
+    """Rank in the pool; added candidates rank after it."""
 
 
 class ConstrainedGroup(Group):
-    """A group whose beams are filled from the banks in turn.
+    """A beam group filled from the banks in turn.
 
     Args:
         prompt: (1, length) ids.
@@ -140,7 +140,7 @@ class ConstrainedGroup(Group):
         """Rank in the last pool -> node."""
 
     def advance(self, seen: Processed, charged: dict[int, tuple[int, ...]]) -> list[BeamNode]:
-        """Take one step on (size, vocab) processed log-probabilities; returns the pool."""
+        """Take one step on (size, vocab) processed log-probabilities; return the pool."""
         del charged
         totals = seen.scores + self.sums[:, None]
         vocab = totals.shape[-1]
@@ -161,7 +161,7 @@ class ConstrainedGroup(Group):
         return nodes
 
     def close(self) -> None:
-        """Add the open beams that hold every word; any open beam when too few do."""
+        """Finish the open beams that contain every word; all open beams if those are too few."""
         if self.done:
             return
         rows = self.ids.tolist()
@@ -182,7 +182,7 @@ class ConstrainedGroup(Group):
         totals: torch.Tensor,
         after: int,
     ) -> list[Continuation]:
-        """Return the hypotheses that make progress with a word and are not in the pool's best."""
+        """Return continuations that advance a word and are not among the pool's best."""
         known = {(*rows[c.beam], c.token_id) for c in choices}
         added: list[Continuation] = []
         for beam, row in enumerate(rows):
@@ -193,16 +193,16 @@ class ConstrainedGroup(Group):
                 known.add((*row, token))
                 total, logprob = float(totals[beam, token]), float(seen.scores[beam, token])
                 if total == -math.inf:
-                    continue  # forbidden: it would take the place of a beam that may go on
+                    continue  # removed: it would take the place of an open beam
                 later = progress.after(token)
                 added.append(Continuation(beam, token, total, logprob, later, after + len(added)))
         return added
 
     def _fill(self, choices: list[Continuation]) -> list[Continuation]:
-        """Return the ``size`` choices that go on: the best of every bank, then the second best, …."""
+        """Return ``size`` choices: the best of every bank, then the second best, and so on."""
         if len(choices) == self.size:
             return choices
-        # On the host, where these numbers are.
+        # On the CPU: the numbers are Python floats already.
         banks = torch.tensor([c.progress.bank for c in choices], device="cpu")
         totals = torch.tensor([c.total for c in choices], device="cpu")
         order = (banks * _BANK_WEIGHT + totals).sort(descending=True).indices.tolist()
@@ -211,6 +211,7 @@ class ConstrainedGroup(Group):
             place = place + 1 if choices[i].progress.bank == previous else 0
             previous = choices[i].progress.bank
             places.append(place)
+        # A stable sort, so equal ranks keep the order of the banks.
         turns = np.argsort(places, kind="mergesort")
         return [choices[order[i]] for i in turns[: self.size]]
 
@@ -223,7 +224,7 @@ class ConstrainedGroup(Group):
         kept: list[Continuation],
         rows: list[list[int]],
     ) -> list[BeamNode]:
-        """Number and judge the pool and what was added to it."""
+        """Return the nodes of the pool and of the added candidates, with their fates."""
         vocab = seen.scores.shape[-1]
         by_rank = {choice.rank: choice for choice in choices}
         open_sums = [choice.total for choice in kept if choice.total > IMPOSSIBLE]
@@ -292,7 +293,7 @@ def constrained_beam_loop(
     force_words_ids: Sequence[Sequence[Any]],
     **model_kwargs: Any,
 ) -> Generator[Step, None, BeamOutput]:
-    """Search with beams that must all contain the forced words.
+    """Beam search whose hypotheses must contain all forced words.
 
     Args:
         model: a generation model whose cache can be reordered.
@@ -300,13 +301,13 @@ def constrained_beam_loop(
         logits_processor: applied to log-probabilities.
         stopping_criteria: the search ends when all open beams meet them.
         generation_config: length_penalty, early_stopping, num_return_sequences.
-        recorder: makes the records.
+        recorder: records every step.
         generator: unused.
         force_words_ids: per word its ids, or a list of alternatives.
         model_kwargs: as generate() prepared them.
 
     Yields:
-        One Step a forward pass; its text is the best hypothesis so far and may revise the last.
+        One Step per forward pass. Its text is the best hypothesis and may revise the previous one.
 
     Returns:
         The ``num_return_sequences`` best hypotheses.

@@ -1,4 +1,7 @@
-"""Diverse beam search: groups that avoid each other's tokens (Vijayakumar et al. 2016, 1610.02424)."""
+"""Diverse beam search: groups penalised for repeating tokens (1610.02424).
+
+Source: Vijayakumar et al. 2016.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,10 @@ from engine.trace.records import Step
 
 
 class HammingDiversityLogitsProcessor:
-    """Charges a token for every beam of an earlier group that took it at this step.
+    """Penalises a token for every beam of an earlier group that chose it at this step.
 
     Args:
-        penalty: log-probability charged per beam, above 0.
+        penalty: log-probability subtracted per beam, above 0.
         taken: (beams of earlier groups,) their tokens of this step.
     """
 
@@ -33,7 +36,7 @@ class HammingDiversityLogitsProcessor:
 
 
 def with_diversity(processors: Sequence[Any], hamming: Any) -> list[Any]:
-    """Return the processors with the penalty where transformers had it: after the token biases."""
+    """Insert the penalty after the token biases, where transformers had it."""
     at = sum(isinstance(p, transformers.SequenceBiasLogitsProcessor) for p in processors)
     return [*processors[:at], hamming, *processors[at:]]
 
@@ -59,20 +62,21 @@ def group_beam_loop(
         logits_processor: applied to log-probabilities, group by group.
         stopping_criteria: the search ends when all open beams meet them.
         generation_config: length_penalty, early_stopping, num_return_sequences.
-        recorder: makes the records.
+        recorder: records every step.
         generator: unused.
         num_beam_groups: divides num_beams.
-        diversity_penalty: charged per beam of an earlier group that took the token, above 0.
+        diversity_penalty: subtracted per beam of an earlier group with the same token, above 0.
         model_kwargs: as generate() prepared them.
 
     Yields:
-        One Step a forward pass; its text is the best hypothesis so far and may revise the last.
+        One Step per forward pass. Its text is the best hypothesis and may revise the previous one.
 
     Returns:
         The ``num_return_sequences`` best hypotheses of all groups.
     """
     del generator
     tree, size = Tree(), input_ids.shape[0] // num_beam_groups
+    # generate() made the processors for all beams; a group has fewer rows.
     of_a_group = for_rows(logits_processor, size)
     groups = [
         Group(g, input_ids[:1], size, generation_config, tree, diversity_penalty)

@@ -1,4 +1,4 @@
-"""The greedy path of a prompt, decoded beside a beam search to compare with."""
+"""The greedy path of a prompt, for comparison with a beam search."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from engine.trace.records import Step
 
 
 class GreedyTrail:
-    """Follows the greedy path inside a search at no cost, for as long as it is one of the beams."""
+    """Tracks the greedy path inside a search at no cost while it is one of the beams."""
 
     def __init__(self) -> None:
         self.beam: int | None = 0
-        """The running beam that is the greedy path, None once it is none."""
+        """The running beam that is the greedy path, None after the path left the beams."""
         self.ids: list[int] = []
         self.logprobs: list[float] = []
 
     def follow(
         self, scores: torch.Tensor, flat: torch.Tensor, running: torch.Tensor, hits: torch.Tensor
     ) -> None:
-        """Take over one step.
+        """Record one step of the search.
 
         Args:
             scores: (beams, vocab) processed log-probabilities.
             flat: (n,) beam * vocab + token of the pool.
-            running: (beams,) pool indices that go on.
+            running: (beams,) pool indices of the running beams.
             hits: (n,) candidates that ended.
         """
         if self.beam is None:
@@ -57,9 +57,9 @@ def _nobody(done: int, total: int, what: str) -> None:
 def with_greedy_path(
     recorder: Recorder, last: Step, *arguments: Any
 ) -> Generator[Step, None, None]:
-    """Yield the last step of a search once more, with ``greedy_path(*arguments)`` beside it.
+    """Yield the last step of a search again with ``greedy_path(*arguments)`` in its detail.
 
-    The text is whole and has been read by then; where the path cannot be made nothing comes.
+    The text is complete and sent before this runs. If the path fails, nothing is yielded.
     """
     what = "The greedy path beside the beams"
     tell = recorder.additions.progress
@@ -85,19 +85,19 @@ def greedy_path(
     Args:
         model: a generation model.
         prompt: (1, length) ids.
-        logits_processor: the search's own.
-        stopping_criteria: the search's own.
-        generation_config: the search's own.
+        logits_processor: of the search.
+        stopping_criteria: of the search.
+        generation_config: of the search.
         model_kwargs: as generate() prepared them for the search, before its first step.
-        winner: new tokens of the search's best hypothesis.
-        trail: what the search itself has already seen of the path.
-        tell: told how many tokens are done, of how many at most, and of what.
+        winner: new tokens of the best hypothesis.
+        trail: the part of the path the search already computed.
+        tell: progress callback: tokens done, most tokens, unit.
 
     Returns:
-        None when the search was cancelled or ran out of time: the path would be cut short.
+        None if the search was cancelled or ran out of time, since the path would be cut short.
 
     Raises:
-        DecodeError: nothing is allowed to follow.
+        DecodeError: the processors removed every token.
         LeftOut: the run was stopped after its search.
     """
     interrupts = [c for c in stopping_criteria if not _is_of_the_text(c)]
@@ -107,6 +107,7 @@ def greedy_path(
 
     if interrupted():
         return None
+    # A row more in the search itself would change the beams: other batch sizes round otherwise.
     start, logprobs = (trail.ids, list(trail.logprobs)) if trail else ([], [])
     ids = torch.cat([prompt, prompt.new_tensor([start])], dim=-1)
     forward = Forward(model, generation_config, _single(model, model_kwargs, len(start)))
@@ -133,7 +134,7 @@ def greedy_path(
 def _likeliest(
     forward: Forward, ids: torch.Tensor, processors: Any, one_beam: bool
 ) -> tuple[torch.Tensor, float]:
-    """Return the (1,) likeliest next token of (1, length) ids, and its log-probability."""
+    """Return the (1,) most likely next token of (1, length) ids and its log-probability."""
     logits = forward.last_logits(forward(ids), ids.device)
     total = logits.logsumexp(-1, keepdim=True)
     scores = logits if one_beam else torch.log_softmax(logits, dim=-1)
@@ -145,7 +146,7 @@ def _likeliest(
 
 
 def left_at(greedy: tuple[int, ...], winner: tuple[int, ...]) -> int | None:
-    """Return the first position where the winner is not the greedy path, None when it never is."""
+    """Return the first position where the winner differs from the greedy path, or None."""
     for position, (a, b) in enumerate(zip(greedy, winner, strict=False)):
         if a != b:
             return position
@@ -153,7 +154,7 @@ def left_at(greedy: tuple[int, ...], winner: tuple[int, ...]) -> int | None:
 
 
 def _single(model: Any, model_kwargs: dict[str, Any], longer: int) -> dict[str, Any]:
-    """Return the keyword arguments for one row, ``longer`` tokens more and an empty cache."""
+    """Return the arguments for one row with an empty cache and ``longer`` more tokens."""
     kwargs = emptied(model, model_kwargs)
     single = {k: v[:1] if torch.is_tensor(v) and v.ndim else v for k, v in kwargs.items()}
     if model.config.is_encoder_decoder:
@@ -172,7 +173,7 @@ def _single(model: Any, model_kwargs: dict[str, Any], longer: int) -> dict[str, 
 
 
 def _of_one_row(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Return what encoders made of the pictures of one row; generate() lists those of all rows, one after the other."""
+    """Return the image encoder outputs of the first row; generate() concatenates all rows."""
     rows = kwargs["position_ids"].shape[-2]
     found = {}
     for name, outputs in kwargs["mm_encoder_outputs"].items():
@@ -183,7 +184,7 @@ def _of_one_row(kwargs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_of_the_text(criterion: Any) -> bool:
-    """Return whether a criterion looks at the text alone, and not at who waits for it."""
+    """Return whether a criterion depends on the text alone, not on time or a stop."""
     of_the_text = (
         transformers.EosTokenCriteria,
         transformers.MaxLengthCriteria,

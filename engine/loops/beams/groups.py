@@ -1,4 +1,4 @@
-"""Searches of the older scorer: groups of beams with a heap each, one forward pass for all."""
+"""Group beam search as transformers had it: one heap per group, one forward pass for all."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Group:
         size: beams of the group.
         config: as generate() prepared it.
         tree: numbers the nodes of all groups.
-        diversity_penalty: what the group's processors charge per beam of an earlier group.
+        diversity_penalty: penalty of the group's processor per beam of an earlier group.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Group:
         self.prompt_length, self.wanted = prompt.shape[1], config.num_return_sequences
         self.heap = Heap(size, config, self.prompt_length)
         self.ids = prompt.repeat(size, 1)
-        # Only the first beam counts at first: otherwise all would take the same tokens.
+        # Only the first beam may start: all rows hold the same prompt.
         self.sums = torch.full((size,), _NEVER, device=prompt.device)
         self.sums[0] = 0
         self.nodes = [PROMPT] * size
@@ -72,7 +72,7 @@ class Group:
         )
         self.reachable: float | None = None
         self.origin: dict[int, int] = {}
-        """Node of the last pool -> the beam it extends."""
+        """Node of the last pool -> beam it extends."""
 
     @property
     def length(self) -> int:
@@ -80,21 +80,22 @@ class Group:
         return self.ids.shape[1] - self.prompt_length
 
     def rest(self, pad_id: int) -> None:
-        """Wait for the other groups: a padded step."""
+        """Append padding to the beams of a finished group."""
         self.sums = torch.zeros_like(self.sums)
         self.parents = torch.zeros_like(self.parents)
         padding = torch.full_like(self.ids[:, :1], pad_id)
         self.ids = torch.cat([self.ids[self.parents], padding], dim=-1)
 
     def advance(self, seen: Processed, charged: dict[int, tuple[int, ...]]) -> list[BeamNode]:
-        """Take one step on (size, vocab) processed log-probabilities; returns the pool.
+        """Take one step on (size, vocab) processed log-probabilities; return the pool.
 
         Args:
             seen: of this group's beams.
-            charged: token -> the earlier groups that took it, one entry per beam.
+            charged: token -> earlier groups that chose it, one entry per beam.
         """
         vocab = seen.scores.shape[-1]
         pool = (seen.scores + self.sums[:, None]).flatten()
+        # Enough for ``size`` open beams even if every end-of-sequence id is among the best.
         top = pool.topk(max(2, 1 + len(self.eos)) * self.size)
         sums, flat = top.values.tolist(), top.indices.tolist()
         chosen = self._chosen(flat, vocab)
@@ -136,11 +137,11 @@ class Group:
 
     @property
     def exhausted(self) -> bool:
-        """Whether no open beam is possible any more: nothing that follows could count."""
+        """Whether no open beam is possible."""
         return none_possible(self.sums)
 
     def close(self) -> None:
-        """Add the open beams to the heap: the search has ended before they did."""
+        """Add the open beams to the heap when the search ends."""
         if self.done:
             return
         for total, node in zip(self.sums.tolist(), self.nodes, strict=True):
@@ -148,7 +149,7 @@ class Group:
                 self.heap.add(self._finished(total, node, self.length))
 
     def _chosen(self, flat: list[int], vocab: int) -> list[int]:
-        """Return the ranks that go on: the first ``size`` that are no end mark."""
+        """Return the ranks that continue: the first ``size`` that are not end-of-sequence."""
         return [i for i, place in enumerate(flat) if place % vocab not in self.eos][: self.size]
 
     def _fate(
@@ -175,13 +176,13 @@ class Group:
 
 
 class GroupSearch:
-    """One forward pass a step for all groups, then group after group.
+    """One forward pass per step for all groups, then group after group.
 
     Args:
         groups: in the order they choose.
-        processors: group and (beams of earlier groups,) tokens of this step -> its processors.
-        recorder: makes the records.
-        pad_id: what a group that is done writes.
+        processors: (group, (beams of earlier groups,) tokens of this step) -> its processors.
+        recorder: records every step.
+        pad_id: appended to the beams of a finished group.
     """
 
     def __init__(
@@ -202,16 +203,16 @@ class GroupSearch:
 
     @property
     def parents(self) -> torch.Tensor:
-        """(beams,) row that each open beam grew from."""
+        """(beams,) cache row that each open beam extends."""
         return torch.cat([g.parents + g.number * g.size for g in self.groups])
 
     @property
     def done(self) -> bool:
-        """Whether no group can improve any more."""
+        """Whether no group can improve."""
         return all(group.done for group in self.groups)
 
     def advance(self, logits: torch.Tensor) -> list[BeamNode]:
-        """Let every group choose from (beams, vocab) raw logits; returns the pool of all."""
+        """Advance every group on (beams, vocab) raw logits; return the joint pool."""
         taken = torch.empty(0, dtype=torch.long, device=logits.device)
         owners: list[int] = []
         pool: list[BeamNode] = []
@@ -236,7 +237,7 @@ class GroupSearch:
         return best_first(group.heap for group in self.groups)
 
     def record(self, pool: list[BeamNode], elapsed_s: float, stop_reason: str) -> Step:
-        """Return the step of a pool; a reason means that it was the last."""
+        """Return the Step of a pool; a non-empty ``stop_reason`` marks the last one."""
         leader, best = best_kept(pool), self.best()
         if stop_reason:
             check_found(best)

@@ -1,4 +1,4 @@
-"""The finished hypotheses of a group, as the searches that left transformers keep them (4.55.4)."""
+"""The finished hypotheses of a beam group, as in the searches that left transformers (4.55.4)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from engine.loops.beams.record import FinishedBeam
 
 
 class Heap:
-    """The best ``size`` finished hypotheses and the test whether an open one can still join.
+    """The best ``size`` finished hypotheses, and the test whether an open one can still join.
 
     Args:
         size: beams of the group.
@@ -25,7 +25,7 @@ class Heap:
 
     @property
     def full(self) -> bool:
-        """Whether every place is taken."""
+        """Whether it holds ``size`` hypotheses."""
         return len(self.members) >= self.size
 
     @property
@@ -34,11 +34,11 @@ class Heap:
         return min(member.score for member in self.members)
 
     def score(self, sum_logprobs: float, length: int) -> float:
-        """Return the sum over length ** length_penalty."""
+        """Return sum_logprobs / length ** length_penalty."""
         return sum_logprobs / length**self.length_penalty
 
     def add(self, hypothesis: FinishedBeam) -> bool:
-        """Take a hypothesis in if it is good enough; returns whether it was."""
+        """Add a hypothesis if its score is high enough; return whether it was added."""
         if self.full and hypothesis.score <= self.worst:
             return False
         self.members.append(hypothesis)
@@ -47,18 +47,19 @@ class Heap:
         return True
 
     def reachable(self, best_sum: float, length: int) -> float:
-        """Return the best score that an open beam of this sum could still reach."""
+        """Return the best score that an open beam of this sum can reach."""
         longest = self.early_stopping not in (True, False) and self.length_penalty > 0
         return self.score(best_sum, self.longest if longest else length)
 
     def is_done(self, best_sum: float, length: int) -> bool:
-        """Return whether no open beam can improve the heap any more."""
+        """Return whether no open beam can improve the heap."""
         if not self.full:
             return False
         return self.early_stopping is True or self.worst >= self.reachable(best_sum, length)
 
 
 def best_first(heaps: Iterable[Heap]) -> list[FinishedBeam]:
-    """Return all members, best first; of equals the one that came last, as the old scorer does."""
+    """Return all members, best first."""
     members = [member for heap in heaps for member in heap.members]
+    # The old scorer returns the later of two equal scores first, hence sort and reverse.
     return sorted(members, key=lambda member: member.score)[::-1]

@@ -1,4 +1,4 @@
-"""What the beam loops share: node numbers, the heap of finished hypotheses, the record of a step."""
+"""Shared by the beam loops: node numbers, finished hypotheses, and the record of a step."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from engine.trace.records import Step
 
 PROMPT = -1
 IMPOSSIBLE = -1e8
-"""Sums below this mark placeholders (-1e9) and removed tokens (-inf): no candidates at all."""
+"""Sums below this belong to placeholders (-1e9) or removed tokens (-inf)."""
 NONE_MAY_GO_ON = "No open beam may go on: every token that could follow is forbidden."
 NONE_CAN_WIN = "No open beam can beat the worst of the finished hypotheses any more."
 
 
 class Tree:
-    """Numbers the nodes of a search and spells their paths."""
+    """Numbers the nodes of a search and returns their paths."""
 
     def __init__(self) -> None:
         self.parents: list[int] = []
         self.tokens: list[int] = []
 
     def add(self, parent: int, token_id: int) -> int:
-        """Return the number of a new node."""
+        """Add a node and return its number."""
         self.parents.append(parent)
         self.tokens.append(token_id)
         return len(self.parents) - 1
@@ -49,7 +49,7 @@ class FinishedBeam:
     score: float
     sum_logprobs: float
     length: int
-    """New tokens, the end mark included."""
+    """New tokens, end-of-sequence included."""
     node: int
     ids: tuple[int, ...]
     """New tokens."""
@@ -58,19 +58,19 @@ class FinishedBeam:
 
 @dataclass
 class BeamOutput:
-    """What a beam loop returns to generate()."""
+    """The return value of a beam loop for generate()."""
 
     sequences: torch.Tensor
     """(num_return_sequences, prompt + longest), padded."""
     sequences_scores: torch.Tensor
-    """(num_return_sequences,) sum of log-probabilities / length ** length_penalty; -inf for what
-    only fills the number up."""
+    """(num_return_sequences,) sum of log-probabilities / length ** length_penalty; -inf for
+    placeholders."""
     lengths: tuple[int, ...]
     """New tokens of each sequence, padding not counted."""
 
 
 def output(prompt: torch.Tensor, best: Sequence[FinishedBeam], pad_id: int) -> BeamOutput:
-    """Put finished hypotheses, best first, into one padded tensor after the prompt (1, length)."""
+    """Pack finished hypotheses, best first, into one padded tensor after the (1, length) prompt."""
     longest = max(len(hypothesis.ids) for hypothesis in best)
     rows = [[*h.ids, *[pad_id] * (longest - len(h.ids))] for h in best]
     new = torch.tensor(rows, dtype=prompt.dtype, device=prompt.device)
@@ -82,7 +82,7 @@ def output(prompt: torch.Tensor, best: Sequence[FinishedBeam], pad_id: int) -> B
 
 
 def pad_of(generation_config: Any) -> int:
-    """Return the padding id, the first end mark where there is none, -1 without either."""
+    """Return the padding id, else the first end-of-sequence id, else -1."""
     for ids in (generation_config._pad_token_tensor, generation_config._eos_token_tensor):
         if ids is not None:
             return int(ids.flatten()[0])
@@ -90,10 +90,10 @@ def pad_of(generation_config: Any) -> int:
 
 
 class StepWriter:
-    """Turns a decision into a Step whose text is the best hypothesis so far.
+    """Turns a decision into a Step whose text is the best hypothesis.
 
     Args:
-        recorder: makes the rows and the clock.
+        recorder: provides rows and elapsed time.
     """
 
     def __init__(self, recorder: Recorder) -> None:
@@ -111,7 +111,7 @@ class StepWriter:
         return self.recorder.record(narrowed, chosen, self.index)[0]
 
     def step(self, row: Row, best: Sequence[int], detail: BeamDetail, elapsed_s: float) -> Step:
-        """Return the step that turns the text shown so far into ``best``."""
+        """Return the Step that changes the shown text into ``best``."""
         keep = 0
         while keep < min(len(best), len(self.shown)) and best[keep] == self.shown[keep]:
             keep += 1
@@ -132,17 +132,17 @@ class StepWriter:
 
 @dataclass(frozen=True)
 class Processed:
-    """One step's logits of all beams on their way through the processors; tensors, short-lived.
+    """Logits of all beams and the output of every processor; short-lived tensors.
 
-    Only one beam's distribution is recorded in the end, so none is normalised here.
+    Nothing is normalised here, since only one beam's distribution is recorded.
     """
 
     logits: torch.Tensor
     """(beams, vocab) raw."""
     given: torch.Tensor
-    """(beams, vocab) what the first processor was given: log-probabilities, or raw logits."""
+    """(beams, vocab) input of the first processor: log-probabilities, or raw logits."""
     scores: torch.Tensor
-    """(beams, vocab) what the search adds up."""
+    """(beams, vocab) processed log-probabilities, which the search sums."""
     stages: Stages
 
 
@@ -155,14 +155,14 @@ def processed(
 
 
 def none_possible(sums: torch.Tensor) -> bool:
-    """Return whether (beams,) sums of log-probabilities belong to placeholders alone."""
+    """Return whether all (beams,) sums of log-probabilities belong to placeholders."""
     return bool((sums <= IMPOSSIBLE).all())
 
 
 def check_finite(logits: torch.Tensor, step: int) -> None:
-    """Refuse (beams, vocab) raw logits of which one is NaN or infinite: ranking would hide it.
+    """Refuse (beams, vocab) raw logits with a NaN or infinite maximum, which ranking would hide.
 
-    A token may be impossible, with a logit of -inf, as long as another is not.
+    A single token may have a logit of -inf.
 
     Raises:
         DecodeError: naming the step.
@@ -172,7 +172,7 @@ def check_finite(logits: torch.Tensor, step: int) -> None:
 
 
 def check_found(best: Sequence[FinishedBeam]) -> None:
-    """Refuse to end a search without a text.
+    """Refuse to end a search without a hypothesis.
 
     Raises:
         DecodeError: no hypothesis has finished.
@@ -182,10 +182,10 @@ def check_found(best: Sequence[FinishedBeam]) -> None:
 
 
 def best_kept(pool: Sequence[BeamNode]) -> BeamNode:
-    """Return the pool's best kept node, or its best of all when none was kept.
+    """Return the pool's best kept node, or its best node if none was kept.
 
     Raises:
-        DecodeError: the pool is empty, as every token of every beam was removed.
+        DecodeError: the pool is empty because every token of every beam was removed.
     """
     if not pool:
         raise DecodeError("Every token of every beam was removed; allow more tokens.")

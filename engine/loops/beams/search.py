@@ -35,11 +35,10 @@ from engine.trace.records import Step
 
 
 class BeamRecord:
-    """The plain side of a search: node numbers, the heap's members, fates and reasons.
+    """The plain side of a search: node numbers, heap members, fates and reasons.
 
-    Where fewer texts are possible than there are beams, transformers fills the rest with
-    placeholders and returns them in the end. They are no candidates and no nodes of the tree; they
-    are followed under numbers below PROMPT.
+    If fewer texts are possible than beams, transformers fills up and returns placeholders. They are
+    no candidates and no tree nodes; their numbers are below PROMPT.
     """
 
     def __init__(self, search: BeamSearch) -> None:
@@ -53,7 +52,7 @@ class BeamRecord:
     def update(
         self, pool: Pool, ending: Ending, seen: Processed, vocab: int
     ) -> tuple[BeamNode, ...]:
-        """Take over a decision; returns the pool's nodes. Called before the state grows."""
+        """Record a decision and return the pool's nodes; call before the state grows."""
         search, heap_was_full = self.search, self.full
         flat, sums = pool.flat.tolist(), pool.scores.double().tolist()
         logprobs = seen.scores.flatten()[pool.flat].tolist()
@@ -94,7 +93,7 @@ class BeamRecord:
         return tuple(nodes)
 
     def _arrival(self, pool: Pool, i: int) -> float | None:
-        """Return when a candidate arrived in the race, None without one or where it never did."""
+        """Return a candidate's arrival time in the race, None if not sampled or infinite."""
         arrival = float(pool.arrivals[i])
         drawn = self.search.do_sample and math.isfinite(arrival)
         return significant(arrival) if drawn else None
@@ -133,19 +132,19 @@ class BeamRecord:
         self.heap = members
 
     def _placeholder(self, path: tuple[int, ...]) -> int:
-        """Return the number of a new placeholder with these new tokens."""
+        """Add a placeholder with these new tokens and return its number."""
         self.placeholders.append(path)
         return PROMPT - len(self.placeholders)
 
     def _path(self, number: int) -> Sequence[int]:
-        """Return the new tokens of a node or of a placeholder."""
+        """Return the new tokens of a node or placeholder."""
         if number >= PROMPT:
             return self.tree.path(number)
         return self.placeholders[PROMPT - 1 - number]
 
     @property
     def found(self) -> list[FinishedBeam]:
-        """The finished hypotheses that are nodes of the tree, best first."""
+        """The finished hypotheses that are tree nodes, best first."""
         return [h for h in self.heap if h is not None and h.node >= 0]
 
     def detail(
@@ -168,7 +167,7 @@ class BeamRecord:
         )
 
     def best(self, nodes: tuple[BeamNode, ...], *, goes_on: bool) -> list[int]:
-        """Return the new tokens of the best hypothesis: the winner when the search has ended."""
+        """Return the new tokens of the best hypothesis; at the end, of the winner."""
         found, leader = self.found, best_kept(nodes)
         if not goes_on:
             check_found(found)
@@ -189,21 +188,22 @@ def beam_loop(
     generator: torch.Generator,
     **model_kwargs: Any,
 ) -> Generator[Step, None, BeamOutput]:
-    """Search with ``num_beams`` beams until nothing better can be found.
+    """Search with ``num_beams`` beams until no better hypothesis is possible.
 
     Args:
         model: a generation model whose cache can be reordered.
         input_ids: (num_beams, length) one prompt, repeated.
-        logits_processor: applied to log-probabilities, as transformers does in beam search; to logits
-            where there is one beam, which is greedy search there.
-        stopping_criteria: asked about every candidate of the pool.
-        generation_config: num_beams, length_penalty, early_stopping, do_sample, num_return_sequences.
-        recorder: makes the records.
-        generator: the run's own random numbers; unused without sampling.
+        logits_processor: applied to log-probabilities as in transformers; with one beam to logits,
+            because that is greedy search there.
+        stopping_criteria: checked for every candidate of the pool.
+        generation_config: num_beams, length_penalty, early_stopping, do_sample,
+            num_return_sequences.
+        recorder: records every step.
+        generator: the run's random generator; unused without sampling.
         model_kwargs: as generate() prepared them.
 
     Yields:
-        One Step a forward pass; its text is the best hypothesis so far and may revise the last.
+        One Step per forward pass. Its text is the best hypothesis and may revise the previous one.
 
     Returns:
         The ``num_return_sequences`` best hypotheses.
@@ -222,7 +222,7 @@ def beam_loop(
             trail.follow(made.seen.scores, made.pool.flat, made.ending.running, made.ending.hits)
         elapsed_s = recorder.elapsed_s()
         while goes_on and search.exhausted:
-            # transformers follows its placeholders to their end; there is nothing more to tell.
+            # transformers continues its placeholders to the end; these steps are not shown.
             last = _decided(forward, search, record, recorder, generator, rules)
             goes_on = bool(search.goes_on(last.ending.hits))
         best, worst = last.test
@@ -241,14 +241,14 @@ def beam_loop(
 
 @dataclass(frozen=True)
 class Decision:
-    """What one step of the search saw and decided."""
+    """The inputs and outcome of one search step."""
 
     seen: Processed
     pool: Pool
     ending: Ending
     nodes: tuple[BeamNode, ...]
     test: tuple[torch.Tensor, torch.Tensor]
-    """Best reachable score and worst finished one."""
+    """Best reachable score and worst finished score."""
 
 
 def _decided(
@@ -259,12 +259,12 @@ def _decided(
     generator: torch.Generator,
     rules: tuple[Any, Any],
 ) -> Decision:
-    """Make one step of the search; ``rules`` are the processors and the stopping criteria."""
+    """Take one step of the search; ``rules`` are the processors and the stopping criteria."""
     processors, stopping_criteria = rules
     # 1. Processed log-probabilities of every beam.
     logits = forward.last_logits(forward(search.ids), search.ids.device)
     seen, vocab = _processed(recorder, logits, search.ids, processors), logits.shape[-1]
-    # 2. The pool, who of it has ended, who goes on.
+    # 2. The pool, its finished candidates and the running beams.
     pool = search.choose(seen.scores, generator)
     candidates = search.extended(pool, vocab)
     ending = search.decide(pool, stopping_criteria(candidates, None))
@@ -278,7 +278,7 @@ def _decided(
 def _processed(
     recorder: Recorder, logits: torch.Tensor, ids: torch.Tensor, processors: Any
 ) -> Processed:
-    """Run the processors over log-probabilities, or as generate() does for one beam, over logits."""
+    """Run the processors over log-probabilities; with one beam over logits, as generate() does."""
     if len(ids) > 1:
         return processed(recorder, logits, ids, processors)
     scores, stages = recorder.processed(logits, ids, processors)
@@ -287,7 +287,7 @@ def _processed(
 
 def _returned(prompt: torch.Tensor, record: BeamRecord, config: Any) -> BeamOutput:
     pad, eos = pad_of(config), config._eos_token_tensor
-    # transformers takes padding of id 0 for none, and fills with the end mark instead.
+    # transformers treats a padding id of 0 as missing and pads with end-of-sequence.
     fill, ends = pad if pad or eos is None else int(eos[0]), () if eos is None else eos.tolist()
     heap = record.heap[: config.num_return_sequences]
     longest = max(len(h.ids) for h in heap if h is not None)
@@ -298,10 +298,9 @@ def _returned(prompt: torch.Tensor, record: BeamRecord, config: Any) -> BeamOutp
 def _filling(
     placeholder: FinishedBeam | None, longest: int, fill: int, ends: Sequence[int]
 ) -> FinishedBeam:
-    """Return what fills the number of sequences up: a placeholder, or nothing but padding.
+    """Return the sequence for an unfilled place: a placeholder, or only padding.
 
-    It is padded before it is read, and what follows its first end mark is left out, as a reader of
-    generate()'s rows does who cannot know where a sequence ends.
+    It is padded, then cut after its first end-of-sequence id, like any row of generate()'s output.
     """
     ids = () if placeholder is None else placeholder.ids
     ids = (*ids, *[fill] * (longest - len(ids)))
@@ -310,7 +309,7 @@ def _filling(
 
 
 def _leader(made: Decision) -> tuple[int, int]:
-    """Return the beam and the token of the best node that goes on."""
+    """Return the beam and the token of the best kept node."""
     leader, vocab = best_kept(made.nodes), made.seen.scores.shape[-1]
     return int(made.pool.flat[leader.rank]) // vocab, leader.token_id
 

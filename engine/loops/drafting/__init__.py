@@ -1,1 +1,1 @@
-"""Drafting and verification: the drafters, the loop that judges them, and what is measured after."""
+"""Drafting and verification: the drafters, the assisted loop, and the checks after it."""

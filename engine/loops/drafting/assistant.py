@@ -1,4 +1,4 @@
-"""Drafting with a smaller model of the same vocabulary, or with a model's own first layers."""
+"""Drafting with a smaller model of the same vocabulary, or with the target's first layers."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from engine.models.hooks import rewired
 
 
 class AssistantDrafter(ModelDrafter):
-    """Lets a draft model continue the text token by token.
+    """Drafts token by token with a draft model.
 
     Args:
         context: the run.
-        model: a decoder-only model whose ids mean the same as the target's.
-        exit_layer: said in the record when the model is the target's own first layers.
+        model: a decoder-only model with the target's vocabulary.
+        exit_layer: recorded if the model is the target's own first layers.
     """
 
     name = "assistant"
@@ -38,13 +38,14 @@ class AssistantDrafter(ModelDrafter):
         self.vocab = context.model.config.get_text_config(decoder=True).vocab_size
 
     def draft(self, input_ids: torch.Tensor) -> Draft:
-        """Return up to ``num_assistant_tokens`` tokens, one fewer than the budget at most."""
+        """Return up to ``num_assistant_tokens`` tokens, leaving one of the budget to the target."""
 
         def scores_after(tokens: list[int]) -> torch.Tensor:
             ids = followed(input_ids, tokens)
             return run_processors(self.processors, ids, fit(self.forward.logits(ids), self.vocab))
 
         self.forward.begin()
+        # The last token of the budget is the target's own.
         room = self.context.max_length - input_ids.shape[1] - 1
         limit = min(self.schedule.length, room, self.forward.room(input_ids.shape[1]))
         before, ends = self.forward.passes, self.context.eos_token_ids
@@ -62,7 +63,7 @@ class AssistantDrafter(ModelDrafter):
 
 
 class EarlyExitDrafter(AssistantDrafter):
-    """Drafts with the first layers of the target itself (LayerSkip, 2404.16710)."""
+    """Drafts with the target's own first layers (LayerSkip, 2404.16710)."""
 
     name = "early_exit"
 
@@ -72,25 +73,25 @@ class EarlyExitDrafter(AssistantDrafter):
 
 
 def draft_processors(processors: Any) -> list[Any]:
-    """Return what reshapes the draft's distribution: the target's processors.
+    """Return the processors of the draft model: the target's, with the warpers twice.
 
-    transformers hands the target's list to the draft's own generate(), which drops the minimum
-    length and adds the warpers a second time. Any draft distribution is lossless; the same one
-    makes the rounds the same.
+    Any draft distribution is lossless; the one of transformers gives the same rounds as generate().
     """
+    # transformers passes the target's list to the draft's generate(), which adds the warpers again
+    # and drops the minimum length.
     own = [p for p in processors if type(p).__name__ != "MinLengthLogitsProcessor"]
     again = (*WARPERS, "LogitNormalization")
     return own + [p for p in own if type(p).__name__ in again]
 
 
 def first_layers(model: Any, layers: int) -> Any:
-    """Return a view of a decoder-only model that runs its first layers, norm and head.
+    """Return a view of a decoder-only model with its first layers, norm and head.
 
-    The view shares every parameter and owns its own list of layers and its own configuration, so
-    the model itself is never touched: an error in the middle of a run cannot leave it cut short.
+    The view shares every parameter but has its own list of layers and configuration. The model
+    itself is not changed, so an error during a run cannot leave it truncated.
 
     Raises:
-        ModelError: the model's layers cannot be found, or it is wired to its own instance.
+        ModelError: the model has no known layer stack, or too few layers.
     """
     name = model.base_model_prefix
     base: Any = getattr(model, name, None)
@@ -104,7 +105,7 @@ def first_layers(model: Any, layers: int) -> Any:
     for field in ("num_hidden_layers", "n_layer"):
         if field in vars(config):
             setattr(config, field, layers)
-    # Where the kinds of layers are derived from their number, they follow it by themselves.
+    # Some configs derive layer_types from the number of layers; only a stored list is cut.
     if vars(config).get("layer_types"):
         config.layer_types = list(config.layer_types)[:layers]
     short_base = _shell(base, config, **{stack: torch.nn.ModuleList(list(whole)[:layers])})
@@ -115,7 +116,7 @@ def first_layers(model: Any, layers: int) -> Any:
 
 
 def _shell(module: torch.nn.Module, config: Any, **children: torch.nn.Module) -> Any:
-    """Return a module that shares all but its configuration and the given children."""
+    """Return a shallow copy of a module with its own configuration and the given children."""
     shell = rewired(copy.copy(module))
     shell.__dict__["_modules"] = dict(module._modules) | children
     shell.__dict__["config"] = config
@@ -123,7 +124,7 @@ def _shell(module: torch.nn.Module, config: Any, **children: torch.nn.Module) ->
 
 
 def fit(logits: torch.Tensor, vocab: int) -> torch.Tensor:
-    """Return (1, vocab) logits: padding rows of a model's output cut, missing ones impossible."""
+    """Return (1, vocab) logits: cut the padding of the draft model's output, or pad with -inf."""
     have = logits.shape[-1]
     if have >= vocab:
         return logits[:, :vocab]

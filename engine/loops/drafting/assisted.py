@@ -1,4 +1,4 @@
-"""Assisted decoding: a drafter guesses, one forward pass of the target judges all of it."""
+"""Assisted decoding: a drafter proposes tokens, one forward pass of the target verifies them."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ def assisted_loop(
     Args:
         model: the target, a generation model.
         input_ids: (1, length) prompt ids.
-        logits_processor: applied to every position the target judges.
-        stopping_criteria: asked after every token, so that a text ends where plain decoding would.
+        logits_processor: applied at every verified position.
+        stopping_criteria: checked after every token, so a text ends where plain decoding would.
         generation_config: ``do_sample``, the budget and the draft settings.
-        recorder: makes the records.
-        generator: the run's own numbers, drawn in the order transformers draws them.
+        recorder: records every round.
+        generator: the run's random generator; numbers are drawn in transformers' order.
         make_drafter: builds the drafter of this run.
-        after: returns the last step with more in it; see ``lossless.aftermath``.
+        after: hook that returns the last step with a report; see ``aftermath``.
         model_kwargs: as generate() prepared them.
 
     Yields:
-        One Step a round: it emits the accepted tokens and the one the target adds.
+        One Step per round: the accepted tokens and the one the target adds.
 
     Returns:
         (1, length + new) ids.
@@ -58,11 +58,11 @@ def assisted_loop(
     drafter, target = make_drafter(context), TargetForward(model, model_kwargs)
     prepared, finished, index = dict(model_kwargs), False, 0
     while not finished:
-        # 1. The guess.
+        # 1. Draft.
         began, guess, drafted = time.perf_counter(), drafter.draft(input_ids), time.perf_counter()
-        # 2. One forward pass of the target over all of it, then its processors, place by place.
+        # 2. One target pass over the draft, then the processors at every position.
         seen = _observed(target, recorder, input_ids, guess.tokens, logits_processor)
-        # 3. The judgement.
+        # 3. Verification.
         judgement = _judged(guess, seen, context)
         emitted, finished = _until_stop(input_ids, guess, judgement, stopping_criteria)
         again = 0 if finished else target.rewind(len(guess.tokens), len(emitted))
@@ -76,7 +76,7 @@ def assisted_loop(
         input_ids = torch.cat([input_ids, input_ids.new_tensor([emitted])], dim=-1)
         yield step
         if finished and after is not None:
-            # Nobody waits for what is measured beside the text; it comes with the same step once more.
+            # The text is already sent; the same step is yielded again with the measured report.
             yield after(recorder.additions, context, prepared, input_ids, step)
         index += 1
     return input_ids
@@ -89,7 +89,7 @@ def _observed(
     guess: torch.Tensor,
     processors: Any,
 ) -> list[Observation]:
-    """Return what the target makes of every place of a guess, and of the one after it."""
+    """Return the target's observation at every drafted position and the one after."""
     candidate = torch.cat([input_ids, guess[None].to(input_ids.device)], dim=-1)
     return [
         recorder.observe(row[None], candidate[:, : input_ids.shape[1] + i], processors)
@@ -105,14 +105,14 @@ def _judged(guess: Draft, seen: list[Observation], context: RunContext) -> Judge
 
 
 class TargetForward:
-    """The target's forward passes over several new positions at once, with a cache that rewinds.
+    """The target's passes over several new positions, with a cache that can be rewound.
 
     Args:
-        model: a generation model that can be rewound, or one that keeps nothing.
+        model: a generation model that can be rewound, or one without a cache.
         model_kwargs: as generate() prepared them.
 
     Raises:
-        ModelError: the model's cache can neither be cropped nor put back.
+        ModelError: the model's cache can neither be cropped nor restored.
     """
 
     def __init__(self, model: Any, model_kwargs: dict[str, Any]) -> None:
@@ -130,6 +130,7 @@ class TargetForward:
     def __call__(self, candidate: torch.Tensor, drafted: int) -> torch.Tensor:
         """Return (drafted + 1, vocab) float32 logits of the last positions of (1, n) ids."""
         if self.restores:
+            # A recurrent state cannot be cropped, so the pass starts from a snapshot.
             self.saved = copied(self.cache)
         self.candidate, self.before = candidate, self.first
         self._read(candidate, drafted)
@@ -138,7 +139,7 @@ class TargetForward:
         )
 
     def _read(self, candidate: torch.Tensor, drafted: int) -> None:
-        """Run the model on what is new in (1, n) ids, the last ``drafted`` of them uncertain."""
+        """Run the model on the new part of (1, n) ids, whose last ``drafted`` are unverified."""
         from transformers.generation import candidate_generator as helpers
 
         model, kwargs = self.model, copy.copy(self.model_kwargs)
@@ -155,13 +156,14 @@ class TargetForward:
             is_first_iteration=self.first,
             **kwargs,
         )
+        # Only the drafted positions and the one before them need logits.
         if "logits_to_keep" in inputs:
             inputs["logits_to_keep"] = drafted + 1
         self.outputs = model(**inputs, return_dict=True)
         self.first = False
 
     def rewind(self, drafted: int, emitted: int) -> int:
-        """Forget the positions of drafted tokens that were not emitted; return how many passes it took."""
+        """Drop rejected positions from the cache; return how many extra passes that took."""
         again, excess = 0, drafted + 1 - emitted
         if self.cache is not None and not self.restores:
             self.cache.crop(-excess)
@@ -185,14 +187,14 @@ def verify(
     generator: torch.Generator,
     weight: float | None = None,
 ) -> Judgement:
-    """Judge a draft.
+    """Verify a draft.
 
     Args:
-        guess: n drafted tokens, with the scores they came from where the drafter has them.
+        guess: n drafted tokens, with the draft's scores if the drafter has them.
         scores: (n + 1, vocab) the target's processed logits.
-        do_sample: draw, or take the most probable token.
+        do_sample: sample, or take the most probable token.
         generator: source of u and of the draw.
-        weight: judge by w * p + (1 - w) * q (2604.07622), w in (0, 1); None is by p alone.
+        weight: verify against w * p + (1 - w) * q (2604.07622), w in (0, 1); None for p alone.
     """
     n = len(guess.tokens)
     probs = torch.softmax(scores, dim=-1)
@@ -206,6 +208,7 @@ def verify(
     judged = scores
     if weight is not None and q_all is not None:
         probs = judged = torch.cat([weight * probs[:-1] + (1 - weight) * q_all, probs[-1:]])
+    # Without q, transformers samples every position and accepts the draft while it agrees.
     chosen = draw(scores, generator)[0] if do_sample else judged.argmax(-1)
     accepted = int((~(chosen[:-1] == tokens)).cumsum(-1).lt(1).sum())
     source = "bonus" if accepted == n and n else "target"
@@ -220,16 +223,18 @@ def _speculate(
     generator: torch.Generator,
     weight: float | None,
 ) -> Judgement:
-    """Speculative sampling (2211.17192, algorithm 1): keep while u <= p / q, then the residual.
+    """Speculative sampling (2211.17192, algorithm 1): accept while u <= p / q, then resample.
 
-    Of a mixture v = w * p + (1 - w) * q the ratio v / q is 1 - w + w * p / q, and max(v - q, 0) is
-    in proportion to max(p - q, 0): the residual stays.
+    For a mixture v = w * p + (1 - w) * q the ratio v / q is 1 - w + w * p / q. The residual
+    max(v - q, 0) is proportional to max(p - q, 0), so it stays the same.
     """
     n = len(p)
     ratio = p / q if weight is None else 1 - weight + weight * (p / q)
+    # All n numbers at once, as transformers does, even those after the first rejection.
     u = torch.rand(p.shape, generator=generator, device=p.device, dtype=p.dtype)
     accepted = int((~(u <= ratio)).cumsum(-1).lt(1).sum())
     rest = residual(probs[accepted], q_all[accepted]) if accepted < n else probs[accepted]
+    # The race of ``torch.multinomial``: the argmax of p / e is a sample.
     noise = torch.empty_like(rest).exponential_(1, generator=generator)
     final = int((rest / noise).argmax())
     source = "resampled" if accepted < n else "bonus"
@@ -237,18 +242,19 @@ def _speculate(
 
 
 def residual(p: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
-    """Return max(p - q, 0) over its sum: (vocab,) what is left for the target after a rejection."""
+    """Return (vocab,) residual distribution max(p - q, 0) / sum, sampled after a rejection."""
     rest = torch.clamp(p - q, min=0)
     total = rest.sum()
-    # Where p and q agree to the last bit a rejection is a rounding accident: p itself is left.
+    # If p equals q to the last bit, a rejection is a rounding error; sample from p.
     return rest / total if float(total) > 0 else p
 
 
 def _until_stop(
     input_ids: torch.Tensor, guess: Draft, judgement: Judgement, stopping_criteria: Any
 ) -> tuple[list[int], bool]:
-    """Return a round's tokens, cut at the first one after which decoding must end."""
+    """Return a round's tokens up to the first that ends the text, and whether one does."""
     emitted = [*guess.tokens[: judgement.accepted].tolist(), judgement.final]
+    # Checked per token: transformers checks per round and runs past a stop string in a draft.
     for count in range(1, len(emitted) + 1):
         so_far = torch.cat([input_ids, input_ids.new_tensor([emitted[:count]])], dim=-1)
         if bool(stopping_criteria(so_far, None).all()):

@@ -1,4 +1,4 @@
-"""The assisted loop with its drafter chosen by name, for callers that have plain models only."""
+"""The assisted loop with its drafter chosen by name, for callers with plain models."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from engine.trace.records import Step
 
 @dataclass(frozen=True)
 class Speaker:
-    """A model with its tokenizer, as the universal drafters look at it."""
+    """A model and its tokenizer, with the attributes the universal drafters need."""
 
     model: Any
     tokenizer: Any
@@ -66,19 +66,19 @@ def drafted_loop(
     Args:
         model: the target.
         input_ids: (1, length) prompt ids.
-        logits_processor: applied to every position the target judges.
-        stopping_criteria: asked after every token.
+        logits_processor: applied at every verified position.
+        stopping_criteria: checked after every token.
         generation_config: ``do_sample``, the budget and the draft settings.
-        recorder: makes the records.
-        generator: the run's own random numbers.
+        recorder: records every round.
+        generator: the run's random generator.
         drafter: speculative, prompt_lookup, early_exit or universal_assisted.
-        assistant_model: the draft model, where there is one.
+        assistant_model: the draft model, if the drafter needs one.
         tokenizer: the target's tokenizer (universal_assisted).
-        assistant_tokenizer: the draft's tokenizer (universal_assisted).
+        assistant_tokenizer: the draft model's tokenizer (universal_assisted).
         model_kwargs: as generate() prepared them.
 
     Yields:
-        One Step a round.
+        One Step per round.
 
     Returns:
         (1, length + new) ids.

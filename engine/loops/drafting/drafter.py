@@ -1,4 +1,4 @@
-"""What every drafter shares: the draft of a round and the schedule of its length."""
+"""Shared by all drafters: the draft of a round and the schedule of its length."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ WARPERS = (
 
 @dataclass
 class Draft:
-    """One round's guess.
+    """The proposed tokens of one round.
 
     Attributes:
         tokens: (n,) ids of the target's vocabulary.
-        scores: (n, vocab) processed logits the tokens were chosen from, None when there are none.
-        requested: most tokens this round might have had.
-        reason: why the draft has the length it has, as a sentence for a reader.
+        scores: (n, vocab) processed logits the tokens were chosen from, or None.
+        requested: most tokens this round could have.
+        reason: a sentence that explains the length of the draft.
         forwards: forward passes of the draft model.
-        match: prompt lookup's (n-gram length, position of the match, tokens copied).
-        own: universal: the pieces of the draft's own tokens.
-        reencoded: universal: what they became in the target's ids.
-        lost: universal: drafted text that did not survive.
-        exit_layer: early exit: layers that ran.
+        match: prompt lookup: (n-gram length, position of the match, tokens copied).
+        own: universal: pieces of the draft model's own tokens.
+        reencoded: universal: the target ids of the draft.
+        lost: universal: drafted text that was dropped.
+        exit_layer: early exit: layers used.
     """
 
     tokens: torch.Tensor
@@ -57,7 +57,7 @@ class Draft:
 
 @dataclass(frozen=True)
 class RunContext:
-    """What a drafter may know of the run it drafts for."""
+    """The parts of a run that a drafter may use."""
 
     model: Any
     input_ids: torch.Tensor
@@ -68,7 +68,7 @@ class RunContext:
 
     @property
     def do_sample(self) -> bool:
-        """Whether tokens are drawn."""
+        """Whether tokens are sampled."""
         return bool(self.generation_config.do_sample)
 
     @property
@@ -78,27 +78,27 @@ class RunContext:
 
     @property
     def eos_token_ids(self) -> set[int]:
-        """Ids that end the text."""
+        """End-of-sequence ids."""
         eos = self.generation_config._eos_token_tensor
         return set() if eos is None else set(eos.tolist())
 
 
 class Drafter:
-    """Guesses the next tokens; one instance serves one run.
+    """Proposes the next tokens; one instance per run.
 
     Attributes:
-        note: what the run's trace has to say of it, empty for nothing.
+        note: sentence for the run's trace, or empty.
     """
 
     name = ""
     note = ""
 
     def draft(self, input_ids: torch.Tensor) -> Draft:
-        """Return the guess that follows ``input_ids`` (1, length)."""
+        """Return the draft that follows ``input_ids`` (1, length)."""
         raise NotImplementedError
 
     def learn(self, accepted: int, drafted: int) -> None:
-        """Take note of a round's outcome; drafters with a schedule adapt their length."""
+        """Receive a round's outcome; drafters with a schedule adapt their length."""
         del accepted, drafted
 
 
@@ -106,12 +106,12 @@ MakeDrafter = Callable[[RunContext], Drafter]
 
 
 class Schedule:
-    """How many tokens to draft: constant, or up by 2 after a full success and else down by 1.
+    """Draft length: constant, or plus 2 after full acceptance and minus 1 after a rejection.
 
     Args:
         length: tokens of the first round.
-        kind: constant, heuristic or heuristic_transient; the last two are the same within a run,
-            and nothing is carried from one run to the next.
+        kind: constant, heuristic or heuristic_transient. The last two are the same, since every run
+            has its own schedule.
     """
 
     def __init__(self, length: int, kind: str) -> None:
@@ -119,7 +119,7 @@ class Schedule:
         self.change = ""
 
     def update(self, accepted: int, drafted: int) -> None:
-        """Adapt to a round in which ``accepted`` of ``drafted`` tokens were right."""
+        """Adapt to a round in which ``accepted`` of ``drafted`` tokens were accepted."""
         if self.kind not in HEURISTIC:
             return
         before = self.length
@@ -133,9 +133,9 @@ class Schedule:
 
 
 class ModelDrafter(Drafter):
-    """Drafts with a model, token by token; in which ids it reads the text is the subclass's own.
+    """Drafts with a model, token by token; subclasses choose the vocabulary.
 
-    Draft settings come from the run's own configuration: num_assistant_tokens, its schedule and
+    Settings come from the run's configuration: num_assistant_tokens, its schedule, and
     assistant_confidence_threshold (a draft ends after a token less probable than that).
 
     Args:
@@ -152,7 +152,7 @@ class ModelDrafter(Drafter):
         self.threshold = config.assistant_confidence_threshold or 0.0
 
     def learn(self, accepted: int, drafted: int) -> None:
-        """Adapt the draft length to a round's outcome, counted in the target's tokens."""
+        """Adapt the draft length to a round's outcome, counted in target tokens."""
         self.schedule.update(accepted, drafted)
 
     def _continue(
@@ -166,21 +166,20 @@ class ModelDrafter(Drafter):
         """Draft up to ``limit`` tokens.
 
         Args:
-            limit: none when it is not positive.
-            scores_after: the tokens drafted so far -> (1, vocab) processed scores.
-            ends: ids after which nothing follows.
-            do_sample: draw, or take the most probable token.
+            limit: most tokens; none if not positive.
+            scores_after: drafted tokens -> (1, vocab) processed scores.
+            ends: ids that end the draft.
+            do_sample: sample, or take the most probable token.
 
         Returns:
-            The tokens; (n, vocab) scores they were chosen from, None when there are none; and why
-            there are no more.
+            The tokens; (n, vocab) scores they were chosen from, or None; and why the draft ended.
         """
         tokens: list[int] = []
         rows: list[torch.Tensor] = []
         stop = "all that was asked for" if limit == self.schedule.length else "the token budget"
         while len(tokens) < limit:
             scores = scores_after(tokens)
-            most = float(scores.max())  # one that is NaN makes this NaN
+            most = float(scores.max())  # NaN if any score is NaN
             if math.isnan(most):
                 stop, self.note = "its scores became NaN", BROKEN
                 break
@@ -200,14 +199,14 @@ class ModelDrafter(Drafter):
         return tokens, torch.cat(rows) if rows else None, stop
 
     def _confidence(self, scores: torch.Tensor, token: int) -> float:
-        """Return a token's probability; 1 where no draft ends for want of it."""
+        """Return a token's probability; 1 without a threshold."""
         if not self.threshold:
             return 1.0
         return float(torch.softmax(scores, dim=-1)[0, token])
 
 
 def followed(ids: torch.Tensor, tokens: list[int]) -> torch.Tensor:
-    """Return (1, length + n) ids with tokens after them."""
+    """Return (1, length + n) ids with the drafted tokens appended."""
     return torch.cat([ids, ids.new_tensor([tokens])], dim=-1)
 
 

@@ -1,4 +1,4 @@
-"""A draft model that follows a text which may be revised, at the cost of what is new in it."""
+"""Forward passes of a draft model over a text that may be revised, at the cost of the new part."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from engine.models.capabilities import capabilities_of
 
 
 class CachedForward:
-    """A draft model with a cache, where it has one that can go back.
+    """A draft model with a rewindable cache, if it has one.
 
-    A cache that can be cropped is cropped. One with a running state is copied where a round begins,
-    and put back when the text turns out to be another. Without either the text is read anew.
+    A cache that can be cropped is cropped. A recurrent state is copied at the start of a round and
+    restored if the text changed. Without either, the whole text is read again.
 
     Args:
         model: a decoder-only generation model.
@@ -32,12 +32,13 @@ class CachedForward:
         self.saved: tuple[list[int], Any] | None = None
         self.begins = True
         arguments = inspect.signature(model.forward).parameters
+        # The head is needed at the last position only.
         self._extra = {"logits_to_keep": 1} if model._supports_logits_to_keep() else {}
         self._has_positions = "position_ids" in arguments
         self._switch = {"use_cache": self.cache is not None} if "use_cache" in arguments else {}
 
     def begin(self) -> None:
-        """Say that a round begins: what is read next is certain, unlike what follows it."""
+        """Start a round: the next ids are verified text, those after them are not."""
         self.begins = True
 
     def logits(self, input_ids: torch.Tensor) -> torch.Tensor:
@@ -45,7 +46,7 @@ class CachedForward:
         ids = input_ids[0].tolist()
         self._rewind(ids)
         start = len(self.known)
-        # Some states continue one token at a time only.
+        # Some recurrent states accept only one token at a time.
         single = not (self.crops or self.resumes or start == 0)
         ends = range(start + 1, len(ids) + 1) if single else [len(ids)]
         for end in ends:
@@ -58,16 +59,16 @@ class CachedForward:
         return outputs.logits[:, -1].to(dtype=torch.float32, copy=True)
 
     def room(self, length: int) -> int:
-        """Return how many tokens fit after ``length`` of them in the positions the model knows."""
+        """Return how many tokens fit after ``length`` in the model's positions."""
         config = self.model.config.get_text_config(decoder=True)
         return max(0, getattr(config, "max_position_embeddings", 2**31) - length)
 
     def _read(self, new: torch.Tensor, start: int) -> Any:
-        """Run the model on (1, n) ids that stand at ``start``."""
+        """Run the model on (1, n) ids at position ``start``."""
         self.passes += 1
         kept = {} if self.cache is None else {str(self.name): self.cache}
         if kept and not self.crops and self._has_positions:
-            # A running state does not tell how long the text is.
+            # A recurrent state does not know the length of the text.
             end = start + new.shape[1]
             kept["position_ids"] = torch.arange(start, end, device=new.device)[None]
         return self.model(input_ids=new, **kept, **self._switch, **self._extra)
@@ -81,11 +82,12 @@ class CachedForward:
         return cache
 
     def _rewind(self, ids: list[int]) -> None:
-        """Drop what was read and does not belong to ``ids``; keep at least one to read."""
+        """Drop cached ids that differ from ``ids``; leave at least one id to read."""
         if self.cache is None or _follows(ids, self.known):
             return
         if self.crops:
             keep = 0
+            # Without the last id, so that at least one is left to read.
             for old, new in zip(self.known, ids[:-1], strict=False):
                 if old != new:
                     break

@@ -1,8 +1,8 @@
-"""Is an assisted output the target's own? Measured on the run itself, never assumed.
+"""Checks whether an assisted run is lossless, measured on the run itself.
 
-Greedy: one teacher-forced forward pass over the finished text says at every place what the target
-alone would have chosen, unless its weights are quantised. Sampling: many short runs against the
-target's exact distribution. On request a plain run of the same prompt gives the speed to compare with.
+Greedy: one teacher-forced pass over the finished text gives the target's own choice at every
+position, unless its weights are quantised. Sampling: many short runs are compared with the target's
+exact distribution. On request, a plain run of the same prompt is timed for comparison.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MOST_BINS = 24
 TIE = 1e-3
 
 Tell = Callable[[int, int, str], None]
-"""Takes how much is done, of how much, and of what."""
+"""Progress callback: units done, units in all, and the unit."""
 After = Callable[[Additions, RunContext, dict[str, Any], "torch.Tensor", Step], Step]
 
 
@@ -40,14 +40,13 @@ def _nobody(done: int, total: int, what: str) -> None:
 
 
 def aftermath(config: Any, make_drafter: MakeDrafter) -> After:
-    """Return what the loop calls with its last step: it adds the report to it.
+    """Return the hook that adds the report to the loop's last step.
 
-    It watches from when it is made, which is in the run's thread and before the first round, what
-    else goes on meanwhile.
+    Call it in the run's thread before the first round: it watches other load from then on.
 
     Args:
         config: a drafting strategy's config.
-        make_drafter: the drafter of the run, for the repeated short runs.
+        make_drafter: builds the drafter for the repeated short runs.
     """
     timed = Watch()
 
@@ -76,14 +75,14 @@ def make_report(
     additions: Additions,
     timed: Watch,
 ) -> DraftReport:
-    """Measure a finished run; see DraftReport. What cannot be measured is a note of ``additions``.
+    """Measure a finished run; see DraftReport. Failed checks become notes of ``additions``.
 
-    ``timed`` has watched the run since it began.
+    ``timed`` must have watched the run since it began.
     """
     company = [timed.seen()]
     new = ids[0, context.input_ids.shape[1] :].tolist()
     started = time.perf_counter()
-    # A run that is lossy by design has nothing to prove.
+    # A run with ensemble verification is lossy by design and is not checked.
     by_design = getattr(config, "assistant_ensemble_weight", None) is not None
     check = not config.do_sample and not by_design
     checked, parting = 0, None
@@ -129,19 +128,19 @@ def make_report(
 def first_parting(
     context: RunContext, prepared: dict[str, Any], ids: torch.Tensor, tell: Tell = _nobody
 ) -> Parting | None:
-    """Return the first new token that is not the target's own greedy choice, None if there is none.
+    """Return the first new token that is not the target's greedy choice, or None.
 
     Args:
         context: the run.
-        prepared: model_kwargs as the run began with them.
+        prepared: model_kwargs at the start of the run.
         ids: (1, prompt + new) the finished text.
-        tell: told how far it has come.
+        tell: progress callback.
 
     Raises:
         LeftOut: the run was stopped, or the target's weights are quantised.
     """
-    # LLM.int8 looks at all rows of a pass together, and four bits have a kernel of their own for
-    # one row: the same text has other sums in one pass than in the rounds, and neither is proof.
+    # LLM.int8 scales all rows of a pass together, and 4-bit weights use another kernel for one row.
+    # One pass over a text therefore differs from its rounds, and neither proves the other wrong.
     if getattr(context.model, "hf_quantizer", None) is not None:
         raise LeftOut(
             "with quantised weights the sums of a pass depend on how many tokens it reads, so no "
@@ -164,6 +163,7 @@ def _parting(
     context: RunContext, place: int, emitted: int, expected: int, scores: torch.Tensor
 ) -> Parting:
     low, high = float(scores[emitted]), float(scores[expected])
+    # A gap within rounding is a tie, not a mismatch.
     rounding = 4 * torch.finfo(context.model.dtype).eps * max(1.0, abs(high))
     return Parting(
         place,
@@ -179,7 +179,7 @@ def _parting(
 def last_logits(
     context: RunContext, prepared: dict[str, Any], ids: torch.Tensor, count: int
 ) -> torch.Tensor:
-    """Return (count, vocab) float32 logits of one forward pass over (1, length) ids."""
+    """Return (count, vocab) float32 logits of one uncached pass over (1, length) ids."""
     kept = {"logits_to_keep": count} if context.model._supports_logits_to_keep() else {}
     if not context.model.config.is_encoder_decoder:
         besides = read_besides(prepared, ids.shape[1])
@@ -193,12 +193,13 @@ def last_logits(
 def plain_run(
     context: RunContext, prepared: dict[str, Any], tell: Tell = _nobody
 ) -> tuple[list[int], float]:
-    """Decode the same prompt without a draft; return the new tokens and the seconds.
+    """Decode the same prompt without a drafter; return the new tokens and the seconds.
 
     Raises:
-        LeftOut: the run was stopped: the seconds of a part say nothing.
+        LeftOut: the run was stopped, so its time means nothing.
     """
     prompt = context.input_ids
+    # The run's generator has advanced, so a new one starts from its seed.
     generator = torch.Generator(prompt.device).manual_seed(context.generator.initial_seed())
     most = context.max_length - prompt.shape[1]
     started = time.perf_counter()
@@ -228,7 +229,7 @@ def check_distribution(
     runs: int,
     tell: Tell = _nobody,
 ) -> tuple[DistributionCheck, ...]:
-    """Compare the first token and the first two of many short runs with the target's exact ones.
+    """Compare the first one and two tokens of many short runs with the exact distribution.
 
     Raises:
         LeftOut: the run was stopped.
@@ -252,7 +253,7 @@ def sample_tokens(
     generator: torch.Generator,
     count: int,
 ) -> list[int]:
-    """Return the first ``count`` tokens of one assisted run; fewer when the text ends before."""
+    """Return the first ``count`` tokens of one assisted run; fewer if the text ends before."""
     prompt = context.input_ids
     end = prompt.shape[1] + count
     eos = context.generation_config._eos_token_tensor
@@ -281,7 +282,7 @@ def sample_tokens(
 def exact_two(
     context: RunContext, prepared: dict[str, Any], runs: int
 ) -> tuple[dict[tuple[int, ...], float], dict[tuple[int, ...], float]]:
-    """Return the target's exact probabilities of first tokens and of the pairs worth a bin."""
+    """Return the target's exact probabilities of first tokens and of frequent pairs."""
     prompt = context.input_ids
     p = _probabilities(context, prepared, prompt)
     first = {(i,): float(v) for i, v in enumerate(p.tolist()) if v > 0}
@@ -289,6 +290,7 @@ def exact_two(
     ends = set() if ends is None else set(ends.tolist())
     pairs: dict[tuple[int, ...], float] = {}
     for (token,), probability in sorted(first.items(), key=lambda item: -item[1]):
+        # Rarer pairs share the last bin, so they need no pass.
         if probability * runs < LEAST_EXPECTED:
             break
         if token in ends:
@@ -315,7 +317,7 @@ def compare(
 ) -> DistributionCheck:
     """Return Pearson's chi-square test of counts against probabilities.
 
-    Outcomes expected fewer than 5 times share one bin, which is what makes the test valid.
+    Outcomes expected fewer than 5 times share one bin, as the test requires.
     """
     runs = sum(observed.values())
     common = sorted(exact, key=lambda key: -exact[key])[:most]
@@ -325,6 +327,7 @@ def compare(
     seen = runs - sum(count for _, count, _ in bins)
     if rest >= LEAST_EXPECTED or not bins:
         bins.append(((), seen, max(rest, 1e-9)))
+    # Too little for a bin: the rest joins the last one.
     elif rest > 0 or seen:
         key, count, expected = bins.pop()
         bins.append((key, count + seen, expected + max(rest, 0.0)))
@@ -345,7 +348,7 @@ def chi_square(pairs: Iterable[tuple[int, float]]) -> float:
 
 
 def p_value(statistic: float, degrees: int) -> float:
-    """Return the chance of a chi-square at least this large with so many degrees of freedom."""
+    """Return the probability of a chi-square statistic at least this large."""
     if degrees < 1:
         return 1.0
     half = torch.tensor([degrees / 2, statistic / 2], dtype=torch.float64)
@@ -353,7 +356,7 @@ def p_value(statistic: float, degrees: int) -> float:
 
 
 def _drain(steps: Any, after: Callable[[int], None] = lambda done: None) -> torch.Tensor:
-    """Run a loop to its end and return its ids; ``after`` is told of every step."""
+    """Run a loop to its end and return its ids; call ``after`` with the count of each step."""
     try:
         for done in itertools.count(1):
             next(steps)
@@ -364,7 +367,7 @@ def _drain(steps: Any, after: Callable[[int], None] = lambda done: None) -> torc
 
 
 def _go_on(context: RunContext, done: int, total: int, what: str) -> None:
-    """Raise LeftOut when the run was stopped: half a measurement would pass for a whole one."""
+    """Raise LeftOut if the run was stopped: half a measurement would look like a whole one."""
     if any(
         getattr(c, "cancelled", None) is not None and c.cancelled.is_set() for c in context.stopping
     ):

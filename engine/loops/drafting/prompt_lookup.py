@@ -1,4 +1,4 @@
-"""Drafting without a model: copy what followed the last n-gram where it occurred before."""
+"""Drafting without a model: copy the tokens that followed an earlier match of the last n-gram."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ _FORBIDDEN = float(np.finfo(np.float32).min)
 class PromptLookupDrafter(Drafter):
     """Finds the longest, then leftmost, earlier occurrence of the text's last tokens.
 
-    The continuation is cut before the end-of-sequence id and before a token that a processor
-    forbids. Warpers are left out of that question: they only rank tokens by probability, and a
-    drafter without a model has no probabilities to rank.
+    The copy is cut before end-of-sequence and before a token that a processor removes. Warpers are
+    not asked, since copied tokens have no probabilities.
 
     Args:
         context: the run; prompt_lookup_num_tokens and max_matching_ngram_size come from it.
@@ -33,7 +32,7 @@ class PromptLookupDrafter(Drafter):
         self.eos = set() if eos is None else set(eos.tolist())
 
     def draft(self, input_ids: torch.Tensor) -> Draft:
-        """Return the copied tokens, none when nothing matches."""
+        """Return the copied tokens, none without a match."""
         ids = input_ids[0].tolist()
         if len(ids) + 1 >= self.context.max_length:
             return self._nothing(input_ids, "the token budget leaves one token, the target's own")
@@ -79,10 +78,11 @@ class PromptLookupDrafter(Drafter):
         return Draft(input_ids.new_tensor([]), None, self.length, reason)
 
     def _allowed(self, input_ids: torch.Tensor, copied: list[int]) -> list[int]:
-        """Return the part of a continuation before the first token that a processor removes."""
+        """Return the copy up to the first token that a processor removes."""
         if not self.processors:
             return copied
         vocab = self.context.model.config.get_text_config(decoder=True).vocab_size
+        # Equal scores: only a processor that removes the token can change the result.
         level = torch.ones((1, vocab), device=input_ids.device)
         ids = input_ids
         for count, token in enumerate(copied):

@@ -17,16 +17,16 @@ RESIDUAL = 8
 
 @dataclass(frozen=True)
 class Judgement:
-    """What the target made of a draft.
+    """The outcome of verifying a draft.
 
     Attributes:
-        accepted: how many drafted tokens stand.
+        accepted: number of accepted drafted tokens.
         final: the token after them.
         source: resampled, bonus or target.
         p: (n,) the target's probability of each drafted token.
-        q: (n,) the draft's, None when it gives none.
-        u: (n,) the uniform numbers compared with the acceptance ratio, None in greedy verification.
-        residual: (vocab,) the distribution the final token came from.
+        q: (n,) the draft model's, None if it gives none.
+        u: (n,) uniform numbers compared with p / q, None in greedy verification.
+        residual: (vocab,) the distribution of the final token.
     """
 
     accepted: int
@@ -40,12 +40,12 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Round:
-    """One round as it happened.
+    """One round of drafting and verification.
 
     Attributes:
-        emitted: the tokens that were added to the text.
+        emitted: tokens added to the text.
         draft_s, verify_s: seconds.
-        drafter: the drafter's name.
+        drafter: name of the drafter.
         passes: forward passes of the target.
     """
 
@@ -59,13 +59,13 @@ class Round:
 
 
 def round_step(index: int, keep: int, this: Round, place: Observation, recorder: Recorder) -> Step:
-    """Make the record of a round.
+    """Return the Step of a round.
 
     Args:
         index: of the step.
         keep: new tokens before the round.
-        this: what happened.
-        place: the position of the last emitted token, whose candidates are recorded.
+        this: the round.
+        place: observation of the last emitted token, whose candidates are recorded.
         recorder: makes the record with one copy to the host.
     """
     chosen = torch.tensor([this.emitted[-1]], device=place.scores.device)
@@ -86,7 +86,7 @@ def round_step(index: int, keep: int, this: Round, place: Observation, recorder:
 
 
 def _columns(judgement: Judgement) -> Columns:
-    """Return what is copied to the host with the step; q and u only where there are any."""
+    """Return the columns copied to the host with the step; q and u only if present."""
     top = judgement.residual.topk(min(RESIDUAL, judgement.residual.shape[-1]))
     found = {
         "p": judgement.p,
@@ -99,10 +99,10 @@ def _columns(judgement: Judgement) -> Columns:
 
 
 def draft_detail(this: Round, numbers: Numbers) -> DraftDetail:
-    """Read the numbers of a round back into its plain record.
+    """Return the plain record of a round from its numbers on the host.
 
-    A text that ends inside the draft (end-of-sequence, a stop string, the budget) needs no token of
-    the target: then ``final_source`` is "ended" and what follows in the draft is unverified.
+    If the text ends inside the draft (end-of-sequence, stop string, budget), ``final_source`` is
+    "ended" and the rest of the draft is unverified.
     """
     guess, judgement = this.guess, this.judgement
     ended = len(this.emitted) <= judgement.accepted
@@ -128,7 +128,7 @@ def draft_detail(this: Round, numbers: Numbers) -> DraftDetail:
 
 
 def _tokens(this: Round, numbers: Numbers, ended: bool) -> tuple[DraftToken, ...]:
-    """Return every drafted token with its numbers and its fate."""
+    """Return every drafted token with its numbers and status."""
     n, judgement = len(this.guess.tokens), this.judgement
     p, q, u = numbers["p"], numbers.get("q"), numbers.get("u")
     accepted = min(judgement.accepted, len(this.emitted))

@@ -1,7 +1,7 @@
-"""How a cache forgets tokens that were read in vain: it is cropped, or a copy is put back.
+"""Snapshots of a cache, to undo the reading of rejected tokens.
 
-A layer with a running state (Mamba, linear attention) holds no positions that could be cut off.
-What it held before is kept as a copy, and what stays of the text is read again from there.
+A recurrent layer (Mamba, linear attention) stores no positions that could be cropped. Its state is
+copied before a round; after a rejection it is restored and the accepted tokens are read again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 
 
 def copied(cache: Any) -> Any:
-    """Return a cache that later passes over the other leave as it is."""
+    """Return a snapshot of the cache that later passes over the original do not change."""
     twin = copy.copy(cache)
     twin.layers = [_copied(layer) for layer in cache.layers]
     return twin
@@ -22,7 +22,7 @@ def copied(cache: Any) -> Any:
 def _copied(layer: Any) -> Any:
     from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
-    # An attention layer grows by new tensors and never writes into what it has; others do.
+    # Plain attention layers append new tensors and never write in place; other layers do.
     if type(layer) in (DynamicLayer, DynamicSlidingWindowLayer):
         return copy.copy(layer)
     with torch.no_grad():

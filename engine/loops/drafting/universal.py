@@ -1,9 +1,9 @@
 """Drafting with a model of another tokenizer.
 
-Greedy: the draft's text is encoded again with the target's tokenizer (universal assisted
-generation). Sampling: the draft proposes only tokens that both vocabularies have, so that its
-probabilities can be compared with the target's (2502.05202). Either way the draft reads the whole
-text, encoded freshly in its own ids, and its weights are never changed.
+Greedy: the draft's text is re-encoded with the target's tokenizer (universal assisted generation).
+Sampling: the draft model proposes only tokens of both vocabularies, so that its probabilities
+can be compared with the target's (2502.05202). Both encode the whole text again in every round,
+and neither changes the draft model's weights.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ LOOKBEHIND = 10
 
 
 class UniversalDrafter(ModelDrafter):
-    """What both variants share.
+    """Base of both variants.
 
     Args:
         context: the run.
-        target: the target's LoadedModel (its tokenizer is what counts here).
-        assistant: the draft's LoadedModel.
+        target: the target's LoadedModel, for its tokenizer.
+        assistant: the draft model's LoadedModel.
     """
 
     name = "universal"
@@ -47,12 +47,13 @@ class UniversalDrafter(ModelDrafter):
         self.target, self.assistant = target, assistant
 
     def _own_ids(self, input_ids: torch.Tensor) -> torch.Tensor:
-        """Return the text so far in the draft's ids, (1, n) with n at least 1."""
+        """Return the text in the draft model's ids, (1, n) with n at least 1."""
         text = self.target.tokenizer.decode(
             input_ids[0], skip_special_tokens=True, clean_up_tokenization_spaces=False
         )
         ids = self.assistant.tokenizer(text)["input_ids"]
         if not ids:
+            # A model cannot read an empty text.
             bos = self.assistant.tokenizer.bos_token_id
             ids = [0 if bos is None else bos]
         return input_ids.new_tensor([ids])
@@ -63,17 +64,17 @@ class UniversalDrafter(ModelDrafter):
 
 
 class ReencodingDrafter(UniversalDrafter):
-    """Greedy variant: draft text, encode it with the target's tokenizer, align, keep what is new."""
+    """Greedy variant: draft text, re-encode it for the target, align, keep the new part."""
 
     def __init__(self, context: RunContext, target: Any, assistant: Any) -> None:
         super().__init__(context, target, assistant)
         self.processors = [p for p in context.processors if type(p).__name__ in SHARED_PROCESSORS]
-        # Special tokens have no text that the target could read, except that one of them ends it.
+        # Special tokens have no text for the target to encode; only end-of-sequence is allowed.
         special = set(assistant.tokenizer.all_special_ids) - set(assistant.eos_token_ids)
         self.unspeakable = torch.tensor(sorted(special), dtype=torch.long, device="cpu")
 
     def draft(self, input_ids: torch.Tensor) -> Draft:
-        """Return the target's ids of what the draft wrote."""
+        """Return the target's ids of the drafted text."""
         if input_ids.shape[1] + 1 >= self.context.max_length:
             return self._nothing(input_ids, "the token budget leaves one token, the target's own")
         self.forward.begin()
@@ -104,12 +105,13 @@ class ReencodingDrafter(UniversalDrafter):
     def _in_target_ids(
         self, input_ids: torch.Tensor, own: torch.Tensor, start: int
     ) -> tuple[list[int], str]:
-        """Encode the draft and a few tokens before it; return what is new, and what was lost."""
+        """Re-encode the draft with some context; return the new ids and the lost text."""
+        # A few known tokens come first, so the new ones can be aligned.
         window = own[0, max(0, start - LOOKBEHIND) :]
         text = self.assistant.tokenizer.decode(
             window, skip_special_tokens=True, clean_up_tokenization_spaces=False
         )
-        # A character cut in the middle would come back as three other tokens.
+        # An incomplete character would be re-encoded as three other tokens.
         text, broken, rest = text.partition(REPLACEMENT)
         encoded = self.target.tokenizer(text)["input_ids"]
         known = input_ids[0, -len(encoded) :].tolist() if encoded else []
@@ -125,7 +127,7 @@ class ReencodingDrafter(UniversalDrafter):
 
 
 def longest_run(a: list[int], b: list[int]) -> tuple[int, int, int] | None:
-    """Return (start in a, start in b, length) of the longest common run; the first one of a tie."""
+    """Return (start in a, start in b, length) of the longest, then first, common run; or None."""
     best: tuple[int, int, int] | None = None
     above: list[int] = []
     ending: list[tuple[int, int, int]] = []
@@ -143,7 +145,7 @@ def longest_run(a: list[int], b: list[int]) -> tuple[int, int, int] | None:
 
 
 class IntersectionDrafter(UniversalDrafter):
-    """Sampling variant: propose from the tokens that both vocabularies have, by content."""
+    """Sampling variant: propose only tokens whose text is in both vocabularies."""
 
     nothing_allowed = "the two vocabularies share no token that is allowed here"
 
@@ -156,7 +158,7 @@ class IntersectionDrafter(UniversalDrafter):
         self.to_own = pairs
 
     def draft(self, input_ids: torch.Tensor) -> Draft:
-        """Return tokens with the draft's probabilities in the target's vocabulary."""
+        """Return tokens with the draft model's probabilities in the target's vocabulary."""
         room = self.context.max_length - input_ids.shape[1] - 1
         self.forward.begin()
         before, own = self.forward.passes, self._own_ids(input_ids)
@@ -180,7 +182,7 @@ class IntersectionDrafter(UniversalDrafter):
         )
 
     def _scores(self, ids: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
-        """Return (1, target vocab) processed scores; tokens that only one side has are -inf."""
+        """Return (1, target vocab) processed scores; tokens of one side only are -inf."""
         logits = self.forward.logits(own)
         scores = logits.new_full((1, self.target.vocab_size), -torch.inf)
         scores[:, self.target_index] = logits[:, self.own_index]
@@ -188,10 +190,10 @@ class IntersectionDrafter(UniversalDrafter):
 
 
 def shared_tokens(target: Any, assistant: Any) -> dict[int, int]:
-    """Return target id -> draft id of the tokens whose text both vocabularies have.
+    """Return target id -> draft id for every token in both vocabularies.
 
-    Tokens are compared by the text they stand for, whatever sign a tokenizer writes for a space;
-    of the special tokens only the one that ends a text is shared.
+    Tokens are compared by their text, since tokenizers mark a space differently. Of the special
+    tokens only end-of-sequence is shared.
     """
     theirs = _by_text(assistant)
     pairs = {i: theirs[text] for text, i in _by_text(target).items() if text in theirs}
@@ -204,4 +206,5 @@ def _by_text(loaded: Any) -> dict[str, int]:
     pieces = Pieces(loaded.tokenizer)
     special = set(loaded.tokenizer.all_special_ids)
     ids = sorted(i for i in loaded.tokenizer.get_vocab().values() if i < loaded.vocab_size)
+    # Reversed, so the lowest id wins among tokens of the same text.
     return {pieces[i]: i for i in reversed(ids) if i not in special}

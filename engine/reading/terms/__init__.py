@@ -1,4 +1,4 @@
-"""The glossary: the words of the page, explained once for the page, saved pages and docs alike."""
+"""The glossary: the terms of the page, saved pages and docs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ TERMS: dict[str, Term] = {
 
 
 def of_parameter(name: str) -> str | None:
-    """Return the name of the term that explains a parameter, None where none does."""
+    """Return the name of the term that explains a parameter, or None."""
     return next((term.name for term in TERMS.values() if name in term.params), None)
 
 
 def words() -> dict[str, list[str]]:
-    """Return name -> [what it is, the mistake it invites], as JSON values for a page."""
+    """Return name -> [definition, common mistake], as JSON values for the page."""
     return {term.name: [term.says, term.beware] for term in TERMS.values()}

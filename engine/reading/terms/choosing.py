@@ -1,4 +1,4 @@
-"""The words for how a token is chosen: processors, the draw, searches, contrasts."""
+"""Terms of token selection: processors, sampling, searches, contrasts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words for drafting, and for watermarks."""
+"""Terms of drafting and watermarks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an entry of the glossary is."""
+"""A glossary entry."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A word of the field, explained."""
+    """A term and its explanation."""
 
     name: str
-    """As it stands in a sentence."""
+    """As written inside a sentence."""
     says: str
     """One or two plain sentences."""
     beware: str = ""
-    """The mistake that the word invites, put right in one sentence; empty where there is none."""
+    """One sentence that corrects a common mistake, or empty."""
     codes: tuple[str, ...] = ()
-    """Its names in a trace, in a table or in the parameters."""
+    """Its names in traces, tables and parameters."""
     params: tuple[str, ...] = ()
-    """Parameters whose controls are explained by it."""
+    """Parameters whose controls it explains."""

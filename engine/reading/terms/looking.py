@@ -1,4 +1,4 @@
-"""The words for what a step looked at."""
+"""Terms of a step's influence: which earlier tokens it depends on."""
 
 from __future__ import annotations
 

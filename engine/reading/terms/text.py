@@ -1,4 +1,4 @@
-"""The words for a model's answer, and for what is measured of a text."""
+"""Terms of a model's output and of text metrics."""
 
 from __future__ import annotations
 
