@@ -1,1 +1,1 @@
-"""Custom generation methods: read without running them, run in a confined process, seen from outside."""
+"""Custom generation methods: read without executing them, run in a sandbox, observed by hooks."""

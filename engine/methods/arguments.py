@@ -1,4 +1,4 @@
-"""The arguments of a method, read from its signature and from the table in its README."""
+"""Parses a method's arguments from its signature and from the table in its README."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ _MODEL_INPUTS = frozenset(
 
 @dataclass(frozen=True)
 class Argument:
-    """One argument that a method has of its own."""
+    """An argument that a method adds to those of generate()."""
 
     name: str
     kind: str
-    """One of KINDS; json where neither the annotation nor the default tells."""
+    """One of KINDS; json if neither annotation nor default determines it."""
     default: Any = None
-    """Plain values; None also where the default cannot be read without running the code."""
+    """A plain value; also None if the default cannot be read without running the code."""
     required: bool = False
     told: str = ""
-    """What the README's table says of it."""
+    """Description from the README's table."""
 
     def check(self, value: Any) -> Any:
-        """Return a value as the method is given it.
+        """Return a value converted for the method.
 
         Raises:
-            ParameterError: it is of another kind.
+            ParameterError: the value has the wrong type.
         """
         if value is None or self.kind == "json":
             return self._plain(value)
@@ -78,7 +78,9 @@ _WORDS = {
 
 
 def arguments_of(function: ast.FunctionDef, readme: str = "") -> tuple[Argument, ...]:
-    """Return a method's own arguments: what its signature names and generate() does not have.
+    """Return a method's own arguments: those in its signature that generate() lacks.
+
+    With ``**kwargs`` in the signature, arguments that only the README's table lists are added.
 
     Args:
         function: its ``generate``; the first argument is the model.
@@ -107,15 +109,15 @@ def arguments_of(function: ast.FunctionDef, readme: str = "") -> tuple[Argument,
 def checked_arguments(
     arguments: tuple[Argument, ...], given: dict[str, Any], also: frozenset[str] = frozenset()
 ) -> dict[str, Any]:
-    """Return what a method is called with.
+    """Return the validated keyword arguments of a method.
 
     Args:
-        arguments: its own.
+        arguments: the method's own.
         given: name -> value.
-        also: names that it takes besides; their values are any that JSON has.
+        also: further names it accepts, with any JSON value.
 
     Raises:
-        ParameterError: one it does not have, one of another kind, or one that is missing.
+        ParameterError: an unknown argument, one of the wrong type, or a missing one.
     """
     own = {name: Argument(name, "json") for name in also}
     told = {argument.name: argument for argument in arguments}
@@ -136,7 +138,7 @@ def checked_arguments(
 
 @cache
 def base_names() -> frozenset[str]:
-    """Return the names that generate() itself, its config and the models have."""
+    """Return the argument names of generate(), its config and the models."""
     from transformers import GenerationConfig
     from transformers.generation import utils
 
@@ -154,7 +156,7 @@ def _argument(node: ast.arg, default: ast.expr | None, told: str) -> Argument:
 
 
 def _told(name: str, row: str) -> Argument:
-    """Return an argument that only the README names: its kind, and its default where a cell is one."""
+    """Return an argument that only the README lists, with its kind and its default if readable."""
     cells = [cell.strip(" `") for cell in row.split("|")]
     try:
         default = ast.literal_eval(cells[1])
@@ -168,7 +170,7 @@ def _told(name: str, row: str) -> Argument:
 
 
 def _kind_of(row: str) -> str:
-    """Return the kind that the first cell after an argument's name says, empty where it says none."""
+    """Return the kind in the first cell after an argument's name, empty if it is none."""
     first = row.partition("|")[0].strip(" `")
     return first if first in KINDS else ""
 
@@ -177,7 +179,7 @@ def _value(default: ast.expr | None) -> tuple[Any, bool]:
     if default is None:
         return None, True
     try:
-        # Written out, as half of a character (a lone surrogate) can be shown nowhere.
+        # Encoded on purpose: a lone surrogate fails here, since it cannot be displayed anywhere.
         text = json.dumps(ast.literal_eval(default), allow_nan=False, ensure_ascii=False)
         return json.loads(text.encode()), True
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
@@ -199,7 +201,7 @@ def _kind(annotation: ast.expr | None, value: Any) -> str:
 
 
 def _meaning(row: str, kind: str, value: Any) -> str:
-    """Return the cells of a table's row, without those that only repeat the kind or the default."""
+    """Return a table row's cells without those that repeat the kind or the default."""
     cells = [cell.strip() for cell in row.split("|") if cell.strip()]
     known = {kind, str(value), repr(value), json.dumps(value)}
     return ", ".join([cell for cell in cells if cell.strip("`") not in known] or cells)

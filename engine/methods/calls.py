@@ -1,7 +1,8 @@
-"""What system calls a process that runs foreign code gives up: a seccomp filter over all of its threads.
+"""A seccomp filter of system calls for a process that runs untrusted code, on all its threads.
 
-Whatever makes sockets, programs, processes or memory that outlives one is denied, and so is what reaches
-another process of the same owner, or his files past Landlock, which knows nothing of modes, times and owners.
+It denies every call that creates sockets, programs, processes or memory that outlives the process.
+It also denies access to other processes of the same user, and to file modes, times and owners,
+which Landlock does not cover.
 
 Sources: seccomp(2), landlock(7), the kernel's system call tables.
 """
@@ -19,7 +20,7 @@ MACHINES = tuple(_AUDIT)
 _DENIED = {
     # Sockets; a pair of them could be connected to others, too.
     "socket": (41, 198), "socketpair": (53, 199),
-    # Programs, processes and sessions; clone has a rule of its own.
+    # Programs, processes and sessions; clone has a separate rule.
     "fork": (57, None), "vfork": (58, None), "execve": (59, 221), "execveat": (322, 281), "ptrace": (101, 117),
     "setpgid": (109, 154), "setsid": (112, 157), "setrlimit": (160, 164), "unshare": (272, 97), "setns": (308, 268),
     # What outlives a process, or counts against all of its owner's.
@@ -43,15 +44,15 @@ _DENIED = {
     # The kernel itself.
     "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282),
 }
-"""Name -> its number on each of MACHINES, None where that has none."""
+"""Name -> its number on each of MACHINES, None if it does not exist there."""
 _WITHOUT_EFFECT = {
     "chmod": (90, None), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452),
     "chown": (92, None), "lchown": (94, None), "fchown": (93, 55), "fchownat": (260, 54),
     "utime": (132, None), "utimes": (235, None), "futimesat": (261, None), "utimensat": (280, 88),
 }
-"""What copies a file sets these, as transformers does with a method's; nothing that is written is kept."""
+"""These do nothing and report success: transformers sets modes when it copies a method's files."""
 _MISSING = {"clone3": (435, 435), "openat2": (437, 437)}
-"""Their arguments cannot be looked at; whoever finds them missing takes the older ones."""
+"""A filter cannot read their arguments (behind a pointer); callers fall back to the older calls."""
 _LOOKED_AT = {
     "clone": (56, 220), "prlimit64": (302, 261), "kill": (62, 129), "tgkill": (234, 131),
     "prctl": (157, 167), "fcntl": (72, 25), "open": (2, None), "openat": (257, 56),
@@ -63,7 +64,7 @@ _ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
 _EPERM, _ENOSYS = 1, 38
 _NUMBER, _ARCH = 0, 4
 _ARGUMENTS = 16
-"""Offsets in seccomp_data: the call, the processor, and the first of six arguments of eight bytes."""
+"""Offsets in seccomp_data: call number, architecture, first of six 8-byte arguments."""
 _CLONE_FILES, _CLONE_THREAD = 0x00000400, 0x00010000
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
 _F_SETOWN, _F_SETOWN_EX = 8, 15
@@ -71,11 +72,11 @@ _O_ACCMODE, _O_WRONLY, _O_RDWR, _O_TRUNC = 3, 1, 2, 0o1000
 _X32 = 0x40000000
 
 Line = tuple[int, int, int, int]
-"""Of classic BPF: what is done, how many lines are passed over if it holds and if it does not, and with what."""
+"""Classic BPF instruction: opcode, jump if true, jump if false, operand."""
 
 
 def number(call: str) -> int | None:
-    """Return the number of a system call on this machine, None where it or its processor is not known."""
+    """Return a system call's number on this machine, None if unknown."""
     if platform.system() != "Linux" or platform.machine() not in MACHINES:
         return None
     calls = {**_DENIED, **_WITHOUT_EFFECT, **_MISSING, **_LOOKED_AT}
@@ -83,22 +84,22 @@ def number(call: str) -> int | None:
 
 
 def close() -> bool:
-    """Lay the filter over all threads of this process; return whether the kernel took it."""
+    """Install the filter on all threads of this process; return whether the kernel accepted it."""
     seccomp = number("seccomp")
     if seccomp is None:
         return False
     code = _program(os.getpid())
     buffer = ctypes.create_string_buffer(code, len(code))
-    # struct sock_fprog: the number of instructions, and where they are.
+    # struct sock_fprog: the number of instructions, and a pointer to them.
     program = struct.pack("<HxxxxxxQ", len(code) // 8, ctypes.addressof(buffer))
     return ctypes.CDLL(None).syscall(seccomp, 1, 1, program) == 0
 
 
 def _program(pid: int) -> bytes:
-    """Return the filter in the kernel's classic BPF.
+    """Return the filter as classic BPF bytes.
 
     Args:
-        pid: of this very process, which may send signals to itself.
+        pid: this process, which may send signals to itself.
     """
     lines: list[Line] = [
         (_LOAD, 0, 0, _ARCH),
@@ -106,7 +107,7 @@ def _program(pid: int) -> bytes:
         (_RETURN, 0, 0, _KILL),
         (_LOAD, 0, 0, _NUMBER),
     ]
-    if platform.machine() == "x86_64":  # the calls of its second, 32-bit table
+    if platform.machine() == "x86_64":  # the x32 call table, which the rules below do not cover
         lines += [(_JUMP_GE, 0, 1, _X32), (_RETURN, 0, 0, _ERRNO | _EPERM)]
     answers = ((_DENIED, _EPERM), (_WITHOUT_EFFECT, 0), (_MISSING, _ENOSYS))
     for calls, errno in answers:
@@ -119,17 +120,17 @@ def _program(pid: int) -> bytes:
 
 
 def _rules(pid: int) -> list[tuple[str, list[Line]]]:
-    """Return the calls of which some are allowed, each with the lines that decide."""
+    """Return the calls allowed for some arguments only, each with its instructions."""
     return [
-        # Threads, which have their files in common.
+        # Threads only: CLONE_THREAD, with shared file descriptors.
         ("clone", [*_half(0, 0, _JUMP_SET, _CLONE_THREAD), *_only(0, _JUMP_SET, _CLONE_FILES)]),
-        # To read a limit is to set none: both halves of the pointer must be 0.
+        # Reading a limit is allowed: both halves of the new-limit pointer must be 0.
         ("prlimit64", [*_half(2, 0, _JUMP_EQ, 0), *_only(2, _JUMP_EQ, 0, half=1)]),
         ("kill", _only(0, _JUMP_EQ, pid)),
         ("tgkill", _only(0, _JUMP_EQ, pid)),
-        # It would outlive whoever started it, or nobody could see what it holds.
+        # It would outlive its parent, or hide its memory from it.
         ("prctl", _never(0, _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE)),
-        # The kernel would send signals in its place.
+        # It would let the kernel send signals to other processes.
         ("fcntl", _never(1, _F_SETOWN, _F_SETOWN_EX)),
         ("open", _no_emptying(1)),
         ("openat", _no_emptying(2)),
@@ -146,24 +147,24 @@ def _load(argument: int, half: int = 0) -> Line:
 
 
 def _half(argument: int, half: int, test: int, value: int) -> list[Line]:
-    """Deny the call unless one half of an argument passes a test; else go on with the next line."""
+    """Deny the call unless one 32-bit half of an argument passes a test."""
     return [_load(argument, half), (test, 1, 0, value), (_RETURN, 0, 0, _ERRNO | _EPERM)]
 
 
 def _only(argument: int, test: int, value: int, half: int = 0) -> list[Line]:
-    """Allow the call where an argument passes a test."""
+    """Allow the call if an argument passes a test."""
     return [*_half(argument, half, test, value), (_RETURN, 0, 0, _ALLOW)]
 
 
 def _never(argument: int, *values: int) -> list[Line]:
-    """Allow the call but for some values of an argument."""
+    """Allow the call except for some values of an argument."""
     denied = (_RETURN, 0, 0, _ERRNO | _EPERM)
     lines = [line for value in values for line in ((_JUMP_EQ, 0, 1, value), denied)]
     return [_load(argument), *lines, (_RETURN, 0, 0, _ALLOW)]
 
 
 def _no_emptying(flags: int) -> list[Line]:
-    """Allow to open a file, but not to empty one that is opened to be read: the first Landlock let that pass."""
+    """Deny O_TRUNC for a file opened read-only: Landlock allowed it before Linux 6.2."""
     return [
         _load(flags),
         (_JUMP_SET, 0, 4, _O_TRUNC),

@@ -1,4 +1,4 @@
-"""Methods of the hub that are known by name: transformers' own recipes, and those that the owner allows."""
+"""Known methods of the hub: transformers' own recipes, and those that a deployment allows."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _LOG = logging.getLogger("engine")
 
 @dataclass(frozen=True)
 class HubRecipe:
-    """A strategy that transformers has moved to a repository of its own.
+    """A strategy that transformers has moved to a repository.
 
     Attributes:
-        title: what it is.
+        title: short description.
         tab: the strategy of this playground that does the same.
-        commit: that is taken where nothing else is asked for; None for the newest at first use.
+        commit: the default commit; None for the newest one at first use.
     """
 
     title: str
@@ -40,12 +40,12 @@ RECIPES = {
         "Beam search with words that must occur, as transformers keeps it", "beam_search"
     ),
 }
-"""Repository -> what it is."""
+"""Repository -> its recipe."""
 
 
 @dataclass(frozen=True)
 class AllowedMethod:
-    """A method of the hub that the owner of a deployment allows, by its commit and the hash of its code."""
+    """A hub method that a deployment allows, with its commit and the hash of its code."""
 
     repository: str
     commit: str
@@ -53,12 +53,12 @@ class AllowedMethod:
 
     @property
     def name(self) -> str:
-        """As it is asked for in full."""
+        """Its full name, ``owner/name@commit``."""
         return f"{self.repository}@{self.commit}"
 
 
 def allowed() -> tuple[AllowedMethod, ...]:
-    """Return the methods that the owner allows; an entry that is not written out in full is none."""
+    """Return the methods that this deployment allows; incomplete entries are logged and ignored."""
     found = []
     for entry in SETTINGS.allowed_methods.split():
         name, _, sha256 = entry.lower().partition("#")
@@ -74,5 +74,5 @@ def allowed() -> tuple[AllowedMethod, ...]:
 
 
 def allowed_as(name: str) -> AllowedMethod | None:
-    """Return what the owner allows by a name, ``owner/name`` or ``owner/name@commit``; None where nothing is."""
+    """Return the allowed method named ``owner/name`` or ``owner/name@commit``, else None."""
     return next((found for found in allowed() if name in (found.repository, found.name)), None)

@@ -1,4 +1,4 @@
-"""Whether a method does what others expect of one: read first, then run, each time in a process of its own."""
+"""Checks a method for what callers expect: reads it, then runs it in fresh processes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PROMPTS = (
     "Once upon a time, there was a little frog who",
     "One day, a big dog saw a small red ball and he",
 )
-"""Of one model's tokens, the first ones of each are taken, as many as the shorter has."""
+"""Prompts of a trial, cut to the token length of the shorter one."""
 NEW_TOKENS = 16
 STOPPED_AFTER = 3
 _RUNS = 4
@@ -32,11 +32,11 @@ _RUNS = 4
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at."""
+    """Result of one check."""
 
     what: str
     result: str
-    """passed, failed, or noted where it is no fault but somebody should know."""
+    """passed, failed, or noted (no fault, but worth knowing)."""
     told: str
 
 
@@ -46,17 +46,17 @@ def check_method(
     arguments: dict[str, Any] | None = None,
     cancelled: threading.Event | None = None,
 ) -> Iterator[Check]:
-    """Check a method; yield what is known as soon as it is.
+    """Check a method and yield each result as soon as it is known.
 
     Args:
-        folder: the method's.
-        model: a name that ``load`` knows; of a model that is on this machine.
-        arguments: the method's own, its defaults where they are left out.
-        cancelled: ends it when set.
+        folder: the method's folder.
+        model: a name that ``load`` knows, of a model on this machine.
+        arguments: the method's own; missing ones use its defaults.
+        cancelled: ends the check when set.
 
     Raises:
-        Cancelled: it was cancelled.
-        MethodError: it cannot even be read.
+        Cancelled: the check was cancelled.
+        MethodError: the method cannot be read.
     """
     method = read_method(folder)
     yield from _read_checks(method)
@@ -89,7 +89,7 @@ def _read_checks(method: Method) -> Iterator[Check]:
 
 
 class _Trial:
-    """The runs of one check; the next process gets ready while one runs."""
+    """The runs of one check; the next process starts while one runs."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class _Trial:
         self.prompts = [ids[:length] for ids in tokens]
 
     def checks(self) -> Iterator[Check]:
-        """Yield what running it tells."""
+        """Run the method several times and yield the results."""
         first = self._run()
         if isinstance(first, MethodError):
             yield Check("runs", FAILED, str(first))
@@ -166,12 +166,12 @@ class _Trial:
 def trial_job(
     loaded: LoadedModel, rows: list[list[int]], arguments: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return the job of a short run with the model's own end mark.
+    """Return the job of a short run that stops at the model's own end tokens.
 
     Args:
         loaded: the model.
-        rows: prompts of one length.
-        arguments: of the method.
+        rows: prompts of equal length.
+        arguments: the method's own.
     """
     eos = list(loaded.eos_token_ids) or None
     config = {"max_new_tokens": NEW_TOKENS, "eos_token_id": eos, "pad_token_id": eos and eos[0]}

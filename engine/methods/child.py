@@ -1,4 +1,4 @@
-"""The process of one custom method, from outside: started, fed one job, listened to, and ended whatever it does."""
+"""The parent's side of a sandboxed process: starts it, sends a job, reads messages, ends it."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ _BOOT = (
     "import sys; sys.path.insert(0, sys.argv[1]);"
     " from engine.methods.host import main; main(*map(int, sys.argv[2:]))"
 )
+# -I: no user site-packages, no PYTHON* variables, no current folder on sys.path.
 _PYTHON = (sys.executable, "-I", "-u", "-X", "utf8", "-c")
 _KEPT = ("PATH", "LANG", "LC_ALL", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES")
-"""Of the environment, all that goes along."""
+"""Environment variables passed to the process; all others may hold secrets."""
 _SYSTEM = (
     "/usr",
     "/lib",
@@ -51,18 +52,22 @@ MAX_THREADS = 512
 
 
 class _Spawner:
-    """The thread that starts all of them: a child ends with the thread that started it, and this one lasts."""
+    """One lasting thread that starts all sandboxed processes.
+
+    PR_SET_PDEATHSIG ends a process with the thread that started it, so that thread must outlive the
+    run.
+    """
 
     def __init__(self) -> None:
         self._anew()
-        # A process that was forked, as a ZeroGPU does for every run, has none of its parent's threads.
+        # A forked process (a ZeroGPU forks for every run) has none of its parent's threads.
         os.register_at_fork(after_in_child=self._anew)
 
     def _anew(self) -> None:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="methods")
 
     def start(self, start: Callable[[], Any]) -> Any:
-        """Return what a function gives in that thread."""
+        """Call a function in that thread and return its result."""
         return self._pool.submit(start).result()
 
 
@@ -72,14 +77,16 @@ _SPAWNER = _Spawner()
 class Child:
     """A confined process with a model in memory, for one run of one method.
 
+    It is never used for a second run: a method may have altered its model.
+
     Args:
         folder: the model's, absolute.
-        weights: how it is held, names and values of declare.weights.
+        weights: names and values of declare.weights.
 
     Attributes:
-        is_ready: whether the model is in its memory and everything else out of its reach.
-        barriers: of confine.BARRIERS, those that are up; known once it is ready.
-        load_s: seconds that it took to load the model, likewise.
+        is_ready: whether its model is loaded and its barriers are set.
+        barriers: the active ones of confine.BARRIERS; set once it is ready.
+        load_s: seconds to load the model; set once it is ready.
     """
 
     def __init__(self, folder: str, weights: dict[str, Any] | None = None) -> None:
@@ -101,7 +108,7 @@ class Child:
 
     @property
     def printed(self) -> str:
-        """What the method has printed, its first 20,000 characters."""
+        """The method's output, at most 20,000 characters."""
         return self._printed.decode("utf-8", "replace")[:_MAX_PRINTED]
 
     def _setup(self, folder: str, weights: dict[str, Any]) -> dict[str, Any]:
@@ -132,6 +139,7 @@ class Child:
                 cwd=self._own.path,
                 env=environment,
                 pass_fds=(write,),
+                # A process group of its own, so that killpg reaches everything it has started.
                 start_new_session=True,
             )
         except BaseException:
@@ -143,7 +151,7 @@ class Child:
         return process
 
     def _put(self, method: Method) -> Path:
-        """Write a method's files where the process can read them; return their folder."""
+        """Write a method's files into the process's folder and return their path."""
         folder = self._own.path / "method" / _plain(method.name)
         for path, content in method.files.items():
             target = folder / path
@@ -154,16 +162,17 @@ class Child:
     def run(
         self, method: Method, job: dict[str, Any], cancelled: threading.Event | None = None
     ) -> Generator[Step, None, Outcome]:
-        """Run a method; yield its steps as they are seen, and return what came of it.
+        """Run a method: yield its steps as they are observed, return its outcome.
 
         Args:
-            method: what is run.
+            method: the method.
             job: see ``host``, without method and takes.
             cancelled: ends the process when set.
 
         Raises:
-            Cancelled: it was cancelled.
-            MethodError: the method raised, ended its process, ran too long, or returned what is no ids.
+            Cancelled: the run was cancelled.
+            MethodError: the method raised, ended its process, ran too long, or returned something
+                other than ids.
         """
         self.wait(cancelled)
         self._send({**job, "method": str(self._put(method)), "takes": sorted(method.takes)})
@@ -175,11 +184,11 @@ class Child:
         raise MethodError(_how_it_ended(self._end()))
 
     def wait(self, cancelled: threading.Event | None = None) -> None:
-        """Wait until the model is in its memory.
+        """Wait until the model is loaded.
 
         Raises:
-            Cancelled: it was cancelled.
-            MethodError: it could not get ready.
+            Cancelled: the run was cancelled.
+            MethodError: the process could not start.
         """
         if self.is_ready:
             return
@@ -192,13 +201,13 @@ class Child:
 
     @property
     def is_alive(self) -> bool:
-        """Whether its process goes on: the pipe of its messages has an end there."""
+        """Whether the process still holds its end of the message pipe."""
         there = select.poll()
         there.register(self._channel, 0)
         return not self._closed and not there.poll(0)
 
     def close(self) -> None:
-        """End the process and everything it has started, and remove its folder; again does nothing."""
+        """Kill the process with its process group and remove its folder; safe to repeat."""
         if self._closed:
             return
         self._closed = True
@@ -213,12 +222,12 @@ class Child:
         self._own.remove()
 
     def _has_ended(self) -> bool:
-        """Return whether the process has ended by itself; its number stays its own until it is waited for."""
+        """Return whether the process has exited; WNOWAIT keeps its pid from being reused."""
         look = os.WEXITED | os.WNOWAIT | os.WNOHANG
         return os.waitid(os.P_PID, self._process.pid, look) is not None
 
     def _end(self) -> int:
-        """End the whole group of the process; return the status it ends with."""
+        """Kill the whole process group and return the exit status."""
         if self._process.returncode is not None:
             return self._process.returncode
         try:
@@ -239,7 +248,7 @@ class Child:
             self._process.stdin.write(wire.packed(message))
             self._process.stdin.flush()
         except BrokenPipeError:
-            pass  # why it has ended is found out by whoever listens
+            pass  # the reader of its messages reports why it ended
 
     def _listen(
         self, within_s: float, cancelled: threading.Event | None
@@ -251,7 +260,7 @@ class Child:
         with selectors.DefaultSelector() as pipes:
             pipes.register(self._channel, selectors.EVENT_READ, self._hear)
             pipes.register(self._process.stdout.fileno(), selectors.EVENT_READ, self._print)
-            # What has closed its pipes has not ended by that.
+            # A process that has closed its pipes may still run, so waitid decides.
             while (events := pipes.select(_POLL_S)) or not self._has_ended():
                 for key, _ in events:
                     data = os.read(key.fd, _MAX_PIPE)
@@ -284,15 +293,16 @@ class Child:
             ) from None
 
     def _print(self, data: bytes) -> None:
-        # A character has four bytes at most.
+        # A character has at most four bytes in UTF-8.
         self._printed += data[: max(4 * _MAX_PRINTED - len(self._printed), 0)]
 
+    # Counted from outside: RLIMIT_NPROC would count all of the user's threads, in any container.
     def _check_threads(self) -> None:
         try:
             about = Path(f"/proc/{self._process.pid}/stat").read_text("utf-8", "replace")
         except OSError:
             return
-        # The name of the program stands in brackets before; the 18th field after it is their number.
+        # The program's name, in brackets, may contain spaces; num_threads is field 18 after it.
         if int(about.rpartition(")")[2].split()[17]) > MAX_THREADS:
             raise MethodError(f"The method started more than {MAX_THREADS} threads and was ended.")
 
@@ -311,7 +321,7 @@ class Child:
 
 
 def drained(run: Generator[Step, None, Outcome]) -> tuple[list[Step], Outcome]:
-    """Take a run to its end; return its steps and what came of it.
+    """Run a method to its end; return its steps and its outcome.
 
     Raises:
         Cancelled, MethodError: as ``Child.run``.
@@ -325,14 +335,14 @@ def drained(run: Generator[Step, None, Outcome]) -> tuple[list[Step], Outcome]:
 
 
 def readable(model: str) -> list[str]:
-    """Return the folders and files that a confined process may read besides its packages: the engine, the model.
+    """Return the paths besides its packages that a confined process may read: engine and model.
 
     Raises:
         MethodError: the model's folder cannot be read.
     """
     folder = Path(model)
     try:
-        # Files of a hub's cache are links to blobs beside the snapshots; a link to a folder is none of those.
+        # The hub's cache holds links to blobs outside the snapshot; links to folders are ignored.
         blobs = {path for f in folder.iterdir() if (path := f.resolve()).is_file()}
     except OSError as error:
         raise MethodError(
@@ -350,7 +360,7 @@ def _threads() -> int:
 
 
 def _plain(name: str) -> str:
-    """Return a folder's name as transformers can make a module of it."""
+    """Return a folder name that transformers can import as a module."""
     kept = "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in name)
     return kept or "method"
 
@@ -359,7 +369,7 @@ def _how_it_ended(status: int) -> str:
     if status < 0:
         if -status == signal.SIGXCPU:
             return "The method used too much of the processor and was ended."
-        # Signals beyond the named ones have numbers only.
+        # Real-time signals have numbers only.
         named = {int(known): known.name for known in signal.Signals}
         return f"The method ended its process by the signal {named.get(-status, -status)}."
     return f"The method ended its process with status {status}."

@@ -1,8 +1,8 @@
-"""What a process that runs foreign code gives up before it does; nothing of it can be taken back.
+"""Restrictions a process applies to itself before it runs untrusted code; none can be undone.
 
-Linux only, and without privileges: Landlock for files (kernel 5.13), its scopes for signals and its rules
-for TCP (6.12 and 6.7), and the filter of ``calls``. What the kernel or the processor does not have is not among
-the barriers that are up.
+Linux only, without privileges: Landlock for files (kernel 5.13), its rules for TCP (6.7) and scopes
+for signals (6.12), and the filter of ``calls``. A barrier that the kernel or processor lacks is not
+reported as active.
 
 Sources: landlock(7), capabilities(7), the kernel's uapi headers.
 """
@@ -22,45 +22,48 @@ from engine.methods import calls
 
 FILES, NETWORK, PROCESSES, SIGNALS = "files", "network", "processes", "signals"
 BARRIERS = (FILES, NETWORK, PROCESSES, SIGNALS)
-"""What a confined process can be kept from; rlimits and the end of its group hold everywhere."""
+"""All barriers; resource limits and killing the process group work everywhere."""
 _PR_SET_PDEATHSIG, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 24, 38
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _READ, _READ_DIR = 1 << 2, 1 << 3
 _WRITE_FILES = (1 << 1) | (1 << 14)
 _FILE_ACCESS = _READ | _WRITE_FILES | (1 << 0) | (1 << 15)
 _ACCESS_BY_ABI = {1: 13, 2: 14, 3: 15, 5: 16}
-"""Landlock's ABI -> number of kinds of access to files that it knows."""
+"""Landlock ABI -> number of file access kinds it knows."""
 _NET_ABI, _SCOPE_ABI = 4, 6
 
 
 def die_with(parent: int) -> None:
-    """End this process when the thread that started it ends, also when that was killed.
+    """Kill this process when the thread that started it ends, even if that is killed.
 
     Args:
-        parent: its process id; this one ends at once where that has gone already.
+        parent: its process id; this process exits at once if it is gone already.
     """
     if platform.system() == "Linux":
         _libc().prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    # The parent may have ended before the prctl call.
     if os.getppid() != parent:
         os._exit(1)
 
 
 def close_files(readable: Iterable[Path], writable: Iterable[Path]) -> int:
-    """Give up all other files, signals to others and what root may do, for this thread and all that it will start.
+    """Deny all other files, signals to other processes and root's capabilities.
 
-    To be called while there is no other thread: those that run already keep what they have, and foreign code
-    could let them work for it.
+    Call it while there is only one thread. Landlock does not cover threads that already run, and
+    untrusted code could make them work for it.
 
     Args:
-        readable: folders and files that stay open to reading.
-        writable: folders that stay open to everything.
+        readable: folders and files that stay readable.
+        writable: folders that stay fully accessible.
 
     Returns:
-        The ABI of the Landlock that holds, 0 for none.
+        The Landlock ABI in force, 0 for none.
     """
     if platform.system() != "Linux":
         return 0
+    # Landlock and seccomp require it of a process without privileges.
     _libc().prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    # Threads that already run are not covered by Landlock.
     alone = len(os.listdir("/proc/self/task")) == 1
     abi = _landlock(readable, writable)
     _drop_capabilities()
@@ -68,22 +71,24 @@ def close_files(readable: Iterable[Path], writable: Iterable[Path]) -> int:
 
 
 def close_calls(abi: int) -> tuple[str, ...]:
-    """Give up network, other processes and higher limits, for all threads of this process.
+    """Deny network, other processes and higher limits, on all threads of this process.
+
+    Call it last: the filter also denies what the other restrictions need.
 
     Args:
-        abi: what ``close_files`` returned.
+        abi: the result of ``close_files``.
 
     Returns:
-        Of BARRIERS, those that are up.
+        The active ones of BARRIERS.
     """
     if not calls.close():
-        # Landlock alone lets the modes and times of all files be changed.
+        # Landlock alone does not protect the modes and times of files.
         return (SIGNALS,) if abi >= _SCOPE_ABI else ()
     return BARRIERS if abi else tuple(name for name in BARRIERS if name != FILES)
 
 
 def expected() -> tuple[str, ...]:
-    """Return those of BARRIERS that this machine is likely to have; a process says which of them are up."""
+    """Return the barriers that this machine probably has; only a process can confirm them."""
     if platform.system() != "Linux":
         return ()
     abi = _libc().syscall(_CREATE_RULESET, None, 0, 1)
@@ -93,12 +98,12 @@ def expected() -> tuple[str, ...]:
 
 
 def limit(memory_bytes: int, cpu_s: float, file_bytes: int, open_files: int = 256) -> None:
-    """Set limits that hold for this process from now on.
+    """Set resource limits of this process.
 
     Args:
-        memory_bytes: address space beyond what there is already.
-        cpu_s: seconds of all processors together, from now on.
-        file_bytes: of one file that is written.
+        memory_bytes: address space beyond the present one.
+        cpu_s: processor seconds from now on, summed over all cores.
+        file_bytes: size of one written file.
         open_files: files open at the same time.
     """
     used = resource.getrusage(resource.RUSAGE_SELF)
@@ -116,7 +121,7 @@ def limit(memory_bytes: int, cpu_s: float, file_bytes: int, open_files: int = 25
 
 
 def _address_space() -> int:
-    """Return the bytes of address space that this process has."""
+    """Return this process's address space in bytes."""
     statm = Path("/proc/self/statm")
     if not statm.is_file():
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -128,15 +133,15 @@ def _libc() -> ctypes.CDLL:
 
 
 def _landlock(readable: Iterable[Path], writable: Iterable[Path]) -> int:
-    """Leave these files alone open; return the ABI that held, 0 for none."""
+    """Deny all files but these; return the ABI in force, 0 for none."""
     libc = _libc()
     abi = libc.syscall(_CREATE_RULESET, None, 0, 1)
     if abi < 1:
         return 0
     everything = (1 << max(n for known, n in _ACCESS_BY_ABI.items() if known <= abi)) - 1
     attributes = [everything]
-    attributes += [0b11] if abi >= _NET_ABI else []  # to bind and to connect
-    attributes += [0b11] if abi >= _SCOPE_ABI else []  # abstract sockets and signals
+    attributes += [0b11] if abi >= _NET_ABI else []  # TCP bind and connect
+    attributes += [0b11] if abi >= _SCOPE_ABI else []  # scopes: abstract sockets and signals
     packed = struct.pack(f"<{len(attributes)}Q", *attributes)
     ruleset = libc.syscall(_CREATE_RULESET, packed, len(packed), 0)
     if ruleset < 0:
@@ -155,6 +160,7 @@ def _allow(ruleset: int, path: Path, access: int) -> None:
     except OSError:
         return
     try:
+        # The kernel refuses folder rights in the rule of a file.
         allowed = access if path.is_dir() else access & _FILE_ACCESS
         _libc().syscall(_ADD_RULE, ruleset, 1, struct.pack("<Qi", allowed, opened), 0)
     finally:
@@ -162,7 +168,7 @@ def _allow(ruleset: int, path: Path, access: int) -> None:
 
 
 def _drop_capabilities() -> None:
-    """Give up what root may do beyond others; limits could be raised again with it."""
+    """Drop root's capabilities, with which it could raise its limits again."""
     capset = calls.number("capset")
     if capset is None:
         return

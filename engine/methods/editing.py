@@ -1,4 +1,4 @@
-"""The methods that are made on the page: their files read as text, and written."""
+"""Reads and writes the files of methods that were created on the page."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 def own_method(name: object) -> Path:
-    """Return the folder of a method that was made on the page.
+    """Return the folder of a method that was created on the page.
 
     Raises:
-        MethodError: there is none of this name.
+        MethodError: there is none with this name.
     """
     known = own_methods()
     if not isinstance(name, str) or name not in known:
@@ -38,7 +38,7 @@ def own_method(name: object) -> Path:
 
 
 def own_files(name: object) -> dict[str, str]:
-    """Return path -> text of a method's files that can be changed here, its code first, whatever they say.
+    """Return path -> text of a method's editable files, its code first; nothing is validated.
 
     Raises:
         MethodError: there is no such method, or it cannot be read.
@@ -55,21 +55,24 @@ def own_files(name: object) -> dict[str, str]:
 
 
 def mark_of(text: str) -> str:
-    """Return what tells one text of a file from another."""
+    """Return the SHA-256 of a text, to detect changes."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def save_file(name: object, path: object, text: object, before: object = None) -> bool:
-    """Write a file of a method that was made on the page; return False where it was changed meanwhile.
+    """Write a file of a method created on the page, unless it has changed since it was read.
 
     Args:
-        name: of the method.
-        path: inside its folder, of a file that it has, or its README's.
-        text: what the file says from now on.
-        before: the mark of what it said when it was read; None whatever it says.
+        name: the method's name.
+        path: path inside its folder, of an existing file or its README.
+        text: the new content.
+        before: ``mark_of`` the text when it was read; None to overwrite any text.
+
+    Returns:
+        False if the file has changed.
 
     Raises:
-        MethodError: it cannot be written.
+        MethodError: the file cannot be written.
     """
     with _ONE_AT_A_TIME:
         folder, files = own_method(name), own_files(name)
@@ -90,22 +93,22 @@ def save_file(name: object, path: object, text: object, before: object = None) -
 
 
 def trust_own(folder: Path) -> None:
-    """Let the code of a method run that was made on the page: whoever wrote it has seen it.
+    """Trust the code of a method created on the page: its author has seen it.
 
     Args:
-        folder: its own.
+        folder: the method's folder.
 
     Raises:
-        MethodError: it is no method as it stands; one sentence that names the file and the line.
+        MethodError: it is not a valid method; one sentence with file and line.
     """
     trust(read_method(folder).sha256)
 
 
 def _check_text(name: str, path: str, text: object, files: dict[str, str]) -> None:
-    """Refuse what could not be read again.
+    """Refuse content that could not be read back.
 
     Raises:
-        MethodError: it is no text, or too long.
+        MethodError: it is not text, or too long.
     """
     if not isinstance(text, str):
         raise MethodError(f"{path} must be text.")

@@ -1,8 +1,8 @@
-"""Fetches one method of the hub, in a process of its own that can be ended whatever the hub does.
+"""Downloads one method from the hub, in a separate process that can be killed at any time.
 
-It reads an order as ``engine.models.fetching`` does, with the ``into`` of its files, and writes one line of JSON: the
-``revision``, or what is ``refused``. Of a repository it brings README.md and ``custom_generate`` alone, so it may be
-that of a model, too; nothing of it is run.
+Reads an order as ``engine.models.fetching`` does, plus ``into`` (the target folder). Writes one
+line of JSON: ``revision``, or ``refused`` with the reason. Downloads README.md and
+``custom_generate`` only, so the repository may be a model's. Nothing is executed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PATH = re.compile(rf"{CODE}(/(?!\.\.?(/|$))[\w.-]{{1,96}}){{1,8}}", re.ASCII)
 
 
 def main() -> None:
-    """Carry out the order of the standard input."""
+    """Execute the order on standard input."""
     order = begin()
     try:
         write(revision=_fetch(order))
@@ -30,7 +30,7 @@ def main() -> None:
 
 
 def _fetch(order: dict[str, Any]) -> str:
-    """Bring a method's files and return its commit."""
+    """Download a method's files and return their commit."""
     from huggingface_hub import HfApi, hf_hub_download
 
     name, token = order["name"], None if order["token"] else False
@@ -56,10 +56,10 @@ def _fetch(order: dict[str, Any]) -> str:
 
 
 def _wanted(name: str, siblings: list[Any]) -> list[Any]:
-    """Return those of a repository's files that a method consists of.
+    """Return the repository's files that belong to the method.
 
     Raises:
-        ModelError: it is no method, or none that is read.
+        ModelError: it is not a method, or one that is too large or has odd file names.
     """
     found = [
         file

@@ -1,4 +1,7 @@
-"""From a method's name to its code, read and never run: one that comes along, one of the hub, or a folder."""
+"""Finds a method's code by its name: a shipped method, a hub repository or a folder.
+
+The code is read and never executed here.
+"""
 
 from __future__ import annotations
 
@@ -20,32 +23,32 @@ from engine.settings import SETTINGS
 
 SHIPPED, HUB, FOLDER = "shipped", "hub", "folder"
 FETCH_S = 120.0
-"""Longest wait for a method of the hub."""
+"""Longest download of a hub method, in seconds."""
 _PLACE = "hub"
 _FETCHED = "fetched"
 
 
 @dataclass(frozen=True)
 class Found:
-    """A method that was found by its name."""
+    """A method found by its name."""
 
     name: str
-    """As it was asked for."""
+    """As requested."""
     method: Method
-    """Read, not run."""
+    """Its code, read but not executed."""
     source: str
     """SHIPPED, HUB or FOLDER."""
     revision: str | None
-    """Commit of a repository of the hub."""
+    """Commit of a hub repository, else None."""
 
 
 @dataclass(frozen=True)
 class Offer:
-    """A method that a list may name.
+    """A method that can be listed.
 
     Attributes:
-        told: what it is in one line; empty where that is not known before it is fetched.
-        kind: template, shipped, own (made on the page), recipe or allowed.
+        told: one-line description; empty if unknown before the download.
+        kind: template, shipped, own (created on the page), recipe or allowed.
         tab: the strategy of this playground that does the same as a recipe.
     """
 
@@ -55,20 +58,20 @@ class Offer:
 
 
 def find_method(name: str, cancelled: threading.Event | None = None) -> Found:
-    """Find a method and read it; one of the hub is fetched if it is not on this machine.
+    """Find and read a method; a hub method is downloaded if it is not on this machine.
 
-    A name of the hub without a revision goes on meaning the commit that it was first fetched at, and so does a
-    branch or tag.
+    A hub name without a commit keeps the commit of its first download, also for a branch or tag.
 
     Args:
-        name: of a method that comes along or was made on the page, a hub id ``owner/name`` or
-            ``owner/name@revision``, or a folder's path that begins with /, ~, ./ or ../.
+        name: a shipped method or one created on the page, a hub id ``owner/name`` or
+            ``owner/name@revision``, or a folder path that begins with /, ~, ./ or ../.
         cancelled: gives up waiting when set.
 
     Raises:
-        BusyError: the hub is being asked about too much.
-        Cancelled: it was cancelled meanwhile.
-        MethodError: there is none, it is not offered here, or it cannot be fetched or read.
+        BusyError: too many hub lookups are running.
+        Cancelled: the search was cancelled meanwhile.
+        MethodError: there is no such method, it is not offered here, or it cannot be downloaded or
+            read.
     """
     if not isinstance(name, str):
         raise MethodError(_unknown(name))
@@ -85,7 +88,7 @@ def find_method(name: str, cancelled: threading.Event | None = None) -> Found:
         raise MethodError(_unknown(name))
     try:
         folder = Path(name).expanduser()
-    except RuntimeError:  # of a user who is not known
+    except RuntimeError:  # the home of an unknown user
         raise MethodError(
             f"method = {shown(name)} is not allowed: there is no such folder."
         ) from None
@@ -93,10 +96,10 @@ def find_method(name: str, cancelled: threading.Event | None = None) -> Found:
 
 
 def is_here(name: str) -> bool:
-    """Return whether a method can be found without asking the hub; where it cannot be found at all, too.
+    """Return whether a method can be resolved without the hub; also True if it does not exist.
 
     Raises:
-        MethodError: one of the hub that is not offered here.
+        MethodError: a hub method that is not offered here.
     """
     if name in templates() or not files.is_hub_id(name):
         return True
@@ -105,20 +108,20 @@ def is_here(name: str) -> bool:
 
 
 def pin(found: Found) -> None:
-    """Let the name of a repository without a revision mean the commit of one that was found.
+    """Make the repository's name without a revision mean the commit of a found method.
 
     Args:
-        found: of the hub; nothing changes for others.
+        found: a hub method; others change nothing.
 
     Raises:
-        MethodError: it cannot be written down.
+        MethodError: the pin cannot be written.
     """
     if found.revision is not None:
         note(PINS, files.repository_of(found.name)[0], found.revision, anew=True)
 
 
 def offered() -> dict[str, Offer]:
-    """Return name -> what it is, of the methods that a list may name; nothing is fetched or asked for."""
+    """Return name -> offer of the methods that can be listed; nothing is downloaded."""
     found = {
         name: Offer(_told(folder), "template" if folder.parent == TEMPLATES else "shipped")
         for name, folder in templates().items()
@@ -147,7 +150,7 @@ def _is_path(name: str) -> bool:
 
 
 def _unknown(name: object) -> str:
-    """Return the sentence about a name that means nothing here."""
+    """Return the error message for an unknown method name."""
     along = f"one that comes along ({', '.join(templates())})"
     if SETTINGS.public:
         return f"method = {shown(name)} is not allowed: it must be {along}{_or_allowed()}."
@@ -164,10 +167,10 @@ def _or_allowed() -> str:
 
 
 def _of_hub(name: str, cancelled: threading.Event | None) -> tuple[Path, str]:
-    """Return the folder and the commit of a method of the hub.
+    """Return the folder and the commit of a hub method.
 
     Raises:
-        MethodError: it is not offered here, or cannot be fetched.
+        MethodError: it is not offered here, or cannot be downloaded.
     """
     repository, _ = files.repository_of(name)
     known = _known_commit(name)
@@ -177,7 +180,7 @@ def _of_hub(name: str, cancelled: threading.Event | None) -> tuple[Path, str]:
             return folder, known
     commit = _fetch(f"{repository}@{known}" if known else name, cancelled)
     if known is None:
-        # Where another process was first, its commit stands.
+        # If another process pinned the name first, its commit counts.
         commit = note(PINS, name, commit)
     elif commit != known:
         raise MethodError(f"The hub gives another commit for {name} than {known}.")
@@ -185,7 +188,7 @@ def _of_hub(name: str, cancelled: threading.Event | None) -> tuple[Path, str]:
 
 
 def _known_commit(name: str) -> str | None:
-    """Return the commit that a name means, None where the hub has to say.
+    """Return the commit that a name means, None if the hub must be asked.
 
     Raises:
         MethodError: it is not offered here.
@@ -202,13 +205,13 @@ def _known_commit(name: str) -> str | None:
 
 
 def _folder_of(repository: str, commit: str) -> Path:
-    """Return where a method of the hub is kept; the folder has the method's name."""
+    """Return the local folder of a hub method; its last part is the method's name."""
     owner, _, name = repository.partition("/")
     return methods_folder() / _PLACE / owner / commit / name
 
 
 def _fetch(name: str, cancelled: threading.Event | None) -> str:
-    """Bring a method to its place, whole or not at all; return its commit."""
+    """Download a method to its place, complete or not at all; return its commit."""
     place = methods_folder() / _PLACE
     with _as_method_error(), bringing.no_room(name, place, "PLAYGROUND_METHODS"):
         place.mkdir(parents=True, exist_ok=True)
@@ -219,13 +222,13 @@ def _fetch(name: str, cancelled: threading.Event | None) -> str:
             made = Path(beside) / "method"
             order = hub.order_for(name) | {"into": str(made)}
             commit = lookup.ask("engine.methods.fetching", order, FETCH_S, cancelled)["revision"]
-            shutil.rmtree(made / ".cache", ignore_errors=True)  # the package's notes
+            shutil.rmtree(made / ".cache", ignore_errors=True)  # huggingface_hub's download records
             _take_place(made, _folder_of(files.repository_of(name)[0], commit))
     return commit
 
 
 def _take_place(made: Path, folder: Path) -> None:
-    """Give what was fetched its name, unless another process was first."""
+    """Rename the download to its place, unless another process was first."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:
         made.rename(folder)

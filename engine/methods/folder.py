@@ -1,8 +1,10 @@
-"""A custom generation method as a folder: its source, its arguments and its requirements, read and never run.
+"""Reads a custom generation method from a folder: source, arguments and requirements.
 
-The folder is what transformers reads for ``custom_generate``: ``custom_generate/generate.py`` with a function
-``generate(model, ...)``, ``custom_generate/requirements.txt`` and a README with a table of its arguments
-(https://huggingface.co/docs/transformers/generation_strategies#custom-generation-methods).
+The folder has the layout that transformers reads for ``custom_generate``:
+``custom_generate/generate.py`` with a function ``generate(model, ...)``,
+``custom_generate/requirements.txt``, and a README with a table of arguments
+(https://huggingface.co/docs/transformers/generation_strategies#custom-generation-methods). Nothing
+is executed.
 """
 
 from __future__ import annotations
@@ -28,33 +30,33 @@ README = "README.md"
 TAG = "custom_generate"
 MAX_FILES = 64
 MAX_BYTES = 1_000_000
-"""All source of a method together."""
+"""Most bytes of all of a method's files together."""
 _MOST_TOLD = 200
 _MAX_ENTRIES = 4 * MAX_FILES
-"""Folders and what Python has kept of its own included."""
+"""Most files and folders scanned, ``__pycache__`` included."""
 _ENCODINGS = ("utf-8", "utf-8-sig", "ascii", "us-ascii")
 
 
 @dataclass(frozen=True)
 class Method:
-    """A method that can be run as far as reading it can tell."""
+    """A method whose source was read and found valid."""
 
     name: str
-    """Of its folder."""
+    """Name of its folder."""
     files: dict[str, bytes]
-    """Path inside the folder -> content, of everything that is run or read."""
+    """Path inside the folder -> content, of every file that is run or read."""
     arguments: tuple[Argument, ...]
-    """Its own, beyond those of generate(), in the order of its signature."""
+    """Its arguments beyond those of generate(), in signature order."""
     takes: frozenset[str]
-    """Names in the signature of its ``generate``."""
+    """Parameter names of its ``generate``."""
     takes_all: bool
-    """Whether it takes keyword arguments that it does not name."""
+    """Whether its signature has ``**kwargs``."""
     tagged: bool
-    """Whether the README carries the tag by which the hub finds such methods."""
+    """Whether the README has the tag by which the hub lists such methods."""
 
     @property
     def sha256(self) -> str:
-        """The hash of its code, by which it is trusted: of every path and content under custom_generate."""
+        """SHA-256 of every path and content under custom_generate; trust is bound to this hash."""
         digest = hashlib.sha256()
         for path in sorted(self.files):
             if path.startswith(f"{CODE}/"):
@@ -68,11 +70,11 @@ class Method:
 
 
 def read_method(folder: str | Path) -> Method:
-    """Read a method from its folder; none of its code is run.
+    """Read and validate a method's folder; none of its code is executed.
 
     Raises:
-        MethodError: there is none, it cannot be read, or it needs what is not here; one sentence that
-            names the file and, where there is one, the line.
+        MethodError: the folder is missing, unreadable or invalid, or a requirement is missing; one
+            sentence that names the file and, if possible, the line.
     """
     folder = Path(folder)
     try:
@@ -98,10 +100,11 @@ def read_method(folder: str | Path) -> Method:
 
 
 def read_files(folder: Path) -> dict[str, bytes]:
-    """Return path -> content of a method's files, whatever they say.
+    """Return path -> content of a method's files, without validating the content.
 
     Raises:
-        MethodError: there are none, too many, or some that are no plain files or cannot be read.
+        MethodError: there are no files, too many, unreadable ones, or links and other special
+            files.
     """
     try:
         if not folder.is_dir():
@@ -133,7 +136,7 @@ def _read_files(folder: Path) -> dict[str, bytes]:
             seen += len(inside)
             waiting += [entry for entry in inside if entry.name != "__pycache__"]
         elif path.is_file():
-            # No more than is allowed comes into memory, however large it is.
+            # Reads at most one byte above the limit, however large the file is.
             with path.open("rb") as file:
                 found[name] = file.read(MAX_BYTES - size + 1)
             size += len(found[name])
@@ -145,12 +148,12 @@ def _read_files(folder: Path) -> dict[str, bytes]:
 
 
 def no_method(name: str) -> str:
-    """Return the sentence about a folder or repository that is no method."""
+    """Return the error message for a folder or repository without a method."""
     return f"{name} is no custom generation method: it has no {ENTRY}."
 
 
 def too_large(name: str) -> str:
-    """Return the sentence about a method with more than is read of one."""
+    """Return the error message for a method above the size limits."""
     return (
         f"{name} is too large: a method may have {MAX_FILES} files and {MAX_BYTES // 1000:,} kB, its README"
         " included."
@@ -158,10 +161,10 @@ def too_large(name: str) -> str:
 
 
 def summary(readme: str) -> str:
-    """Return what a README says first, one sentence of at most 200 characters; empty where it says nothing."""
+    """Return a README's first sentence, at most 200 characters; empty if it has none."""
     text = re.sub(r"\A---\n.*?\n---\n", "", readme, flags=re.DOTALL)
     said = (line.strip() for line in text.splitlines())
-    # No heading, picture, table, quotation, tag or code.
+    # Skips headings, pictures, tables, quotations, tags and code.
     line = next((line for line in said if line[:1].isalnum()), "")
     sentence = re.split(r"(?<=[.!?])\s", line, maxsplit=1)[0]
     return sentence if len(sentence) <= _MOST_TOLD else f"{sentence[: _MOST_TOLD - 1]}…"
@@ -184,10 +187,10 @@ def _parsed(path: str, text: bytes) -> ast.Module:
 
 
 def _generate(trees: dict[str, ast.Module]) -> ast.FunctionDef:
-    """Return the function ``generate`` of the entry, or of the file beside it that it imports it from.
+    """Return ``generate`` of the entry file, or of the sibling file that it imports it from.
 
     Raises:
-        MethodError: there is none, or it does not begin with the model.
+        MethodError: there is none, or its first argument is not the model.
     """
     found = _defined(trees[ENTRY]) or _imported(trees)
     if found is None:

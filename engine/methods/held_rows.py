@@ -1,4 +1,4 @@
-"""Which ids every row of a cache holds, however a method picks, repeats or rearranges its rows."""
+"""Tracks which token ids each row of a cache contains, while a method rearranges the rows."""
 
 from __future__ import annotations
 
@@ -7,23 +7,26 @@ from contextlib import contextmanager
 from typing import Any
 
 _NOTE = "_ids_of_rows"
-"""Stands on the cache itself, so that a copy of a cache has it, too."""
+"""Attribute on the cache object, so that a copy of the cache has it too."""
 
 
 def held_rows(cache: Any) -> list[list[int]]:
-    """Return the ids of every row as ``note_rows`` noted them; more than are held where a cache was cropped."""
+    """Return the ids of every row as set by ``note_rows``, more than a cropped cache contains."""
     return getattr(cache, _NOTE, [])
 
 
 def note_rows(cache: Any, rows: list[list[int]]) -> None:
-    """Note the ids that every row of a cache holds."""
+    """Set the ids of every row of a cache; None is ignored."""
     if cache is not None:
         setattr(cache, _NOTE, rows)
 
 
 @contextmanager
 def following_rows() -> Iterator[None]:
-    """Let the notes of all caches follow their rows until the block ends."""
+    """Keep the ids in step with batch_select_indices, reorder_cache and batch_repeat_interleave.
+
+    Patches transformers' cache classes until the block ends.
+    """
     from transformers import Cache, EncoderDecoderCache
 
     changes: dict[str, Callable[[list[list[int]], Any], list[list[int]]]] = {
@@ -53,7 +56,7 @@ def _with_note(original: Any, change: Callable[[list[list[int]], Any], list[list
 
 
 def _picked(rows: list[list[int]], indices: Any) -> list[list[int]]:
-    """Return the rows that were picked; none where that cannot be told."""
+    """Return the selected rows, none if an index is not a valid row number."""
     listed = indices.tolist() if hasattr(indices, "tolist") else list(indices)
     known = all(isinstance(i, int) and not isinstance(i, bool) and i < len(rows) for i in listed)
     return [rows[i] for i in listed] if known else []

@@ -1,6 +1,7 @@
-"""The process that runs one custom method: it shuts itself in, loads the model, and only then reads foreign code.
+"""Main program of a sandboxed process: confines itself, loads the model, runs one method.
 
-Started by ``child.Child`` and spoken to over two pipes. What it says is data to whoever started it.
+``child.Child`` starts it and talks to it over two pipes; the parent treats its messages as
+untrusted data.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from engine.methods import confine, wire
 
 
 def main(parent: int, channel: int) -> None:
-    """Serve one job and end.
+    """Run one job and exit.
 
     Args:
-        parent: id of the process that started this one.
-        channel: file descriptor that takes messages.
+        parent: process id of the parent.
+        channel: file descriptor for outgoing messages.
     """
     confine.die_with(parent)
     with os.fdopen(channel, "wb", buffering=0) as out:
@@ -33,18 +34,19 @@ def main(parent: int, channel: int) -> None:
         if setup is None:
             return
         readable = [Path(path) for path in (*setup["readable"], *packages())]
+        # Before torch is imported: numpy starts threads, and Landlock covers only later ones.
         abi = confine.close_files(readable, [Path(setup["own"])])
         host = _Host(setup, abi)
         tell({"ready": host.ready})
         job = wire.read(sys.stdin.buffer)
         if job is not None:
             tell({"end": host.do(job, tell)})
-    # Nothing that the method has left behind (threads, what runs at exit) goes on.
+    # Skips the method's threads and atexit functions.
     os._exit(0)
 
 
 def packages() -> list[str]:
-    """Return where an isolated Python finds what it imports, without the project's folder: secrets may stand there."""
+    """Return the import paths of this Python without the project folder, which may hold secrets."""
     project = Path(__file__).resolve().parents[2]
     found = {Path(p).resolve() for p in (*sys.path, sys.prefix, sys.base_prefix, sys.exec_prefix)}
     return sorted(str(path) for path in found - {project} if path.exists())
@@ -55,11 +57,12 @@ def _tell(out: BinaryIO, message: dict[str, Any]) -> None:
 
 
 class _Host:
-    """A model in a process that has given up everything else.
+    """A model in a process that has given up all other access.
 
     Args:
-        setup: model (a folder), weights, readable and own (folders), memory_bytes, cpu_s, file_bytes.
-        abi: of Landlock, which shut the files away before anything was imported that starts threads.
+        setup: model (a folder), weights, readable and own (folders), threads, memory_bytes, cpu_s,
+            file_bytes.
+        abi: Landlock ABI in force, the result of ``confine.close_files``.
     """
 
     def __init__(self, setup: dict[str, Any], abi: int) -> None:
@@ -72,6 +75,7 @@ class _Host:
         torch.set_num_threads(setup["threads"])
         own, _ = read_weights(setup["weights"], "", assistant=False)
         self.loaded = load(setup["model"], weights=own)
+        # After the load, since the memory limit counts from the present address space.
         confine.limit(setup["memory_bytes"], setup["cpu_s"], setup["file_bytes"])
         self.ready = {
             "barriers": confine.close_calls(abi),
@@ -80,12 +84,13 @@ class _Host:
         }
 
     def do(self, job: dict[str, Any], tell: Any) -> dict[str, Any]:
-        """Run a method and return what came of it.
+        """Run a method and return its final message.
 
         Args:
-            job: method (its folder), takes, ids, config, arguments, seed, top_candidates, and, where they are wanted,
-                stop_after, stop_strings, negative_prompt_ids and allowed (continuations as ids).
-            tell: takes messages meanwhile.
+            job: method (its folder), takes, ids, config, arguments, seed, top_candidates, and
+                optionally stop_after, stop_strings, negative_prompt_ids and allowed (continuations
+                as ids).
+            tell: sends messages during the run.
         """
         from engine.methods.returned import read_returned
         from engine.trace.json_io import step_to_dict
@@ -134,9 +139,10 @@ class _Host:
         if job.get("allowed"):
             named["prefix_allowed_tokens_fn"] = self._allowed(job, ids.shape[1])
         takes = job["takes"]
+        # Only for methods that declare it: generate() refuses a streamer with beams.
         if "streamer" in takes:
             named["streamer"] = watch
-        # What comes by position reaches a method as ``inputs``.
+        # generate() passes its first positional argument on as ``inputs``.
         name = "input_ids" if "input_ids" in takes and "inputs" not in takes else "inputs"
         random.seed(job["seed"])
         numpy.random.seed(job["seed"] % 2**32)
@@ -149,6 +155,7 @@ class _Host:
             generation_config=GenerationConfig(**job["config"]),
             stopping_criteria=stops(job, self.loaded, ids.shape[1]),
             custom_generate=job["method"],
+            # This process is confined already.
             trust_remote_code=True,
             **named,
         )
@@ -165,7 +172,8 @@ class _Host:
 def _import() -> None:
     """Import what every run needs.
 
-    Looking for garbage among all that comes takes a fifth of the time, and hardly any of it is.
+    The garbage collector is off meanwhile: its passes over new modules take a fifth of the time and
+    free hardly anything.
     """
     gc.disable()
     _scan_once()
@@ -175,14 +183,15 @@ def _import() -> None:
     import engine.methods.watching
     import engine.models.loading  # noqa: F401
 
+    # Before the model is loaded, so that no cycle with weights is exempt from collection.
     gc.freeze()
     gc.enable()
 
 
 def _scan_once() -> None:
-    """Let transformers read the sources of all its models, some 1,600 files, once and not twice.
+    """Let transformers scan the sources of its models (some 1,600 files) once instead of twice.
 
-    It does so for itself and again for its ``models``, which it names by another path of the same folder.
+    It scans them for the package and again for ``transformers.models``, under another path.
     """
     import transformers
     from transformers.utils import import_utils
@@ -196,10 +205,11 @@ def _scan_once() -> None:
 
 
 def own_step(step: Any) -> Any:
-    """Return a step that a method made itself as the JSON object of one; its classes may be copies of ours.
+    """Return a step built by the method itself as a JSON object.
 
     Args:
-        step: a dataclass with the fields of ``trace.records.Step``, or such an object already.
+        step: a dataclass with the fields of ``trace.records.Step`` (its class may be a copy), or a
+            JSON object.
     """
     from engine.trace.details import DETAIL_TYPES
 
@@ -216,12 +226,12 @@ def own_step(step: Any) -> Any:
 
 
 def _nobody(step: Any) -> None:
-    """Take a step of the watch where the method makes its own."""
+    """Discard an observed step: the method reports its own."""
     del step
 
 
 def stops(job: dict[str, Any], loaded: Any, length: int) -> Any:
-    """Return the stopping criteria of a job: its stop strings, and its most new tokens of any text."""
+    """Return the stopping criteria of a job: stop strings, and a maximum of new tokens."""
     from transformers import MaxLengthCriteria, StoppingCriteriaList, StopStringCriteria
 
     criteria = StoppingCriteriaList()
@@ -234,7 +244,7 @@ def stops(job: dict[str, Any], loaded: Any, length: int) -> Any:
 
 
 def _told(error: BaseException, folder: str) -> dict[str, Any]:
-    """Return what an error was and where in the method it arose, plain values only."""
+    """Return an error's kind, text, and file and line in the method, as plain values."""
     frames = traceback.extract_tb(error.__traceback__)
     mark = f"{os.sep}{folder}{os.sep}"
     own = [

@@ -1,7 +1,7 @@
-"""What this machine keeps of custom methods: what their names mean and which code was confirmed, as small files.
+"""Small JSON files about methods on this machine: pinned commits and confirmed code.
 
-Several processes write them: each takes a file's lock, reads what stands by then, and puts the whole file in its
-place in one step. A file that cannot be read counts as empty, so what it held is asked for again.
+Several processes write them. Each takes the file's lock, reads it again and replaces it atomically.
+An unreadable file counts as empty, so its questions are asked again.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from engine.methods.catalogue import COMMIT
 from engine.settings import SETTINGS
 
 PINS = "pins.json"
-"""Name of a method of the hub -> the commit that it means here."""
+"""Name of a hub method -> its commit on this machine."""
 CONFIRMED = "confirmed.json"
-"""SHA-256 of code that its user has confirmed -> when, in UTC."""
+"""SHA-256 of confirmed code -> time of confirmation, in UTC."""
 _FORMS = {PINS: COMMIT, CONFIRMED: re.compile(r"\d{4}-\d\d-\d\dT.{1,40}")}
 
 
 def methods_folder() -> Path:
-    """Return where custom methods are kept, which need not be there."""
+    """Return the folder of custom methods, which may not exist."""
     return Path(SETTINGS.methods).expanduser()
 
 
 def noted(file: str) -> dict[str, str]:
-    """Return what stands in PINS or CONFIRMED."""
+    """Return the valid entries of PINS or CONFIRMED."""
     try:
         found = json.loads((methods_folder() / file).read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -43,16 +43,16 @@ def noted(file: str) -> dict[str, str]:
 
 
 def note(file: str, key: str, value: str, *, anew: bool = False) -> str:
-    """Write something down, and return what stands there then.
+    """Write an entry and return the value stored under its key.
 
     Args:
         file: PINS or CONFIRMED.
-        key: under which it is found.
-        value: what it is.
-        anew: takes the place of what stands there; otherwise the first stays.
+        key: of the entry.
+        value: of the entry.
+        anew: replace an existing value; otherwise the first one stays.
 
     Raises:
-        MethodError: it cannot be written.
+        MethodError: the file cannot be written.
     """
     from huggingface_hub.utils import WeakFileLock
 
@@ -73,15 +73,15 @@ def note(file: str, key: str, value: str, *, anew: bool = False) -> str:
 
 
 def put(path: Path, text: str, beside: Path | None = None) -> None:
-    """Give a file its new content in one step.
+    """Replace a file's content atomically.
 
     Args:
-        path: of the file.
-        text: what it says from now on.
-        beside: where it is written first, on the same disk; None is the file's own folder.
+        path: the file.
+        text: its new content.
+        beside: folder of the temporary file, on the same disk; None for the file's own folder.
 
     Raises:
-        OSError: it cannot be written; what stood there still does.
+        OSError: it cannot be written; the old content remains.
     """
     handle, partial = tempfile.mkstemp(prefix=f".{path.name}.", dir=beside or path.parent)
     try:

@@ -1,4 +1,4 @@
-"""A method's folder made from a template: something that runs as it stands, to be changed."""
+"""Creates a method's folder from a template that runs unchanged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.methods.folder import ENTRY, README
 from engine.methods.keeping import methods_folder
 
 SHIPPED = Path(__file__).resolve().parents[2] / "assets" / "methods"
-"""Folders of the methods that come along, each of which can be read, run and copied."""
+"""Folder of the shipped methods, each of which can be read, run and copied."""
 TEMPLATES = SHIPPED / "templates"
 TRY = "try.py"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}", re.ASCII)
@@ -36,21 +36,21 @@ print(tokenizer.decode(ids[0], skip_special_tokens=True))
 
 
 def templates() -> dict[str, Path]:
-    """Return name -> folder of what a method can begin from: the templates, then the methods that come along."""
+    """Return name -> folder of the templates, then of the shipped methods."""
     found = [*sorted(TEMPLATES.iterdir()), *sorted(SHIPPED.iterdir())]
     return {path.name: path for path in found if (path / ENTRY).is_file()}
 
 
 def own_folder() -> Path:
-    """Return the folder of the methods that are made on the page, each in one of its own, whose name it has."""
+    """Return the folder of the methods created on the page, one subfolder each."""
     return methods_folder() / "own"
 
 
 def own_methods() -> dict[str, Path]:
-    """Return name -> folder of the methods that were made on the page."""
+    """Return name -> folder of the methods created on the page."""
     try:
         found = sorted(own_folder().iterdir())
-    except OSError:  # none was made yet
+    except OSError:  # no method has been created yet
         return {}
     known = templates()
     return {
@@ -61,15 +61,15 @@ def own_methods() -> dict[str, Path]:
 
 
 def new_method(folder: str | Path, template: str) -> Path:
-    """Write a method's folder from a template; return it.
+    """Create a method's folder from a template and return it.
 
     Args:
-        folder: that is not there yet; its name is the method's, and within ``own_folder()`` none of
-            a method that comes along.
+        folder: must not exist; its name is the method's. In ``own_folder()`` it must not be a
+            shipped method's name.
         template: one of ``templates()``.
 
     Raises:
-        MethodError: the name or the template is not allowed, or there is something already.
+        MethodError: the name or template is not allowed, or the folder exists.
     """
     folder = Path(folder)
     known = templates()

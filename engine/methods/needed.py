@@ -1,4 +1,4 @@
-"""What a method needs that this machine does not have; it is named and never installed."""
+"""Finds requirements of a method that this machine lacks; nothing is ever installed."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _FILE = "custom_generate/requirements.txt"
 
 
 def missing_packages(trees: dict[str, ast.Module], requirements: str) -> str | None:
-    """Return one sentence about what is missing, None where nothing is.
+    """Return one sentence about missing packages, None if all are installed.
 
     Args:
         trees: path -> parsed source of every file.
-        requirements: the text of requirements.txt.
+        requirements: content of requirements.txt.
     """
     unmet: list[Requirement] = []
     stated = [line.partition("#")[0].strip() for line in requirements.splitlines()]
@@ -47,10 +47,10 @@ def missing_packages(trees: dict[str, ast.Module], requirements: str) -> str | N
 
 
 def _requirement(line: str) -> Requirement:
-    """Return what one line of requirements.txt asks for.
+    """Parse one line of requirements.txt.
 
     Raises:
-        ValueError: it asks for nothing that pip could bring, or steers a terminal that it is shown on.
+        ValueError: it is not a requirement, or has characters that could control a terminal.
     """
     if len(line) > _MAX_LINE or not (line.isascii() and line.isprintable()):
         raise ValueError
@@ -82,7 +82,7 @@ def _missing_import(trees: dict[str, ast.Module]) -> str | None:
 
 
 def _always_imported(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
-    """Yield the imports that no ``try`` stands around, in the order of the source."""
+    """Yield the imports outside any ``try``, in source order."""
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
@@ -99,7 +99,7 @@ def _is_here(package: str) -> bool:
     try:
         return importlib.util.find_spec(package) is not None
     except ValueError:
-        return True  # it has been imported without a spec, as __main__ is
+        return True  # imported without a spec, as __main__ is
 
 
 def _met(wanted: Requirement) -> bool:

@@ -1,4 +1,4 @@
-"""What came of a method's run, or one sentence about why nothing did."""
+"""Validates what a sandboxed process sends: its steps, and its result or one error sentence."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ _UNEXPECTED = re.compile(r"generate\(\) got an unexpected keyword argument '(\w+
 
 @dataclass(frozen=True)
 class Outcome:
-    """The end of a run that returned ids."""
+    """Result of a run that returned ids."""
 
     sequences: tuple[tuple[int, ...], ...]
-    """Of every sequence the new ids, padding and all."""
+    """New ids of every sequence, padding included."""
     passes: int
-    """Forward passes that were seen."""
+    """Number of observed forward passes."""
     notes: tuple[str, ...] = ()
 
 
 class Hearing:
-    """Makes records of what a process says that foreign code may speak for.
+    """Turns a sandboxed process's messages into records; trusts none of them.
 
     Args:
-        vocab_size: of the model whose ids are meant.
+        vocab_size: vocabulary size of the model.
     """
 
     def __init__(self, vocab_size: int) -> None:
@@ -49,7 +49,7 @@ class Hearing:
         """Return the step of a message.
 
         Raises:
-            MethodError: it is none, does not go on from those before, or has ids that the model has not.
+            MethodError: it is malformed, does not continue the earlier steps, or has unknown ids.
         """
         try:
             step = step_from_dict(message["step"])
@@ -71,13 +71,13 @@ class Hearing:
         return step
 
     def outcome(self, end: Any) -> Outcome:
-        """Return what the last message says.
+        """Return the result in the last message.
 
         Args:
-            end: as ``host`` made it, or whatever a hostile method wrote in its place.
+            end: the message of ``host``, or anything a hostile method wrote instead.
 
         Raises:
-            MethodError: the method raised, or returned something else than ids.
+            MethodError: the method raised, or returned something other than ids.
         """
         try:
             if "error" in end:
@@ -102,11 +102,12 @@ class Hearing:
         return Outcome(new, passes, notes)
 
     def _known(self, ids: Iterable[Any]) -> bool:
+        # Not isinstance: a bool is an int too.
         return all(type(i) is int and 0 <= i < self._vocab_size for i in ids)
 
 
 def _sentence(error: dict[str, Any]) -> str:
-    """Return one sentence with the place in the method's own source."""
+    """Return one sentence with the file and line in the method's source."""
     kind, text = _one_line(str(error["kind"]))[:80], _one_line(str(error["text"]))
     place = _one_line(f"{CODE}/{error['file']}, line {error['line']}") if error["file"] else ""
     place += ": " if place else ""

@@ -1,7 +1,7 @@
-"""The folder of one custom method's process: nobody else's, bounded, and gone afterwards, whatever was done in it.
+"""The temporary folder of one sandboxed process: locked, limited in size, then removed.
 
-Its owner holds a lock on it, which ends with him however he ends; whoever makes the next one removes those that
-nobody holds any more. A lock holds across containers that share a folder, where a process id would not.
+The lock ends with the owning process, however it ends; the next owner removes unlocked folders. A
+lock works across containers that share a folder, where a process id would not.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ PREFIX = "decoding-playground-method-"
 MAX_FILE_BYTES = 16_000_000
 MAX_BYTES = 4 * MAX_FILE_BYTES
 MAX_ENTRIES = 5_000
-"""Files and folders together."""
+"""Most files and folders together."""
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS)
 
 
 class OwnFolder:
-    """A new folder below the one for temporary files, locked until it is removed.
+    """A new temporary folder, locked until it is removed.
 
     Attributes:
-        path: of it.
+        path: its path.
     """
 
     def __init__(self) -> None:
@@ -37,25 +37,26 @@ class OwnFolder:
             try:
                 self._lock = _locked(self.path)
             except (BlockingIOError, FileNotFoundError):
-                continue  # somebody took it for one that nobody holds, before it was held
+                continue  # another process took it for an abandoned one before it was locked
+            # Another process may have removed it before it was locked.
             if self.path.exists():
                 return
             self._release()
 
     def remove(self) -> None:
-        """Remove it with all that is in it; what cannot be removed now is left to whoever makes the next one."""
+        """Remove it with its content; what cannot be removed is left to ``remove_abandoned``."""
         with suppress(OSError):
             _remove(self.path)
         self._release()
 
     def is_too_full(self, pid: int) -> bool:
-        """Return whether there is more in it than a method may write, what it has deleted and still holds included.
+        """Return whether it exceeds its limits, counting deleted files that are still open.
 
         Args:
-            pid: of the process that writes into it.
+            pid: the process that writes into it.
 
         Raises:
-            OSError: a folder in it cannot be looked into.
+            OSError: a folder in it cannot be listed.
         """
         size = count = 0
         held = _deleted(pid)
@@ -83,7 +84,7 @@ class OwnFolder:
 
 
 def remove_abandoned() -> None:
-    """Remove the folders of this user's that no process holds any more."""
+    """Remove this user's folders that no process has locked."""
     with os.scandir(tempfile.gettempdir()) as entries:
         names = [entry.path for entry in entries if entry.name.startswith(PREFIX)]
     for name in names:
@@ -100,11 +101,11 @@ def remove_abandoned() -> None:
 
 
 def _locked(folder: Path) -> int | None:
-    """Return the descriptor by which a folder is held, None where its file system knows no locks.
+    """Lock a folder; return its descriptor, None if the file system has no locks.
 
     Raises:
-        BlockingIOError: somebody else holds it.
-        OSError: it is not there, or no folder.
+        BlockingIOError: another process has locked it.
+        OSError: it does not exist, or is not a folder.
     """
     held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
@@ -118,7 +119,7 @@ def _locked(folder: Path) -> int | None:
 
 
 def _remove(top: Path) -> None:
-    """Remove a folder that nobody writes into any more, however deep it is and whatever its modes are."""
+    """Remove an unused folder of any depth and with any modes."""
     top.chmod(0o700)
     while names := os.listdir(top):
         for name in names:
@@ -130,7 +131,7 @@ def _remove(top: Path) -> None:
             for inner in os.listdir(path):
                 below = path / inner
                 if _is_folder(below):
-                    # To the top, so that no path grows and nothing calls itself.
+                    # Moved to the top: recursion, as in shutil.rmtree, fails on very deep folders.
                     below.chmod(0o700)
                     below.rename(top / secrets.token_hex(16))
                 else:
@@ -144,7 +145,7 @@ def _is_folder(path: Path) -> bool:
 
 
 def _deleted(pid: int) -> int:
-    """Return the bytes of files that a process has deleted and still holds open or in memory, at most."""
+    """Return an upper bound of the bytes in deleted files that a process has open or mapped."""
     held: dict[int, int] = {}
     with suppress(OSError):
         for line in Path(f"/proc/{pid}/maps").read_text("utf-8", "replace").splitlines():

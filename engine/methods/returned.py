@@ -1,25 +1,27 @@
-"""What a method returned, as plain values: ids where it returned ids, else a sentence about what it was."""
+"""Converts a method's return value to plain ids, or to a sentence about what it is instead."""
 
 from __future__ import annotations
 
 from typing import Any
 
 MAX_IDS = 200_000
-"""Of all sequences together."""
+"""Most ids of all sequences together."""
 
 
 def read_returned(returned: Any, vocab_size: int) -> dict[str, Any]:
-    """Return ``sequences`` (rows of ids, the prompt included), or ``refused`` with a sentence; and ``notes``.
+    """Return ``sequences`` and ``notes`` of a return value, or ``refused`` with a sentence.
+
+    The sequences are rows of ids, prompt included.
 
     Args:
-        returned: whatever ``generate`` gave back.
-        vocab_size: of the model whose ids they are.
+        returned: the return value of ``generate``.
+        vocab_size: vocabulary size of the model.
     """
     import torch
 
     notes = []
     value = returned
-    if isinstance(value, dict):  # ModelOutput is one
+    if isinstance(value, dict):  # transformers' ModelOutput is a dict
         if "sequences" not in value:
             keys = ", ".join(sorted(str(key) for key in value)[:8]) or "nothing"
             return _refused(f"a dictionary without sequences (it has {keys})")

@@ -1,7 +1,7 @@
-"""A process that waits with a model in its memory, so that whoever runs the next method need not.
+"""Keeps one prewarmed sandboxed process with a model in memory, so the next method starts at once.
 
-A process serves one run, as a method may have spoiled it. What is warm is therefore the next one: it is begun
-after a run has ended, while no method runs, there is one at most, and it ends where nobody comes.
+A process serves one run, as a method may have altered its model. The next one is started after a
+run, while no method runs. There is at most one, and it ends after an idle time.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from engine.models.weights import settled, torch_dtype
 from engine.settings import SETTINGS
 
 _PAUSE_S = 1.0
-"""So long after a run the next process is begun: what is still done for that run comes first."""
+"""Seconds between a run and the start of the next process: the run's last work comes first."""
 _INTERPRETER_BYTES = 350_000_000
-"""What a process takes beside its model."""
+"""Memory of a process besides its model."""
 _LOG = logging.getLogger("engine")
 
 
@@ -39,16 +39,16 @@ _LOG = logging.getLogger("engine")
 def child_for(
     folder: str, weights: dict[str, Any] | None = None, cancelled: threading.Event | None = None
 ) -> Iterator[Child]:
-    """A process with this model in its memory for one run, a new one or the one that waited; closed at the end.
+    """Yield a process with this model for one run, prewarmed or new; it is closed at the end.
 
     Args:
         folder: the model's, absolute.
-        weights: how it is held, names and values of declare.weights.
+        weights: names and values of declare.weights.
         cancelled: gives up waiting when set.
 
     Raises:
-        Cancelled: it was cancelled.
-        MethodError: the process could not get ready.
+        Cancelled: the run was cancelled.
+        MethodError: the process could not start.
     """
     wanted, was_ready = _wanted(folder, weights), False
     spare = _KEEPER.take(wanted)
@@ -62,36 +62,36 @@ def child_for(
 
 
 def get_ready(folder: str, weights: dict[str, Any] | None = None) -> None:
-    """Begin a process for the next run, in the background; it replaces one with another model.
+    """Start a prewarmed process in the background, replacing one with another model.
 
-    Nothing happens where there is too little memory or none is to be kept, and while a method runs: the end of
-    that run does the same.
+    Does nothing if memory is short, prewarming is off, or a method runs; the end of that run starts
+    one.
 
     Args:
         folder: the model's, absolute.
-        weights: how it is held, names and values of declare.weights.
+        weights: names and values of declare.weights.
     """
     _KEEPER.begin_soon(_wanted(folder, weights), 0.0)
 
 
 def let_go(*, for_good: bool = False) -> None:
-    """End the process that waits; where none does, do nothing.
+    """End the prewarmed process, if any.
 
     Args:
-        for_good: begin none any more, as this process is about to end.
+        for_good: start none any more, as this process is about to end.
     """
     _KEEPER.let_go(for_good=for_good)
 
 
 @dataclass(frozen=True)
 class _Wanted:
-    """What a process is begun with: of two that are equal, one may stand for the other."""
+    """What a process is started with; processes with equal values are interchangeable."""
 
     folder: str
     weights: str
-    """JSON of their names and values."""
+    """Names and values as JSON."""
     files: tuple[tuple[str, int, int, int], ...]
-    """Of the folder as it was: name, number, size and time of change of each; none where it is gone."""
+    """(name, inode, size, mtime) of each file in the folder, empty if it does not exist."""
 
 
 def _wanted(folder: str, weights: dict[str, Any] | None) -> _Wanted:
@@ -104,7 +104,7 @@ def _wanted(folder: str, weights: dict[str, Any] | None) -> _Wanted:
 
 
 def _size(wanted: _Wanted) -> float:
-    """Return the bytes that a process takes, as if none of its weights were packed; inf for what is no model."""
+    """Return a process's memory in bytes, unquantized; inf if the folder is not a model."""
     try:
         own, _ = read_weights(json.loads(wanted.weights), "", assistant=False)
         values = values_in(Path(wanted.folder).name, wanted.folder)
@@ -115,15 +115,16 @@ def _size(wanted: _Wanted) -> float:
 
 
 def _ready(spare: Child | None, cancelled: threading.Event | None) -> Child | None:
-    """Return a process that waited once it is ready, None where it has ended meanwhile."""
+    """Return the prewarmed process once it is ready, None if it has ended."""
     if spare is None:
         return None
     try:
         spare.wait(cancelled)
+        # A killed process may have left its ready message in the pipe.
         if spare.is_alive:
             return spare
     except MethodError:
-        pass  # whatever it died of, another is asked
+        pass  # a new process is started instead
     except BaseException:
         spare.close()
         raise
@@ -139,7 +140,7 @@ class _Waiting:
 
 
 class _Keeper:
-    """Keeps the one process that waits; every method may be called from any thread."""
+    """Manages the prewarmed process; its methods are safe to call from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -149,7 +150,7 @@ class _Keeper:
         self._ended = False
 
     def take(self, wanted: _Wanted) -> Child | None:
-        """Hand over the process that waits if it is what is wanted, else end it; until ``done``, none is begun."""
+        """Return the prewarmed process if it matches, else end it; none starts until ``done``."""
         with self._lock:
             self._running += 1
             self._call_off()
@@ -161,10 +162,10 @@ class _Keeper:
             return waiting.child
 
     def done(self, wanted: _Wanted | None) -> None:
-        """Note that a run has ended.
+        """Record the end of a run.
 
         Args:
-            wanted: what the next may want, None where it could not be had.
+            wanted: specification for the next process, None if this one failed to start.
         """
         with self._lock:
             self._running -= 1
@@ -172,7 +173,7 @@ class _Keeper:
             self.begin_soon(wanted, _PAUSE_S)
 
     def begin_soon(self, wanted: _Wanted, after_s: float) -> None:
-        """Begin a process in the background, unless it waits already."""
+        """Schedule the start of a process, unless an equal one is ready."""
         with self._lock:
             if self._ended or self._running or SETTINGS.spare_method_s <= 0 or not wanted.files:
                 return
@@ -183,21 +184,21 @@ class _Keeper:
             self._soon = _timer(after_s, lambda: self._begin(wanted))
 
     def let_go(self, *, for_good: bool = False) -> None:
-        """End the process that waits, and the one that is about to begin."""
+        """End the prewarmed process and cancel a scheduled one."""
         with self._lock:
             self._ended = self._ended or for_good
             self._call_off()
             self._end()
 
     def after_fork(self) -> None:
-        """Leave what waits to the process that began it, and begin none for one that lasts for one run."""
+        """After a fork: forget the parent's process and never start one in a single-run child."""
         self.__init__()
         self._ended = True
 
     def _begin(self, wanted: _Wanted) -> None:
         size = _size(wanted)
         with self._lock:
-            # Else it was called off while it waited for the lock.
+            # Otherwise it was cancelled while it waited for the lock.
             if self._soon is threading.current_thread():
                 self._soon = None
                 self._end()
@@ -209,15 +210,16 @@ class _Keeper:
         try:
             child = Child(wanted.folder, json.loads(wanted.weights))
         except (OSError, RuntimeError, EngineError) as error:
-            # Nobody has asked for it; whoever runs a method is told.
+            # Not an error for the user yet: a run that needs a process reports it.
             _LOG.info("no process waits for a method: %s", type(error).__name__)
             return
         idle = _timer(SETTINGS.spare_method_s, lambda: self._left(child))
         self._waiting = _Waiting(wanted, child, idle)
+        # A model that is loaded reclaims this memory before any other model is evicted.
         lent.lend(size, self.let_go)
 
     def _left(self, child: Child) -> None:
-        """End a process for which nobody came."""
+        """End a process that stayed idle too long."""
         with self._lock:
             if self._waiting is not None and self._waiting.child is child:
                 self._end()

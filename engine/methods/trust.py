@@ -1,7 +1,7 @@
-"""Whose code may run: methods that come along, those that the owner allows, and elsewhere what a user confirmed.
+"""Decides whose code may run: shipped methods, allowed ones, and code that the user confirmed.
 
-A confirmation holds for the hash of the code, wherever it stands and whatever it is called, and for nothing else: a
-method with one changed byte is another one.
+A confirmation is bound to the hash of the code, regardless of its name and place; one changed byte
+needs a new one.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from engine.settings import SETTINGS
 
 
 def is_trusted(found: Found) -> bool:
-    """Return whether a method may run here."""
+    """Return whether a method may run on this machine."""
     if found.source == SHIPPED or _is_allowed(found):
         return True
     return not SETTINGS.public and found.method.sha256 in noted(CONFIRMED)
 
 
 def trust(sha256: str) -> None:
-    """Let code with this hash run on this machine from now on.
+    """Trust code with this hash on this machine from now on.
 
     Args:
-        sha256: of a ``Method`` that its user has seen, 64 hexadecimal digits.
+        sha256: hash of a ``Method`` that its user has seen, 64 hexadecimal digits.
 
     Raises:
-        MethodError: it is no such hash, this is a public deployment, or it cannot be written down.
+        MethodError: it is not a hash, this is a public deployment, or it cannot be stored.
     """
     if SETTINGS.public:
         raise MethodError("Methods are not confirmed on a public deployment; its owner lists them.")
@@ -42,10 +42,10 @@ def trust(sha256: str) -> None:
 
 
 def check_trusted(found: Found) -> None:
-    """Refuse a method that may not run here.
+    """Refuse a method that must not run on this machine.
 
     Raises:
-        MethodError: how it may.
+        MethodError: says how to allow it.
     """
     if is_trusted(found):
         return

@@ -1,9 +1,8 @@
-"""What can be seen of a method from outside, while it runs: forward passes, processors, and what it streams.
+"""Observes a method from outside: its forward passes, its logits processors and its streamer.
 
-A hook sees every call of the model: which ids it reads, how long the cache was, which logits came out. From
-the ids follows the text at every pass, and from two texts what was decided between them: tokens that were
-added, and tokens that were taken back. Whatever passes through a LogitsProcessorList shows its stages. None
-of it changes a number or draws one.
+A hook on the model sees the ids of every pass, the cache length and the logits. The ids give the
+text at every pass; two texts give the tokens added and rolled back between them. A patched
+LogitsProcessorList shows the stages. Nothing changes a number or draws a random one.
 """
 
 from __future__ import annotations
@@ -23,25 +22,24 @@ from engine.trace.records import Step
 
 Send = Callable[[Step], None]
 _MOST_SEEN = 16
-"""Texts whose processed distributions are kept until the next step."""
+"""Most texts whose processed distributions are kept until the next step."""
 _KEPT_ROWS = 64
-"""Positions of a pass whose logits are kept: as many as a draft may have that it checks, not a prompt's."""
+"""Last positions of a pass whose logits are kept: enough to check a draft, without the prompt's."""
 
 
 class ForwardWatch:
-    """Makes the steps of a run from what a hook sees.
+    """Builds the steps of a run from observed forward passes.
 
     Args:
         recorder: makes the records.
-        prompt: ids that stand before the output: the prompt, or a decoder's start token.
-        encoder_decoder: whether the model's own ids are those of its decoder.
-        send: takes each step as soon as it is known.
-        ends: ids that end the text; what fills up its row after one, while others go on, is no part of it.
+        prompt: ids before the output: the prompt, or a decoder's start token.
+        encoder_decoder: whether the text is the decoder's input.
+        send: receives each step as soon as it is known.
+        ends: end tokens; what pads a row after one is not part of the text.
 
     Attributes:
-        passes: forward passes so far.
-        start: tokens of the text that stand before the output: more than the prompt's where the method
-            put some before it.
+        passes: number of forward passes so far.
+        start: tokens before the output; more than the prompt's if the method added some.
     """
 
     def __init__(
@@ -69,7 +67,7 @@ class ForwardWatch:
 
     @contextmanager
     def on(self, model: Any) -> Any:
-        """Watch a model and all lists of processors until the block ends."""
+        """Observe a model and all processor lists until the block ends."""
         import transformers
 
         lists: Any = transformers.LogitsProcessorList
@@ -82,10 +80,11 @@ class ForwardWatch:
         own = threading.get_ident()
 
         def call(processors: Any, input_ids: Any, scores: Any, **kwargs: Any) -> Any:
-            if threading.get_ident() != own:  # a list of somebody else
+            if threading.get_ident() != own:  # another thread's list
                 return original(processors, input_ids, scores, **kwargs)
             return self._processed(original, processors, input_ids, scores, **kwargs)
 
+        # Patched, not passed in: processors given to generate() would run before the warpers.
         lists.__call__ = call
         try:
             with following_rows():
@@ -96,20 +95,20 @@ class ForwardWatch:
                 hook.remove()
 
     def put(self, value: torch.Tensor) -> None:
-        """Be a streamer: count the tokens that the method declares, the prompt among them."""
+        """Streamer interface: count the tokens that the method streams, the prompt's included."""
         self._declared += value.numel()
 
     def end(self) -> None:
-        """Be a streamer that has nothing to close."""
+        """Streamer interface: nothing to close."""
 
     def close(self, ids: list[int]) -> None:
-        """Take the text that the method returned; what was decided last follows from it.
+        """Send the last step, from the text that the method returned.
 
         Args:
-            ids: of its first row, the prompt included.
+            ids: its first row, prompt included.
         """
         ids = self._ended(ids)
-        # Where it gave the model another text to read, all of what it returned is new.
+        # If the model read another text, everything returned is new.
         kept = max(_common(self._text, ids), min(self.start, len(ids)))
         if len(ids) > kept or len(self._text) > kept or self._since:
             self._step(kept, ids[kept:])
@@ -138,25 +137,25 @@ class ForwardWatch:
         kept = _common(self._text, text)
         self._aside = kept < self.start
         if self._aside:
-            # Not the text: a part of it, or another that the method compares it with.
+            # Not this text: a part of it, or one that the method compares it with.
             self._dropped = 0
             return
         self._dropped = len(self._text) - kept
         if len(text) > kept:
             self._step(kept, text[kept:])
         self._text = text
-        # A text that has ended is read no more: the pass is there for the others of its batch.
+        # After its end the text is only read for the other rows of the batch.
         self._aside = len(text) < len(self._texts[0]) and not self._dropped
 
     def _begin(self, text: list[int]) -> None:
-        """Find where the output begins in the first text that the model reads."""
+        """Set where the output begins, from the first text that the model reads."""
         prompt = self._text
         if text[: len(prompt)] != prompt:
-            # Something was put before the prompt, or it reads another prompt.
+            # The method put tokens before the prompt, or the model reads another prompt.
             self.start, self._text = len(text), list(text)
 
     def _ended(self, text: list[int]) -> list[int]:
-        """Return a text without what follows its end."""
+        """Return a text without the tokens after its end."""
         new = enumerate(text[self.start :], self.start + 1)
         return text[: next((place for place, token in new if token in self._ends), len(text))]
 
@@ -164,14 +163,14 @@ class ForwardWatch:
         del module, args
         self.passes += 1
         cache = kwargs.get("past_key_values")
+        # A method may continue with another row, so every cache carries the ids of its rows.
         note_rows(getattr(output, "past_key_values", None) if cache is None else cache, self._texts)
         logits = getattr(output, "logits", None)
         if not self._aside:
             self._logits = None
         whole = len(self._texts[0]) == len(self._text) if self._texts else False
         if isinstance(logits, torch.Tensor) and logits.dim() == 3 and whole and not self._aside:
-            # Of the first row; row i of it was read at position first + i of the text. A copy, as a
-            # method may write into its own.
+            # Row i was read at text position first + i. A copy, as a method may modify its logits.
             self._logits = logits[0, -_KEPT_ROWS:].detach().clone()
             self._first = len(self._text) - len(self._logits)
         self._since.append(
@@ -189,7 +188,7 @@ class ForwardWatch:
     def _processed(
         self, original: Any, processors: Any, input_ids: Any, scores: Any, **kwargs: Any
     ) -> Any:
-        """Apply a list as it would be, one processor at a time, and keep what each returned of the first row."""
+        """Apply a list one processor at a time and keep each result of the first row."""
         single = type(processors)
         raw, stages = scores[:1].detach().float().clone(), []
         for processor in processors:
@@ -208,8 +207,8 @@ class ForwardWatch:
         """Send what was decided since the last step.
 
         Args:
-            kept: tokens of the text that stand.
-            new: what follows them; may be none where tokens were only taken back.
+            kept: number of tokens that remain.
+            new: tokens added after them; empty if tokens were only rolled back.
         """
         row = self._row(kept, new)
         step = Step(
@@ -230,8 +229,8 @@ class ForwardWatch:
         self.send(step)
 
     def _row(self, kept: int, new: list[int]) -> Row | None:
-        """Return the record of the distribution that the first token was decided by, None where none was seen."""
-        # Of branches that were tried, those of the text that stands.
+        """Return the record of the first new token's distribution, None if none was observed."""
+        # A method may try several branches; this is the one with the kept text.
         seen = self._seen.get(tuple(self._text[:kept])) or self._observed(kept)
         if seen is None or not new:
             return None
@@ -239,11 +238,11 @@ class ForwardWatch:
         try:
             [row] = self.recorder.record(seen, chosen, self._steps)
         except DecodeError:
-            return None  # numbers that are none are the method's own affair
+            return None  # NaN logits are the method's own affair
         return row
 
     def _observed(self, position: int) -> Observation | None:
-        """Return what the model said of the token at a position, None where no pass covers it."""
+        """Return the model's distribution at a position, None if no pass covers it."""
         if self._logits is None or not 0 <= position - 1 - self._first < len(self._logits):
             return None
         logits = self._logits[position - 1 - self._first][None].float()
@@ -252,13 +251,13 @@ class ForwardWatch:
 
 
 def _common(first: list[int], second: list[int]) -> int:
-    """Return how many ids two texts have in common before they part."""
+    """Return the length of the common prefix of two texts."""
     pairs = zip(first, second, strict=False)
     return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(first), len(second)))
 
 
 def _length(cache: Any) -> int:
-    """Return the tokens that a cache holds, 0 for none."""
+    """Return the number of tokens in a cache, 0 for none."""
     if cache is None or not hasattr(cache, "get_seq_length"):
         return 0
     return int(cache.get_seq_length())

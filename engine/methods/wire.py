@@ -1,6 +1,6 @@
-"""Messages between the playground and a process that runs foreign code: JSON, each after its length.
+"""Messages between the playground and a sandboxed process: length-prefixed JSON.
 
-Nothing but JSON is read, so that nothing a child writes is ever more than data.
+Only JSON is decoded, so nothing that the process sends can be more than data.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from typing import Any, BinaryIO
 
 _LENGTH = struct.Struct(">I")
 MAX_MESSAGE = 8_000_000
-"""Bytes of one message at most."""
+"""Most bytes of one message."""
 
 
 class WireError(Exception):
-    """What came is no message."""
+    """The received bytes are not a message."""
 
 
 def packed(message: dict[str, Any]) -> bytes:
-    """Return a message as it goes over the pipe."""
+    """Return a message as bytes for the pipe."""
     text = json.dumps(message).encode()
     return _LENGTH.pack(len(text)) + text
 
 
 def read(pipe: BinaryIO) -> dict[str, Any] | None:
-    """Return the next message, None at the end; waits for it.
+    """Wait for the next message and return it, None at the end.
 
     Raises:
-        WireError: what came is no message.
+        WireError: the received bytes are not a message.
     """
     head = pipe.read(_LENGTH.size)
     if len(head) < _LENGTH.size:
@@ -40,10 +40,10 @@ def read(pipe: BinaryIO) -> dict[str, Any] | None:
 
 
 def unpacked(buffer: bytearray) -> Iterator[dict[str, Any]]:
-    """Yield the whole messages of a buffer and take them out of it.
+    """Yield the complete messages of a buffer and remove them from it.
 
     Raises:
-        WireError: what is there is no message.
+        WireError: the received bytes are not a message.
     """
     while len(buffer) >= _LENGTH.size:
         (length,) = _LENGTH.unpack_from(buffer)

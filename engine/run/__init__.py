@@ -1,1 +1,1 @@
-"""One run: the request, its preparation, generate() in a worker thread, and its events."""
+"""Runs: request validation, preparation, scheduling, decoding in a worker thread, and events."""

@@ -1,4 +1,4 @@
-"""Makes a loop (a generator of Steps) a ``custom_generate`` callable for transformers' generate()."""
+"""Adapts a decoding loop (a generator of Steps) to transformers' ``custom_generate`` argument."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ def as_custom_generate(
 ) -> Callable[..., Any]:
     """Return a callable for ``model.generate(..., custom_generate=...)``.
 
-    generate() prepares inputs, caches, processors and stopping criteria; the callable drains the
-    loop, hands every step to ``on_step`` and returns what the loop returned.
+    generate() prepares inputs, caches, processors and stopping criteria. The callable runs the
+    loop, passes every step to ``on_step`` and returns the loop's result.
 
     Args:
         loop: generator of Steps over (model, input_ids, logits_processor, stopping_criteria,
             generation_config, **extra, **model_kwargs).
-        on_step: called with each step as it is decided; the last comes again, under the same index,
-            where something was measured beside it.
-        extra: keyword arguments of the loop beyond generate()'s own (recorder, generator, draft).
+        on_step: called with each step as it is decided. The last step may come twice under one
+            index, the second time with an optional measurement.
+        extra: keyword arguments of the loop beyond those of generate() (recorder, generator,
+            draft).
     """
 
     def custom_generate(
@@ -47,6 +48,7 @@ def as_custom_generate(
         except StopIteration as stop:
             return stop.value
         finally:
+            # Runs the loop's cleanup also when on_step raised.
             steps.close()
 
     return custom_generate

@@ -1,4 +1,4 @@
-"""The messages of a request and what its chat template is told: their validation, and their tokens."""
+"""Validates the messages and chat-template arguments of a request and renders them to tokens."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ _REFUSED = (
     "cls_token",
     "mask_token",
 )
-"""Arguments of apply_chat_template that are no template's, or that are the model's own."""
+"""Arguments of apply_chat_template that no template reads, or that the model itself provides."""
 _MOST_DEPTH = 16
 
 
 def check_messages(messages: Any, template: Any) -> None:
-    """Check a conversation, and what its template is told, without a model.
+    """Check a conversation and its template arguments without a model.
 
     Args:
         messages: as for apply_chat_template.
-        template: the arguments of its own, None for none.
+        template: extra template arguments, None for none.
 
     Raises:
         ParameterError: one sentence with parameter, value and range.
@@ -85,7 +85,7 @@ def check_template(template: Any) -> None:
     """Check the arguments of a chat template.
 
     Raises:
-        ParameterError: one is not a template's, or no plain JSON.
+        ParameterError: an argument does not belong to a template, or is not plain JSON.
     """
     if template is None:
         return
@@ -110,7 +110,7 @@ def _is_list_of_objects(value: Any) -> bool:
 
 
 def _check_json(where: str, value: Any, depth: int = 0) -> None:
-    """Refuse what a file of JSON cannot hold."""
+    """Raise ParameterError for a value that a JSON file cannot store."""
     if depth > _MOST_DEPTH:
         raise ParameterError(where, "…", f"it nests at most {_MOST_DEPTH} levels")
     if isinstance(value, Mapping):
@@ -156,7 +156,7 @@ def _check_length(given: Any) -> None:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield every text of a value, and what else is in it as JSON writes it; roles are free."""
+    """Yield every string of a value, and other scalars as JSON; role names are not counted."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             if key != "role":
@@ -169,12 +169,13 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def resolved(messages: Any, template: Any) -> dict[str, Any]:
-    """Return the arguments of apply_chat_template: those given, and where the answer begins.
+    """Return the arguments of apply_chat_template, including where the answer begins.
 
-    It begins anew, or with the last message where that is the assistant's.
+    The answer begins a new message, or continues the last one if that is the assistant's.
 
     Raises:
-        ParameterError: the two ways to begin are both wanted, or neither, or there is nothing to continue.
+        ParameterError: both ways to begin are requested, or neither, or there is no message to
+            continue.
     """
     given = dict(template or {})
     prefilled = messages[-1].get("role") == "assistant"
@@ -191,23 +192,23 @@ def resolved(messages: Any, template: Any) -> dict[str, Any]:
 
 
 def given(messages: Any, template: Any) -> dict[str, Any]:
-    """Return what has to be said of resolved arguments; where an answer begins anyway is left out."""
+    """Return the template arguments that a request has to name; the default start is left out."""
     named = {n: v for n, v in template.items() if n not in (_START, _CONTINUE)}
     same = resolved(messages, named) == dict(template)
     return named if same else dict(template)
 
 
 def rendered(messages: Any, template: Any, loaded: Any) -> ChatPrompt:
-    """Return a checked conversation as a model reads it.
+    """Return a validated conversation as text and token ids for a model.
 
     Args:
         messages: as for apply_chat_template.
-        template: likewise, None for none.
+        template: extra template arguments, None for none.
         loaded: the LoadedModel.
 
     Raises:
         ModelError: the model has no chat template.
-        ParameterError: its template refuses the messages.
+        ParameterError: the template refuses the messages.
     """
     arguments = resolved(messages, template)
     plain = [dict(message) for message in messages]

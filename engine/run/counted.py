@@ -1,7 +1,7 @@
-"""What runs of this process came to, as plain numbers for whoever looks after the machine.
+"""Counters and histograms of this process's runs, for operators.
 
-Every number is one that a trace has; nothing here is timed or counted a second time. Nothing of a prompt, a text
-or a visitor is kept: names are those of strategies, outcomes and kinds of errors alone.
+All numbers come from traces; nothing is measured twice. No prompt, text or visitor is stored: the
+only names are strategies, outcomes and error kinds.
 """
 
 from __future__ import annotations
@@ -24,20 +24,21 @@ from engine.trace.events import Finished, Started
 from engine.trace.records import Trace
 
 OTHER = "other"
-"""What a strategy is called that is none of ours: a request may name anything."""
+"""Label for an unknown strategy: a request may contain any string, and labels must stay few."""
 INTERNAL = "internal"
-"""The kind of an error that is not the engine's own."""
+"""Error kind of an exception that is not an EngineError."""
 FINISHED, CANCELLED, FAILED = OUTCOMES = ("finished", "cancelled", "failed")
 _REPORT_S = 60.0
-"""How long a replica's numbers are shown that sends no new ones."""
+"""Seconds after which a silent replica's numbers are dropped."""
 
 
 @dataclass
 class Histogram:
-    """How often which seconds were seen.
+    """Histogram of durations in seconds.
 
     Attributes:
-        counts: of values up to each bound, and in the last place of those beyond; each value is in one place.
+        counts: values per bucket, not cumulative; the last bucket holds values beyond the largest
+            bound.
         total: sum of all values, in seconds.
     """
 
@@ -61,17 +62,16 @@ class Histogram:
     total: float = 0.0
 
     def add(self, seconds: float) -> None:
-        """Count a value."""
         self.counts[bisect_left(self.BOUNDS, seconds)] += 1
         self.total += seconds
 
     def values(self) -> dict[str, Any]:
-        """Return it as plain values."""
+        """Return bounds, counts and total as plain values."""
         return {"bounds": list(self.BOUNDS), "counts": list(self.counts), "total": self.total}
 
 
 class Counts:
-    """The numbers of all runs since this process began."""
+    """Counters of all runs since this process started; safe to use from several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -84,13 +84,13 @@ class Counts:
         self._queue_s, self._load_s, self._first_token_s = Histogram(), Histogram(), Histogram()
 
     def begin(self, strategy: str) -> None:
-        """Count a run that was asked for; it waits until it has its turn."""
+        """Count a requested run, which now waits for its turn."""
         with self._lock:
             self._begun[strategy] += 1
             self._waiting += 1
 
     def start(self) -> None:
-        """Count a run that has its turn."""
+        """Count a run whose turn has come."""
         with self._lock:
             self._waiting -= 1
             self._going += 1
@@ -99,10 +99,10 @@ class Counts:
         """Count the end of a run.
 
         Args:
-            strategy: as it was begun with.
+            strategy: the name passed to ``begin``.
             outcome: one of OUTCOMES.
-            code: the kind of the error where it failed.
-            started: whether it had its turn.
+            code: error kind of a failed run, else None.
+            started: whether its turn had come.
         """
         with self._lock:
             self._going -= started
@@ -112,7 +112,7 @@ class Counts:
                 self._failures[code] += 1
 
     def add(self, strategy: str, trace: Trace) -> None:
-        """Count what the trace of a run says, however it ended."""
+        """Add tokens and durations from a trace, complete or partial."""
         timing = trace.timing
         with self._lock:
             self._tokens[strategy] += _tokens(trace)
@@ -123,7 +123,7 @@ class Counts:
                 self._first_token_s.add(timing.first_token_s)
 
     def values(self) -> dict[str, Any]:
-        """Return all of it as plain values, seconds where a name ends in ``_s``."""
+        """Return all counters as plain values; names that end in ``_s`` are seconds."""
         with self._lock:
             return {
                 "begun": dict(self._begun),
@@ -143,9 +143,10 @@ COUNTS = Counts()
 
 
 class _Seen:
-    """Takes the events of a run on their way, and keeps what is counted of them.
+    """Forwards the events of a run and notes what is counted.
 
-    Apart from the run, which sends to it: each holding the other would keep a run's record until somebody tidies up.
+    A separate object from the run, which sends to it: a reference cycle would keep the run's record
+    alive until the garbage collector runs.
     """
 
     def __init__(self, strategy: str, send: Send, counts: Counts) -> None:
@@ -165,20 +166,21 @@ class _Seen:
         self.send(event)
 
     def take(self, trace: Trace | None) -> None:
+        # Counted once: execute() and partial_trace() may both deliver it.
         if trace is not None and self.trace is None:
             self.trace = trace
             self.counts.add(self.strategy, trace)
 
 
 class Counted:
-    """A run as a job that is counted; what it raises and sends stays as it is.
+    """A job that counts its run; exceptions and events pass through unchanged.
 
     Args:
-        strategy: as the request names it.
-        make: makes the run, as of ``Work``.
-        send: takes its events.
-        cancelled: set when it is to stop.
-        counts: takes its numbers.
+        strategy: name from the request.
+        make: creates the run, see ``Work``.
+        send: receives the run's events.
+        cancelled: set to stop the run.
+        counts: receives the numbers.
     """
 
     def __init__(
@@ -193,11 +195,11 @@ class Counted:
         self._run = make(self._seen.pass_on, cancelled)
 
     def execute(self) -> None:
-        """Do it.
+        """Execute the run and count its outcome.
 
         Raises:
-            EngineError: what the user can act on.
-            Cancelled: it was stopped, or nobody listens any more.
+            EngineError: an error that the user can act on.
+            Cancelled: the run was stopped, or its reader has left.
         """
         seen = self._seen
         seen.counts.begin(seen.strategy)
@@ -216,13 +218,13 @@ class Counted:
             seen.counts.end(seen.strategy, seen.outcome, failed, started=seen.started)
 
     def partial_trace(self) -> Trace | None:
-        """Return what there is when it has failed."""
+        """Return the steps recorded before a failure, None if there are none."""
         trace = self._run.partial_trace()
         self._seen.take(trace)
         return trace
 
     def told(self) -> dict[str, Any]:
-        """Return what a log may say of it: names of ours, counts and seconds."""
+        """Return log fields: known names, counts and seconds, never text."""
         seen = self._seen
         about: dict[str, Any] = {"strategy": seen.strategy, "outcome": seen.outcome}
         if seen.outcome == FAILED:
@@ -240,11 +242,11 @@ def _tokens(trace: Trace) -> int:
 
 
 def snapshot() -> dict[str, Any]:
-    """Return the numbers of this process as plain values, as a replica reports them.
+    """Return this process's numbers as plain values, as a replica reports them.
 
-    Besides those of ``Counts``: ``line`` (places that wait and compute, of runs and of everything else),
-    ``models`` (in memory), ``model_bytes`` (what they take) and ``memory_bytes`` (the whole process, None where
-    the system does not say).
+    Adds to ``Counts.values``: ``line`` (waiting and computing tickets of all work), ``models`` (in
+    memory), ``model_bytes`` and ``memory_bytes`` (of the whole process, None if the system does not
+    report it).
     """
     waiting, computing = LINE.busy()
     models, model_bytes = loading.held()
@@ -258,7 +260,7 @@ def snapshot() -> dict[str, Any]:
 
 
 def memory_bytes() -> int | None:
-    """Return the memory that this process has, None where the system does not say."""
+    """Return this process's resident memory in bytes, None if the system does not report it."""
     try:
         with open("/proc/self/statm") as said:
             pages = int(said.read().split()[1])
@@ -268,7 +270,7 @@ def memory_bytes() -> int | None:
 
 
 class Reports:
-    """What replicas elsewhere have said of themselves; those of which nothing is heard any more are left out.
+    """Latest numbers of other replicas; a replica drops out after 60 silent seconds.
 
     Args:
         clock: returns seconds.
@@ -280,17 +282,17 @@ class Reports:
         self._said: dict[str, tuple[float, Mapping[str, Any]]] = {}
 
     def add(self, replica: str, numbers: Mapping[str, Any]) -> None:
-        """Take the numbers of a replica.
+        """Store the numbers of a replica.
 
         Args:
-            replica: its name, another one for every process.
-            numbers: as ``snapshot`` returns them there.
+            replica: unique name of the replica's process.
+            numbers: its ``snapshot``.
         """
         with self._lock:
             self._said[replica] = self._clock(), numbers
 
     def recent(self) -> dict[str, Mapping[str, Any]]:
-        """Return the last numbers of every replica that was heard of lately, by its name."""
+        """Return replica name -> its latest numbers, for replicas that reported recently."""
         oldest = self._clock() - _REPORT_S
         with self._lock:
             self._said = {name: said for name, said in self._said.items() if said[0] >= oldest}

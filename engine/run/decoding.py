@@ -1,4 +1,4 @@
-"""decode(request): a worker thread runs generate() with our loop; events come up as it decides."""
+"""Entry point ``decode(request)``: decodes in a worker thread and yields events as they happen."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def finished(request: DecodeRequest) -> Trace:
     """Decode to the end and return the trace.
 
     Raises:
-        EngineError: the request is not valid, or the run failed.
+        EngineError: the request is invalid, or the run failed.
     """
     last = None
     for event in decode(request):
@@ -31,22 +31,23 @@ def finished(request: DecodeRequest) -> Trace:
 
 
 def decode(request: DecodeRequest, witness: Callable[[str], Witness] | None = None) -> DecodeRun:
-    """Start decoding; iterate the result for events, the last is Finished or Failed.
+    """Start decoding; iterate the result for events, the last of which is Finished or Failed.
 
     Args:
-        request: what to decode. Nothing is raised for a bad request: it arrives as Failed.
-        witness: run's id -> who follows the run from within, None where nobody will ask about it.
+        request: what to decode. An invalid request raises nothing here; it arrives as Failed.
+        witness: maps the run's id to an observer of the run; None to keep nothing for later
+            questions.
 
     Returns:
-        An iterator of events with ``close()`` (stop and forget) and ``cancel()`` (stop and get
-        what there is as Finished, with finish_reason cancelled; a run that waits or loads ends as
-        Failed with StoppedError).
+        An iterator of events. ``close()`` stops and discards the run. ``cancel()`` stops it and
+            yields what exists as Finished with finish_reason cancelled; a run that still waits or
+            loads ends as Failed with StoppedError.
     """
     return DecodeRun(request, witness)
 
 
 class DecodeRun(Work):
-    """The events of one run; see ``decode``."""
+    """Iterator over the events of one run; see ``decode``."""
 
     def __init__(
         self, request: DecodeRequest, witness: Callable[[str], Witness] | None = None

@@ -1,4 +1,4 @@
-"""From a checked config to what transformers' generate() is given."""
+"""Builds the arguments of transformers' generate() from a validated strategy config."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ NOT_IN_CONFIG = (
 def generation_config(
     config: Any, select: dict[str, Any], loaded: Any, *, use_cache: bool = True
 ) -> Any:
-    """Build one GenerationConfig that says everything, so that nothing is inherited.
+    """Build a GenerationConfig that sets every field, so that no model default applies.
 
     Args:
         config: a strategy's config.
-        select: what chooses the mode (do_sample, num_beams, …).
+        select: fields that choose the mode (do_sample, num_beams, …).
         loaded: the model, for its special token ids.
-        use_cache: keep keys, values and states from step to step.
+        use_cache: keep keys, values and states between steps.
     """
     from transformers import GenerationConfig
 
@@ -42,7 +42,7 @@ def generation_config(
 def generation_values(
     config: Any, select: dict[str, Any], loaded: Any, *, use_cache: bool = True
 ) -> dict[str, Any]:
-    """Return the fields of that GenerationConfig; its arguments are the same."""
+    """Return the fields of that GenerationConfig; same arguments as ``generation_config``."""
     values = config_values(config)
     eos = values.get("eos_token_id") or list(loaded.eos_token_ids) or None
     own = loaded.model.generation_config
@@ -64,12 +64,12 @@ def config_values(config: Any) -> dict[str, Any]:
 
 
 def stop_criteria(config: Any, loaded: Any) -> list[Any]:
-    """Return the criteria generate() cannot build for a callable: stop strings."""
+    """Return the stopping criteria generate() does not build for a custom loop: stop strings."""
     from transformers import StopStringCriteria
 
     if not config.stop_strings:
         return []
-    with loaded.device:  # where its table is wanted at every step
+    with loaded.device:  # The criterion creates its lookup table on the default device.
         return [
             StopStringCriteria(stop_strings=list(config.stop_strings), tokenizer=loaded.tokenizer)
         ]
@@ -83,8 +83,8 @@ def generate_inputs(
     Args:
         config: a strategy's config.
         loaded: the model.
-        rows: rows of the batch generate() will build (beams or returned sequences).
-        prompt_length: ids of the prompt.
+        rows: rows of the batch that generate() builds (beams or returned sequences).
+        prompt_length: number of prompt ids.
         use_cache: as in the GenerationConfig.
     """
     kwargs: dict[str, Any] = {}
@@ -109,10 +109,11 @@ def generate_inputs(
 
 
 def answered(allowed: Callable[..., Any], vocab_size: int) -> Callable[..., Any]:
-    """Return a user's prefix_allowed_tokens_fn whose answers are looked at.
+    """Return a user's prefix_allowed_tokens_fn with its results validated.
 
     Raises:
-        ParameterError: when it is called, an answer that is not one or more ids of the vocabulary.
+        ParameterError: raised by the returned function for a result that is not one or more ids of
+            the vocabulary.
     """
 
     def checked(batch_id: int, ids: torch.Tensor) -> list[int]:

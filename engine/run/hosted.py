@@ -1,4 +1,4 @@
-"""A run of a custom generation method: seen from outside while it goes on, and read once more at its end."""
+"""Runs a custom generation method, in a sandboxed process or as a function in this one."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ Take = Callable[[Step], None]
 
 @dataclass(frozen=True)
 class MethodEnded:
-    """How a method's run ended.
+    """Result of a method's run.
 
     Attributes:
-        sequences: the new tokens of every sequence, padding and all.
-        notes: what is to be said of it.
-        whole: False where it was stopped.
+        sequences: new tokens of every sequence, padding included.
+        notes: sentences for the trace.
+        whole: False if the run was stopped.
     """
 
     sequences: list[list[int]]
@@ -57,11 +57,13 @@ class MethodEnded:
 def process_of(
     run: Prepared, tell: Tell, cancelled: threading.Event
 ) -> Iterator[tuple[Child | None, float]]:
-    """Return the process of a run's method, ready to run it, and the seconds that took; no process for a function.
+    """Yield the sandboxed process of a run's method and its start-up seconds.
+
+    A method given as a function needs no process: yields (None, 0.0).
 
     Raises:
-        Cancelled: it was cancelled meanwhile.
-        MethodError: it could not get ready, or this machine cannot confine it.
+        Cancelled: the run was cancelled during start-up.
+        MethodError: the process could not start, or this machine cannot confine it.
     """
     if run.method is None or run.method.function is not None:
         yield None, 0.0
@@ -82,13 +84,13 @@ def run_method(
     """Run a method to its end.
 
     Args:
-        run: what is decoded.
-        child: where it runs; None is here.
-        take: called with every step as it is seen.
-        cancelled: ends it.
+        run: the prepared run.
+        child: the sandboxed process; None runs a function in this process.
+        take: called with every step as it is observed.
+        cancelled: stops the method when set.
 
     Raises:
-        MethodError: it raised, ran too long, or returned what is no ids.
+        MethodError: the method raised, ran too long, or returned something other than ids.
     """
     written: list[int] = []
 
@@ -101,6 +103,7 @@ def run_method(
             _here(run, seen, cancelled) if child is None else _there(run, child, seen, cancelled)
         )
     except Cancelled:
+        # A stopped method returns nothing, so the observed tokens are the text.
         return MethodEnded([written], whole=False)
     printed = "" if child is None else " ".join(child.printed.split())
     said = (f"The method printed: {printed[:_PRINTED]}",) if printed else ()
@@ -118,7 +121,7 @@ def _there(run: Prepared, child: Child, seen: Take, cancelled: threading.Event) 
 
 
 def job_of(run: Prepared) -> dict[str, Any]:
-    """Return what the process of a run's method is asked to do; see ``methods.host``."""
+    """Return the job message for the sandboxed process; see ``methods.host``."""
     config, target = run.config, run.target
     found = run.method.found if run.method else None
     own = found.method.takes if found else frozenset()
@@ -141,7 +144,7 @@ def job_of(run: Prepared) -> dict[str, Any]:
 
 
 def _here(run: Prepared, seen: Take, cancelled: threading.Event) -> Outcome:
-    """Run a function in this process, as any call of Python's does."""
+    """Run a function in this process, without a sandbox: it is the caller's own code."""
     from transformers import GenerationConfig
 
     assert run.method is not None
@@ -154,8 +157,10 @@ def _here(run: Prepared, seen: Take, cancelled: threading.Event) -> Outcome:
     heard = _heard(seen, cancelled)
     watch = ForwardWatch(recorder, before, target.is_encoder_decoder, heard, ends)
     try:
+        # A method draws from torch's global generator, so its state is restored afterwards.
         with torch.random.fork_rng(), torch.no_grad(), watch.on(model):
             torch.manual_seed(job["seed"])
+            # A model folder may have replaced the instance's own generate.
             returned = type(model).generate(
                 model,
                 prompt,
@@ -179,7 +184,7 @@ def _here(run: Prepared, seen: Take, cancelled: threading.Event) -> Outcome:
 
 
 def _heard(seen: Take, cancelled: threading.Event) -> Take:
-    """Return what takes the steps of a function in this process, which is stopped between two of them."""
+    """Return a step callback that raises between two steps if cancelled or over the time limit."""
     deadline = time.monotonic() + SETTINGS.max_method_s
 
     def take(step: Step) -> None:
@@ -195,7 +200,7 @@ def _heard(seen: Take, cancelled: threading.Event) -> Take:
 
 
 def _in_function(function: Any, error: Exception) -> str:
-    """Return one sentence with the line of the function's own file."""
+    """Return one sentence that names the failing line of the function's own file."""
     file = getattr(getattr(function, "__code__", None), "co_filename", None)
     lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
     place = f"{getattr(function, '__name__', 'function')}, line {lines[-1]}: " if lines else ""
@@ -205,11 +210,13 @@ def _in_function(function: Any, error: Exception) -> str:
 
 @contextmanager
 def _folder_of(target: LoadedModel, *, tokenizer: bool) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Return where a process reads a model, and how it holds it; one that was given as an object is written down.
+    """Yield the model folder and load arguments for the sandbox.
+
+    An in-memory model is saved to a temporary folder first.
 
     Args:
         target: the model.
-        tokenizer: whether its tokenizer is wanted, too; not every one that works can be written down.
+        tokenizer: also save the tokenizer; not every working tokenizer can be saved.
     """
     if target.weights is not None:
         yield located(target.name)[0], target.weights.said()
@@ -228,10 +235,10 @@ def _folder_of(target: LoadedModel, *, tokenizer: bool) -> Iterator[tuple[str, d
 
 
 def _check_barriers(run: Prepared, child: Child) -> None:
-    """Refuse foreign code where this machine cannot shut it in and anybody may come.
+    """Refuse untrusted code on a public deployment if a sandbox barrier is missing.
 
     Raises:
-        MethodError: naming what is missing.
+        MethodError: names the missing barriers.
     """
     missing = [name for name in BARRIERS if name not in child.barriers]
     if missing and SETTINGS.public and _found(run).source != SHIPPED:
@@ -241,7 +248,7 @@ def _check_barriers(run: Prepared, child: Child) -> None:
 
 
 def barriers_note(child: Child | None) -> tuple[str, ...]:
-    """Say what a method was not kept from."""
+    """Return a note about missing sandbox barriers, empty if all are active."""
     missing = [] if child is None else [name for name in BARRIERS if name not in child.barriers]
     if not missing:
         return ()

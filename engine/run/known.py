@@ -1,4 +1,4 @@
-"""What is known of a model that was not loaded, and how it is said."""
+"""Facts about a model that was not loaded, and their display texts."""
 
 from __future__ import annotations
 
@@ -17,33 +17,34 @@ _MOST_WORDS = 200
 
 @dataclass(frozen=True)
 class Preflight:
-    """What is known of a model that was not loaded; None is what could not be told.
+    """Facts about a model that was not loaded; None means unknown.
 
     Attributes:
-        name: as it was asked for.
-        where: embedded, here (on this machine), unmade (here, and a folder is made of it first) or hub.
-        revision: the commit on the hub, the wheel it was brought in, or the sha256 of what it was made of.
-        model_type: of its config.json.
-        architecture: the class that transformers makes of it.
-        cannot_serve: strategy -> why it cannot use the model, in a sentence; the others can.
-        parameters: how many values its weights hold.
-        context_length: positions it was made for; None also where they are relative.
-        chat_template: whether conversations have a form of their own.
-        licence: as its model card or the catalogue names it.
-        gated: whether its owner asks for an agreement first.
-        private: whether only its owner sees it on the hub.
-        disk_bytes: of its files; of a model of the hub, of what would be fetched, of what is unmade, of what is made.
-        memory_bytes: of its weights, held as asked for.
-        weights: how they would be held, in words.
-        fits_disk: whether there is room for its files.
-        fits_memory: whether its weights have room in memory.
-        notes: sentences on what stands in the way, and what would fit.
-        gguf: what the header of its GGUF file says, where it is one.
-        adapter: what its adapter_config.json says, where it is a LoRA adapter.
-        base: the model that it adapts, as it is called here.
-        takes: what it can be given besides text: image, audio.
-        needs: which of them it must be given, None where text alone will do.
-        speech: what a speech model can be told besides, None for any other model.
+        name: as requested.
+        where: embedded, here (on this machine), unmade (on this machine, its folder is built first)
+            or hub.
+        revision: the hub commit, the wheel it came in, or the sha256 of the files it is built from.
+        model_type: from config.json.
+        architecture: the transformers class.
+        cannot_serve: strategy -> one sentence why it cannot use the model; other strategies can.
+        parameters: number of weight values.
+        context_length: positions the model was trained for; None also for relative positions.
+        chat_template: whether the model has a chat template.
+        licence: from the model card or the catalogue.
+        gated: whether the owner requires an agreement before download.
+        private: whether only the owner can see it on the hub.
+        disk_bytes: size of its files: on disk, to be downloaded (hub), or to be built (unmade).
+        memory_bytes: size of its weights in the requested precision.
+        weights: the requested precision, in words.
+        fits_disk: whether its files fit on the disk.
+        fits_memory: whether its weights fit in the memory budget.
+        notes: sentences about obstacles, and about what would fit.
+        gguf: header facts of a GGUF file, else None.
+        adapter: adapter_config.json facts of a LoRA adapter, else None.
+        base: name of the adapter's base model.
+        takes: inputs it accepts besides text: image, audio.
+        needs: the input among these that is required; None if text alone suffices.
+        speech: options of a speech model, None for other models.
     """
 
     name: str
@@ -73,18 +74,18 @@ class Preflight:
 
     @property
     def fits(self) -> bool | None:
-        """Whether there is room for it, on the disk and in memory."""
+        """Whether it fits on the disk and in memory, None if unknown."""
         if False in (self.fits_disk, self.fits_memory):
             return False
         return self.fits_memory
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all of it as JSON values."""
+        """Return all fields as JSON values."""
         lists = {"notes": list(self.notes), "takes": list(self.takes)}
         return dataclasses.asdict(self) | {"fits": self.fits, **lists}
 
     def told(self) -> list[tuple[str, str]]:
-        """Return what is known as pairs of a subject and a text, the notes left out."""
+        """Return the facts as (label, text) pairs, without the notes."""
         access = "" if self.gated is None else _ACCESS[self.private or False, self.gated]
         pairs = [
             ("Where", _WHERE[self.where]),
@@ -126,13 +127,13 @@ _ACCESS = {
 
 
 def words(held: WeightsParams) -> str:
-    """Return how weights are held, in words."""
+    """Return backend, dtype and quantization as text."""
     backend = "" if held.backend == TORCH else held.backend
     return ", ".join(filter(None, (backend, held.dtype, held.quantization)))
 
 
 def size(count: float | None) -> str:
-    """Return a number of bytes as it is said, nothing where it is not known."""
+    """Return a byte count as MB or GB text, empty for None."""
     if count is None:
         return ""
     return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{max(count / 1e6, 0.1):.1f} MB"
@@ -157,7 +158,7 @@ def _strategies(refused: dict[str, str] | None) -> str | None:
 
 
 def _header(gguf: GgufFacts) -> str:
-    """Return what a GGUF file is: its size, and how much of its values is kept in which type."""
+    """Return a GGUF file's architecture, size and the share of values in each storage type."""
     shares = (f"{100 * share:.0f} % {kind}" for kind, share in gguf.types.items())
     return f"{gguf.architecture}, {size(gguf.file_bytes)}, {', '.join(shares)}"
 

@@ -1,4 +1,4 @@
-"""What a request says of pictures and sounds: its validation, and what the model begins with."""
+"""Validates the images, sounds and speech options of a request, and encodes them for the model."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from engine.run.what_is_read import check_length
 from engine.trace.records import Trace
 
 SPEECH = ("language", "task", "return_timestamps")
-"""What Whisper's generate() is told of a speech, in transformers' names."""
+"""Options of Whisper's generate(), by their names in transformers."""
 
 
 def opened(request: Any) -> Media:
-    """Open what a request gives to look at or to listen to.
+    """Open the image and the sound of a request.
 
     Raises:
         ParameterError: one sentence with parameter, value and range.
@@ -31,7 +31,7 @@ def opened(request: Any) -> Media:
 
 
 def check_speech(speech: Any) -> None:
-    """Check what a model is told of a speech; whether it can be told that is seen with the model.
+    """Check speech options without a model; whether the model has them is checked later.
 
     Raises:
         ParameterError: one sentence with name, value and range.
@@ -51,10 +51,10 @@ def check_speech(speech: Any) -> None:
 
 
 def given_again(trace: Trace) -> dict[str, Any]:
-    """Return the fields of a request that gives a model what a recorded run was given.
+    """Return the request fields (image, audio, speech) of a recorded run.
 
     Raises:
-        EngineError: its picture or sound is not at hand any more.
+        EngineError: its image or sound is not in memory any more.
     """
     media, speech = media_of(trace), trace.speech
     given = {"image": media.picture, "audio": media.sound, "speech": speech}
@@ -62,14 +62,14 @@ def given_again(trace: Trace) -> dict[str, Any]:
 
 
 def inputs_of(trace: Trace, loaded: Any) -> dict[str, Any]:
-    """Return the further inputs of a model that a recorded run gave it, on its device; none for text alone.
+    """Return a recorded run's further model inputs, on the model's device; empty for text alone.
 
     Args:
         trace: the run.
-        loaded: a LoadedModel that reads the same.
+        loaded: a LoadedModel that reads the same inputs.
 
     Raises:
-        EngineError: its picture or sound is not at hand any more.
+        EngineError: its image or sound is not in memory any more.
     """
     media = media_of(trace)
     if not media or loaded.reader is None:
@@ -79,16 +79,17 @@ def inputs_of(trace: Trace, loaded: Any) -> dict[str, Any]:
 
 
 def read(checked: Any, loaded: Any) -> tuple[MediaInputs, ChatPrompt | None] | None:
-    """Return what a model that is given a picture or a sound begins with, and its conversation if there is one.
+    """Return the inputs and prompt ids of an image or a sound, and the conversation if any.
 
-    None where it is given neither.
+    None if the request has neither.
 
     Args:
         checked: a CheckedRequest, fitted to the model.
         loaded: the LoadedModel.
 
     Raises:
-        ParameterError: it does not take what it is given, or lacks what it needs.
+        ModelError: the model was loaded without its processor.
+        ParameterError: the model does not accept the input, or lacks one that it needs.
     """
     request, media, reader = checked.request, checked.media, loaded.reader
     if reader is None and media and media.kinds() & loaded.capabilities.takes:

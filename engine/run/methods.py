@@ -1,4 +1,4 @@
-"""The custom generation method of a request: found, trusted, and its arguments held to what it says of them."""
+"""The custom generation method of a request: found, trusted, with validated arguments."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ Function = Callable[..., Any]
 
 @dataclass(frozen=True)
 class AskedMethod:
-    """What decides a run.
+    """The method that decodes a run.
 
     Attributes:
-        name: as the request names it.
-        found: what was found by the name; None while it is not on this machine, and for a function.
-        function: given in place of a name.
+        name: as requested.
+        found: the method's code; None for a function, and until it is on this machine.
+        function: a Python function given instead of a name.
     """
 
     name: str
@@ -39,11 +39,11 @@ class AskedMethod:
 
     @property
     def is_settled(self) -> bool:
-        """Whether it can be run."""
+        """Whether its code is on this machine."""
         return self.found is not None or self.function is not None
 
     def info(self) -> MethodInfo:
-        """Return what a trace says of it."""
+        """Return its description for the trace."""
         if self.found is None:
             return MethodInfo(self.name, "function")
         found = self.found
@@ -51,16 +51,16 @@ class AskedMethod:
 
 
 def asked_method(values: Mapping[str, Any]) -> tuple[dict[str, Any], AskedMethod]:
-    """Return a request's values with those of the method among its arguments, and the method.
+    """Return a request's values with unknown names moved to the method's arguments, and the method.
 
-    A method of the hub that is not on this machine is not fetched here; its arguments are taken as they are.
+    Downloads nothing: the arguments of a hub method that is not local are left unchecked.
 
     Args:
-        values: raw values by name; a name that the strategy does not know is one of the method's.
+        values: raw values by name; names that the strategy lacks belong to the method.
 
     Raises:
-        MethodError: there is no such method, or it may not run.
-        ParameterError: an argument that it does not have, or of another kind.
+        MethodError: there is no such method, or it must not run.
+        ParameterError: an unknown argument, or one of the wrong type.
     """
     kind = params_of(CustomConfig)["method"]
     named = kind.check("method", values.get("method", CustomConfig.method))
@@ -79,12 +79,12 @@ def asked_method(values: Mapping[str, Any]) -> tuple[dict[str, Any], AskedMethod
 def settled(
     method: AskedMethod, config: Any, cancelled: threading.Event | None = None
 ) -> tuple[AskedMethod, Any]:
-    """Return a method that is on this machine and may run, fetched where it has to be, and the config that fits it.
+    """Return a runnable method, downloaded if needed, and the config with validated arguments.
 
     Raises:
-        Cancelled: it was cancelled meanwhile.
-        MethodError: it cannot be found or may not run.
-        ParameterError: an argument that it does not have, or of another kind.
+        Cancelled: the run was cancelled meanwhile.
+        MethodError: it cannot be found or must not run.
+        ParameterError: an unknown argument, or one of the wrong type.
     """
     if method.is_settled:
         return method, config
@@ -93,7 +93,7 @@ def settled(
 
 
 def check_serves(method: AskedMethod, target: LoadedModel) -> None:
-    """Refuse a model that a method which comes along cannot serve; of others nobody knows before they run.
+    """Refuse a model that a shipped method cannot use; other methods can only fail when they run.
 
     Raises:
         ModelError: one sentence.
@@ -120,7 +120,7 @@ def _checked(method: AskedMethod, given: dict[str, Any]) -> dict[str, Any]:
     assert method.found is not None
     check_trusted(method.found)
     own = method.found.method
-    # Whoever takes everything takes what generate() takes, too; what the strategy has, it is handed anyway.
+    # A method with **kwargs takes generate()'s arguments too, except those the strategy passes.
     also = base_names() - _OURS if own.takes_all else frozenset()
     known = also | {argument.name for argument in own.arguments}
     for name, value in given.items():

@@ -1,10 +1,10 @@
-"""Who may run: one line for everything that computes, first come, first served among equals.
+"""Schedules all work that computes: one queue, fair between visitors, first come first served.
 
-Whoever has fewest turns is served next: every address's first, then every one's second; an address shares its
-turns among its sessions in the same way (start-time fair queueing, Goyal et al. 1996, with turns for lengths).
-A place is taken before anything is loaded. The first in line load their models, one more of them than may
-compute at once, so that a slow load holds up nobody else and no crowd of models is held in memory; of those
-that are ready, the earliest computes. A place is given up by the worker that took it, however it ends.
+The visitor with the fewest turns is served next. An address shares its turns among its sessions
+(start-time fair queueing, Goyal et al. 1996, with turns as lengths). A ticket is taken before
+anything is loaded. One more ticket than may compute can load its models, so a slow load does not
+delay others and memory stays bounded. Among the ready tickets the earliest computes. The worker
+that took a ticket always releases it.
 """
 
 from __future__ import annotations
@@ -25,34 +25,33 @@ from engine.settings import SETTINGS
 from engine.trace.events import Waiting
 
 Tell = Callable[[Any], None]
-"""Takes events; whoever does not listen gives ``nobody``."""
+"""Receives events; pass ``nobody`` to discard them."""
 _POLL_S = 0.05
 _AGAIN_S = 1.0
 _TELLS_PER_S = 25
-"""How often all who wait together are told something: every telling is work that the one who runs waits for."""
+"""Progress events a second for all waiting tickets together: each one costs the running run."""
 _LOOKS_PER_S = 500
-"""The same of how often they look whether it is their turn; a line that moves wakes them besides."""
+"""Polls a second of all waiting tickets together; a change of the queue wakes them anyway."""
 _RECENT = 32
 _AWAY, _WAITS, _LOADS, _READY, _RUNS = range(5)
 
 
 def nobody(event: Any) -> None:
-    """Take an event that nobody wants."""
+    """Discard an event."""
     del event
 
 
 class Pace:
-    """How long work takes, from what recent work of its kind took."""
+    """Estimates durations from recent work of the same kind."""
 
     def __init__(self) -> None:
         self._taken: deque[tuple[Hashable, float, float]] = deque(maxlen=_RECENT)
 
     def add(self, kind: Hashable, size: float, seconds: float) -> None:
-        """Remember a piece of work that came to its end."""
         self._taken.append((kind, size, seconds))
 
     def of(self, kind: Hashable, size: float) -> float | None:
-        """Return the seconds to expect, from all work where none of the kind is known; None for no basis."""
+        """Return the expected seconds from recent work, of this kind if any; None without any."""
         own = [seconds / amount for known, amount, seconds in self._taken if known == kind]
         if own:
             return median(own) * size
@@ -60,12 +59,13 @@ class Pace:
 
 
 class LinePlace:
-    """A place in the line; see ``RunLine.place``.
+    """A ticket in the run queue; see ``RunLine.place``.
 
     Attributes:
         waited_s: seconds it has waited for its turns so far.
-        company: places of the same may have their turn at the same time, None for a turn of its own.
-        rows: how many texts grow in it.
+        company: batch key; tickets with the same key may compute together. None for an exclusive
+            turn.
+        rows: number of sequences it decodes.
     """
 
     def __init__(
@@ -82,12 +82,12 @@ class LinePlace:
 
     @property
     def position(self) -> int:
-        """Places before this one, those at work included."""
+        """Number of tickets ahead, running ones included."""
         return self.line.before(self).position
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Step aside for something that needs no turn; everybody who has come meanwhile goes first."""
+        """Release the turn during work that needs none; tickets that arrived meanwhile go first."""
         self.line.step_aside(self)
         try:
             yield
@@ -98,19 +98,19 @@ class LinePlace:
         """Wait until models may be loaded.
 
         Raises:
-            Cancelled: it was cancelled meanwhile.
+            Cancelled: the work was cancelled meanwhile.
         """
         self._wait(_LOADS)
 
     @contextmanager
     def turn(self, *models: Any) -> Iterator[None]:
-        """Wait until this place may compute, and do so with the lock of every model.
+        """Wait until this ticket may compute, then hold the lock of every model.
 
         Args:
             models: LoadedModels whose forward passes are used; None and repeats are ignored.
 
         Raises:
-            Cancelled: it was cancelled meanwhile.
+            Cancelled: the work was cancelled meanwhile.
         """
         unique = {id(model): model for model in models if model is not None}
         # A fixed order of acquisition, so that two runs cannot wait for each other.
@@ -118,14 +118,15 @@ class LinePlace:
         self.state = _READY
         self._wait(_RUNS)
         with ExitStack() as held:
-            # A company holds its model itself, for as long as anybody is in it.
+            # A batch holds its model's lock itself, until its last run ends.
             for model in self.models if self.company is None else ():
-                # Somebody outside of the line may hold a model, too.
+                # Code outside the queue may hold the lock too.
                 while not model.lock.acquire(timeout=_POLL_S):
                     self._look()
                 held.callback(model.lock.release)
             held.enter_context(working())
             yield
+        # A cancelled turn would make the estimates too short.
         if not self.cancelled.is_set():
             self.line.took(self)
 
@@ -150,17 +151,17 @@ class LinePlace:
 
 
 def pause_of(places: int) -> float:
-    """Return the seconds between two tellings of one who waits, in a line of so many."""
+    """Return the seconds between two progress events of one ticket in a queue of this length."""
     return places / _TELLS_PER_S
 
 
 class RunLine:
-    """All places of this process."""
+    """The queue of all tickets of this process."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._places: list[LinePlace] = []
-        # Those that may load or compute, in the order in which they were let in.
+        # Tickets that may load or compute, in order of admission.
         self._inside: list[LinePlace] = []
         self._pace = Pace()
 
@@ -172,16 +173,16 @@ class RunLine:
         kind: Hashable = None,
         size: float = 1.0,
     ) -> Iterator[LinePlace]:
-        """Stand in line; the place is given up at the end.
+        """Yield a new ticket at its fair position; it is removed at the end.
 
         Args:
-            cancelled: leaves the line when set.
-            tell: gets Waiting events; what it raises ends the wait.
-            kind: work of the same kind takes about as long, in proportion to its size.
-            size: how much of it there is.
+            cancelled: leaves the queue when set.
+            tell: receives Waiting events; an exception from it ends the wait.
+            kind: work of one kind takes time in proportion to its size.
+            size: amount of work.
 
         Raises:
-            BusyError: the line is full, or has no more room for this visitor.
+            BusyError: the queue is full, or this visitor's address has reached its limit.
         """
         place = LinePlace(self, kind, size, cancelled, tell)
         with self._changed:
@@ -200,27 +201,27 @@ class RunLine:
                 self._changed.notify_all()
 
     def before(self, place: LinePlace) -> Waiting:
-        """Return how many come before a place, and how long they take together."""
+        """Return the number of tickets ahead of one, and their expected seconds."""
         with self._changed:
             served = self._served()
             ahead = served[: served.index(place)]
             return Waiting(len(ahead), self._seconds(ahead))
 
     def step_aside(self, place: LinePlace) -> None:
-        """Let a place count no more; it still takes room."""
+        """Stop counting a ticket; it still occupies its place in the queue limit."""
         with self._changed:
             place.state = _AWAY
             self._changed.notify_all()
 
     def come_back(self, place: LinePlace) -> None:
-        """Let a place count again, as the last that has come."""
+        """Count a released ticket again, as the newest arrival."""
         with self._changed:
             self._places.remove(place)
             self._queue(place)
             self._changed.notify_all()
 
     def advance(self, place: LinePlace, state: int) -> bool:
-        """Return whether a place may come into a state; it is in it then."""
+        """Move a ticket to a state if it is its turn; return whether it was."""
         with self._changed:
             allowed = self._may_load(place) if state == _LOADS else self._may_run(place)
             if allowed:
@@ -231,28 +232,27 @@ class RunLine:
             return allowed
 
     def took(self, place: LinePlace) -> None:
-        """Remember how long a turn took that has come to its end."""
         with self._changed:
             self._pace.add(place.kind, place.size, time.perf_counter() - place.since)
 
     def busy(self) -> tuple[int, int]:
-        """Return how many places wait, those that load included, and how many compute."""
+        """Return how many tickets wait (loading ones included) and how many compute."""
         with self._changed:
             computing = sum(place.state == _RUNS for place in self._places)
             return len(self._places) - computing, computing
 
     @property
     def pause_s(self) -> float:
-        """Seconds between two tellings of one who waits: the longer, the more wait."""
+        """Seconds between two progress events of a waiting ticket; grows with the queue."""
         return pause_of(len(self._places))
 
     def rest(self) -> None:
-        """Wait until the line has moved, or for a moment."""
+        """Wait until the queue changes, or for a moment."""
         with self._changed:
             self._changed.wait(max(_POLL_S, len(self._places) / _LOOKS_PER_S))
 
     def _served(self) -> list[LinePlace]:
-        """Return the places that count in the order of service: those let in already, then by turn."""
+        """Return the counted tickets in order of service: admitted ones first, then by turn."""
         came = {id(place): number for number, place in enumerate(self._places)}
         waiting: dict[str, list[LinePlace]] = {}
         for place in self._places:
@@ -260,14 +260,14 @@ class RunLine:
                 waiting.setdefault(place.visitor.address, []).append(place)
         turns = []
         for own in waiting.values():
-            # An address has its turns; they go round among its sessions.
+            # Turns belong to the address; its sessions use them in rotation.
             places = sorted(own, key=lambda place: place.session_turn)
             turns += zip(sorted(place.address_turn for place in own), places, strict=True)
         turns.sort(key=lambda turn: (turn[0], came[id(turn[1])]))
         return self._inside + [place for _, place in turns]
 
     def _let_in(self, place: LinePlace) -> None:
-        """Let a place in with the first of its address's turns, which it may have from another there."""
+        """Admit a ticket with its address's first turn, swapped with the ticket that has it."""
         own = (o for o in self._places if o.visitor.address == place.visitor.address)
         first = min((o for o in own if o.state == _WAITS), key=lambda other: other.address_turn)
         turns = first.address_turn, place.address_turn
@@ -275,7 +275,7 @@ class RunLine:
         self._inside.append(place)
 
     def _queue(self, place: LinePlace) -> None:
-        """Give a place its turns and put it last: one after its visitor's own, none before those now served."""
+        """Append a ticket with turns after its visitor's own, but not before those now served."""
         counting = [other for other in self._places if other.state != _AWAY]
         alike = [o for o in counting if o.visitor.address == place.visitor.address]
         own = [o for o in alike if o.visitor == place.visitor]
@@ -291,7 +291,6 @@ class RunLine:
         self._places.append(place)
 
     def _share(self, visitor: Visitor) -> None:
-        """Refuse a visitor whose address has as many places as one may have."""
         own = sum(other.visitor.address == visitor.address for other in self._places)
         if visitor.address and own >= SETTINGS.max_runs_per_address:
             raise BusyError(
@@ -301,10 +300,12 @@ class RunLine:
 
     def _may_load(self, place: LinePlace) -> bool:
         first = next(other for other in self._served() if other.state == _WAITS)
+        # One more than may compute: a slow load delays nobody, and waiting models do not fill
+        # memory.
         return first is place and _turns([*self._inside, place]) <= SETTINGS.max_concurrent_runs + 1
 
     def _may_run(self, place: LinePlace) -> bool:
-        """Return whether it is a place's turn: of all that want the same model the first goes on."""
+        """Return whether a ticket may compute: of all that need one model, the first goes ahead."""
         running = [other for other in self._inside if other.state == _RUNS]
         busy = {id(model) for other in running for model in other.models}
         wanted: set[int] = set()
@@ -321,11 +322,12 @@ class RunLine:
                 running.append(other)
                 busy |= own
             else:
+                # A later ticket must not overtake one that waits for the same model.
                 wanted |= own
         return False
 
     def _seconds(self, ahead: list[LinePlace]) -> float | None:
-        """Return the seconds that places still take, None where there is nothing to go by."""
+        """Return the seconds that tickets still need, None without an estimate."""
         total, longest = 0.0, dict[Hashable, float]()
         for place in ahead:
             whole = self._pace.of(place.kind, place.size)
@@ -335,7 +337,7 @@ class RunLine:
             left = max(0.0, whole - gone)
             if place.company is None:
                 total += left
-            else:  # who goes along in a turn takes no time of his own
+            else:  # runs batched together share one turn's time
                 longest[place.company] = max(left, longest.get(place.company, 0.0))
         total += sum(longest.values())
         return round(total / SETTINGS.max_concurrent_runs, 1)
@@ -350,7 +352,7 @@ class RunLine:
 
 
 def _turns(places: Iterable[LinePlace]) -> int:
-    """Return how many turns places take together: those of a company share one, as far as it has room."""
+    """Count the compute slots in use; batched runs share one slot up to max_shared_runs rows."""
     turns, rows = 0, dict[Hashable, int]()
     for place in places:
         beside = None if place.company is None else rows.get(place.company)
@@ -372,17 +374,17 @@ def running(
     kind: Hashable = None,
     size: float = 1.0,
 ) -> Iterator[None]:
-    """Stand in line for work whose models are loaded already, and hold their locks during it.
+    """Wait for a turn for work whose models are loaded, and hold their locks during it.
 
     Args:
         cancelled: gives up waiting when set.
         models: LoadedModels whose forward passes the work uses; None and repeats are ignored.
-        tell: gets Waiting events.
+        tell: receives Waiting events.
         kind: see ``RunLine.place``.
         size: see ``RunLine.place``.
 
     Raises:
-        BusyError: too many wait already.
+        BusyError: the queue is full.
         Cancelled: ``cancelled`` was set while waiting.
     """
     with LINE.place(cancelled, tell, kind, size) as place:

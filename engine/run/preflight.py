@@ -1,4 +1,4 @@
-"""What a model is and costs, said before anything large is fetched or loaded."""
+"""Finds out what a model is and costs before anything large is downloaded or loaded."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ from engine.strategies.refusal import refusal
 _README_BYTES = 1_000_000
 _MOST_WORDS = 60
 _SMALLER = ({"dtype": "bfloat16"}, {"quantization": "8bit"}, {"quantization": "4bit"})
-"""Ways to hold weights that are tried where there is no room, those that change least first."""
+"""Smaller precisions to suggest when memory is short, least lossy first."""
 
 
 def preflight(name: Any, weights: WeightsParams | None = None) -> Preflight:
-    """Return what a model is and costs; no weights are read or fetched.
+    """Return what a model is and costs; no weights are read or downloaded.
 
     Args:
-        name: a name of the catalogue, a hub id, or the absolute path of a folder, a GGUF file or a LoRA adapter (none
-            on a public deployment).
-        weights: how they would be held; None is as this machine does it by default.
+        name: a catalogue name, a hub id, or the absolute path of a folder, a GGUF file or a LoRA
+            adapter (no paths on a public deployment).
+        weights: requested precision; None for this machine's default.
 
     Raises:
-        BusyError: the hub is being asked about too many models.
-        ModelError: it is not allowed, not there, or the hub did not answer.
-        ParameterError: this deployment does not hold weights so.
+        BusyError: too many hub lookups are running.
+        ModelError: the model is not allowed or not found, or the hub did not answer.
+        ParameterError: this deployment does not offer the precision.
     """
     files.check_name(name)
     device = default_device()
@@ -77,7 +77,7 @@ def preflight(name: Any, weights: WeightsParams | None = None) -> Preflight:
 
 
 def _here(name: str, folder: str, held: WeightsParams) -> Preflight:
-    """Return what is known of a model whose files are on this machine."""
+    """Return the facts of a model whose files are on this machine."""
     entry = CATALOGUE.get(name)
     found = Preflight(
         name,
@@ -98,7 +98,7 @@ def _here(name: str, folder: str, held: WeightsParams) -> Preflight:
 
 
 def _gguf(name: str, folder: str | None, small: str, held: WeightsParams) -> Preflight:
-    """Return what is known of a GGUF file: by its header, and by the folder that was made of it, if one was."""
+    """Return the facts of a GGUF file: from its header, and from its converted folder if any."""
     try:
         check_can_convert(name)
         facts = look_into(name, small if folder is None else None)
@@ -130,11 +130,11 @@ def _gguf(name: str, folder: str | None, small: str, held: WeightsParams) -> Pre
 
 
 Adapter = tuple[str, str, str | None]
-"""What an adapter is called, the folder of its adapter_config.json, and the base that its name says."""
+"""An adapter's name, the folder of its adapter_config.json, and the base named in the request."""
 
 
 def _adapter(found: Preflight, adapter: Adapter, held: WeightsParams) -> Preflight:
-    """Add what is known of a LoRA adapter: by its adapter_config.json and by its base, if that is here."""
+    """Add a LoRA adapter's facts: from its adapter_config.json, and from its base if local."""
     place, folder, said = adapter
     try:
         found = dataclasses.replace(found, adapter=read_adapter(place, folder))
@@ -176,7 +176,7 @@ def _can_merge(found: Preflight, place: str) -> Preflight:
 
 
 def _to_make(found: Preflight, values: int) -> Preflight:
-    """Add what the folder will take that is made of a file or of an adapter: float32."""
+    """Add the disk size of the float32 folder to be built from a file or an adapter."""
     needed, place = 4 * values, brought_to("")
     free = shutil.disk_usage(next(p for p in (place, *place.parents) if p.exists())).free
     found = dataclasses.replace(found, disk_bytes=needed, fits_disk=needed <= free)
@@ -184,12 +184,12 @@ def _to_make(found: Preflight, values: int) -> Preflight:
 
 
 def _on_the_hub(name: str, asked: Adapter, held: WeightsParams) -> Preflight:
-    """Return what is known of a model by what the hub says and by its config.json or adapter_config.json.
+    """Return the facts of a hub model, from the hub's listing and its small config files.
 
     Args:
-        name: as it was asked for.
-        asked: its hub id, a folder for its small files, and the base that its name says.
-        held: how its weights would be held.
+        name: as requested.
+        asked: its hub id, a folder for its small files, and the base named in the request.
+        held: the requested precision.
     """
     place, small, said = asked
     facts = lookup.look_up(place, small)
@@ -220,7 +220,7 @@ def _on_the_hub(name: str, asked: Adapter, held: WeightsParams) -> Preflight:
         return _unusable(found, f"{name} has no config.json that says what it is.")
     try:
         config = files.check_config(small)
-        # A value takes half a byte at least.
+        # The smallest stored value has 4 bits, so this bounds what a config.json may claim.
         model = build(name, small, config, lambda: 2 * facts.weights_bytes)[1]
     except ModelError as error:
         return _unusable(found, str(error))
@@ -230,7 +230,7 @@ def _on_the_hub(name: str, asked: Adapter, held: WeightsParams) -> Preflight:
 
 
 def _with_model(found: Preflight, model: Any, values: int, held: WeightsParams) -> Preflight:
-    """Add what the model tells that was built without memory for its weights."""
+    """Add the facts of a model that was built without memory for its weights."""
     stands = LoadedModel(model, name=found.name)
     reasons = {s.name: refusal(s, stands) for s in STRATEGIES.values()}
     why = None if held.backend == TORCH else refused(model)
@@ -256,7 +256,7 @@ def _with_model(found: Preflight, model: Any, values: int, held: WeightsParams) 
 
 
 def _with_speech(found: Preflight, model: Any, folder: str) -> Preflight:
-    """Add what a speech model can be told, by the generation_config.json of a folder."""
+    """Add the options of a speech model, read from the folder's generation_config.json."""
     family = family_of(model)
     if family is None or not family.speaks:
         return found
@@ -264,7 +264,7 @@ def _with_speech(found: Preflight, model: Any, folder: str) -> Preflight:
 
 
 def _no_memory(model: Any, values: int, held: WeightsParams) -> str | None:
-    """Return why a model's weights have no room in memory and what would fit, None where they have."""
+    """Return why a model's weights exceed the memory budget and what would fit, else None."""
     budget = SETTINGS.max_model_memory_gb
     needed = sizes.bytes_held(model, values, held)
     limits = sum(bytes_of(size) for _, size in held.max_memory or ())
@@ -279,7 +279,7 @@ def _no_memory(model: Any, values: int, held: WeightsParams) -> str | None:
 
 
 def _others(held: WeightsParams) -> Iterator[WeightsParams]:
-    """Yield ways to hold weights in less memory that this machine and deployment offer."""
+    """Yield smaller precisions that this machine and deployment offer."""
     for change in _SMALLER:
         other = dataclasses.replace(
             held,
@@ -300,7 +300,7 @@ def _others(held: WeightsParams) -> Iterator[WeightsParams]:
 
 
 def _unusable(found: Preflight, reason: str) -> Preflight:
-    """Add why no strategy can use a model."""
+    """Set the reason why no strategy can use a model."""
     return _with_notes(
         dataclasses.replace(found, cannot_serve=dict.fromkeys(STRATEGIES, reason)), reason
     )
@@ -317,7 +317,7 @@ def _revision(name: str, folder: str) -> str | None:
 
 
 def _licence(folder: str) -> str | None:
-    """Return the licence that a folder's README names at its head."""
+    """Return the licence from the front matter of a folder's README."""
     from huggingface_hub import metadata_load
 
     path = Path(folder) / "README.md"
@@ -325,7 +325,7 @@ def _licence(folder: str) -> str | None:
         if path.stat().st_size > _README_BYTES:
             return None
         said = (metadata_load(path) or {}).get("license")
-    except Exception:  # whoever wrote it may have broken any rule of YAML
+    except Exception:  # a README may contain any invalid YAML
         return None
     return str(said)[:_MOST_WORDS] if said else None
 
@@ -335,7 +335,7 @@ def _template_files(folder: str) -> list[Path]:
 
 
 def _has_template(paths: Iterable[Path]) -> bool:
-    """Return whether files of a tokenizer hold a chat template."""
+    """Return whether tokenizer files contain a chat template."""
     there = {path.name: path for path in paths if path.is_file()}
     if looking.TEMPLATE in there:
         return True
@@ -347,7 +347,7 @@ def _has_template(paths: Iterable[Path]) -> bool:
 
 
 def _disk_bytes(folder: str) -> int:
-    """Return the bytes of those files of a folder that a run reads."""
+    """Return the size of the files in a folder that a run reads, in bytes."""
     return sum(
         path.stat().st_size
         for path in Path(folder).iterdir()

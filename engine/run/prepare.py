@@ -1,4 +1,4 @@
-"""What a run needs before it decodes: a checked request, its models, its prompt as ids."""
+"""Prepares a run before decoding: models, values fitted to them, and prompt ids."""
 
 from __future__ import annotations
 
@@ -33,30 +33,29 @@ _POLL_S = 0.05
 
 @dataclass(frozen=True)
 class Prepared:
-    """A request that can be decoded."""
+    """A request with its loaded models and token ids, ready to decode."""
 
     request: DecodeRequest
     checked: CheckedRequest
-    """Fitted to the model and to the room its context leaves."""
+    """Fitted to the model and to its remaining context."""
     target: LoadedModel
     assistant: LoadedModel | None
     prompt_ids: list[int]
     inputs: Mapping[str, torch.Tensor] = field(default_factory=dict)
-    """Further inputs of generate(), of a picture or a sound; on the model's device."""
+    """Further inputs of generate() for an image or a sound, on the model's device."""
 
     @property
     def method(self) -> AskedMethod | None:
-        """The custom generation method that decides, None for a strategy of ours."""
+        """The custom generation method, None for a built-in strategy."""
         return self.checked.method
 
     @property
     def strategy(self) -> Strategy:
-        """The strategy that decodes."""
         return self.checked.strategy
 
     @property
     def config(self) -> Any:
-        """The strategy's own config dataclass."""
+        """The strategy's config dataclass."""
         return self.checked.config
 
 
@@ -64,15 +63,15 @@ def prepare(
     checked: CheckedRequest,
     get: Callable[[Any, str | None, WeightsParams], LoadedModel] | None = None,
 ) -> Prepared:
-    """Load what a checked request names, and check it against that.
+    """Load the models of a validated request and validate it against them.
 
     Args:
         checked: the request.
-        get: returns a model, given what the request names, the strategy's default and how it is held;
-            None is ``model_of``.
+        get: returns a model for (requested model, the strategy's default, weights settings); None
+            for ``model_of``.
 
     Raises:
-        EngineError: what the user can act on.
+        EngineError: an error that the user can act on.
     """
     get, request = get or model_of, checked.request
     checked = with_method(checked)
@@ -90,14 +89,14 @@ def prepare(
 def begun(
     checked: CheckedRequest, target: LoadedModel
 ) -> tuple[CheckedRequest, list[int], dict[str, torch.Tensor]]:
-    """Return what a model begins with: the request with its conversation, ids, and what else it is given.
+    """Return the request with its rendered chat, the prompt ids, and further model inputs.
 
     Args:
         checked: fitted to the model.
         target: the model.
 
     Raises:
-        ParameterError: it cannot begin with that.
+        ParameterError: the model cannot read this prompt.
     """
     read = media_request.read(checked, target)
     if read is None:
@@ -113,7 +112,7 @@ def fitted(
     """Check that the models can serve a request, and fit its values to them.
 
     Raises:
-        ModelError: a model cannot do what the strategy needs.
+        ModelError: a model lacks what the strategy needs.
         ParameterError: a value that the model cannot honour.
     """
     refused = refusal(checked.strategy, target, assistant)
@@ -133,7 +132,7 @@ def fitted(
 def with_method(
     checked: CheckedRequest, cancelled: threading.Event | None = None
 ) -> CheckedRequest:
-    """Return a request whose method, if it has one, is on this machine; see ``methods.settled``."""
+    """Return a request whose custom method, if any, is on this machine; see ``methods.settled``."""
     if checked.method is None:
         return checked
     method, config = settled(checked.method, checked.config, cancelled)
@@ -141,10 +140,10 @@ def with_method(
 
 
 def model_of(model: Any, default: str | None, weights: WeightsParams | None = None) -> LoadedModel:
-    """Return a loaded model: the one given, or the one of this name, or else the default.
+    """Return a loaded model: the given one, or the one with this name, or the default.
 
     Raises:
-        ModelError: it cannot be loaded, or there is none.
+        ModelError: it cannot be loaded, or no name is given.
     """
     if isinstance(model, LoadedModel):
         return model
@@ -155,14 +154,14 @@ def model_of(model: Any, default: str | None, weights: WeightsParams | None = No
 
 
 class Models:
-    """Gets the models of a run. One that is not in memory is told of; whoever stops does not wait for it.
+    """Loads the models of a run with progress events; cancellation does not wait for a load.
 
     Args:
-        cancelled: gives up waiting when set; the load goes on and serves the next run.
-        tell: gets Loading events.
+        cancelled: gives up waiting when set; the load continues and serves the next run.
+        tell: receives Loading events.
 
     Attributes:
-        load_s: seconds that loading took so far.
+        load_s: seconds spent loading so far.
     """
 
     def __init__(self, cancelled: threading.Event, tell: Tell) -> None:
@@ -172,10 +171,10 @@ class Models:
     def __call__(
         self, model: Any, default: str | None = None, weights: WeightsParams | None = None
     ) -> LoadedModel:
-        """Return a loaded model: the one given, or the one of this name, or else the default.
+        """Return a loaded model: the given one, or the one with this name, or the default.
 
         Raises:
-            Cancelled: it was cancelled meanwhile.
+            Cancelled: the run was cancelled meanwhile.
             ModelError: see ``model_of``.
         """
         name = default if model is None else model
@@ -188,6 +187,7 @@ class Models:
         began = time.perf_counter()
         executor = ThreadPoolExecutor(1)
         loading = executor.submit(load, name, weights=weights)
+        # Not waited for: after a cancel the load continues and serves the next run.
         executor.shutdown(wait=False)
         while not wait([loading], _POLL_S).done:
             if self.cancelled.is_set():
@@ -198,15 +198,15 @@ class Models:
         return loading.result()
 
     def fetch(self, named: Iterable[tuple[str, WeightsParams]]) -> None:
-        """Fetch or convert what is not on this machine; nothing is loaded, and nobody else waits for it.
+        """Download or convert missing models without loading them or blocking other runs.
 
         Args:
-            named: names of models, each with how it is going to be held.
+            named: names of models, each with its weights settings.
 
         Raises:
-            BusyError: too many models are being fetched.
-            Cancelled: it was cancelled meanwhile.
-            ModelError: one cannot be fetched or converted.
+            BusyError: too many downloads are running.
+            Cancelled: the run was cancelled meanwhile.
+            ModelError: a model cannot be downloaded or converted.
         """
         for name, weights in named:
             began = time.perf_counter()
@@ -226,7 +226,7 @@ class Models:
         converted(name, folder, backend, self.cancelled)
 
     def _tell_left(self, told: Loading) -> Loading:
-        """Tell once which models left for the one that was told of; return what is told by now."""
+        """Send an event if models were evicted for this load; return the last event sent."""
         found = (leaving.since(self._begun, told.model, place) for place in ("memory", "disk"))
         now = dataclasses.replace(
             told, **dict(zip(("left_memory", "left_disk"), found, strict=True))
@@ -240,22 +240,22 @@ class Models:
 
 
 def check_names(checked: CheckedRequest) -> None:
-    """Check the names of a request's models, without the network.
+    """Check the names of a request's models without network access.
 
     Raises:
-        ModelError: what is wrong with one.
+        ModelError: a name is not allowed.
     """
     for name, _ in named_models(checked):
         files.check_name(name)
 
 
 def in_memory(checked: CheckedRequest) -> bool:
-    """Return whether all models of a request are loaded already."""
+    """Return whether all models that a request names are in memory."""
     return all(cached(*named) is not None for named in named_models(checked))
 
 
 def named_models(checked: CheckedRequest) -> list[tuple[str, WeightsParams]]:
-    """Return the models that a request has not brought along, each with how it is held."""
+    """Return the models that a request names, each with its weights; given objects are left out."""
     request, strategy = checked.request, checked.strategy
     own, draft = checked.weights
     named: list[tuple[Any, WeightsParams]] = [
@@ -272,7 +272,7 @@ def named_models(checked: CheckedRequest) -> list[tuple[str, WeightsParams]]:
 
 
 def _fit_length(checked: CheckedRequest, target: LoadedModel, prompt_length: int) -> CheckedRequest:
-    """Cut max_new_tokens to what the model's context leaves, and say so."""
+    """Cut max_new_tokens to the model's remaining context, with a note."""
     context = target.context_length
     config = checked.config
     if context is None or prompt_length + config.max_new_tokens <= context:

@@ -1,4 +1,4 @@
-"""What Waiting, Loading and Checking say to a reader: one sentence each, the same everywhere."""
+"""Formats Waiting, Loading and Checking events as sentences, the same for page and command line."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from engine.trace.events import Checking, Loading, Progress, Waiting
 
 
 def says(event: Progress) -> str:
-    """Return the sentence of an event; what is still going on ends with an ellipsis."""
+    """Return the sentence of an event; ongoing work ends with an ellipsis."""
     match event:
         case Waiting(position, expected):
             runs = "1 run" if position == 1 else f"{position} runs"
-            # An estimate that has run out says nothing any more.
+            # An estimate that has reached 0 is left out.
             about = f", about {round(expected)} s" if expected and round(expected) else ""
             return f"Waiting: {runs} before yours{about}"
         case Loading(model, got, total, per_s) if total:
@@ -28,7 +28,7 @@ def says(event: Progress) -> str:
 
 
 def departures(event: Loading) -> tuple[str, ...]:
-    """Return what is said of the models that left to make room, a sentence without its end for each place."""
+    """Return a phrase per place (memory, disk) that names the models evicted from it."""
     places = (("memory", event.left_memory), ("the disk", event.left_disk))
     return tuple(
         f"{' and '.join(map(_title, models))} left {place} to make room"
@@ -46,7 +46,7 @@ def _title(model: str) -> str:
 
 
 def anew(step: int) -> str:
-    """Return the sentence about a run that ended because it came out differently on another replica."""
+    """Return the sentence for a restart after a run differed on another replica."""
     same = "1 step" if step == 1 else f"{step} steps"
     return (
         "The replica of this run was lost, and on another one it came out differently"

@@ -1,4 +1,4 @@
-"""How fast something comes, and how long the rest will take."""
+"""Transfer rate and remaining time of a download."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import time
 from collections.abc import Callable
 
 _SURE_S = 0.5
-"""No rate is told before: the first bytes come in a burst."""
+"""Shortest time to measure a rate over: the first bytes come in a burst."""
 
 
 class Rate:
-    """Bytes a second since the first telling.
+    """Average bytes a second since the first call.
 
     Args:
-        clock: returns seconds; None is the process's own.
+        clock: returns seconds; None for time.monotonic.
     """
 
     def __init__(self, clock: Callable[[], float] | None = None) -> None:
@@ -22,10 +22,10 @@ class Rate:
         self.first = 0
 
     def of(self, done: int) -> float:
-        """Return bytes a second, 0 while that is not known.
+        """Return bytes a second, 0 while unknown.
 
         Args:
-            done: bytes that are there by now.
+            done: bytes transferred so far.
         """
         if self.began is None:
             self.began, self.first = self.clock(), done
@@ -34,7 +34,7 @@ class Rate:
 
 
 def rest(done: int, total: int, per_s: float) -> str:
-    """Return the rate and the time left as the end of a sentence, empty while they are not known."""
+    """Return the rate and the remaining time as the end of a sentence, empty while unknown."""
     if not per_s or done >= total:
         return ""
     return f", {per_s / 1e6:.1f} MB/s, {(total - done) / per_s:.0f} s left"

@@ -1,4 +1,4 @@
-"""The texts of a custom method, read once more: what the model itself says of every token, whoever chose it."""
+"""Scores the finished texts of a custom method with the model, in one teacher-forced pass."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from engine.trace.details import ForwardDetail
 from engine.trace.records import EmittedToken, Step, own_place, own_token
 
 _TOP = 5
-"""Most probable tokens that are kept of every place of a finished text."""
+"""Number of most probable tokens kept at every position of a finished text."""
 _NEAR = {"torch.float32": 0.02, "torch.float64": 0.02}
 _NEAR_HALF = 0.5
-"""Nats by which two passes over one text may differ in half precision, or with weights of fewer bits."""
+"""Nats by which two passes over one text may differ in half precision or quantized weights."""
 
 
 def read_again(
     run: Prepared, recording: Recording, rows: list[list[int]]
 ) -> tuple[tuple[tuple[EmittedToken, ...], ...], tuple[str, ...]]:
-    """Return what the model says of every token of the finished texts, and notes about what differs.
+    """Return the model's scores of every token of the finished texts, and notes on mismatches.
 
-    A text that nobody followed, as it is not the first of its batch, gets a step for every token.
+    Sequences that no hook observed, such as later rows of a batch, get a step per token.
 
     Args:
-        run: what was decoded.
-        recording: of it.
-        rows: the new tokens of every text.
+        run: the prepared run.
+        recording: its record.
+        rows: new tokens of every sequence.
     """
     target, prompt = run.target, list(run.prompt_ids)
     context = target.context_length
@@ -60,11 +60,11 @@ def read_again(
 
 
 def emitted_of(logits: torch.Tensor, ids: list[int]) -> tuple[EmittedToken, ...]:
-    """Return what the model says of every token of a text.
+    """Return the model's score of every token of a text.
 
     Args:
-        logits: (new, vocabulary) float32, of one pass over the text.
-        ids: of the text, at least one.
+        logits: (new, vocabulary) float32, from one pass over the text.
+        ids: token ids of the text, at least one.
     """
     with torch.inference_mode():
         logprobs = torch.log_softmax(logits, -1)
@@ -86,11 +86,11 @@ def emitted_of(logits: torch.Tensor, ids: list[int]) -> tuple[EmittedToken, ...]
 
 
 def steps_from_outside(logits: torch.Tensor, ids: list[int], sequence: int, top: int) -> list[Step]:
-    """Return a step for every token of a text that nobody followed.
+    """Return a step for every token of a sequence that no hook observed.
 
     Args:
-        logits: (new, vocabulary) float32, of one pass over the text.
-        ids: of the text, at least one.
+        logits: (new, vocabulary) float32, from one pass over the text.
+        ids: token ids of the text, at least one.
         sequence: number of the output.
         top: most candidates of a step.
     """
@@ -116,15 +116,16 @@ def steps_from_outside(logits: torch.Tensor, ids: list[int], sequence: int, top:
 
 
 def odd_places(steps: list[Step], tokens: tuple[EmittedToken, ...], dtype: torch.dtype) -> int:
-    """Count the tokens of which a method's process says another probability than the model itself.
+    """Count the tokens whose reported probability differs from the model's own.
 
     Args:
-        steps: that wrote the text.
-        tokens: what one pass over the text says.
-        dtype: of the model.
+        steps: the steps that wrote the text.
+        tokens: scores of one pass over the text.
+        dtype: dtype of the model, which sets the tolerance.
     """
     near, said = _NEAR.get(str(dtype), _NEAR_HALF), {}
     for step in steps:
+        # Tokens that this step rolls back lose their reported probability.
         for place in [place for place in said if place >= step.keep]:
             del said[place]
         own = own_token(step)
@@ -138,5 +139,5 @@ def odd_places(steps: list[Step], tokens: tuple[EmittedToken, ...], dtype: torch
 
 
 def is_outside(step: Step) -> bool:
-    """Return whether a step was seen from outside."""
+    """Return whether a step was observed by hooks rather than recorded by a loop."""
     return isinstance(step.detail, ForwardDetail)

@@ -1,4 +1,4 @@
-"""The record of one run as it grows: every step is kept and sent, and at the end there is a Trace."""
+"""Records one run: stores and sends every step, and builds the Trace at the end."""
 
 from __future__ import annotations
 
@@ -23,37 +23,37 @@ from engine.trace.values import TOKEN_ID, values_of
 
 
 class Witness(Protocol):
-    """Follows a run from within, in its worker's thread, so that it can be asked about later."""
+    """Observes a run from its worker thread, so that questions can be answered later."""
 
     def began(self, run: Prepared, header: Trace) -> None:
-        """The run has its turn; the header is its trace before the first step."""
+        """Called when the run's turn comes; the header is its trace before the first step."""
         ...
 
     def saw(self, logits: torch.Tensor, input_ids: torch.Tensor, processors: Sequence[Any]) -> None:
-        """Look at what an observation begins with; see ``recorder.Watch``."""
+        """Called with the logits before any processor; see ``recorder.Watch``."""
         ...
 
     def decided(self, step: Step) -> None:
-        """Take a step, numbered as in the trace; it follows from what was seen since the last one.
+        """Called with every step, numbered as in the trace, after the logits it was decided from.
 
-        The last one comes again where something was measured beside it.
+        The last step may come twice, the second time with an optional measurement.
         """
         ...
 
     def ended(self) -> None:
-        """Nothing more comes, however the run ended."""
+        """Called once at the end, however the run ended."""
         ...
 
 
 class Recording:
-    """Collects the steps of a prepared run and sends them on.
+    """Collects the steps of a prepared run and sends them.
 
     Args:
-        run: what is decoded.
-        send: takes each event; raises Cancelled when nobody listens any more.
+        run: the prepared run.
+        send: receives each event; raises Cancelled if the reader has left.
         queue_s: seconds the run waited for its turn.
-        load_s: seconds it waited for its models to be loaded.
-        witness: told of every step, None where nobody wants to know.
+        load_s: seconds it waited for its models.
+        witness: observes every step, None for no observer.
     """
 
     def __init__(
@@ -81,14 +81,14 @@ class Recording:
         send(Started(self.header))
 
     def add(self, step: Step, number: int) -> None:
-        """Keep and send a step as the loop decided it.
+        """Store and send a step.
 
-        A step that comes twice replaces itself: something was measured beside it. It was sent, so it
-        is only kept, for the trace.
+        A step that comes twice replaces itself, with an optional measurement. It was sent already,
+        so the second one is only stored for the trace.
 
         Args:
-            step: its index and sequence are the loop's own.
-            number: sequences that were decoded before this loop began.
+            step: with the loop's own index and sequence number.
+            number: sequences decoded before this loop started.
         """
         own = number, step.index
         again, self._last = own == self._last, own
@@ -102,7 +102,7 @@ class Recording:
         if again:
             return
         if self.timing.first_token_s is None:
-            # From where decoding began: loading and waiting are figures of their own.
+            # Counted from the start of decoding: loading and waiting have figures of their own.
             self.timing = dataclasses.replace(self.timing, first_token_s=step.elapsed_s)
         output = self.outputs.setdefault(step.sequence, [])
         output[step.keep :] = step.emit
@@ -118,18 +118,18 @@ class Recording:
         notes: tuple[str, ...],
         emitted: tuple[tuple[EmittedToken, ...], ...] = (),
     ) -> None:
-        """Send what is left of the texts, and the whole trace.
+        """Send the rest of the texts, and the trace.
 
         Args:
-            results: the new tokens of every returned sequence.
-            scores: the loop's own score of each.
-            whole: whether the text of each was there before anything was measured beside it.
-            reason: says why a sequence ended, given that.
+            results: new tokens of every returned sequence.
+            scores: the loop's score of each.
+            whole: whether each text was complete before optional measurements began.
+            reason: returns the finish reason for (ids, whole).
             notes: sentences to add to those of the request.
-            emitted: of every sequence of a custom method, what one pass over it says of its tokens.
+            emitted: scores of a custom method's tokens, from one pass over each sequence.
 
         Raises:
-            DecodeError: the loop returned other tokens than it recorded.
+            DecodeError: the returned tokens differ from the recorded ones.
         """
         outputs = []
         ends = zip(results, scores, whole, strict=True)
@@ -140,7 +140,7 @@ class Recording:
         self.send(Finished(self._trace(outputs, notes, emitted)))
 
     def _unpadded(self, sequence: int, ids: list[int]) -> list[int]:
-        """Return the tokens of a sequence without the padding that its longer neighbours caused."""
+        """Return a sequence's tokens without the padding that longer sequences of its batch add."""
         recorded = self.outputs.get(sequence)
         if recorded is None:
             return ids
@@ -149,13 +149,13 @@ class Recording:
         return recorded
 
     def partial(self) -> Trace | None:
-        """Return what was recorded before a failure, None when nothing was."""
+        """Return the steps recorded before a failure as a trace, None if there are none."""
         if not self.steps:
             return None
         return self._trace([self._output(ids, "error") for _, ids in sorted(self.outputs.items())])
 
     def _new_pieces(self, step: Step) -> dict[int, str]:
-        """Return id -> piece of the tokens that this step is the first to name."""
+        """Return id -> text piece of the tokens that this step mentions first."""
         new = {i: self.target.pieces[i] for i in named_tokens(step) if i not in self.pieces}
         self.pieces |= new
         return new
@@ -186,7 +186,7 @@ class Recording:
             pieces=dict(self.pieces),
             steps=tuple(self.steps),
             outputs=outputs,
-            # Until the last decision: what a strategy checks afterwards is not decoding time.
+            # Up to the last decision: later checks of a strategy are not decoding time.
             timing=dataclasses.replace(
                 self.timing, total_s=max((step.elapsed_s for step in self.steps), default=0.0)
             ),
@@ -199,8 +199,8 @@ class Recording:
 
 
 def named_tokens(step: Step) -> set[int]:
-    """Return the ids of all tokens that a step names."""
-    # As values_of(step, TOKEN_ID) finds them; its candidates, most of them, take far less time so.
+    """Return the ids of all tokens that a step mentions."""
+    # The same as values_of(step, TOKEN_ID), but far faster for the many candidates.
     named = {candidate.token_id for candidate in step.candidates}
     named.update(step.emit)
     named.update(token_id for _, token_id in values_of(step.detail, TOKEN_ID))
@@ -208,7 +208,7 @@ def named_tokens(step: Step) -> set[int]:
 
 
 def _header(run: Prepared, pieces: dict[int, str]) -> Trace:
-    """Return the trace as it is before the first step."""
+    """Return the trace before the first step."""
     request, chat = run.request, run.checked.chat
     said = (
         {}
@@ -244,7 +244,7 @@ def _header(run: Prepared, pieces: dict[int, str]) -> Trace:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions a run depends on."""
+    """Return the versions of Python, torch and transformers."""
     import transformers
 
     return {

@@ -1,4 +1,4 @@
-"""One request: what to decode, with which strategy, model, parameters and seed; and its validation.
+"""A decode request (strategy, model, prompt, parameters, seed) and its validation.
 
 The browser, the command line and the API all validate here and nowhere else.
 """
@@ -35,27 +35,27 @@ _SAMPLING = params_of(SamplingParams)
 
 @dataclass(frozen=True)
 class DecodeRequest:
-    """A run to make.
+    """A run to decode.
 
     Attributes:
         strategy: a name of STRATEGIES.
-        model: catalogue name, hub id, folder or LoadedModel; None is the strategy's default.
+        model: catalogue name, hub id, folder or LoadedModel; None for the strategy's default.
         prompt: text; feeds the encoder of an encoder-decoder model.
-        input_ids: ids instead of text.
+        input_ids: token ids instead of text.
         messages: a conversation instead of text, each message with role and content; exactly one of
             the three is given.
-        template: the other arguments of apply_chat_template, such as enable_thinking or tools.
+        template: other arguments of apply_chat_template, such as enable_thinking or tools.
         params: GenerationConfig names and values, max_new_tokens among them.
         seed: 0 to 2**63 - 1.
-        assistant: draft model where the strategy needs one; None is its default.
-        top_candidates: tokens recorded per step, 1 to 50.
-        weights: how the models are held: names and values of declare.weights, those of the draft
-            model with the prefix ``assistant_``; a model that is given loaded has none.
-        parent: the run whose text input_ids continues, None when it continues none.
-        image: a picture that the model is given: a path, bytes, a PIL image or ``example:NAME``.
-        audio: a sound: a path, bytes, (float samples, rate in Hz) or ``example:NAME``. With a picture or a sound
-            prompt, input_ids and messages may all be left out.
-        speech: what Whisper's generate() is told: language, task, return_timestamps.
+        assistant: draft model if the strategy needs one; None for its default.
+        top_candidates: candidates recorded per step, 1 to 50.
+        weights: precision and placement of the models: names and values of declare.weights, those
+            of the draft model with the prefix ``assistant_``; not for a LoadedModel.
+        parent: the run whose text input_ids continues, else None.
+        image: an image: a path, bytes, a PIL image or ``example:NAME``.
+        audio: a sound: a path, bytes, (float samples, rate in Hz) or ``example:NAME``. With an
+            image or a sound, prompt, input_ids and messages may all be left out.
+        speech: options of Whisper's generate(): language, task, return_timestamps.
     """
 
     strategy: str
@@ -77,34 +77,34 @@ class DecodeRequest:
 
 @dataclass(frozen=True)
 class CheckedRequest:
-    """A request whose every value is in range; the model is not needed to know that."""
+    """A request whose values are all in range, as far as can be checked without the model."""
 
     request: DecodeRequest
     strategy: Strategy
     config: Any
     notes: tuple[str, ...]
     weights: tuple[WeightsParams, WeightsParams] = (WeightsParams(), WeightsParams())
-    """How the model and the draft model are held."""
+    """Weights settings of the model and the draft model."""
     chat: ChatPrompt | None = None
-    """Its messages as the model reads them, once it is fitted to one."""
+    """The rendered messages, once fitted to a model."""
     method: AskedMethod | None = None
-    """The custom generation method that decides, None for a strategy of ours."""
+    """The custom generation method, None for a built-in strategy."""
     media: Media = Media()
-    """What the model is given to look at or to listen to."""
+    """The opened image and sound."""
 
 
 def request_of(trace: Trace, model: Any = None, assistant: Any = None) -> DecodeRequest:
-    """Return the request that makes a recorded run, of the very ids that it continued.
+    """Return the request that repeats a recorded run from its prompt ids.
 
-    Messages are not written anew: a chat template may write today's date.
-
-    Raises:
-        EngineError: its picture or sound is not at hand.
+    Messages are not rendered again: a chat template may write today's date.
 
     Args:
         trace: the run.
         model: a LoadedModel in place of the one the trace names.
-        assistant: likewise.
+        assistant: a LoadedModel in place of the draft model.
+
+    Raises:
+        EngineError: its image or sound is not in memory any more.
     """
     named = trace.assistant.id if trace.assistant else None
     return DecodeRequest(
@@ -153,7 +153,10 @@ def _strategy(name: Any) -> Strategy:
 
 
 def _own_values(strategy: Strategy, values: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Set aside what the strategy does not use but a user may rightly have left on."""
+    """Split off values that the strategy ignores but a user may have left on.
+
+    Returns the other values and a note for each ignored one.
+    """
     notes = []
     known = params_of(strategy.config)
     if "do_sample" in values and "do_sample" not in known:
@@ -174,10 +177,10 @@ def _check_do_sample(strategy: Strategy, value: Any) -> None:
 
 
 def fit_to_model(checked: CheckedRequest, loaded: Any) -> CheckedRequest:
-    """Turn texts into ids and check every id and length against the model.
+    """Convert texts to ids and check every id and length against the model.
 
     Raises:
-        ParameterError: an id outside the vocabulary, or a field the model cannot honour.
+        ParameterError: an id outside the vocabulary, or a value the model cannot honour.
     """
     checked = _with_chat(checked, loaded)
     config, notes = checked.config, list(checked.notes)
@@ -225,7 +228,7 @@ _ID_FIELDS = (
 
 
 def _banned(entries: tuple[Any, ...], loaded: Any) -> tuple[tuple[Any, ...], list[str]]:
-    """Return entries with every spelling of their texts, and a sentence for each text."""
+    """Return the entries with every spelling of their texts, and a note per text."""
     ids, notes = [], []
     for entry in entries:
         if not isinstance(entry, str):
@@ -248,7 +251,7 @@ def _banned(entries: tuple[Any, ...], loaded: Any) -> tuple[tuple[Any, ...], lis
 
 
 def _ids(name: str, entry: Any, loaded: Any, before: str | None = None) -> Any:
-    """Return an entry with its texts as ids; ``before`` is what they follow, None when unknown."""
+    """Return an entry with texts as ids; ``before`` is the preceding text, None if unknown."""
     if isinstance(entry, str):
         return tuple(_encode(entry, loaded, name, before))
     if entry and isinstance(entry[0], (tuple, str)):
@@ -265,7 +268,7 @@ def _encode(text: str, loaded: Any, name: str, before: str | None) -> list[int]:
 
 
 def _with_chat(checked: CheckedRequest, loaded: Any) -> CheckedRequest:
-    """Return a request with its messages as the model reads them, and a sentence about what stayed text."""
+    """Return a request with rendered messages, and a note if they spell control tokens."""
     request = checked.request
     if request.messages is None or checked.chat is not None:
         return checked
@@ -282,7 +285,7 @@ def _with_chat(checked: CheckedRequest, loaded: Any) -> CheckedRequest:
 
 
 def _before(checked: CheckedRequest, loaded: Any) -> str:
-    """Return the text that an output continues, "" where an encoder reads it."""
+    """Return the text that an output continues, "" for an encoder-decoder model."""
     request = checked.request
     if loaded.is_encoder_decoder:
         return ""
@@ -322,9 +325,12 @@ def _check_guidance(config: Any, loaded: Any) -> None:
 
 
 def prompt_ids_of(checked: CheckedRequest, loaded: Any) -> list[int]:
-    """Return the prompt as ids, checked against the model's vocabulary and context.
+    """Return the prompt ids, checked against the model's vocabulary and context.
 
-    Text that spells a special token stays literal text; nothing is ever cut off silently.
+    Text that spells a special token stays literal text; nothing is ever truncated silently.
+
+    Raises:
+        ParameterError: no tokens, an unknown id, too long, or text without a tokenizer.
     """
     request, chat = checked.request, _with_chat(checked, loaded).chat
     if chat is not None:
@@ -334,6 +340,7 @@ def prompt_ids_of(checked: CheckedRequest, loaded: Any) -> list[int]:
     elif loaded.tokenizer is None:
         raise ParameterError("prompt", request.prompt, "the model has no tokenizer: give input_ids")
     else:
+        # Spelled special tokens stay text: a visitor must not end or steer the prompt with them.
         ids = tokenized(loaded.tokenizer, request.prompt, split_special_tokens=True)["input_ids"]
     _check_vocabulary("input_ids", ids, loaded.vocab_size)
     given = (("messages", chat), ("prompt", request.prompt), ("input_ids", ids))

@@ -1,4 +1,4 @@
-"""One run in its worker thread: prepare, wait for a turn, generate, and read what came back."""
+"""One run in its worker thread: validates, waits for its turn, decodes and records."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ GRAPHED = (
 
 
 class StopWhen:
-    """A stopping criterion: cancelled, or past the wall-clock limit."""
+    """A stopping criterion that ends a cancelled run, or one past its time limit."""
 
     def __init__(self, cancelled: threading.Event, deadline: float) -> None:
         self.cancelled, self.deadline = cancelled, deadline
         self.expired = False
 
     def __call__(self, input_ids: torch.Tensor, scores: Any, **kwargs: Any) -> torch.Tensor:
-        """Return (batch,) True everywhere when the run must end."""
+        """Return (batch,) bools, all True if the run must end."""
         del scores, kwargs
         self.expired = self.expired or time.perf_counter() > self.deadline
         stop = self.cancelled.is_set() or self.expired
@@ -69,9 +69,9 @@ class Run:
 
     Args:
         request: as the user made it.
-        send: takes each event; raises Cancelled when nobody listens any more.
-        cancelled: set by the reader to stop the loop.
-        witness: follows the run from within, None where nobody will ask about it.
+        send: receives each event; raises Cancelled if the reader has left.
+        cancelled: set by the reader to stop the run.
+        witness: observes the run, None for no observer.
     """
 
     def __init__(
@@ -89,8 +89,8 @@ class Run:
         """Validate, wait, load, wait, decode, finish.
 
         Raises:
-            EngineError: what the user can act on.
-            Cancelled: it was stopped before it began.
+            EngineError: an error that the user can act on.
+            Cancelled: the run was stopped before it decoded.
         """
         checked = check(self.request)
         check_names(checked)
@@ -99,14 +99,16 @@ class Run:
         models = Models(self.cancelled, self.send)
         with LINE.place(self.cancelled, self.send, kind, size) as place:
             place.company, place.rows = company_key(checked), checked.config.num_return_sequences
+            # Downloads need no turn; tickets that arrive meanwhile go first.
             with place.aside():
                 checked = with_method(checked, self.cancelled)
                 models.fetch(named_models(checked))
             if place.position and in_memory(checked):
-                # What the models refuse is said now and not after the wait.
+                # Errors that the models would raise come now, not after the wait.
                 prepare(checked)
             place.enter()
             run = prepare(checked, models)
+            # Known only now that the model is loaded.
             if not slots.can_share(run.target):
                 place.company = None
             with (
@@ -128,11 +130,11 @@ class Run:
                         self.witness.ended()
 
     def partial_trace(self) -> Trace | None:
-        """Return what was recorded before a failure, None when nothing was."""
+        """Return the steps recorded before a failure as a trace, None if there are none."""
         return None if self.recording is None else self.recording.partial()
 
     def _record(self, run: Prepared, waited: tuple[float, float], send: Send) -> Recording:
-        """Begin the record of a run that has waited for its turn and for its models."""
+        """Create the recording of a run after its waits (queue and load seconds)."""
         self.recording = Recording(run, send, *waited, self.witness)
         return self.recording
 
@@ -180,7 +182,7 @@ class Run:
         recording.end(results, scores, whole, reason, notes)
 
     def _host(self, run: Prepared, child: Child | None, recording: Recording) -> None:
-        """Run a custom method, and read once more what it wrote."""
+        """Run a custom method, then score its texts with the model."""
         ended = run_method(run, child, lambda step: recording.add(step, 0), self.cancelled)
         ends = set(recording.header.eos_token_ids)
         rows = [_until_eos(row, ends) for row in ended.sequences]
@@ -191,7 +193,7 @@ class Run:
         recording.end(rows, [None] * len(rows), whole, reason, notes, emitted)
 
     def _reason(self, header: Trace, ids: list[int], whole: bool) -> str:
-        """Return why a sequence ended, one of FINISH_REASONS; a whole text was not cut by a stop."""
+        """Return one of FINISH_REASONS; a whole text was complete before the stop."""
         if ids and ids[-1] in header.eos_token_ids:
             return "eos"
         if self.cancelled.is_set() and not whole:
@@ -200,9 +202,9 @@ class Run:
 
 
 def company_key(checked: CheckedRequest) -> Hashable:
-    """Return what runs have in common that may share their passes, None for a run that shares none."""
+    """Return the batch key: runs with equal keys may share passes; None shares none."""
     strategy, config, model = checked.strategy, checked.config, checked.request.model
-    # What somebody else wrote may take as long as it likes, and all others would wait for it.
+    # A user's callable may be slow, and every run of the batch would wait for it.
     foreign = callable(config.prefix_allowed_tokens_fn) if strategy.shares else True
     foreign = foreign or bool(checked.media)
     if foreign or SETTINGS.max_shared_runs < 2:
@@ -227,13 +229,13 @@ def generate_with(
     """Call transformers' generate() with the strategy's loop.
 
     Args:
-        run: what is decoded.
-        config: the strategy's config, as it is for this call.
+        run: the prepared run.
+        config: the strategy's config for this call.
         prompt: (1, length) ids.
         on_step: called with every step.
         stop: ends the loop.
-        extra: keyword arguments of the loop; ``logits_processor`` among them is generate()'s.
-        company: other runs that may go along in its passes.
+        extra: keyword arguments of the loop; ``logits_processor`` is passed to generate() instead.
+        company: the batch of runs that share passes, None to decode alone.
     """
     target, loop = run.target, run.strategy.loop
     assert loop is not None
@@ -251,9 +253,10 @@ def generate_with(
     if extra.get("logits_processor"):
         rules = [*arguments.get("logits_processor", ()), *extra["logits_processor"]]
         arguments["logits_processor"] = transformers.LogitsProcessorList(rules)
-    # generate() only leaves gradients out; nothing that could ever be differentiated costs less still.
+    # generate() only uses no_grad; inference mode also skips version counters and is faster.
     with torch.inference_mode(not _waits(run)):
         return generate_of(target)(
+            # A copy without generation defaults: a repository's own settings must not change a run.
             bare(target.model),
             **arguments,
             custom_generate=as_custom_generate(loop, on_step, **own),
@@ -261,9 +264,9 @@ def generate_with(
 
 
 def generate_of(loaded: LoadedModel) -> Callable[..., Any]:
-    """Return transformers' generate() for a model: its class's, as a folder may have replaced the instance's own.
+    """Return a model's generate(): its class's, as a model folder may have replaced the instance's.
 
-    That of a speech model cuts long sounds into windows, and each of them goes through the common one.
+    Speech models use the common one: theirs cuts long sounds into windows.
     """
     speaks = loaded.reader is not None and loaded.reader.family.speaks
     owner: Any = transformers.GenerationMixin if speaks else type(loaded.model)
@@ -273,12 +276,12 @@ def generate_of(loaded: LoadedModel) -> Callable[..., Any]:
 def begin_with(
     target: LoadedModel, prompt: torch.Tensor, inputs: Mapping[str, torch.Tensor]
 ) -> dict[str, Any]:
-    """Return the arguments of generate() that say what is read: the prompt, and a picture or a sound.
+    """Return the arguments of generate() that hold the prompt and further inputs.
 
     Args:
         target: the model.
         prompt: (1, length) ids.
-        inputs: of a picture or a sound, see ``Prepared``.
+        inputs: from an image or a sound, see ``Prepared``.
     """
     if target.model.config.is_encoder_decoder and not target.is_encoder_decoder:
         return {"decoder_input_ids": prompt, **inputs}
@@ -288,7 +291,7 @@ def begin_with(
 def rules_of(
     checked: CheckedRequest, config: Any, target: LoadedModel, ids: Sequence[int]
 ) -> list[Any]:
-    """Return the logits processors that a model's own generate() adds; see ``MediaReader.rules``."""
+    """Return the logits processors of a media model's own generate(); see ``MediaReader.rules``."""
     if target.reader is None or not checked.media:
         return []
     return target.reader.rules(config, ids, checked.request.speech, target.device)
@@ -297,13 +300,13 @@ def rules_of(
 def generate_arguments(
     run: Prepared, config: Any, prompt: torch.Tensor, stopping: Sequence[Any]
 ) -> dict[str, Any]:
-    """Return what generate() is given of a run, whether a loop of ours decides or its own.
+    """Return the arguments of generate() for a run, with our loop or without.
 
     Args:
-        run: what is decoded.
-        config: the strategy's config, as it is for this call.
+        run: the prepared run.
+        config: the strategy's config for this call.
         prompt: (1, length) ids.
-        stopping: criteria besides those of the config.
+        stopping: criteria to add to those of the config.
     """
     target = run.target
     use_cache = uses_cache(run.strategy, target.capabilities)
@@ -326,7 +329,10 @@ def rows_of(run: Prepared, config: Any) -> int:
 
 
 def _waits(run: Prepared) -> bool:
-    """Return whether layers of a model wait elsewhere: brought in inference mode, they sum in another order."""
+    """Return whether a model has offloaded layers.
+
+    Loaded in inference mode, such layers would sum in another order.
+    """
     models = [loaded.model for loaded in (run.target, run.assistant) if loaded is not None]
     return any(getattr(model, "hf_device_map", None) is not None for model in models)
 
@@ -334,12 +340,12 @@ def _waits(run: Prepared) -> bool:
 def _returned(
     returned: Any, run: Prepared, eos: set[int]
 ) -> tuple[list[list[int]], list[float | None]]:
-    """Return the new tokens of every sequence, padding cut, and the loop's scores."""
+    """Return the new tokens of every sequence without padding, and the loop's scores."""
     sequences = getattr(returned, "sequences", returned)
     start = 1 if run.target.is_encoder_decoder else len(run.prompt_ids)
     lengths = getattr(returned, "lengths", None)
     rows = [row[start:] for row in sequences.tolist()]
-    # A beam's padding may be the end mark itself: the loop says where each sequence ends.
+    # A beam's padding may equal the end token, so the loop reports each sequence's length.
     rows = (
         [_until_eos(row, eos) for row in rows]
         if lengths is None
@@ -352,7 +358,7 @@ def _returned(
 
 
 def _fewer(scores: list[float | None], wanted: int) -> tuple[str, ...]:
-    """Say when a search found fewer texts than it was asked for; loops that rank nothing never do."""
+    """Return a note if a search found fewer texts than requested; unranked loops never do."""
     ranked = sum(score is not None for score in scores)
     found = ranked or len(scores)
     if found == wanted:

@@ -1,9 +1,9 @@
-"""Runs of one model side by side in one thread, where their passes over one token are made together.
+"""Decodes several runs of one model in one thread, with joint passes over one token each.
 
-Every run decodes as it does alone, down to its generator, its processors and its record; only where it would
-run the model over its newest token does it stand aside (a greenlet, https://greenlet.readthedocs.io) until all
-others have come so far, and one pass serves them all. A run joins and leaves between two passes. They have one
-thread, as threads that compute in turns slow each other down; see aside.py.
+Every run keeps its own generator, processors and record. It yields (a greenlet,
+https://greenlet.readthedocs.io) when it needs a pass over its newest token, until all others do;
+one pass then serves all. Runs join and leave between passes. One thread, since computing threads
+that take turns slow each other down; see aside.py.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from engine.settings import SETTINGS
 
 Send = Callable[[Any], None]
 _AHEAD = 64
-"""Events that a run may be ahead of its reader; then the others go on without it."""
+"""Events that a run may be ahead of its reader before the batch continues without it."""
 _POLL_S = 0.01
 _LOG = logging.getLogger("engine")
 
 
 class _Sharer:
-    """A run among others.
+    """A run in a batch.
 
     Args:
-        do: decodes, given what takes its events.
+        do: decodes; takes the event callback.
     """
 
     def __init__(self, do: Callable[[Send], None]) -> None:
@@ -47,8 +47,9 @@ class _Sharer:
         self.over = threading.Event()
 
     def start(self) -> None:
-        """Let it go on until it stands aside for the first time; in the thread of the company."""
+        """Run until the first request for a pass; called in the batch's thread."""
         self.greenlet = greenlet(self._go)
+        # Context variables such as VISITOR follow the run into the batch's thread.
         self.greenlet.gr_context = self.context
         self.greenlet.switch()
 
@@ -59,7 +60,7 @@ class _Sharer:
             self.error = error
 
     def tell_end(self) -> None:
-        """Tell its reader that nothing more comes, or why."""
+        """Send the end, or the error, to the reader."""
         if self.error is None:
             self.events.end()
         else:
@@ -68,20 +69,20 @@ class _Sharer:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more comes of it."""
+        """Whether the run has returned."""
         return self.greenlet is not None and self.greenlet.dead
 
     @property
     def goes_on(self) -> bool:
-        """Whether its reader has kept up, or has left: then it is to notice."""
+        """Whether the reader has kept up, or has left (then the run must notice)."""
         return self.events.closed or self.events.size < _AHEAD
 
 
 class SharedRuns:
-    """The runs of one model that go on side by side.
+    """The batch of runs that share the passes of one model.
 
     Args:
-        loaded: the model; its lock is held while there are any.
+        loaded: the model; its lock is held while the batch is not empty.
     """
 
     def __init__(self, loaded: LoadedModel) -> None:
@@ -94,19 +95,19 @@ class SharedRuns:
         threading.Thread(target=self._go, daemon=True).start()
 
     def cache(self) -> slots.SharedCache:
-        """Return the cache of the run that asks, from within its ``do``."""
+        """Return a new cache for the calling run; call it from within its ``do``."""
         own = next(s for s in self._sharers if s.greenlet is getcurrent())
         own.cache = slots.SharedCache(self._slots, self._ask)
         return own.cache
 
     def _ask(self, cache: slots.SharedCache, ids: torch.Tensor) -> torch.Tensor | None:
-        """Stand aside until the next pass; see ``slots.Ask``."""
+        """Yield until the next pass and return its logits; see ``slots.Ask``."""
         own = next(s for s in self._sharers if s.cache is cache)
         own.ids = ids
         return self._hub.switch()
 
     def _go(self) -> None:
-        """Serve all there are, in a thread that ends with the last of them."""
+        """Run passes until the batch is empty, then end the thread."""
         try:
             with self.loaded.lock, torch.no_grad(), torch.inference_mode():
                 self._hub = getcurrent()
@@ -119,7 +120,7 @@ class SharedRuns:
             for sharer in (*self._sharers, *self.coming):
                 sharer.error = error
             self._over += [*self._sharers, *self.coming]
-        # Whoever hears of the end may end this process: what torch has set up in this thread is put down by now.
+        # A reader may end this process, so torch's state of this thread is released before.
         self._tell_ends()
 
     def _tell_ends(self) -> None:
@@ -128,7 +129,7 @@ class SharedRuns:
         self._over = []
 
     def _let_in(self) -> bool:
-        """Let begin what has come; return whether there is anybody."""
+        """Start the runs that have joined; return False and remove the batch if it is empty."""
         with _LOCK:
             new, self.coming = self.coming, []
             self._sharers += new
@@ -141,7 +142,7 @@ class SharedRuns:
         return True
 
     def _round(self) -> None:
-        """Let everybody go one step further who can."""
+        """Remove finished runs, make one pass, and continue every run that is ready."""
         for sharer in [s for s in self._sharers if s.ended]:
             self._sharers.remove(sharer)
             self._over.append(sharer)
@@ -155,7 +156,7 @@ class SharedRuns:
             sharer.greenlet.switch(logits)
 
     def _passed(self, ready: list[_Sharer]) -> list[tuple[_Sharer, torch.Tensor | None]]:
-        """Return what a pass says to each, None to those who make it alone."""
+        """Return the logits of a joint pass per run, None for a run that makes its pass alone."""
         together = [sharer for sharer in ready if self._is_seated(sharer)]
         tokens = {
             seat: token
@@ -164,7 +165,7 @@ class SharedRuns:
         }
         try:
             logits = self._slots.read(tokens) if tokens else None
-        except Exception as error:  # each of them can still do it alone
+        except Exception as error:  # each run can still make its pass alone
             _LOG.error("a shared pass failed: %s", type(error).__name__)
             slots.forbid(self.loaded)
             logits = None
@@ -174,7 +175,7 @@ class SharedRuns:
         return [(s, logits[rows[id(s)]] if id(s) in rows else None) for s in ready]
 
     def _is_seated(self, sharer: _Sharer) -> bool:
-        """Return whether a run goes along in shared passes; it is given seats where there are others."""
+        """Assign cache rows to a run if others share passes; return whether it has any."""
         cache = _cache(sharer)
         margin = slots.margin_of(self.loaded) if len(self._sharers) > 1 or cache.seats else None
         if margin is None:
@@ -190,21 +191,21 @@ def _cache(sharer: _Sharer) -> slots.SharedCache:
 
 
 _COMPANIES: dict[int, SharedRuns] = {}
-"""Of models that anybody decodes with in company, by their ids."""
+"""id(model) -> its batch."""
 _LOCK = threading.Lock()
 
 
 def in_company(loaded: LoadedModel, do: Callable[[Send, SharedRuns], None], send: Send) -> None:
-    """Decode side by side with all others that do so with this model.
+    """Decode a run in the batch of its model.
 
     Args:
         loaded: the model.
-        do: decodes, given what takes its events and the company that it is in; it ends soon once its events
-            are not taken any more, which raises Cancelled.
-        send: takes the events, in the calling thread.
+        do: decodes; takes the event callback and the batch. It ends soon after its reader leaves,
+            when the callback raises Cancelled.
+        send: receives the events in the calling thread.
 
     Raises:
-        BaseException: what ``do`` or ``send`` raised.
+        BaseException: an exception of ``do`` or ``send``.
     """
     with _LOCK:
         company = _COMPANIES.get(id(loaded)) or SharedRuns(loaded)
@@ -216,4 +217,4 @@ def in_company(loaded: LoadedModel, do: Callable[[Send, SharedRuns], None], send
             send(event)
     finally:
         sharer.events.close()
-        sharer.over.wait()  # until its next step: nothing of it goes on once this returns
+        sharer.over.wait()  # takes up to one step; nothing of the run continues after the return

@@ -1,4 +1,4 @@
-"""A bounded channel from the decoding thread to its reader; also a drop-in generate() streamer.
+"""A bounded queue from the decoding thread to its reader; also usable as a generate() streamer.
 
 Unlike transformers' TextIteratorStreamer it never hangs: an error in the producer reaches the
 reader, and a reader that leaves stops the producer.
@@ -15,27 +15,27 @@ from engine.errors import Cancelled
 
 _END = object()
 NOTHING = object()
-"""What ``take`` returns when nothing has come in time."""
+"""Returned by ``take`` after a timeout."""
 _POLL_S = 0.01
 
 
 class Ended(Exception):
-    """Nothing more comes."""
+    """The producer has ended."""
 
 
 class QueueStreamer:
-    """Items put by one thread, iterated by another.
+    """A queue with one producer thread and one reader.
 
     Args:
-        maxsize: items that may wait; a full queue makes the producer wait (back-pressure). None is as many
-            as come: the producer looks at ``size`` itself.
+        maxsize: items that may wait; a full queue makes the producer wait (back-pressure). None for
+            no limit: the producer checks ``size`` itself.
 
     ``put`` accepts anything; tensors become lists of ids, so that the object can be given to
     ``generate(streamer=...)``, which calls ``put(ids)`` and ``end()``.
     """
 
     def __init__(self, maxsize: int | None = 256) -> None:
-        # Its put() is one call in C: a queue.Queue's, with two waits, took longer than most of a record.
+        # SimpleQueue.put() is one call in C; queue.Queue's takes longer than most of a record.
         self._items: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._maxsize = maxsize
         self._put_off: Any = None
@@ -48,11 +48,11 @@ class QueueStreamer:
 
     @property
     def size(self) -> int:
-        """How many items wait."""
+        """Number of waiting items."""
         return self._items.qsize()
 
     def put(self, item: Any) -> None:
-        """Hand over an item, waiting while the queue is full.
+        """Add an item, waiting while the queue is full.
 
         Raises:
             Cancelled: the reader has left.
@@ -60,11 +60,11 @@ class QueueStreamer:
         self._send(item.tolist() if hasattr(item, "tolist") else item)
 
     def end(self) -> None:
-        """Say that nothing more comes; never raises."""
+        """Mark the end; never raises."""
         self._finish(_END)
 
     def fail(self, error: BaseException) -> None:
-        """Pass an error to the reader, who gets it raised; never raises here."""
+        """Send an error that the reader gets raised; never raises here."""
         self._finish(_Error(error))
 
     def close(self) -> None:
@@ -79,13 +79,14 @@ class QueueStreamer:
                 return
 
     def take(self, within_s: float | None = None) -> Any:
-        """Return the next item, NOTHING when none has come in time.
+        """Return the next item, or NOTHING after a timeout.
 
         Args:
-            within_s: seconds to wait; None waits for as long as it takes.
+            within_s: seconds to wait; None for no timeout.
 
         Raises:
-            Ended: nothing more comes.
+            Ended: the producer has ended.
+            BaseException: an error sent with ``fail``.
         """
         item, self._put_off = self._put_off, None
         if item is None:
@@ -94,7 +95,7 @@ class QueueStreamer:
             except queue.Empty:
                 return NOTHING
         if item is _END:
-            # It stays in line: whoever asks again is answered again.
+            # Put back, so that a second call ends as well.
             self._items.put(_END)
             raise Ended
         if isinstance(item, _Error):
@@ -102,7 +103,7 @@ class QueueStreamer:
         return item
 
     def waiting(self) -> list[Any]:
-        """Return the items that are there already, without waiting; the end stays in line."""
+        """Return the items that are available now; the end stays in the queue."""
         items = []
         while self._put_off is None:
             try:

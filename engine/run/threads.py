@@ -1,4 +1,4 @@
-"""Whose threads compute: while OpenVINO has them, torch's would only take turns with them."""
+"""Limits torch's threads while OpenVINO computes: both would take turns on the same cores."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import torch
 
 _LOCK = threading.Lock()
 _GOING: list[int] = []
-"""How many threads torch had before each run that goes on with one of torch's."""
+"""torch's thread count before each active run that is limited to one."""
 
 
 @contextmanager
 def threads_for(*models: Any) -> Iterator[None]:
-    """Leave torch one thread for a run whose passes OpenVINO computes; other runs have as many as before.
+    """Limit torch to one thread while an OpenVINO run computes; other runs keep the usual count.
 
     Args:
         models: LoadedModels of the run; None is ignored.

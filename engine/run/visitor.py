@@ -1,4 +1,4 @@
-"""Who asks for work: known to the line alone, which is fair by it."""
+"""Identifies who requests work; only the run queue uses it, to share turns fairly."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Visitor:
-    """Somebody who asks; both are empty where the asking program is its own and only one."""
+    """A requester; both fields are empty when the program calls the engine itself."""
 
     address: str = ""
-    """Where from: many may share it, so it takes its turn as one and shares that among its sessions."""
+    """Network address; many visitors may share it, so it gets turns as one and divides them."""
     session: str = ""
-    """Which page or program there; whoever asks may choose it."""
+    """Page or program at that address; chosen by the client, so not to be trusted."""
 
 
 NOBODY = Visitor()
 VISITOR: ContextVar[Visitor] = ContextVar("visitor", default=NOBODY)
-"""Who asks for what is begun now; work goes on in his name in its own thread."""
+"""The requester of work started now; the worker thread takes it over."""

@@ -1,4 +1,4 @@
-"""How the models of a request are held: what it says, and what a recorded run says."""
+"""Weights settings (precision, placement) of a request or a recorded run."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from engine.trace.records import Trace
 
 
 def recorded_weights(trace: Trace) -> dict[str, Any]:
-    """Return what a request says so that the weights of a recorded run are held alike on this machine."""
+    """Return the request fields that load a recorded run's weights the same way on this machine."""
     return holding.asked_for(trace, default_device())
 
 
 def offered_weights(assistant: bool) -> dict[str, Param]:
-    """Return the parameters by which this deployment lets anybody say how weights are held.
+    """Return the weights parameters that this deployment offers.
 
     Args:
-        assistant: whether those of the draft model are wanted, too.
+        assistant: also return those of the draft model.
     """
     return holding.offered(weights_params(assistant), default_device)
 
 
 def held_alone(weights: Any, owner: str) -> WeightsParams:
-    """Return how one model is held that reads and does not write.
+    """Return the settings of a single model, without a draft model.
 
     Args:
-        weights: see ``DecodeRequest``, without a draft model's.
-        owner: who reads, for messages.
+        weights: see ``DecodeRequest``.
+        owner: name for error messages.
 
     Raises:
-        ParameterError: a way that is not there or not offered here.
+        ParameterError: an unknown setting, or one not offered here.
     """
     own, _ = read_weights(weights, owner, assistant=False)
     holding.check_allowed(own, default_device())
@@ -44,12 +44,12 @@ def held_alone(weights: Any, owner: str) -> WeightsParams:
 
 
 def weights_beside(weights: Mapping[str, Any], model: Any, assistant: Any) -> dict[str, Any]:
-    """Return how weights are held without what is about a model that is given loaded.
+    """Return the settings without those of models given as LoadedModel objects.
 
     Args:
         weights: see ``DecodeRequest``.
-        model: as a request names it.
-        assistant: likewise.
+        model: the model field of a request.
+        assistant: its draft model field.
     """
     loaded = {"": is_loaded(model), ASSISTANT: is_loaded(assistant)}
     return {
@@ -60,15 +60,15 @@ def weights_beside(weights: Mapping[str, Any], model: Any, assistant: Any) -> di
 
 
 def is_loaded(model: Any) -> bool:
-    """Return whether a request brings a model along, instead of naming one."""
+    """Return whether a request contains a model object instead of a name."""
     return model is not None and not isinstance(model, str)
 
 
 def held(strategy: Strategy, request: Any) -> tuple[WeightsParams, WeightsParams]:
-    """Return how a request's model and its draft model are held.
+    """Return the settings of a request's model and of its draft model.
 
     Raises:
-        ParameterError: a way that is not there or not offered here, or one for a model that is given loaded.
+        ParameterError: an unknown setting, one not offered here, or one for a LoadedModel.
     """
     if not request.weights:
         return holding.DEFAULT, holding.DEFAULT

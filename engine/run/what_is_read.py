@@ -1,4 +1,4 @@
-"""What a request gives the model to read: exactly one of prompt, ids and messages, or a picture or a sound."""
+"""Validates a request's prompt: exactly one of prompt, ids and messages, or an image or a sound."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from engine.settings import SETTINGS
 
 
 def check_what_is_read(request: Any, media: Media) -> None:
-    """Check it, without a model.
+    """Check the prompt fields without a model.
 
     Args:
         request: a DecodeRequest.
-        media: what it gives to look at or to listen to.
+        media: its opened image and sound.
 
     Raises:
         ParameterError: one sentence with parameter, value and range.
@@ -39,12 +39,12 @@ def check_length(name: str, tokens: int, context: int | None) -> None:
     """Check that a prompt leaves room for at least one token.
 
     Args:
-        name: what the prompt was given as.
-        tokens: of the prompt, those of a picture in it included.
-        context: positions the model was made for, None for any number.
+        name: the field that holds the prompt.
+        tokens: length of the prompt, image tokens included.
+        context: positions the model was trained for, None for no limit.
 
     Raises:
-        ParameterError: it does not, or it is longer than is allowed here.
+        ParameterError: it leaves no room, or exceeds this deployment's limit.
     """
     limit = SETTINGS.max_prompt_tokens
     if context is not None and tokens >= context:

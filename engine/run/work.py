@@ -1,4 +1,4 @@
-"""Work in a thread of its own: events come up as it goes on, and whoever reads them may stop it."""
+"""Runs a job in its own thread; its events can be iterated and the job can be stopped."""
 
 from __future__ import annotations
 
@@ -21,36 +21,38 @@ _LOG = logging.getLogger("engine")
 _REFERENCE_CHARS = 8
 _GOING: dict[threading.Thread, threading.Event] = {}
 _BEGINNING = threading.Lock()
-"""Held while a thread is noted and started: nobody finds one that cannot be waited for yet."""
+"""Held while a thread is registered and started, so that ``stop_all`` finds only joinable ones."""
 
 
 class Doing(Protocol):
-    """Something that is done."""
+    """Something that can be executed."""
 
     def execute(self) -> None:
-        """Do it.
+        """Execute it.
 
         Raises:
-            EngineError: what the user can act on.
+            EngineError: an error that the user can act on.
         """
 
     def partial_trace(self) -> Trace | None:
-        """Return what there is when it has failed."""
+        """Return the steps recorded before a failure."""
 
 
 class Job(Doing, Protocol):
-    """What is done by ``Work``."""
+    """A job that ``Work`` executes."""
 
     def told(self) -> dict[str, Any]:
-        """Return what a log may say of it besides: names of ours, counts and seconds."""
+        """Return extra log fields: known names, counts and seconds, never text."""
         ...
 
 
 class Task:
-    """A job that leaves nothing behind when it fails.
+    """A job made of a function, without a partial result.
 
     Args:
-        do: called with what takes its events and what is set when it is to stop.
+        do: called with the event callback and the cancel event.
+        send: receives events.
+        cancelled: set to stop it.
     """
 
     def __init__(
@@ -59,24 +61,22 @@ class Task:
         self.do, self.send, self.cancelled = do, send, cancelled
 
     def execute(self) -> None:
-        """Do it."""
         self.do(self.send, self.cancelled)
 
     def partial_trace(self) -> None:
-        """Return nothing."""
         return
 
     def told(self) -> dict[str, Any]:
-        """Return nothing: what it is about only its maker knows."""
+        """Return no log fields: the function's subject is unknown here."""
         return {}
 
 
 class Work:
-    """The events of something that goes on; the last is Failed where it failed.
+    """Iterator over the events of a job in a worker thread; the last is Failed if the job failed.
 
     Args:
-        make: makes the job, given what takes its events and what is set when it is to stop.
-        run_id: what it is called; unguessable.
+        make: creates the job from an event callback and a cancel event.
+        run_id: name of the run; must be unguessable.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Work:
         self.run_id = run_id or uuid.uuid4().hex
         self._channel = QueueStreamer()
         self._cancelled = threading.Event()
-        # Of the channel, not of this object: a cycle would keep an abandoned run going.
+        # Iterates the channel, not this object: a cycle would keep an abandoned run alive.
         self._events = iter(self._channel)
         self._thread = threading.Thread(
             target=_work,
@@ -103,11 +103,13 @@ class Work:
         return next(self._events)
 
     def batches(self, interval_s: float, idle_s: float | None = None) -> Iterator[list[Any]]:
-        """Yield events in batches: the first at once, and what follows Started; then one per interval.
+        """Yield events in batches, at least ``interval_s`` apart.
+
+        The first batch comes at once, and so does the one after Started.
 
         Args:
-            interval_s: seconds between two batches at least.
-            idle_s: an empty batch comes when nothing has happened for so long; None: never.
+            interval_s: least seconds between two batches.
+            idle_s: yield an empty batch after this many silent seconds; None for never.
         """
         next_at = 0.0
         while True:
@@ -123,21 +125,21 @@ class Work:
                 time.sleep(max(0.0, next_at - time.perf_counter()))
                 batch += self._channel.waiting()
             yield batch
-            # That a run has begun is all known at once: its first step is what is waited for.
+            # Started is sent at once, and the first step must not wait a whole interval after it.
             if not all(isinstance(event, Started) for event in batch):
                 next_at = time.perf_counter() + interval_s
 
     def cancel(self) -> None:
-        """Stop within one step; what there is still comes, or Failed where there is nothing yet."""
+        """Stop within one step; what exists is still sent, or Failed if there is nothing yet."""
         self._cancelled.set()
 
     @property
     def cancelled(self) -> bool:
-        """Whether somebody has stopped it."""
+        """Whether it was cancelled or closed."""
         return self._cancelled.is_set()
 
     def close(self) -> None:
-        """Stop within one step and forget the run."""
+        """Stop within one step and discard the run."""
         self._cancelled.set()
         self._channel.close()
         self._events.close()
@@ -153,7 +155,7 @@ class Work:
 
 
 def stop_all(within_s: float) -> None:
-    """Stop all work of this process, as it is about to end, and wait so long for it at most."""
+    """Stop all jobs before this process ends, waiting at most ``within_s`` seconds."""
     with _BEGINNING:
         going = dict(_GOING)
     for cancelled in going.values():
@@ -170,7 +172,7 @@ def _work(
     run_id: str,
     visitor: Visitor,
 ) -> None:
-    """The worker thread: whatever happens, the reader gets a last event."""
+    """Body of the worker thread: the reader always gets a last event."""
     VISITOR.set(visitor)
     started = time.perf_counter()
     job = make(channel.put, cancelled)
@@ -197,7 +199,7 @@ def _send_failure(channel: QueueStreamer, event: Failed) -> None:
 
 
 def reference(run_id: str) -> str:
-    """Return what a log calls a run: whoever reads it must not be able to ask for the run itself."""
+    """Return a run's short name for logs: the full id would let a log reader open the run."""
     return run_id[:_REFERENCE_CHARS]
 
 
@@ -212,7 +214,7 @@ def _told(error: BaseException, run_id: str) -> EngineError:
 
 
 def explain(error: BaseException, reference: str) -> str:
-    """Return one sentence for an error that is not ours."""
+    """Return one sentence for an exception that is not an EngineError."""
     import torch
 
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
@@ -224,13 +226,13 @@ def explain(error: BaseException, reference: str) -> str:
 
 
 def _raised_by_transformers(error: BaseException) -> bool:
-    """Return whether an error arose below a model's forward pass, and not in the engine."""
+    """Return whether an error arose in transformers' model code and not in the engine."""
     frames = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
     last = next((name for name in reversed(frames) if "/torch/" not in name), "")
     return "/transformers/models/" in last.replace("\\", "/")
 
 
 def _frames_only(error: BaseException) -> Any:
-    """Return exception info whose message is left out: it may quote the prompt."""
+    """Return exception info without the message, which may quote the prompt."""
     bare = RuntimeError(type(error).__name__)
     return type(bare), bare, error.__traceback__
