@@ -1,8 +1,4 @@
-"""Computing in threads that end with their work.
-
-GNU OpenMP keeps workers for every thread that ever computed. Once there are more of them than
-processors it lets them sleep between operations, and small models run at half speed from then on.
-"""
+"""Run torch work in a thread that ends with the work."""
 
 from __future__ import annotations
 
@@ -14,6 +10,12 @@ T = TypeVar("T")
 
 
 def aside(work: Callable[[], T]) -> T:
-    """Do the work in a thread of its own and wait for it; return what it returns, raise what it raises."""
+    """Run `work` in a new thread, wait for it and return its result.
+
+    Raises:
+        Exception: whatever `work` raises.
+    """
+    # GNU OpenMP keeps workers for every live thread that has computed. Once they outnumber the
+    # processors, they sleep between operations and small models run at half speed.
     with ThreadPoolExecutor(1) as executor:
         return executor.submit(work).result()

@@ -1,6 +1,6 @@
-"""What else this process and this machine were doing while something was timed.
+"""Measure other load on the processor during a timing.
 
-A timing says something about a method only where nothing else took the processor meanwhile.
+A timing describes a method only if nothing else used the processor at the same time.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ _working = 0
 
 @dataclass(frozen=True)
 class Company:
-    """What was seen while something was timed."""
+    """Other load on the processor during a timing."""
 
     others: int
-    """Most other pieces of work that went on in this process at one time."""
+    """Largest number of other runs in this process at one time."""
     share: float
-    """Share of the time, in [0, 1], in which the watching thread computed; it waited for the rest."""
+    """Share of the wall time, in [0, 1], that the timed thread spent on the processor."""
 
 
 class Watch:
-    """Watches from when it is made, in the thread that is timed."""
+    """Measures load from its creation on; create it in the thread that is timed."""
 
     def __init__(self) -> None:
         self.began, self.used = time.perf_counter(), time.thread_time()
@@ -36,23 +36,24 @@ class Watch:
             _watches.add(self)
 
     def seen(self) -> Company:
-        """Return what there was until now."""
+        """Return the load between creation and now."""
         passed = time.perf_counter() - self.began
         used = time.thread_time() - self.used
         return Company(max(0, self.most - 1), share_of(used, passed))
 
 
+# Weak references: a watch that nobody holds stops being updated.
 _watches: WeakSet[Watch] = WeakSet()
 
 
 def share_of(used: float, passed: float) -> float:
-    """Return the share of the seconds that passed in which a thread computed, in [0, 1]."""
+    """Return CPU seconds divided by wall seconds, clipped to [0, 1]; 1 if no time has passed."""
     return min(1.0, max(0.0, used / passed)) if passed > 0 else 1.0
 
 
 @contextmanager
 def working() -> Iterator[None]:
-    """Count one more piece of work while it goes on."""
+    """Count one running piece of work for the duration of the context."""
     global _working  # noqa: PLW0603 - a counter of this process
     with _lock:
         _working += 1

@@ -1,4 +1,4 @@
-"""Errors a user can act on: each says what was wrong, what was given and what is allowed."""
+"""Errors shown to users: what went wrong, what was given and what is allowed."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ _SHOWN = 80
 
 
 class EngineError(Exception):
-    """Base of every error that is shown to a user as one sentence.
+    """Base class of errors shown to a user as one sentence.
 
     Attributes:
-        code: short machine-readable kind, the same in the UI, the CLI and the API.
+        code: short machine-readable kind; the same in the UI, the CLI and the API.
     """
 
     code = "error"
@@ -21,8 +21,8 @@ class ParameterError(EngineError):
     """A request's parameter is outside its legal range.
 
     Attributes:
-        parameter: the name as transformers spells it.
-        got: the value that was given.
+        parameter: its name in transformers.
+        got: the rejected value.
         allowed: the legal range in words.
     """
 
@@ -34,7 +34,8 @@ class ParameterError(EngineError):
         super().__init__(sentence + (f"; {hint}." if hint else "."))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Travel between processes by what it was made of."""
+        """Pickle by constructor arguments, so that the error can cross processes."""
+        # The default would pickle `args`, the finished sentence, and fail in the constructor.
         return ParameterError, (self.parameter, self.got, self.allowed, self.hint)
 
 
@@ -45,25 +46,25 @@ class ModelError(EngineError):
 
 
 class TraceError(EngineError):
-    """A trace file is not valid; the message names the place."""
+    """A trace file is invalid; the message names the field."""
 
     code = "trace"
 
 
 class DecodeError(EngineError):
-    """Decoding started and could not go on; the message names the step."""
+    """Decoding failed after it had started; the message names the step."""
 
     code = "decode"
 
 
 class MethodError(EngineError):
-    """A custom generation method cannot be used; the message names its file and line where there is one."""
+    """A custom generation method cannot be used; the message names the file and line if known."""
 
     code = "method"
 
 
 class ExportError(EngineError):
-    """A run cannot be written as code; the message says what stands in the way."""
+    """A run cannot be exported as code; the message gives the reason."""
 
     code = "export"
 
@@ -75,17 +76,17 @@ class BusyError(EngineError):
 
 
 class StoppedError(EngineError):
-    """Somebody stopped the work before there was anything to keep."""
+    """The work was stopped before it had produced a result."""
 
     code = "stopped"
 
 
 class Cancelled(Exception):
-    """Raised in a producer when its reader has left; no error that anybody is shown."""
+    """Raised in a producer when its consumer has left; never shown to a user."""
 
 
 def shown(value: Any) -> str:
-    """Return a value as it may stand in a message: one line, at most 80 characters."""
+    """Return the repr of a value for a message: one line of ASCII, at most 80 characters."""
     try:
         text = repr(value).encode("ascii", "backslashreplace").decode()
     except RecursionError:

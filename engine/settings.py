@@ -1,4 +1,4 @@
-"""Every limit in one place; each can be overridden by an environment variable PLAYGROUND_<NAME>."""
+"""All limits of a process; the environment variable PLAYGROUND_<NAME> overrides each."""
 
 from __future__ import annotations
 
@@ -10,161 +10,173 @@ _SECRETS = ("TOKEN", "SECRET", "PASSWORD", "KEY")
 
 @dataclass(frozen=True)
 class Settings:
-    """Limits of one process, read once at start."""
+    """Limits of one process, read once at start.
+
+    The page of the deployment shows the docstring below each number as its meaning.
+    """
 
     max_prompt_chars: int = 8000
     max_prompt_tokens: int = 2048
     max_messages: int = 64
     max_template_s: float = 5.0
-    """How long a model's chat template may take; it is a program that came with the model."""
+    """Most seconds for a model's chat template, which is a program from the model's author."""
     max_template_chars: int = 200_000
-    """The most that it may make of a conversation."""
+    """Most characters that a chat template may return for a conversation."""
     max_new_tokens: int = 512
     max_top_candidates: int = 50
     max_beams: int = 16
     max_return_sequences: int = 8
     max_concurrent_runs: int = 1
     max_shared_runs: int = 8
-    """Texts of greedy search, sampling and watermarks that may grow side by side, their passes over one model
-    shared; 1 for one run after the other."""
+    """Most sequences of greedy search, sampling and watermarks that share forward passes of one
+    model; 1 runs them one after the other."""
     max_banned_sequences: int = 2048
-    """Most entries of bad_words_ids once its texts are spelled as ids."""
+    """Most entries of bad_words_ids after its texts are converted to ids."""
     max_waiting_runs: int = 32
     max_runs_per_address: int = 16
-    """Of these and those under way, the most of one address of a public Space."""
+    """Most waiting and active runs of one address on a public Space."""
     max_runtime_s: float = 300.0
     max_check_s: float = 60.0
-    """How long the exported code of a run may take when it is checked."""
+    """Most seconds for the exported code of a run when it is checked."""
     max_loaded_models: int = 6
     max_model_memory_gb: float = 8.0
     max_model_files_gb: float = 20.0
-    """The most that the files of one model of the hub may have."""
+    """Largest total size of the files of one hub model."""
     max_hub_gb: float = 40.0
-    """All models of the hub that a public Space keeps on its disk; what was used longest ago goes first."""
+    """Disk space for hub models on a public Space; the least recently used are deleted first."""
     max_parts_gb: float = 20.0
-    """What is kept of downloads that were broken off; the oldest go first. On a public Space max_hub_gb counts it."""
+    """Disk space for interrupted downloads; the oldest are deleted first. On a public Space
+    max_hub_gb includes them."""
     parts_age_s: float = 604_800.0
-    """How long that is kept for another try."""
+    """How long an interrupted download is kept for another try."""
     max_downloads: int = 2
-    """Models that are fetched at once."""
+    """Most models that are downloaded at the same time."""
     load_timeout_s: float = 900.0
-    """How long the hub may take for one model."""
+    """Most seconds for downloading one model from the hub."""
     allowed_models: str = ""
-    """Of the hub's models, those that a public Space offers: ids with spaces between them."""
+    """Hub models that a public Space offers: ids separated by spaces."""
     public_weights: str = "float32"
-    """How weights may be held on a public Space besides its default: of float32, bfloat16, float16, 8bit,
-    4bit, double_quant, auto, openvino and openvino-int8, with spaces between them."""
+    """Weight formats that a public Space offers in addition to its default: float32, bfloat16,
+    float16, 8bit, 4bit, double_quant, auto, openvino and openvino-int8, separated by spaces."""
     max_request_bytes: int = 1_000_000
     max_body_s: float = 60.0
     """How long a request, or its headers, may take to come."""
     max_trace_bytes: int = 32_000_000
     max_uploads_bytes: int = 200_000_000
-    """All files together that visitors have uploaded; the oldest go first."""
+    """Total size of uploaded files; the oldest are deleted first."""
     uploads_age_s: float = 600.0
     max_picture_bytes: int = 20_000_000
-    """The most that the file of a picture may have."""
+    """Largest file of a picture."""
     max_picture_pixels: int = 40_000_000
-    """The most pixels that it may say it has; asked before any is decoded."""
+    """Most pixels that a picture's header may declare; checked before decoding."""
     max_sound_bytes: int = 25_000_000
-    """The most that the file of a sound may have."""
+    """Largest file of a sound."""
     max_sound_s: float = 30.0
-    """How long a sound may be, asked before it is decoded; one window of Whisper."""
+    """Longest sound, one window of Whisper; checked before decoding."""
     max_open_s: float = 10.0
-    """How long a picture or a sound may take to open; a file can ask for more work than it looks."""
+    """Most seconds for decoding a picture or a sound; a small file can need much work."""
     max_kept_media_bytes: int = 64_000_000
-    """Memory for pictures and sounds that were opened of late; what was used longest ago goes first."""
+    """Memory for decoded pictures and sounds; the least recently used are dropped first."""
     max_kept_media: int = 100
     max_held_media_bytes: int = 240_000_000
-    """Memory for the files of pictures and sounds that visitors have given; what was used longest ago goes first."""
+    """Memory for visitors' picture and sound files; the least recently used are dropped first."""
     max_visitor_media_bytes: int = 60_000_000
-    """The most of it that one visitor's may take."""
+    """Most of that memory for one visitor's files."""
     media_age_s: float = 900.0
-    """How long one stays that nobody uses."""
+    """How long an unused picture or sound is kept."""
     max_call_bytes: int = 36_000_000
-    """The body of a program's call, which may bring a picture or a sound along in base64."""
+    """Largest body of an API call, which may include a picture or a sound in base64."""
     updates_per_s: float = 10.0
     cuda_graphs: bool = True
-    """Whether a GPU repeats its passes over one token from CUDA graphs, where those are quicker."""
+    """Whether a GPU replays single-token passes from CUDA graphs where that is faster."""
     max_method_s: float = 120.0
-    """How long a custom method may take, the start of its process included."""
+    """Most seconds for a custom method, including the start of its process."""
     max_method_memory_gb: float = 2.0
-    """Memory that it may take beyond what its model takes."""
+    """Memory for a custom method in addition to its model."""
     allowed_methods: str = ""
-    """Of the hub's custom methods, those that a public Space runs: ``owner/name@commit#sha256`` with spaces
-    between them, the sum as ``python -m engine method show`` tells it."""
+    """Custom methods of the hub that a public Space runs: ``owner/name@commit#sha256``, separated
+    by spaces. ``python -m engine method show`` prints the sum."""
     methods: str = "~/.cache/decoding-playground/methods"
-    """Where custom methods are kept: fetched ones, the page's own, what their names mean and which are confirmed."""
+    """Folder of custom methods: downloaded ones, those written on the page, their names and
+    confirmations."""
     spare_method_s: float = 300.0
-    """How long a process with a model in its memory waits for the next custom method; 0 for not at all."""
+    """How long a process with a loaded model waits for the next custom method; 0 starts none
+    ahead."""
     max_rich_bytes: int = 500_000_000
-    """The most that transformers' own outputs of one run may take: scores, logits, hidden states and attentions."""
+    """Largest file of transformers' outputs for one run: scores, logits, hidden states and
+    attentions."""
     max_public_rich_bytes: int = 50_000_000
-    """The same on a public Space."""
+    """Largest file of transformers' outputs for one run on a public Space."""
     max_kept_bytes: int = 256_000_000
-    """Memory for the logits of recent runs, of which a step can be asked; the oldest run goes first."""
+    """Memory for the logits of recent runs, which answer questions about a step; the oldest run is
+    dropped first."""
     max_kept_run_bytes: int = 64_000_000
-    """The most of it that one run may take."""
+    """Most of that memory for the logits of one run."""
     max_kept_runs: int = 64
     max_asking_s: float = 20.0
-    """How long one question about a recorded run may compute."""
+    """Most seconds for one question about a recorded run."""
     max_attention_bytes: int = 512_000_000
-    """Memory that the attention of a step, or the scores of texts with a token left out, may take at once."""
+    """Memory for the attention of a step, or for the scores of leave-one-out texts, at one time."""
     max_asking_positions: int = 1024
-    """Tokens of all texts together that one pass reads while tokens are left out, one after the other."""
+    """Most tokens, summed over the texts of a batch, in one leave-one-out pass."""
     max_asking_pictures: int = 8
-    """Pictures or sounds that one pass reads while their parts are."""
+    """Most pictures or sounds in one leave-one-out pass."""
     max_left_out_parts: int = 64
-    """Parts of a picture or a sound that are left out; it is cut more coarsely for more."""
+    """Most parts of a picture or a sound in leave-one-out; a larger one is cut more coarsely."""
     away_s: float = 30.0
-    """How long what a page has begun goes on while nobody listens; whoever comes back misses nothing."""
+    """How long a run continues after its page has disconnected; a page that reconnects misses
+    nothing."""
     unheard_s: float = 1.5
-    """The same for what was asked for by nobody that ever listened."""
+    """How long a run continues if no page ever listened to it."""
     models: str = "~/.cache/decoding-playground/models"
-    """Where ``python -m engine fetch`` keeps the models that it brings."""
+    """Folder of the models that ``python -m engine fetch`` installs."""
     lessons: str = ""
-    """A folder with lessons of one's own, beside those that come along."""
+    """Folder of additional lessons; a lesson in it replaces a built-in one of the same name."""
     max_rooms: int = 50
-    """Rooms in which classes bet on lessons, at once."""
+    """Most classrooms at the same time."""
     max_rooms_per_address: int = 10
-    """Of these, the most that are opened from one address."""
+    """Most classrooms opened from one address."""
     max_room_people: int = 200
     room_idle_s: float = 10_800.0
-    """How long a room stays open that nobody enters, bets or teaches in."""
+    """How long an unused classroom stays open."""
     room_joins_per_minute: int = 60
-    """How many people may enter rooms from one address; a school has one for all."""
+    """Most people per minute who enter classrooms from one address; a school may share one
+    address."""
     room_wrong_codes_per_minute: int = 30
-    """How often an address may ask for a room that is not there."""
+    """Most wrong classroom codes per minute from one address."""
     journal: str = "~/.cache/decoding-playground/journal.db"
-    """Where the runs of late and the rooms are kept for a server that is started anew, and for several that share
-    it: a file, or the address of a database as SQLAlchemy writes it; empty for nowhere."""
+    """Storage of recent runs and classrooms across restarts, and for several servers that share it:
+    a file, or a database URL of SQLAlchemy; empty stores nothing."""
     process_gone_s: float = 10.0
-    """After how long a process that says nothing to the others at its database counts as gone."""
+    """Seconds without a heartbeat after which a process that shares the database counts as gone."""
     journal_age_s: float = 3600.0
     max_journal_bytes: int = 200_000_000
-    """All runs in it together; the oldest go first."""
+    """Total size of the stored runs; the oldest are deleted first."""
     metrics_token: str = ""
-    """Whoever brings it as a bearer token may read /metrics; empty, only this machine itself may, and on a
-    public Space nobody."""
+    """Bearer token for /metrics; if empty, only this machine may read it, and on a public Space
+    nobody."""
     log_format: str = "text"
-    """How the log is written: ``text``, or ``json`` for one object a line."""
+    """Log format: ``text``, or ``json`` for one object per line."""
     log_level: str = ""
-    """The least that is logged: ``debug``, ``info``, ``warning`` or ``error``; empty, it is ``warning`` for text
-    and ``info`` for json."""
+    """Lowest level that is logged: ``debug``, ``info``, ``warning`` or ``error``; empty means
+    ``warning`` for text and ``info`` for json."""
     engine: str = "local"
-    """Where runs are computed: local for this process, ray for replicas on this machine, ray://host:port for
-    those of a cluster."""
+    """Where runs are computed: local for this process, ray for replicas on this machine,
+    ray://host:port for the replicas of a cluster."""
     replicas: int = 2
-    """How many are started where PLAYGROUND_ENGINE is ray and none are there."""
+    """Number of replicas to start if PLAYGROUND_ENGINE is ray and none are running."""
     max_replica_runs: int = 16
-    """Runs that a replica takes at once, those in its line included; others wait with whoever asks."""
+    """Most runs in one replica, including its queue; further runs wait in the web process."""
     max_unanswered_s: float = 120.0
-    """How long a run waits while no replica answers."""
+    """Most seconds that a run waits for a replica to answer."""
     object_store_mb: float = 200.0
-    """Memory that Ray shares between its processes on a machine; the events of a run take little of it."""
+    """Memory that Ray shares between its processes on a machine; the events of a run need
+    little."""
     max_sessions: int = 100
-    """Visitors of whom Gradio keeps its copy of the page's components."""
+    """Most visitors for whom Gradio keeps a copy of the page's components."""
     public: bool = False
-    """On a public Space: no folder as a model, no remote code. Set when SPACE_ID is present."""
+    """Public Space: folders are no models and remote code is refused. Set if SPACE_ID is
+    present."""
 
 
 def read_settings(environ: dict[str, str] | None = None) -> Settings:
@@ -195,10 +207,10 @@ SETTINGS = read_settings()
 
 
 def environment(*, secrets: bool) -> dict[str, str]:
-    """Return the environment of a process that this one starts.
+    """Return the environment variables for a child process.
 
     Args:
-        secrets: whether what looks like a secret goes along.
+        secrets: whether to include variables whose name contains TOKEN, SECRET, PASSWORD or KEY.
     """
     return {
         name: value

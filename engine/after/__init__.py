@@ -1,1 +1,1 @@
-"""What is asked of runs that ended: detection, likelihood, forks, many draws, the gallery."""
+"""Analyses of finished runs: watermark detection, likelihood, branches, many draws, the gallery."""

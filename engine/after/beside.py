@@ -1,9 +1,9 @@
-"""Two models on one text: what another one makes of every token that a run wrote.
+"""Compare the model of a run with another model, token by token, on the text of the run.
 
-The text is forced through both in one pass each, so that both stand before the same words at every
-token. How far apart they are there is the Kullback-Leibler divergence of the other's distribution from
-the run's (Kullback & Leibler 1951), in nats, over the whole vocabulary and before any processor. What
-each writes by itself is a greedy run of its own.
+Each model reads the text in one teacher-forced pass, so both predict every token from the same
+context. Their distance at a token is the Kullback-Leibler divergence KL(run's model || other model)
+(Kullback & Leibler 1951), in nats, over the whole vocabulary and before any logits processor.
+Each model also writes its own continuation of the prompt in a separate greedy run.
 """
 
 from __future__ import annotations
@@ -38,45 +38,45 @@ from engine.trace.events import Failed, Finished
 from engine.trace.records import ModelInfo, Trace
 
 _ROWS = 32
-"""Distributions compared at a time: they are held twice, in double precision."""
+"""Rows compared at a time; each needs two distributions in double precision."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """What one of the two models made of the text."""
+    """The scores that one of the two models gives the text."""
 
     model: ModelInfo
     bytes: int
-    """Of its parameters in memory."""
+    """Size of the parameters in memory."""
     logprobs: tuple[float, ...]
     """Natural logarithm of each token's probability."""
     ranks: tuple[int, ...]
-    """Of each token among all, from 1; what is exactly as probable stands on one rank."""
+    """Rank of each token in the vocabulary, from 1; equally probable tokens share a rank."""
     tops: tuple[int, ...]
-    """The id that it finds most probable at each place."""
+    """Most probable token id at each position."""
     greedy: tuple[int, ...]
-    """What it writes by itself from the same prompt."""
+    """Token ids of its greedy continuation of the same prompt."""
     tokens_per_s: float | None
-    """Of that greedy run, the recording included; None where it wrote nothing."""
+    """Speed of that greedy run, recording included; None if it wrote nothing."""
 
     @property
     def perplexity(self) -> float | None:
-        """exp(-mean log-probability) of the text, None for an empty one."""
+        """exp(-mean log-probability) of the text; None if the text is empty."""
         return perplexity_of(self.logprobs) if self.logprobs else None
 
 
 @dataclass(frozen=True)
 class Beside:
-    """A run's own model and another one beside it, token by token.
+    """The model of a run compared with another model, token by token.
 
     Attributes:
-        token_ids: the text that both read.
-        kl: nats, how far the other's distribution is from the run's own, never below 0.
-        own: the model of the run.
-        other: the one beside it.
-        vocabulary: how many tokens both distributions were taken over.
-        parted: how many tokens both greedy texts begin with alike, None where they never part.
-        pieces: id -> text of all ids named here.
+        token_ids: the text that both models read.
+        kl: KL(own || other) at each token, in nats, at least 0.
+        own: scores of the run's model.
+        other: scores of the other model.
+        vocabulary: number of tokens that both distributions cover.
+        parted: length of the common prefix of both greedy texts; None if they do not diverge.
+        pieces: id -> text of every id in this object.
     """
 
     token_ids: tuple[int, ...]
@@ -89,17 +89,17 @@ class Beside:
 
     @property
     def mean_kl(self) -> float | None:
-        """Nats per token, None for an empty text."""
+        """Mean divergence in nats per token; None if the text is empty."""
         return rounded(sum(self.kl) / len(self.kl)) if self.kl else None
 
     @property
     def agreement(self) -> float | None:
-        """Share of the places where both find the same token most probable, None for an empty text."""
+        """Share of positions with the same top token in both models; None for an empty text."""
         same = [a == b for a, b in zip(self.own.tops, self.other.tops, strict=True)]
         return rounded(sum(same) / len(same)) if same else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all of it as JSON values."""
+        """Return the comparison as JSON values."""
         return {
             "token_ids": list(self.token_ids),
             "kl": list(self.kl),
@@ -121,18 +121,18 @@ def beside(
     cancelled: threading.Event | None = None,
     tell: Tell = nobody,
 ) -> Beside:
-    """Read the first text of a run with its own model and with another one.
+    """Score the first output of a run with the run's model and with another model.
 
     Args:
-        trace: a run that wrote something.
-        own: the model that wrote it, as it was held then.
-        other: any model with the same tokenizer: the same one held otherwise, its instruct form, an
-            adapted one, a draft.
-        cancelled: ends it when set.
-        tell: gets Waiting events.
+        trace: a run that wrote at least one token.
+        own: the model of the run, in the run's weight format.
+        other: a model with the same tokenizer: the same model in another weight format, its
+            instruct form, an adapted model, a draft model.
+        cancelled: stops the comparison when set.
+        tell: receives Waiting events.
 
     Raises:
-        Cancelled: it was cancelled.
+        Cancelled: `cancelled` was set.
         EngineError: the tokenizers differ, or the text does not fit one of the models.
     """
     cancelled = cancelled or threading.Event()
@@ -150,25 +150,26 @@ def beside(
     line = running(cancelled, own, other, tell=tell, kind=("beside", own.name), size=size)
     with pinned(own, other), line, torch.inference_mode():
         compared = _compared(trace, (own, other), new, cancelled)
+    # After the turn has ended: each greedy run queues by itself.
     with pinned(own, other):
         written = [_greedy(trace, loaded, len(new), cancelled) for loaded in (own, other)]
     return _put_together(new, (own, other), compared, written)
 
 
 Held = tuple[str, WeightsParams]
-"""A model's name and how its weights are held."""
+"""Name of a model and its weight format."""
 
 
 def asked_beside(trace: Trace, model: str | None, weights: Mapping[str, Any]) -> tuple[Held, Held]:
-    """Return what is loaded for a run and for the model beside it.
+    """Return names and weight formats of the run's model and of the model to compare.
 
     Args:
         trace: the run.
-        model: the other one's name, None for that of the run.
-        weights: how the other one is held, see ``DecodeRequest``.
+        model: name of the other model; None is the run's model.
+        weights: weight format of the other model, see ``DecodeRequest``.
 
     Raises:
-        ParameterError: a way to hold it that is not there, or not offered here.
+        ParameterError: the weight format does not exist, or this deployment does not offer it.
     """
     device = default_device()
     own, _ = read_weights(asked_for(trace, device, assistant=False), "beside", assistant=False)
@@ -177,7 +178,7 @@ def asked_beside(trace: Trace, model: str | None, weights: Mapping[str, Any]) ->
 
 @dataclass
 class _Compared:
-    """What the two passes told, token by token; of both models in the order they were given."""
+    """Scores of every token from both passes; pairs are in the order (own, other)."""
 
     kl: list[float]
     logprobs: tuple[list[float], list[float]]
@@ -199,7 +200,7 @@ def _compared(
         given = inputs_of(trace, loaded)
         read = teacher_forced(loaded, trace.prompt_ids, new, media_inputs=given)
         logits.append(read.logits.cpu())
-    # A model's table may have more rows than its tokenizer has entries; only what both have is compared.
+    # An embedding table may be padded beyond the tokenizer's entries: compare the common ids only.
     width = min(row.shape[-1] for row in logits)
     found = _Compared([], ([], []), ([], []), ([], []), width)
     for start in range(0, len(new), _ROWS):
@@ -220,14 +221,14 @@ def _compared(
 
 
 def _divergence(own: torch.Tensor, other: torch.Tensor) -> list[float]:
-    """Return KL(own || other) of every row of two tensors of log-probabilities (rows, vocabulary)."""
+    """Return KL(own || other) in nats for each row of two (rows, vocabulary) log-probabilities."""
     p = own.exp()
-    # Where the own probability is nought the other's does not count, whatever it is.
+    # 0 * log(0 / q) is 0 by definition, but NaN in floating point.
     return torch.where(p > 0, p * (own - other), torch.zeros_like(p)).sum(-1).tolist()
 
 
 def _greedy(trace: Trace, loaded: LoadedModel, count: int, cancelled: threading.Event) -> Trace:
-    """Return a greedy run of so many tokens; it waits for its turn like any other."""
+    """Return a greedy run of at most `count` tokens; it waits in the queue like any other run."""
     request = DecodeRequest(
         "greedy",
         loaded,

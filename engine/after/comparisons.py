@@ -1,4 +1,4 @@
-"""Comparisons to try, each with what is to be seen in it."""
+"""Presets for comparing strategies side by side."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LABELS = ("A", "B", "C", "D")
 
 @dataclass(frozen=True)
 class ComparePreset:
-    """A named comparison; it is offered when all its strategies are registered."""
+    """A named comparison; offered only if all its strategies are registered."""
 
     name: str
     prompt: str
@@ -73,5 +73,5 @@ _PRESETS = (
 
 
 def presets() -> list[ComparePreset]:
-    """Return the presets whose strategies are there."""
+    """Return the presets whose strategies are all registered."""
     return [p for p in _PRESETS if all(name in STRATEGIES for name, _ in p.columns)]

@@ -1,4 +1,4 @@
-"""Is there a watermark? Detection in a text, in token ids or in a trace."""
+"""Watermark detection in a text, in token ids or in a trace."""
 
 from __future__ import annotations
 
@@ -35,28 +35,28 @@ from engine.watermark.schemes import GreenList, Scheme, scheme_of
 
 
 class DetectError(EngineError):
-    """A text cannot be judged; the message says why."""
+    """Detection is impossible for this text; the message says why."""
 
     code = "detect"
 
 
 @dataclass(frozen=True)
 class Detection:
-    """A text judged: the verdict and what every token contributes."""
+    """The result of detection: the verdict and the contribution of every token."""
 
     scheme: Scheme
     device: str
-    """Kind of device whose random numbers chose the lists; another kind chooses others."""
+    """Kind of device whose random numbers chose the lists; another kind chooses different lists."""
     ignore_repeated_ngrams: bool
     ids: tuple[int, ...]
     marks: tuple[TokenMark, ...]
     curve: tuple[float | None, ...]
-    """z after every token; None before the first that counts."""
+    """z-score after every token; None before the first token that counts."""
     verdict: Verdict
     weighted_mean_g: float | None
 
     def to_dict(self, pieces: Mapping[int, str] | None = None) -> dict[str, Any]:
-        """Return JSON values; tokens carry their text when pieces are given."""
+        """Return the detection as JSON values; tokens have a text if `pieces` is given."""
         green = isinstance(self.scheme, GreenList)
         verdict = dataclasses.asdict(self.verdict)
         hits, fraction = verdict.pop("hits"), verdict.pop("fraction")
@@ -99,19 +99,19 @@ def detect_ids(
     bos_token_id: int | None = None,
     eos_token_ids: tuple[int, ...] = (),
 ) -> Detection:
-    """Judge a text given as ids, without its prompt.
+    """Detect a watermark in token ids, without the prompt.
 
     Args:
         ids: at least the scheme's shortest text; cut before the first end-of-sequence id.
-        config: the mark looked for, with its key, and how it is counted.
-        vocab_size: of the model that wrote the text.
-        device: kind of device the text was marked on.
-        bos_token_id: a leading one is set aside.
+        config: the watermark to detect, with its key, and how tokens are counted.
+        vocab_size: vocabulary size of the model that wrote the text.
+        device: kind of device that generated the text.
+        bos_token_id: ignored at the start of `ids`.
         eos_token_ids: ids that end a text.
 
     Raises:
-        DetectError: too short, or the device is not there.
-        ParameterError: an id outside the vocabulary, or nothing would be green.
+        DetectError: the text is too short, or this machine has no such device.
+        ParameterError: an id is outside the vocabulary, or the green list would be empty.
     """
     _check_device(device)
     scheme = scheme_of(as_dict(config))
@@ -128,6 +128,7 @@ def detect_ids(
         marks = marks_of(list(ids), tally)
         return len(tally.ids), marks, chances_of(processor)
 
+    # In a thread that ends: one that stayed would slow down every later run of the process.
     length, marks, chances = aside(count)
     if length < scheme.shortest:
         raise DetectError(
@@ -150,7 +151,8 @@ def detect_ids(
 
 
 def _check_device(device: str) -> None:
-    """Refuse to look with another device's random numbers: it would find nothing and say so."""
+    """Raise DetectError for a device that is missing here: its random lists cannot be drawn."""
+    # Lists of another device are different ones, so any text would count as unmarked.
     there = {
         "cpu": True,
         "cuda": torch.cuda.is_available(),
@@ -170,17 +172,17 @@ def detect_trace(
     sequence: int = 0,
     device: str | None = None,
 ) -> Detection:
-    """Judge one output of a run, its prompt left out.
+    """Detect a watermark in one output of a run, without the prompt.
 
     Args:
-        trace: of any strategy; one that is not a watermark's is judged with the defaults.
-        overrides: watermark parameters other than those of the run: a wrong key, a threshold.
-        sequence: which output.
-        device: None is the run's own; another kind is refused.
+        trace: a run of any strategy; without watermark parameters the defaults apply.
+        overrides: watermark parameters that replace the run's, such as a wrong key or a threshold.
+        sequence: index of the output.
+        device: None is the run's device; another kind is refused.
 
     Raises:
-        DetectError: another device, no such output, or too short.
-        ParameterError: an override out of range.
+        DetectError: the device differs, the output does not exist, or it is too short.
+        ParameterError: an override is out of range.
     """
     own = trace.model.device
     if device is not None and device != own:
@@ -195,7 +197,7 @@ def detect_trace(
     config = watermark_config({**values, **(overrides or {})})
     ids = trace.outputs[sequence].token_ids
     steps = trace.steps_of(sequence)
-    # Whether the first token is the model's start token is known to its first step alone.
+    # Only the first step records whether the first token is the model's start token.
     starts = bool(steps) and getattr(steps[0].detail, "reason", "") == START
     return detect_ids(
         ids,
@@ -218,17 +220,17 @@ def detect_text(
     prompt: str | None = None,
     device: str | None = None,
 ) -> Detection:
-    """Judge a text, read with a model's own tokenizer.
+    """Detect a watermark in a text, tokenized by the model that presumably wrote it.
 
     Args:
-        text: what is judged, spaces at its start included.
-        loaded: models.LoadedModel with a tokenizer: the one that is taken to have written it.
-        config: the mark looked for.
-        prompt: left out when the text starts with it.
-        device: kind of device the text was marked on; None is the model's.
+        text: the text, including leading spaces.
+        loaded: models.LoadedModel with a tokenizer.
+        config: the watermark to detect.
+        prompt: removed if the text starts with it.
+        device: kind of device that generated the text; None is the model's.
 
     Raises:
-        DetectError: no tokenizer, too short, or the device is not there.
+        DetectError: the model has no tokenizer, the text is too short, or the device is missing.
         ParameterError: the text is empty or too long.
     """
     if loaded.tokenizer is None:
@@ -254,12 +256,12 @@ def detect_text(
 def _ids_of(text: str, tokenizer: Any, prompt: str | None) -> list[int]:
     if prompt and text.startswith(prompt):
         return encode_after(tokenizer, prompt, text[len(prompt) :])
-    # A text that begins with a space was taken out of another one.
+    # A leading space means that the text was copied out of a longer one.
     return (
         encode_inside(tokenizer, text) if text[0].isspace() else encode_both(tokenizer, "", text)[1]
     )
 
 
 def watermark_config(values: Mapping[str, Any]) -> WatermarkConfig:
-    """Return a checked config from names and values of the watermark strategy."""
+    """Return a validated config from parameters of the watermark strategy."""
     return build(WatermarkConfig, values, "watermark")

@@ -1,7 +1,6 @@
-"""Recorded examples beside the gallery's runs: a comparison, many draws, a marked text's twin, texts to choose from.
+"""Recorded examples of the page: a comparison, many draws, an unmarked twin, a taste test.
 
-Each is a file of values alone; whatever is shown of it is computed when it is asked for, without a
-model.
+Each file stores values only. The page computes everything it shows from them, without a model.
 """
 
 from __future__ import annotations
@@ -23,22 +22,22 @@ from engine.trace.records import Trace
 
 FOLDER = gallery.FOLDER / "examples"
 DRAWS_PROMPT, DRAWS_COUNT, DRAWS_TOKENS = STORY, 128, 6
-"""What the many draws begin with; the tree of a longer text has as many branches as draws."""
+"""Prompt, number and length of the draws; in longer texts every draw would be its own branch."""
 
 
 @dataclass(frozen=True)
 class JudgedRun:
-    """A column of a comparison: its run, and what the base model makes of its text."""
+    """A column of a comparison: its run and the base model's scores of its text."""
 
     trace: Trace
     scores: Scores
     pieces: tuple[str, ...]
-    """Texts of the tokens that were scored, in the vocabulary of the base model."""
+    """Texts of the scored tokens, in the vocabulary of the base model."""
 
 
 @dataclass(frozen=True)
 class RecordedComparison:
-    """A comparison that was run: the name of its preset, its base model and its columns."""
+    """A recorded comparison: name of its preset, its base model and its columns."""
 
     preset: str
     base: str
@@ -47,7 +46,7 @@ class RecordedComparison:
 
 @dataclass(frozen=True)
 class RecordedDraws:
-    """Many draws that were made."""
+    """Recorded draws with the texts of their tokens and the seconds they took."""
 
     draws: tuple[Draw, ...]
     pieces: Mapping[int, str]
@@ -58,7 +57,7 @@ def comparison(folder: Path = FOLDER) -> RecordedComparison:
     """Return the recorded comparison.
 
     Raises:
-        OSError: there is none.
+        OSError: the file is missing.
     """
     data = _read(folder / "compare.json.gz")
     columns = [
@@ -76,7 +75,7 @@ def draws(folder: Path = FOLDER) -> RecordedDraws:
     """Return the recorded draws.
 
     Raises:
-        OSError: there are none.
+        OSError: the file is missing.
     """
     data = _read(folder / "draws.json.gz")
     made = [Draw(seed, tuple(ids), tuple(logprobs)) for seed, ids, logprobs in data["draws"]]
@@ -86,10 +85,10 @@ def draws(folder: Path = FOLDER) -> RecordedDraws:
 
 
 def unmarked(folder: Path = FOLDER) -> Trace:
-    """Return the twin of the gallery's first marked text: same prompt, seed and length, no mark.
+    """Return the unmarked twin of the first watermarked run: same prompt, seed and length.
 
     Raises:
-        OSError: there is none.
+        OSError: the file is missing.
     """
     return json_io.load(folder / "unmarked.json.gz")
 
@@ -98,16 +97,16 @@ def tasted(folder: Path = FOLDER) -> dict[str, Any]:
     """Return the recorded continuations of a taste test; see ``taste.made``.
 
     Raises:
-        OSError: there are none.
+        OSError: the file is missing.
     """
     return _read(folder / "taste.json.gz")
 
 
 def make(folder: Path) -> list[Path]:
-    """Record all examples; return their files.
+    """Record all examples and return their files.
 
     Raises:
-        EngineError: something does not run.
+        EngineError: a run failed.
     """
     folder.mkdir(parents=True, exist_ok=True)
     compared, drawn, twin, texts = (
@@ -121,6 +120,7 @@ def make(folder: Path) -> list[Path]:
 
 
 def _compared(preset: ComparePreset) -> dict[str, Any]:
+    # Imported late: reading the examples needs no torch.
     from engine.after.likelihood import score_trace
     from engine.models.loading import load
 
@@ -169,7 +169,7 @@ def _read(path: Path) -> Any:
 
 def _write(path: Path, data: Any) -> None:
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
-    # No date: the same record gives the same bytes.
+    # mtime=0: the same record gives the same bytes.
     path.write_bytes(gzip.compress(text.encode(), mtime=0))
 
 

@@ -1,4 +1,4 @@
-"""What a first visit should answer about every strategy; its figures are those of recorded runs."""
+"""Three answers about every strategy for a first visit, with figures of recorded runs."""
 
 from __future__ import annotations
 
@@ -27,35 +27,35 @@ _WORDS: dict[str, Callable[[float], str]] = {
     "outputs": str,
     "z": lambda value: f"{value:.1f}".replace("-", "−"),
 }
-"""Figure of a recorded run -> how it is written."""
+"""Name of a figure -> function that formats it."""
 
 
 @dataclass(frozen=True)
 class Answers:
-    """Three sentences or a few; what they quote has been filled in."""
+    """A few sentences about a strategy, with their figures filled in."""
 
     chooses: str
-    """How the strategy chooses."""
+    """How the strategy chooses a token."""
     helps: str
     """When it helps, and when it hurts."""
     turns: str
-    """What its main parameter does."""
+    """The effect of its main parameter."""
 
 
 def answers(strategy: Strategy) -> Answers:
-    """Return what the page and docs/first_visit.md say of a strategy."""
+    """Return the answers that the page and docs/first_visit.md show for a strategy."""
     figures = {entry.name: entry.figures for entry in gallery.entries()}
     told = (filled(text, figures) for text in (strategy.helps, strategy.turns))
     return Answers(strategy.summary, *told)
 
 
 def filled(text: str, figures: dict[str, dict[str, float]]) -> str:
-    """Return a text with ``{strategy-1.figure}`` replaced by that figure of the recorded run.
+    """Return a text with every ``{strategy-1.figure}`` replaced by that figure of the recorded run.
 
-    A sentence that quotes a run or a figure that is not known is left out.
+    A sentence that quotes an unknown run or figure is dropped.
 
     Args:
-        text: sentences.
+        text: one or more sentences.
         figures: name of a recorded run -> its figures, see ``engine.reading.quoted``.
     """
 

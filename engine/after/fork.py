@@ -1,8 +1,8 @@
-"""Continue a recorded run from any of its steps with another token, or with typed text.
+"""Continue a recorded run from any step with another token or with typed text.
 
-A branch is an ordinary run whose prompt is given as ids: the prompt of its parent, the tokens kept
-of the parent's text, and what was put after them. Nothing is cut into tokens a second time, so a
-branch begins exactly like a fresh run on these ids; a typed text is cut as it would be after them.
+A branch is an ordinary run whose prompt is given as ids: the parent's prompt, the kept tokens of
+its text, and the added token or text. The parent's ids are not tokenized again, so a branch equals
+a new run on these ids. A typed text is tokenized as a continuation of them.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from engine.trace.records import Parent, Step, Trace, own_place, replay_ids
 
 @dataclass(frozen=True)
 class Place:
-    """A step of a run at which it can be continued.
+    """A position in a run from which a branch can continue.
 
     Attributes:
         prompt_ids: the run's prompt.
-        kept_ids: its new tokens before the place.
-        step: index of the step that decided the place.
-        run_id: name of the run, "" when it has none.
-        end_ids: tokens after which there is nothing to continue.
+        kept_ids: its new tokens before the position.
+        step: index of the step that decided the position.
+        run_id: name of the run, "" if it has none.
+        end_ids: end-of-sequence ids, after which nothing can follow.
         vocab_size: number of token ids of the model.
     """
 
@@ -48,30 +48,31 @@ class Place:
 
 @dataclass(frozen=True)
 class Branch:
-    """The exact ids a branch starts from, and where it came from."""
+    """The prompt ids of a branch and a reference to its parent."""
 
     input_ids: tuple[int, ...]
     parent: Parent
 
 
 def place_of(trace: Trace, step: Any, *, node_id: Any = None, run_id: str = "") -> Place:
-    """Return the place a step decided: everything its text held before the step's last token.
+    """Return the position that a step decided; it keeps all tokens before the step's last one.
 
     Args:
         trace: the run.
-        step: 0 to the number of steps - 1.
-        node_id: beam searches: a node of the step's pool; the place is on its path. None is the
-            best of the pool.
-        run_id: what the branch calls its parent.
+        step: index of the step, from 0.
+        node_id: beam search only: a node of the step's pool whose path is kept. None is the best
+            node of the pool.
+        run_id: name of the run, which the branch records as its parent.
 
     Raises:
-        ParameterError: there is no such step or node, or the model reads its prompt apart.
+        ParameterError: the step or node does not exist, or the model is an encoder-decoder.
     """
     if trace.model.is_encoder_decoder:
         raise ParameterError(
             "model", trace.model.id, "only decoder-only runs can be continued from a step"
         )
     count = len(trace.steps)
+    # bool is a subclass of int.
     if not isinstance(step, int) or isinstance(step, bool) or not 0 <= step < count:
         raise ParameterError("step", step, f"the run has steps 0 to {count - 1}")
     found = trace.steps[step]
@@ -106,16 +107,17 @@ def _path_before(trace: Trace, step: Step, detail: BeamDetail, node_id: Any) -> 
 def branch(
     place: Place, *, token_id: Any = None, text: str | None = None, tokenizer: Any = None
 ) -> Branch:
-    """Put a token or a text after a place.
+    """Append a token or a text at a branch point.
 
     Args:
-        place: where; see ``place_of``.
-        token_id: a token of the model's vocabulary; exactly one of this and text.
-        text: 1 to PLAYGROUND_MAX_PROMPT_CHARS characters, cut where it stands; the ids before stay.
-        tokenizer: needed for text.
+        place: the branch point, see ``place_of``.
+        token_id: a token of the model's vocabulary; give either this or `text`.
+        text: 1 to PLAYGROUND_MAX_PROMPT_CHARS characters, tokenized as a continuation; earlier ids
+            stay the same.
+        tokenizer: required for `text`.
 
     Raises:
-        ParameterError: the token ends the text or is none, or the text is empty or has no tokens.
+        ParameterError: the token is invalid or ends the text, or the text is empty or tokenless.
     """
     if (token_id is None) == (text is None):
         raise ParameterError("token_id", token_id, "give exactly one of token_id and text")
@@ -155,11 +157,11 @@ def _encoded(text: Any, tokenizer: Any, before: Sequence[int]) -> tuple[int, ...
 
 
 def shared_params(config: Mapping[str, Any], strategy: Strategy) -> dict[str, Any]:
-    """Return the settings of a recorded run that a strategy knows too and that it would not assume.
+    """Return a run's settings that a strategy also has and that differ from its defaults.
 
     Args:
         config: ``Trace.config``.
-        strategy: of the branch, the run's own or another.
+        strategy: the strategy of the branch; may differ from the run's.
     """
     kinds, defaults = params_of(strategy.config), defaults_of(strategy.config)
     shared = {}
@@ -186,20 +188,20 @@ def request_for(
     assistant: Any = None,
     weights: Mapping[str, Any] | None = None,
 ) -> DecodeRequest:
-    """Return the request of a branch; what is left out is as it was in the parent.
+    """Return the request of a branch; arguments that are None are copied from the parent.
 
     Args:
         trace: the parent.
-        made: see ``branch``.
-        strategy: a name of STRATEGIES; another one takes over the settings both know.
-        model: None is the parent's; another one must have the same vocabulary.
-        params: None is the parent's.
-        seed: None is the parent's.
-        assistant: None is the parent's where the strategy is the same.
-        weights: None is the parent's.
+        made: the branch, see ``branch``.
+        strategy: a name of STRATEGIES; a different one inherits the settings that both have.
+        model: a different model must have the same vocabulary.
+        params: parameters of the strategy.
+        seed: the seed.
+        assistant: draft model; copied only if the strategy is the same.
+        weights: weight format, see ``DecodeRequest``.
 
     Raises:
-        ParameterError: there is no such strategy.
+        ParameterError: the strategy does not exist.
     """
     name = trace.strategy if strategy is None else strategy
     if name not in STRATEGIES:

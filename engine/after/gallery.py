@@ -1,4 +1,4 @@
-"""Recorded runs that ship with the playground: one file a preset or conversation, and an index of them."""
+"""The gallery of recorded runs: one file for each preset or conversation, and an index."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ INDEX = "index.json"
 CANDIDATES = 8
 PRESETS = 2
 TOKENS = 100
-"""Most new tokens of a recorded run, enough for what a preset's sentence speaks of."""
+"""Most new tokens of a recorded run; enough to show what the presets' sentences describe."""
 _ENDING = ".json.gz"
 
 
@@ -35,25 +35,26 @@ class GalleryEntry:
     file: str
     strategy: str
     preset: str
-    """Name of the strategy's preset that was recorded."""
+    """Name of the recorded preset of the strategy."""
     title: str
     shows: str
     """One sentence: what to look at."""
     look_at: int
-    """Number, from 1, of the step that shows it."""
+    """Number of the step that shows it, from 1."""
     figures: dict[str, float] = field(default_factory=dict)
-    """What a sentence may quote of it, see ``engine.reading.quoted``."""
+    """Figures that sentences may quote, see ``engine.reading.quoted``."""
     model: str | None = None
-    """Name of the model of a conversation (``engine.strategies.talks``); None for a strategy's own."""
+    """Model of a conversation (``engine.strategies.talks``); None for a preset on the embedded
+    models."""
 
     @property
     def name(self) -> str:
-        """What a link calls the run."""
+        """Name of the run in links."""
         return self.file.removesuffix(_ENDING)
 
 
 def entries(folder: Path = FOLDER) -> list[GalleryEntry]:
-    """Return what the gallery holds, empty when none was made or its index is damaged."""
+    """Return the gallery's entries; empty if the index is missing or damaged."""
     path = folder / INDEX
     if not path.is_file():
         return []
@@ -65,12 +66,12 @@ def entries(folder: Path = FOLDER) -> list[GalleryEntry]:
 
 
 def entry_named(name: str, folder: Path = FOLDER) -> GalleryEntry | None:
-    """Return the entry that a link calls so, None when there is none."""
+    """Return the entry with the name that links use; None if it does not exist."""
     return next((entry for entry in entries(folder) if entry.name == name), None)
 
 
 def open_entry(file: str, folder: Path = FOLDER) -> Trace:
-    """Read one recorded run.
+    """Load one recorded run.
 
     Raises:
         TraceError: the gallery has no such file.
@@ -83,16 +84,16 @@ def open_entry(file: str, folder: Path = FOLDER) -> Trace:
 def make(
     folder: Path, tell: Callable[[str], None] = _LOG.warning, *, talks_only: bool = False
 ) -> list[GalleryEntry]:
-    """Record the first presets of every strategy and its conversations; write them with an index.
+    """Record the first presets and the conversations of every strategy, and write the index.
 
     Args:
-        folder: where the gallery is; what else it recorded before is deleted.
-        tell: hears which conversations are not recorded because their model is not on this machine;
-            those that were stay as they are.
-        talks_only: leave what was recorded of presets as it is.
+        folder: folder of the gallery; recordings that the new index does not list are deleted.
+        tell: receives a sentence if the conversations' model is not on this machine; their earlier
+            recordings are kept.
+        talks_only: record conversations only and keep the presets' recordings.
 
     Raises:
-        EngineError: a preset does not run.
+        EngineError: a run failed.
     """
     folder.mkdir(parents=True, exist_ok=True)
     standing = entries(folder)
@@ -113,7 +114,7 @@ def _of_presets(folder: Path) -> list[GalleryEntry]:
         for number, preset in enumerate(strategy.presets[:PRESETS]):
             file = f"{strategy.name}-{number + 1}{_ENDING}"
             if not number:
-                record(strategy.name, preset)  # the second time nothing is loaded any more
+                record(strategy.name, preset)  # warm up: loading must not count in the recorded times
             made.append(_saved(folder / file, strategy, preset))
     return made
 
@@ -121,7 +122,7 @@ def _of_presets(folder: Path) -> list[GalleryEntry]:
 def _of_talks(
     folder: Path, standing: list[GalleryEntry], tell: Callable[[str], None]
 ) -> list[GalleryEntry]:
-    """Record the conversations that ship; where their model is not, keep what was recorded of them."""
+    """Record the conversations, or return the earlier entries if their model is not installed."""
     from engine.models.catalogue import CATALOGUE
     from engine.strategies import STRATEGIES
     from engine.strategies.talks import MODEL, TALKS
@@ -140,7 +141,7 @@ def _of_talks(
         number = 1 + sum(entry.strategy == strategy.name for entry in made)
         file = f"{strategy.name}-{MODEL}-{number}{_ENDING}"
         if not made:
-            record(strategy.name, talk)
+            record(strategy.name, talk)  # warm up, as for presets
         made.append(_saved(folder / file, strategy, talk, MODEL))
     return made
 
@@ -148,7 +149,7 @@ def _of_talks(
 def _saved(
     path: Path, strategy: Strategy, preset: Preset | Talk, model: str | None = None
 ) -> GalleryEntry:
-    """Record a preset into a file and return its entry, whose title names a model of its own."""
+    """Record a preset into a file and return its entry; the title names `model` if it is given."""
     from engine.models.catalogue import CATALOGUE
 
     trace = record(strategy.name, preset)
@@ -160,14 +161,14 @@ def _saved(
 
 
 def write_index(made: list[GalleryEntry], folder: Path = FOLDER) -> None:
-    """Write what the gallery holds."""
+    """Write the index of the gallery."""
     items = [{n: v for n, v in vars(entry).items() if v is not None} for entry in made]
     text = json.dumps(items, ensure_ascii=False, indent=1)
     (folder / INDEX).write_text(text + "\n")
 
 
 def record(strategy: str, preset: Preset | Talk) -> Trace:
-    """Run a preset on the embedded models, or a conversation on its own, no longer than the gallery's runs are.
+    """Run a preset or a conversation for at most ``TOKENS`` new tokens.
 
     Raises:
         EngineError: the run failed.
@@ -189,11 +190,12 @@ def recorded(
     model: str | None = None,
     messages: list[dict[str, str]] | None = None,
 ) -> Trace:
-    """Run a strategy to its end and keep as many candidates as the gallery does.
+    """Run a strategy to its end and record ``CANDIDATES`` candidates per step.
 
     Raises:
         EngineError: the run failed.
     """
+    # Imported late: reading the gallery needs no torch.
     from engine.run.decoding import finished
     from engine.run.request import DecodeRequest
 

@@ -1,4 +1,4 @@
-"""Teacher-forced scoring: how likely one model finds a text that any strategy wrote."""
+"""Teacher-forced scoring: the likelihood of a text under one model, whichever strategy wrote it."""
 
 from __future__ import annotations
 
@@ -19,31 +19,32 @@ from engine.run.media_request import inputs_of
 from engine.run.permits import Tell, nobody, running
 from engine.trace.records import Trace
 
+# math.exp overflows a little above 709.
 _LOWEST = 700.0
 
 
 @dataclass(frozen=True)
 class Scores:
-    """What a model makes of every token of a text, given the prompt and the tokens before."""
+    """A model's scores of every token of a text, given the prompt and the tokens before."""
 
     model: str
     token_ids: tuple[int, ...]
-    """In the vocabulary of the scoring model."""
+    """Token ids in the vocabulary of the scoring model."""
     logprobs: tuple[float, ...]
     """Natural logarithm of each token's probability over the whole vocabulary."""
     entropies: tuple[float, ...]
-    """Entropy in nats of the distribution each token was read from."""
+    """Entropy in nats of the distribution at each token."""
     recut: bool = False
-    """The text was cut into tokens anew: its writer has another tokenizer."""
+    """Whether the text was tokenized again because the writing model has another tokenizer."""
 
     @property
     def mean_logprob(self) -> float | None:
-        """Mean log-probability in nats per token, None for an empty text."""
+        """Mean log-probability in nats per token; None if the text is empty."""
         return rounded(sum(self.logprobs) / len(self.logprobs)) if self.logprobs else None
 
     @property
     def perplexity(self) -> float | None:
-        """exp(-mean log-probability), None for an empty text."""
+        """exp(-mean log-probability); None if the text is empty."""
         mean = self.mean_logprob
         return None if mean is None else rounded(math.exp(min(-mean, _LOWEST)))
 
@@ -59,13 +60,13 @@ def score_trace(
 
     Args:
         trace: a finished run.
-        base: the model that judges.
-        writer: the model that wrote, None when its tokenizer is the base's.
-        cancelled: gives up waiting for the model when set.
-        tell: gets Waiting events.
+        base: the scoring model.
+        writer: the model that wrote the text; None if it has the base model's tokenizer.
+        cancelled: stops waiting for the model when set.
+        tell: receives Waiting events.
 
     Raises:
-        Cancelled: it was cancelled while waiting.
+        Cancelled: `cancelled` was set while waiting.
         EngineError: the text does not fit the base model's context, or the model is busy.
     """
     new = list(trace.outputs[0].token_ids) if trace.outputs else []
@@ -80,7 +81,7 @@ def score_trace(
 
 
 def _recut(trace: Trace, base: LoadedModel, writer: LoadedModel) -> tuple[list[int], list[int]]:
-    """Return prompt and text in the ids of the model that judges."""
+    """Return prompt and text as ids of the scoring model."""
     if base.tokenizer is None or writer.tokenizer is None:
         raise ModelError(f"{base.name} cannot read a text of {trace.model.id}: no tokenizer.")
     prompt = trace.prompt
@@ -88,7 +89,7 @@ def _recut(trace: Trace, base: LoadedModel, writer: LoadedModel) -> tuple[list[i
         prompt = decode_ids(writer.tokenizer, trace.prompt_ids)
     text = trace.outputs[0].text if trace.outputs else ""
     if base.is_encoder_decoder or writer.is_encoder_decoder:
-        # Where an encoder reads the prompt or has read it, the text does not go on in its line.
+        # With an encoder, the text is a sequence of its own and does not continue the prompt.
         ids = tokenized(base.tokenizer, prompt, split_special_tokens=True)["input_ids"]
         return ids, encode_both(base.tokenizer, "", text)[1]
     return encode_both(base.tokenizer, prompt, text)
@@ -107,13 +108,13 @@ def score_ids(
     Args:
         base: the model; an encoder-decoder model reads the prompt with its encoder.
         prompt_ids: at least one id.
-        new_ids: the tokens to score; none gives empty scores.
-        cancelled: gives up waiting for the model when set.
-        tell: gets Waiting events.
-        given: what the model reads besides, see ``inputs_of``.
+        new_ids: the tokens to score; an empty list gives empty scores.
+        cancelled: stops waiting for the model when set.
+        tell: receives Waiting events.
+        given: further model inputs, such as a picture; see ``inputs_of``.
 
     Raises:
-        Cancelled: it was cancelled while waiting.
+        Cancelled: `cancelled` was set while waiting.
         ModelError: the tokens do not fit the model.
     """
     if not new_ids:
@@ -134,7 +135,7 @@ def score_ids(
 
 
 def same_vocabulary(a: LoadedModel, b: LoadedModel) -> bool:
-    """Return whether ids of one model mean the same text in the other."""
+    """Return whether token ids stand for the same text in both models."""
     if a is b:
         return True
     if a.tokenizer is None or b.tokenizer is None:

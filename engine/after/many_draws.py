@@ -1,4 +1,4 @@
-"""Sampling once for each of many seeds, in batches: row i draws what seed i draws alone."""
+"""Sample one text for each of many seeds, in batches; row i equals a single run with seed i."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ BATCH = 32
 
 @dataclass(frozen=True)
 class Batch:
-    """A batch that is done."""
+    """A finished batch of draws."""
 
     draws: tuple[Draw, ...]
     prompt_ids: tuple[int, ...]
     pieces: dict[int, str]
     elapsed_s: float
-    """Seconds of decoding so far, without what was waited in between."""
+    """Seconds of decoding so far, over all batches and without waiting times."""
 
 
 def draw_many(
@@ -50,18 +50,17 @@ def draw_many(
     cancelled: threading.Event | None = None,
     tell: Tell = nobody,
 ) -> Iterator[Batch]:
-    """Sample ``count`` texts with the seeds seed, seed + 1, …; yield every batch as it is done.
+    """Sample `count` texts with the seeds seed, seed + 1, … and yield every finished batch.
 
     Args:
         request: a request of the strategy ``sampling``; its seed is the first one.
         count: 2 to MAX_DRAWS.
-        cancelled: stops within one step when set; the batch at work is left out, as its draws
-            are not whole.
-        tell: gets Waiting and Loading events; every batch stands in line anew, so that others have
+        cancelled: stops within one step when set; the unfinished batch is discarded.
+        tell: receives Waiting and Loading events. Every batch queues again, so that other runs get
             their turn in between.
 
     Raises:
-        EngineError: the request is not legal, or the model cannot serve it.
+        EngineError: the request is invalid, or the model cannot serve it.
     """
     cancelled = cancelled or threading.Event()
     checked = _checked(request, count)
@@ -128,7 +127,7 @@ def _batch(
     seeds: list[int],
     stop: StopWhen,
 ) -> tuple[Draw, ...]:
-    """Run one batch through transformers' generate(), which prepares caches and processors."""
+    """Draw one batch through transformers' generate(), which prepares caches and processors."""
     strategy, config = checked.strategy, replace(checked.config, num_return_sequences=len(seeds))
     prompt = torch.tensor([ids], device=loaded.device)
     kept: list[list[float]] = []
@@ -149,7 +148,7 @@ def _batch(
     start = 1 if loaded.is_encoder_decoder else len(ids)
     rows = returned[:, start:].tolist()
     steps = list(zip(*kept, strict=True))
-    # A row's probabilities end where it ended; what follows is padding.
+    # A row has None from its end on; the tokens there are padding.
     ends = [sum(value is not None for value in row) for row in steps]
     return tuple(
         Draw(seed, tuple(row[:end]), tuple(rounded(v) for v in values[:end]))
@@ -168,14 +167,15 @@ def _draw_rows(
     kept: list[list[Any]],
     **model_kwargs: Any,
 ) -> torch.Tensor:
-    """Sample every row with a generator of its own, as the sampling loop does with one.
+    """Sample every row with a separate generator, as the sampling loop does for a single row.
 
     Returns:
-        (batch, length + new) ids, finished rows padded. ``kept`` gains one list a step: each
-        row's log-probability of its token, None for a row that had ended.
+        (batch, length + new) ids, finished rows padded. Appends one list per step to `kept`: each
+        row's log-probability of its token, None for a finished row.
     """
     forward = Forward(model, generation_config, model_kwargs)
     device = input_ids.device
+    # One generator for the whole batch would make every text depend on the number of draws.
     generators = [torch.Generator(device).manual_seed(seed) for seed in seeds]
     unfinished = torch.ones(len(seeds), dtype=torch.long, device=device)
     noise = None
@@ -186,8 +186,10 @@ def _draw_rows(
         noise = torch.empty_like(probs) if noise is None else noise
         for row, generator in zip(noise, generators, strict=True):
             row.exponential_(1, generator=generator)
+        # torch.multinomial(p, 1) is argmax(p / e) with exponential noise e.
         tokens = (probs / noise).argmax(-1)
         chosen = torch.log_softmax(scores, dim=-1).gather(-1, tokens[:, None])[:, 0].tolist()
+        # Only NaN differs from itself.
         if any(value != value for value in chosen):
             raise DecodeError(f"The model's logits are not finite at token {len(kept)}.")
         active = unfinished.tolist()

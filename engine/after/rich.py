@@ -1,7 +1,7 @@
-"""transformers' own outputs of a recorded run: scores, logits, hidden states and attentions.
+"""transformers' outputs of a recorded run: scores, logits, hidden states and attentions.
 
-generate() of transformers makes the run again from its request and its seed, with the flags that return
-them. What it returns is handed on as long as its tokens are those of the run.
+transformers' generate() repeats the run from its request and seed, with the flags that return these
+outputs. They are returned only if the tokens equal those of the run.
 """
 
 from __future__ import annotations
@@ -49,30 +49,30 @@ def rich_output(
     cancelled: threading.Event | None = None,
     tell: Tell | None = None,
 ) -> Any:
-    """Return what generate() returns of a run with ``return_dict_in_generate`` and these flags.
+    """Repeat a run with generate(), ``return_dict_in_generate`` and these flags; return its output.
 
-    A run that was stopped is made as far as it came. Attentions need eager attention, so with them the whole
-    run is made with it: its other numbers may then differ in their last digits from those without.
+    A stopped run is repeated up to its last token. Attentions require eager attention for the whole
+    run, so its other numbers may differ in their last digits from those without attentions.
 
     Args:
         trace: the run; its steps are not needed.
-        model: that made it; None is loaded by its name, held as it was then.
-        assistant: the draft model of the run, likewise.
+        model: the model of the run; None loads it by name, in the run's weight format.
+        assistant: the draft model of the run; None loads it likewise.
         output_scores: see ``RichFlags``.
-        output_logits: likewise.
-        output_hidden_states: likewise.
-        output_attentions: likewise.
-        cancelled: ends it when set.
-        tell: gets Waiting and Loading events.
+        output_logits: see ``RichFlags``.
+        output_hidden_states: see ``RichFlags``.
+        output_attentions: see ``RichFlags``.
+        cancelled: stops the run when set.
+        tell: receives Waiting and Loading events.
 
     Returns:
         A GenerateDecoderOnlyOutput, GenerateEncoderDecoderOutput, GenerateBeamDecoderOnlyOutput or
         GenerateBeamEncoderDecoderOutput.
 
     Raises:
-        Cancelled: it was cancelled.
-        EngineError: transformers has no such outputs of the run, they would be too large, or the run does not
-            come out the same here.
+        Cancelled: `cancelled` was set.
+        EngineError: transformers cannot produce these outputs, they would be too large, or the
+            repeated run has other tokens on this machine.
     """
     flags = RichFlags(
         output_scores=output_scores,
@@ -100,27 +100,27 @@ def rich_output(
 def _turn(
     run: Prepared, flags: RichFlags, cancelled: threading.Event, tell: Tell
 ) -> AbstractContextManager[None]:
-    """Stand in line for the models of a run."""
+    """Return a context that holds a turn in the queue for the models of a run."""
     kind = ("rich", run.target.name, *flags.named())
     size = float(run.config.max_new_tokens)
     return running(cancelled, run.target, run.assistant, tell=tell, kind=kind, size=size)
 
 
 class _StopAt:
-    """A stopping criterion: the text is as long as that of the run that was stopped."""
+    """Stopping criterion for a stopped run: ends all rows at a given length."""
 
     def __init__(self, length: int) -> None:
         self.length = length
 
     def __call__(self, input_ids: torch.Tensor, scores: Any, **kwargs: Any) -> torch.Tensor:
-        """Return (batch,) True everywhere at that length."""
+        """Return a (batch,) bool tensor, True once the ids have the length."""
         del scores, kwargs
         stop = input_ids.shape[1] >= self.length
         return torch.full((input_ids.shape[0],), stop, device=input_ids.device, dtype=torch.bool)
 
 
 def _generated(run: Prepared, trace: Trace, flags: RichFlags, cancelled: threading.Event) -> Any:
-    """Let generate() make the run."""
+    """Call generate() with the arguments of the run and return its output object."""
     target, config = run.target, run.config
     stop = StopWhen(cancelled, time.perf_counter() + SETTINGS.max_runtime_s)
     stopping: list[Any] = [stop]
@@ -137,6 +137,7 @@ def _generated(run: Prepared, trace: Trace, flags: RichFlags, cancelled: threadi
         if run.strategy.assistant == "any_tokenizer":
             arguments["tokenizer"] = target.tokenizer
             arguments["assistant_tokenizer"] = run.assistant.tokenizer
+    # transformers reads the drafting options from the drafting model's own configuration.
     for name, value in draft_values(config).items():
         setattr(drafting.generation_config, name, value)
     generator = torch.Generator(target.device).manual_seed(run.request.seed)
@@ -159,19 +160,20 @@ def _generated(run: Prepared, trace: Trace, flags: RichFlags, cancelled: threadi
 
 
 def _models(run: Prepared, flags: RichFlags) -> tuple[Any, Any]:
-    """Return the model that generates, and that whose configuration says how it is drafted."""
+    """Return the model that generates and the model whose configuration controls drafting."""
+    # sdpa keeps no attention weights. A twin shares the weights and leaves the loaded model as it is.
     attention = "eager" if flags.output_attentions else None
     model = twin(run.target.model, attention)
     return model, model if run.assistant is None else twin(run.assistant.model, attention)
 
 
 def _start(run: Prepared) -> int:
-    """Return how many ids stand before the text in the sequences that generate() returns."""
+    """Return the number of ids before the new text in the sequences that generate() returns."""
     return 1 if run.target.is_encoder_decoder else len(run.prompt_ids)
 
 
 def _check_same(output: Any, run: Prepared, trace: Trace, flags: RichFlags) -> None:
-    """Compare what generate() wrote with what the run did.
+    """Compare the tokens of generate() with those of the run.
 
     Raises:
         DecodeError: they differ.
@@ -195,7 +197,7 @@ def _check_same(output: Any, run: Prepared, trace: Trace, flags: RichFlags) -> N
 
 
 def _parts(row: list[int], ids: list[int], padding: set[Any]) -> int | None:
-    """Return at which token a row of generate() and a text part, None where only padding follows the text."""
+    """Return the first index where `row` and `ids` differ; None if only padding follows `ids`."""
     for at, (ours, theirs) in enumerate(zip(ids, row, strict=False)):
         if ours != theirs:
             return at
@@ -211,10 +213,10 @@ def _check_shows(loaded: LoadedModel, flags: RichFlags) -> None:
 
 
 def _check_complete(output: Any, loaded: LoadedModel, flags: RichFlags) -> None:
-    """Refuse outputs of a model that does not show what its layers come to.
+    """Check that the model returned every hidden state and attention that was requested.
 
     Raises:
-        ParameterError: naming the flag.
+        ParameterError: some are missing; the error names the flag.
     """
     for flag in ("output_hidden_states", "output_attentions"):
         if not getattr(flags, flag):
@@ -229,7 +231,7 @@ def _check_complete(output: Any, loaded: LoadedModel, flags: RichFlags) -> None:
 
 
 def _layers(step: Any) -> tuple[Any, ...]:
-    """Return the tensors of one step, or the one of an encoder's layer; None stands for what is not shown."""
+    """Return the layer tensors of one step, or one encoder layer's; None for a missing tensor."""
     if step is None or isinstance(step, torch.Tensor):
         return (step,)
     return tuple(step) or (None,)

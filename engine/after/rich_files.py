@@ -1,8 +1,8 @@
-"""transformers' outputs of a run in a safetensors file, and back.
+"""Save transformers' outputs of a run to a safetensors file and load them.
 
-A tensor's name says where it stands in the output object: ``scores.0``, ``hidden_states.3.layer.2``,
-``encoder_attentions.layer.1``; the first number is that of the step, from 0. What is no tensor, the cache, is
-left out. The metadata tell what made them.
+A tensor's name gives its position in the output object: ``scores.0``, ``hidden_states.3.layer.2``,
+``encoder_attentions.layer.1``. The first number is the step, from 0. The cache is not saved. The
+metadata describe the run and the software.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ CLASSES = (
     "GenerateBeamEncoderDecoderOutput",
 )
 WHOLE = ("sequences", "sequences_scores", "beam_indices")
-"""Fields that are one tensor."""
+"""Fields that hold a single tensor."""
 OF_THE_ENCODER = ("encoder_attentions", "encoder_hidden_states")
-"""Fields without steps: one tensor a layer."""
+"""Fields without steps: one tensor for each layer."""
 _NAME = re.compile(r"(\w+?)(?:\.(\d{1,6}))?(?:\.layer\.(\d{1,4}))?")
 
 
 class RichFileError(EngineError):
-    """A file holds no outputs of generate(); the message says what is wrong."""
+    """A file does not hold outputs of generate(); the message gives the reason."""
 
     code = "rich"
 
 
 def rich_metadata(trace: Trace, flags: RichFlags) -> dict[str, str]:
-    """Return what a file says of its outputs, all of it text.
+    """Return the metadata of an output file; all values are text.
 
     Args:
         trace: the run.
-        flags: that were set.
+        flags: the flags of the outputs.
 
     Returns:
-        ``strategy``, ``config`` (JSON), ``seed``, ``model``, ``revision``, ``dtype``, ``device``, ``versions``
-        (JSON, of whoever made the outputs), ``recorded_with`` (JSON, of the run), ``flags`` (JSON) and
-        ``prompt_ids`` (JSON).
+        ``strategy``, ``config`` (JSON), ``seed``, ``model``, ``revision``, ``dtype``, ``device``,
+        ``versions`` (JSON, of the software that produced the outputs), ``recorded_with`` (JSON, of
+        the software that recorded the run), ``flags`` (JSON) and ``prompt_ids`` (JSON).
     """
     model, assistant = trace.model, trace.assistant
     told = {
@@ -77,11 +77,11 @@ def rich_bytes(output: Any, metadata: Mapping[str, str] | None = None) -> bytes:
     """Return outputs of generate() as the bytes of a safetensors file.
 
     Args:
-        output: as generate() or ``rich_output`` returns it.
-        metadata: see ``rich_metadata``; texts by name.
+        output: an output object of generate() or ``rich_output``.
+        metadata: text values by name, see ``rich_metadata``.
 
     Raises:
-        RichFileError: it is another object.
+        RichFileError: `output` is of another class.
     """
     from safetensors.torch import save
 
@@ -90,21 +90,22 @@ def rich_bytes(output: Any, metadata: Mapping[str, str] | None = None) -> bytes:
 
 
 def save_rich(output: Any, path: str | Path, metadata: Mapping[str, str] | None = None) -> None:
-    """Write outputs of generate() into a file, whole or not at all.
+    """Write outputs of generate() to a file, completely or not at all.
 
     Args:
         output: see ``rich_bytes``.
-        path: of the file; one that is there is replaced.
+        path: the file; an existing one is replaced.
         metadata: see ``rich_bytes``.
 
     Raises:
-        RichFileError: it is another object, or the file cannot be written.
+        RichFileError: `output` is of another class, or the file cannot be written.
     """
     target, data = Path(path), rich_bytes(output, metadata)
     partial = target.with_name(target.name + ".part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         partial.write_bytes(data)
+        # A rename is atomic, so that no reader sees half a file.
         partial.replace(target)
     except OSError as error:
         with contextlib.suppress(OSError):
@@ -113,13 +114,13 @@ def save_rich(output: Any, path: str | Path, metadata: Mapping[str, str] | None 
 
 
 def load_rich(path: str | Path) -> Any:
-    """Return the output object that a file holds: the same class, the same tensors, without a cache.
+    """Load the output object of a file: the same class and tensors, without the cache.
 
     Args:
-        path: of a file that ``save_rich`` wrote.
+        path: a file written by ``save_rich``.
 
     Raises:
-        RichFileError: it is no such file.
+        RichFileError: the file has another format.
     """
     metadata, tensors = _read(Path(path))
     kind = metadata.get("class", "")
@@ -143,16 +144,16 @@ def load_rich(path: str | Path) -> Any:
 
 
 def metadata_of(path: str | Path) -> dict[str, str]:
-    """Return what a file says of its outputs, see ``rich_metadata``; nothing of them is read.
+    """Return the metadata of a file, see ``rich_metadata``; tensors are not read.
 
     Raises:
-        RichFileError: it is no safetensors file.
+        RichFileError: the file is no safetensors file.
     """
     return _read(Path(path), tensors=False)[0]
 
 
 def described(kind: str, metadata: Mapping[str, str] | None) -> dict[str, str]:
-    """Return the metadata of a file that holds an object of a class."""
+    """Return the complete metadata of a file for an output object of the class `kind`."""
     return {"format": FORMAT, "class": kind, **(metadata or {})}
 
 
@@ -166,7 +167,7 @@ def _described(output: Any, metadata: Mapping[str, str] | None) -> dict[str, str
 
 
 def _tensors(output: Any) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield every tensor with its name; each in memory of its own, since steps may share theirs."""
+    """Yield (name, copy) of every tensor."""
     _described(output, None)
     for field, value in output.items():
         if field in WHOLE:
@@ -188,6 +189,7 @@ def _layers(name: str, layers: Any) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def _own(tensor: torch.Tensor) -> torch.Tensor:
+    # Steps may share memory, which safetensors refuses to save.
     return tensor.detach().to("cpu").clone(memory_format=torch.contiguous_format)
 
 
@@ -204,10 +206,10 @@ def _read(path: Path, tensors: bool = True) -> tuple[dict[str, str], dict[str, t
 
 
 def _place(name: str) -> tuple[Any, ...]:
-    """Return the field of a tensor's name and its numbers.
+    """Return the field in a tensor's name, followed by its numbers.
 
     Raises:
-        RichFileError: it is no name of ours.
+        RichFileError: the name has another form.
     """
     found = _NAME.fullmatch(name)
     if found is None:
@@ -216,14 +218,14 @@ def _place(name: str) -> tuple[Any, ...]:
 
 
 def _nested(found: dict[tuple[int, ...], Any], gaps: bool = False) -> tuple[Any, ...]:
-    """Return tensors by their numbers as nested tuples.
+    """Return numbered tensors as nested tuples.
 
     Args:
-        found: the tensors.
-        gaps: whether None stands for what is missing: a layer need not show anything.
+        found: numbers -> tensor.
+        gaps: whether a missing layer becomes None; layers may have no hidden state or attention.
 
     Raises:
-        KeyError: a step is missing, or numbers are of two kinds.
+        KeyError: a step is missing, or the keys have different lengths.
     """
     if len({len(place) for place in found}) != 1:
         raise KeyError

@@ -1,4 +1,4 @@
-"""Which of transformers' outputs are wanted of a run, and what stands in the way of any."""
+"""Flags for transformers' outputs of a run, and checks that the run has such outputs."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _ENDED_EARLY = ("cancelled", "error")
 
 @dataclass(frozen=True, kw_only=True)
 class RichFlags:
-    """The flags of generate(), by their names there; at least one of them is set.
+    """Output flags with their names in generate(); at least one is set.
 
     Raises:
-        ParameterError: one is not true or false, or none is set.
+        ParameterError: a value is not a bool, or no flag is set.
     """
 
     output_scores: bool = True
-    """Of every step what the processors left of the logits, (rows, vocab) float32."""
+    """For each step the logits after all logits processors, (rows, vocab) float32."""
     output_logits: bool = False
-    """Of every step the logits themselves, (rows, vocab) float32."""
+    """For each step the model's logits, (rows, vocab) float32."""
     output_hidden_states: bool = False
-    """Of every step and layer (rows, positions read, hidden)."""
+    """For each step and layer (rows, positions read, hidden)."""
     output_attentions: bool = False
-    """Of every step and layer (rows, heads, positions read, positions seen)."""
+    """For each step and layer (rows, heads, positions read, positions attended to)."""
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
@@ -48,10 +48,10 @@ class RichFlags:
 
 
 def flags_of(values: Any) -> RichFlags:
-    """Return flags from names and values; what is not named is not wanted.
+    """Return flags from a mapping of names to bools; missing names are False.
 
     Raises:
-        ParameterError: see ``RichFlags``, or a name that is none.
+        ParameterError: a name is unknown, or see ``RichFlags``.
     """
     known = [field.name for field in fields(RichFlags)]
     if not isinstance(values, Mapping):
@@ -63,10 +63,10 @@ def flags_of(values: Any) -> RichFlags:
 
 
 def check_can_be_made(trace: Trace) -> None:
-    """Refuse a run of which transformers' generate() has no outputs.
+    """Check that transformers' generate() can produce outputs of a run.
 
     Raises:
-        EngineError: why there are none.
+        EngineError: it cannot; the message gives the reason.
     """
     strategy = STRATEGIES.get(trace.strategy)
     if strategy is None:
@@ -76,6 +76,7 @@ def check_can_be_made(trace: Trace) -> None:
             "A custom method decides in code of its own, so transformers' generate() has no scores, hidden"
             " states or attentions of this run."
         )
+    # A trace records a Python function as the text "<callable …>".
     if any(isinstance(v, str) and v.startswith("<callable") for v in trace.config.values()):
         raise EngineError(
             "A function of its own decided what this run may write; no record has it."
@@ -91,10 +92,11 @@ def check_can_be_made(trace: Trace) -> None:
 
 
 def check_is_of(trace: Trace, loaded: LoadedModel) -> None:
-    """Refuse a model that is plainly not the one that made a run.
+    """Check that a model can be the one of a run.
 
     Raises:
-        ModelError: it has another vocabulary or is built otherwise, or generate() does not draft for it.
+        ModelError: its vocabulary size, layers or architecture differ, or generate() cannot draft
+            for it.
     """
     own, strategy = trace.model, STRATEGIES[trace.strategy]
     if own.vocab_size and own.vocab_size != loaded.vocab_size:
@@ -116,17 +118,18 @@ def check_is_of(trace: Trace, loaded: LoadedModel) -> None:
 
 
 def ended_early(trace: Trace) -> bool:
-    """Return whether a run was stopped, by somebody or by its limit of time, before its texts had ended."""
+    """Return whether a user or the time limit stopped a run before its texts had ended."""
     if any(output.finish_reason in _ENDED_EARLY for output in trace.outputs):
         return True
+    # "stop" stands for stop strings and for the limit of seconds alike.
     stopped = any(output.finish_reason == "stop" for output in trace.outputs)
     return stopped and not trace.config.get("stop_strings")
 
 
 def passes_of(trace: Trace) -> int:
-    """Return how many times generate() decides: once for a token of every row, or for all beams.
+    """Return the number of decisions of generate(): one per token of the longest row or beam step.
 
-    Of a search whose steps are left out its metrics tell, which say how many passes there were.
+    For a beam search whose steps are not in the trace, the metrics give the number of passes.
     """
     longest = max(len(output.token_ids) for output in trace.outputs)
     if trace.config.get("num_beams", 1) in (None, 1):
@@ -135,6 +138,6 @@ def passes_of(trace: Trace) -> int:
 
 
 def rows_of_trace(trace: Trace) -> int:
-    """Return how many rows every pass of a run reads: its beams, or its sequences."""
+    """Return the batch size of every pass of a run: the number of beams or of sequences."""
     beams = trace.config.get("num_beams") or 1
     return max(beams, trace.config.get("num_return_sequences") or 1)

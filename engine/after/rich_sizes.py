@@ -1,4 +1,4 @@
-"""How large transformers' outputs of a run will be, told by shapes alone: nothing is computed for it."""
+"""Predict the file size of transformers' outputs from their shapes, without running the model."""
 
 from __future__ import annotations
 
@@ -20,47 +20,47 @@ from engine.strategies.refusal import uses_cache
 from engine.trace.records import Trace
 
 _BYTES = {"I64": 8, "F32": 4, "I32": 4, "BF16": 2, "F16": 2}
-"""Kinds of numbers in the order in which a safetensors file has them, and the bytes of each."""
+"""Number type -> bytes of a number, in the order in which a safetensors file sorts tensors."""
 _KINDS = {"float32": "F32", "bfloat16": "BF16", "float16": "F16"}
 _SEEING = ("full_attention", "sliding_attention", "chunked_attention", "attention")
 _ALIGNED = 8
 
 
 class TooLargeError(EngineError):
-    """Outputs would be larger than what is given here; the message says what to leave out."""
+    """Outputs would exceed the size limit; the message says which flags to leave out."""
 
     code = "too_large"
 
 
 class Tensor(NamedTuple):
-    """A tensor that will be there."""
+    """A tensor that the output file will contain."""
 
     field: str
-    """Of the output object."""
+    """Field of the output object."""
     name: str
-    """In a file."""
+    """Name in the file."""
     kind: str
-    """As safetensors calls its numbers."""
+    """Number type in safetensors' terms, such as ``F32``."""
     shape: tuple[int, ...]
 
     @property
     def bytes(self) -> int:
-        """Of its numbers."""
+        """Size of its numbers in bytes."""
         return math.prod(self.shape) * _BYTES[self.kind]
 
 
 @dataclass(frozen=True)
 class _Sizes:
-    """What the shapes of a run's outputs follow from.
+    """The dimensions that determine the shapes of a run's outputs.
 
     Attributes:
-        kind: of the numbers of layers.
-        start: ids before the text in every sequence.
-        read: positions that an encoder reads, 0 without one.
-        encoder: its layers and their heads.
-        width: of its hidden states.
-        windows: of each decoder layer whose attention is seen, the most positions it looks at.
-        cached: whether a pass reads the new position alone.
+        kind: number type of the layers' tensors.
+        start: number of ids before the text in every sequence.
+        read: positions that the encoder reads, 0 without an encoder.
+        encoder: number of encoder layers and of their heads.
+        width: size of the encoder's hidden states.
+        windows: attention window of each decoder layer that returns attentions; None is unlimited.
+        cached: whether a pass after the first reads the new position only.
     """
 
     config: Any
@@ -82,17 +82,17 @@ def size_of_rich(
     model: LoadedModel | None = None,
     flags: RichFlags | Mapping[str, Any] | None = None,
 ) -> int:
-    """Return the bytes of the file with a run's outputs, before anything is computed.
+    """Return the size in bytes of the file with a run's outputs, without running the model.
 
-    Exact for models whose layers are alike; else an upper bound.
+    The size is exact for models with identical layers and an upper bound for others.
 
     Args:
         trace: the run; its steps are not needed.
-        model: that made it; None is looked for in memory, then among the files of this machine.
-        flags: which outputs, as ``RichFlags`` or by their names; None is the scores alone.
+        model: the model of the run; None looks in memory and then in the files of this machine.
+        flags: the outputs, as ``RichFlags`` or as a mapping of names; None is scores only.
 
     Raises:
-        EngineError: flags that are none, or a model of which nothing is here.
+        EngineError: a flag is invalid, or the model is not on this machine.
     """
     wanted = (
         flags
@@ -106,7 +106,7 @@ def size_of_rich(
 
 
 def most_bytes() -> int:
-    """Return the most that outputs may take here."""
+    """Return the size limit of this deployment in bytes."""
     return min(
         SETTINGS.max_rich_bytes,
         SETTINGS.max_public_rich_bytes if SETTINGS.public else SETTINGS.max_rich_bytes,
@@ -114,10 +114,10 @@ def most_bytes() -> int:
 
 
 def check_size(trace: Trace, flags: RichFlags, model: LoadedModel | None = None) -> int:
-    """Return the size of a run's outputs; see ``size_of_rich``.
+    """Return the size of a run's outputs in bytes; see ``size_of_rich``.
 
     Raises:
-        TooLargeError: they would take more than is given here.
+        TooLargeError: they would exceed the limit of this deployment.
     """
     size, most = size_of_rich(trace, model, flags), most_bytes()
     if size <= most:
@@ -170,10 +170,10 @@ def _sizes(trace: Trace, model: LoadedModel | None) -> _Sizes:
 
 
 def _known(trace: Trace, loaded: LoadedModel | None) -> tuple[Any, bool]:
-    """Return the configuration of a run's model, and whether the run keeps anything from step to step.
+    """Return the configuration of a run's model and whether the run used a cache.
 
     Raises:
-        ModelError: nothing of the model is on this machine.
+        ModelError: the model is not on this machine.
     """
     strategy, name = STRATEGIES[trace.strategy], trace.model.id
     if loaded is not None:
@@ -186,10 +186,10 @@ def _known(trace: Trace, loaded: LoadedModel | None) -> tuple[Any, bool]:
 
 
 def _first(config: Any, *names: str) -> Any:
-    """Return the first of a configuration's fields that says anything.
+    """Return the first of a configuration's fields that is an integer.
 
     Raises:
-        ModelError: none does.
+        ModelError: none of them is.
     """
     found = (getattr(config, name, None) for name in names)
     value = next((value for value in found if isinstance(value, int)), None)
@@ -202,16 +202,16 @@ def _first(config: Any, *names: str) -> Any:
 
 
 def _read(encoder: Any) -> int:
-    """Return how many positions an encoder reads of a picture or a sound."""
+    """Return the number of positions that an encoder reads for a picture or a sound."""
     sound = getattr(encoder, "max_source_positions", None)
     if isinstance(sound, int):
         return sound
     image, patch = getattr(encoder, "image_size", 0), getattr(encoder, "patch_size", 1)
-    return (int(image) // int(patch)) ** 2 + 1
+    return (int(image) // int(patch)) ** 2 + 1  # the patches and a class token
 
 
 def _windows(config: Any, layers: int) -> tuple[int | None, ...]:
-    """Return the windows of the layers that show attention, None where a layer looks at all positions."""
+    """Return the attention window of each layer that returns attentions; None is unlimited."""
     window = getattr(config, "sliding_window", None) or getattr(
         config, "attention_chunk_size", None
     )
@@ -229,7 +229,7 @@ def _class(trace: Trace, sizes: _Sizes) -> str:
 
 
 def _tensors(trace: Trace, sizes: _Sizes, flags: RichFlags) -> Iterator[Tensor]:
-    """Yield every tensor that the outputs have."""
+    """Yield every tensor of the outputs."""
     rows, passes = rows_of_trace(trace), passes_of(trace)
     longest = max(len(output.token_ids) for output in trace.outputs)
     searched = (trace.config.get("num_beams") or 1) > 1
@@ -260,9 +260,9 @@ def _tensors(trace: Trace, sizes: _Sizes, flags: RichFlags) -> Iterator[Tensor]:
 def _attentions(
     sizes: _Sizes, prefix: str, step: int, seen: tuple[int, int, int]
 ) -> Iterator[Tensor]:
-    """Yield the attentions of a step, given its rows, the positions it reads and those it may look at."""
+    """Yield the attentions of a step; `seen` is (rows, positions read, positions attended to)."""
     rows, new, whole = seen
-    # What is left of earlier positions is cut after the first pass.
+    # A sliding-window cache drops earlier positions only after the first pass.
     cut = sizes.cached and step > 0
     shapes = [
         (rows, sizes.heads, new, min(whole, window) if window is not None and cut else whole)
@@ -275,7 +275,8 @@ def _attentions(
 
 
 def _encoder(sizes: _Sizes, flags: RichFlags) -> Iterator[Tensor]:
-    """Yield what an encoder shows: it has read its input once, before there were rows."""
+    """Yield the tensors of the encoder."""
+    # generate() runs the encoder once, before it repeats the batch for beams: always one row.
     layers, heads = sizes.encoder
     if layers and flags.output_hidden_states:
         shapes = [(1, sizes.read, sizes.width)] * (layers + 1)
@@ -294,7 +295,7 @@ def _layers(
 
 
 def _header(tensors: list[Tensor], about: Mapping[str, str]) -> int:
-    """Return the bytes before the numbers: a length and a JSON object that names every tensor's place."""
+    """Return the size in bytes of the file's header: a length and JSON with all offsets."""
     listed: dict[str, Any] = {"__metadata__": dict(about)}
     order = list(_BYTES)
     at = 0
@@ -303,4 +304,5 @@ def _header(tensors: list[Tensor], about: Mapping[str, str]) -> int:
         listed[tensor.name] = {"dtype": tensor.kind, "shape": tensor.shape, "data_offsets": place}
         at = place[1]
     text = json.dumps(listed, ensure_ascii=False, separators=(",", ":"))
+    # safetensors pads the JSON to a multiple of 8 bytes.
     return _ALIGNED + math.ceil(len(text.encode()) / _ALIGNED) * _ALIGNED

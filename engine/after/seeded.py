@@ -1,4 +1,4 @@
-"""What transformers draws, drawn from one generator: torch's own is shared by all threads and stays as it is."""
+"""Make transformers draw from a given generator, in the current thread only."""
 
 from __future__ import annotations
 
@@ -9,19 +9,21 @@ import torch
 
 
 def seeded(generator: torch.Generator) -> Any:
-    """Return a context in which this thread's draws of generate() come from a generator.
+    """Return a context in which this thread's draws in generate() use `generator`.
 
-    They are those that follow ``torch.manual_seed`` of the same seed on the same device.
+    The draws equal those after ``torch.manual_seed`` with the same seed on the same device.
 
     Args:
-        generator: on the model's device.
+        generator: a generator on the model's device.
     """
+    # torch's global generator is shared by all threads; seeding it would change other runs.
+
     return _mode()(generator)
 
 
 @lru_cache(maxsize=1)
 def _mode() -> type:
-    """Return the class, made when torch is there."""
+    """Return the mode class, defined on first use so that its base is imported late."""
     from torch.overrides import TorchFunctionMode
 
     draws = (torch.multinomial, torch.Tensor.multinomial)
@@ -39,7 +41,7 @@ def _mode() -> type:
             if func in draws:
                 named.setdefault("generator", self.generator)
             elif func is torch.rand_like:
-                # It takes no generator.
+                # torch.rand_like takes no generator.
                 like = args[0]
                 return torch.rand(
                     like.shape, generator=self.generator, dtype=like.dtype, device=like.device

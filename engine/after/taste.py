@@ -1,4 +1,4 @@
-"""Continuations of one prompt by several strategies, for whoever compares them without knowing which is which."""
+"""Continuations of a prompt by several strategies, for a blind comparison by the reader."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WAYS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("sampling", {"temperature": 0.7, "top_k": 0, "top_p": 0.9}),
     ("contrastive_search", {"penalty_alpha": 0.6, "top_k": 4}),
 )
-"""Strategies with the parameters that are not their defaults."""
+"""Compared strategies with the parameters that differ from their defaults."""
 PROMPTS = (
     "Once upon a time, in a small house by the sea, there lived",
     "Tom and his mom were in the kitchen. Tom wanted to",
@@ -51,15 +51,15 @@ PROMPTS = (
 
 @dataclass(frozen=True)
 class TastedText:
-    """A text that some strategy wrote, and what is measured of it.
+    """A text of a strategy and its measurements.
 
     Attributes:
-        strategy: by its name.
-        params: those that are not its defaults.
-        text: new text alone.
-        perplexity: of one pass of the judging model over it, None for an empty text.
-        rep_3: share of its 3-grams that repeat an earlier one.
-        tokens: how many it has.
+        strategy: name of the strategy.
+        params: parameters that differ from its defaults.
+        text: the new text, without the prompt.
+        perplexity: perplexity under the scoring model; None if the text is empty.
+        rep_3: share of 3-grams that repeat an earlier one, in [0, 1].
+        tokens: number of tokens.
     """
 
     strategy: str
@@ -77,14 +77,14 @@ def continuation_of(
     cancelled: threading.Event | None = None,
     tell: Tell = nobody,
 ) -> TastedText:
-    """Return the first output of a run with what is measured of it.
+    """Return the first output of a run with its measurements.
 
     Args:
         trace: a finished run.
-        params: what it is to be called by.
-        base: the model that judges: the one that wrote it.
-        cancelled: gives up waiting for the model when set.
-        tell: gets Waiting events.
+        params: the parameters to show with it.
+        base: the scoring model, which is the model of the run.
+        cancelled: stops waiting for the model when set.
+        tell: receives Waiting events.
 
     Raises:
         EngineError: see ``likelihood.score_trace``.
@@ -104,10 +104,10 @@ def continuation_of(
 
 
 def made() -> dict[str, Any]:
-    """Decode every prompt in every way; return all as JSON values.
+    """Continue every prompt with every strategy and return the texts as JSON values.
 
     Raises:
-        EngineError: something does not run.
+        EngineError: a run failed.
     """
     from engine.models.loading import load
 

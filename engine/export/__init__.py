@@ -1,3 +1,3 @@
-"""Exported code and tables of a run. Importing this package loads neither torch nor a model."""
+"""Export of a run as code and tables. Importing this package loads neither torch nor a model."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Two models on one text as a table for spreadsheets: one row a token."""
+"""A comparison of two models on one text as a CSV table: one row for each token."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ COLUMNS = ("place", "token_id", "text", "kl_nats", "p", "p_beside", "rank", "ran
 
 
 def beside_csv(found: Any) -> str:
-    """Return the table: places and ranks from 1, ``agree`` 1 where both find the same token most probable.
+    """Return the table; places and ranks start at 1.
+
+    ``agree`` is 1 if both models rank the same token first, else 0.
 
     Args:
         found: an ``engine.after.beside.Beside``.

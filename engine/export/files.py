@@ -1,4 +1,4 @@
-"""All files of an exported run: script, notebook, and the loop's folder where one is needed."""
+"""The files of an exported run: script, notebook and, if needed, the folder of its loop."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 
 
 def export_files(trace: Trace) -> dict[str, str]:
-    """Return path -> text of every file of the export; PIPELINE is one of them where a pipeline can make the run.
+    """Return path -> text of every file of the export; includes PIPELINE if a pipeline can run it.
 
     Raises:
         ExportError: the run cannot be written as code.
@@ -38,10 +38,10 @@ def export_files(trace: Trace) -> dict[str, str]:
 
 
 def pipeline_files(trace: Trace) -> dict[str, str]:
-    """Return path -> text of what the run needs as a pipeline.
+    """Return path -> text of the files of the run as a pipeline.
 
     Raises:
-        ExportError: the run cannot be written as code, or no pipeline can make it.
+        ExportError: the run cannot be written as code or as a pipeline.
     """
     plan = plan_of(trace)
     folder = {f"{plan.folder_name}/{path}": text for path, text in folder_files(plan).items()}
@@ -49,7 +49,7 @@ def pipeline_files(trace: Trace) -> dict[str, str]:
 
 
 def no_pipeline(trace: Trace) -> str | None:
-    """Return why no pipeline can make a run, None where one can.
+    """Return the reason why a run cannot be a pipeline; None if it can.
 
     Raises:
         ExportError: the run cannot be written as code.
@@ -58,7 +58,7 @@ def no_pipeline(trace: Trace) -> str | None:
 
 
 def everything(trace: Trace) -> dict[str, str]:
-    """Return path -> text of all that a run can be taken away as without a picture.
+    """Return path -> text of all exports of a run except images: code, settings, table and trace.
 
     Raises:
         ExportError: the run cannot be written as code.
@@ -73,7 +73,7 @@ def everything(trace: Trace) -> dict[str, str]:
 
 
 def config_of(trace: Trace) -> str:
-    """Return a run's settings as the text of a generation_config.json."""
+    """Return a run's settings as the text of a generation_config.json file."""
     given = {name: value for name, value in trace.config.items() if value is not None}
     return write(trace.strategy, given)
 

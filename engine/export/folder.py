@@ -1,4 +1,4 @@
-"""The custom_generate folder: a loop's own source files, flattened, that need transformers alone."""
+"""The custom_generate folder: a loop's source files, flattened, which need transformers only."""
 
 from __future__ import annotations
 
@@ -116,10 +116,10 @@ _FROM_CALL = ("assistant_model", "tokenizer", "assistant_tokenizer")
 
 
 def folder_files(plan: Plan) -> dict[str, str]:
-    """Return path -> text of the folder's files, README included.
+    """Return path -> text of the folder's files, README included; empty if no folder is needed.
 
     Raises:
-        ExportError: the loop's source cannot be found.
+        ExportError: the source of the loop is not in this installation.
     """
     if plan.method is not None:
         return {path: data.decode("utf-8", "replace") for path, data in plan.method.files.items()}
@@ -135,7 +135,8 @@ def folder_files(plan: Plan) -> dict[str, str]:
 
 
 def digest(files: dict[str, str]) -> str:
-    """Return the SHA-256 that the exported code expects of the folder's Python files."""
+    """Return the SHA-256 of the folder's Python files, which the exported code checks."""
+    # The exported script hashes the folder in the same way, see ``_pin`` in the script module.
     total = hashlib.sha256()
     for path in sorted(files):
         name = path.removeprefix("custom_generate/")
@@ -149,7 +150,7 @@ def _entry(plan: Plan) -> str:
     assert own is not None
     names = list(inspect.signature(own.loop).parameters)
     taken = [name for name in _FROM_CALL if name in names]
-    # The loader copies only files that an import statement names.
+    # transformers' loader copies only files that an import statement names.
     imports = [f"from .{_flat(own.loop.__module__)} import {own.loop.__name__} as loop"]
     imports.append(f"from .{_flat(_RECORDER)} import {Recorder.__name__}")
     call = "".join(f", {name}=..." for name in [*plan.loop_values, *taken])
@@ -191,13 +192,14 @@ def _readme(plan: Plan, files: dict[str, str]) -> str:
 
 
 def _flat(module: str) -> str:
-    """Return the file name of a module of ours: engine.loops.rows is loops_rows."""
+    """Return the flat file name of an engine module: engine.loops.rows becomes loops_rows."""
+    # Two modules of one folder must not get the same flat name.
     return module.removeprefix("engine.").replace(".", "_")
 
 
 @lru_cache(maxsize=64)
 def _closure(roots: tuple[str, ...]) -> frozenset[str]:
-    """Return the modules of ours that the roots import, directly or not, themselves included."""
+    """Return the engine modules that `roots` import, directly or indirectly, and the roots."""
     found: set[str] = set()
     waiting = list(roots)
     while waiting:
@@ -217,16 +219,17 @@ def _source(module: str) -> str:
 
 
 def _own_imports(source: str) -> list[tuple[Any, str, str]]:
-    """Return (statement, module, replacement) of every import of our own modules."""
+    """Return (statement, module, replacement) of every ``from engine… import …`` statement."""
     found = []
     for node in ast.walk(ast.parse(source)):
+        # "import engine.x" is not rewritten, so loops must use "from … import …".
         if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("engine"):
             continue
         assert node.module is not None
         names = ", ".join(f"{a.name} as {a.asname}" if a.asname else a.name for a in node.names)
         package = importlib.util.find_spec(node.module)
         if package is not None and package.submodule_search_locations is not None:
-            # "from engine.loops import layers": the submodule itself is meant.
+            # "from engine.loops import layers" imports a submodule. Only one per statement works here.
             (alias,) = node.names
             module = f"{node.module}.{alias.name}"
             found.append(
@@ -239,8 +242,9 @@ def _own_imports(source: str) -> list[tuple[Any, str, str]]:
 
 @lru_cache(maxsize=128)
 def _relative(module: str) -> str:
-    """Return a module's source with the imports of our own modules made relative and flat."""
+    """Return a module's source with its engine imports made relative and flat."""
     lines = _source(module).splitlines()
+    # From the last statement to the first, so that earlier line numbers stay valid.
     for node, _, replacement in sorted(
         _own_imports("\n".join(lines)), key=lambda entry: -entry[0].lineno
     ):

@@ -1,7 +1,7 @@
-"""generation_config.json: write a strategy's parameters as one, read one back by an allow-list.
+"""Write a strategy's parameters as generation_config.json and read such a file by an allow-list.
 
-transformers keeps any key of such a file as an attribute, also ``custom_generate``; here a file may
-say what a strategy has a parameter for, and everything else is named and refused or left out.
+transformers keeps any key of such a file as an attribute, including ``custom_generate``. Here a
+file may set the parameters of a strategy only; other fields are refused or skipped, with a message.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FILE = "generation_config.json"
 SPECIAL_IDS = ("bos_token_id", "pad_token_id", "decoder_start_token_id")
 _ABOUT_THE_FILE = ("transformers_version", "_from_model_config")
 _CODE = ("custom_generate", "trust_remote_code", "auto_map", "custom_pipelines", "code_revision")
-# GenerationConfig has these fields, but our loops are given them directly.
+# GenerationConfig has these fields, but our loops take them as arguments.
 _GIVEN_APART = ("stop_strings", "num_beam_groups", "diversity_penalty", "force_words_ids")
 _MARKS = tuple(field.name for field in dataclasses.fields(GreenList))
 
@@ -44,12 +44,12 @@ class ConfigError(EngineError):
 
 @dataclass(frozen=True)
 class Read:
-    """What a file says.
+    """The parameters that a file sets.
 
     Attributes:
-        strategy: the strategy it was read for.
-        params: parameters of that strategy, in their normal form, only what the file says.
-        left_out: a sentence for every field that was recognised and not used.
+        strategy: the strategy for which the file was read.
+        params: the parameters that the file sets, in normal form.
+        left_out: a sentence for every known field that was not used.
     """
 
     strategy: str
@@ -60,10 +60,11 @@ class Read:
 def write(strategy: str, params: Mapping[str, Any]) -> str:
     """Return a strategy's parameters, defaults included, as the text of a generation_config.json.
 
-    What GenerationConfig has no field for stands in one block that transformers ignores.
+    Parameters without a field in GenerationConfig go into one block that transformers ignores.
 
     Raises:
-        ParameterError: a value outside its range.
+        ConfigError: the strategy does not exist, or a value is a Python function.
+        ParameterError: a value is out of range.
     """
     import transformers
 
@@ -88,15 +89,15 @@ def write(strategy: str, params: Mapping[str, Any]) -> str:
 
 
 def read(data: bytes | str, strategy: str | None = None) -> Read:
-    """Read a generation_config.json.
+    """Read the text of a generation_config.json.
 
     Args:
-        data: the file.
-        strategy: whose parameters it shall give; None lets the file's fields decide.
+        data: the content of the file.
+        strategy: the strategy to read it for; None infers it from the fields.
 
     Raises:
-        ConfigError: not JSON, a field nobody may set from a file, or one for another strategy.
-        ParameterError: a value outside its range.
+        ConfigError: the text is no JSON, or a field is forbidden or belongs to another strategy.
+        ParameterError: a value is out of range.
     """
     fields = _object(data)
     block = _block(fields.pop(BLOCK, None))
@@ -121,7 +122,7 @@ def read(data: bytes | str, strategy: str | None = None) -> Read:
 
 
 def fitting(fields: Mapping[str, Any]) -> str:
-    """Return the strategy whose mode transformers would choose for these fields."""
+    """Return the strategy that matches the mode transformers would choose for these fields."""
     sampled = fields.get("do_sample") is True
     beams = _above(fields.get("num_beams"), 1)
     choices = (
@@ -140,9 +141,10 @@ def fitting(fields: Mapping[str, Any]) -> str:
 
 
 def model_defaults(model: str) -> dict[str, Any]:
-    """Return what a model's own generation_config.json asks for, special ids apart.
+    """Return the settings in a model's own generation_config.json, without special token ids.
 
-    Only files on this machine are read. No run uses these values unless somebody says so.
+    Only files on this machine are read; empty if there are none. Runs do not use these values
+    unless a user requests it.
 
     Raises:
         ConfigError: the file is damaged.
@@ -150,6 +152,7 @@ def model_defaults(model: str) -> dict[str, Any]:
     path = _defaults_file(model)
     if path is None or not path.is_file():
         return {}
+    # One byte more than allowed, so that ``_object`` notices a larger file.
     with path.open("rb") as file:
         fields = _object(file.read(MAX_BYTES + 1))
     ignored = (*SPECIAL_IDS, *_ABOUT_THE_FILE, "eos_token_id", BLOCK)
@@ -207,7 +210,7 @@ def _sort(
     left_out: list[str],
     fields: Mapping[str, Any],
 ) -> None:
-    """Put one field of a file where it belongs, or refuse it."""
+    """Add one field of a file to `params` or `left_out`, or raise ConfigError."""
     if field in _CODE or field.startswith("__"):
         raise ConfigError(f"The file sets {field[:40]}, which could run code; it is not read.")
     kinds = params_of(strategy.config)
@@ -228,8 +231,9 @@ def _sort(
 
 
 def _check_mode(strategy: Strategy, field: str, value: Any, fields: Mapping[str, Any]) -> None:
-    """Accept a field that only repeats what the strategy always does, refuse any other."""
+    """Accept a field that repeats the strategy's own mode; raise ConfigError for any other."""
     select = strategy.generate_kwargs(strategy.config())
+    # Types are compared too, since True == 1.
     if field in select and type(select[field]) is type(value) and select[field] == value:
         return
     other = fitting(fields)
@@ -259,17 +263,18 @@ def _fields_of_modes() -> set[str]:
 
 
 def known_fields() -> Mapping[str, Any]:
-    """Return every field of transformers' GenerationConfig, with its value where nothing is said."""
+    """Return every field of transformers' GenerationConfig with its default."""
     from transformers import GenerationConfig
 
     return GenerationConfig().__dict__
 
 
 def _is_off(field: str, value: Any) -> bool:
-    """Whether a field has the value that transformers gives it anyway."""
+    """Return whether a field has transformers' default value."""
     from transformers import GenerationConfig
 
     standard = {**known_fields(), **GenerationConfig._get_default_generation_params()}
+    # do_sample=False is a default, but it selects a mode.
     modes = ("do_sample",)
     same = field in standard and type(standard[field]) is type(value) and standard[field] == value
     return same and field not in modes
@@ -280,7 +285,7 @@ def _above(value: Any, limit: float) -> bool:
 
 
 def _has_text(name: str, value: Any) -> bool:
-    """Whether a list of ids still holds texts, which only a tokenizer turns into ids."""
+    """Return whether a list of ids still contains texts, which only a tokenizer can convert."""
     if name == "stop_strings" or not isinstance(value, list):
         return False
     return any(isinstance(item, str) or _has_text(name, item) for item in value)
@@ -289,4 +294,5 @@ def _has_text(name: str, value: Any) -> bool:
 def changed(strategy: str, params: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters that differ from the strategy's defaults."""
     defaults = defaults_of(_declared(strategy).config)
+    # Types are compared too, since True == 1.
     return {n: v for n, v in params.items() if defaults[n] != v or type(defaults[n]) is not type(v)}

@@ -1,4 +1,4 @@
-"""How the code of a run holds its models' weights: the arguments of ``from_pretrained``."""
+"""Exported code that loads models in the run's weight format: arguments of ``from_pretrained``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ QUANTIZED = "BitsAndBytesConfig"
 
 
 def held_arguments(info: ModelInfo) -> list[str]:
-    """Return what ``from_pretrained`` is given so that weights are held as they were, as code."""
+    """Return the arguments of ``from_pretrained`` for the run's weight format, as code."""
     held = info.weights
     arguments = [f'dtype="{info.dtype}"']
     if held is None:
@@ -38,12 +38,13 @@ def _quantized(held: HeldWeights) -> str:
 
 
 def is_moved(info: ModelInfo) -> bool:
-    """Return whether a model is moved to its device once it is loaded: others come there by themselves."""
+    """Return whether the code moves the model to its device after loading."""
+    # bitsandbytes and a device map place the weights while loading.
     return info.weights is None or info.weights.backend != TORCH
 
 
 def backend_lines(plan: Plan) -> list[str]:
-    """Return what is to be said of passes that OpenVINO computed, and torch computes in the code."""
+    """Return a note if OpenVINO computed the run's passes, which the code computes with torch."""
     infos = [source.info for source in (plan.model, plan.assistant) if source is not None]
     found = {info.weights.backend for info in infos if info.weights is not None} - {TORCH}
     if EIGHT_BITS in found:
@@ -60,18 +61,18 @@ def backend_lines(plan: Plan) -> list[str]:
 
 
 def quantized_names(plan: Plan) -> list[str]:
-    """Return what the code imports from transformers for weights of its models that are quantised."""
+    """Return the names that the code imports from transformers for quantized weights."""
     infos = [source.info for source in (plan.model, plan.assistant) if source is not None]
     held = [info.weights for info in infos if info.weights is not None]
     return [QUANTIZED] if any(weights.quantization for weights in held) else []
 
 
 def load_lines(plan: Plan, auto: str) -> list[str]:
-    """Return the function that loads a model, and the line that loads the run's.
+    """Return the lines that define ``load`` and load the run's model with it.
 
     Args:
-        plan: of the code.
-        auto: transformers' class.
+        plan: plan of the code.
+        auto: name of transformers' class.
     """
     own = plan.model.info
     draft = None if plan.assistant is None else plan.assistant.info

@@ -1,4 +1,4 @@
-"""How the code of a run gives its model a picture or a sound."""
+"""Exported code that gives the model a picture or a sound."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.models.readers.families import BLIP, PROMPTED, WHISPER
 from engine.trace.records import MediaInfo
 
 FILES = {"image": "picture.png", "audio": "sound.wav"}
-"""What the file is called that the code reads, beside it."""
+"""Kind of media -> name of the file that the code reads from its own folder."""
 _MARK = "getattr(processor, 'image_token', '')"
 _RULES = """speech = GenerationConfig.from_pretrained(MODEL, revision=REVISION)
 speech.return_timestamps, speech.no_speech_threshold = {times!r}, None
@@ -19,7 +19,7 @@ rules = model._retrieve_logit_processors(speech, None, {begin}, 1, DEVICE)  # th
 
 
 def media_imports(plan: Plan) -> tuple[list[str], list[str]]:
-    """Return lines that import packages, and names of transformers."""
+    """Return lines that import packages, and names to import from transformers."""
     media = plan.media
     if media is None:
         return [], []
@@ -31,7 +31,7 @@ def media_imports(plan: Plan) -> tuple[list[str], list[str]]:
 
 
 def media_constants(plan: Plan) -> list[str]:
-    """Return the line that says where the picture or the sound is."""
+    """Return the lines that define the path of the picture or the sound."""
     media = plan.media
     if media is None:
         return []
@@ -58,7 +58,7 @@ def _processor(media: MediaSource) -> str:
 
 
 def given_lines(plan: Plan) -> list[str]:
-    """Return the lines that make ``given``, the arguments of generate() that say what is read."""
+    """Return the lines that define ``given``, the input arguments of generate()."""
     media = plan.media
     assert media is not None
     load = f"{_processor(media)}.from_pretrained(MODEL, revision=REVISION)"
@@ -112,7 +112,7 @@ def _processed(plan: Plan, media: MediaSource) -> list[str]:
 
 
 def short_lines(plan: Plan) -> list[str]:
-    """Return the lines that make ``given`` in the run in short."""
+    """Return the lines that define ``given`` in the short script."""
     media = plan.media
     assert media is not None
     place = ", ".join(plan.model.arguments)
@@ -142,10 +142,10 @@ def short_lines(plan: Plan) -> list[str]:
 
 
 def check_text(plan: Plan) -> None:
-    """Refuse what the code cannot say.
+    """Check that a run with a picture or a sound can be written as code.
 
     Raises:
-        ExportError: a conversation about a picture, or a loop that comes along and a speech model.
+        ExportError: it is a conversation, or a speech model with an exported loop.
     """
     if plan.media is None:
         return
@@ -158,10 +158,10 @@ def check_text(plan: Plan) -> None:
 
 
 def write_file(plan: Plan, folder: str) -> None:
-    """Write the file that the code reads into a folder, unless it is an example.
+    """Write the picture or sound that the code reads into a folder; built-in examples are skipped.
 
     Raises:
-        EngineError: the picture or the sound is not at hand any more.
+        EngineError: the picture or the sound is not in memory any more.
     """
     if plan.media is None or plan.media.info.example is not None:
         return

@@ -1,4 +1,4 @@
-"""The same code as a Jupyter notebook (nbformat 4)."""
+"""The exported code as a Jupyter notebook (nbformat 4)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from engine.export.script import cells, summary
 from engine.export.short import short
 
 _FOLDED = {"jupyter": {"source_hidden": True}, "tags": ["hide-input"]}
-"""A cell whose code is opened by whoever wants to read it."""
+"""Metadata of a cell whose code is collapsed."""
 
 
 def notebook(plan: Plan) -> str:
-    """Return the notebook as JSON text: the run in short, then one folded cell a section, the pipeline last."""
+    """Return the notebook as JSON text.
+
+    It has the short script, one collapsed cell per section of the script, and the pipeline.
+    """
     listed = [_cell(0, "markdown", f"# {plan.strategy.title}\n\n{_plain_markdown(summary(plan))}")]
     lines = short(plan)
     if lines is not None:
@@ -41,6 +44,7 @@ def notebook(plan: Plan) -> str:
 
 
 def _cell(number: int, kind: str, text: str) -> dict[str, Any]:
+    # Numbered ids instead of random ones: the same run gives the same notebook.
     cell: dict[str, Any] = {
         "cell_type": kind,
         "id": f"cell-{number}",
@@ -51,5 +55,5 @@ def _cell(number: int, kind: str, text: str) -> dict[str, Any]:
 
 
 def _plain_markdown(text: str) -> str:
-    """Keep text from being read as markup."""
+    """Escape text so that Markdown shows it unchanged."""
     return text.replace("<", "&lt;").replace("`", "'")

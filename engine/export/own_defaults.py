@@ -1,4 +1,4 @@
-"""A model's own generation_config.json beside a strategy's defaults: what differs, what is not used."""
+"""A model's own generation_config.json compared with the defaults of a strategy."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from engine.strategies.base import Strategy
 
 @dataclass(frozen=True)
 class OwnDefaults:
-    """What a model asks for, read for one strategy.
+    """A model's own settings, read for one strategy.
 
     Attributes:
-        model: its name.
-        strategy: the strategy it was read for.
-        params: parameters of the strategy whose value is another than the default, in their normal form.
-        defaults: the default of each of these.
-        same: parameters whose value is the default.
-        left_out: field -> why the strategy does not use it, in one sentence.
+        model: name of the model.
+        strategy: the strategy for which the file was read.
+        params: parameters that differ from the strategy's defaults, in normal form.
+        defaults: default of each of these parameters.
+        same: parameters that equal the strategy's defaults.
+        left_out: field -> one sentence why the strategy does not use it.
     """
 
     model: str
@@ -36,14 +36,14 @@ class OwnDefaults:
 
 
 def own_defaults(model: str, strategy: str | None = None) -> OwnDefaults:
-    """Return what the generation_config.json of a model on this machine says to a strategy.
+    """Return the settings in a model's own generation_config.json, read for a strategy.
 
-    Special token ids are left aside: a run takes them from the model anyway. No run uses the rest unless it asks
-    for it.
+    Special token ids are skipped, since every run takes them from the model. Runs use the other
+    settings only on request.
 
     Args:
-        model: a name as in ``load``; of one whose files are elsewhere nothing is known.
-        strategy: one of STRATEGIES; None takes the one that transformers would choose for the file.
+        model: a name as in ``load``; without local files the result is empty.
+        strategy: one of STRATEGIES; None is the one that transformers would choose for the file.
 
     Raises:
         ConfigError: the file is damaged.
@@ -52,6 +52,7 @@ def own_defaults(model: str, strategy: str | None = None) -> OwnDefaults:
     declared = STRATEGIES[strategy or fitting(fields)]
     params: dict[str, Any] = {}
     left_out: dict[str, str] = {}
+    # Field by field: one that this strategy cannot use must not make the others unusable.
     for field, value in fields.items():
         try:
             found = _read(declared, field, value)
@@ -76,10 +77,10 @@ def own_defaults(model: str, strategy: str | None = None) -> OwnDefaults:
 
 
 def _read(strategy: Strategy, field: str, value: Any) -> Mapping[str, Any]:
-    """Return the parameters that one field gives, empty where it gives none.
+    """Return the parameters that one field sets, possibly none.
 
     Raises:
-        EngineError: the strategy cannot use it.
+        EngineError: the strategy cannot use the field.
     """
     if _chooses_another(strategy, field, value):
         return {}
@@ -93,7 +94,7 @@ def _refused(strategy: Strategy, field: str, value: Any, error: EngineError) -> 
 
 
 def _left_out(strategy: Strategy, field: str, value: Any) -> str:
-    """Return why a field gave nothing, empty where it only says what happens anyway."""
+    """Return why a field sets no parameter; empty if it has no effect anyway."""
     if _chooses_another(strategy, field, value):
         other = STRATEGIES[fitting({field: value})]
         return f"{field} = {shown(value)} chooses {other.title}, which is another strategy."
@@ -101,7 +102,7 @@ def _left_out(strategy: Strategy, field: str, value: Any) -> str:
 
 
 def _chooses_another(strategy: Strategy, field: str, value: Any) -> bool:
-    """Whether a field turns on the mode of another strategy, and is no parameter of this one."""
+    """Return whether a field selects another strategy and is no parameter of this one."""
     mode = strategy.generate_kwargs(strategy.config())
     if field in defaults_of(strategy.config) or mode.get(field) == value:
         return False

@@ -1,4 +1,4 @@
-"""The run as a call of transformers' pipeline("text-generation"): the same tokens, or one sentence why not."""
+"""The run as a call of transformers' pipeline("text-generation"), which gives the same tokens."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _IN_SHORT = '"""The run as a pipeline; nothing below needs it."""'
 
 
 def why_not(plan: Plan) -> str | None:
-    """Return why a pipeline cannot make a run, None where it can."""
+    """Return the reason why a run cannot be a pipeline; None if it can."""
     if plan.method is not None:
         return "A pipeline reads what a method returns in a way of its own; the script calls generate()."
     if plan.media is not None:
@@ -34,10 +34,10 @@ def why_not(plan: Plan) -> str | None:
 
 
 def pipeline_script(plan: Plan) -> str:
-    """Return the script: it prints what ``script.script`` prints, by way of a pipeline.
+    """Return a script that calls a pipeline and prints the same lines as ``script.script``.
 
     Raises:
-        ExportError: no pipeline can make the run.
+        ExportError: the run cannot be a pipeline.
     """
     reason = why_not(plan)
     if reason is not None:
@@ -49,7 +49,7 @@ def pipeline_script(plan: Plan) -> str:
 
 
 def pipeline_call(plan: Plan) -> str:
-    """Return the call and what it prints; model, tokenizer and config stand above it."""
+    """Return the code of the call and its output; it uses `model`, `tokenizer` and `config`."""
     before, arguments = call_arguments(plan)
     ids_only = ["ids_only=True"] if plan.own else []
     lines = [
@@ -86,7 +86,7 @@ def pipeline_call(plan: Plan) -> str:
 
 
 def _encoded(plan: Plan) -> list[str]:
-    """Return the lines that make the text and say how it is cut into tokens."""
+    """Return the lines that define the text and how the pipeline tokenizes it."""
     if plan.trace.messages is None:
         return [
             "text = PROMPT",
@@ -103,7 +103,8 @@ def _encoded(plan: Plan) -> list[str]:
 
 
 def _said(plan: Plan) -> dict[str, Any]:
-    """Return what a pipeline must be told: unasked it samples, at a temperature of 0.7."""
+    """Return the sampling settings that a pipeline needs explicitly."""
+    # Without them a pipeline samples at a temperature of 0.7.
     drawn = bool(plan.values.get("do_sample", False))
     said: dict[str, Any] = {"do_sample": drawn}
     return said | ({"temperature": plan.values.get("temperature", 1.0)} if drawn else {})
@@ -117,7 +118,7 @@ def _in_short(plan: Plan) -> str:
 
 
 def pipeline_short(plan: Plan) -> str | None:
-    """Return the run as few lines of Python, None where plain lines cannot say it; see ``short.short``."""
+    """Return the pipeline call in a few lines; None if impossible, see ``short.short``."""
     config = plan.config
     if plan.trace.messages is not None:
         return None

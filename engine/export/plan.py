@@ -1,4 +1,4 @@
-"""From a trace to what the exported code must say: one GenerationConfig, one call, perhaps a loop."""
+"""Plan of the exported code of a run: its GenerationConfig, its call and, if needed, its loop."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _PLAIN = (bool, int, float, str, type(None))
 
 @dataclass(frozen=True)
 class Built:
-    """A configuration object that the code builds anew: a class of transformers and its fields."""
+    """A configuration object that the code constructs: a class of transformers and its fields."""
 
     name: str
     fields: Mapping[str, Any]
@@ -47,21 +47,21 @@ class Built:
 
 @dataclass(frozen=True)
 class Source:
-    """Where the code gets a model from."""
+    """Where the code loads a model from."""
 
     info: ModelInfo
     place: str
-    """A hub id, or a folder: relative to the playground's repository for embedded models."""
+    """A hub id or a folder; for embedded models relative to the playground's repository."""
     embedded: bool
     brought: bool = False
     converted: bool = False
-    """Whether the place is what was made of a GGUF file, or of a LoRA adapter and its base."""
+    """Whether the folder was converted from a GGUF file or merged from a LoRA adapter."""
     revision: str | None = None
-    """The branch, tag or commit that the model's name asks for, None where it asks for none."""
+    """Branch, tag or commit in the model's name; None if it has none."""
 
     @property
     def arguments(self) -> list[str]:
-        """What names the model where code is short, each as code: a revision only where one was asked for."""
+        """Arguments naming the model in the short script, as code; a revision only if requested."""
         asked = [] if self.revision is None else [f"revision={self.revision!r}"]
         return [repr(self.place), *asked]
 
@@ -71,12 +71,12 @@ class MediaSource:
     """How the code gives the model a picture or a sound.
 
     Attributes:
-        info: what the trace says of it.
-        auto: transformers' class that loads the model.
-        kind: of readers.families: how it is given.
+        info: its record in the trace.
+        auto: name of transformers' class that loads the model.
+        kind: a kind of readers.families: how the model receives it.
         encodes: whether an encoder reads it.
-        whole: whether a processor puts it into the text.
-        begin: place of the first token of the text; of speech models.
+        whole: whether a processor inserts it into the text.
+        begin: speech models: position of the first token of the text.
     """
 
     info: MediaInfo
@@ -89,20 +89,20 @@ class MediaSource:
 
 @dataclass(frozen=True)
 class Plan:
-    """What the code says, language apart.
+    """Everything that the exported code needs to know about a run.
 
     Attributes:
         trace: the run.
         strategy: its declaration.
         values: GenerationConfig fields that differ from transformers' own defaults.
-        own: the loop that comes along, None where generate() gives the same tokens.
+        own: the exported loop; None if generate() gives the same tokens.
         loop_values: keyword arguments of that loop, plain values.
-        draft_values: fields of the draft model's own generation configuration.
-        method: the custom generation method that decided, whose folder comes along; None for a strategy of ours.
-        use_cache: whether the run kept anything from step to step.
-        config: the strategy's config, checked again.
-        media: how it is given a picture or a sound, None for a run on text alone.
-        attention: which implementation of its attention the model was loaded with.
+        draft_values: fields of the draft model's generation configuration.
+        method: the exported custom method; None for a built-in strategy.
+        use_cache: whether the run used a cache.
+        config: the strategy's validated config.
+        media: how the model receives a picture or a sound; None for text only.
+        attention: attention implementation of the loaded model.
     """
 
     trace: Trace
@@ -129,12 +129,12 @@ class Plan:
 
     @property
     def brings(self) -> bool:
-        """Whether a folder with the code that decides comes along."""
+        """Whether the export includes a folder with a loop or a method."""
         return self.own is not None or self.method is not None
 
     @property
     def needs_tokenizers(self) -> bool:
-        """Whether the call is given both models' tokenizers."""
+        """Whether the call takes the tokenizers of both models."""
         return self.strategy.assistant == "any_tokenizer"
 
     @property
@@ -144,7 +144,7 @@ class Plan:
 
 
 def plan_of(trace: Trace) -> Plan:
-    """Decide what the code of a run says.
+    """Return the plan of a run's exported code.
 
     Raises:
         ExportError: the run cannot be written as code.
@@ -177,10 +177,10 @@ def plan_of(trace: Trace) -> Plan:
 
 
 def _media(trace: Trace) -> MediaSource | None:
-    """Return how a run's model is given its picture or its sound.
+    """Return how a run's model receives its picture or sound; None for text only.
 
     Raises:
-        ExportError: the model is not on this machine, so that nobody knows.
+        ExportError: the model is not on this machine, or the run is a branch of a speech model.
     """
     if not trace.media:
         return None
@@ -196,7 +196,7 @@ def _media(trace: Trace) -> MediaSource | None:
             f"The model {name[:60]!r} is not on this machine, so how it is given a picture or a sound is not known."
         )
     whole = processors_in(name, folder).whole is not None and family.kind == PROMPTED
-    # A branch's prompt holds what its parents had written after the forced beginning, of which no trace tells.
+    # A branch's prompt includes its parents' text after the forced beginning; no trace records where.
     if family.speaks and trace.parent is not None:
         raise ExportError("A branch of a speech model's run cannot be written as code.")
     begin = len(trace.prompt_ids)
@@ -204,10 +204,10 @@ def _media(trace: Trace) -> MediaSource | None:
 
 
 def _method(trace: Trace) -> Method | None:
-    """Return the method that made a run, as long as its code is the one that did.
+    """Return the run's custom method; None for a built-in strategy.
 
     Raises:
-        ExportError: it is not, or there is none of its name any more.
+        ExportError: the method is missing, or its code has changed since (its hash differs).
     """
     if trace.method is None:
         return None
@@ -232,10 +232,10 @@ def _method(trace: Trace) -> Method | None:
 
 
 def _use_cache(strategy: Strategy, model: str) -> bool:
-    """Return whether a run keeps anything from step to step, as far as its model is known here.
+    """Return whether a run used a cache; True if the model is unknown on this machine.
 
     Raises:
-        ExportError: transformers cannot make the run.
+        ExportError: generate() cannot draft for the model.
     """
     try:
         found = described(model)
@@ -262,6 +262,7 @@ def _attention(model: str) -> str:
 
 def _config(strategy: Strategy, trace: Trace) -> Any:
     values = {name: value for name, value in trace.config.items() if value is not None}
+    # A trace records a Python function as the text "<callable …>".
     for name, value in values.items():
         if isinstance(value, str) and value.startswith("<callable "):
             raise ExportError(f"{name} was a Python function, which a trace cannot hold.")
@@ -272,7 +273,7 @@ def _config(strategy: Strategy, trace: Trace) -> Any:
 
 
 def _values(strategy: Strategy, config: Any, own: OwnLoop | None) -> dict[str, Any]:
-    """Return what the GenerationConfig says beyond transformers' own defaults."""
+    """Return the GenerationConfig fields that differ from transformers' defaults."""
     from transformers import GenerationConfig
 
     defaults = GenerationConfig._get_default_generation_params()
@@ -283,15 +284,15 @@ def _values(strategy: Strategy, config: Any, own: OwnLoop | None) -> dict[str, A
         if name in ("max_new_tokens", "top_k") or (defaults.get(name) or False) != value
     }
     values |= {name: _plain(value) for name, value in select.items()}
-    values.pop("eos_token_id", None)  # the code says it apart, from the trace
+    values.pop("eos_token_id", None)  # the code sets it separately, from the trace
     if own is None and strategy.loop is not None:
-        # Fields of modes that left transformers would send generate() to the hub.
+        # transformers moved these modes out; their fields make generate() load code from the hub.
         values = {n: v for n, v in values.items() if n not in ("dola_layers", "penalty_alpha")}
     return values
 
 
 def _plain(value: Any) -> Any:
-    """Return a plain value as it is, an object of transformers as what builds it."""
+    """Return a plain value unchanged and an object of transformers as ``Built``."""
     if isinstance(value, (*_PLAIN, list, tuple, dict)):
         return value
     for kind in type(value).__mro__:
@@ -301,7 +302,7 @@ def _plain(value: Any) -> Any:
 
 
 def _loop_values(own: OwnLoop, config: Any) -> dict[str, Any]:
-    """Return the loop's keyword arguments that the config holds, and those declared with it."""
+    """Return the loop's keyword arguments from the config and from its declaration."""
     known = as_dict(config)
     kinds = inspect.signature(own.loop).parameters.values()
     wanted = [p.name for p in kinds if p.kind is p.KEYWORD_ONLY and p.name not in _GIVEN_BY_LOOP]
@@ -311,10 +312,12 @@ def _loop_values(own: OwnLoop, config: Any) -> dict[str, Any]:
 def _source(info: ModelInfo) -> Source:
     if info.dtype not in _DTYPES:
         raise ExportError(f"The model's dtype {info.dtype[:40]!r} is not one the code can ask for.")
+    # A trace may come from anyone: check what it says before it becomes code that others run.
     try:
         weights_of(info)
     except EngineError as error:
         raise ExportError(f"The run's weights cannot be written as code: {error}") from None
+    # Folders of converted GGUF files and merged adapters are named by a SHA-256.
     if SHA256.fullmatch(info.revision or ""):
         place = str(folder_of(str(info.revision)))
         return Source(replace(info, revision=None), place, False, converted=True)
@@ -338,7 +341,7 @@ def _source(info: ModelInfo) -> Source:
 
 
 def _brought(info: ModelInfo) -> Source:
-    """Return the hub's own repository where the weights are the hub's, else the folder they are kept in."""
+    """Return the hub repository if the weights came from the hub, else their local folder."""
     if _COMMIT.fullmatch(info.revision or ""):
         return Source(info, SOURCES[info.id].hub, False)
     return Source(replace(info, revision=None), str(brought_to(info.id)), False, brought=True)

@@ -1,7 +1,7 @@
-"""Settings to the hub: one generation_config.json, shown with what it changes before it is uploaded.
+"""Upload settings to the hub as one generation_config.json, after showing what would change.
 
-``GenerationConfig.push_to_hub`` would create a repository that is not there and write a model card, too. Here exactly
-the text that was shown is uploaded, on top of the commit that it was compared with.
+``GenerationConfig.push_to_hub`` would also create a missing repository and write a model card. Here
+exactly the shown text is uploaded, on top of the commit that it was compared with.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _KEPT = (*SPECIAL_IDS, "eos_token_id")
 
 @dataclass(frozen=True)
 class Upload:
-    """What would be uploaded.
+    """A prepared upload of settings.
 
     Attributes:
         to: the repository.
         revision: its branch.
-        parent: the commit that was looked at.
-        text: the file as it would be.
-        before: the file as it is, None where there is none.
+        parent: the commit that the file was compared with.
+        text: the new file.
+        before: the current file; None if there is none.
     """
 
     to: str
@@ -48,11 +48,11 @@ class Upload:
 
     @property
     def changes(self) -> bool:
-        """Whether the file would be another one than before."""
+        """Whether the new file differs from the current one."""
         return self.text != self.before
 
     def diff(self) -> str:
-        """Return the lines that would change, as a unified diff."""
+        """Return the changes as a unified diff."""
         old = [] if self.before is None else self.before.splitlines()
         there = "/dev/null" if self.before is None else f"{self.to}/{FILE} ({self.revision})"
         lines = difflib.unified_diff(old, self.text.splitlines(), there, FILE, lineterm="")
@@ -60,19 +60,20 @@ class Upload:
 
 
 def prepared(text: str, to: str, token: str, revision: str = "main") -> Upload:
-    """Compare settings with what a repository has; nothing is uploaded.
+    """Compare settings with the file in a repository and return the upload; nothing is uploaded.
 
-    Special token ids that the repository's file names belong to its model and stay in it.
+    Special token ids in the repository's file belong to its model and are kept.
 
     Args:
-        text: a generation_config.json as ``generation_config.write`` gives it.
+        text: a generation_config.json, as returned by ``generation_config.write``.
         to: the repository, ``owner/name``.
-        token: its right to write is not tried yet.
+        token: an access token; its right to write is not tested.
         revision: a branch.
 
     Raises:
-        ParameterError: ``to`` is no hub id.
-        PushError: the hub cannot be reached, the repository or branch is not there, or its file is damaged.
+        ParameterError: `to` is no hub id.
+        PushError: the hub cannot be reached, the repository or branch does not exist, or its file
+            is damaged.
     """
     check_target(to)
     with in_words(to, revision):
@@ -83,11 +84,13 @@ def prepared(text: str, to: str, token: str, revision: str = "main") -> Upload:
 
 
 def send(upload: Upload, token: str, *, create_pr: bool = False) -> str:
-    """Upload what was prepared; return the address of the commit, or of the pull request.
+    """Upload prepared settings; return the URL of the commit or of the pull request.
 
     Raises:
-        PushError: no right to write, the repository has changed meanwhile, or the hub cannot be reached.
+        PushError: the token may not write, the repository has changed since, or the hub cannot be
+            reached.
     """
+    # The hub refuses the commit if `parent` is not the newest one.
     return commit(
         upload.to,
         {FILE: upload.text.encode()},
@@ -100,7 +103,7 @@ def send(upload: Upload, token: str, *, create_pr: bool = False) -> str:
 
 
 def _with_ids(fields: dict[str, Any], before: str | None, to: str) -> str:
-    """Return the new file's text, with the special ids of the old one."""
+    """Return the text of the new file, including the special ids of the current one."""
     kept: dict[str, Any] = {}
     if before is not None:
         try:

@@ -1,4 +1,4 @@
-"""A custom generation method to the hub: shown with what it changes there before it is uploaded."""
+"""Upload a custom generation method to the hub, after showing what would change."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ MESSAGE = "Upload a custom generation method"
 
 @dataclass(frozen=True)
 class MethodUpload:
-    """What would be uploaded.
+    """A prepared upload of a method.
 
     Attributes:
         to: the repository.
         revision: its branch.
-        parent: the commit that was looked at.
-        files: path -> content, of those that are new there or another.
-        before: path -> text as it is there, None where there is none; of the same files.
+        parent: the commit that the files were compared with.
+        files: path -> content of the new or changed files.
+        before: path -> current text of the same files; None for a new file.
     """
 
     to: str
@@ -31,7 +31,7 @@ class MethodUpload:
     before: dict[str, str | None]
 
     def told(self) -> list[str]:
-        """Return every file with the lines that would change, as unified diffs; a new file is all new lines."""
+        """Return a unified diff for every new or changed file."""
         return [self._diff(path) for path in self.files]
 
     def _diff(self, path: str) -> str:
@@ -44,18 +44,18 @@ class MethodUpload:
 
 
 def prepared_method(method: Method, to: str, token: str, revision: str = "main") -> MethodUpload:
-    """Compare a method with what a repository has; nothing is uploaded.
+    """Compare a method with the files in a repository and return the upload; nothing is uploaded.
 
     Args:
-        method: as ``read_method`` returned it: nothing else of its folder is uploaded.
-        to: the repository, ``owner/name``; it must be there.
-        token: its right to write is not tried yet.
+        method: the method as ``read_method`` returns it; no other files are uploaded.
+        to: an existing repository, ``owner/name``.
+        token: an access token; its right to write is not tested.
         revision: a branch.
 
     Raises:
-        MethodError: its README lacks the tag, without which nobody would find it.
-        ParameterError: ``to`` is no hub id.
-        PushError: the hub cannot be reached, or the repository or branch is not there.
+        MethodError: the README lacks the tag by which the hub finds methods.
+        ParameterError: `to` is no hub id.
+        PushError: the hub cannot be reached, or the repository or branch does not exist.
     """
     if not method.tagged:
         raise MethodError(
@@ -76,10 +76,11 @@ def prepared_method(method: Method, to: str, token: str, revision: str = "main")
 
 
 def send_method(upload: MethodUpload, token: str, *, create_pr: bool = False) -> str:
-    """Upload what was prepared; return the address of the commit, or of the pull request.
+    """Upload a prepared method; return the URL of the commit or of the pull request.
 
     Raises:
-        PushError: no right to write, the repository has changed meanwhile, or the hub cannot be reached.
+        PushError: the token may not write, the repository has changed since, or the hub cannot be
+            reached.
     """
     return commit(
         upload.to, upload.files, MESSAGE, upload.parent, upload.revision, token, create_pr=create_pr

@@ -1,4 +1,4 @@
-"""The Python code of a run: transformers alone, or with the folder that holds its loop."""
+"""The Python script of a run; it needs transformers and, for some runs, the folder of a loop."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ BELOW = f"""{_RULE}
 # The same run exactly as it was recorded: all that follows, which prints its tokens.
 {_RULE}"""
 MARK = "token_ids "
-"""What stands before the list of ids in a line that the code prints, one line a sequence."""
+"""Start of the line with a list of ids that the code prints for each sequence."""
 
 
 def cells(plan: Plan) -> list[tuple[str, str]]:
-    """Return the code as sections of (title, code) in order; joined they are the script."""
+    """Return the sections of the script as (title, code), in order."""
     parts = [("Imports and the run's constants", _head(plan))]
     if plan.brings:
         parts.append(
@@ -37,13 +37,13 @@ def cells(plan: Plan) -> list[tuple[str, str]]:
 
 
 def script(plan: Plan) -> str:
-    """Return the script: it prints one line ``token_ids [...]`` a sequence, then its text."""
+    """Return the script, which prints a line ``token_ids [...]`` and the text of every sequence."""
     body = "\n\n".join(f"# {title}\n{code}" for title, code in cells(plan))
     return f'"""{summary(plan)}"""\n\n{_in_short(plan)}{body}\n'
 
 
 def _in_short(plan: Plan) -> str:
-    """Return the run in a few lines, and the line below which it is made exactly as recorded."""
+    """Return the function with the short script and the heading of the exact run."""
     lines = short(plan)
     if lines is None:
         return ""
@@ -52,7 +52,7 @@ def _in_short(plan: Plan) -> str:
 
 
 def summary(plan: Plan) -> str:
-    """Return what the code is, in sentences."""
+    """Return a description of the code for its docstring."""
     trace = plan.trace
     versions = ", ".join(f"{name} {version}" for name, version in sorted(trace.versions.items()))
     how = (
@@ -79,7 +79,7 @@ def _brought(plan: Plan) -> str:
 
 
 def _comment(text: str) -> str:
-    """Return text that may stand in a docstring or a comment whatever it holds."""
+    """Return `text` without characters that could end a docstring or a comment."""
     return "".join(c for c in text if c.isprintable()).replace("\\", "/").replace('"', "'")
 
 
@@ -133,7 +133,7 @@ def _prompt(plan: Plan) -> list[str]:
 
 
 def _read(plan: Plan) -> list[str]:
-    """Return the lines that give the model its prompt."""
+    """Return the lines that define the prompt tensor or the media inputs."""
     if plan.media is not None:
         return given_lines(plan)
     ids = "prompt = torch.tensor([PROMPT_IDS], device=DEVICE)"
@@ -158,13 +158,14 @@ def _place(source: Source) -> str:
 
 
 def _needs_cache(plan: Plan) -> bool:
-    """Whether generate() is given a cache: it would size one by the encoder's depth, which may be the smaller one."""
+    """Return whether the code passes a cache to generate()."""
+    # generate() sizes its own by the depth of the encoder, which may have fewer layers.
     encoded = plan.media is not None and plan.media.encodes and plan.media.kind != BLIP
     return (plan.model.info.is_encoder_decoder or encoded) and not plan.method
 
 
 def _has_tokenizer(plan: Plan) -> bool:
-    """Whether the run's model had a tokenizer: a prompt of text is the sign of one, and so are messages."""
+    """Return whether the run's model had a tokenizer; a text prompt or messages imply one."""
     text = plan.trace.prompt is not None or plan.trace.messages is not None
     return text or plan.needs_tokenizers or bool(plan.config.stop_strings)
 
@@ -254,7 +255,8 @@ def _run(plan: Plan) -> str:
 
 
 def _call(plan: Plan) -> str:
-    """Return what is called: a speech model's own generate() cuts long sounds into windows around the common one."""
+    """Return the name of the function that the code calls."""
+    # A speech model's own generate() cuts long sounds into windows and calls this one for each.
     speaks = plan.media is not None and plan.media.kind == WHISPER
     return "GenerationMixin.generate" if speaks else "model.generate"
 
@@ -266,19 +268,19 @@ def _first_arguments(plan: Plan) -> list[str]:
 
 
 def _seeded(plan: Plan) -> list[str]:
-    """Return the lines that seed all random numbers that a run may draw."""
+    """Return the lines that seed every random generator a run may use."""
     others = ["random.seed(SEED)", "numpy.random.seed(SEED % 2**32)"] if plan.method else []
     return [*others, "torch.manual_seed(SEED)"]
 
 
 def _named(plan: Plan) -> str:
-    """Return how a method is handed the prompt: what has no name reaches it as ``inputs``."""
+    """Return the keyword for the prompt; without one, a method receives it as ``inputs``."""
     takes = plan.method.takes if plan.method else ()
     return "input_ids=" if "input_ids" in takes and "inputs" not in takes else ""
 
 
 def _printed(plan: Plan) -> list[str]:
-    """Return the lines that print what a sequence's text adds to the prompt's."""
+    """Return the lines that print the text of a sequence after the prompt."""
     read = "tokenizer.decode({}, skip_special_tokens=True, clean_up_tokenization_spaces=False)"
     if plan.model.info.is_encoder_decoder:
         return [f"    print({read.format('new')})"]
@@ -290,7 +292,7 @@ def _printed(plan: Plan) -> list[str]:
 
 
 def call_arguments(plan: Plan) -> tuple[list[str], list[str]]:
-    """Return code that comes before a call of generate(), and its further arguments."""
+    """Return the code lines before the call of generate(), and its further arguments."""
     config, before, arguments = plan.config, [], []
     if plan.assistant:
         arguments.append("assistant_model=assistant")
@@ -323,13 +325,14 @@ def call_arguments(plan: Plan) -> tuple[list[str], list[str]]:
 
 
 def takes_seed(plan: Plan) -> bool:
-    """Return whether the code that comes along is given the run's seed."""
+    """Return whether the exported loop or method takes the run's seed."""
     if plan.method is not None:
         return "seed" in plan.method.takes and "seed" not in plan.loop_values
     return plan.own is not None
 
 
 def _allowed_source() -> str:
-    """Return the source of the function that keeps to a list of continuations, bare of types."""
+    """Return the source of ``allowed_continuations`` with the import it needs."""
+    # Only this function is exported, so it may use no names of its module except Any and torch.
     source = inspect.getsource(allowed.allowed_continuations)
     return "from typing import Any\n\n\n" + source.rstrip() + "\n"

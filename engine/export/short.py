@@ -1,4 +1,4 @@
-"""The run in short: five lines of plain generate() for whoever wants to read them, or to copy them."""
+"""The short script: the run as about five lines of plain generate(), to read or to copy."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from engine.run.media_request import SPEECH
 from engine.trace.records import Trace
 
 TYPED = "A message spells a control token, which stayed text: apply_chat_template gives other ids."
-"""Why the code of a conversation names ids."""
+"""Comment in the code of a conversation that uses ids instead of messages."""
 
 
 def short(plan: Plan) -> str | None:
-    """Return the run as few lines of Python, None where plain lines cannot say it.
+    """Return the run in a few lines of Python; None if that is impossible.
 
-    They leave out what they need not say: revision, attention and a repository's own defaults.
-    The exact code is in ``script``.
+    The lines omit revision, attention and the repository's own defaults. ``script`` has the exact
+    code.
     """
     config = plan.config
-    # A function of its own, or a tokenizer where a loop's folder takes none, is no plain line.
+    # A Python function cannot be a plain line, nor can a tokenizer that an exported loop needs.
     if config.prefix_allowed_tokens_fn is not None or (plan.brings and config.stop_strings):
         return None
     if plan.media is not None and (plan.brings or plan.trace.parent is not None):
@@ -59,7 +59,7 @@ def short(plan: Plan) -> str | None:
 
 
 def by_template(trace: Trace) -> bool:
-    """Return whether apply_chat_template makes the run's ids of its messages."""
+    """Return whether apply_chat_template turns the run's messages into its ids."""
     return trace.messages is not None and not trace.literal_tokens
 
 
@@ -74,7 +74,7 @@ def _read(trace: Trace) -> str:
 
 
 def _told(trace: Trace) -> list[str]:
-    """Return the arguments that tell a speech model what it was told."""
+    """Return the speech model's settings, such as its language, as arguments."""
     speech = trace.speech or {}
     return [f"{name}={speech[name]!r}" for name in SPEECH if name in speech]
 
@@ -90,7 +90,7 @@ def _loaded(source: Source, auto: str) -> str:
 
 
 def draft_lines(plan: Plan, auto: str, model: str = "model") -> list[str]:
-    """Return the lines that load a draft model and set what drafting reads from a model."""
+    """Return the lines that load the draft model and set its drafting options."""
     lines = []
     if plan.assistant:
         lines.append(f"assistant = {_loaded(plan.assistant, auto)}")
@@ -104,14 +104,14 @@ def draft_lines(plan: Plan, auto: str, model: str = "model") -> list[str]:
 
 
 def generate_arguments(plan: Plan) -> list[str]:
-    """Return the keyword arguments of generate(), each as code."""
+    """Return the keyword arguments of generate() as code."""
     config = plan.config
     arguments = [f"{name}={spelled(value)}" for name, value in plan.values.items()]
     if config.eos_token_id is not None:
         arguments.append(f"eos_token_id={list(plan.trace.eos_token_ids)!r}")
     if not plan.use_cache:
         arguments.append("use_cache=False")
-    if plan.brings:  # a loop of a folder wants its configuration whole
+    if plan.brings:  # an exported loop needs the complete configuration
         end = f"eos_token_id={list(plan.trace.eos_token_ids) or None!r}"
         listed = arguments if config.eos_token_id is not None else [*arguments, end]
         arguments = [f"generation_config=GenerationConfig({', '.join(listed)})"]

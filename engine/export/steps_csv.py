@@ -1,4 +1,4 @@
-"""The steps of a run as a table for spreadsheets: one row a step."""
+"""The steps of a run as a CSV table: one row for each step."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ COLUMNS = (
     "second_model_logprob_nats",
 )
 _DIGITS = 4
-# A spreadsheet would run a cell that starts with one of these.
+# A spreadsheet may run a cell that starts with one of these as a formula.
 _ACTIVE = ("=", "+", "-", "@", "\t", "\r")
 
 
 def steps_csv(trace: Trace) -> str:
-    """Return the table: steps, sequences and ranks from 1.
+    """Return the table; steps, sequences and ranks start at 1.
 
-    ``model`` is the model's own distribution, ``used`` what the processors made of it. Log-probabilities
-    are natural logarithms, impossible ones are empty.
+    ``model`` is the model's own distribution, ``used`` the one after all logits processors.
+    Log-probabilities are natural logarithms; a token of probability 0 has an empty cell.
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -81,5 +81,5 @@ def _number(value: float) -> object:
 
 
 def inert(text: str) -> str:
-    """Return a text as a cell that no spreadsheet runs."""
+    """Return a text as a cell that no spreadsheet reads as a formula."""
     return f"'{text}" if text.startswith(_ACTIVE) else text

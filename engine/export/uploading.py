@@ -1,4 +1,4 @@
-"""What uploads to the hub have in common: the token, the client, and every refusal as one sentence of our own."""
+"""Shared parts of hub uploads: the token, the client and one-sentence error messages."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from engine.errors import EngineError, ParameterError
 from engine.models import files
 
 TIMEOUT_S = 10.0
-"""Longest wait for the hub's first answer."""
+"""Most seconds to wait for the hub's first answer."""
+# HTTP status codes.
 _UNAUTHORISED, _FORBIDDEN, _CHANGED = 401, 403, (409, 412)
 
 
 class PushError(EngineError):
-    """Something cannot be uploaded; the message says what stands in the way, and never holds the token."""
+    """An upload is impossible; the message gives the reason and never contains the token."""
 
     code = "push"
 
 
 def token_of_environment() -> str:
-    """Return the token that HF_TOKEN holds; no other place is looked at.
+    """Return the token in HF_TOKEN, which is the only source.
 
     Raises:
-        PushError: there is none.
+        PushError: HF_TOKEN is empty or not set.
     """
     token = os.environ.get("HF_TOKEN", "").strip()
     if not token:
@@ -36,11 +37,11 @@ def token_of_environment() -> str:
 
 
 def check_target(to: str) -> None:
-    """Check the name of a repository, and that the hub may be asked at all.
+    """Check the name of a repository and that the hub is enabled.
 
     Raises:
-        ParameterError: ``to`` is no hub id.
-        PushError: the hub is switched off.
+        ParameterError: `to` is no hub id.
+        PushError: HF_HUB_OFFLINE is 1.
     """
     if not files.is_hub_id(to) or files.repository_of(to)[1] is not None:
         raise ParameterError("--to", to, "it must be a hub id like owner/name")
@@ -49,31 +50,32 @@ def check_target(to: str) -> None:
 
 
 def client(token: str) -> Any:
-    """Return the hub's client with this token and no other."""
+    """Return a hub client that uses this token only."""
     from huggingface_hub import HfApi, constants
 
     return HfApi(endpoint=constants.ENDPOINT, token=token)
 
 
 def file_there(to: str, name: str, commit: str, token: str, most: int) -> str | None:
-    """Return a file of a repository as text, None where it has none.
+    """Return a file of a repository as text; None if it does not exist.
 
     Args:
         to: the repository.
-        name: the file's path in it.
-        commit: at which it is looked at.
-        token: whose right to read it is.
-        most: bytes of it that are read; one more tells that there are more.
+        name: path of the file in it.
+        commit: the commit to read from.
+        token: an access token.
+        most: limit in bytes; one byte more is read, so that a larger file can be detected.
     """
     from huggingface_hub.errors import RemoteEntryNotFoundError
 
-    # The hub's cache is for models; what is compared here is gone afterwards.
+    # Not the hub's cache, which is for models: the file is only compared and then discarded.
     with tempfile.TemporaryDirectory(prefix="push-") as place:
         try:
             path = client(token).hf_hub_download(
                 to, name, revision=commit, cache_dir=place, etag_timeout=TIMEOUT_S
             )
         except RemoteEntryNotFoundError:
+            # LocalEntryNotFoundError is different: the download failed, so the file may exist.
             return None
         with Path(path).open("rb") as file:
             return file.read(most + 1).decode("utf-8", "replace")
@@ -89,10 +91,11 @@ def commit(
     *,
     create_pr: bool,
 ) -> str:
-    """Upload files on top of the commit that was looked at; return the address of the commit or pull request.
+    """Upload files on top of the commit `parent`; return the URL of the commit or pull request.
 
     Raises:
-        PushError: no right to write, the repository has changed meanwhile, or the hub cannot be reached.
+        PushError: the token may not write, the repository has changed since, or the hub cannot be
+            reached.
     """
     from huggingface_hub import CommitOperationAdd
 
@@ -110,7 +113,7 @@ def commit(
 
 @contextmanager
 def in_words(to: str, revision: str) -> Iterator[None]:
-    """Turn whatever the hub's client raises into one sentence of our own; its text is not passed on."""
+    """Turn errors of the hub's client into a PushError without the client's text."""
     from huggingface_hub.errors import (
         GatedRepoError,
         HfHubHTTPError,
@@ -118,7 +121,7 @@ def in_words(to: str, revision: str) -> Iterator[None]:
         RevisionNotFoundError,
     )
 
-    # Which HTTP library the hub package stands on has changed: its own error knows.
+    # The hub package has changed its HTTP library; the base class of its error gives the right one.
     unreachable: Any = HfHubHTTPError.__bases__[0]
     try:
         yield

@@ -1,4 +1,4 @@
-"""Runs the exported code of a trace in a fresh process and compares the tokens."""
+"""Run the exported code of a trace in a new process and compare its tokens."""
 
 from __future__ import annotations
 
@@ -33,38 +33,38 @@ _ONE = threading.Lock()
 
 @dataclass(frozen=True)
 class Verification:
-    """What came out of running the exported code."""
+    """The result of running the exported code."""
 
     equal: bool
     seconds: float
     message: str
-    """One sentence for a reader."""
+    """The result in one sentence."""
     printed: tuple[tuple[int, ...], ...] = ()
 
 
 FORMS = {"generate": SCRIPT, "pipeline": PIPELINE}
-"""Form of the code -> the script that is run."""
+"""Form of the code -> name of the script."""
 
 
 def verify(
     trace: Trace, cancelled: Callable[[], bool] = lambda: False, form: str = "generate"
 ) -> Verification:
-    """Run the exported script in a process of its own and compare its tokens with the trace.
+    """Run the exported script in a separate process and compare its tokens with the trace.
 
     Args:
         trace: the run; its steps are not needed.
-        cancelled: asked ten times a second.
+        cancelled: called ten times a second; True stops the check.
         form: one of FORMS.
 
     Raises:
-        ExportError: the run cannot be written as code, or was stopped before its end.
-        ParameterError: there is no such form, or the run is larger than what is decoded here.
-        BusyError: another check is going on.
+        ExportError: the run cannot be written as code, was stopped early, or the check was stopped.
+        ParameterError: the form does not exist, or the run exceeds this deployment's limits.
+        BusyError: another check is running.
     """
     if form not in FORMS:
         raise ParameterError("form", form, f"it must be one of {', '.join(FORMS)}")
     _refuse_unfinished(trace)
-    # Code is run for what this deployment would decode itself, and for nothing larger.
+    # Validate like a request: this deployment runs code only for runs it would decode itself.
     check(request_of(trace))
     files = pipeline_files(trace) if form == "pipeline" else export_files(trace)
     if not _ONE.acquire(blocking=False):
@@ -87,7 +87,7 @@ def verify(
 
 
 def compare(trace: Trace, printed: list[list[int]], seconds: float) -> Verification:
-    """Return whether the run was met by what the code printed."""
+    """Compare printed token ids with the outputs of the run."""
     wanted = [list(output.token_ids) for output in trace.outputs]
     rows = tuple(tuple(row) for row in printed)
     if printed == wanted:
@@ -111,7 +111,7 @@ def compare(trace: Trace, printed: list[list[int]], seconds: float) -> Verificat
 
 
 def printed_ids(said: str) -> list[list[int]]:
-    """Return the lists of ids in what the code printed."""
+    """Return the lists of token ids in the output of the code."""
     lines = [line for line in said.splitlines() if line.startswith(MARK + "[")]
     return [list(ast.literal_eval(line.removeprefix(MARK))) for line in lines]
 
@@ -121,7 +121,7 @@ def _refuse_unfinished(trace: Trace) -> None:
         raise ExportError("The run has no output to compare with.")
     if any(output.finish_reason in ("cancelled", "error") for output in trace.outputs):
         raise ExportError("The run was stopped before its end, so there is nothing to compare.")
-    # By its name and not by what the trace says of it: a trace can be anybody's.
+    # Look up the name instead of trusting the trace, which may come from anyone.
     if trace.method is not None and trace.method.name not in templates():
         raise ExportError(
             "A method that did not come along runs nowhere but shut in, so its script is not run here."
@@ -135,9 +135,11 @@ def _refuse_unfinished(trace: Trace) -> None:
 def _run(place: Path, script: str, cancelled: Callable[[], bool]) -> tuple[int, str, str]:
     """Run a script; return its exit status, standard output and standard error."""
     home = place / "modules"
+    # Exported code must not see the server's tokens and passwords.
     environ = environment(secrets=False)
     environ |= {"HF_HUB_OFFLINE": "1", "HF_MODULES_CACHE": str(home)}
     environ |= {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    # Files instead of pipes: nothing reads while the script runs, and a full pipe would block it.
     with (place / "out.txt").open("w+") as out, (place / "err.txt").open("w+") as err:
         process = subprocess.Popen(
             # -I: neither this project nor the user's folders are importable.
@@ -150,7 +152,7 @@ def _run(place: Path, script: str, cancelled: Callable[[], bool]) -> tuple[int, 
             start_new_session=True,
         )
         with suppress(ProcessLookupError):
-            # Whoever decodes goes first.
+            # Decoding has priority over checks.
             os.setpriority(os.PRIO_PROCESS, process.pid, min(_NICEST, os.nice(0) + _NICE))
         deadline = time.monotonic() + SETTINGS.max_check_s
         try:
@@ -164,6 +166,7 @@ def _run(place: Path, script: str, cancelled: Callable[[], bool]) -> tuple[int, 
                     )
                 time.sleep(_POLL_S)
         finally:
+            # The script has its own session, so this also ends processes that it started.
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()

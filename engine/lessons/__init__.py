@@ -1,1 +1,1 @@
-"""Lessons: chains of cards that ask before they show, and whose every answer is computed from recorded runs."""
+"""Lessons: cards with a question before each answer; recorded runs give the answers."""

@@ -1,4 +1,4 @@
-"""Whether a lesson's runs bear out what it says."""
+"""Check that a lesson's recorded runs support its statements."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from engine.lessons.told import quotes
 from engine.strategies import STRATEGIES
 
 _TEXT = "text"
-"""A picture that every run has."""
+"""Name of the picture that every run has."""
 
 
 def faults(opened: Opened) -> list[str]:
-    """Return what is wrong with a lesson, one sentence each; none where its runs bear it out."""
+    """Return one sentence for each fault of a lesson; empty if its runs support it."""
     return [fault for card in opened.lesson.cards for fault in _card_faults(opened, card)]
 
 
@@ -68,7 +68,7 @@ def _scene_faults(opened: Opened, card: Card) -> Iterator[str]:
 
 
 def _turn_faults(opened: Opened, card: Card) -> Iterator[str]:
-    """Say what is wrong with the settings that a card opens."""
+    """Yield the faults of the settings that a card opens."""
     assert card.opens is not None
     run = opened.lesson.runs[card.opens.run]
     if run.recorded:
@@ -88,16 +88,16 @@ def _turn_faults(opened: Opened, card: Card) -> Iterator[str]:
 
 
 def words_of(card: Card) -> Iterator[str]:
-    """Return all texts of a card that may quote values."""
+    """Yield all texts of a card that may quote values."""
     yield from (card.situation, card.reveal, card.why, card.turn)
     if card.bet:
         yield card.bet.question
-        # A token's text stands for itself.
+        # The option of a token bet is the token's text and quotes nothing.
         yield from (o.text for o in card.bet.options if card.bet.kind != "token")
 
 
 def differences(lesson: Lesson, original: Lesson) -> list[str]:
-    """Return in what a translation is another lesson than the original, one sentence each."""
+    """Return one sentence for each difference between a translation and the original lesson."""
     found = []
     if lesson.runs != original.runs:
         found.append("Its runs are others.")
@@ -112,7 +112,7 @@ def differences(lesson: Lesson, original: Lesson) -> list[str]:
 
 
 def _facts(card: Card) -> dict[str, object]:
-    """Return what of a card has to be the same in every language, by name."""
+    """Return name -> value of everything in a card that must be equal in all languages."""
     facts: dict[str, object] = {n: getattr(card, n) for n in ("scenes", "hide", "holds", "opens")}
     facts |= {name: bool(getattr(card, name)) for name in ("myth", "why", "turn")}
     facts["bet"] = card.bet and card.bet.kind

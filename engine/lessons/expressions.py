@@ -1,7 +1,7 @@
-"""Expressions over the values of recorded runs: comparisons, arithmetic and a few functions.
+"""Safe expressions over the values of recorded runs: comparisons, arithmetic and a few functions.
 
-A lesson may be anybody's, so nothing of Python but its grammar is used: what is not named here does not
-exist, and no expression can take long or grow large.
+Lessons may come from anyone, so this module uses only Python's grammar. Everything it does not list
+is refused, and no expression can run long or build large values.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 from engine.lessons.lesson import LessonError
 
 MAX_CHARS = 300
+# No power, modulo or repetition of texts: these could build huge values.
 _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -38,13 +39,13 @@ def evaluate(expression: str, names: Mapping[str, Any], functions: Functions) ->
     """Return the value of an expression.
 
     Args:
-        expression: numbers, texts, names, ``a.b``, ``a[0]``, calls of ``functions``, arithmetic of numbers,
-            comparisons, ``in``, ``not``, ``and``, ``or``.
-        names: what a bare name stands for; records are mappings.
-        functions: by name; they take values by place.
+        expression: numbers, texts, names, ``a.b``, ``a[0]``, calls of ``functions``, arithmetic of
+            numbers, comparisons, ``in``, ``not``, ``and``, ``or``.
+        names: name -> value; records are mappings.
+        functions: name -> function; functions take positional arguments only.
 
     Raises:
-        LessonError: one sentence naming the expression and what of it is not there or not allowed.
+        LessonError: the expression is invalid; the sentence names it and the reason.
     """
     if len(expression) > MAX_CHARS:
         raise LessonError(f"An expression may have {MAX_CHARS} characters at most.")
@@ -60,10 +61,10 @@ def evaluate(expression: str, names: Mapping[str, Any], functions: Functions) ->
 
 
 def number(value: Any) -> float:
-    """Return a value that has to be a number and finite.
+    """Return a value as a float.
 
     Raises:
-        LessonError: it is something else.
+        LessonError: the value is no finite number.
     """
     if not _is_number(value) or not math.isfinite(value):
         raise LessonError(f"{_told(str(value))} is no finite number.")
@@ -75,7 +76,7 @@ def _told(text: str) -> str:
 
 
 class _Refused(Exception):
-    """Part of a sentence: what of an expression is not allowed."""
+    """A forbidden part of an expression; the message is a part of a sentence."""
 
 
 class _Evaluation:
@@ -83,7 +84,8 @@ class _Evaluation:
         self.names, self.functions = names, functions
 
     def of(self, node: ast.expr) -> Any:
-        """Return the value of a part of an expression."""
+        """Return the value of a node of the expression."""
+        # Methods are named after the classes of ast: _BinOp is handled by _binop.
         method = getattr(self, f"_{type(node).__name__.lower()}", None)
         if method is None:
             raise _Refused(f"{type(node).__name__} has no meaning here")
@@ -156,7 +158,7 @@ def _compared(act: ast.cmpop, left: Any, right: Any) -> bool:
             raise _Refused("in is for texts and lists")
         return (left in right) == isinstance(act, ast.In)
     if type(act) in _EQUALITY:
-        # A figure that was told in words never equals one.
+        # A number formatted as text never equals a number.
         if isinstance(left, str) != isinstance(right, str) and None not in (left, right):
             raise _Refused("a text is compared with a number")
         return _EQUALITY[type(act)](left, right)
@@ -182,4 +184,4 @@ def _truth(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return isinstance(value, (int, float)) and not isinstance(value, bool)  # bool is an int

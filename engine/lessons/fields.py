@@ -1,4 +1,4 @@
-"""The fields of a lesson's YAML: each with its kind and its bounds, and one sentence where it is another."""
+"""Validate the fields of a lesson's YAML and build its runs and cards."""
 
 from __future__ import annotations
 
@@ -62,15 +62,15 @@ _LOOK_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
 class Fields:
-    """Named values and where they stand.
+    """Reads and checks the fields of one YAML mapping.
 
     Args:
-        given: as YAML has them.
-        where: begins every sentence.
-        names: all that are known.
+        given: the mapping from YAML.
+        where: position in the file; starts every error message.
+        names: the allowed names.
 
     Raises:
-        LessonError: another name is given.
+        LessonError: `given` is no mapping, or it has an unknown name.
     """
 
     def __init__(self, given: Any, where: str, names: Iterable[str]) -> None:
@@ -83,17 +83,17 @@ class Fields:
                 raise LessonError(f"{where}: there is no {shown(name)}, but {', '.join(known)}.")
 
     def refuse(self, name: str, allowed: str) -> LessonError:
-        """Return the error of a field."""
+        """Return (not raise) the error for an invalid field."""
         return LessonError(
             f"{self.where}: {name} = {shown(self.given.get(name))} is not allowed: {allowed}."
         )
 
     def value(self, name: str, default: Any = None) -> Any:
-        """Return a field as it is."""
+        """Return the raw value of a field."""
         return self.given.get(name, default)
 
     def text(self, name: str, default: str | None = None, most: int = 300) -> str:
-        """Return a text of at most so many characters; without a default it may not be missing."""
+        """Return a stripped text of at most `most` characters; without a default it is required."""
         value = self.given.get(name, default)
         if (
             not isinstance(value, str)
@@ -103,10 +103,11 @@ class Fields:
             raise self.refuse(
                 name, f"it must be text of {1 if default is None else 0} to {most} characters"
             )
+        # A field named "text" may be a token, whose spaces matter.
         return value.strip() if name not in ("text",) else value
 
     def expression(self, name: str) -> str:
-        """Return an expression, empty where there is none; a number may stand for itself."""
+        """Return an expression, empty if missing; a number is converted to text."""
         value = self.given.get(name, "")
         if type(value) in (int, float):
             return repr(value)
@@ -115,28 +116,29 @@ class Fields:
         return value.strip()
 
     def whole(self, name: str, low: int, high: int, default: int | None = None) -> int:
-        """Return a whole number within bounds."""
+        """Return an integer from `low` to `high`."""
         value = self.given.get(name, default)
+        # type(), because bool is a subclass of int.
         if type(value) is not int or not low <= value <= high:
             raise self.refuse(name, f"it must be a whole number from {low} to {high:,}")
         return value
 
     def number(self, name: str, default: float | None = None) -> float:
-        """Return a finite number."""
+        """Return a number below 1e12 in absolute value."""
         value = self.given.get(name, default)
         if type(value) not in (int, float) or not abs(value) < 1e12:
             raise self.refuse(name, "it must be a number")
         return float(value)
 
     def one_of(self, name: str, choices: tuple[str, ...], default: str | None = None) -> str:
-        """Return one of a few texts."""
+        """Return one of `choices`."""
         value = self.given.get(name, default)
         if value not in choices:
             raise self.refuse(name, f"it must be one of {', '.join(filter(None, choices))}")
         return str(value)
 
     def texts(self, name: str, most: int) -> tuple[str, ...]:
-        """Return texts; one alone may stand without a list."""
+        """Return at most `most` texts; a single text needs no list."""
         value = self.given.get(name, [])
         listed = [value] if isinstance(value, str) else value
         if (
@@ -149,7 +151,7 @@ class Fields:
 
 
 def run(name: str, given: Any) -> LessonRun:
-    """Return a run of the head."""
+    """Return a run from the lesson's head."""
     found = Fields(given, f"The run {name}", _RUN)
     if "recorded" in found.given:
         if len(found.given) > 1:
@@ -167,10 +169,10 @@ def run(name: str, given: Any) -> LessonRun:
 
 
 def _check_begins(found: Fields) -> None:
-    """Refuse a run that begins with nothing, or with what not everybody has."""
+    """Check that a run has an input, and that its picture or sound is a built-in example."""
     given = [name for name in MEDIA_KINDS if name in found.given]
     for name in given:
-        # A file of somebody's own would be another one on another machine.
+        # A local file would be missing or different on another machine.
         if not found.text(name, most=60).startswith(PREFIX):
             raise found.refuse(name, "it must be one that comes along, as in example:scene-1")
     both = "prompt" in found.given and "messages" in found.given
@@ -218,10 +220,10 @@ def card(
 
     Args:
         number: from 1.
-        title: its heading.
-        given: its block.
-        texts: its parts, "" is the situation.
-        runs: of the lesson.
+        title: heading of the card.
+        given: fields of its YAML block.
+        texts: heading of a section -> text; "" is the situation.
+        runs: the runs of the lesson.
     """
     if not texts.get("Reveal"):
         raise LessonError(
@@ -265,7 +267,7 @@ def _scene(name: str, step: int, until: int | str | None, pictures: tuple[str, .
 
 
 def _each(given: Fields, name: str, scenes: int) -> list[Any]:
-    """Return a step for every scene: one for all, or a list with one for each; None where nothing is said."""
+    """Return a step for each scene; a single value applies to all, None means not given."""
     value = given.value(name)
     listed = value if isinstance(value, list) else [value] * scenes
     fits = all(

@@ -1,4 +1,4 @@
-"""What a lesson is: runs, and cards with a situation, a bet and a reveal. Plain values only."""
+"""Data classes of a lesson: its runs, and cards with a situation, a bet and a reveal."""
 
 from __future__ import annotations
 
@@ -9,75 +9,75 @@ from typing import Any
 from engine.errors import EngineError
 
 KINDS = ("token", "number", "order", "truth", "choice", "text")
-"""What a bet may ask for."""
+"""Kinds of bets."""
 HIDES = ("future", "picture", "nothing")
-"""What is hidden until the bet: the step and all after it, the pictures alone, or nothing."""
+"""What is hidden until the bet: the step and all later ones, the pictures only, or nothing."""
 LOOKED = "looked"
-"""The picture of what is found."""
+"""Name of the picture that shows influence."""
 UNITS = ("percent", "bits", "tokens", "steps", "")
-"""Of the number of a bet; a share is told in percent, nats are told in bits."""
+"""Units of a number bet; shares are shown in percent and nats in bits."""
 
 
 class LessonError(EngineError):
-    """A lesson cannot be used; the message names the card and what is wrong with it."""
+    """A lesson is invalid; the message names the card and the fault."""
 
     code = "lesson"
 
 
 @dataclass(frozen=True)
 class LessonLook:
-    """What a lesson asks of a step of a run, when it is recorded: where the model looked, or what a token hung on."""
+    """A question about what influenced a step, answered when the run is recorded."""
 
     name: str
-    """What the lesson calls it; each of a step has its own."""
+    """Name in the lesson; unique for a step."""
     step: int
-    """From 1."""
+    """Number of the step, from 1."""
     method: str
     """One of ``engine.asking.methods.METHODS``."""
     layer: int | None = None
-    """Of attention, from 1; None is the mean over all."""
+    """Attention only: the layer from 1; None is the mean over all layers."""
     head: int | None = None
 
     @property
     def key(self) -> dict[str, Any]:
-        """Return it as JSON values."""
+        """Return the question as JSON values."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
 class LessonRun:
-    """A run that a lesson looks at: one of the gallery, or one that is asked for."""
+    """A run of a lesson: a run of the gallery or a request."""
 
     name: str
     recorded: str = ""
-    """Name of a run of the gallery; empty where the run is asked for."""
+    """Name of a run of the gallery; empty for a request."""
     request: Mapping[str, Any] = field(default_factory=dict)
-    """``strategy``, ``model``, ``assistant``, ``prompt`` or ``messages``, ``image``, ``audio``, ``seed``, ``params``,
-    ``candidates``."""
+    """``strategy``, ``model``, ``assistant``, ``prompt`` or ``messages``, ``image``, ``audio``,
+    ``seed``, ``params``, ``candidates``."""
     looks: tuple[LessonLook, ...] = ()
 
 
 @dataclass(frozen=True)
 class Scene:
-    """One stage of a card: a run at a step, and what is drawn of it."""
+    """What a card shows: a run at a step and its pictures."""
 
     run: str
     step: int
-    """From 1."""
+    """Number of the step, from 1."""
     until: int | None = None
-    """The last step that is shown after the reveal; None is the end of the run."""
+    """Last step shown after the reveal; None is the end of the run."""
     pictures: tuple[str, ...] = ()
-    """Of the run's strategy; empty for the text alone."""
+    """Names of the strategy's pictures; empty shows the text only."""
 
 
 @dataclass(frozen=True)
 class BetOption:
-    """Something that a bet may be put on."""
+    """One option of a bet."""
 
     text: str
-    """May quote values; of a token the text that stands for it."""
+    """Text of the option, which may quote values; for a token bet the token's text."""
     when: str = ""
-    """A choice: an expression that is true of the right one. An order: the value to order by."""
+    """Choice: an expression that is true for the right option. Order: the value to sort by."""
 
 
 @dataclass(frozen=True)
@@ -88,20 +88,21 @@ class Bet:
     question: str
     options: tuple[BetOption, ...] = ()
     answer: str = ""
-    """Expression of the right token, number or truth; empty where the options tell, or none is right."""
+    """Expression of the right token, number or truth; empty if the options decide or nothing is
+    right."""
     among: int = 0
-    """Of a token without options: how many of the step's first candidates are offered."""
+    """Token bet without options: how many of the step's top candidates are offered."""
     low: float = 0.0
     high: float = 0.0
     by: float = 1.0
-    """The distance of two stops of the slider."""
+    """Step size of the slider."""
     tolerance: float = 0.0
     unit: str = ""
 
 
 @dataclass(frozen=True)
 class Turn:
-    """What a card lets one do with one's own hands: a run opened in its tab with other settings."""
+    """The action of a card's button: open a run in its tab with changed settings."""
 
     run: str
     params: Mapping[str, Any] = field(default_factory=dict)
@@ -109,10 +110,10 @@ class Turn:
 
 @dataclass(frozen=True)
 class Card:
-    """One idea: what is seen, the bet, and what happened."""
+    """One idea of a lesson: a situation, a bet and a reveal."""
 
     number: int
-    """From 1."""
+    """Number of the card, from 1."""
     title: str
     scenes: tuple[Scene, ...]
     hide: str
@@ -123,9 +124,9 @@ class Card:
     turn: str = ""
     opens: Turn | None = None
     myth: str = ""
-    """The reasonable, wrong idea that the card disproves."""
+    """The common misconception that the card disproves."""
     holds: tuple[str, ...] = ()
-    """Expressions that have to be true of the runs for the card's words to be."""
+    """Expressions that must be true for the runs so that the card's statements are true."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What the steps of a lesson's runs looked at: asked once, when the runs are recorded, and kept beside them."""
+"""Influence of earlier tokens on the steps of a lesson's runs, stored with the recordings."""
 
 from __future__ import annotations
 
@@ -13,24 +13,25 @@ from engine.lessons.lesson import LessonError, LessonRun
 from engine.trace.records import Trace
 
 Looked = Mapping[str, Any]
-"""``look``, the ``LessonLook`` as JSON values, and ``answer``, the entries of ``asking.looked_values.values_of``."""
+"""A question ``look`` (``LessonLook`` as JSON values) and its ``answer`` (entries of
+``asking.looked_values.values_of``)."""
 _ENDING = ".looked.json.gz"
 
 
 def looked_file(trace_file: Path) -> Path:
-    """Return where what a run looked at is kept, beside the run."""
+    """Return the path of a run's influence file, next to the run's file."""
     return trace_file.with_suffix("").with_suffix(_ENDING)
 
 
 def looked_at(run: LessonRun, trace: Trace) -> list[Looked]:
-    """Ask the model of a run what a lesson wants to know of it.
+    """Compute the answers to a lesson's influence questions about a run.
 
     Raises:
-        EngineError: a step is not there, or the model does not show it.
+        EngineError: a step does not exist, or the model cannot answer.
     """
     if not run.looks:
         return []
-    # Who only reads lessons needs no model.
+    # Imported late: reading lessons needs no torch.
     from engine.asking.looked import Look, looked
     from engine.asking.looked_values import values_of
 
@@ -43,16 +44,16 @@ def looked_at(run: LessonRun, trace: Trace) -> list[Looked]:
         answer = looked(trace, Look(look.step - 1, look.method))
         layer, head = (None if n is None else n - 1 for n in (look.layer, look.head))
         found.append({"look": look.key, "answer": values_of(answer, layer, head)})
-    # As it will be read again: tuples are lists.
+    # Through JSON, so that the result equals a loaded one: tuples become lists.
     return json.loads(json.dumps(found))
 
 
 def save(looked: Sequence[Looked], trace_file: Path) -> None:
-    """Keep what a run looked at; with none there is no file.
+    """Write the influence file of a run; without answers an existing file is deleted.
 
     Args:
-        looked: as ``looked_at`` returns it.
-        trace_file: of the run, as it was recorded with it.
+        looked: the answers of ``looked_at``.
+        trace_file: file of the recorded run.
     """
     file = looked_file(trace_file)
     if not looked:
@@ -60,14 +61,15 @@ def save(looked: Sequence[Looked], trace_file: Path) -> None:
         return
     data = {"run": _digest(trace_file), "looked": looked}
     text = json.dumps(data, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    # mtime=0: the same answers give the same bytes.
     file.write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
 def kept(run: LessonRun, trace_file: Path) -> list[Looked]:
-    """Return what a run looked at, as it was kept.
+    """Load the influence answers of a run.
 
     Raises:
-        LessonError: it is missing, or was asked of another recording, or other things were asked.
+        LessonError: the file is missing or damaged, or belongs to another recording or questions.
     """
     if not run.looks:
         return []

@@ -1,4 +1,4 @@
-"""What is right: the key of a bet, computed from the runs, and an answer held against it."""
+"""Answer keys of bets, computed from the recorded runs, and the marking of answers."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from engine.reading.metrics import perplexity_of
 from engine.trace.records import Trace
 
 MAX_WORDS = 400
-"""Characters of a free text."""
+"""Most characters of a free-text answer."""
 
 
 @dataclass(frozen=True)
 class Key:
-    """What there is to choose from, and what is right.
+    """The options of a bet and the right answer.
 
     Attributes:
-        options: in the order in which they are offered, which gives nothing away.
-        probabilities: the model's own, of the tokens of a bet on a token; else empty.
-        right: places among the options: one, for an order all of them from first to last; empty for a
+        options: the options in display order, which does not reveal the answer.
+        probabilities: token bets: the model's own probabilities of the options; else empty.
+        right: indices of right options: one, or for an order all from first to last; empty for a
             number and a free text.
         value: the right number in the unit of the bet; None for all other kinds.
     """
@@ -39,12 +39,12 @@ class Key:
 
 
 class Opened:
-    """A lesson with its runs.
+    """A lesson with its recorded runs.
 
     Args:
-        lesson: what is told.
-        traces: by the names of its runs.
-        looked: what their steps looked at, likewise; none for those that are not named.
+        lesson: the lesson.
+        traces: name of a run -> its trace.
+        looked: name of a run -> its influence answers; missing names have none.
     """
 
     def __init__(
@@ -59,9 +59,9 @@ class Opened:
         }
 
     def teller(self, card: Card) -> Teller:
-        """Return what tells values in a card's words: ``run``, ``step`` and ``runs`` are known to it.
+        """Return a ``Teller`` for a card, with the names ``run``, ``step`` and ``runs``.
 
-        ``other`` and ``other_step`` are those of a second scene.
+        A second scene adds ``other`` and ``other_step``.
 
         Raises:
             LessonError: a scene's step is not in its run.
@@ -79,10 +79,10 @@ class Opened:
         return Teller(names, self.lesson.language)
 
     def key(self, card: Card) -> Key | None:
-        """Return the key of a card's bet, None where it has none.
+        """Return the answer key of a card's bet; None if it has no bet.
 
         Raises:
-            LessonError: nothing, or more than one thing, is right.
+            LessonError: no option or more than one is right.
         """
         if card.bet is None:
             return None
@@ -105,6 +105,7 @@ def _token(bet: Bet, teller: Teller) -> Key:
         )
     except (StopIteration, ValueError):
         raise LessonError("a token is offered that the step's record has not.") from None
+    # Alphabetical, so that the position does not reveal the answer.
     found.sort(key=lambda one: (one["token"].strip().casefold(), one["token"]))
     texts = tuple(one["token"] for one in found)
     if texts.count(answer) != 1:
@@ -123,6 +124,7 @@ def _number(bet: Bet, teller: Teller) -> Key:
 
 
 def _truth(bet: Bet, teller: Teller) -> Key:
+    # Index 0 is true and 1 is false, as in ``Language.truths``.
     return Key(right=(int(not teller.holds(bet.answer)),))
 
 
@@ -135,6 +137,7 @@ def _choice(bet: Bet, teller: Teller) -> Key:
 
 def _order(bet: Bet, teller: Teller) -> Key:
     rows = [(teller.filled(o.text), number(teller.value(o.when))) for o in bet.options]
+    # Alphabetical, so that the position does not reveal the order.
     rows.sort(key=lambda row: row[0].strip().casefold())
     values = [value for _, value in rows]
     if len(set(values)) != len(values):
@@ -154,15 +157,15 @@ _KEYS = {
 
 
 def checked_answer(bet: Bet, key: Key, answer: Any) -> Any:
-    """Return an answer as it can be counted.
+    """Return a validated answer.
 
     Args:
-        bet: what was asked.
-        key: of the bet.
-        answer: a place among the options, all places in an order, a number, or words.
+        bet: the bet.
+        key: the answer key of the bet.
+        answer: index of an option, all indices in an order, a number, or a text.
 
     Raises:
-        LessonError: it is none of those that the bet allows.
+        LessonError: the bet does not allow this answer.
     """
     if bet.kind == "number":
         if type(answer) not in (int, float) or not bet.low <= answer <= bet.high:
@@ -187,16 +190,17 @@ def checked_answer(bet: Bet, key: Key, answer: Any) -> Any:
 
 
 def _is_no_order(answer: list[Any], places: int) -> bool:
-    """Return whether a list does not have every place once."""
+    """Return whether a list is no permutation of the indices below `places`."""
     return any(type(one) is not int for one in answer) or sorted(answer) != list(range(places))
 
 
 def is_right(bet: Bet, key: Key, answer: Any) -> bool | None:
-    """Return whether a checked answer is right, None where nothing is marked."""
+    """Return whether a validated answer is right; None for a free text."""
     if bet.kind == "text":
         return None
     if bet.kind == "number":
         assert key.value is not None
+        # The factor absorbs rounding, so that an answer exactly at the tolerance counts.
         return abs(answer - key.value) <= bet.tolerance * (1 + 1e-9)
     if bet.kind == "order":
         return tuple(answer) == key.right
@@ -204,7 +208,7 @@ def is_right(bet: Bet, key: Key, answer: Any) -> bool | None:
 
 
 def crowd_perplexity(key: Key, answers: list[int]) -> float | None:
-    """Return exp(-mean log p) of the tokens that were bet on, p the model's own; None without any."""
+    """Return exp(-mean log p) of the tokens bet on, p being the model's; None without answers."""
     if not key.probabilities or not answers:
         return None
     return perplexity_of([math.log(max(key.probabilities[a], 1e-300)) for a in answers])

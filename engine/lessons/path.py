@@ -1,4 +1,4 @@
-"""The path through the lessons: their order, how long each takes, and what a teacher says between them."""
+"""The path through the lessons: their order, their minutes and a sentence that introduces each."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ class Stop:
     """A lesson on the path."""
 
     lesson: str
-    """Its name on the shelf."""
+    """Name of the lesson."""
     minutes: int
     say: str
-    """One sentence that leads from what was before to this lesson."""
+    """One sentence that leads from the previous lesson to this one."""
 
 
 @dataclass(frozen=True)
 class Path:
-    """Lessons in an order in which each needs only what came before."""
+    """Lessons in an order in which each builds on earlier ones only."""
 
     language: str
     title: str
     minutes: int
-    """Of all stops together."""
+    """Total minutes of all stops."""
     steps: tuple[Stop, ...]
 
 
 def path(language: str = ENGLISH, file: File = FILE) -> Path:
-    """Return the path in a language, in English where it has none.
+    """Load the path in a language; texts without a translation are in English.
 
     Args:
         language: two letters.
-        file: of YAML, with ``title``, ``minutes`` and ``steps`` of ``lesson``, ``minutes`` and ``say``;
-            ``title`` and ``say`` have a text for every language.
+        file: YAML file with ``title``, ``minutes`` and ``steps`` of ``lesson``, ``minutes`` and
+            ``say``; ``title`` and ``say`` have a text for each language.
 
     Raises:
-        LessonError: one sentence naming what of the file is missing or not allowed.
+        LessonError: the file is invalid; the sentence names the missing or forbidden field.
     """
     try:
         text = file.read_bytes()[:MAX_CHARS].decode()
@@ -78,7 +78,7 @@ def _stop(number: int, value: Any, language: str) -> Stop:
 
 
 def _told(given: Fields, name: str, language: str) -> str:
-    """Return a text in a language; every text has to be there in English."""
+    """Return a text in a language, or in English, which every text must have."""
     texts = given.value(name)
     if not isinstance(texts, Mapping) or ENGLISH not in texts:
         raise given.refuse(name, f"it must have a text for every language, for {ENGLISH} at least")

@@ -1,4 +1,4 @@
-"""Reads a lesson: Markdown with a YAML head and a YAML block at the beginning of every card."""
+"""Parse a lesson file: Markdown with a YAML head and a YAML block at the start of every card."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ MAX_CHARS = 100_000
 MAX_CARDS = 30
 MAX_RUNS = 12
 SECTIONS = ("Reveal", "Why", "Turn it")
-"""What a card has besides its situation, by its headings."""
+"""Headings of a card's sections after the situation."""
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _LANGUAGE = re.compile(r"[a-z]{2}")
 _HEAD = {"title", "for", "summary", "minutes", "language", "runs"}
 _FENCE = re.compile(r" {0,3}(```+|~~~+)")
 _MOST = {"": 600, "Reveal": 700, "Why": 900, "Turn it": 400}
-"""Characters of a card's parts: a card is read within a minute, and fills a screen without scrolling."""
+"""Most characters of each section, so that a card is read in a minute and fits on a screen."""
 
 
 def read(text: str, name: str) -> Lesson:
-    """Return the lesson that a file holds.
+    """Return the lesson in a file.
 
     Args:
-        text: of the file.
-        name: what the lesson is called in addresses.
+        text: content of the file.
+        name: name of the lesson in URLs.
 
     Raises:
-        LessonError: one sentence naming the card, the field and what is allowed.
+        LessonError: the file is invalid; the sentence names card, field and what is allowed.
     """
     if len(text) > MAX_CHARS:
         raise LessonError(f"A lesson has {MAX_CHARS:,} characters at most, this one {len(text):,}.")
@@ -64,7 +64,7 @@ def read(text: str, name: str) -> Lesson:
 
 
 def _split(text: str) -> tuple[str, str, int]:
-    """Return a file's head, what follows it, and the number of that line."""
+    """Return the head, the rest of the file and the line number at which the rest starts."""
     lines = text.split("\n")
     if lines[0].strip() != "---":
         raise LessonError("A lesson begins with a head between two lines of ---.")
@@ -75,16 +75,16 @@ def _split(text: str) -> tuple[str, str, int]:
 
 
 class _Plain(yaml.SafeLoader):
-    """YAML without what makes much out of little, or one of two."""
+    """A YAML loader that refuses aliases, which can expand without limit, and duplicate names."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        """Return a node; one that stands for another is refused."""
+        """Return a node; raise YAMLError for an alias."""
         if self.check_event(yaml.AliasEvent):
             raise yaml.YAMLError("a value stands for another one (*), which is not allowed")
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        """Return a mapping; a name that comes twice is refused."""
+        """Return a mapping; raise YAMLError for a duplicate name."""
         names = [key.value for key, _ in node.value]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
@@ -93,14 +93,14 @@ class _Plain(yaml.SafeLoader):
 
 
 def yaml_of(text: str, where: str) -> Mapping[str, Any]:
-    """Return what plain YAML names: no value stands for another, no name comes twice.
+    """Return the mapping in a YAML text without aliases and duplicate names.
 
     Args:
-        text: of YAML; empty for no names.
-        where: begins every sentence.
+        text: the YAML; an empty text gives an empty mapping.
+        where: position in the file; starts every error message.
 
     Raises:
-        LessonError: it is no such YAML; the sentence names the line.
+        LessonError: the YAML is invalid or no mapping; the sentence names the line if known.
     """
     try:
         value = yaml.load(text, Loader=_Plain)
@@ -131,7 +131,7 @@ def _runs(given: Any) -> Iterator[LessonRun]:
 
 @dataclass
 class _Part:
-    """A card as it stands in the file."""
+    """The source of a card: heading, YAML block and lines of each section."""
 
     title: str
     line: int
@@ -140,7 +140,7 @@ class _Part:
 
 
 def _cards(body: str, first: int) -> list[_Part]:
-    """Return the cards of a file: each begins with a heading of the first level."""
+    """Return the cards of a file; each starts with a first-level heading."""
     cards = _Cards()
     for number, line in enumerate(body.split("\n"), first):
         cards.take(line, number)
@@ -150,14 +150,14 @@ def _cards(body: str, first: int) -> list[_Part]:
 
 
 class _Cards:
-    """Puts the lines of a file into the parts of its cards."""
+    """Assigns the lines of a file to the sections of its cards."""
 
     def __init__(self) -> None:
         self.parts: list[_Part] = []
         self.section, self.fence, self.in_block = "", "", False
 
     def take(self, line: str, number: int) -> None:
-        """Put the next line where it belongs."""
+        """Assign the next line."""
         if self.fence:
             self._within(line)
         elif opened := _FENCE.match(line):

@@ -1,4 +1,4 @@
-"""Where lessons are: those that come along, and those of a folder of one's own; and their recorded runs."""
+"""Find lessons, built-in ones and those in PLAYGROUND_LESSONS, and load or record their runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from engine.trace.records import MEDIA_KINDS, Trace
 
 FOLDER = Path(__file__).resolve().parents[2] / "assets" / "lessons"
 RUNS = "runs"
-"""Folder beside the lessons that holds what was recorded for them."""
+"""Subfolder of the lessons' folder that stores their recorded runs."""
 _ENDING = ".json.gz"
 _FILE = re.compile(r"([a-z0-9][a-z0-9_-]{0,39})(?:\.([a-z]{2}))?\.md")
 ENGLISH = "en"
@@ -29,7 +29,7 @@ ENGLISH = "en"
 
 @dataclass(frozen=True)
 class Shelved:
-    """A file of a lesson."""
+    """The file of a lesson in one language."""
 
     name: str
     language: str
@@ -37,7 +37,7 @@ class Shelved:
 
 
 def shelved() -> dict[str, dict[str, Shelved]]:
-    """Return name -> language -> file; a lesson of one's own takes the place of one that comes along."""
+    """Return name -> language -> file; a lesson in PLAYGROUND_LESSONS replaces a built-in one."""
     found: dict[str, dict[str, Shelved]] = {}
     own = [Path(SETTINGS.lessons).expanduser()] if SETTINGS.lessons else []
     for folder in (FOLDER, *own):
@@ -56,10 +56,10 @@ def _files(folder: Path) -> Iterator[Shelved]:
 
 
 def find(name: str, language: str = ENGLISH) -> Shelved:
-    """Return the file of a lesson, in English where it is not in a language.
+    """Return the file of a lesson; without the language in English, else in any language.
 
     Raises:
-        LessonError: there is none of this name.
+        LessonError: the lesson does not exist.
     """
     languages = shelved().get(name)
     if not languages:
@@ -68,13 +68,14 @@ def find(name: str, language: str = ENGLISH) -> Shelved:
 
 
 def lesson_of(path: Path, name: str | None = None) -> Lesson:
-    """Read a lesson's file.
+    """Load a lesson from its file.
 
     Raises:
-        LessonError: one sentence naming what is wrong with it.
+        LessonError: the file is invalid; the sentence gives the reason.
     """
     match = _FILE.fullmatch(path.name)
     try:
+        # A character has at most 4 bytes in UTF-8.
         data = path.read_bytes()[: 4 * MAX_CHARS + 1]
         text = data.decode()
     except (OSError, UnicodeDecodeError) as error:
@@ -88,15 +89,15 @@ def lesson_of(path: Path, name: str | None = None) -> Lesson:
 
 
 def trace_file(path: Path, lesson: str, run: str) -> Path:
-    """Return where a lesson's recorded run is kept; all languages of a lesson share it."""
+    """Return the path of a lesson's recorded run, which all languages share."""
     return path.parent / RUNS / f"{lesson}-{run}{_ENDING}"
 
 
 def opened(file: Shelved) -> Opened:
-    """Return a lesson of the shelf with its runs.
+    """Load a lesson with its recorded runs.
 
     Raises:
-        EngineError: the lesson, or the file of a run, is not valid or is missing.
+        EngineError: the lesson or the file of a run is invalid or missing.
     """
     lesson = lesson_of(file.path, file.name)
     traces, looked = {}, {}
@@ -108,10 +109,10 @@ def opened(file: Shelved) -> Opened:
 
 
 def of_gallery(run: LessonRun) -> Trace:
-    """Return a run that is one of the gallery's.
+    """Load a lesson's run from the gallery.
 
     Raises:
-        EngineError: the gallery has none of this name.
+        EngineError: the gallery has no run of this name.
     """
     entry = gallery.entry_named(run.recorded)
     if entry is None:
@@ -134,7 +135,7 @@ def _kept(run: LessonRun, path: Path) -> Trace:
 
 
 def differing(run: LessonRun, trace: Trace) -> str:
-    """Return in what a recorded run is not the one that a lesson asks for, empty where it is."""
+    """Return the first setting in which a recorded run differs from the lesson's request, or ""."""
     asked = run.request
     if asked["strategy"] != trace.strategy:
         return "strategy"
@@ -158,14 +159,15 @@ def differing(run: LessonRun, trace: Trace) -> str:
 
 
 def _same(kept: Any, asked: Any) -> bool:
+    # A trace may have a tuple where YAML has a list.
     return kept == asked or (isinstance(kept, (list, tuple)) and list(kept) == asked)
 
 
 def request_of(run: LessonRun) -> Any:
-    """Return the request that makes a run of a lesson.
+    """Return the DecodeRequest of a lesson's run.
 
     Raises:
-        EngineError: it is not valid.
+        EngineError: the request is invalid.
     """
     from engine.run.request import DecodeRequest
 
@@ -185,13 +187,13 @@ def request_of(run: LessonRun) -> Any:
 
 
 def record(path: Path, tell: Callable[[str], None], *, anew: bool = False) -> Mapping[str, Path]:
-    """Record the runs that a lesson asks for, those alone that are missing or differ unless ``anew``.
+    """Record the requested runs of a lesson that are missing or outdated; all of them with `anew`.
 
     Returns:
-        Run -> the file that was written.
+        Name of a run -> the written file.
 
     Raises:
-        EngineError: the lesson is not valid, or a run failed.
+        EngineError: the lesson is invalid, or a run failed.
     """
     from engine.run.decoding import finished
 

@@ -1,4 +1,4 @@
-"""A lesson as plain text: every value in its place, every answer after its question."""
+"""A lesson as plain text, with all values filled in and answers after the questions."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from engine.lessons.marking import Key, Opened
 
 
 def as_text(opened: Opened) -> str:
-    """Return a lesson with its answers.
+    """Return a lesson with its answers as plain text.
 
     Raises:
-        LessonError: its runs do not bear it out.
+        LessonError: a value or an answer cannot be computed from its runs.
     """
     lesson = opened.lesson
     head = f"{lesson.title}\n{lesson.summary}\nFor {lesson.audience}; {lesson.minutes} minutes.\n"

@@ -1,4 +1,4 @@
-"""Values in the words of a lesson: where a text quotes one, and how it is written in a language."""
+"""Find the values that a lesson's text quotes and format them in the lesson's language."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from engine.lessons.values import FUNCTIONS
 _DIGITS = 3
 _LARGE = 1000
 MARK = "\ue000{}\ue001"
-"""Stands in a text for a value, until the text has been read as Markdown."""
+"""Placeholder of a value while the text is parsed as Markdown; private-use characters survive
+it."""
 _QUOTE = re.compile(r"\\[{}]|\$(?:\\.|[^$\\\n])+\$|\{([^{}\n]*)\}")
 _IN_FORMULA = re.compile(r"\{\{([^{}\n]*)\}\}")
 _PRIVATE = re.compile("[\ue000-\uf8ff]")
 
 
 class Language:
-    """How numbers are written.
+    """Number and truth formats of a language.
 
     Args:
-        name: of the language, as in ``en`` and ``de``.
+        name: two-letter name of the language; ``de`` is German, any other is English.
     """
 
     def __init__(self, name: str) -> None:
@@ -33,7 +34,7 @@ class Language:
         self.truths = ("Wahr", "Falsch") if name == "de" else ("True", "False")
 
     def number(self, value: float, digits: int | None = None) -> str:
-        """Return a number with so many digits after the point, or with three that count."""
+        """Return a number with `digits` decimals (at most 6), or with three significant digits."""
         if isinstance(value, int) and digits is None:
             text = f"{value:,d}"
         elif digits is None:
@@ -44,18 +45,18 @@ class Language:
         return "".join(swap.get(sign, sign) for sign in text).replace("-", "−")
 
     def percent(self, share: float, digits: int | None = None) -> str:
-        """Return a share in percent; small ones keep two digits."""
+        """Return a share in percent; small shares keep more decimals."""
         hundred = 100 * share
         if digits is None:
             digits = 0 if hundred >= 10 or hundred == 0 else 1 if hundred >= 1 else 2
             digits = max(digits, _needed(hundred))
-        return self.number(hundred, digits) + "\u202f%"
+        return self.number(hundred, digits) + "\u202f%"  # a narrow no-break space
 
     def text(self, value: Any) -> str:
-        """Return a value in words.
+        """Return a value as text.
 
         Raises:
-            LessonError: it is a record or a list, or not finite.
+            LessonError: the value is a record, a list or not finite.
         """
         if isinstance(value, str):
             return value
@@ -65,7 +66,7 @@ class Language:
 
 
 def _needed(hundred: float) -> int:
-    """Return how many digits a percentage needs so that it is not shown as 0 or as 100."""
+    """Return the number of decimals at which a percentage is not rounded to 0 or 100."""
     if 0 < hundred < 0.1:
         return min(6, -math.floor(math.log10(hundred)))
     if 99 < hundred < 100:
@@ -74,7 +75,7 @@ def _needed(hundred: float) -> int:
 
 
 def _short(value: float) -> str:
-    """Return a number with three digits that count, large ones whole."""
+    """Return a number with three significant digits; large numbers have no decimals."""
     if abs(value) >= _LARGE:
         return f"{value:,.0f}"
     if value == 0 or abs(value) >= 1e-4:
@@ -84,9 +85,9 @@ def _short(value: float) -> str:
 
 
 def marked(text: str) -> tuple[str, list[str]]:
-    r"""Return a text with a mark for every value it quotes, and the expressions in the order of the marks.
+    r"""Return a text with a placeholder for each quoted value, and the expressions in that order.
 
-    A value stands in braces, within a formula in double ones; ``\{`` is a brace.
+    A value is quoted in braces, within a formula in double braces; ``\{`` is a literal brace.
     """
     found: list[str] = []
 
@@ -99,20 +100,21 @@ def marked(text: str) -> tuple[str, list[str]]:
             return _IN_FORMULA.sub(lambda inner: mark(inner[1]), match[0])
         return match[0][1:] if match[0].startswith("\\") else mark(match[1])
 
+    # Private-use characters in the text itself could pass for placeholders.
     return _QUOTE.sub(replaced, _PRIVATE.sub("", text)), found
 
 
 def quotes(text: str) -> list[str]:
-    """Return the expressions whose values a text quotes."""
+    """Return the expressions that a text quotes."""
     return marked(text)[1]
 
 
 class Teller:
-    """Writes what a lesson says of its runs.
+    """Evaluates and formats the values that a lesson quotes.
 
     Args:
-        names: what an expression may name.
-        language: of the lesson.
+        names: name -> value for expressions.
+        language: language of the lesson.
     """
 
     def __init__(self, names: Mapping[str, Any], language: str) -> None:
@@ -127,15 +129,15 @@ class Teller:
         """Return the value of an expression.
 
         Raises:
-            LessonError: it has none.
+            LessonError: the expression is invalid.
         """
         return evaluate(expression, self.names, self.functions)
 
     def holds(self, expression: str) -> bool:
-        """Return whether something is true.
+        """Return whether an expression is true.
 
         Raises:
-            LessonError: it is neither true nor false.
+            LessonError: its value is neither true nor false.
         """
         value = self.value(expression)
         if not isinstance(value, bool):
@@ -143,11 +145,11 @@ class Teller:
         return value
 
     def text(self, expression: str) -> str:
-        """Return the value of an expression in words."""
+        """Return the value of an expression as text."""
         return self.language.text(self.value(expression))
 
     def filled(self, text: str) -> str:
-        """Return a text with its values in their places."""
+        """Return a text with all quoted values filled in."""
         with_marks, expressions = marked(text)
         for index, expression in enumerate(expressions):
             with_marks = with_marks.replace(MARK.format(index), self.text(expression))

@@ -1,4 +1,4 @@
-"""What a lesson may say of a run: its trace as plain records, with a few figures that follow from it."""
+"""The values of a run that lessons may quote: its trace as plain records with derived figures."""
 
 from __future__ import annotations
 
@@ -24,15 +24,18 @@ def run_of(trace: Trace, looked: Sequence[Looked] = ()) -> Record:
 
     Args:
         trace: the run.
-        looked: what its steps looked at.
+        looked: the influence answers about its steps.
 
-    Entries: ``strategy``, ``seed``, ``config``, ``prompt``, ``text`` (of the first output), ``texts``,
-    ``tokens`` (texts of the first output's tokens), ``context`` (those of the prompt before them), ``steps``
-    (see ``step_of``), ``figures`` (the metrics that do not depend on a clock, and what ``reading.quoted``
-    reads), ``acceptance`` of drafted tokens, ``tokens_per_pass``, and ``greedy`` beside a beam search; what
-    a run has not, it has no entry for. A step that was looked into has ``looked``: by name, and in it by ``cross``,
-    ``self``, ``encoder`` or ``decoder``, its places with ``place`` from 1, ``text``, ``value`` and, of a picture,
-    ``row`` and ``column`` from 1, of a sound the ``second`` at which it begins.
+    Entries: ``strategy``, ``model``, ``vocab_size``, ``seed``, ``config``, ``prompt``, ``text`` (of
+    the first output), ``texts``, ``tokens`` (texts of the first output's tokens), ``context`` (the
+    prompt's tokens and these), ``steps`` (see ``step_of``) and ``figures`` (metrics that do not
+    depend on a clock, and those of ``reading.quoted``). Drafting adds ``rounds``, ``drafted``,
+    ``accepted`` and ``acceptance``; beam search adds ``greedy`` and ``winner``. Other runs lack
+    these entries.
+
+    A step with influence answers has ``looked``: name -> ``cross``, ``self``, ``encoder`` or
+    ``decoder`` -> list of positions. A position has ``place`` from 1, ``text`` and ``value``; in a
+    picture also ``row`` and ``column`` from 1, in a sound the ``second`` at which it begins.
     """
     piece = trace.pieces.get
     metrics = {n: v for n, v in trace.metrics.items() if n != "tokens_per_s"}
@@ -59,7 +62,7 @@ def run_of(trace: Trace, looked: Sequence[Looked] = ()) -> Record:
 
 
 def _places(part: Mapping[str, Any]) -> list[Record]:
-    """Return the places of a part of an answer with their numbers."""
+    """Return the positions of one part of an influence answer as records."""
     grid, pieces = part["grid"], part["pieces"]
     found = []
     for at, value in enumerate(part["values"]):
@@ -74,11 +77,14 @@ def _places(part: Mapping[str, Any]) -> list[Record]:
 
 
 def step_of(trace: Trace, index: int) -> Record:
-    """Return a step as a record: its fields in the trace file, and what follows from them.
+    """Return a step as a record: its fields in the trace file and derived entries.
 
-    Added: ``number`` from 1; ``text``, the tokens it wrote; ``token``, the one its candidates are of, and ``p``,
-    ``used`` and ``rank`` (from 1) of that one: the model's own probability, the one after all processors,
-    and its place; ``n_candidates``. A candidate has ``token``, ``p`` and ``used``; so do the tokens of details.
+    Derived: ``number`` from 1; ``text`` of the tokens it wrote; ``token``, the one chosen from its
+    candidates, and ``place``, its index among the written tokens; ``p``, ``used`` and ``rank`` of
+    that token: the model's own probability, the probability after all logits processors and the
+    rank from 1; ``entropy_used`` in nats and ``n_used``, both after all processors; ``stage`` by
+    name. A candidate has ``token``, ``p``, ``used`` and ``rank``; records with a ``token_id`` have
+    ``token``.
     """
     step = trace.steps[index]
     record = _named(json_io.step_to_dict(step), trace.pieces)
@@ -99,7 +105,7 @@ def step_of(trace: Trace, index: int) -> Record:
 
 
 def _named(value: Any, pieces: Mapping[int, str]) -> Any:
-    """Return JSON values whose records with a token_id have its text, too."""
+    """Return JSON values with the text ``token`` added to every record with a ``token_id``."""
     if isinstance(value, Mapping):
         named = {name: _named(entry, pieces) for name, entry in value.items()}
         token = value.get("token_id")
@@ -118,7 +124,7 @@ def _candidate(record: Record) -> Record:
 
 
 def _drafted(steps: Sequence[Record]) -> Record:
-    """Return what became of the drafted tokens of a run, nothing where none were."""
+    """Return the counts of drafted tokens of a run; empty if none were verified."""
     rounds = [s["detail"] for s in steps if (s["detail"] or {}).get("kind") == "draft"]
     tried = [t for r in rounds for t in r["tokens"] if t["status"] != "unverified"]
     if not tried:
@@ -133,7 +139,7 @@ def _drafted(steps: Sequence[Record]) -> Record:
 
 
 def _searched(trace: Trace, steps: Sequence[Record]) -> Record:
-    """Return the greedy path beside a search with its text, nothing where there is none."""
+    """Return the greedy path and the winning beam of a beam search; empty without a greedy path."""
     detail = (steps[-1]["detail"] or {}) if steps else {}
     greedy = detail.get("greedy")
     if detail.get("kind") != "beam" or not greedy:
@@ -160,7 +166,7 @@ def last(run: Record) -> Record:
 
 
 def best(step: Record, place: int) -> Record:
-    """Return the candidate that is ``place``-th in the model's own distribution, from 1."""
+    """Return the candidate of rank `place`, from 1, in the model's own distribution."""
     return next(c for c in _by_rank(step) if c["rank"] == place)
 
 
@@ -177,25 +183,28 @@ def _by_rank(step: Record) -> list[Record]:
 
 
 def bits(nats: float) -> float:
-    """Return nats in bits."""
+    """Convert nats to bits."""
     return nats / _NATS_A_BIT
 
 
 def surprise(p: float) -> float:
-    """Return how surprising something of a probability is, in bits."""
+    """Return the surprisal -log2(p) in bits."""
     return -math.log2(p)
 
 
 def perplexity(nats: float) -> float:
-    """Return exp of nats: how many equally probable tokens are as uncertain."""
+    """Return exp(nats): the number of equally probable tokens with this entropy."""
     return math.exp(min(nats, 700.0))
 
 
 def hottest(step: Record, temperature: float) -> float:
-    """Return the probability of a step's first candidate at another temperature.
+    """Return the probability of a step's top candidate at another temperature.
 
-    Its candidates have to be all that is left after the processors of the step, which was decided at
-    temperature 1: only then does the record have the whole distribution.
+    The step must have been decided at temperature 1, and its candidates must be all tokens that the
+    processors left. Only then does the record have the whole distribution.
+
+    Raises:
+        ValueError: candidates are missing, or the temperature is not positive.
     """
     left = [c["used"] for c in step["candidates"] if c["used"] > 0]
     if temperature <= 0 or len(left) != step["n_used"]:
@@ -205,10 +214,14 @@ def hottest(step: Record, temperature: float) -> float:
 
 
 def temperature_for(step: Record, share: float) -> float:
-    """Return the temperature at which the first candidate of a step has a probability; see ``hottest``."""
+    """Return the temperature that gives a step's top candidate the probability `share`.
+
+    See ``hottest`` for the steps for which it is known.
+    """
     low, high = 1e-3, 1e3
     if not hottest(step, high) < share < hottest(step, low):
         raise ValueError("no temperature does")
+    # Bisection on a logarithmic scale: the probability falls as the temperature rises.
     for _ in range(60):
         middle = math.sqrt(low * high)
         low, high = (middle, high) if hottest(step, middle) > share else (low, middle)
@@ -216,35 +229,41 @@ def temperature_for(step: Record, share: float) -> float:
 
 
 def parting(first: Record, second: Record) -> int:
-    """Return the number, from 1, of the first token in which two runs differ, 0 where they do not."""
+    """Return the number, from 1, of the first token in which two runs differ; 0 if none does."""
     pairs = zip_longest(first["tokens"], second["tokens"])
     return next((i + 1 for i, (a, b) in enumerate(pairs) if a != b), 0)
 
 
 def total(records: Sequence[Record], name: str) -> float:
-    """Return the sum of one number of several records."""
+    """Return the sum of a field over records."""
     return math.fsum(float(record[name]) for record in records)
 
 
 def count(records: Sequence[Record], name: str, value: Any) -> int:
-    """Return how many records have a value."""
+    """Return the number of records whose field equals `value`."""
     return sum(record.get(name) == value for record in records)
 
 
 def where(records: Sequence[Record], name: str, value: Any) -> list[Record]:
-    """Return the records that have a value, in their order."""
+    """Return the records whose field equals `value`, in order."""
     return [record for record in records if record.get(name) == value]
 
 
 def since(records: Sequence[Record], name: str, value: Any) -> int:
-    """Return how many records come before the part at the end in which all have a value; all where none has."""
+    """Return how many records come before the final stretch in which all fields equal `value`.
+
+    If the last record differs, that is all of them.
+    """
     return next((i + 1 for i in reversed(range(len(records))) if records[i].get(name) != value), 0)
 
 
 def verdict(run: Record, tokens: int | None = None) -> Record:
-    """Return what the holder of the key counts in a run's text, or in its first tokens alone.
+    """Return the watermark detector's verdict on a run's text or on its first `tokens` tokens.
 
     The entries are those of ``reading.watermark_statistics.Verdict``.
+
+    Raises:
+        ValueError: no token counts.
     """
     marks = [step["detail"] for step in run["steps"][:tokens]]
     counts = [(m["scored"], m["fresh"], sum(m["g_values"]) + bool(m["is_green"])) for m in marks]
@@ -261,39 +280,39 @@ def verdict(run: Record, tokens: int | None = None) -> Record:
 
 
 def between(records: Sequence[Record], name: str, low: float, high: float) -> list[Record]:
-    """Return the records that have a number from ``low`` to ``high``, in their order."""
+    """Return the records whose field is from `low` to `high`, in order."""
     return [record for record in records if low <= record.get(name, math.nan) <= high]
 
 
 def most(records: Sequence[Record], name: str) -> Record:
-    """Return the record whose number is the largest; what has none is left out."""
+    """Return the record with the largest value of a field; records without it are ignored."""
     return max((r for r in records if r.get(name) is not None), key=lambda record: record[name])
 
 
 def peaks(run: Record, name: str, kind: str) -> list[Record]:
-    """Return the place that each step looked at most, of the steps that were looked into, in their order.
+    """Return the position of highest influence for each step that has influence answers, in order.
 
     Args:
         run: a run.
-        name: of the looks.
-        kind: of the part of what was found.
+        name: name of the influence questions.
+        kind: part of the answer: ``cross``, ``self``, ``encoder`` or ``decoder``.
     """
     looked = [step["looked"] for step in run["steps"] if name in step.get("looked", {})]
     return [most(one[name][kind], "value") for one in looked]
 
 
 def rising(records: Sequence[Record], name: str) -> bool:
-    """Return whether one number of several records grows from each to the next."""
+    """Return whether a field grows strictly from each record to the next."""
     return all(a[name] < b[name] for a, b in pairwise(records))
 
 
 def joined(records: Sequence[Record], name: str) -> str:
-    """Return the texts of several records as one."""
+    """Return the concatenated texts of a field of records."""
     return "".join(record[name] for record in records)
 
 
 def column(records: Sequence[Record], name: str) -> list[Any]:
-    """Return one value of several records as a list."""
+    """Return the values of a field of records."""
     return [record[name] for record in records]
 
 
@@ -325,4 +344,4 @@ FUNCTIONS = {
     "verdict": verdict,
     "where": where,
 }
-"""What an expression may call; how a value is written is for ``told``."""
+"""Name -> function that expressions may call; ``told`` adds those that format values."""
