@@ -1,6 +1,6 @@
-"""A run whose process is gone is made again by another one: a run is a function of its request.
+"""Takeover of a run whose server process died: this process decodes its stored request again.
 
-What was sent of it already is compared, and not sent again. The page sees a pause.
+Messages that were already sent are compared, not sent twice. The page sees a pause.
 """
 
 from __future__ import annotations
@@ -18,21 +18,23 @@ from playground.kept.runs import WrittenRun
 from playground.remade import Remade
 from playground.stream import progress, state_of, stream, whole_state
 
+# Both SQLite and PostgreSQL can be polled; LISTEN and NOTIFY would be a second code path.
 _LOOK_S = 0.4
 _LOOKING = {"phase": "starting", "says": "Looking for what ran here…"}
 
 
 def going_on(asked: Mapping[str, Any], key: str) -> Generator[str, None, None] | None:
-    """Return what goes on with a run for a page that comes back, None where nothing can.
+    """Return the messages of a run that another process began, or None if it cannot be taken over.
 
     Args:
-        asked: what the page sent: the name of its press, and of the run.
-        key: where the page shows it.
+        asked: what the page sent; ``press`` and ``run`` must match the stored run.
+        key: the tab that shows the run.
     """
     run_id, press = str(asked.get("run", ""))[:64], str(asked.get("press", ""))
     if not run_id or not press or JOURNAL.has(run_id):
         return None
     known = JOURNAL.kept(run_id)
+    # The press id is unguessable: only the page that began a run can take it over.
     if known is None or known.ended or not known.asked or known.press != press:
         return None
     try:
@@ -45,17 +47,19 @@ def going_on(asked: Mapping[str, Any], key: str) -> Generator[str, None, None] |
 def _follow(
     run_id: str, key: str, request: DecodeRequest, press: Press
 ) -> Generator[str, None, None]:
-    """Yield what another process has of a run as it comes, and go on with it as soon as that one is gone."""
+    """Stream the messages another process stored for a run; take it over if that process dies."""
     told = 0
     while (known := JOURNAL.kept(run_id)) is not None:
         yield from known.texts[told:]
         told = len(known.texts)
         if known.ended:
             return
+        # ``claim`` is one conditional update of the run's row, so it succeeds in one process only.
         claimed = None if known.lives else JOURNAL.claim(run_id, known)
         if claimed is not None:
             yield from _go_on(run_id, claimed, request, press)
             return
+        # Gradio notices a closed tab only when it sends something.
         yield progress(run_id, key, _LOOKING)
         time.sleep(_LOOK_S)
     yield whole_state(run_id)
@@ -64,15 +68,14 @@ def _follow(
 def _go_on(
     run_id: str, known: WrittenRun, request: DecodeRequest, press: Press
 ) -> Generator[str, None, None]:
-    """Yield what comes after what is known of a run.
-
-    A page may have had more of it than was written down: with the first news it gets the whole.
-    """
+    """Decode a claimed run again and yield the messages after the stored ones."""
     whole = False
     for text in stream(request, press=press, remade=Remade(run_id, known)):
         news = json.loads(text)
         if not whole and "seq" in news:
             whole = True
+            # The page may have messages that were never stored, so the first new one brings the
+            # whole state.
             yield state_of(run_id, [*known.texts, text])
         else:
             yield text

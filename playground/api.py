@@ -1,4 +1,4 @@
-"""One endpoint per strategy for programs: the run's result, or one sentence."""
+"""The API for programs: one Gradio endpoint per strategy, which returns a result or an error."""
 
 from __future__ import annotations
 
@@ -23,17 +23,30 @@ from playground.listening import LISTENERS
 from playground.visitors import remember, session
 from playground.zerogpu import in_line
 
+# A prompt object has the fields of one of these sets.
 _TEXTS = ({"messages", "template"}, {"prompt"})
 _BEAT_S = 0.25
-"""How soon it is seen that nobody waits."""
+"""Seconds between checks that the caller is still connected."""
 
 
 def run_once(strategy: str, prompt: Any, model: Any, params: Any, seed: Any) -> dict[str, Any]:
-    """Decode to the end, as long as somebody waits for it, and return text, token_ids, finish_reason and metrics.
+    """Decode to the end and return the result as JSON values.
 
-    In place of a prompt of text there may be an object: of ``prompt``, or of ``messages`` and ``template``, with
-    ``image`` or ``audio`` for a model that takes one, each a file in base64 or ``example:`` and a name, and beside it
-    ``speech``, what a speech model is told.
+    Args:
+        strategy: its name.
+        prompt: text; or an object with ``prompt``, or with ``messages`` and ``template``. The
+            object may also hold ``image`` or ``audio`` (a file in base64, or ``example:NAME``) and
+            ``speech``, options of a speech model.
+        model: a model's name.
+        params: parameters of the strategy and of ``declare.weights``, or None.
+        seed: the seed of the run.
+
+    Returns:
+        ``outputs`` (each with text, token_ids and finish_reason), ``metrics`` and ``notes``.
+
+    Raises:
+        EngineError: a value is not valid, or the run failed.
+        StoppedError: the caller disconnected for longer than ``unheard_s``.
     """
     remember()
     params, weights = apart(params if params is not None else {})
@@ -43,6 +56,7 @@ def run_once(strategy: str, prompt: Any, model: Any, params: Any, seed: Any) -> 
     with closing(run):
         for events in run.batches(0.0, _BEAT_S):
             last = events[-1] if events else last
+            # Gradio continues an event after its caller has disconnected.
             if LISTENERS.alone_s(own, began) > SETTINGS.unheard_s:
                 raise StoppedError("Stopped: nobody waits for it any more.")
     if isinstance(last, Failed):
@@ -53,16 +67,17 @@ def run_once(strategy: str, prompt: Any, model: Any, params: Any, seed: Any) -> 
 
 
 def _read_by_the_model(prompt: Any) -> dict[str, Any]:
-    """Return the fields of a request that say what the model reads.
+    """Return the prompt fields of a request: text, messages, media and speech options.
 
     Raises:
-        ParameterError: an object names something else, or what a model is to see or hear cannot be read.
+        ParameterError: the object has other fields, or an image or audio file cannot be read.
     """
     if not isinstance(prompt, dict):
         return {"prompt": prompt}
     given = media.of_call(prompt)
     named = {name: value for name, value in prompt.items() if name not in media.KINDS}
     told = named.pop("speech", None) if given else None
+    # With an image or audio file the prompt may be empty.
     if given and named.get("prompt") == "":
         named["prompt"] = None
     if not (given or "messages" in named) or not any(set(named) <= own for own in _TEXTS):
@@ -75,7 +90,8 @@ def _read_by_the_model(prompt: Any) -> dict[str, Any]:
 
 
 def apart(params: Any) -> tuple[Any, dict[str, Any]]:
-    """Return parameters of decoding, and how weights are held; what is no object is judged by the engine."""
+    """Split ``params`` into decoding parameters and weight parameters (precision, placement)."""
+    # The engine rejects anything that is not an object, in its own words.
     if not isinstance(params, dict):
         return params, {}
     kinds = weights_params(assistant=True)
@@ -84,9 +100,10 @@ def apart(params: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def add_endpoints(queue: str) -> None:
-    """Register ``/<strategy>`` of every strategy, with prompt (or an object), model, params (an object) and seed.
+    """Register ``/<strategy>`` for every strategy; see ``run_once`` for the four inputs.
 
-    How the weights are held stands among the params, by the names of ``declare.weights``.
+    Args:
+        queue: the Gradio concurrency id that all runs share.
     """
     fields = [gr.JSON(visible=False) for _ in range(4)]
     button, answer = gr.Button(visible=False), gr.JSON(visible=False)

@@ -1,4 +1,4 @@
-"""Builds the page from the registry and launches it with every side door closed."""
+"""The Gradio app: builds the page from the strategy registry, serves it, and shuts it down."""
 
 from __future__ import annotations
 
@@ -60,17 +60,17 @@ from playground.web import middleware
 
 _ENDS = (signal.SIGTERM, signal.SIGINT)
 _GIVE_WAY_S = 0.0005
-"""How soon what is imported lets others go on."""
+"""Thread switch interval while imports run in the background."""
 _LEAVE_S = 3.0
-"""How long runs may take to stop when the server ends."""
+"""Seconds that runs get to stop at shutdown."""
 _WRITTEN_S = 0.5
-"""How long what was sent of them may take to be written down."""
+"""Seconds to flush the journal at shutdown."""
 _CLOSE_S = 1.0
-"""How long Gradio may take after that: it waits five seconds for streams that nobody ends any more."""
+"""Seconds for Gradio to close; it would wait five for streams that nothing ends."""
 
 
 def build_app() -> gr.Blocks:
-    """Return the whole page; nothing is loaded or launched yet."""
+    """Return the Gradio page, without loading a model or starting a server."""
     with gr.Blocks(title="Decoding Playground", analytics_enabled=False, fill_width=True) as demo:
         gr.HTML(
             "<div class='dp-head'><h1>Decoding Playground</h1>"
@@ -95,7 +95,7 @@ def build_app() -> gr.Blocks:
             replay.build_replay()
             lessons.build_lessons(QUEUE)
         add_endpoints(QUEUE)
-    # The engine's line says who has to wait and who cannot: Gradio's own would refuse Stop as well.
+    # The engine's queue decides who waits; a limit on Gradio's queue would refuse Stop as well.
     return demo.queue(max_size=None, api_open=False)
 
 
@@ -104,7 +104,7 @@ def _resync(event: gr.EventData) -> str:
 
 
 def whole_spec() -> dict[str, Any]:
-    """Return all that is declared for the page, in English."""
+    """Return the page's whole declaration in English, as JSON values."""
     return {
         **spec(),
         "draws": draws.declaration(),
@@ -115,16 +115,18 @@ def whole_spec() -> dict[str, Any]:
 
 
 def page_head(language: str = languages.ENGLISH) -> str:
-    """Return what stands in the page's head: its scripts, and what they are given to begin with.
+    """Return the HTML for the page's head: its scripts and their initial data.
 
     Args:
-        language: of the page's reader.
+        language: the reader's language code.
     """
     place = f"./{recorded.place()}"
     given = {
         "recorded": place,
         "spec": translated(whole_spec(), language),
         "here": scripts.HERE,
+        # Which models a strategy refuses is known only once torch is loaded; the page asks for it
+        # later.
         "refusals": "" if later.is_settled() else refusals.PLACE,
         "plotly": scripts.plotly(),
     }
@@ -135,15 +137,17 @@ def page_head(language: str = languages.ENGLISH) -> str:
 
 
 def serve(host: str, port: int) -> gr.Blocks:
-    """Serve the page from threads of this process; ``close()`` of what is returned ends it."""
+    """Serve the page from threads of this process; ``close()`` of the returned app stops it."""
     demo, rooms = build_app(), Rooms()
     connections.patient()
+    # From here on other threads import modules.
     later.allow()
     demo.launch(
         server_name=host,
         server_port=port,
         prevent_thread_lock=True,
         quiet=True,
+        # Every waiting run blocks one thread.
         max_threads=zerogpu.threads(),
         share=False,
         run_history=False,
@@ -151,9 +155,9 @@ def serve(host: str, port: int) -> gr.Blocks:
         show_error=False,
         ssr_mode=False,
         max_file_size=SETTINGS.max_trace_bytes,
-        # Gradio keeps a copy of all components for everybody who ever asked for anything.
+        # Gradio keeps a copy of all components for every session.
         state_session_capacity=SETTINGS.max_sessions,
-        # It asks itself whether it answers, and gives up where many others ask at that moment.
+        # True makes Gradio request its own page at start, and give up if the server is busy.
         _frontend=False,
         head=f"<style>{scripts.styles()}</style>",
         footer_links=[],
@@ -181,7 +185,7 @@ def serve(host: str, port: int) -> gr.Blocks:
 
 
 def launch(host: str, port: int) -> None:
-    """Serve until SIGTERM or Ctrl-C, then stop running work and leave with status 0."""
+    """Serve until SIGTERM or Ctrl-C, then stop running work and exit with status 0."""
     logs.set_up(SETTINGS)
     told = _signals()
     demo = serve(host, port)
@@ -190,6 +194,8 @@ def launch(host: str, port: int) -> None:
     sys.stdout.flush()
     while told.recv(1)[0] not in _ENDS:
         continue
+    # Before the runs stop: their endings must not be stored, so that another process takes them
+    # over.
     JOURNAL.leave()
     stop_downloads()
     stop_all(_LEAVE_S)
@@ -198,44 +204,44 @@ def launch(host: str, port: int) -> None:
     closing = threading.Thread(target=demo.close, daemon=True)
     closing.start()
     closing.join(_CLOSE_S)
+    # ``os._exit`` below skips atexit handlers.
     UPLOADS.clear()
     sys.stdout.flush()
-    # A thread that is still within a model's own code aborts an interpreter that takes itself down.
+    # A normal exit aborts if a thread is still inside native model code.
     os._exit(0)
 
 
 def _signals() -> socket.socket:
-    """Return where the numbers of the signals arrive that this process gets, one byte each.
+    """Return a socket that receives one byte, the signal number, for each signal.
 
-    A handler in Python runs when the main thread wakes; the system may give the signal to another thread,
-    and the main thread then sleeps on. What is written here wakes it, whoever got the signal.
+    Python runs signal handlers in the main thread only. If the system delivers a signal to another
+    thread, the main thread keeps sleeping; a read from this socket wakes it.
     """
     told, tells = socket.socketpair()
     tells.setblocking(False)
     signal.set_wakeup_fd(tells.detach())
     for name in _ENDS:
         signal.signal(name, lambda *_: None)
-    # On a ZeroGPU a run has a forked process: what ends that one is not for the server.
+    # On ZeroGPU each run is a forked process; signals sent to it must not reach the server.
     os.register_at_fork(after_in_child=_no_signals)
     return told
 
 
 def _no_signals() -> None:
-    """Let signals end this process as they end any other, and be told to nobody."""
+    """Restore default signal handling in a forked child."""
     signal.set_wakeup_fd(-1)
     for name in _ENDS:
         signal.signal(name, signal.SIG_DFL)
 
 
 def _theme() -> themes.Base:
-    """Return the theme of what Gradio draws; its fonts are those of the machine."""
     return themes.Base(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"])
 
 
 def _get_ready() -> None:
-    """Bring what was put off and the first tab's model, so that the first Run waits for neither."""
+    """Finish the deferred imports and load the first tab's model ahead of the first Run."""
     usual = sys.getswitchinterval()
-    # An import gives way only when it is told to, and the page is being fetched meanwhile.
+    # Imports hold the interpreter for long stretches while the page is being fetched.
     sys.setswitchinterval(_GIVE_WAY_S)
     try:
         later.bring()

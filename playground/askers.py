@@ -1,4 +1,4 @@
-"""Whose question is computed: a few at a time, and of everybody the newest alone."""
+"""A limiter for questions: few run at a time, and a client's new one cancels its previous one."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _MAX_NAME = 64
 
 
 class Turns:
-    """Places at work for questions of one kind.
+    """Slots for questions of one kind.
 
     Args:
-        places: questions computed at a time.
+        places: how many questions run at the same time.
     """
 
     def __init__(self, places: int) -> None:
@@ -29,16 +29,16 @@ class Turns:
 
     @contextmanager
     def of(self, asker: Any) -> Iterator[threading.Event]:
-        """Wait for a place; what the same asker asked before is given up.
+        """Cancel the client's previous question and wait for a slot.
 
         Args:
-            asker: the unguessable name that a part of a page gave itself; anything else is nobody's.
+            asker: the unguessable id of one part of a page; any other value means anonymous.
 
         Yields:
-            What is set when the asker asks again.
+            An event that is set when the same client asks again.
 
         Raises:
-            Cancelled: it has asked again meanwhile.
+            Cancelled: the client asked again while this question waited.
         """
         name = asker if isinstance(asker, str) and len(asker) <= _MAX_NAME else ""
         cancelled = self._begun(name)
@@ -52,11 +52,12 @@ class Turns:
                 self._at_work.release()
         finally:
             with self._lock:
+                # A newer question of the same client may have replaced this one.
                 if self._asking.get(name) is cancelled:
                     del self._asking[name]
 
     def give_up(self, asker: Any) -> None:
-        """Give up what an asker asks."""
+        """Cancel a client's current question, if any."""
         with self._lock:
             before = self._asking.pop(asker, None) if isinstance(asker, str) else None
         if before is not None:

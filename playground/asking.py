@@ -1,4 +1,4 @@
-"""What the questions about a step of a run have in common: which run, and numbers that the page sends."""
+"""Input of questions about a step: the run they name and their integer fields."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _LARGEST = 2**31
 
 
 def whole(asked: Mapping[str, Any], name: str) -> int | None:
-    """Return a whole number of a question, None where it has none.
+    """Return an integer field from 0 to 2^31 - 1, or None if it is absent.
 
     Raises:
-        ParameterError: it is something else.
+        ParameterError: the value is not such an integer.
     """
     value = asked.get(name)
     if value is not None and (type(value) is not int or not 0 <= value < _LARGEST):
@@ -27,19 +27,20 @@ def whole(asked: Mapping[str, Any], name: str) -> int | None:
 
 
 def run_sent(asked: Mapping[str, Any]) -> KeptRun | Trace | None:
-    """Return the run that is asked about, None where it is not remembered.
+    """Return the run that a question names, or None if its logits are no longer cached.
 
     Args:
-        asked: ``run``, the id of a run that was made here, or ``trace``, a run as JSON values.
+        asked: ``run``, the id of a run decoded here, or ``trace``, a trace as JSON values.
 
     Raises:
-        EngineError: the trace is none.
+        EngineError: ``trace`` is not a valid trace.
     """
     data = asked.get("trace")
     if data is None:
         run_id = asked.get("run")
         return KEPT_RUNS.get(run_id) if isinstance(run_id, str) else None
     try:
+        # A trace from a page must obey the rules of a trace file: no NaN.
         json.dumps(data, allow_nan=False)
         return trace_from_dict(data)
     except (ValueError, TypeError, RecursionError):

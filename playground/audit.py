@@ -1,4 +1,4 @@
-"""The page that says what this deployment is and allows, for people at /audit and for programs at /audit.json."""
+"""The audit page: version, permissions, limits and model hashes, at /audit and /audit.json."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ th { font-weight: 650; color: var(--dp-muted); } code { font-family: var(--dp-mo
 }
 .good { color: var(--dp-good); } .bad { color: var(--dp-bad); } .warn { color: var(--dp-warn); }
 """
+# As on Gradio's page: the system's preference, or ``?__theme=dark``.
 _DARK = (
     "document.documentElement.classList.toggle('dark', matchMedia('(prefers-color-scheme: dark)').matches"
     " || new URLSearchParams(location.search).get('__theme') === 'dark');"
@@ -37,12 +38,12 @@ _DARK = (
 
 
 def routes() -> list[Route]:
-    """Return the routes of the page and of its values."""
+    """Return the routes ``/audit`` and ``/audit.json``."""
     return [Route("/audit", _page), Route("/audit.json", _values)]
 
 
 async def _page(request: Request) -> Response:
-    # The models' files are read the first time.
+    # The first call hashes all model files, so it must not block the event loop.
     return HTMLResponse(html(await run_in_threadpool(deployment.facts)))
 
 
@@ -51,7 +52,11 @@ async def _values(request: Request) -> Response:
 
 
 def html(facts: dict[str, Any]) -> str:
-    """Return the page of a deployment's facts."""
+    """Return the audit page as HTML.
+
+    Args:
+        facts: see ``deployment.facts``.
+    """
     parts = [
         "<h1>About this playground</h1>",
         '<p>What runs here, what it allows, and how it was tested. <a href="./">Back to the playground</a>'
@@ -147,7 +152,7 @@ def _reliability(found: dict[str, Any] | None) -> list[str]:
 
 
 def _figures(part: dict[str, Any]) -> str:
-    """Return the figures of a part, those with a goal first."""
+    """Format a part's figures as text, those with a goal first."""
     figures, goals = part.get("figures") or {}, part.get("goals") or {}
     told = []
     for name in sorted(figures, key=lambda name: name not in goals):
@@ -161,7 +166,10 @@ def _short(value: Any) -> str:
 
 
 def _held(part: dict[str, Any]) -> str:
-    """Return whether a part held its goals; those of speed depend on how busy the machine was."""
+    """Format whether a part met its goals.
+
+    ``slow`` marks missed speed goals only; these depend on how busy the machine was.
+    """
     if part.get("held") is not True:
         return '<span class="bad">✗ not held</span>'
     if part.get("slow"):
@@ -174,12 +182,12 @@ def _b(text: str) -> str:
 
 
 def _table(heads: list[str], rows: Iterable[tuple[str, ...]], tight: Iterable[int] = ()) -> str:
-    """Return a table; cells are HTML.
+    """Return an HTML table; the cells must be escaped HTML.
 
     Args:
-        heads: of its columns, none for a table without.
-        rows: its cells.
-        tight: the columns that stay on one line where there is room.
+        heads: column titles as text; empty for a table without a header.
+        rows: the cells of each row.
+        tight: indices of the columns that should not wrap.
     """
     narrow = set(tight)
     head = "".join(f'<th scope="col">{escape(text)}</th>' for text in heads)

@@ -1,4 +1,4 @@
-"""Another model beside a run: the page names it, and both read the run's text."""
+"""Comparison of a run with another model: both score the run's text."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ from engine.trace.records import Trace
 from playground.form import one_models_weights
 
 _AT_WORK = threading.Semaphore(1)
-"""Two models are in memory for it."""
+"""One comparison at a time: each holds two models in memory."""
 _WAIT_S = 20.0
 _POLL_S = 0.05
 STOPPED = "Stopped."
 
 
 def act(asked: Mapping[str, Any], trace: Trace, gone: Callable[[], bool]) -> dict[str, Any]:
-    """Return both models' figures, as ``Beside.to_dict``, and the table as ``csv``.
+    """Return both models' scores, as ``Beside.to_dict``, and the table as ``csv``.
 
     Args:
-        asked: ``model``, the other one's name, empty for that of the run, and ``weights``, how it is
-            held, as the page's controls say it.
-        trace: the run; its steps may be left out.
-        gone: whether it was stopped, or nobody listens any more.
+        asked: ``model``, the other model's name (empty for the run's own), and ``weights``, its
+            precision and placement as control values.
+        trace: the run; its steps may be missing.
+        gone: returns True once the request was stopped or its page disconnected.
 
     Raises:
-        EngineError: one sentence naming what is wrong.
+        EngineError: a value is not valid, the request was stopped, or another comparison is
+            running.
     """
     model, weights = asked.get("model") or None, asked.get("weights") or {}
     if model is not None and not isinstance(model, str):
@@ -63,7 +64,7 @@ def _wait_for_turn(cancelled: threading.Event) -> None:
 
 
 class _Gone:
-    """An event that is set as soon as a question's asker is gone."""
+    """A context with an event that is set once the client of a question has disconnected."""
 
     def __init__(self, gone: Callable[[], bool]) -> None:
         self.gone, self.cancelled, self.over = gone, threading.Event(), threading.Event()
@@ -76,6 +77,7 @@ class _Gone:
         self.over.set()
 
     def _watch(self) -> None:
+        # The engine checks an event; whether the page is still there can only be polled.
         while not self.over.wait(_POLL_S):
             if self.gone():
                 self.cancelled.set()

@@ -1,4 +1,7 @@
-"""What the body of a request may hold: Gradio would print a wrong one, and fetch what it names."""
+"""Validation of request bodies before Gradio reads them.
+
+Gradio logs the values of a malformed request, and fetches any address that a value names as a file.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +26,14 @@ _FILE = "gradio.FileData"
 
 
 def refusal(path: str, body: bytes, inputs: Mapping[int, int]) -> tuple[int, str] | None:
-    """Return the status and the sentence with which a request is refused, None where it may go on.
+    """Return the HTTP status and sentence that refuse a request, or None if it is valid.
 
     Args:
-        path: where it goes.
-        body: what it brings.
-        inputs: how many values each event of the page takes.
+        path: the request's path.
+        body: its whole body.
+        inputs: number of input values of each event of the page, by ``fn_index``.
     """
+    # Only programs send files inside a call; the page uploads them by a request of their own.
     is_call = path.startswith(CALL) and path.removeprefix(CALL) in STRATEGIES
     if len(body) > SETTINGS.max_request_bytes and not (is_call and _brings(body)):
         return 413, TOO_LARGE
@@ -40,7 +44,7 @@ def refusal(path: str, body: bytes, inputs: Mapping[int, int]) -> tuple[int, str
     except RecursionError:
         return 400, _TOO_DEEP
     except ValueError:
-        return None  # Gradio says that this is no JSON
+        return None  # Gradio itself reports invalid JSON.
     if not isinstance(asked, dict):
         return None
     wrong = _odd_value(asked)
@@ -53,7 +57,7 @@ def refusal(path: str, body: bytes, inputs: Mapping[int, int]) -> tuple[int, str
 
 
 def _brings(body: bytes) -> bool:
-    """Return whether a call brings a picture or a sound along, and so may be large."""
+    """Return whether a call contains an image or audio file; only such a call may be large."""
     try:
         prompt = json.loads(body)["data"][0]
     except (RecursionError, ValueError, LookupError, TypeError):
@@ -67,6 +71,7 @@ def _odd_join(
     if len(str(asked.get("session_hash", ""))) > MAX_SESSION_CHARS:
         return 400, "The session is not valid."
     event = asked.get("fn_index")
+    # Not isinstance: a bool is an int.
     if type(event) is not int or event not in inputs:
         return 404, "There is no such event."
     if not isinstance(data, list) or len(data) != inputs[event]:
@@ -75,10 +80,11 @@ def _odd_join(
 
 
 def _odd_value(asked: dict[str, Any]) -> tuple[int, str] | None:
-    """Return why something within a body is refused: it nests too deep, or names a file of nobody's upload."""
+    """Return the error of a body that nests too deep or names a file not uploaded here."""
     for value, depth in _parts(asked):
         if depth > _MAX_DEPTH:
             return 400, _TOO_DEEP
+        # Gradio opens the path or address of such an object as a file.
         about = value.get("meta") if isinstance(value, dict) else None
         if isinstance(about, dict) and about.get("_type") == _FILE and not _is_upload(value):
             return 422, "A file must be one that was uploaded here."
@@ -86,7 +92,8 @@ def _odd_value(asked: dict[str, Any]) -> tuple[int, str] | None:
 
 
 def _parts(whole: Any) -> Iterator[tuple[Any, int]]:
-    """Yield every object and list of a value, and how deep it stands."""
+    """Yield every object and list of a JSON value with its depth, from 1."""
+    # A stack instead of recursion: deep JSON would exceed Python's recursion limit.
     left = [(whole, 1)]
     while left:
         value, depth = left.pop()
@@ -101,5 +108,5 @@ def _is_upload(value: dict[str, Any]) -> bool:
     path = value.get("path")
     try:
         return isinstance(path, str) and UPLOADS.holds(Path(path))
-    except (OSError, ValueError):  # no path at all
+    except (OSError, ValueError):  # not a valid path
         return False

@@ -1,4 +1,4 @@
-"""The compare tab: two to four strategies on one prompt and seed, from one press."""
+"""The Compare tab: two to four strategies on one prompt and seed, all scored by one model."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _KEPT = 64
 
 
 class Comparison:
-    """One press of Run: what is running now, and whether to go on."""
+    """The state of one comparison: current work, finished traces, and whether it was stopped."""
 
     def __init__(self) -> None:
         self.id = uuid.uuid4().hex
@@ -55,18 +55,18 @@ class Comparison:
         self.texts = Texts()
 
     def begin(self, run: Work) -> None:
-        """A column's run has started."""
+        """Register the run of the next column; cancel it if the comparison was stopped."""
         self.traces.append(None)
         self.work(run)
         if self.stopped.is_set():
             run.cancel()
 
     def work(self, work: Work) -> None:
-        """This is what Stop stops from now on."""
+        """Set the work that ``stop`` cancels."""
         self.run = work
 
     def see(self, events: list[Any]) -> dict[str, Any]:
-        """Keep the trace of a run that ended; return where the texts part until then."""
+        """Process a batch of events; return ``parting``, where the texts diverge so far."""
         for event in events:
             match event:
                 case Started(header):
@@ -81,7 +81,7 @@ class Comparison:
         return {"parting": self.texts.parting()}
 
     def stop(self) -> None:
-        """Stop the run at work within one step; no other column starts."""
+        """Cancel the current work within one step and start no further column."""
         self.stopped.set()
         if self.run is not None:
             self.run.cancel()
@@ -94,8 +94,8 @@ def build_compare(bus: Any, queue: str) -> None:
     """Build the tab.
 
     Args:
-        bus: the hidden element that carries the messages of runs.
-        queue: the one that runs share.
+        bus: the hidden element that carries run messages.
+        queue: the Gradio concurrency id that all runs share.
     """
     with gr.Tab("Compare", id="compare", elem_id="tab-compare"):
         gr.HTML(
@@ -135,30 +135,29 @@ def _unknown(asked: dict[str, Any]) -> tuple[Any, Any]:
 
 
 def _number(asked: Any) -> int:
-    """Return the page's number of a comparison, 0 where there is none."""
+    """Return the page's number of a comparison, or 0 if it is missing or not valid."""
     number = asked.get("number") if isinstance(asked, dict) else None
+    # Not isinstance: a bool is an int.
     return number if type(number) is int and 0 <= number < _MAX_NUMBER else 0
 
 
 def compare(asked: Any) -> Iterator[tuple[str | None, dict[str, Any] | None]]:
-    """Run every column in turn and judge all texts.
-
-    Columns run one after another: side by side they would slow each other down, and their
-    seconds would say nothing.
+    """Decode the columns one after another, then score all texts with the base model.
 
     Args:
-        asked: what the page sent: number, prompt or messages with their template, seed and columns, each
-            with its own models, how they are held and what they see or hear; base, the model that judges,
-            and base_weights.
+        asked: what the page sent: ``number``, ``prompt`` or ``messages`` with ``template``,
+            ``seed``, and ``columns``, each with its models, weight parameters and media; ``base``,
+            the scoring model, and ``base_weights``.
 
     Yields:
-        (text for the bus or None, message for the page or None). It never raises.
+        (run message or None, message for the tab or None). Errors become messages; it never raises.
     """
     comparison = Comparison()
     number = _number(asked)
     about = {"number": number, "id": comparison.id}
     try:
         requests = requests_of(asked)
+        # Check the base model's name and weights before anything is decoded.
         named = asked.get("base") or requests[0].model
         files.check_name(named)
         held = held_alone(one_models_weights(asked.get("base_weights") or {}), "compare")
@@ -170,7 +169,10 @@ def compare(asked: Any) -> Iterator[tuple[str | None, dict[str, Any] | None]]:
         _ACTIVE.pop(next(iter(_ACTIVE)))
     try:
         yield None, {"kind": "begin", **about}
+        # The base model has its own weights setting: columns may load one model at several
+        # precisions.
         base = yield from _aloud(about, comparison, partial(_base, named, held))
+        # Columns in parallel would share the processor, and their timings would mean nothing.
         for i, request in enumerate(requests):
             if comparison.stopped.is_set():
                 break
@@ -180,6 +182,7 @@ def compare(asked: Any) -> Iterator[tuple[str | None, dict[str, Any] | None]]:
                 yield text, None
         found = yield from _aloud(about, comparison, partial(judged, comparison, base))
         yield None, {"kind": "figures", **about, **found}
+    # The page is gone: stop the run, too.
     except GeneratorExit:
         comparison.stop()
         raise
@@ -196,7 +199,7 @@ def _base(name: str, weights: WeightsParams, tell: Tell, stopped: threading.Even
 def _aloud(
     about: dict[str, Any], comparison: Comparison, do: Callable[[Tell, threading.Event], T]
 ) -> Generator[tuple[None, dict[str, Any]], None, T]:
-    """Do something that Stop stops; yield messages for the page meanwhile."""
+    """Run ``do`` as the comparison's current work; yield its progress and return its result."""
     news = aloud(do, comparison.work)
     while True:
         try:
@@ -206,10 +209,10 @@ def _aloud(
 
 
 def requests_of(asked: Any) -> list[DecodeRequest]:
-    """Read what the page sent.
+    """Read and check one request per column.
 
     Raises:
-        ParameterError: one sentence naming the column's parameter.
+        ParameterError: a value is not valid; the sentence names the parameter.
     """
     columns = asked.get("columns") if isinstance(asked, dict) else None
     if not isinstance(columns, list) or not 2 <= len(columns) <= len(LABELS):
@@ -230,7 +233,14 @@ def _request(column: Any, shared: dict[str, Any]) -> DecodeRequest:
 def judged(
     comparison: Comparison, base: LoadedModel, tell: Tell, stopped: threading.Event
 ) -> dict[str, Any]:
-    """Return the figures of what was decoded: table, curves and differences."""
+    """Score the decoded texts with the base model; return table, curves and differences.
+
+    Args:
+        comparison: holds the traces.
+        base: the model that scores.
+        tell: receives progress events.
+        stopped: set to stop scoring; the remaining columns get a note instead.
+    """
     columns, notes = [], []
     traces = list(zip(LABELS, comparison.traces, strict=False))
     for done, (label, trace) in enumerate(traces):
@@ -245,7 +255,13 @@ def judged(
 
 
 def figures_of(base: ModelInfo, columns: list[Column], notes: list[str]) -> dict[str, Any]:
-    """Return the figures of columns that have been judged by a base model."""
+    """Return table, curves and differences of scored columns as JSON values.
+
+    Args:
+        base: the model that scored them.
+        columns: the scored columns, the first one being the reference of all differences.
+        notes: sentences about columns without scores.
+    """
     return {
         "base": base.id,
         "base_held": held_as(base),
@@ -266,7 +282,7 @@ def _column(
         scores = aside(partial(score_trace, trace, base, writer, stopped, tell))
     except Cancelled:
         return Column(label, title, trace), [f"{label} was not judged: it was stopped."]
-    except Exception as error:  # the texts stand, whatever is said of them
+    except Exception as error:  # A failed scoring must not lose the text.
         return Column(label, title, trace), [f"{label} was not judged: {sentence(error)}"]
     note = (
         f"{label}: its text was cut anew by the tokenizer of {base.name} to be judged; the counts "
@@ -277,7 +293,14 @@ def _column(
 
 
 def scored(label: str, trace: Trace, scores: Scores, pieces: tuple[str, ...]) -> Column:
-    """Return a column with what the base model makes of its text, whose tokens read so."""
+    """Return a column with the base model's scores of its text.
+
+    Args:
+        label: the column's letter.
+        trace: its run.
+        scores: the base model's scores, one value per token of ``pieces``.
+        pieces: the texts of the tokens as the base model's tokenizer splits them.
+    """
     return Column(
         label,
         STRATEGIES[trace.strategy].title,
@@ -291,7 +314,8 @@ def scored(label: str, trace: Trace, scores: Scores, pieces: tuple[str, ...]) ->
 
 
 def _edits(first: Column, other: Column) -> dict[str, Any]:
-    """Return the token difference as stretches of pieces."""
+    """Return the token diff of two columns: parts of (kind, first pieces, other pieces)."""
+    # Ids compare only if both texts come from the same tokenizer.
     by_id = same_ids([first.trace, other.trace])
     a, b = (tokens_of(c.trace, by_id=by_id) for c in (first, other))
     left, right = (tokens_of(c.trace, by_id=False) for c in (first, other))

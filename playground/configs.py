@@ -1,4 +1,4 @@
-"""Settings as generation_config.json: save, load, and see a model's own defaults."""
+"""Settings as generation_config.json: save, load, and compare with a model's own defaults."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ ACTIONS = ("write", "read", "defaults")
 
 
 def act(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the page is told about the settings of a form.
+    """Answer one question about the settings of a form.
 
     Args:
-        asked: ``action``, one of ACTIONS, and the ``strategy`` with its ``params``. ``write`` makes
-            a file's ``text`` of them, ``read`` takes a file's text and returns ``values``, what every
-            control then shows; ``defaults`` returns what the ``model``'s own file asks for beside what
-            the strategy begins with: ``differs``, how many are the ``same``, and what is ``left_out``.
+        asked: ``action``, one of ACTIONS, and the ``strategy``. ``write`` takes ``params`` and
+            returns the file's ``text``. ``read`` takes a file's ``text`` and returns ``values``,
+            the new value of every control. ``defaults`` compares the file of ``model`` with the
+            strategy's defaults: ``differs``, the number of the ``same``, and ``left_out``,
+            sentences on what cannot be used.
 
     Raises:
-        EngineError: a control or a file is not valid; one sentence.
+        EngineError: a control or a file is not valid.
     """
     strategy, action = strategy_of(asked), asked.get("action")
     if action == "write":

@@ -1,4 +1,4 @@
-"""Connections that never ask for anything are closed: whoever opens many of them keeps others out."""
+"""Idle timeout of connections: one that sends no complete request is closed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ _MOST_FILES = 65_536
 
 
 class PatientProtocol(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
-    """uvicorn's protocol of one connection, which waits for the headers of a request for a while only."""
+    """uvicorn's HTTP protocol with a deadline of ``max_body_s`` seconds for request headers.
+
+    uvicorn itself has a timeout between two requests only, so idle connections could block others.
+    """
 
     loop: asyncio.AbstractEventLoop
     transport: asyncio.Transport
@@ -23,17 +26,17 @@ class PatientProtocol(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
     _late: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
-        """Begin to wait for the first request."""
+        """Start the timer for the first request."""
         super().connection_made(transport)
         self._look()
 
     def data_received(self, data: bytes) -> None:
-        """Go on waiting where what came is no whole request yet."""
+        """Keep the timer running until the request is complete."""
         super().data_received(data)
         self._look()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no more."""
+        """Cancel the timer."""
         self._wait_no_more()
         super().connection_lost(exc)
 
@@ -59,9 +62,11 @@ class PatientProtocol(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
 
 
 def patient() -> None:
-    """Have every server of this process do so, and let it hold as many connections as the machine allows."""
+    """Install the protocol for all uvicorn servers of this process; raise the open-file limit."""
+    # uvicorn looks its protocol up by this name; Gradio creates the server.
     config.HTTP_PROTOCOLS["auto"] = f"{__name__}:{PatientProtocol.__name__}"
     with contextlib.suppress(ImportError, ValueError, OSError):
+        # The module does not exist on Windows.
         import resource
 
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -1,4 +1,4 @@
-"""From parameters to what a control of the page holds, and back: the only place that knows both."""
+"""Conversion between the values of parameters and of the page's controls."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ from engine.errors import ParameterError
 
 _LISTS = (AllowedTokens, Biases, Decay, Strings, TokenIds, TokenLists)
 _DIGITS = 20
-"""As many as a seed may have, and more."""
+"""Longest integer read from text; seeds have at most 19 digits."""
 
 
 def read(name: str, param: Param, value: Any) -> Any:
-    """Turn a control's value into a parameter's raw value; the engine validates it.
+    """Convert a control's value to a parameter's raw value; the engine validates it later.
 
     Raises:
-        ParameterError: a list that cannot be read.
+        ParameterError: a list is not valid JSON.
     """
     if value is None or value == "":
         return None
     if isinstance(param, Choice):
+        # An unknown choice passes through: the engine's error lists the allowed ones.
         return next((c for c in param.choices if _spelled(c) == value), value)
     if isinstance(param, Integer):
         return whole(value)
@@ -44,14 +45,15 @@ def read(name: str, param: Param, value: Any) -> Any:
 
 
 def whole(value: Any) -> Any:
-    """Return a whole number that the page sent as 3.0 or, a large one, as text; else the value."""
+    """Convert 3.0 or a text of digits to an int; return any other value unchanged."""
+    # JavaScript numbers are exact to 2**53 only, so the page sends seeds as text.
     if isinstance(value, str) and len(value) <= _DIGITS and value.isascii() and value.isdigit():
         return int(value)
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def show(param: Param, value: Any) -> Any:
-    """Return a parameter's value as its control shows it."""
+    """Convert a parameter's value to the value of its control."""
     if isinstance(param, Choice) and value is not None:
         return _spelled(value)
     if isinstance(value, (list, tuple, dict)):
@@ -77,4 +79,5 @@ def _list(name: str, param: Param, text: str) -> Any:
 
 
 def _spelled(value: Any) -> str:
+    # Choices are spelled as in JSON; ``str(True)`` is "True".
     return {True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)

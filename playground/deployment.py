@@ -1,4 +1,4 @@
-"""What this deployment is: its version, what it allows, its limits, its models' files, how it was tested."""
+"""Facts about this deployment: version, permissions, limits, model hashes, reliability results."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ UNKNOWN = "not known"
 
 
 def facts() -> dict[str, Any]:
-    """Return all of it as JSON values; nothing in it is a secret or a path of this machine."""
+    """Return all facts as JSON values; they contain no secrets and no paths of this machine."""
     return {
         "version": number(),
         "commit": commit(),
@@ -44,7 +44,7 @@ def facts() -> dict[str, Any]:
 
 @cache
 def number() -> str:
-    """Return the version's number."""
+    """Return the version in pyproject.toml, or ``UNKNOWN``."""
     try:
         return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
     except (OSError, ValueError, KeyError):
@@ -53,7 +53,7 @@ def number() -> str:
 
 @cache
 def commit() -> str:
-    """Return the commit that runs: what PLAYGROUND_COMMIT says, else what git knows."""
+    """Return the commit that runs, from PLAYGROUND_COMMIT or git, or ``UNKNOWN``."""
     said = os.environ.get("PLAYGROUND_COMMIT", "")
     if said:
         return said[:40]
@@ -73,7 +73,7 @@ def commit() -> str:
 
 @cache
 def packages() -> dict[str, str]:
-    """Return the versions of Python and of what the figures and the tokens depend on."""
+    """Return the versions of Python and of the packages that tokens and figures depend on."""
     found = {"python": platform.python_version()}
     for name in _PACKAGES:
         try:
@@ -84,7 +84,7 @@ def packages() -> dict[str, str]:
 
 
 def allows(settings: Settings) -> list[tuple[str, str]]:
-    """Return what a visitor may do here, as pairs of a subject and a sentence."""
+    """Return what a visitor may do under ``settings``, as pairs of a subject and a sentence."""
     listed = settings.allowed_models.split()
     hub = "every model of the hub, and folders of this machine"
     if settings.public:
@@ -144,19 +144,19 @@ def allows(settings: Settings) -> list[tuple[str, str]]:
 
 
 def _given(settings: Settings) -> str:
-    """Return what a visitor may give models to see and hear."""
+    """Return the sentence about a visitor's images and audio files."""
     picture, sound = (n / 1e6 for n in (settings.max_picture_bytes, settings.max_sound_bytes))
     kept = f"kept in memory alone, for {settings.media_age_s / 60:g} minutes after their last use"
     return f"Up to {picture:g} and {sound:g} MB, {kept}, and for nobody else."
 
 
 def brought() -> list[str]:
-    """Return the models that ``python -m engine fetch`` has brought to this machine."""
+    """Return the names of the models that ``python -m engine fetch`` installed on this machine."""
     return [entry.name for entry in CATALOGUE.values() if entry.brought and entry.available]
 
 
 def limits(settings: Settings) -> list[dict[str, Any]]:
-    """Return every limit in force: its name, its value, its default and what it means."""
+    """Return every numeric setting: ``name``, ``value``, ``default``, and its text, ``means``."""
     meaning = _meanings()
     return [
         {
@@ -166,13 +166,15 @@ def limits(settings: Settings) -> list[dict[str, Any]]:
             "means": meaning.get(field.name, ""),
         }
         for field in dataclasses.fields(settings)
+        # Not isinstance: flags are bools, and bools are ints.
         if type(field.default) in (int, float)
     ]
 
 
 @cache
 def _meanings() -> dict[str, str]:
-    """Return what stands below each field in the source of the settings."""
+    """Return the documentation string below each field of ``Settings``."""
+    # Python drops strings below fields at runtime, so the source is parsed.
     (declared,) = ast.parse(inspect.getsource(Settings)).body
     found: dict[str, str] = {}
     name = ""
@@ -186,14 +188,17 @@ def _meanings() -> dict[str, str]:
 
 @cache
 def models() -> dict[str, Any]:
-    """Return the files of the embedded models with their sha256, and which models are as shipped.
+    """Hash the embedded models' files, once per process.
 
-    The files are read once, when this is first asked for.
+    Returns:
+        ``checked``, the time of the check; ``state``, per model ``as shipped`` or what is wrong;
+        and ``files``, the SHA-256 of each file by path.
     """
     state = {}
     for entry in CATALOGUE.values():
         if entry.embedded:
             try:
+                # Raises a ModelError that names the first file that differs.
                 check_files(entry.name)
                 state[entry.name] = "as shipped"
             except ModelError as error:
@@ -205,7 +210,7 @@ def models() -> dict[str, Any]:
 
 
 def reliability() -> dict[str, Any] | None:
-    """Return what the last run of the reliability programme found, None where there was none."""
+    """Return the results of the last reliability run, or None if the file is missing or broken."""
     try:
         found = json.loads(RELIABILITY.read_text("utf-8"))
     except (OSError, ValueError):

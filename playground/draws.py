@@ -1,4 +1,4 @@
-"""The many-draws tab: sampling for many seeds, and how often each beginning came."""
+"""The Draws tab: samples one prompt with many seeds and counts how often each prefix occurs."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ from visualizers.prefix_tree.summary import view
 
 _KEPT = 64
 _OFFERED = ("max_new_tokens", "temperature", "top_k", "top_p")
-"""The parameters of sampling that the tab offers."""
+"""The sampling parameters in the tab's form."""
 _SHORT = {"maximum": MAX_TOKENS, "slider_maximum": None}
 _TOKENS = 6
-"""New tokens to begin with: the tree of a longer text has as many branches as draws."""
+"""Default number of new tokens: the tree of longer texts has a branch for nearly every draw."""
 _COUNT = Integer(
     label="Draws", help="More draws come closer to the probabilities.", minimum=2, maximum=MAX_DRAWS
 )
@@ -48,7 +48,7 @@ _RUNNING: dict[str, threading.Event] = {}
 
 
 def build_draws(queue: str) -> None:
-    """Build the tab; ``queue`` is the one that runs share."""
+    """Build the tab; ``queue`` is the Gradio concurrency id that all runs share."""
     with gr.Tab("Draws", id="draws", elem_id="tab-draws"):
         page = drawn("page-draws", receiving("p.draws(element.querySelector('.dp-tab'), trigger)"))
     page.input(on_gpu(outliving(draw, _unknown)), None, page, **in_line(queue), **OF_A_PRESS)
@@ -56,7 +56,7 @@ def build_draws(queue: str) -> None:
 
 
 def declaration() -> dict[str, Any]:
-    """Return the tab's form as JSON values: its prompt and its controls."""
+    """Return the tab's form as JSON values: prompt and controls."""
     kinds, defaults = params_of(STRATEGY.config), defaults_of(STRATEGY.config)
     kinds["max_new_tokens"] = dataclasses.replace(kinds["max_new_tokens"], **_SHORT)
     defaults["max_new_tokens"] = _TOKENS
@@ -89,10 +89,15 @@ def cancel(run_id: Any) -> None:
 
 
 def draw(asked: Any) -> Generator[str, None, None]:
-    """Draw and yield messages for the page as JSON; never raises, the last says how it ended.
+    """Sample in batches and yield messages for the page as JSON; never raises.
 
     Args:
-        asked: what the page sent: prompt or messages with their template, model, draws, seed, and params of sampling.
+        asked: what the page sent: ``prompt`` or ``messages`` with ``template``, ``model``,
+            ``draws``, ``seed`` and ``params`` of sampling.
+
+    Yields:
+        Messages of kind ``running`` or ``progress``; the last is ``done``, ``stopped`` or
+        ``failed``.
     """
     run_id, cancelled = uuid.uuid4().hex, threading.Event()
     _RUNNING[run_id] = cancelled
@@ -116,9 +121,11 @@ def draw(asked: Any) -> Generator[str, None, None]:
             yield _message("running", state, view(draws, pieces))
         status = "stopped" if cancelled.is_set() and len(draws) < count else "done"
         yield _message(status, state, view(draws, pieces))
+    # The page is gone: stop drawing.
     except GeneratorExit:
         cancelled.set()
         raise
+    # A panic of the tokenizer library is no Exception, see ``guard``.
     except BaseException as error:
         failed = {"kind": "failed", "id": run_id, "error": sentence(error)}
         yield json.dumps(failed, allow_nan=False)
@@ -129,10 +136,10 @@ def draw(asked: Any) -> Generator[str, None, None]:
 def _drawn(
     request: DecodeRequest, count: Any, cancelled: threading.Event
 ) -> Iterator[tuple[Batch | None, dict[str, str]]]:
-    """Yield every batch, and in between what the page is told."""
+    """Yield each batch of draws, or None, with the newest progress message."""
 
     def do(send: Tell, left: threading.Event) -> None:
-        del left  # whoever leaves sets ``cancelled``
+        del left  # ``draw`` sets ``cancelled`` when its reader goes away.
         for batch in draw_many(request, count, cancelled, send):
             send(batch)
 

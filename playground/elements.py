@@ -1,4 +1,4 @@
-"""The elements that Gradio holds and the page's scripts draw: how they are made, and what they send."""
+"""Gradio elements that the page's scripts draw, and the data of their events."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any
 import gradio as gr
 
 OF_THE_PAGE: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
-"""Options of an event that the page alone sends and whose progress it shows itself."""
+"""Options of an event that only the page triggers, and whose progress the page shows itself."""
 OF_A_PRESS: dict[str, Any] = {**OF_THE_PAGE, "trigger_mode": "multiple"}
-"""The same of an event whose page sees to it that one thing at a time goes on; it may ask for it again."""
+"""Options of a Run event: the page itself prevents double presses, and may resume the event."""
 _TAB = '<div class="dp-tab"><p class="dp-note">Loading…</p></div>'
 
 
 def drawn(name: str, script: str, template: str = _TAB) -> gr.HTML:
-    """Return an element that a script draws.
+    """Add an element that a script draws, and return it.
 
     Args:
         name: the element's id.
-        script: what happens when it is there; see ``scripts.on_load`` and ``scripts.receiving``.
-        template: what stands there until then.
+        script: JavaScript to run on load; see ``scripts.on_load`` and ``scripts.receiving``.
+        template: HTML to show until the script has drawn it.
     """
     return gr.HTML(
         "", html_template=template, elem_id=name, js_on_load=script, apply_default_css=False
@@ -29,7 +29,7 @@ def drawn(name: str, script: str, template: str = _TAB) -> gr.HTML:
 
 
 def hidden(name: str, script: str) -> gr.HTML:
-    """Return an element that nobody sees: messages go over it."""
+    """Add an invisible element that carries messages, and return it."""
     return gr.HTML(
         "",
         visible="hidden",
@@ -40,12 +40,12 @@ def hidden(name: str, script: str) -> gr.HTML:
 
 
 def sent_with(event: gr.EventData) -> dict[str, Any]:
-    """Return what a script sent along with an event; what is no object is an empty one."""
+    """Return the data that a script sent with an event, or an empty dict if it is not an object."""
     return event._data if isinstance(event._data, dict) else {}
 
 
 def both(told: Iterable[tuple[str | None, Any]]) -> Iterator[tuple[Any, Any]]:
-    """Yield what two elements are sent: a text as it is, a message as JSON, nothing for None."""
+    """Convert (text, message) pairs to updates of two elements; None means no update."""
     for text, message in told:
         yield (
             gr.skip() if text is None else text,

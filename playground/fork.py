@@ -1,6 +1,6 @@
-"""Branches in the browser: continue a run from one of its steps, with any strategy.
+"""Branches: continue a run from one of its steps, with any strategy.
 
-The page names the exact ids that are kept; what it shows of the family is its own affair.
+The page sends the exact token ids to continue, so the server needs no record of the parent run.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MAX_RUN_ID = 64
 
 
 class _Start:
-    """Whether a branch has begun, and if not, why."""
+    """Follower that records whether a branch has started, or the error that prevented it."""
 
     def __init__(self) -> None:
         self.run_id = ""
@@ -40,11 +40,11 @@ class _Start:
         self.error = ""
 
     def begin(self, run: Work) -> None:
-        """The worker has the request."""
+        """Store the id of the branch's run."""
         self.run_id = run.run_id
 
     def see(self, events: list[Any]) -> dict[str, Any]:
-        """Look for the beginning or a refusal; the messages say nothing more."""
+        """Look for the start or a refusal; adds nothing to the messages."""
         for event in events:
             self.begun = self.begun or isinstance(event, Started)
             if isinstance(event, Failed) and not self.begun:
@@ -53,11 +53,11 @@ class _Start:
 
 
 def build_fork(bus: Any, queue: str) -> None:
-    """Build the hidden element through which the page asks for a branch.
+    """Build the hidden element through which the page requests a branch.
 
     Args:
-        bus: the hidden element that carries the messages of runs.
-        queue: the one that runs share.
+        bus: the hidden element that carries run messages.
+        queue: the Gradio concurrency id that all runs share.
     """
     asking = hidden("dp-fork-bus", receiving("p.family((data) => trigger('input', data))"))
     asking.input(
@@ -81,11 +81,11 @@ def run_branch(asked: Any) -> Iterator[tuple[str | None, dict[str, Any] | None]]
     """Decode a branch.
 
     Args:
-        asked: what the page sent; see ``request_of``. ``number`` is that of its question.
+        asked: what the page sent; see ``request_of``. The answers repeat its ``number``.
 
     Yields:
-        (text for the bus or None, message for the page or None): first the run's id, or one
-        sentence when nothing begins. It never raises.
+        (run message or None, answer or None). The first answer has the id of the run, or the error
+        if it cannot start. It never raises.
     """
     asked = asked if isinstance(asked, dict) else {}
     number = asked.get("number")
@@ -104,6 +104,7 @@ def run_branch(asked: Any) -> Iterator[tuple[str | None, dict[str, Any] | None]]
             told = True
     except GeneratorExit:
         raise
+    # A panic of the tokenizer library is no Exception, see ``guard``.
     except BaseException as error:
         yield None, {**about, "error": sentence(error)}
 
@@ -111,12 +112,13 @@ def run_branch(asked: Any) -> Iterator[tuple[str | None, dict[str, Any] | None]]
 def _request_aloud(
     asked: Mapping[str, Any], key: str
 ) -> Generator[tuple[str, None], None, DecodeRequest]:
-    """Read what the page sent, saying so where a model is loaded for it; Stop works meanwhile."""
+    """Read the request and yield progress while its model loads; Stop works during the load."""
     works: list[Work] = []
     said = False
 
     def begin(work: Work) -> None:
         works.append(work)
+        # Stop finds the work by its id in the journal.
         JOURNAL.open(work)
 
     reading = aloud(lambda tell, left: request_of(asked, Models(left, tell)), begin)
@@ -134,16 +136,17 @@ def _request_aloud(
 
 
 def request_of(asked: Mapping[str, Any], get: Callable[..., LoadedModel] = load) -> DecodeRequest:
-    """Read what the page sent.
+    """Read the request of a branch.
 
     Args:
+        asked: ``prompt_ids``, ``kept_ids``, ``step``, ``run_id``, ``end_ids`` and ``pieces`` of the
+            parent (``linked`` ids need no pieces); ``token_id`` or ``text``; ``strategy``,
+            ``model``, ``assistant``, ``params`` and ``seed`` of the branch; ``image`` and ``audio``
+            of the parent.
         get: returns the model of a name.
-        asked: prompt_ids, kept_ids, step, run_id, end_ids and pieces (of all these ids, not needed
-            where the ids are ``linked``) of the parent; token_id or text; strategy, model,
-            assistant, params and seed of the branch; image and audio that the parent was given.
 
     Raises:
-        EngineError: one sentence naming what is wrong.
+        EngineError: a value is not valid, or the model's tokens differ from the parent's.
     """
     strategy = strategy_of(asked)
     place = _place(asked)
@@ -158,11 +161,11 @@ def request_of(asked: Mapping[str, Any], get: Callable[..., LoadedModel] = load)
         "weights": form_weights(strategy, asked.get("params") or {}),
         **media.of_form(asked),
     }
-    # Ids alone can be judged before a model is loaded.
+    # Ids and values are checked before the slow load of a model.
     ids = [*place.prompt_ids, *place.kept_ids]
     own, _ = check(check_here(DecodeRequest(strategy.name, input_ids=ids, **common))).weights
     loaded = get(asked.get("model") or strategy.default_model, weights=own)
-    # A link names ids without their texts.
+    # A link holds ids without their texts.
     pieces = None if asked.get("linked") is True else asked.get("pieces") or {}
     _check_model(loaded, place, pieces)
     place = dataclasses.replace(place, vocab_size=loaded.vocab_size)
@@ -190,7 +193,10 @@ def _place(asked: Mapping[str, Any]) -> Place:
 
 
 def _check_model(loaded: LoadedModel, place: Place, pieces: Any) -> None:
-    """Refuse a model that would read the kept ids as another text."""
+    """Reject a model whose tokenizer reads the kept ids as another text.
+
+    Without this check a branch could continue a different text than the page shows.
+    """
     if loaded.is_encoder_decoder:
         raise ParameterError(
             "model", loaded.name, "only decoder-only models can continue a text from a step"

@@ -1,4 +1,4 @@
-"""What a form of the page sends, read as a request; the engine judges every value in its own words."""
+"""Conversion of the page's forms to requests; the engine validates the values."""
 
 from __future__ import annotations
 
@@ -16,10 +16,14 @@ from playground import controls, media, speech
 
 
 def form_request(asked: Mapping[str, Any]) -> DecodeRequest:
-    """Read a form: strategy, model, assistant, prompt or messages with template, image, audio, speech, seed, params.
+    """Convert a form to a request.
+
+    Args:
+        asked: ``strategy``, ``model``, ``assistant``, ``prompt`` or ``messages`` with ``template``,
+            ``image``, ``audio``, ``speech``, ``seed`` and ``params``.
 
     Raises:
-        ParameterError: one sentence naming what is wrong; values are not checked yet.
+        ParameterError: a field cannot be read; values are not checked yet.
     """
     strategy, messages = strategy_of(asked), asked.get("messages")
     given = media.of_form(asked)
@@ -39,15 +43,15 @@ def form_request(asked: Mapping[str, Any]) -> DecodeRequest:
 
 
 def _prompt(prompt: Any, given: Mapping[str, Any]) -> Any:
-    """Return what a form says; beside a picture or a sound nothing has to be said."""
+    """Return the prompt; an empty one becomes None if there is an image or audio file."""
     return None if given and prompt == "" else prompt
 
 
 def check_here(request: DecodeRequest) -> DecodeRequest:
-    """Return a request of the page whose code is on this machine: nothing is fetched by a press of Run.
+    """Return the request if its custom method's code is on this machine: Run never downloads code.
 
     Raises:
-        MethodError: its custom generation method has to be fetched, or cannot be had.
+        MethodError: the method is not on this machine.
     """
     name = request.params.get("method")
     if isinstance(name, str) and not is_here(name.strip()):
@@ -62,9 +66,10 @@ def strategy_of(asked: Mapping[str, Any]) -> Strategy:
     """Return the strategy that a form names.
 
     Raises:
-        ParameterError: there is none of this name.
+        ParameterError: no strategy has this name.
     """
     name = asked.get("strategy")
+    # A list or an object is not hashable, and the lookup would raise.
     strategy = STRATEGIES.get(name) if isinstance(name, str) else None
     if strategy is None:
         raise ParameterError("strategy", name, f"it must be one of {', '.join(STRATEGIES)}")
@@ -72,7 +77,7 @@ def strategy_of(asked: Mapping[str, Any]) -> Strategy:
 
 
 def assistant_of(strategy: Strategy, asked: Mapping[str, Any]) -> Any:
-    """Return the draft model that a form names, None where the strategy takes none."""
+    """Return the draft model that a form names, or None if the strategy uses none."""
     return (asked.get("assistant") or None) if strategy.assistant != "none" else None
 
 
@@ -80,7 +85,7 @@ def form_params(strategy: Strategy, given: Any) -> dict[str, Any]:
     """Return the parameters that differ from the strategy's defaults, as raw values.
 
     Raises:
-        ParameterError: one sentence naming the parameter.
+        ParameterError: a value cannot be read; the sentence names the parameter.
     """
     if not isinstance(given, Mapping):
         raise ParameterError("params", given, "it must be an object of names and values")
@@ -93,10 +98,10 @@ def form_params(strategy: Strategy, given: Any) -> dict[str, Any]:
 
 
 def form_weights(strategy: Strategy, given: Any) -> dict[str, Any]:
-    """Return what a form's parameters say of how weights are held, as raw values.
+    """Return the weight parameters (precision, placement) that differ from their defaults, raw.
 
     Raises:
-        ParameterError: one sentence naming the parameter.
+        ParameterError: a value cannot be read; the sentence names the parameter.
     """
     if not isinstance(given, Mapping):
         raise ParameterError("params", given, "it must be an object of names and values")
@@ -104,15 +109,15 @@ def form_weights(strategy: Strategy, given: Any) -> dict[str, Any]:
     kinds = weights_params(drafted)
     said = {name: value for name, value in given.items() if name in weights_params(True)}
     found = _changed(kinds, weights_defaults(drafted), said)
-    # A control that is put off may hold anything.
+    # A disabled control may hold any value.
     return {name: value for name, value in found.items() if _acts(name, found)}
 
 
 def one_models_weights(given: Any) -> dict[str, Any]:
-    """Return what a form says of how one model is held that reads and does not write, as raw values.
+    """Return the weight parameters of a model that only scores text, as raw values.
 
     Raises:
-        ParameterError: one sentence naming the parameter; values are not checked yet.
+        ParameterError: a value cannot be read; values are not checked yet.
     """
     if not isinstance(given, Mapping):
         raise ParameterError("weights", given, "it must be an object of names and values")
@@ -130,6 +135,7 @@ def _changed(
     kinds: Mapping[str, Param], defaults: Mapping[str, Any], given: Mapping[str, Any]
 ) -> dict[str, Any]:
     params = {
+        # Unknown names stay: the engine rejects them by name.
         name: controls.read(name, kinds[name], value) if name in kinds else value
         for name, value in given.items()
     }
@@ -137,6 +143,7 @@ def _changed(
 
 
 def _same(value: Any, default: Any) -> bool:
+    # In Python True == 1, but a flag and a number are different values.
     if isinstance(value, bool) or isinstance(default, bool):
         return value is default
     return (tuple(value) if isinstance(value, list) else value) == default

@@ -1,7 +1,7 @@
-"""The page's head, in the page itself and true: a model that was brought while the server runs is on offer in the next.
+"""Middleware that writes the current head and the reader's language into Gradio's page.
 
-What Gradio is given as a head, it adds when its own scripts have come and run; what stands in the page is fetched
-beside them. Only styles are left to Gradio: they have to come after its own.
+Gradio adds its own ``head`` only after its scripts have run. In the HTML, the page's scripts load
+in parallel with them. Styles stay with Gradio, because they must come after its own.
 """
 
 from __future__ import annotations
@@ -21,24 +21,25 @@ from playground.languages import ENGLISH, chosen
 from visualizers.page import as_data
 
 _BASE = re.compile(rb"<base\b[^>]*>")
-"""What a head comes after: its addresses are relative to it."""
+"""The head goes after this tag, because its URLs are relative to it."""
 _CONFIG = re.compile(rb"(?<=<script>window\.gradio_config = )\{.*?\}(?=;</script>)", re.DOTALL)
-"""What Gradio draws the page from."""
+"""The JSON configuration that Gradio draws the page from."""
 _SHOWN = ("label", "value")
-"""Of a component's properties, those that are read."""
+"""Component properties with text that a reader sees."""
 _PIECE = re.compile(r"(?<=>)[^<>]+(?=<)")
-"""What is read of a piece of a page."""
+"""Text between two HTML tags."""
 _QUICK = 5
-"""How hard a page is packed: it is made for everybody anew."""
+"""gzip level: low, because the page is compressed for every request."""
 
 
 class FreshHead:
-    """ASGI middleware: writes the head into the page, packed where the browser takes that.
+    """ASGI middleware: writes the head into the page, and sends it as gzip where accepted.
 
     Args:
-        app: what comes behind it.
-        head: returns the head of now in a language.
-        words: returns English -> the same in a language, for what Gradio draws itself.
+        app: the next ASGI app.
+        head: returns the current head in a language.
+        words: returns the catalogue of a language (English -> translation), for text that Gradio
+            draws.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class FreshHead:
             if not message.get("more_body", False):
                 body = b"".join(parts)
                 if begun["status"] == 200:
+                    # Building and compressing the page would block the event loop.
                     body = await asyncio.to_thread(self._written, asked, begun, body, language)
                 await send(begun)
                 await send({"type": "http.response.body", "body": body})
@@ -70,12 +72,14 @@ class FreshHead:
         await self.app(scope, receive, whole)
 
     def _written(self, asked: Headers, begun: dict[str, Any], page: bytes, language: str) -> bytes:
-        """Return the page with its head; the headers of its answer are changed with it."""
+        """Return the rewritten page; updates the response headers in ``begun``."""
         body = with_head(with_words(page, self.words(language)), self.head(language))
         headers = MutableHeaders(raw=list(begun["headers"]))
         if "gzip" in asked.get("accept-encoding", ""):
+            # No timestamp, so equal pages compress to equal bytes.
             body = gzip.compress(body, _QUICK, mtime=0)
             headers["content-encoding"] = "gzip"
+        # A cache must not answer with another encoding or language.
         headers.add_vary_header("Accept-Encoding")
         headers.add_vary_header("Accept-Language")
         headers["content-length"] = str(len(body))
@@ -84,11 +88,11 @@ class FreshHead:
 
 
 def with_words(page: bytes, words: Mapping[str, str]) -> bytes:
-    """Return a page whose components are named in other words.
+    """Return the page with translated component labels and texts.
 
     Args:
-        page: as Gradio answers.
-        words: what stands in a component as a whole -> what is to stand there.
+        page: the HTML that Gradio answers.
+        words: English -> translation, by the whole text of a property or of one HTML text node.
     """
     found = _CONFIG.search(page)
     if not words or found is None:
@@ -107,18 +111,18 @@ def with_words(page: bytes, words: Mapping[str, str]) -> bytes:
 
 
 def with_head(page: bytes, head: str) -> bytes:
-    """Return a page with a head at the beginning of its own."""
+    """Return the page with ``head`` inserted after its base tag, or else after ``<head>``."""
     base = _BASE.search(page)
     place = base.end() if base else page.index(b"<head>") + len(b"<head>")
     return page[:place] + head.encode() + page[place:]
 
 
 class Head:
-    """A head that is made anew where what it declares has changed.
+    """A head cached per language until its source changes, as when a model is installed at runtime.
 
     Args:
         make: returns the head in a language.
-        declared: returns what it is made from, the same object as long as nothing has changed.
+        declared: returns the source of the head; the same object means unchanged.
     """
 
     def __init__(self, make: Callable[[str], str], declared: Callable[[], Any]) -> None:
@@ -128,7 +132,7 @@ class Head:
         self.texts = {ENGLISH: make(ENGLISH)}
 
     def __call__(self, language: str) -> str:
-        """Return the head of now."""
+        """Return the current head in a language."""
         with self.lock:
             now = self.declared()
             if now is not self.known:

@@ -1,8 +1,8 @@
-"""What a page has begun goes on when its connection breaks, and is told to the page that comes back.
+"""Background jobs that survive a lost connection.
 
-Every press of a page has an unguessable name of its own. What it began runs in a thread beside Gradio's
-handler, which only reads on; a page that comes back asks for it by that name and is given what it missed.
-What nobody listens to any more is stopped after a while.
+Each press of Run has an unguessable id. Its job runs in a thread, and the Gradio handler only reads
+its messages. A page that reconnects sends the id and gets the messages it missed. Jobs without
+listeners are stopped after a while.
 """
 
 from __future__ import annotations
@@ -32,12 +32,15 @@ _MAX_NAME = 64
 
 
 class Going:
-    """Messages of something that goes on, for everybody who reads them.
+    """A generator that runs in a thread and stores its messages for any number of readers.
 
     Args:
-        messages: makes it go on; closed when nobody listens any more.
-        session: whose streams listen to it.
-        away_s: seconds for which nobody may listen.
+        messages: the generator; it is closed when the job has no listeners.
+        session: the first session that reads it.
+        away_s: seconds without a listener after which the job stops.
+
+    Attributes:
+        ended_at: ``time.monotonic()`` of its end, or None while it runs.
     """
 
     def __init__(self, messages: Generator[Any, None, None], session: str, away_s: float) -> None:
@@ -47,15 +50,15 @@ class Going:
         self._told: list[Any] = []
         self._changed = threading.Condition()
         self._began = time.monotonic()
-        # Who asks for it is known where it begins alone.
+        # The visitor is a context variable of this thread; a new thread would start without it.
         context = copy_context()
         threading.Thread(target=context.run, args=(self._go,), daemon=True).start()
 
     def read(self, session: str) -> Generator[Any, None, None]:
-        """Yield its messages from the first to the last.
+        """Yield all messages from the first, as they come, until the job ends.
 
         Args:
-            session: who reads.
+            session: the session that reads.
         """
         self.sessions.add(session)
         at, ended = 0, False
@@ -81,7 +84,9 @@ class Going:
                 self._changed.notify_all()
 
     def _forgotten(self) -> bool:
-        """Return whether nobody has listened for longer than somebody may be away."""
+        """Return whether the job had no listener for longer than allowed."""
+        # A reader that listened and left gets the longer time to reconnect.
+        # A page that reconnects has another Gradio session. A copy, as readers add to the set.
         own = tuple(self.sessions)
         alone = min(LISTENERS.alone_s(session, self._began) for session in own)
         came = any(LISTENERS.came(session) for session in own)
@@ -89,14 +94,15 @@ class Going:
 
 
 class AllGoing:
-    """What goes on of one kind, by the names that pages gave it."""
+    """Background jobs of one kind, by the ids that pages gave them."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, Going] = OrderedDict()
         self._lock = threading.Lock()
 
     def begin(self, name: str, messages: Generator[Any, None, None], session: str) -> Going:
-        """Let something go on under a name; what goes on under it already goes on, and is not begun again."""
+        """Return the job with this id; start it from ``messages`` if there is none."""
+        # A browser repeats a request after a lost connection; the job must not run twice.
         away_s = SETTINGS.away_s if LISTENERS.announced(name) else SETTINGS.unheard_s
         with self._lock:
             known = self._known.get(name)
@@ -108,14 +114,14 @@ class AllGoing:
         return going
 
     def _over(self) -> list[str]:
-        """Return the names of what has ended so long ago that nobody comes back for it."""
+        """Return the ids of ended jobs to drop: expired ones, else the oldest beyond the limit."""
         ended = [(name, g.ended_at) for name, g in self._known.items() if g.ended_at is not None]
         before = time.monotonic() - SETTINGS.away_s
         old = [name for name, at in ended if at < before]
         return old or [name for name, _ in ended][: max(0, len(self._known) - _KEPT)]
 
     def named(self, name: str) -> Going | None:
-        """Return what goes on under a name, or has ended lately."""
+        """Return the running or recently ended job with this id, or None."""
         with self._lock:
             return self._known.get(name)
 
@@ -126,13 +132,14 @@ def outliving(
     has: Callable[[dict[str, Any], Any], bool] = lambda asked, message: False,
     again: Callable[[dict[str, Any]], Generator[Any, None, None] | None] = lambda asked: None,
 ) -> Callable[[gr.EventData], Generator[Any, None, None]]:
-    """Return a handler of a page's presses that goes on with them while the page is away.
+    """Return a Gradio handler whose work continues while the page is disconnected.
 
     Args:
-        do: what a press begins, given what the page sent with it.
-        lost: the one message for a page that asks for what is not known any more.
-        has: whether a page that comes back, given what it sent, has a message already.
-        again: what goes on with what another process has begun, None where nothing can.
+        do: starts the work of a press, given what the page sent.
+        lost: returns the one message for a page that resumes an unknown job.
+        has: returns whether a resuming page already has a message.
+        again: returns the rest of a job that another process began, or None if it cannot be taken
+            over.
     """
     known = AllGoing()
 
@@ -141,6 +148,7 @@ def outliving(
         remember()
         own, name = session(), str(asked.get("press") or uuid.uuid4().hex)[:_MAX_NAME]
         if asked.get("resume") is not True:
+            # ``do`` returns a generator: it does not run if the job exists.
             yield from known.begin(name, do(asked), own).read(own)
             return
         going = known.named(name)

@@ -1,6 +1,6 @@
-"""One guard round every handler: no exception of any kind may leave a visitor waiting.
+"""Error handling for Gradio handlers: every exception becomes one sentence for the visitor.
 
-Gradio catches Exception only; a SystemExit or a panic of the tokenizer library would freeze the
+Gradio catches ``Exception`` only. A SystemExit or a panic of the tokenizer library would freeze the
 server or leave the page without an answer.
 """
 
@@ -21,29 +21,30 @@ _LOG = logging.getLogger("playground")
 
 
 class Occurrences:
-    """How often something happened."""
+    """A thread-safe counter."""
 
     def __init__(self) -> None:
         self.count = 0
         self._lock = threading.Lock()
 
     def add(self) -> None:
-        """Count it once more."""
+        """Count one more error."""
         with self._lock:
             self.count += 1
 
 
 ERRORS = Occurrences()
-"""Of the program's own, which a visitor was told without their reason."""
+"""Unexpected errors since the start; visitors see only a reference for them."""
 
 
 def guarded(handler: Callable[..., Any]) -> Callable[..., Any]:
-    """Turn whatever a plain handler raises into one clean sentence."""
+    """Return the handler with any exception converted to a ``gr.Error`` with one sentence."""
 
     @functools.wraps(handler)
     def safe(*args: Any, **kwargs: Any) -> Any:
         try:
             return handler(*args, **kwargs)
+        # Already one sentence.
         except gr.Error:
             raise
         except BaseException as error:
@@ -53,9 +54,10 @@ def guarded(handler: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def sentence(error: BaseException) -> str:
-    """Return what a user is told; everything unexpected gets a reference to the log."""
+    """Return the sentence for the visitor; an unexpected error is logged under a reference."""
     if isinstance(error, EngineError):
         return str(error)
+    # The message of an unexpected error may quote a prompt, so only its type is logged.
     reference, kind = uuid.uuid4().hex[:8], type(error).__name__
     ERRORS.add()
     about = {"reference": reference, "error": kind}

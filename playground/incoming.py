@@ -1,4 +1,4 @@
-"""Bodies of requests that are on their way: many large ones at once may not fill the memory."""
+"""A shared memory budget for request bodies that are being received."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ BUSY = "Too much is being sent here at once; try again in a moment."
 
 
 class BodyTooLargeError(Exception):
-    """A body has more bytes than it may."""
+    """A body exceeds its own limit."""
 
 
 class Incoming:
-    """Counts what has come of all bodies that are still on their way.
+    """Counts the received bytes of all bodies in progress, so that slow senders cannot fill memory.
 
     Args:
-        most_bytes: of them together.
+        most_bytes: limit for all bodies together.
     """
 
     def __init__(self, most_bytes: int) -> None:
@@ -28,12 +28,12 @@ class Incoming:
         """Return a whole body.
 
         Args:
-            parts: it, as it comes.
-            most: bytes that it may have.
+            parts: its chunks.
+            most: limit of this body in bytes.
 
         Raises:
-            BodyTooLargeError: it has more.
-            BusyError: too much is on its way at once.
+            BodyTooLargeError: the body exceeds ``most``.
+            BusyError: all bodies together exceed the budget.
         """
         found, length = [], 0
         try:
@@ -47,6 +47,7 @@ class Incoming:
                 found.append(part)
             return b"".join(found)
         finally:
+            # Only bodies in progress count; a complete one belongs to its handler.
             self.bytes -= length
 
 

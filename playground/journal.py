@@ -1,4 +1,4 @@
-"""The messages of recent runs, by unguessable run id: those of late in memory, earlier ones in a database."""
+"""The journal: messages of recent runs by unguessable id, in memory and optionally a database."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from playground.kept.runs import MAKING, Begun, KeptRuns, Sent, WrittenRun
 
 _LOG = logging.getLogger("playground")
 _KEPT_RUNS = 32 + SETTINGS.max_waiting_runs
-"""A run in line has to be there when somebody stops it."""
+"""Waiting runs count too: Stop must find them."""
 _FLUSH_S = 2.0
 STARTED_ANEW = (
     "This ended when the server was started anew; what had come is kept. Press Run to start again."
@@ -27,10 +27,10 @@ _LAST = ("finish", "fail")
 
 @dataclass(frozen=True)
 class Press:
-    """What a page asked for: a run of it is made again where its process is gone.
+    """One press of Run; another process repeats the run from it if this process dies.
 
     Attributes:
-        name: unguessable, the page's own.
+        name: the page's unguessable id of the press.
         asked: what the page sent.
     """
 
@@ -39,13 +39,13 @@ class Press:
 
 
 class Messages:
-    """What was sent of one run, each as JSON.
+    """The messages of one run, as JSON texts.
 
     Args:
-        run_id: the run.
-        kept: where they are kept besides; None for nowhere.
-        texts: what there is of it already.
-        making: how often it was made again.
+        run_id: the run's id.
+        kept: the database store, or None for memory only.
+        texts: messages that earlier attempts sent.
+        making: number of takeovers before this attempt.
     """
 
     def __init__(
@@ -56,11 +56,12 @@ class Messages:
         making: int = 0,
     ) -> None:
         self.run_id, self.texts = run_id, list(texts or ())
+        # Each attempt has its own number range: a page may hold messages that were never stored.
         self._first = making * MAKING
         self._kept = kept
 
     def add(self, message: dict[str, Any]) -> str:
-        """Give a message its run and its number and keep it; return it as JSON."""
+        """Add run id and sequence number to a message, store it, and return it as JSON."""
         seq = self._first + len(self.texts)
         text = _text({"run": self.run_id, "seq": seq, **message})
         self.texts.append(text)
@@ -68,12 +69,14 @@ class Messages:
         return text
 
     def keep(self, line: Begun | Sent) -> None:
-        """Have something of the run written down; whatever becomes of it, the run goes on."""
+        """Queue a line for the database; a failure never stops the run."""
         if self._kept is None:
             return
         try:
             self._kept.add(line)
         except Exception as error:
+            # A run with a missing message is not stored at all: a text with a hole would be
+            # silently wrong.
             _LOG.error("a run is not kept for later: %s", type(error).__name__)
             self._kept = None
 
@@ -82,10 +85,10 @@ class Journal:
     """The messages of recent runs.
 
     Args:
-        kept: where they are kept besides; None for nowhere.
+        kept: the database store, or None for memory only.
 
     Attributes:
-        leaving: whether this process ends, and another one will go on with what it has not ended.
+        leaving: True while this process shuts down and leaves its unfinished runs to another one.
     """
 
     def __init__(self, kept: KeptRuns | None = None) -> None:
@@ -98,24 +101,24 @@ class Journal:
         """Start the record of a run and return its messages.
 
         Args:
-            run: it.
-            press: what makes it again.
+            run: the run.
+            press: the press it came from; None if it cannot be repeated.
         """
         messages = Messages(run.run_id, self._kept)
         if press is not None:
-            # Python alone reads it again, and what is refused for not being a number is kept until it is.
+            # NaN is allowed here: only Python reads this back, and the engine rejects it then.
             asked = json.dumps(dict(press.asked), separators=(",", ":"))
             messages.keep(Begun(run.run_id, press.name, asked))
         self._note(run, messages)
         return messages
 
     def reopen(self, run: Work, known: WrittenRun, run_id: str) -> Messages:
-        """Go on with the record of a run that is made again.
+        """Continue the record of a run that is repeated after a takeover.
 
         Args:
-            run: what makes it.
-            known: what there is of it.
-            run_id: what it has been called from its beginning.
+            run: the repeated run.
+            known: the stored run.
+            run_id: the run's original id.
         """
         messages = Messages(run_id, self._kept, known.texts, known.making)
         self._note(run, messages)
@@ -128,7 +131,10 @@ class Journal:
                 self._runs.popitem(last=False)
 
     def messages(self, run_id: str) -> list[str]:
-        """Return what was sent so far, each as JSON, empty for an unknown run."""
+        """Return all messages of a run as JSON texts; empty for an unknown run.
+
+        A stored run without an end whose process died gets a final ``fail`` message.
+        """
         with self._lock:
             known = self._runs.get(run_id)
         if known is not None:
@@ -140,20 +146,21 @@ class Journal:
         return [*found.texts, _text(failed)]
 
     def kept(self, run_id: str) -> WrittenRun | None:
-        """Return what is written down of a run, None for one that is not known there."""
+        """Return the stored run after flushing pending writes, or None if the database has none."""
         if self._kept is None:
             return None
+        # A writer thread stores messages; runs never wait for the disk, so it may be behind.
         self._kept.flush(_FLUSH_S)
         return self._kept.find(run_id)
 
     def claim(self, run_id: str, known: WrittenRun) -> WrittenRun | None:
-        """Take over a run whose process is gone; return what there is of it, None where somebody else has."""
+        """Take over a run whose process died; return it, or None if another process was faster."""
         if self._kept is None or not self._kept.claim(run_id, known.process):
             return None
         return self._kept.find(run_id)
 
     def has(self, run_id: str) -> bool:
-        """Return whether a run is, or was lately, this process's own."""
+        """Return whether this process has or recently had the run."""
         with self._lock:
             return run_id in self._runs
 
@@ -166,15 +173,15 @@ class Journal:
 
     @property
     def backlog_bytes(self) -> int:
-        """Bytes that wait to be written."""
+        """Bytes waiting to be written to the database."""
         return 0 if self._kept is None else self._kept.backlog_bytes
 
     def leave(self) -> None:
-        """Let what can be made again have no end here, where another process can know of it."""
+        """With a database, leave unfinished runs open, so that another process takes them over."""
         self.leaving = self._kept is not None
 
     def close(self, within_s: float) -> None:
-        """Have everything written, and let others go on with what has not ended."""
+        """Flush within ``within_s`` seconds and mark this process as gone."""
         if self._kept is not None:
             self._kept.flush(within_s)
             self._kept.presence.leave()
@@ -185,7 +192,7 @@ def _text(message: dict[str, Any]) -> str:
 
 
 def journal_of(database: Database | None) -> Journal:
-    """Return the journal that is kept in a database, in memory alone where there is none."""
+    """Return a journal stored in ``database``, or in memory only for None."""
     if database is None:
         return Journal()
     return Journal(KeptRuns(database, SETTINGS.journal_age_s, SETTINGS.max_journal_bytes))

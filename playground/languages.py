@@ -1,7 +1,7 @@
-"""The languages of the page: which one a visitor reads, and its words.
+"""The page's languages: choosing one for a visitor, and the translation catalogues.
 
-The English words stand where they are used and are the names of the others: ``assets/text/de.json`` has the
-German ones, English -> German, and a test finds those that are missing.
+The English text in the code is the key of its translations: ``assets/text/de.json`` maps English to
+German. A test finds missing entries.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ PARAMETER = "lang"
 
 @cache
 def languages() -> tuple[str, ...]:
-    """Return what the page can be read in, English first."""
+    """Return the codes of all languages, English first."""
     return (ENGLISH, *sorted(path.stem for path in FOLDER.glob("*.json")))
 
 
 def others() -> tuple[str, ...]:
-    """Return the same without English."""
+    """Return the codes of all languages except English."""
     return languages()[1:]
 
 
@@ -38,26 +38,26 @@ def _words(folder: str, language: str) -> Mapping[str, str]:
 
 
 def texts(language: str) -> Mapping[str, str]:
-    """Return English -> the same in a language for what scripts say; nothing for English."""
+    """Return the catalogue of the page's scripts (English -> translation); empty for English."""
     return _words("", language)
 
 
 def told(language: str) -> Mapping[str, str]:
-    """Return English -> the same for what the server tells, with values as ``{name}``."""
+    """Return the catalogue of the server's sentences, values as ``{name}``; empty for English."""
     return _words("told", language)
 
 
 def declared(language: str) -> Mapping[str, str]:
-    """Return English -> the same for what Python declares for the page, see ``playground.translated``."""
+    """Return the catalogue for ``playground.translated``; empty for English."""
     return _words("declared", language)
 
 
 def data(language: str, is_met: Callable[[str], bool] = bool) -> str:
-    """Return the elements of a page in which its scripts find its words.
+    """Return HTML elements with the catalogues of scripts and server sentences, as JSON.
 
     Args:
-        language: of the page.
-        is_met: tells of an English text whether the page may need it.
+        language: the page's language.
+        is_met: returns whether the page may need an English text.
     """
     parts = []
     for place, words in (("dp-texts", texts(language)), ("dp-told", told(language))):
@@ -70,20 +70,21 @@ def data(language: str, is_met: Callable[[str], bool] = bool) -> str:
 
 
 def chosen(query: str, accepted: str) -> str:
-    """Return the language of a page.
+    """Return the language code of a page: from its address, else from the browser, else English.
 
     Args:
-        query: of its address, which may say one.
-        accepted: what the browser asks for, as in ``de-CH,de;q=0.9,en;q=0.8``.
+        query: the address's query string.
+        accepted: the Accept-Language header, as in ``de-CH,de;q=0.9,en;q=0.8``.
     """
     asked = parse_qs(query).get(PARAMETER, [""])[0][:2].lower()
     if asked in languages():
         return asked
     weighed = []
+    # Clients choose this header, so its length is bounded.
     for part in accepted[:200].split(","):
         name, _, quality = part.strip().partition(";q=")
         weighed.append((_number(quality), name[:2].lower()))
-    # What is wanted alike comes in the order in which it is named.
+    # The sort is stable: equal weights keep the order of the header.
     weighed.sort(key=lambda one: -one[0])
     return next((name for weight, name in weighed if weight > 0 and name in languages()), ENGLISH)
 

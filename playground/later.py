@@ -1,7 +1,7 @@
-"""torch and transformers are imported behind the page, which needs neither to be declared, sent or looked at.
+"""Lazy imports: torch and transformers load in the background, after the page is being served.
 
-Importing both takes longer than all else together. A name of theirs that a module binds while they are put off is
-bound to a stand-in, which brings them as soon as something of them is wanted.
+Their import takes longer than the rest of the start, and the page needs neither. Until then
+``import torch`` binds a stand-in module, which loads them on the first attribute access.
 """
 
 from __future__ import annotations
@@ -26,19 +26,20 @@ PUT_OFF = (
     "sqlalchemy",
     "playground.kept.tables",
 )
-"""What waits; our own among it makes classes of the packages' classes when it is imported."""
+"""Deferred modules. The project's own ones use these packages when they are imported."""
 _OWN = ("engine", "playground")
+# Not importlib.util.LazyLoader: its lock and the import lock can wait for each other.
 _SETTLED = threading.Event()
 _SETTLED.set()
 
 
 class _StandIn(ModuleType):
-    """Stands for a module until something of it is wanted."""
+    """A stand-in for a deferred module; its first attribute access loads all of them."""
 
     __path__: Any = ()
 
     def __getattr__(self, name: str) -> Any:
-        # Whoever looks through all modules, as inspect does, asks for such names and means none of them.
+        # ``inspect`` probes dunder names of every module; that must not load torch.
         if name.startswith("__") and name != "__version__":
             raise AttributeError(name)
         bring()
@@ -46,7 +47,7 @@ class _StandIn(ModuleType):
 
 
 class _Finder(MetaPathFinder, Loader):
-    """Answers the import of what is put off with its stand-in."""
+    """Import hook that returns stand-ins for deferred modules."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -56,7 +57,8 @@ class _Finder(MetaPathFinder, Loader):
             return ModuleSpec(fullname, self)
         if fullname.partition(".")[0] not in PUT_OFF:
             return None
-        # A part of a package is wanted, so the package is; the import would load the part twice.
+        # Importing a submodule needs its package. Without this spec the import system would run the
+        # submodule twice.
         bring()
         part = importlib.import_module(fullname)
         del sys.modules[fullname]
@@ -70,7 +72,7 @@ class _Finder(MetaPathFinder, Loader):
 
 
 class _Given(Loader):
-    """Answers an import with a module that has been loaded already."""
+    """Loader that returns a module that is already loaded."""
 
     def __init__(self, module: ModuleType) -> None:
         self.module, self.spec = module, module.__spec__
@@ -80,6 +82,7 @@ class _Given(Loader):
         return self.module
 
     def exec_module(self, module: ModuleType) -> None:
+        # The import system has set the spec of this hook.
         module.__spec__ = self.spec
 
 
@@ -87,34 +90,36 @@ _FINDER = _Finder()
 
 
 def put_off() -> None:
-    """Answer imports with stand-ins until ``allow``; nothing where one of the packages is there already."""
+    """Defer imports until ``allow``; does nothing if one of the modules is already loaded."""
     if not any(name in sys.modules for name in PUT_OFF):
         _SETTLED.clear()
         sys.meta_path.insert(0, _FINDER)
 
 
 def allow() -> None:
-    """Let every import be one from now on; to be called before a second thread imports anything."""
+    """Make imports real again; call this before a second thread imports anything."""
     if _FINDER in sys.meta_path:
         sys.meta_path.remove(_FINDER)
         for name in PUT_OFF:
+            # The next import must find the module, not its stand-in.
             sys.modules.pop(name, None)
 
 
 def bring() -> None:
-    """Import what was put off, or wait until who imports it already is done.
+    """Import all deferred modules, or wait for the thread that is importing them.
 
     Raises:
         ImportError: a package is missing or broken.
     """
     allow()
-    # All of it, whatever is wanted: who went on in the middle could meet a module that is half there.
+    # Always all of them: a thread that continued in the middle could see half-initialised modules.
     for name in PUT_OFF:
         importlib.import_module(name)
 
 
 def settle() -> None:
-    """Put what was brought in the place of its stand-ins, and say that all is there."""
+    """Replace the stand-ins in the project's modules, and mark the deferred imports as finished."""
+    # Copies, because imports in other threads change these dicts.
     for full, module in list(sys.modules.items()):
         if full.partition(".")[0] in _OWN:
             for name, value in list(vars(module).items()):
@@ -124,5 +129,5 @@ def settle() -> None:
 
 
 def is_settled() -> bool:
-    """Return whether nothing is put off any more."""
+    """Return whether no import is deferred."""
     return _SETTLED.is_set()

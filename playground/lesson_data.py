@@ -1,4 +1,4 @@
-"""A lesson as JSON values: what may be seen of a card before the bet, and what is told after it."""
+"""Lessons as JSON values: the parts of a card to show before the bet and after it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from playground.takes import address_of
 
 
 def before(opened: Opened, card: Card) -> dict[str, Any]:
-    """Return what is seen of a card before the bet; nothing of it gives the answer away.
+    """Return the part of a card to show before the bet, without anything that reveals the answer.
 
-    Entries: ``number``, ``title``, ``hide``, ``situation`` (a tree of ``markdown``), ``scenes`` (``run``, ``step``,
-    ``until``, ``pictures``, ``strategy``, ``media``, see ``given``, ``text``: what it has written before the step,
-    or as far as the card goes where the text is no secret), and ``bet``,
-    None or ``kind``, ``question``, ``options`` (trees), ``low``, ``high``, ``by``, ``tolerance``, ``unit``.
+    Returns:
+        ``number``, ``title``, ``hide``, ``situation`` (a tree of ``markdown``); ``scenes``, each
+        with ``run``, ``step``, ``until``, ``pictures``, ``strategy``, ``media`` (see ``given``) and
+        ``text``, which ends before the step if the future is hidden; and ``bet``, None or ``kind``,
+        ``question``, ``options`` (trees), ``low``, ``high``, ``by``, ``tolerance`` and ``unit``.
     """
     teller = opened.teller(card)
     return {
@@ -37,11 +38,12 @@ def before(opened: Opened, card: Card) -> dict[str, Any]:
 
 
 def after(opened: Opened, card: Card) -> dict[str, Any]:
-    """Return what is told of a card after the bet.
+    """Return the part of a card to show after the bet.
 
-    Entries: ``reveal``, ``why`` and ``turn`` (trees), ``myth``, ``key`` (None, or ``right``, ``value`` and
-    ``probabilities`` as in ``Key``, and ``told``, the right answer in words) and ``opens``, the form that
-    its last part puts into a tab, or None.
+    Returns:
+        ``reveal``, ``why`` and ``turn`` (trees), ``myth``; ``key``, None or ``right``, ``value``
+        and ``probabilities`` as in ``Key`` with ``told``, the answer in words; and ``opens``, the
+        form that the card opens in a tab, or None.
     """
     teller = opened.teller(card)
     key = opened.key(card)
@@ -56,14 +58,14 @@ def after(opened: Opened, card: Card) -> dict[str, Any]:
 
 
 def about(lesson: Lesson) -> dict[str, Any]:
-    """Return what a list of lessons says of one."""
+    """Return a lesson's entry for the list of lessons."""
     names = ("name", "language", "title", "audience", "summary", "minutes")
     found = {name: getattr(lesson, name) for name in names}
     return {**found, "cards": [card.title for card in lesson.cards]}
 
 
 def right_in_words(opened: Opened, card: Card, key: Key) -> str:
-    """Return the right answer in the lesson's language, empty where none is."""
+    """Return the right answer as text in the lesson's language; empty if there is none."""
     assert card.bet is not None
     language = opened.teller(card).language
     if key.value is not None:
@@ -101,6 +103,7 @@ def _bet(opened: Opened, card: Card) -> dict[str, Any] | None:
 
 def _scene(opened: Opened, scene: Scene, hide: str) -> dict[str, Any]:
     trace = opened.traces[scene.run]
+    # With a hidden future the text stops before the step to bet on.
     seen = scene.step - 1 if hide == "future" else scene.until or len(trace.steps)
     return {
         **dataclasses.asdict(scene),
@@ -113,16 +116,18 @@ def _scene(opened: Opened, scene: Scene, hide: str) -> dict[str, Any]:
 
 
 def given(trace: Trace, language: str) -> list[dict[str, Any]]:
-    """Return what a run was given to see or to hear, one record a thing.
+    """Return a run's images and audio files, one dict each.
 
-    Entries: those of ``MediaInfo``; ``alt``, what is to be seen in the language of the lesson, empty for a sound, as
-    that may be what is asked for; and ``src``, where it is fetched, empty for what did not come along.
+    Returns:
+        The fields of ``MediaInfo``; ``alt``, the image's description in ``language``; and ``src``,
+        its URL, empty if it is not a built-in example.
     """
-    # The list is read from files.
+    # Listing the examples reads files.
     known = {one.name: one for one in list_examples()} if trace.media else {}
     found = []
     for info in trace.media:
         example = known.get(info.example or "")
+        # The description of a recording may be the answer of the bet.
         seen = example.alt if example and info.kind == "image" else ""
         src = address_of(example) if example else ""
         found.append(
@@ -132,13 +137,13 @@ def given(trace: Trace, language: str) -> list[dict[str, Any]]:
 
 
 def written(trace: Trace, steps: int, sequence: int) -> str:
-    """Return the text that the first steps of a run have written of one of its outputs."""
+    """Return the text of one output after the first ``steps`` steps of a run."""
     ids = replay_ids(tuple(s for s in trace.steps[:steps] if s.sequence == sequence))
     return "".join(trace.pieces.get(i, "") for i in ids if i not in trace.special_token_ids)
 
 
 def _form(opened: Opened, card: Card) -> Mapping[str, Any] | None:
-    """Return the form that a card's last part opens, with the settings that it changes."""
+    """Return the form that a card opens in a tab, with the parameters that it changes, or None."""
     if card.opens is None:
         return None
     run = opened.lesson.runs[card.opens.run]

@@ -1,4 +1,4 @@
-"""The lessons tab: lessons fetched by name, and one that somebody opens from a file."""
+"""The Lessons tab: routes for the shipped lessons, and lessons that a visitor opens from a file."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from playground.zerogpu import in_line, on_gpu
 
 PLACE = "lessons"
 _MAX_RUNS = 6
-"""Runs that are made for a lesson that somebody opens."""
+"""Most runs that are decoded for an opened file."""
 _OWN = "own"
 _KEPT = 64
-"""Lessons that are kept packed."""
+"""Compressed lessons in the cache."""
 
 
 def build_lessons(queue: str) -> None:
-    """Build the tab; ``queue`` is the one that runs share."""
+    """Build the tab; ``queue`` is the Gradio concurrency id that all runs share."""
     with gr.Tab("Lessons", id="lessons", elem_id="tab-lessons"):
         script = "p.lessons(element.querySelector('.dp-tab'), trigger)"
         page = drawn("page-lessons", receiving(script))
@@ -52,7 +52,7 @@ def build_lessons(queue: str) -> None:
 
 
 def routes() -> list[Route]:
-    """Return the routes of the list of lessons and of each."""
+    """Return the routes of the lesson list and of single lessons."""
     return [
         Route(f"/{PLACE}/index.json", _index),
         Route(f"/{PLACE}/{{version}}/{{name}}.{{language}}.json", _answer),
@@ -81,10 +81,11 @@ def _answer(request: Request) -> Response:
 
 
 def version() -> str:
-    """Return a digest of the lessons as they are now; a lesson that is written anew gets another."""
+    """Return a digest of the scripts and of the lesson files' times and sizes."""
     found = hashlib.sha256(scripts.version().encode())
     for told_in in shelf.shelved().values():
         for file in told_in.values():
+            # Time and size instead of the content: every request computes this digest.
             about_file = file.path.stat()
             found.update(f"{file.path}\0{about_file.st_mtime_ns}\0{about_file.st_size}\0".encode())
     return found.hexdigest()[:16]
@@ -92,7 +93,11 @@ def version() -> str:
 
 @lru_cache(maxsize=2)
 def listed(version_now: str) -> list[dict[str, Any]]:
-    """Return what there is, one entry a lesson and language; a file that is no lesson has an ``error``."""
+    """Return one entry per lesson and language; an invalid file has an ``error``.
+
+    Args:
+        version_now: see ``version``; part of the cache key.
+    """
     del version_now
     found = []
     for told_in in shelf.shelved().values():
@@ -108,7 +113,11 @@ def listed(version_now: str) -> list[dict[str, Any]]:
 
 @lru_cache(maxsize=2)
 def paths(version_now: str) -> dict[str, Any]:
-    """Return language -> the path through the lessons, without those that are not there."""
+    """Return each language's path through the lessons: ``title``, ``minutes`` and ``stops``.
+
+    Args:
+        version_now: see ``version``; part of the cache key.
+    """
     del version_now
     names = shelf.shelved()
     found = {}
@@ -120,13 +129,13 @@ def paths(version_now: str) -> dict[str, Any]:
 
 
 def packed(version_now: str, name: str, language: str) -> bytes:
-    """Return a lesson as JSON, packed with gzip.
+    """Return a lesson as gzip-compressed JSON.
 
     Raises:
-        EngineError: there is none of this name in this language, or it is not valid.
+        EngineError: no such lesson exists in this language, or it is not valid.
     """
     file = shelf.find(name, language)
-    # What anybody may ask for is kept only under names that there are.
+    # Only existing names may become cache keys; requests can contain any name.
     if file.language != language:
         raise LessonError(f"The lesson {file.name} is not told in {language[:10]!r}.")
     return _packed(version_now, file)
@@ -135,6 +144,7 @@ def packed(version_now: str, name: str, language: str) -> bytes:
 @lru_cache(maxsize=_KEPT)
 def _packed(version_now: str, file: shelf.Shelved) -> bytes:
     del version_now
+    # ``JSON.parse`` rejects NaN.
     data = json.dumps(told(shelf.opened(file)), allow_nan=False, separators=(",", ":"))
     return gzip.compress(data.encode(), mtime=0)
 
@@ -143,7 +153,7 @@ def told(opened: Opened) -> dict[str, Any]:
     """Return a whole lesson as JSON values: ``about``, ``cards`` with ``before`` and ``after``, and ``runs``.
 
     Raises:
-        LessonError: its runs do not bear it out; the first of what is wrong.
+        LessonError: its runs contradict its text; the message is the first fault.
     """
     wrong = faults(opened)
     if wrong:
@@ -159,7 +169,7 @@ def told(opened: Opened) -> dict[str, Any]:
 
 
 def _run(opened: Opened, name: str) -> dict[str, Any]:
-    """Return a run as the page draws it, with what it was given and what its steps looked at."""
+    """Return a run as the page draws it, with its media and its influence values."""
     trace = opened.traces[name]
     more = {
         "given": given(trace, opened.lesson.language),
@@ -169,12 +179,13 @@ def _run(opened: Opened, name: str) -> dict[str, Any]:
 
 
 def open_text(asked: Any) -> Generator[str, None, None]:
-    """Make the runs of a lesson that somebody brings and yield messages for the page as JSON.
-
-    Never raises; the last message is the lesson, or says why there is none.
+    """Decode the runs of a lesson file and yield messages for the page as JSON; never raises.
 
     Args:
-        asked: ``text`` of its file and its ``name``.
+        asked: ``text``, the content of the file.
+
+    Yields:
+        ``progress`` messages; the last is the ``lesson``, or ``failed`` with the reason.
     """
     form = asked if isinstance(asked, dict) else {}
     try:
@@ -195,6 +206,7 @@ def open_text(asked: Any) -> Generator[str, None, None]:
             looked[run.name] = looked_at(run, traces[run.name])
         lesson_told = told(Opened(lesson, traces, looked))
         yield json.dumps({"kind": "lesson", "lesson": lesson_told}, allow_nan=False)
+    # A panic of the tokenizer library is no Exception, see ``guard``.
     except BaseException as error:
         if isinstance(error, GeneratorExit):
             raise
@@ -202,7 +214,7 @@ def open_text(asked: Any) -> Generator[str, None, None]:
 
 
 def _progress(run: LessonRun, traces: dict[str, Trace], says: str) -> Iterator[str]:
-    """Put a run among the traces, and yield what the page is told meanwhile."""
+    """Decode a run, or open its recording, into ``traces``; yield progress messages."""
     yield json.dumps({"kind": "progress", "says": says})
     if run.recorded:
         traces[run.name] = shelf.of_gallery(run)

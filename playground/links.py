@@ -1,12 +1,11 @@
-"""The address bar: every state of the page as query parameters, and what an address opens.
+"""Links: conversion between query strings and requests, forms and other states of the page.
 
-A request is ``strategy``, ``model``, ``assistant``, ``prompt``, ``params`` and ``seed``; a conversation has, in
-place of the prompt, ``messages`` and what its ``template`` is told, both as JSON, and a branch the ids it
-continues and what was put after them. ``image`` and ``audio`` name what the model is given: an example that comes
-along, or by its hash what this visitor has sent; a link never holds it. ``language``, ``task`` and ``timestamps``
-are what a speech model is told. ``trace`` names a recorded run,
-``tab`` a tab of the page, ``lesson`` and ``card`` a card of a lesson, ``step`` a step from 1, and ``pressed``
-says that Run was pressed for it.
+A request is ``strategy``, ``model``, ``assistant``, ``prompt``, ``params`` and ``seed``. A
+conversation has ``messages`` and ``template`` as JSON instead of the prompt. A branch has ``ids``,
+``kept``, ``at``, and ``put`` or ``text``. ``image`` and ``audio`` name a built-in example, or the
+hash of a file that this visitor sent; a link never contains the file. ``language``, ``task`` and
+``timestamps`` are options of a speech model. ``trace`` names a recorded run, ``tab`` a tab,
+``lesson`` and ``card`` a card, ``step`` a step from 1. ``pressed`` asks for a new run.
 """
 
 from __future__ import annotations
@@ -40,13 +39,13 @@ _MAX_CHAT_CHARS = 100_000
 _MAX_STEP = 1_000_000
 _LESSONS = "lessons"
 _FORMS = ("compare", "draws", "watermark_bench")
-"""Tabs whose form stands in the address as one JSON object."""
+"""Tabs whose whole form is one JSON object in the link."""
 _PLAIN = ("taste", "replay")
-"""Tabs that are opened as they are."""
+"""Tabs without a form in the link."""
 
 
 def link_of(request: DecodeRequest) -> str:
-    """Return the query string that makes the same run, or the same branch, again."""
+    """Return the query string that repeats a run or a branch."""
     fields: dict[str, Any] = {
         "strategy": request.strategy,
         "model": request.model or "",
@@ -64,7 +63,7 @@ def link_of(request: DecodeRequest) -> str:
 
 
 def _media_of(request: DecodeRequest) -> dict[str, str | None]:
-    """Return what a form calls the picture and the sound of a request."""
+    """Return the form names of a request's image and audio."""
     return {kind: media.name_of(getattr(request, kind)) for kind in media.KINDS}
 
 
@@ -76,6 +75,7 @@ def _branch_fields(request: DecodeRequest) -> dict[str, Any]:
     parent, ids = request.parent, request.input_ids
     if parent is None or ids is None:
         return {}
+    # The ids are prompt, kept tokens and inserted tokens, in this order.
     start = len(ids) - len(parent.token_ids) - parent.kept
     return {
         "ids": _dotted(ids[:start]),
@@ -91,14 +91,14 @@ def _dotted(ids: Sequence[int]) -> str:
 
 
 def request_of(query: Mapping[str, str], seen: Mapping[str, Any] | None = None) -> DecodeRequest:
-    """Read a request back.
+    """Convert a query to a request.
 
     Args:
-        query: what stands in the address.
-        seen: the picture or sound that it names, see ``media.of_form``.
+        query: the query's fields.
+        seen: the image or audio that it names, see ``media.of_form``.
 
     Raises:
-        ParameterError: it names no strategy of ours, or something in it cannot be read.
+        ParameterError: the strategy is unknown, or a field cannot be read.
     """
     strategy, messages = strategy_of(query), _read(query, "messages", list)
     text = query.get("prompt", "")[: SETTINGS.max_prompt_chars] or (None if seen else "")
@@ -119,13 +119,13 @@ def request_of(query: Mapping[str, str], seen: Mapping[str, Any] | None = None) 
         speech=speech.of_link(query),
         **(seen or {}),
     )
-    # What is not offered here has no control that could say it.
+    # Reject weight options that this deployment does not offer: no control could show them.
     held(strategy, request)
     return request
 
 
 def _read(query: Mapping[str, str], name: str, kind: type) -> Any:
-    """Return a value that stands in an address as JSON, None where there is none."""
+    """Return a JSON field of a query, or None if it is absent."""
     if name not in query:
         return None
     try:
@@ -139,10 +139,7 @@ def _read(query: Mapping[str, str], name: str, kind: type) -> Any:
 
 
 def form_of(request: DecodeRequest) -> dict[str, Any]:
-    """Return the form that makes a request: its values as the controls show them.
-
-    The prompt is None where the request has ids or messages instead; beside a picture or a sound it may be empty.
-    """
+    """Convert a request to a form of control values; ids or messages make ``prompt`` None."""
     strategy = STRATEGIES[request.strategy]
     named = {"model": request.model, "assistant": request.assistant}
     model, assistant = (value if isinstance(value, str) else "" for value in named.values())
@@ -156,14 +153,14 @@ def form_of(request: DecodeRequest) -> dict[str, Any]:
         "template": None if request.messages is None else dict(request.template or {}),
         "model": model or strategy.default_model,
         "assistant": assistant or strategy.default_assistant or "",
-        # As text: the page's numbers are exact to 2**53 only.
+        # As text: JavaScript numbers are exact to 2**53 only.
         "seed": str(request.seed),
         "values": shown_values(strategy, request.params, request.weights),
     }
 
 
 def preset_form(strategy: str, preset: Preset) -> dict[str, Any]:
-    """Return the form that a preset fills."""
+    """Return the form of a preset."""
     seen = {kind: getattr(preset, kind) for kind in media.KINDS if getattr(preset, kind)}
     return form_of(
         DecodeRequest(
@@ -178,7 +175,7 @@ def preset_form(strategy: str, preset: Preset) -> dict[str, Any]:
 
 
 def trace_form(trace: Trace) -> dict[str, Any] | None:
-    """Return the form that asks for a recorded run again, None where no form can."""
+    """Return the form that repeats a recorded run, or None for a branch or without a prompt."""
     strategy = STRATEGIES.get(trace.strategy)
     if strategy is None or trace.parent is not None:
         return None
@@ -187,7 +184,7 @@ def trace_form(trace: Trace) -> dict[str, Any] | None:
         return None
     params = shared_params(trace.config, strategy)
     assistant = trace.assistant.id if trace.assistant else None
-    # What was seen or heard is named by its hash: whoever opens the record need not have it.
+    # Media are named by hash; the reader of the trace may not have the file.
     seen = media.names_in(trace.media)
     return form_of(
         DecodeRequest(
@@ -207,21 +204,20 @@ def trace_form(trace: Trace) -> dict[str, Any] | None:
 
 
 def opened(search: str, visitor: Any = None) -> dict[str, Any]:
-    """Return what an address opens, as JSON values.
+    """Return what a link opens, as JSON values.
 
     Args:
-        search: the address's part behind "?", with it or without.
-        visitor: who opens it, as the page calls him: what he has sent can be named by its hash.
+        search: the query string, with or without "?".
+        visitor: the page's id of the visitor, to find files that they sent.
 
     Returns:
-        ``tab`` and ``step``, None where the address names none, and one of: ``recorded``, the name
-        of a recorded run or None for what the tab opens with; ``form``, which is filled and run;
-        ``lesson``, its name or None, with ``language`` and ``card``;
-        ``branch`` beside a form, the question that continues a run (see ``fork.request_of``);
-        ``lacks`` beside a form, which of image and audio are not part of the link and not here.
+        ``tab`` and ``step``, None if the link names none, and one of: ``recorded``, the name of a
+        recorded run or None for the tab's default; ``form``, to fill in and run; ``lesson``, its
+        name or None, with ``language`` and ``card``. A form may have ``branch``, the request to
+        continue a run (see ``fork.request_of``), and ``lacks``, the kinds of missing media.
 
     Raises:
-        EngineError: one sentence about what cannot be read.
+        EngineError: a field cannot be read.
     """
     query = dict(parse_qsl(search.removeprefix("?")))
     step = _step(query.get("step"))
@@ -241,7 +237,7 @@ def opened(search: str, visitor: Any = None) -> dict[str, Any]:
 
 
 def _lesson(query: Mapping[str, str]) -> dict[str, Any]:
-    """Return the lesson that an address names, its language, None for that of the page, and the card from 1."""
+    """Return the lesson of a link, its language (None for the page's) and the card, from 1."""
     if "lesson" not in query:
         return {"lesson": None}
     language = query.get("in", shelf.ENGLISH)[:2]
@@ -272,7 +268,7 @@ def _opened_request(query: Mapping[str, str], step: int | None, visitor: Any) ->
         return {**about, "form": form, "lacks": lacks}
     if "ids" in query:
         return {**about, "form": {**form, "prompt": None}, "branch": _branch(query)}
-    # Who had pressed Run when the page was lost wants a run, not one like it.
+    # After a press of Run the page wants that run, not an equal recorded one.
     recorded = None if "pressed" in query else _recorded_with(form)
     if recorded is not None:
         return _opened_trace({"trace": recorded}, step)
@@ -280,7 +276,7 @@ def _opened_request(query: Mapping[str, str], step: int | None, visitor: Any) ->
 
 
 def _recorded_with(form: Mapping[str, Any]) -> str | None:
-    """Return the name of the recorded run that a form would make, None where there is none."""
+    """Return the name of the recorded run with the same form, or None."""
     presets = STRATEGIES[form["strategy"]].presets
     made = {p.name for p in presets if preset_form(form["strategy"], p) == form}
     own = (e for e in gallery.entries() if e.strategy == form["strategy"])
@@ -302,7 +298,7 @@ def _branch(query: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _tab_form(tab: str, query: Mapping[str, str], visitor: Any) -> dict[str, Any]:
-    """Return the form of a tab that is no strategy's: ``form``, or ``recorded`` where there is none."""
+    """Return ``form`` of a tab in ``_FORMS``, or ``recorded`` None if the link has no form."""
     if "form" not in query:
         return {"recorded": None}
     try:
@@ -328,7 +324,7 @@ def _tab_form(tab: str, query: Mapping[str, str], visitor: Any) -> dict[str, Any
 
 
 def _judge(tab: str, form: Mapping[str, Any]) -> dict[str, Any]:
-    """Return how the model that judges a comparison is held, as the controls show it."""
+    """Return the weight parameters of a comparison's base model as control values."""
     if tab != "compare" or "base_weights" not in form:
         return {}
     said = one_models_weights(form["base_weights"])
@@ -362,7 +358,7 @@ def _column(column: Any, form: Mapping[str, Any], visitor: Any) -> tuple[dict[st
 
 
 def _params(text: str, strategy: Strategy) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the parameters of a link, and how it holds the weights."""
+    """Return the strategy parameters and the weight parameters of a link."""
     try:
         params = json.loads(text[:_MAX_PARAMS_CHARS])
     except (ValueError, RecursionError):

@@ -1,6 +1,7 @@
-"""Who still listens: the streams that pages and programs hold open, by what Gradio calls their session.
+"""Listeners: the open answer streams of pages and programs, by Gradio session.
 
-Gradio goes on with what was asked for even where nobody ever fetches the answer.
+Gradio continues an event even if nothing ever fetches its answer, so the playground counts the
+streams itself.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _REMEMBERED = 4096
-"""Sessions that were left; whoever asks about an older one is told that nobody came."""
+"""Closed sessions and announced presses to remember; older ones count as never seen."""
 
 
 class Listeners:
-    """Sessions and how many streams each has open, and the presses that pages have announced."""
+    """The open streams per session, and the presses that pages have announced."""
 
     def __init__(self) -> None:
         self._open: Counter[str] = Counter()
@@ -37,12 +38,13 @@ class Listeners:
                 if not self._open[session]:
                     del self._open[session]
                     self._left.pop(session, None)
+                    # At the end, because the oldest are dropped first.
                     self._left[session] = time.monotonic()
                     while len(self._left) > _REMEMBERED:
                         self._left.popitem(last=False)
 
     def announce(self, press: str) -> None:
-        """Note that a page is about to ask for something: it opens its stream as soon as it can."""
+        """Record a press before its event: the page will open its stream as soon as it can."""
         with self._lock:
             self._announced[press] = None
             while len(self._announced) > _REMEMBERED:
@@ -54,21 +56,21 @@ class Listeners:
             return press in self._announced
 
     def came(self, session: str) -> bool:
-        """Return whether somebody has ever listened."""
+        """Return whether the session has or had an open stream."""
         with self._lock:
             return session in self._open or session in self._left
 
     def open(self) -> tuple[int, int]:
-        """Return how many streams are open, and of how many sessions."""
+        """Return the numbers of open streams and of sessions with one."""
         with self._lock:
             return self._open.total(), len(self._open)
 
     def alone_s(self, session: str, since: float) -> float:
-        """Return for how many seconds nobody has listened.
+        """Return the seconds for which a session has had no open stream.
 
         Args:
-            session: whose streams; the empty one of a program within this process always listens.
-            since: ``time.monotonic()`` of when it was asked for, where nobody has come.
+            session: the session; the empty one, a caller in this process, always listens.
+            since: ``time.monotonic()`` of the request, used if no stream was opened after it.
         """
         with self._lock:
             if not session or session in self._open:

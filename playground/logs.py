@@ -1,7 +1,7 @@
-"""What a log may say, and how it is written: as text, or one JSON object a line.
+"""Logging without visitors' data, as text or as one JSON object per line.
 
-Of the project's own lines all; of others the words that stand in their code, since what is put into them may be a
-visitor's. Of an exception its kind and where it arose: its message may quote a prompt. None of it is an address.
+The project's own lines are complete. Library lines lose their arguments, which may be a visitor's
+text. Exceptions lose their messages, which may quote a prompt. No line contains an address.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _FIELDS = (
     *("run", "strategy", "outcome", "code", "error", "reference", "seconds", "tokens"),
     *("queue_s", "load_s", "first_token_s", "total_s"),
 )
-"""What lines may say besides, as fields of their own."""
+"""Extra record attributes that become JSON fields."""
 _MADE = logging.getLogRecordFactory()
 
 
 def set_up(settings: Settings) -> None:
-    """Have all of this process written so; to be called once, before the first thread begins.
+    """Set up logging for this process; call it once, before any thread starts.
 
     Raises:
-        ValueError: a setting has no such value; the message names it.
+        ValueError: a setting is not valid; the message names it.
     """
     form = _one_of("log_format", settings.log_format, FORMATS)
     level = _one_of("log_level", settings.log_level or _USUAL_LEVEL[form], _LEVELS)
@@ -54,6 +54,7 @@ def set_up(settings: Settings) -> None:
     warnings.showwarning = _warned
     _have_others_log()
     if form == JSON:
+        # The handler above keeps the real stderr.
         sys.stdout, sys.stderr = (Printed(name, out) for name in _PRINTED)
 
 
@@ -65,7 +66,8 @@ def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:
 
 
 def made(*args: Any, **values: Any) -> logging.LogRecord:
-    """Return a record without what may be a visitor's, whoever writes it and whichever handler it meets."""
+    """Return a log record without visitors' data: the record factory of all loggers."""
+    # Cleaned when the record is created, because libraries have handlers of their own.
     record = _MADE(*args, **values)
     if record.name.partition(".")[0] not in _OWN:
         record.msg = (str(record.msg).splitlines() or [""])[0][:_MOST_CHARS]
@@ -80,7 +82,7 @@ def made(*args: Any, **values: Any) -> logging.LogRecord:
 def told(
     kind: type[BaseException], error: BaseException | None, frames: TracebackType | None
 ) -> str:
-    """Return the kind of an exception and its frames, innermost last; neither its message nor what led to it."""
+    """Format a traceback with the exception's type, but without its message and causes."""
     del error
     return "".join(
         ["Traceback (most recent call last):\n", *traceback.format_tb(frames), kind.__name__]
@@ -88,7 +90,7 @@ def told(
 
 
 class AsText(logging.Formatter):
-    """Lines for people: when, how grave, who, what."""
+    """Text lines: time, level, logger and message."""
 
     converter = staticmethod(time.gmtime)
 
@@ -97,10 +99,10 @@ class AsText(logging.Formatter):
 
 
 class AsJson(logging.Formatter):
-    """One JSON object a line."""
+    """Lines with one JSON object each."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
+        """Return the record as a JSON object."""
         at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         about = {
             "time": f"{at}.{int(record.msecs):03d}Z",
@@ -115,11 +117,11 @@ class AsJson(logging.Formatter):
 
 
 class Printed(io.TextIOBase):
-    """A stream whose lines become JSON objects, for what is printed past the log.
+    """A replacement of stdout or stderr that writes each printed line as a JSON object.
 
     Args:
-        name: of the stream.
-        out: where the objects are written.
+        name: the stream's name, used as the logger.
+        out: receives the JSON lines.
     """
 
     def __init__(self, name: str, out: TextIO) -> None:
@@ -128,7 +130,7 @@ class Printed(io.TextIOBase):
         self._begun = ""
 
     def write(self, text: str, /) -> int:
-        """Take a text; what ends with it as a line is written."""
+        """Buffer a text and write its complete lines; return its length."""
         with self._lock:
             *whole, self._begun = (self._begun + text).split("\n")
             for line in filter(str.strip, whole):
@@ -137,11 +139,11 @@ class Printed(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Write what was taken, but for a line that has not ended."""
+        """Flush the output; an incomplete line stays buffered."""
         self._out.flush()
 
     def fileno(self) -> int:
-        """Return the number of the stream below."""
+        """Return the file descriptor of the output."""
         return self._out.fileno()
 
 
@@ -162,14 +164,14 @@ def _warned(
 
 
 class _Tracebacks:
-    """Stands for the module ``traceback`` where an exception would be printed with its message."""
+    """Replacement of the module ``traceback`` in Gradio, which would print exception messages."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(traceback, name)
 
     @staticmethod
     def print_exc(*_: Any, **__: Any) -> None:
-        """Log the exception that is handled now."""
+        """Log the current exception without its message."""
         kind = (sys.exc_info()[0] or Exception).__name__
         about = {"error": kind}
         logging.getLogger("playground").error(
@@ -178,10 +180,11 @@ class _Tracebacks:
 
 
 def _have_others_log() -> None:
-    """Let uvicorn's lines and Gradio's exceptions come here."""
+    """Route uvicorn's lines and Gradio's exceptions to this log."""
     from gradio import queueing, route_utils, routes, utils
     from uvicorn import config
 
+    # uvicorn applies this dict when its server starts.
     for logger in config.LOGGING_CONFIG["loggers"].values():
         logger.update(handlers=[], propagate=True)
     for module in (queueing, route_utils, routes, utils):

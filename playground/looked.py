@@ -1,4 +1,4 @@
-"""What a step looked at: the page asks about a step, and the engine answers with numbers for every position."""
+"""Questions about influence: how much each earlier position affected a step."""
 
 from __future__ import annotations
 
@@ -15,24 +15,25 @@ from playground.asking import run_sent, whole
 _STOP = "looked_stop"
 ACTIONS = ("looked", _STOP)
 _TURNS = Turns(2)
-"""Questions computed at a time: runs come first."""
+"""Two questions at a time: runs have priority."""
 
 
 def act(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a step looked at, or what its token hung on.
+    """Return the influence of each earlier position on a step's attention or token.
 
     Args:
-        asked: ``action``, looked, or looked_stop, which gives up what ``asker`` asks; ``run``, the id of a run that was
-            made here, or ``trace``, a run as JSON values up to the step; ``step`` from 0; ``method``, one of
-            ``engine.asking.methods.METHODS``; ``node_id``, a node of a search; ``at``, a place in a round of drafting;
-            ``layer`` and ``head`` from 0, None for the mean over all; ``asker``, whose earlier question is given up.
+        asked: ``action``, looked, or looked_stop, which cancels the question of ``asker``; ``run``,
+            the id of a run decoded here, or ``trace``, a trace as JSON values up to the step;
+            ``step`` from 0; ``method``, one of ``engine.asking.methods.METHODS``; ``node_id``, a
+            node of a search; ``at``, a position in a draft round; ``layer`` and ``head`` from 0,
+            None for the mean over all; ``asker``, the client, whose previous question is cancelled.
 
     Returns:
-        The answer as JSON values; ``forgotten`` alone where the run is not remembered, so that its trace is to be
-        sent; ``superseded`` alone where the asker has asked again meanwhile, or has given up.
+        The answer as JSON values. Only ``forgotten`` if the run is not cached; the page then sends
+        its trace. Only ``superseded`` if the client asked again or cancelled.
 
     Raises:
-        EngineError: one sentence naming what is wrong.
+        EngineError: a value is not valid, or the question cannot be answered.
     """
     if asked.get("action") == _STOP:
         _TURNS.give_up(asked.get("asker"))
@@ -42,6 +43,7 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
         raise ParameterError("method", method, "it must be text")
     look = Look(whole(asked, "step") or 0, method, whole(asked, "node_id"), whole(asked, "at"))
     layer, head = whole(asked, "layer"), whole(asked, "head")
+    # Before waiting for a slot: the page must learn at once that it has to send the trace.
     run = run_sent(asked)
     if run is None:
         return {"forgotten": True}

@@ -1,4 +1,4 @@
-"""Markdown as small trees that the page builds elements of: no HTML is made, so none can be smuggled in."""
+"""Convert a lesson's Markdown to element trees. No HTML is produced, so none can be injected."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 from engine.lessons.told import Teller, marked
 
 Tree = list[Any]
-"""Texts, and ``[tag, attributes, children]``."""
+"""A list of texts and of elements ``[tag, attributes, children]``."""
 _TAGS = {
     "paragraph": "p",
     "em": "em",
@@ -38,6 +38,7 @@ _MATH_TAGS = {
 _MATH_ATTRIBUTES = {
     *("display", "mathvariant", "stretchy", "fence", "linethickness", "columnalign", "width"),
 }
+# The placeholders of ``marked``: private-use characters around the index of a value.
 _MARKS = re.compile("\ue000(\\d+)\ue001")
 
 
@@ -47,19 +48,20 @@ def _parser() -> Any:
     from mdit_py_plugins.dollarmath import dollarmath_plugin
 
     parser = MarkdownIt("commonmark", {"html": False, "typographer": False})
+    # Lessons may come from anybody: images and raw HTML stay off.
     parser.disable(["image", "html_inline", "html_block", "reference", "heading", "lheading"])
     return parser.enable("table").use(dollarmath_plugin, double_inline=True)
 
 
 def tree(text: str, teller: Teller) -> Tree:
-    """Return a text of a lesson with its values in their places.
+    """Return the element tree of a lesson's text, with the values filled in.
 
     Args:
         text: Markdown with ``{…}`` for values and ``$…$`` for formulas.
-        teller: of the card.
+        teller: Formats the values of the card.
 
     Raises:
-        LessonError: a value is not there.
+        LessonError: A value does not exist.
     """
     from markdown_it.tree import SyntaxTreeNode
 
@@ -69,7 +71,7 @@ def tree(text: str, teller: Teller) -> Tree:
 
 
 def line(text: str, teller: Teller) -> Tree:
-    """Return a text of one line as ``tree`` does, without the paragraph around it."""
+    """Return the tree of a single line: as ``tree``, without the enclosing paragraph."""
     found = tree(text, teller)
     alone = len(found) == 1 and isinstance(found[0], list) and found[0][0] == "p"
     return found[0][2] if alone else found
@@ -80,7 +82,7 @@ class _Builder:
         self.values = values
 
     def of(self, nodes: Any) -> Tree:
-        """Return the trees of nodes in a row."""
+        """Return the trees of sibling nodes."""
         return [part for node in nodes for part in self._node(node)]
 
     def _node(self, node: Any) -> Iterator[Any]:
@@ -119,15 +121,15 @@ class _Builder:
                 yield part
 
     def _in_formula(self, match: re.Match[str]) -> str:
-        # What stands for something in LaTeX is no part of a value.
+        # Characters that LaTeX interprets would break the formula.
         return "\\text{" + re.sub(r"[\\{}$#&_^~]", "", self.values[int(match[1])]) + "}"
 
 
 def formula(latex: str, *, block: bool = False) -> Any:
-    """Return a formula as MathML, or as it was written where that is not LaTeX."""
+    """Return a formula as a MathML tree, or its source as ``code`` if it is not valid LaTeX."""
     try:
         return _math()(latex, block)
-    except Exception:  # a library's many ways to say that something is no LaTeX
+    except Exception:  # latex2mathml raises many types for invalid LaTeX
         return ["code", {}, [latex]]
 
 
@@ -145,6 +147,7 @@ def _math() -> Callable[[str, bool], Any]:
 def _math_tree(element: ElementTree.Element) -> Any:
     tag = element.tag.rpartition("}")[2]
     inside = [part for part in (unescape(element.text or ""), *_children(element)) if part]
+    # An allow-list: MathML elements with scripts or links never reach the page.
     if tag not in _MATH_TAGS:
         return ["mrow", {}, inside]
     attributes = {n: v for n, v in element.attrib.items() if n in _MATH_ATTRIBUTES}
@@ -159,5 +162,5 @@ def _children(element: ElementTree.Element) -> Iterator[Any]:
 
 
 def words(parts: Tree) -> str:
-    """Return a tree's words alone."""
+    """Return the plain text of a tree."""
     return "".join(part if isinstance(part, str) else words(part[2]) for part in parts)

@@ -1,4 +1,4 @@
-"""What the page is told while it waits: every message of it, and work that is done aloud."""
+"""Progress messages for a waiting page, and background work that reports them."""
 
 from __future__ import annotations
 
@@ -15,38 +15,39 @@ from engine.trace.events import Checking, Failed, Loading, Progress, Waiting
 
 T = TypeVar("T")
 BEAT_S = 1.0
-"""A page is told something so often at least: a tab that was closed is found out by that alone."""
+"""Longest silence towards a page. Gradio notices a closed tab only when it sends something."""
 _LONGEST_BEAT_S = 3.5
-"""A page that hears nothing for five seconds asks what has become of its run."""
+"""Below the five seconds of silence after which a page asks whether its run still exists."""
 STARTING = {"phase": "starting", "says": "Starting…"}
 DECODING = {"phase": "decoding", "says": "Decoding…"}
 _PHASES = {Waiting: "waiting", Loading: "loading", Checking: "checking"}
 
 
 def beat_s() -> float:
-    """Return the seconds after which a page is told something at least: more, where many wait."""
+    """Return the longest seconds between two messages to a page; longer while many runs wait."""
+    # A message a second for each of a hundred waiting pages slows the decoding run itself.
     return min(max(BEAT_S, LINE.pause_s), _LONGEST_BEAT_S)
 
 
 def told(event: Progress) -> dict[str, str]:
-    """Return what a page is told of an event: ``phase`` and what it ``says``."""
+    """Convert an event to a progress message with ``phase`` and the sentence ``says``."""
     return {"phase": _PHASES[type(event)], "says": says(event)}
 
 
 def aloud(
     do: Callable[[Tell, threading.Event], T], begin: Callable[[Work], None] = lambda work: None
 ) -> Generator[dict[str, str], None, T]:
-    """Do something in a thread of its own; yield what the page is told meanwhile.
+    """Run a function in a separate thread and yield progress messages until it returns.
 
     Args:
-        do: called with what takes its events and what is set when it is to stop.
-        begin: gets the work, which can be cancelled.
+        do: Called with a function that takes its events, and an event that is set to cancel it.
+        begin: Called with the work, which can be cancelled.
 
     Returns:
         What ``do`` returned.
 
     Raises:
-        EngineError: what ``do`` raised.
+        EngineError: Raised by ``do``.
     """
     results: list[T] = []
 
@@ -66,6 +67,6 @@ def aloud(
 
 
 def last_told(events: list[Any]) -> dict[str, str] | None:
-    """Return what a page is told when a batch of events ends with progress, else None."""
+    """Return the progress message if a batch of events ends with progress, else None."""
     newest = events[-1] if events else None
     return told(newest) if isinstance(newest, Waiting | Loading | Checking) else None

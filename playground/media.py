@@ -1,7 +1,7 @@
-"""Pictures and sounds that visitors give to models: in memory alone, for a while, and each visitor's own.
+"""Pictures and sounds that visitors upload: in memory only, for a limited time, and private.
 
-A page sends the bytes once and names them from then on by the hash of what they hold. The name is of no use to
-anybody else: it is looked for among what the same visitor has given, and who that is the page alone knows.
+A page sends the bytes once and refers to them by their content hash afterwards. A hash only finds
+files of the same visitor, and the visitor's id is known to their page only.
 """
 
 from __future__ import annotations
@@ -25,16 +25,19 @@ from engine.trace.records import MediaInfo
 KINDS = ("image", "audio")
 EXAMPLE, HELD = "example:", "held:"
 VISITOR = "visitor"
-"""What a page calls whoever reads it: it goes along with what is asked and is written down nowhere."""
+"""Field of a request with the visitor's id.
+
+It is never stored: Gradio's session changes with every connection.
+"""
 LIMITS = {"image": SETTINGS.max_picture_bytes, "audio": SETTINGS.max_sound_bytes}
-"""Bytes that a file may have."""
+"""Largest file of each kind, in bytes."""
 _READ: dict[str, Callable[[Any], Any]] = {"image": picture_of, "audio": sound_of}
 _OF_NOTHING = "0" * 64
 _NAME = re.compile(r"[0-9a-f]{32}")
 _LEAST = 2000
-"""Bytes that even the smallest file counts for: there may be very many of them."""
+"""Least bytes that a file counts for, so that many tiny files cannot fill the store."""
 _SHARE = 4
-"""Of the memory for all, one address may have one part in so many."""
+"""One address may use one part in this many of the store."""
 _DATA_URL = re.compile(r"data:[\w.+-]+/[\w.+-]+;base64,")
 
 
@@ -46,7 +49,7 @@ class _Kept:
 
     @property
     def size(self) -> int:
-        """Bytes that it counts for."""
+        """Bytes that the file counts for."""
         return max(len(self.data), _LEAST)
 
 
@@ -54,12 +57,12 @@ _Key = tuple[str, str, str]
 
 
 class HeldMedia:
-    """What visitors have given, as they sent it.
+    """Store of uploaded files, unchanged, with least-recently-used eviction.
 
     Args:
-        most_bytes: all of it together; what was used longest ago goes first.
-        own_bytes: the same of one visitor.
-        age_s: seconds after which something goes that nobody has used.
+        most_bytes: Limit for all files together.
+        own_bytes: Limit for one visitor's files.
+        age_s: Seconds after which an unused file is removed.
     """
 
     def __init__(self, most_bytes: int, own_bytes: int, age_s: float) -> None:
@@ -69,14 +72,14 @@ class HeldMedia:
         self._timer: threading.Timer | None = None
 
     def keep(self, visitor: str, kind: str, sha256: str, data: bytes, address: str = "") -> None:
-        """Keep what a visitor has given; what is in the way goes.
+        """Store a visitor's file, evicting older files where a limit would be exceeded.
 
         Args:
-            visitor: whose it is, see ``is_visitor``.
-            kind: one of KINDS.
-            sha256: of what it holds.
-            data: the file.
-            address: where the visitor asks from; all of one address have a share of the memory.
+            visitor: Owner of the file, see ``is_visitor``.
+            kind: One of KINDS.
+            sha256: Hash of the decoded content.
+            data: The file's bytes.
+            address: Network address of the visitor. All visitors of one address share a limit.
         """
         with self._lock:
             self._kept.pop((visitor, kind, sha256), None)
@@ -91,7 +94,7 @@ class HeldMedia:
             self._wake()
 
     def find(self, visitor: str, kind: str, sha256: str) -> bytes | None:
-        """Return what a visitor has given, None where it is not here, or is another's."""
+        """Return a visitor's file, None if it is not stored or belongs to another visitor."""
         with self._lock:
             self._sweep()
             kept = self._kept.get((visitor, kind, sha256))
@@ -103,12 +106,12 @@ class HeldMedia:
 
     @property
     def held_bytes(self) -> int:
-        """How much memory counts as taken."""
+        """Bytes that all stored files count for."""
         with self._lock:
             return sum(kept.size for kept in self._kept.values())
 
     def clear(self) -> None:
-        """Let go of all of it."""
+        """Remove all files."""
         with self._lock:
             self._kept.clear()
 
@@ -122,12 +125,12 @@ class HeldMedia:
 
     def _sweep(self) -> None:
         before = time.monotonic() - self.age_s
-        # The order is that of use.
+        # The dictionary is ordered by last use, oldest first.
         while self._kept and next(iter(self._kept.values())).used_at < before:
             self._kept.popitem(last=False)
 
     def _wake(self) -> None:
-        """See to it that what has expired goes though nobody asks for anything."""
+        """Start a timer that removes expired files even if no request comes."""
         if self._timer is None and self._kept:
             self._timer = threading.Timer(self.age_s, self._look)
             self._timer.daemon = True
@@ -146,15 +149,15 @@ MEDIA = HeldMedia(
 
 
 def is_visitor(name: Any) -> bool:
-    """Return whether something may be what a page calls its reader: 128 bits that nobody can guess."""
+    """Return whether a value has the form of a visitor id: 128 random bits in hexadecimal."""
     return isinstance(name, str) and _NAME.fullmatch(name) is not None
 
 
 def take(visitor: str, kind: str, data: bytes, address: str = "") -> MediaInfo:
-    """Read a file that a visitor sends and keep it; return what it holds.
+    """Decode an uploaded file, store it and return its description.
 
     Raises:
-        ParameterError: it is no picture or sound that can be read here; one sentence.
+        ParameterError: The file cannot be read as a picture or sound.
     """
     info = info_of(_READ[kind](data))
     MEDIA.keep(visitor, kind, info.sha256, data, address)
@@ -162,14 +165,16 @@ def take(visitor: str, kind: str, data: bytes, address: str = "") -> MediaInfo:
 
 
 def of_form(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a request that say which picture and which sound a form gives; none, no fields.
+    """Return the ``image`` and ``audio`` fields of a request from a form.
+
+    A kind without a file has no field.
 
     Args:
-        asked: ``image`` and ``audio``, each ``example:NAME`` or ``held:`` and the hash of what the
-            ``visitor`` has given.
+        asked: ``image`` and ``audio``, each ``example:NAME`` or ``held:`` followed by the hash of a
+            file of the ``visitor``.
 
     Raises:
-        ParameterError: it is none of these, or is not here any more.
+        ParameterError: A value has another form, or its file is not stored any more.
     """
     found, lacks = of_link(asked, asked.get(VISITOR))
     for kind in lacks:
@@ -179,10 +184,10 @@ def of_form(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def of_link(query: Mapping[str, Any], visitor: Any) -> tuple[dict[str, Any], list[str]]:
-    """Return the same of what an address names, and which kinds of it are not here for this visitor.
+    """Return the media fields of a link, and the kinds whose file is not stored for this visitor.
 
     Raises:
-        ParameterError: it names something else than a form does.
+        ParameterError: A value is not of the forms that ``of_form`` takes.
     """
     found: dict[str, Any] = {}
     lacks: list[str] = []
@@ -198,7 +203,7 @@ def of_link(query: Mapping[str, Any], visitor: Any) -> tuple[dict[str, Any], lis
 
 
 def _named(kind: str, name: Any, visitor: Any) -> Picture | Sound | str | None:
-    """Return what a form names, None for what has been let go of, or was never this visitor's."""
+    """Return the picture, sound or example of a form's value, None for a missing file."""
     if isinstance(name, str) and name.startswith(EXAMPLE):
         return name
     if not isinstance(name, str) or not name.startswith(HELD):
@@ -207,18 +212,18 @@ def _named(kind: str, name: Any, visitor: Any) -> Picture | Sound | str | None:
     data = MEDIA.find(visitor, kind, digest) if is_visitor(visitor) else None
     if data is None:
         return None
-    # It was opened when it came; whoever else has opened the same has opened the same.
+    # Equal hashes mean equal content, so a file decoded for another visitor will do.
     return KEPT_MEDIA.get(digest) or _READ[kind](data)
 
 
 def of_call(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the same of a program's call, which brings the bytes along.
+    """Return the media fields of an API call, which contains the bytes.
 
     Args:
-        given: ``image`` and ``audio``, each ``example:NAME`` or a file in base64, also as a data URL.
+        given: ``image`` and ``audio``, each ``example:NAME``, a file in base64, or a data URL.
 
     Raises:
-        ParameterError: it is none of these.
+        ParameterError: A value has another form.
     """
     named = {kind: given[kind] for kind in KINDS if given.get(kind) is not None}
     return {kind: _brought(kind, value) for kind, value in named.items()}
@@ -239,26 +244,27 @@ def _brought(kind: str, value: Any) -> Picture | Sound | str:
 
 
 def name_of(given: Any) -> str | None:
-    """Return what a form calls a picture or sound of a request or of a trace, None for none."""
+    """Convert a picture or sound of a request or trace to its form value, None for none."""
     if given is None or isinstance(given, str):
         return given
     return f"{EXAMPLE}{given.example}" if given.example else f"{HELD}{given.sha256}"
 
 
 def names_in(infos: tuple[MediaInfo, ...]) -> dict[str, Any]:
-    """Return what a form calls the picture and the sound of a trace, None for what it has none of."""
+    """Map each kind to the form value of a trace's picture or sound, None if it has none."""
     named = {info.kind: name_of(info) for info in infos}
     return {kind: named.get(kind) for kind in KINDS}
 
 
 def only_own(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a question in whose trace nothing is named by its hash but examples and what its visitor has given.
+    """Return a question whose trace contains no media hashes of other visitors.
 
-    What was opened of late is at hand for whoever knows its hash, and a trace that was handed on has that of another
-    visitor's picture: a model is not to read it for anybody else.
+    The engine opens recently decoded media for anyone who knows the hash, and a shared trace
+    contains the hash of another visitor's picture. Such hashes are replaced, so a model cannot read
+    the picture for somebody else.
 
     Args:
-        asked: what the page sent; its ``trace`` may be anything.
+        asked: What the page sent. Its ``trace`` may be any value.
     """
     trace = asked.get("trace")
     if not isinstance(trace, dict):
@@ -273,7 +279,7 @@ def only_own(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _hidden(info: dict[str, Any], visitor: Any) -> dict[str, Any]:
-    """Return what a trace says of a picture or a sound, under a hash of nothing where it is not the visitor's."""
+    """Return a trace's media entry, its hash replaced if it is another visitor's file."""
     kind, sha256, example = info.get("kind"), info.get("sha256"), info.get("example")
     if kind not in KINDS or not isinstance(sha256, str):
         return info
@@ -292,5 +298,5 @@ def _hash_of(kind: str, example: str) -> str | None:
 
 
 def kept_apart(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a page sent without who reads it, as it may be written down."""
+    """Return the request without the visitor id, safe to store."""
     return {name: value for name, value in asked.items() if name != VISITOR}

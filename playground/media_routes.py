@@ -1,4 +1,4 @@
-"""How a picture or a sound comes to the server: one request with the file's bytes, which never touch a disk."""
+"""Routes for pictures and sounds: one upload request per file, which is never written to disk."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from playground.visitors import asking_from
 
 PLACE = "/media/"
 VISITOR_HEADER = "x-visitor"
-"""With it a page says who reads it; a form of another site cannot send it."""
+"""Request header with the visitor's id. A form on another site cannot send a custom header."""
 _TYPES = {".png": "image/png", ".wav": "audio/wav", ".flac": "audio/flac"}
 
 
 def routes() -> list[Route]:
-    """Return the routes: where files are sent and asked for, and where the examples that come along are fetched."""
+    """Return the routes that receive files, check whether one is stored, and serve the examples."""
     return [
         Route(f"{PLACE}example/{{name}}", _example),
         Route(f"{PLACE}{{kind}}", _take, methods=["POST"]),

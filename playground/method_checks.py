@@ -1,4 +1,4 @@
-"""Checks of a method that go on beside the page: each is told as soon as it is known, and all can be stopped."""
+"""Background checks of a generation method: the page polls for results and can stop the check."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from engine.settings import SETTINGS
 from playground.guard import sentence
 
 _AT_WORK = threading.Semaphore(1)
-"""Each check runs the method four times, two processes at a time."""
+"""One check at a time: each runs the method four times, two processes at once."""
 _POLL_S = 0.1
 _HOLD_S = 5.0
-"""How long a question waits for what is new."""
+"""Seconds that a poll waits for a new result."""
 _KEPT = 16
 _CHECKS: dict[str, _Checking] = {}
-"""By the unguessable name that its page gave it."""
+"""Checks by the unguessable id that the page generated."""
 STOPPED = "Stopped."
 
 
 class _Checking:
-    """One check: what it has found so far."""
+    """One check in a background thread, with its results so far."""
 
     def __init__(self, name: str, arguments: dict[str, Any]) -> None:
         self.name, self.arguments = name, arguments
@@ -42,7 +42,7 @@ class _Checking:
         threading.Thread(target=self._work, name="check", daemon=True).start()
 
     def heard(self) -> None:
-        """Somebody listens: without a word for long it is stopped."""
+        """Restart the timer that stops a check whose page has disappeared."""
         if self._away is not None:
             self._away.cancel()
         self._away = threading.Timer(SETTINGS.away_s, self.cancelled.set)
@@ -64,7 +64,7 @@ class _Checking:
                 _AT_WORK.release()
         except Cancelled:
             self.error = STOPPED
-        except BaseException as error:
+        except BaseException as error:  # a page that polls must learn of every failure
             self.error = sentence(error)
         finally:
             if self._away is not None:
@@ -81,16 +81,20 @@ class _Checking:
 
 
 def act(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a check has found beyond what its page knows; the first question begins it.
+    """Return the results of a check that its page does not have yet.
+
+    The first call starts the check.
 
     Args:
-        asked: ``press``, its name; ``name`` and ``arguments`` of the method; ``known``, how many checks the page has.
+        asked: ``press``, the id of the check; ``name`` and ``arguments`` of the method; ``known``,
+            how many results the page has.
 
     Returns:
-        ``checks``, each with ``what``, ``result`` and ``told``; ``over``; ``error``, one sentence, "" for none.
+        ``checks``, each with ``what``, ``result`` and ``told``; ``over``; ``error``, one sentence
+            or "".
 
     Raises:
-        EngineError: the method may not run, or an argument is not one of its.
+        EngineError: The method may not run, or does not accept an argument.
     """
     press, known = str(asked.get("press", ""))[:64], asked.get("known", 0)
     if type(known) is not int or known < 0:
@@ -110,14 +114,14 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def stop(press: str) -> None:
-    """Stop a check; nothing happens where there is none of this name."""
+    """Stop a check; an unknown id is ignored."""
     check = _CHECKS.get(press)
     if check is not None:
         check.cancelled.set()
 
 
 def _begun(name: Any, arguments: Any) -> _Checking:
-    """Begin a check of what somebody has made here."""
+    """Start a check of a method that was written on this machine."""
     own_method(name)
     found = find_method(name)
     check_trusted(found)

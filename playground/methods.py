@@ -1,4 +1,4 @@
-"""Custom generation methods as the page shows them: what is offered, their code, and those that are made here."""
+"""Custom generation methods for the page: list, code, and methods written on this machine."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _GROUPS = {
     "recipe": "transformers' own, on the hub",
     "allowed": "Of the hub",
 }
-"""Kind of an offer -> what a list calls it, in the order of the list."""
+"""Kind of an offer -> its heading in the list."""
 _ORDER = ("shipped", "own", "template", "recipe", "allowed")
 _WORDS = {
     "files": "reading other files",
@@ -45,21 +45,23 @@ _WORDS = {
 }
 _MOST_STOPS = 64
 _STOPS: dict[str, threading.Event] = {}
-"""What stops a fetch, by the unguessable name that its page gave it."""
+"""Events that stop a download, by the unguessable id that the page generated."""
 
 
 def act(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return one answer.
+    """Answer one question about methods.
 
     Args:
-        asked: ``action``: ``methods``, what is offered; ``method`` of a ``name``, to be fetched where ``fetch``
-            says so; ``method_trust`` of a ``name`` and the ``sha256`` that was shown; ``method_files`` of an own
-            one; ``method_new`` of a ``name`` and a ``template``; ``method_save`` of a ``name``, a ``file``, its
-            ``text`` and the mark of what it said ``before``; ``method_check`` of a ``name`` (see
-            ``method_checks.act``); ``method_stop`` of the fetch or the check whose ``press`` it names.
+        asked: ``action`` and its fields. ``methods`` lists them. ``method`` describes the one of
+            this ``name``, downloaded only if ``fetch`` is true. ``method_trust`` takes a ``name``
+            and the ``sha256`` that was shown. ``method_files`` reads the files of a user's own
+            method. ``method_new`` takes a ``name`` and a ``template``. ``method_save`` takes a
+            ``name``, a ``file``, its ``text`` and the mark of the text ``before``. ``method_check``
+            takes a ``name`` (see ``method_checks.act``). ``method_stop`` stops the download or
+            check with the id ``press``.
 
     Raises:
-        EngineError: one sentence naming what is wrong.
+        EngineError: One sentence naming what is wrong.
     """
     acts = {
         "methods": _listed,
@@ -75,7 +77,7 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def shut_in() -> str:
-    """Return in one line what a method's process may and may not do."""
+    """Return a sentence on what a method's sandbox allows and forbids on this machine."""
     limits = f"It may take {SETTINGS.max_method_s:g} seconds and {SETTINGS.max_method_memory_gb:g} GB beyond the model."
     missing = [name for name in BARRIERS if name not in expected()]
     if not missing:
@@ -120,7 +122,7 @@ def _method(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def described(found: Found) -> dict[str, Any]:
-    """Return what the page shows of a method, as JSON values."""
+    """Return a method as JSON values for the page."""
     method, trusted = found.method, is_trusted(found)
     return {
         "name": found.name,
@@ -138,7 +140,7 @@ def described(found: Found) -> dict[str, Any]:
 
 
 def _ordered(files: Mapping[str, bytes]) -> list[str]:
-    """Return the paths of a method's files: its code first, the words last."""
+    """Return the paths of a method's files: its code first, the README last."""
     return sorted(files, key=lambda path: (path != ENTRY, path == README, path))
 
 
@@ -153,6 +155,7 @@ def _why_not(found: Found) -> str:
 def _trusted(asked: Mapping[str, Any]) -> dict[str, Any]:
     _check_private("confirmed")
     found = find_method(asked.get("name"))  # type: ignore[arg-type]
+    # The code may have changed since it was shown; only what was read is confirmed.
     if found.method.sha256 == asked.get("sha256"):
         trust(found.method.sha256)
         return described(found)
@@ -184,7 +187,7 @@ def _saved(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _own(name: Any, read: Callable[[Path], Any]) -> dict[str, Any]:
-    """Return an own method's files with their marks, and what reading its folder finds amiss, "" for nothing."""
+    """Return the files of an own method with their marks, and ``read``'s error, "" for none."""
     files, folder = own_files(name), own_method(name)
     try:
         read(folder)
@@ -214,10 +217,10 @@ def _stop(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_private(verb: str) -> None:
-    """Refuse what only the owner of a machine may do there.
+    """Refuse an action that only the owner of a machine may take.
 
     Raises:
-        MethodError: this is a public deployment.
+        MethodError: This is a public deployment.
     """
     if SETTINGS.public:
         raise MethodError(f"Methods are not {verb} on a public deployment; its owner lists them.")

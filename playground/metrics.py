@@ -1,6 +1,7 @@
-"""What operators read at /metrics, in Prometheus' format: numbers of this process, and of replicas that report theirs.
+"""The /metrics endpoint in Prometheus format: numbers of this process and of remote replicas.
 
-Whoever may read it: this machine itself, where nothing stands in between, and who has the token of the settings.
+Readable with the token from the settings; without a token only from this machine, with no proxy
+in between.
 """
 
 from __future__ import annotations
@@ -25,19 +26,22 @@ from playground.rooms.registry import Rooms
 
 _LOCAL = ("127.0.0.1", "::1")
 _PASSED_ON = ("forwarded", "via", "x-real-ip", "true-client-ip", "cf-connecting-ip")
-"""Headers of proxies besides those that begin with x-forwarded: everybody behind one has this machine's address."""
+"""Headers that proxies add, in addition to ``x-forwarded-*``.
+
+Behind a local proxy every client has a loopback address.
+"""
 _BEARER = "bearer "
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A name and what it means.
+    """Declaration of one metric.
 
     Attributes:
-        name: without the prefix, and of a counter without ``_total``.
+        name: Without the prefix; for a counter without ``_total``.
         kind: ``counter``, ``gauge`` or ``histogram``.
-        means: one sentence.
-        labels: what tells its values apart; none of them can be chosen by a visitor.
+        means: Help text, one sentence.
+        labels: Label names. Visitors cannot choose the values, so their number is bounded.
     """
 
     name: str
@@ -97,9 +101,12 @@ OF_AN_ENGINE = (
     _MODELS,
     _MODEL_BYTES,
 )
-"""What this process tells of its own engine."""
+"""Metrics of this process's own engine."""
 OF_A_REPLICA = (*OF_AN_ENGINE, _MEMORY)
-"""What it tells of every replica elsewhere; this one's own memory is among the numbers that every program has."""
+"""Metrics of every remote replica.
+
+The process collector already reports this process's own memory.
+"""
 _STREAMS = Metric("open_streams", "gauge", "Streams of answers that pages and programs hold open.")
 _LISTENING = Metric("listening_sessions", "gauge", "Pages and programs that hold one open.")
 _ROOMS = Metric("rooms_open", "gauge", "Rooms in which classes bet on lessons.")
@@ -116,18 +123,18 @@ PREFIX, OF_REPLICAS = "playground_", "playground_replica_"
 
 
 class OperatorNumbers:
-    """Collects all numbers when somebody asks for them; a collector of prometheus_client's.
+    """A prometheus_client collector that gathers all numbers on request.
 
     Args:
-        rooms: of this process.
-        reports: of replicas elsewhere.
+        rooms: Classrooms of this process.
+        reports: Reports of remote replicas.
     """
 
     def __init__(self, rooms: Rooms, reports: counted.Reports = counted.REPORTS) -> None:
         self.rooms, self.reports = rooms, reports
 
     def collect(self) -> Iterator[Any]:
-        """Yield a family of samples for every name."""
+        """Yield one metric family for every metric."""
         yield from _families(PREFIX, OF_AN_ENGINE, (), {(): counted.snapshot()})
         said = {(name,): numbers for name, numbers in self.reports.recent().items()}
         yield from _families(OF_REPLICAS, OF_A_REPLICA, ("replica",), said)
@@ -153,13 +160,13 @@ def _families(
     labels: tuple[str, ...],
     said: Mapping[tuple[str, ...], Mapping[str, Any]],
 ) -> Iterator[Any]:
-    """Yield the families of engines' numbers.
+    """Yield the metric families of one or more engines.
 
     Args:
-        prefix: of the names.
-        metrics: which of them.
-        labels: names of what tells the engines apart.
-        said: their values -> numbers as of ``counted.snapshot``.
+        prefix: Prefix of the metric names.
+        metrics: Metrics to include.
+        labels: Label names that distinguish the engines.
+        said: Label values -> the engine's numbers, see ``counted.snapshot``.
     """
     values = {whose: _values_of(numbers) for whose, numbers in said.items()}
     for metric in metrics:
@@ -173,7 +180,7 @@ def _families(
 
 
 def _values_of(said: Mapping[str, Any]) -> dict[str, list[tuple[tuple[str, ...], Any]]]:
-    """Return the values of an engine's numbers: name -> (labels, value)."""
+    """Map each metric name to its samples (label values, value), from an engine's numbers."""
     ended = said["ended"].items()
     return {
         _BEGUN.name: _by_name(said["begun"]),
@@ -203,7 +210,7 @@ def _family(
     labels: tuple[str, ...],
     samples: Iterable[tuple[tuple[str, ...], Any]],
 ) -> Any:
-    # Brought with the first question: the page need not wait for it.
+    # Imported on the first request, so that the server starts without it.
     from prometheus_client import core
 
     kinds: dict[str, Any] = {
@@ -223,7 +230,7 @@ def _family(
 
 
 def _buckets(value: Mapping[str, Any]) -> list[tuple[str, float]]:
-    """Return how many values are at most as large as each bound, as Prometheus counts them."""
+    """Return cumulative bucket counts (upper bound, count), as Prometheus expects."""
     found, so_far = [], 0
     for bound, count in zip([*value["bounds"], "+Inf"], value["counts"], strict=True):
         so_far += count
@@ -232,11 +239,11 @@ def _buckets(value: Mapping[str, Any]) -> list[tuple[str, float]]:
 
 
 def exposition(collector: Any, accept: str) -> tuple[bytes, str]:
-    """Return all numbers, those of the process that every program has among them, and their media type.
+    """Return the metrics page, including the standard process metrics, and its media type.
 
     Args:
-        collector: of the playground's own.
-        accept: the Accept header, which may ask for OpenMetrics.
+        collector: Collector of the playground's own metrics.
+        accept: The Accept header, which may ask for OpenMetrics.
     """
     from prometheus_client import CollectorRegistry, ProcessCollector
     from prometheus_client.exposition import choose_encoder
@@ -249,7 +256,7 @@ def exposition(collector: Any, accept: str) -> tuple[bytes, str]:
 
 
 def hear(reports: counted.Reports) -> None:
-    """Ask the replicas for their numbers, where they are elsewhere."""
+    """Add the numbers of remote replicas to ``reports``; nothing for a local engine."""
     if SETTINGS.engine != "local":
         from engine.serving import cluster
 
@@ -258,17 +265,18 @@ def hear(reports: counted.Reports) -> None:
 
 
 def may_read(request: Request, token: str, public: bool) -> bool:
-    """Return whether somebody may read the numbers.
+    """Return whether a request may read the metrics.
 
     Args:
-        request: his.
-        token: of the settings; where there is one, nothing else counts, so that a proxy that says nothing of
-            whom it asks for gives nobody away.
-        public: whether strangers are let in here: without a token it is nobody's then.
+        request: The request.
+        token: Token of the settings, "" for none. With a token nothing else counts, since a proxy
+            that adds no header makes every client look local.
+        public: Whether this is a public deployment, where nobody may read them without a token.
     """
     if token:
         said = request.headers.get("authorization", "")
         given = said[len(_BEARER) :] if said.lower().startswith(_BEARER) else ""
+        # Constant time, so that the token cannot be guessed from response times.
         return hmac.compare_digest(given.encode(), token.encode())
     passed_on = any(
         name.startswith("x-forwarded") or name in _PASSED_ON for name in request.headers
@@ -278,7 +286,7 @@ def may_read(request: Request, token: str, public: bool) -> bool:
 
 
 def routes(rooms: Rooms) -> list[Route]:
-    """Return the route of the numbers."""
+    """Return the /metrics route."""
     numbers = OperatorNumbers(rooms)
 
     def all_told(accept: str) -> tuple[bytes, str]:

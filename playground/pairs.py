@@ -1,4 +1,4 @@
-"""Which drafts the page offers for a model, beyond those that the declaration names."""
+"""Draft models that the page offers for a model, beyond those in the page's declaration."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ ACTIONS = ("drafts",)
 
 
 def act(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what can draft for a model.
+    """Return the draft models that fit a main model.
 
     Args:
-        asked: the ``strategy`` and the ``model``.
+        asked: The ``strategy`` and the ``model``.
 
     Returns:
-        ``drafts``, each with its name, whether it is ``here`` and the reason it is offered; ``early_exit``, why the
-        model's own first layers can be expected to draft well, else null.
+        ``drafts``, each with its ``name``, whether it is ``here`` (on this machine) and the
+        ``reason`` to offer it. ``early_exit``: why the model's own first layers are likely to draft
+        well, else None.
 
     Raises:
-        EngineError: there is no such strategy.
+        EngineError: The strategy does not exist.
     """
     strategy, given = strategy_of(asked), asked.get("model")
     model = given if isinstance(given, str) else ""

@@ -1,4 +1,4 @@
-"""What a model is and costs, told under the field that names it."""
+"""Model details for the page: what a model is and costs, before it is loaded."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ ACTIONS = ("preflight",)
 
 
 def act(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is known of a model that was not loaded.
+    """Return the details of a model without loading it.
 
     Args:
-        asked: the ``model``; the ``strategy`` whose form names it, and its ``params``, which say how the
-            weights are held; with ``here`` the hub is not asked, and nothing told of what is elsewhere.
+        asked: The ``model``; the ``strategy`` whose form names it; and its ``params``, which
+            include how the weights are loaded. With ``here`` the hub is not queried, and a remote
+            model has no details.
 
     Returns:
-        ``told``, pairs of a subject and a text, and ``notes``, sentences on what stands in the way; ``takes``,
-        ``needs`` and ``speech`` as in ``takes.declared``.
+        ``told``, pairs of a subject and a text; ``notes``, sentences on possible problems; and
+        ``takes``, ``needs`` and ``speech`` as in ``takes.declared``.
 
     Raises:
-        EngineError: one sentence.
+        EngineError: One sentence naming the problem.
     """
     strategy = strategy_of(asked)
     said = form_weights(strategy, asked.get("params") or {})

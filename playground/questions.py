@@ -1,4 +1,4 @@
-"""Questions of the page with one answer each: code of a run and its check, settings, a link."""
+"""Request-reply questions of the page: exported code, run state, links, other modules' actions."""
 
 from __future__ import annotations
 
@@ -39,14 +39,17 @@ from playground.visitors import remember, session
 
 _MAX_ID = 2**31
 _ROOMS = (configs, looked, methods, pairs, preflight, reading, rich, what_if, why)
-"""Modules with questions of their own: ``ACTIONS`` and ``act(asked)``."""
+"""Modules that answer further actions. Each has ``ACTIONS`` and ``act(asked)``."""
 _CHECKS: dict[str, threading.Event] = {}
-"""What stops a check, by the unguessable name that its page gave it: it may be stopped before it is there."""
+"""Stop events by the unguessable id that the page generated.
+
+A stop may arrive before its check begins.
+"""
 _KEPT_CHECKS = 64
 
 
 def build_replies() -> None:
-    """Build the hidden element through which the page asks and is answered."""
+    """Build the hidden element that carries the page's questions and the answers."""
     replies = hidden("dp-ask-bus", receiving("p.ask((data) => trigger('input', data))"))
     replies.input(
         _answer, None, replies, concurrency_limit=None, trigger_mode="multiple", **OF_THE_PAGE
@@ -54,7 +57,7 @@ def build_replies() -> None:
 
 
 def reply(number: Any, **values: Any) -> str:
-    """Return one message for the page; ``number`` is that of its question."""
+    """Return the JSON reply to question ``number``; the id is 0 if that is not a valid number."""
     known = isinstance(number, int) and not isinstance(number, bool) and 0 <= number < _MAX_ID
     return json.dumps({"id": number if known else 0, **values}, allow_nan=False)
 
@@ -65,24 +68,24 @@ def _answer(event: gr.EventData) -> str:
     number = asked.get("id")
     try:
         return reply(number, **answer(asked))
-    except BaseException as error:
+    except BaseException as error:  # without a reply the page would wait for ever
         return reply(number, error=sentence(error))
 
 
 def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the page asked for.
+    """Answer one question of the page.
 
     Args:
-        asked: ``action`` is ``files`` (texts by their paths, and why there is no pipeline) or
-            ``verify`` (of the ``form`` generate or pipeline) of a ``trace`` as JSON values whose
-            steps may be left out, ``beside`` of such a trace (see ``beside.act``),
-            ``stop`` of the check or the reading whose ``press`` it names,
-            ``state`` (all messages of a ``run``, empty where it is not known),
-            ``link`` (what the address ``search`` asks for, opened by ``visitor``), or
-            an action of one of ``_ROOMS``.
+        asked: ``action`` and its fields. ``files`` returns exported texts by path, and the reason
+            if there is no pipeline. ``verify`` runs the code of ``form`` generate or pipeline.
+            ``beside`` scores a run with another model (see ``beside.act``). These three take a
+            ``trace`` as JSON values whose steps may be left out. ``stop`` stops the check or
+            scoring with the id ``press``. ``state`` returns all messages of a ``run``, empty for an
+            unknown one. ``link`` opens the query string ``search`` for ``visitor``. Other actions
+            belong to one of ``_ROOMS``.
 
     Raises:
-        EngineError: one sentence naming what is not valid.
+        EngineError: One sentence naming what is not valid.
     """
     action = asked.get("action")
     if action == "files":
@@ -108,7 +111,7 @@ def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _beside(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what another model makes of a run; it ends when it is stopped, or when nobody listens any more."""
+    """Score a run with another model, until stopped or the page has been gone for ``away_s``."""
     press = str(asked.get("press", ""))
     stopped, own, began = _stopper(press), session(), time.monotonic()
 
@@ -122,7 +125,7 @@ def _beside(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _verified(trace: Trace, press: str, form: str) -> dict[str, Any]:
-    """Return what a check found; it ends when it is stopped, or when nobody listens any more."""
+    """Run the exported code, until it is stopped or the page has been gone for ``away_s``."""
     stopped, own, began = _stopper(press), session(), time.monotonic()
     try:
         found = verify(

@@ -1,4 +1,4 @@
-"""What a model reads of a chat, asked by the page before anything is run."""
+"""Preview of a chat template: the tokens that a model reads, before a run."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ from engine.run.chat_request import check_messages, rendered
 
 ACTIONS = ("rendered",)
 _AT_WORK = threading.Semaphore(2)
-"""Conversations written at a time: runs come first."""
+"""Conversations rendered at once. Few, so that runs keep the processor."""
 _WAIT_S = 20.0
 
 
 def act(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tokens that a model reads of a conversation.
+    """Return the tokens of a conversation after the model's chat template.
 
     Args:
         asked: ``model``, its name; ``messages`` and ``template`` as in a request.
 
     Returns:
-        ``tokens``, each with its ``text`` and whether it is ``special``, and ``turns``, whose they
-        are; ``literal``, how many control tokens stayed text.
+        ``tokens``, each with its ``text`` and whether it is ``special``; ``turns``, the speaker of
+        each token span; ``literal``, how many control tokens in the messages were read as plain
+        text.
 
     Raises:
-        EngineError: one sentence naming what is not valid.
+        EngineError: One sentence naming what is not valid.
     """
     model, messages, template = (asked.get(name) for name in ("model", "messages", "template"))
     check_messages(messages, template)

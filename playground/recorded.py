@@ -1,7 +1,7 @@
-"""What every tab shows before anybody presses Run: recorded runs and examples, fetched by name.
+"""Recorded runs and examples that every tab shows before the first run, fetched by name.
 
-They are files of the repository, so the answers are made once, packed once, and kept by the browser
-for as long as the address that holds their digest.
+They are files of the repository. Each response is built and compressed once, and browsers cache it
+permanently because the URL contains a digest.
 """
 
 from __future__ import annotations
@@ -34,12 +34,15 @@ from visualizers.page import recorded as drawn
 from visualizers.prefix_tree.summary import view as tree_view
 
 _COLUMN = ("candidates",)
-"""What a column of a comparison draws besides its text."""
+"""Views of a comparison column, in addition to its text."""
 
 
 @cache
 def place() -> str:
-    """Return where recorded files are fetched, relative to the page; another place whenever any changes."""
+    """Return the URL of recorded files, relative to the page.
+
+    Its digest changes whenever a file changes.
+    """
     found = hashlib.sha256(scripts.version().encode())
     for path in sorted(gallery.FOLDER.rglob("*")):
         if path.is_file():
@@ -48,7 +51,7 @@ def place() -> str:
 
 
 def routes() -> list[Route]:
-    """Return the route of the recorded files."""
+    """Return the route for recorded files."""
     return [Route("/recorded/{version}/{name}.json", _answer)]
 
 
@@ -67,13 +70,13 @@ def _answer(request: Request) -> Response:
 
 @cache
 def packed(name: str) -> bytes:
-    """Return a recorded run or example as JSON, packed with gzip.
+    """Return a recorded run or example as gzip-compressed JSON.
 
     Args:
-        name: of a run of the gallery, ``compare``, ``draws``, ``watermark_bench`` or ``taste``.
+        name: A run of the gallery, ``compare``, ``draws``, ``watermark_bench`` or ``taste``.
 
     Raises:
-        TraceError: there is none of this name.
+        TraceError: Nothing of this name is recorded.
     """
     if name in _EXAMPLES:
         data = _EXAMPLES[name]()
@@ -81,11 +84,12 @@ def packed(name: str) -> bytes:
         data = run(name)
     else:
         raise TraceError(f"Nothing recorded is named {name[:60]!r}.")
+    # mtime=0: equal content gives equal bytes.
     return gzip.compress(json.dumps(data, allow_nan=False, separators=(",", ":")).encode(), mtime=0)
 
 
 def run(name: str) -> dict[str, Any]:
-    """Return a run of the gallery with what its pictures show, its form, and where to look."""
+    """Return a run of the gallery as JSON values, with view data, form and what to look at."""
     entry = gallery.entry_named(name)
     assert entry is not None
     trace, strategy = gallery.open_entry(entry.file), STRATEGIES[entry.strategy]
@@ -117,7 +121,7 @@ def _compared() -> dict[str, Any]:
 
 
 def _judge(found: examples.RecordedComparison) -> ModelInfo:
-    """Return the base model, which wrote the first column and judged as it was held there."""
+    """Return the base model as it was loaded for the first column; it scored all columns."""
     return next(c.trace.model for c in found.columns if c.trace.model.id == found.base)
 
 

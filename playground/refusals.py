@@ -1,4 +1,4 @@
-"""Which models cannot serve which strategies, for a page that was sent before anybody could try."""
+"""Route for the models that strategies refuse, for pages sent before the check was possible."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from playground import later
 from playground.spec import spec
 
 PLACE = "./refusals"
-"""Where a page asks for them, relative to it."""
+"""URL of the route, relative to the page."""
 _LOOK_S = 0.2
 _MOST_LOOKS = 600
 
 
 def routes() -> list[Route]:
-    """Return the route at which they are told as soon as they are known."""
+    """Return the route, which answers as soon as the refusals are known."""
     return [Route(PLACE.removeprefix("."), _answer)]
 
 

@@ -1,4 +1,4 @@
-"""What is known of a run that is made again: what of it is new, and whether it comes out as it did."""
+"""A run repeated after its process died: drops sent steps and detects the first that differs."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from playground.kept.runs import WrittenRun
 
 
 class Remade:
-    """A run whose process is gone, as far as it was written down.
+    """The stored part of a run whose process is gone, compared with the same run decoded again.
 
     Args:
-        run_id: what it has been called from its beginning.
-        known: what there is of it; its messages have to be of this form of traces.
+        run_id: Id of the run, unchanged since it started.
+        known: The stored run.
 
     Raises:
-        TraceError: they are not.
+        TraceError: Its messages are not in this version's trace format.
     """
 
     def __init__(self, run_id: str, known: WrittenRun) -> None:
@@ -32,22 +32,23 @@ class Remade:
 
     @property
     def header(self) -> Trace | None:
-        """What it said of itself, None for one that had not begun."""
+        """Header of the stored trace, None if the run had not begun."""
         return self._repeat.header if self._repeat else None
 
     @property
     def steps(self) -> Sequence[Step]:
-        """Those that were written down."""
+        """The stored steps."""
         return self._repeat.steps if self._repeat else ()
 
     def open(self, run: Work) -> Messages:
-        """Go on with its record."""
+        """Reopen the run's journal entry and return its messages."""
         return JOURNAL.reopen(run, self.known, self.run_id)
 
     def news(self, events: list[Any]) -> tuple[list[Any], int | None]:
-        """Return what of the next events is new, and None.
+        """Return the events that the page does not have yet, and None.
 
-        Where the run comes out differently it is all that came this time, and after how many steps.
+        If the repeated run differs, return all its events so far and the number of steps that
+        agree.
         """
         found: list[Any] = []
         for at, event in enumerate(events):
@@ -64,10 +65,10 @@ class Remade:
 
 
 def repeat_of(messages: Sequence[Mapping[str, Any]]) -> Repeat:
-    """Return what the messages of a run bring, to be compared with the same run made again.
+    """Return the stored content of a run's messages, to compare with the repeated run.
 
     Raises:
-        TraceError: they are none of this form of traces.
+        TraceError: The messages are not in this version's trace format.
     """
     if not messages:
         return Repeat()
@@ -84,13 +85,13 @@ def repeat_of(messages: Sequence[Mapping[str, Any]]) -> Repeat:
 
 
 def made_again(losses: Sequence[int]) -> str:
-    """Return the sentence about the server that was lost after so many steps."""
+    """Return the note that another server repeated the run, with the steps before the loss."""
     after = _steps(losses[-1])
     return f"The server of this run ended after {after}; another one made it again, and every step was the same."
 
 
 def otherwise(step: int) -> str:
-    """Return the sentence about a run that did not come out as it did before."""
+    """Return the note that the repeated run differed after ``step`` steps and was restarted."""
     return (
         f"The server of this run ended, and made again it came out differently after {_steps(step)};"
         " it was started anew."

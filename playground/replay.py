@@ -1,4 +1,4 @@
-"""The replay tab: a trace file or a recorded run of the gallery, drawn again without a model."""
+"""The Replay tab: plays a trace file or a recorded run without a model."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NO_STRATEGY = ("candidates", "xray")
 
 
 def build_replay() -> None:
-    """Build the tab: what to open on the left, the player on the right."""
+    """Build the tab: file upload, player and gallery."""
     with gr.Tab("Replay", id="replay", elem_id="tab-replay"):
         gr.HTML(
             "<h2 class='dp-sr'>Replay</h2>"
@@ -61,12 +61,15 @@ def build_replay() -> None:
 
 
 def declaration() -> list[dict[str, str]]:
-    """Return what the gallery holds, as JSON values."""
+    """Return the gallery's entries as JSON values."""
     return [{"name": e.name, "title": e.title, "shows": e.shows} for e in gallery.entries()]
 
 
 def open_file(path: Any) -> tuple[Any, str]:
-    """Return what the player is sent and what is said; a bad file leaves the player as it is."""
+    """Return the player's message and a note as HTML.
+
+    An invalid file leaves the player unchanged.
+    """
     if not path:
         return gr.skip(), ""
     name = Path(str(path)).name
@@ -75,6 +78,7 @@ def open_file(path: Any) -> tuple[Any, str]:
     except EngineError as error:
         return gr.skip(), f"<p class='dp-status bad' role='alert'>{escape(sentence(error))}</p>"
     finally:
+        # An upload is read once and then removed.
         UPLOADS.remove(str(path))
     return message(trace, name), _told(
         f"{name}: {len(trace.steps)} step{'s' * (len(trace.steps) != 1)} of {trace.strategy}."
@@ -82,7 +86,7 @@ def open_file(path: Any) -> tuple[Any, str]:
 
 
 def message(trace: Trace, name: str) -> str:
-    """Return the player's message: the run and the visuals of its strategy, as JSON."""
+    """Return the player's message as JSON: the run, its views, name and form."""
     sent = {
         **recorded(trace),
         "visuals": visuals_of(_visuals(trace)),
@@ -93,7 +97,7 @@ def message(trace: Trace, name: str) -> str:
 
 
 def recorded(trace: Trace) -> dict[str, Any]:
-    """Return a recorded run as JSON values, with what its strategy's pictures show."""
+    """Return a recorded run as JSON values, with the data of its strategy's views."""
     return page.recorded(trace, _visuals(trace))
 
 

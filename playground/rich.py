@@ -1,7 +1,7 @@
-"""transformers' own outputs of a visitor's run, as a file: how large it will be, and the file itself.
+"""Download of transformers' generate() outputs for a run: the size of the file, and the file.
 
-The run comes with the question, so nobody is given outputs of a run that he does not have. The file is made
-in memory, sent, and forgotten.
+The request contains the run, so nobody gets outputs of a run they do not have. The file is built in
+memory and not stored.
 """
 
 from __future__ import annotations
@@ -38,20 +38,21 @@ ACTIONS = ("rich_size",)
 PLACE = "/rich"
 _ASKED = ("trace", "flags")
 _AT_WORK = threading.Semaphore(1)
-"""Files made at a time: each is in memory as a whole, and so are its outputs."""
+"""One file at a time: each is in memory as a whole, and so are its outputs."""
 _WAIT_S = 20.0
 _POLL_S = 0.05
 _BUSY, _REFUSED, _FAILED = 503, 400, 500
 
 
 def act(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the bytes of the file with a run's outputs as ``size``; nothing is computed for it.
+    """Return the ``size`` in bytes of the file with a run's outputs, without computing them.
 
     Args:
-        asked: ``trace``, a run as JSON values whose steps may be left out, and ``flags``, see ``flags_of``.
+        asked: ``trace``, a run as JSON values whose steps may be left out, and ``flags``, see
+            ``flags_of``.
 
     Raises:
-        EngineError: one sentence: there are no such outputs of the run, or they would be too large.
+        EngineError: The run has no such outputs, or they would be too large.
     """
     trace, flags = trace_of(asked.get("trace")), flags_of(asked.get("flags"))
     check_can_be_made(trace)
@@ -59,14 +60,14 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def routes() -> list[Route]:
-    """Return the route that a file is fetched from, by the page and by programs."""
+    """Return the download route, for the page and for programs."""
     return [Route(PLACE, made, methods=["POST"])]
 
 
 async def made(request: Request) -> Response:
-    """Answer with the file of what is asked for, an object of ``trace`` and ``flags``, or with a sentence.
+    """Answer a JSON object of ``trace`` and ``flags`` with the file, or with a JSON ``error``.
 
-    It ends as soon as nobody waits for it any more.
+    The computation is cancelled when the client disconnects.
     """
     host = request.client.host if request.client else ""
     address = address_of(host, request.headers.get("x-forwarded-for", ""), SETTINGS.public)
@@ -93,7 +94,7 @@ async def made(request: Request) -> Response:
 
 
 async def _watch(request: Request, cancelled: threading.Event) -> None:
-    """Cancel when whoever asked is gone."""
+    """Set ``cancelled`` when the client disconnects."""
     while (await request.receive())["type"] != "http.disconnect":
         continue
     cancelled.set()
@@ -106,6 +107,7 @@ def _made(body: bytes, cancelled: threading.Event, visitor: Visitor, reader: str
     own = media.only_own({**asked, media.VISITOR: reader})
     trace, flags = trace_of(own.get("trace")), flags_of(asked.get("flags"))
     VISITOR.set(visitor)
+    # ``aside`` computes in another thread, which does not inherit context variables.
     context = copy_context()
 
     def work() -> bytes:

@@ -1,8 +1,9 @@
-"""The page's own scripts and styles: where the browser gets them, and how elements reach them.
+"""The page's scripts and styles: their routes, and the code with which elements call them.
 
-The scripts are ES modules, joined into one file when the page is built. Its address holds a digest
-of it, so a browser may keep it for ever and still never has an old one. The one global of the page,
-``playground``, is the promise of their entry: an element that Gradio makes earlier waits for it.
+The scripts are ES modules, joined into one file when the page is built. Its URL contains a digest,
+so browsers cache it permanently and still never use an old version. The page's only global,
+``playground``, is the promise of the entry module; elements that Gradio creates earlier wait for
+it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from visualizers.join import join, modules_in
 
 CLIENT = Path(__file__).resolve().parent / "client"
 _ENTRY = "playground/client/index.mjs"
-# A page without its scripts would stay silent whatever is pressed.
+# Without its scripts the page cannot react to anything, so this notice is inline.
 _SAY_MISSING = (
     "const said = Object.assign(document.createElement('p'), { role: 'alert', "
     "className: 'dp-status bad', style: 'padding: 12px', "
@@ -37,38 +38,38 @@ _SAY_MISSING = (
 )
 _PATH = "scripts"
 HERE = "./here"
-"""Where the server answers a page that asks whether it is there."""
+"""URL with which a page checks that the server is reachable."""
 _FOR_EVER = {"Cache-Control": "public, max-age=31536000, immutable"}
 
 
 @cache
 def scripts() -> bytes:
-    """Return the page's scripts, joined."""
+    """Return the page's scripts, joined into one file."""
     return join(modules_in(page.FOLDER, CLIENT), _ENTRY).encode()
 
 
 @cache
 def packed() -> bytes:
-    """Return the same, packed with gzip."""
+    """Return the joined scripts, compressed with gzip."""
     return gzip.compress(scripts(), mtime=0)
 
 
 @cache
 def version() -> str:
-    """Return a digest of all that is served: another one whenever any of it is."""
+    """Return a digest of all that is served: it changes whenever any of it changes."""
     others = json.dumps([_words(language) for language in languages.others()])
     served = page.skeleton([]) + others
     return hashlib.sha256(scripts() + served.encode()).hexdigest()[:16]
 
 
 def styles() -> str:
-    """Return the styles of the whole page in one piece: those of a picture stand with its view."""
+    """Return all styles of the page in one text: those of the views, then the page's own."""
     own = sorted(CLIENT.rglob("*.css"))
     return "\n".join([page.styles(), *(path.read_text("utf-8") for path in own)])
 
 
 def routes() -> list[Route]:
-    """Return the routes of the scripts and of a saved page's skeleton; nothing else is served."""
+    """Return the routes for scripts, a saved page's skeleton, Plotly and reachability checks."""
     place = f"/{_PATH}/{{version}}"
     return [
         Route(f"{place}/index.mjs", _scripts),
@@ -94,12 +95,12 @@ async def _skeleton(request: Request) -> Response:
     pictures = request.query_params.get("pictures", "").split(",")
     language = request.query_params.get(languages.PARAMETER, "")
     made = page.skeleton(pictures, **_words(language) if language in languages.others() else {})
-    # Not to be shown as it is: a run is missing from it.
+    # As plain text, since a skeleton without a run is not a page to show.
     return _kept(request, made.encode(), "text/plain; charset=utf-8")
 
 
 def _words(language: str) -> dict[str, Any]:
-    """Return what gives a saved page the words of a language."""
+    """Return the arguments that translate a saved page."""
     return {
         "language": language,
         "texts": languages.data(language),
@@ -114,7 +115,7 @@ async def _plotly(request: Request) -> Response:
 
 
 def plotly() -> str:
-    """Return the address, relative to the page, of the scripts of Plotly."""
+    """Return the URL of Plotly's script, relative to the page."""
     return f"./{_PATH}/{version()}/plotly.js"
 
 
@@ -125,19 +126,19 @@ def _kept(request: Request, content: bytes, kind: str, **more: str) -> Response:
 
 
 def kept(content: bytes, kind: str, **more: str) -> Response:
-    """Return an answer that a browser may keep for ever: its address changes with it."""
+    """Return a response that browsers cache permanently. Its URL must change with its content."""
     headers = {**_FOR_EVER, "X-Content-Type-Options": "nosniff", **more}
     return Response(content, media_type=kind, headers=headers)
 
 
 def head(given: Mapping[str, Any], soon: Iterable[str] = ()) -> str:
-    """Return the scripts of the page's head.
+    """Return the HTML of the page's head: it loads and starts the scripts.
 
     Args:
-        given: what the entry's ``open`` is called with, as JSON values.
-        soon: addresses, relative to the page, that its scripts will ask for at once.
+        given: Argument of the entry module's ``open``, as JSON values.
+        soon: URLs, relative to the page, to preload because the scripts request them first.
     """
-    # Relative to the page, so that it may be served below any path.
+    # Relative, so that the playground may be served below any path.
     address = f"./{_PATH}/{version()}/index.mjs"
     link = f'<link rel="modulepreload" href="{address}">'
     script = (
@@ -152,10 +153,10 @@ def head(given: Mapping[str, Any], soon: Iterable[str] = ()) -> str:
 
 
 def on_load(make: str) -> str:
-    """Return the script of an element that asks something of the page when it is there.
+    """Return the script of an element that calls the page once the scripts have loaded.
 
     Args:
-        make: a JavaScript expression of ``p``, the page.
+        make: A JavaScript expression of ``p``, the page.
     """
     return f"playground.then((p) => {make});"
 
@@ -163,12 +164,12 @@ def on_load(make: str) -> str:
 def receiving(make: str, at_once: bool = False) -> str:
     """Return the script of an element whose values are messages to a part of the page.
 
-    A value is read when it comes and handed on when the part is there, in the same order: the next
-    one may have taken its place by then.
+    Each value is read at once and delivered, in order, when the part exists. Reading it later could
+    lose it, since the next value replaces it.
 
     Args:
-        make: a JavaScript expression of ``p``, the page; it returns what has a ``receive``.
-        at_once: whether the first value is a message, too.
+        make: A JavaScript expression of ``p``, the page, that returns an object with ``receive``.
+        at_once: Whether the element's first value is also a message.
     """
     return (
         f"const part = playground.then((p) => {make});"

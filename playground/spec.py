@@ -1,7 +1,7 @@
-"""What the page may offer, as plain JSON values: the page's scripts draw every form from it.
+"""The page's declaration as JSON values, from which the scripts draw every form.
 
-One declaration serves tabs, columns of a comparison, branches, many draws and the watermark bench:
-a control knows its bounds from the strategy's file and from nowhere else.
+One declaration serves tabs, comparison columns, branches, many draws and the watermark bench. The
+bounds of a control come from the strategy's file only.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ SEED = Integer(
     label="Seed", help="The same seed gives the same draws.", minimum=0, maximum=MAX_SEED
 )
 _SERVED = ("why", "what_if", "looked")
-"""Questions that the server answers."""
+"""Question tabs that the server answers."""
 _QUESTIONS = (*_SERVED, "draw", "xray", "formula")
-"""What can be asked of a step, in the order of its tabs."""
+"""All question tabs of a step, in order."""
 _MAX_STOPS = 100_000
-"""A slider with more stops than this cannot be set by hand."""
+"""A slider with more stops than this is too fine to set by hand."""
 
 
 def spec() -> dict[str, Any]:
-    """Return the whole declaration; every parameter stands in it once, however many take it.
+    """Return the whole declaration. A parameter shared by several strategies occurs in it once.
 
-    A model that is brought while the server runs stands in it from then on, and so does which models cannot
-    serve once that can be tried.
+    It changes while the server runs: models that are installed appear, and so do refused models
+    once torch has loaded and they can be checked.
     """
     held = tuple(offered_weights(assistant=True).items())
     return _spec(_offered(), held, later.is_settled())
@@ -89,7 +89,7 @@ def _offered() -> tuple[CatalogueEntry, ...]:
 
 
 def visuals_of(names: tuple[str, ...]) -> list[str]:
-    """Return the views of a stage in their order; a run of the playground can be asked, continued and saved."""
+    """Return a strategy's views in order, plus the playground's own (questions, family, export)."""
     views = arranged(names)
     views.insert(views.index("status") + 1, "since")
     own = [name for name in views if name not in _QUESTIONS]
@@ -98,7 +98,7 @@ def visuals_of(names: tuple[str, ...]) -> list[str]:
 
 
 def param_spec(name: str, kind: Param, default: Any) -> dict[str, Any]:
-    """Return one control: its words, its bounds and the value it begins with."""
+    """Return one control as JSON values: its texts, bounds and initial value."""
     about: dict[str, Any] = {
         "name": name,
         "label": kind.label,
@@ -127,11 +127,12 @@ def param_spec(name: str, kind: Param, default: Any) -> dict[str, Any]:
 
 
 def _slider(kind: Number | Integer) -> tuple[float, float] | None:
-    """Return the ends of a parameter's slider, None where it can have none; both are legal values."""
+    """Return a slider's two ends, both allowed values; None if the parameter has no slider."""
     low, high = kind.minimum, kind.slider_maximum or kind.maximum
     if (high - low) / kind.step > _MAX_STOPS:
         return None
     if isinstance(kind, Number):
+        # An open bound is not an allowed value, so the slider ends one step inside it.
         if kind.above_minimum:
             low += kind.step
         elif 0 < low < kind.step:
@@ -142,7 +143,7 @@ def _slider(kind: Number | Integer) -> tuple[float, float] | None:
 
 
 def shown_values(strategy: Strategy, params: Any, weights: Any = None) -> dict[str, Any]:
-    """Return a strategy's parameters, changed by ``params``, and how weights are held, as its controls show them."""
+    """Return a strategy's control values: defaults changed by ``params``, and weights settings."""
     drafted = strategy.assistant != "none"
     values = {**defaults_of(strategy.config), **params}
     values |= {**weights_defaults(drafted), **(weights or {})}
@@ -183,19 +184,19 @@ def _strategy(
 
 
 def _refused(strategy: Strategy) -> dict[str, str]:
-    """Return the models on offer that cannot serve a strategy, each with the reason."""
+    """Map each offered model that cannot serve a strategy to the reason."""
     reasons = {e.name: refusal(strategy, e.name) for e in _offered()}
     return {name: reason for name, reason in reasons.items() if reason is not None}
 
 
 def try_models() -> None:
-    """Find out which models cannot serve which strategies, so that a declaration can say so at once."""
+    """Compute which models each strategy refuses, so that the next declaration is fast."""
     for strategy in STRATEGIES.values():
         _refused(strategy)
 
 
 def _only(strategy: Strategy) -> dict[str, dict[str, Any]]:
-    """Return parameter -> which other decides whether it acts, the values with which it does, and why not."""
+    """Map each dependent parameter to its controlling one, the enabling values and the reason."""
     kinds = params_of(strategy.config)
     found = {
         name: {
@@ -209,7 +210,10 @@ def _only(strategy: Strategy) -> dict[str, dict[str, Any]]:
 
 
 def only_of_weights(assistant: bool) -> dict[str, dict[str, Any]]:
-    """Return the same for how weights are held."""
+    """Return the same map for the weights settings.
+
+    ``assistant`` adds the weights settings of the draft model.
+    """
     kinds = weights_params(assistant)
     return {
         prefix + name: {
@@ -223,7 +227,7 @@ def only_of_weights(assistant: bool) -> dict[str, dict[str, Any]]:
 
 
 def one_models_weights() -> dict[str, Any]:
-    """Return the controls of how one model is held, and which of them act only with another."""
+    """Return one model's weights controls as ``params``, and their dependencies as ``only``."""
     defaults = weights_defaults(assistant=False)
     kinds = offered_weights(assistant=False)
     return {
@@ -233,7 +237,7 @@ def one_models_weights() -> dict[str, Any]:
 
 
 def _asked(strategy: Strategy) -> dict[str, Any]:
-    """Return which controls the page offers to ask a run what if, and why none where it offers none."""
+    """Return the controls that what-if questions offer, and the reason if there are none."""
     refused = why_not(strategy)
     kinds = params_of(strategy.config)
     names = [n for n in askable(strategy.config) if _is_asked(kinds[n])] if not refused else []
@@ -246,7 +250,7 @@ def _is_asked(kind: Param) -> bool:
 
 
 def _place(declared: dict[str, Any], known: list[dict[str, Any]]) -> int:
-    """Return where a control stands in the list of all, added to it when it is new."""
+    """Return a control's index in the list of all controls, appending a new one."""
     if declared not in known:
         known.append(declared)
     return known.index(declared)
@@ -268,14 +272,14 @@ def _preset(strategy: Strategy, preset: Preset) -> dict[str, Any]:
 
 
 def _senses(strategy: Strategy) -> list[dict[str, Any]]:
-    """Return the presets of models that look or listen, as far as those are on offer."""
+    """Return the presets with a picture or sound whose models are offered."""
     offered = {entry.name for entry in _offered()}
     found = SENSES.get(strategy.name, ())
     return [_preset(strategy, preset) for preset in found if preset.model in offered]
 
 
 def _talks(strategy: Strategy) -> list[dict[str, Any]]:
-    """Return the presets of a model that answers, none where it is not on offer."""
+    """Return the chat presets, none if their model is not offered."""
     if MODEL not in {entry.name for entry in _offered()}:
         return []
     kinds = params_of(strategy.config)
@@ -296,13 +300,16 @@ def _talks(strategy: Strategy) -> list[dict[str, Any]]:
 
 
 def _recorded(strategy: str, preset: str) -> str | None:
-    """Return the gallery's name of a preset's recorded run, None when it has none."""
+    """Return the gallery name of a preset's recorded run, None if there is none."""
     found = (e for e in gallery.entries() if (e.strategy, e.preset) == (strategy, preset))
     return next((entry.name for entry in found), None)
 
 
 def _drafts() -> dict[str, dict[str, list[str]]]:
-    """Return tokenizer kind -> target -> names of fitting drafts; "" is a target nobody knows."""
+    """Map tokenizer kind -> target model -> names of fitting draft models.
+
+    The target "" stands for an unknown model.
+    """
     names = [e.name for e in _offered()]
     return {
         kind: {

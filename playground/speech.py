@@ -1,4 +1,4 @@
-"""What a form and an address say of a speech besides its sound; a form in the names of a request."""
+"""Conversions of speech settings (language, task, timestamps) between form, link and request."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ _WITH_TIMES = "1"
 
 
 def of_form(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the field of a request that a form's ``speech`` is, empty where it says nothing.
+    """Return a form's ``speech`` settings for a request, empty if there are none.
 
     Raises:
-        ParameterError: one sentence; whether the model can be told that is seen when it is there.
+        ParameterError: A setting is not valid. Whether the model supports it is checked after
+            loading.
     """
     told = asked.get("speech")
     if told is None:
@@ -25,10 +26,10 @@ def of_form(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def of_link(query: Mapping[str, str]) -> dict[str, Any]:
-    """Return the same of an address.
+    """Return the speech settings of a link's query.
 
     Raises:
-        ParameterError: as ``of_form``.
+        ParameterError: As ``of_form``.
     """
     told: dict[str, Any] = {name: query[name] for name in ("language", "task") if query.get(name)}
     times = query.get("timestamps", "")
@@ -40,7 +41,7 @@ def of_link(query: Mapping[str, str]) -> dict[str, Any]:
 
 
 def link_of(told: Mapping[str, Any]) -> dict[str, str]:
-    """Return what an address says of it, empty for what nothing is said of."""
+    """Convert speech settings to a link's query fields, "" for a setting that is absent."""
     return {
         "language": told.get("language") or "",
         "task": told.get("task") or "",

@@ -1,7 +1,7 @@
-"""One run as messages for the browser: small deltas, numbered, at most about ten a second.
+"""Messages of a run for the browser: small numbered deltas, at most about ten a second.
 
 Every message is one JSON string ``{"run", "seq", "kind", …}``. The page detects a gap by the
-number and asks for the whole state, which the journal keeps for a while after the run.
+number and requests the whole state, which the journal keeps for a while after the run.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ _LOG = logging.getLogger("playground")
 
 
 class Follower(Protocol):
-    """Somebody who watches a run besides the page."""
+    """An observer of a run, in addition to the page."""
 
     def begin(self, run: Work) -> None:
-        """The run has started."""
+        """Receive the run when it has started."""
 
     def see(self, events: list[Any]) -> dict[str, Any]:
-        """Take a batch of its events; return what their messages say besides."""
+        """Receive a batch of events; return fields to add to their messages."""
         ...
 
 
@@ -61,16 +61,16 @@ def stream(  # noqa: C901
     press: Press | None = None,
     remade: Remade | None = None,
 ) -> Iterator[str]:
-    """Decode and yield messages as JSON strings; never raises, the last message says how it ended.
+    """Decode and yield messages as JSON strings; never raises, the last one says how it ended.
 
     Args:
-        request: what to decode.
-        key: where the page shows the run; None is its strategy's tab and the address bar.
-        follow: told of the run and its events.
-        press: what another process makes it again from, where this one ends before it does.
-        remade: what is known of a run that is made again; it keeps its id.
+        request: What to decode.
+        key: Where the page shows the run; None for its strategy's tab and the address bar.
+        follow: Observer of the run and its events.
+        press: What another process needs to repeat the run if this process ends first.
+        remade: The stored part of a run that is repeated; the run keeps its id.
     """
-    # Logits are kept by the id that a run has from its beginning.
+    # The logits cache is keyed by the id of the first decoding: no repeated runs.
     run = decode(request, KEPT_RUNS.follow if remade is None else None)
     messages = Messages(run.run_id)
     elsewhere = {} if key is None else {"strategy": key, "link": ""}
@@ -84,6 +84,7 @@ def stream(  # noqa: C901
         for batch in run.batches(1 / SETTINGS.updates_per_s, beat_s()):
             events = batch
             if press is not None and JOURNAL.leaving:
+                # No end is sent: another process takes the run over.
                 return
             if remade is not None:
                 events, step = remade.news(events)
@@ -97,62 +98,62 @@ def stream(  # noqa: C901
                 last = DECODING
                 yield messages.add(sent | {k: v for k, v in elsewhere.items() if k in sent})
                 if "anew" in message:
-                    # What follows is another run, under an id of its own.
+                    # The events that follow belong to a new run with its own id.
                     messages = JOURNAL.open(run, press)
             news = last_told(events)
             if news is not None or not events:
-                # Of the moment, so it has no number: whoever misses it hears the next.
+                # Without a number: a lost progress message is replaced by the next.
                 last = news or last
                 yield progress(messages.run_id, shown_at, last)
     except GeneratorExit:
         messages.add({"kind": "fail", "error": NOBODY_LISTENED})
         raise
     except BaseException as error:
-        # A page that has not heard of the run yet is told where it would be shown.
+        # The page may not know the run yet, so the message says where to show it.
         yield messages.add({"kind": "fail", "error": sentence(error), "strategy": shown_at})
     finally:
         run.close()
 
 
 def progress(run_id: str, key: str, news: Mapping[str, str]) -> str:
-    """Return the message that says what goes on in a run where the page shows it."""
+    """Return the progress message of a run, for the place ``key`` on the page."""
     return json.dumps({"kind": "progress", "run": run_id, "strategy": key, **news})
 
 
 def refusal(key: str, error: BaseException, run_id: str = "") -> str:
-    """Return the one message of a run that never began: a sentence for where it would be shown."""
+    """Return the only message of a run that never began: its error, for the place ``key``."""
     about = {"kind": "fail", "run": run_id or uuid.uuid4().hex, "seq": 0, "strategy": key}
     return json.dumps({**about, "error": sentence(error), **_kind_of(error)})
 
 
 def _ended_anew(sentence: str, request: DecodeRequest, run_id: str) -> dict[str, Any]:
-    """Return the end of a run that goes on as another one."""
+    """Return the last message of a run that restarts under another id."""
     return {"kind": "fail", "error": sentence, "strategy": request.strategy, "anew": run_id}
 
 
 def _kind_of(error: BaseException) -> dict[str, bool]:
-    """Return what a page has to know of an error besides its sentence."""
+    """Return flags of an error: ``stopped`` by the user, or ``again`` if a retry may succeed."""
     if isinstance(error, StoppedError):
         return {"stopped": True}
     return {"again": True} if isinstance(error, BusyError) else {}
 
 
 class _Writer:
-    """Turns the events of one run into messages, with what its pictures show of every step."""
+    """Converts the events of one run to messages, with the view data of every step."""
 
     def __init__(self, request: DecodeRequest, remade: Remade | None = None) -> None:
         self.request = request
         self.summaries: Summaries | None = None
         self.last: Step | None = None
         if remade is not None and remade.header is not None:
-            # A picture of a step may show what came before it.
+            # A view of a step may show earlier steps, so the stored ones are added first.
             self.summaries = self._pictures(remade.header)
             for self.last in remade.steps:
                 self.summaries.add(self.last)
         self.left: dict[str, tuple[str, ...]] = {}
 
     def messages(self, events: list[Any]) -> Iterator[dict[str, Any]]:
-        """Turn a batch of events into messages; steps and texts of a batch travel together."""
+        """Convert a batch of events to messages; its steps and texts share one delta."""
         delta: dict[str, Any] = _nothing()
         for event in events:
             match event:
@@ -184,7 +185,7 @@ class _Writer:
         yield from _unless_empty(delta)
 
     def _measured_since(self, trace: Trace) -> dict[str, Any]:
-        """Return the last step where something was measured beside it after it was sent."""
+        """Return the last step again if a measurement was added after it was sent, else nothing."""
         if self.last is None or trace.steps[-1] == self.last:
             return {}
         shown = shown_of(trace, STRATEGIES[trace.strategy].visuals)[-1]
@@ -214,7 +215,7 @@ def _unless_empty(delta: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _rest(trace: Trace, left: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
-    """Return what the end of a run adds to its beginning, and what its reader would have to be quick to see."""
+    """Return the trace fields known at the end, with the notes on models unloaded for this run."""
     rest = to_dict({k: getattr(trace, k) for k in _AT_THE_END})
     said = [f"{one}." for of_one in left.values() for one in of_one]
     return rest | {"notes": [*trace.notes, *said]}
@@ -226,17 +227,17 @@ def _header(header: Any) -> dict[str, Any]:
 
 
 def whole_state(run_id: str) -> str:
-    """Return one message with everything sent so far, for a page that missed something."""
+    """Return one message with everything sent so far, for a page that missed some."""
     return state_of(run_id, JOURNAL.messages(run_id))
 
 
 def state_of(run_id: str, texts: Iterable[str]) -> str:
-    """Return the messages of a run, each as JSON, as one."""
+    """Join a run's messages, each a JSON string, into one state message."""
     messages = ",".join(texts)
     return f'{{"kind":"state","run":{json.dumps(run_id)},"messages":[{messages}]}}'
 
 
 def known_state(run_id: str) -> str:
-    """Return the same, empty for a run that is not known."""
+    """Return the state message, "" for an unknown run."""
     state = whole_state(run_id)
     return "" if state.endswith('"messages":[]}') else state

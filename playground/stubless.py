@@ -1,7 +1,8 @@
-"""Gradio without the type stubs that it makes of itself when it is imported.
+"""Patch that keeps Gradio from generating type stubs when it is imported.
 
-For every class of a component it reads the source and renders a stub for editors, which takes as long as half of its
-import. A class that comes from no file gets none: that is what it is told of all of them meanwhile.
+Gradio reads the source of every component class and renders a stub for editors, which is half of
+its import time. Classes without a source file get no stub, so the patch hides the files of all
+components during the import.
 """
 
 from __future__ import annotations
@@ -12,15 +13,16 @@ from contextlib import contextmanager
 from typing import Any
 
 _KIND = "ComponentMeta"
-"""What the class of Gradio's component classes is called."""
+"""Name of the metaclass of Gradio's components."""
 
 
 @contextmanager
 def stubless() -> Iterator[None]:
-    """Import Gradio in this block for the first time."""
+    """Disable stub generation in this block, in which Gradio is imported for the first time."""
     real = inspect.getfile
 
     def getfile(thing: Any) -> str:
+        # Compared by name: importing the class would import Gradio.
         if type(thing).__name__ == _KIND:
             raise OSError("No stub is wanted.")
         return real(thing)

@@ -1,6 +1,6 @@
-"""The one tab builder: everything a strategy's tab shows follows from its declaration.
+"""Builder of the strategy tabs: wires each tab's Run and Stop to the engine.
 
-The page's scripts draw the tab from ``playground.spec``; here it is wired to the engine.
+The page's scripts draw the tab's content from ``playground.spec``.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def build_tab(strategy: Strategy, bus: Any) -> None:
     """Build a strategy's tab and wire its Run and Stop.
 
     Args:
-        strategy: what it is for.
-        bus: the hidden element that carries the messages of runs.
+        strategy: The strategy.
+        bus: The hidden element that carries the messages of runs.
     """
     name = strategy.name
     with gr.Tab(strategy.tab, id=name, elem_id=f"tab-{name}"):
@@ -45,6 +45,7 @@ def build_tab(strategy: Strategy, bus: Any) -> None:
         **in_line(QUEUE),
         **OF_A_PRESS,
     )
+    # Stop is a queued event without a limit: the path of unqueued events is closed.
     page.stop(guarded(_stop), None, None, concurrency_limit=None, **OF_THE_PAGE)
 
 
@@ -62,12 +63,12 @@ def _starter(name: str) -> Callable[[dict[str, Any]], Generator[str, None, None]
 
 
 def _unknown(asked: dict[str, Any]) -> str:
-    """Return what there is of a run that nothing goes on of."""
+    """Return the stored messages of a run that is not active."""
     return whole_state(str(asked.get("run", ""))[:64])
 
 
 def _has(asked: dict[str, Any], text: str) -> bool:
-    """Return whether a page has a message: one of its run with a number below that which it expects, or no other."""
+    """Return True if all messages in ``text`` are of the page's run and seq < ``asked["next"]``."""
     message, following = json.loads(text), asked.get("next")
     if message["run"] != asked.get("run") or type(following) is not int:
         return False

@@ -1,4 +1,4 @@
-"""What models are given beside text, as the page is told: which take a picture or a sound, and the examples."""
+"""Media inputs in the page's declaration: models with picture or sound, limits and examples."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ _TYPES = {
     "image": ["image/png", "image/jpeg", "image/webp", "image/gif", "image/bmp", "image/tiff"],
     "audio": ["audio/wav", "audio/x-wav", "audio/flac", "audio/ogg", "audio/mpeg", ".flac"],
 }
-"""What a browser's chooser of files offers; the server looks at what a file holds."""
+"""File types that the browser's file chooser offers. The server checks the content instead."""
 
 
 def declared(entry: CatalogueEntry) -> dict[str, Any]:
-    """Return what a model of the catalogue takes beside text.
+    """Return the media inputs of a catalogue model.
 
     Returns:
-        ``takes``, some of KINDS; ``needs``, one or None; and ``speech``, what it can be told of a sound (see
-        ``SpeechChoices``), None where it is not at hand or does not listen.
+        ``takes``, some of KINDS; ``needs``, one of them or None; and ``speech``, its speech
+        settings (see ``SpeechChoices``), None if the model is not on this machine or takes no
+        sound.
     """
     takes = [entry.needs] if entry.needs else []
     hears = entry.embedded and entry.needs == "audio"
@@ -35,7 +36,7 @@ def declared(entry: CatalogueEntry) -> dict[str, Any]:
 
 
 def offered_media() -> dict[str, Any]:
-    """Return what may be sent, and the examples that come along, each with its address and what it is."""
+    """Return the limits and file types for uploads, and the built-in examples with their URLs."""
     seconds = {"image": {}, "audio": {"seconds": SETTINGS.max_sound_s}}
     found = list_examples()
     return {
@@ -56,11 +57,11 @@ def _example(one: MediaExample) -> dict[str, str]:
 
 
 def address_of(example: MediaExample) -> str:
-    """Return where a page fetches an example."""
+    """Return the URL of an example, relative to the page."""
     return _address(example.name, example.file)
 
 
 @lru_cache(maxsize=64)
 def _address(name: str, file: Path) -> str:
-    """Return its address; another one whenever the file changes."""
+    """Return an example's URL; its digest changes with the file."""
     return f"./media/example/{name}?{hashlib.sha256(file.read_bytes()).hexdigest()[:12]}"

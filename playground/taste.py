@@ -1,4 +1,4 @@
-"""The blind taste test: two texts that continue one prompt, and nothing that tells which strategy wrote which."""
+"""The blind taste test: two texts for one prompt, without showing which strategy wrote which."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SIDES = 2
 
 
 def build_taste(queue: str) -> None:
-    """Build the tab; ``queue`` is the one that runs share."""
+    """Build the Taste tab; ``queue`` is the queue id that all runs share."""
     with gr.Tab("Taste", id="taste", elem_id="tab-taste"):
         page = drawn("page-taste", receiving("p.taste(element.querySelector('.dp-tab'), trigger)"))
     page.input(on_gpu(outliving(_write, _unknown)), None, page, **in_line(queue), **OF_A_PRESS)
@@ -40,7 +40,7 @@ def build_taste(queue: str) -> None:
 
 
 def declaration() -> dict[str, Any]:
-    """Return what the tab begins with, as JSON values."""
+    """Return the tab's initial values as JSON values."""
     return {"prompt": STORY}
 
 
@@ -65,17 +65,18 @@ def _write(asked: dict[str, Any]) -> Generator[str, None, None]:
 
 
 def write_both(asked: Any) -> Iterator[dict[str, Any]]:
-    """Decode one prompt in two ways and measure both texts.
+    """Decode one prompt with two strategies and measure both texts.
 
     Args:
-        asked: what the page sent: prompt, seed and two ``columns``, each a strategy with its models and params.
+        asked: What the page sent: prompt, seed and two ``columns``, each a strategy with its models
+            and params.
 
     Yields:
-        What the page is told meanwhile, ``phase`` and ``says`` with the ``id`` that Stop names; at the end
-        the ``pair``: its prompt and two ``texts``, in the order of the columns.
+        Progress messages, ``phase`` and ``says`` with the ``id`` for Stop. At the end the ``pair``:
+        its prompt and two ``texts``, in the order of the columns.
 
     Raises:
-        EngineError: one sentence.
+        EngineError: One sentence naming the problem.
     """
     requests = requests_of(asked)
     found: list[TastedText] = []
@@ -93,7 +94,7 @@ def write_both(asked: Any) -> Iterator[dict[str, Any]]:
 
 
 def _traced(request: DecodeRequest, number: int) -> Generator[dict[str, Any], None, Trace]:
-    """Decode a request; its text is not told before both are there."""
+    """Decode a request with progress only: no text is shown before both are complete."""
     for news in written(request):
         if isinstance(news, Trace):
             if news.outputs[0].finish_reason == "cancelled":
@@ -111,10 +112,10 @@ def _measured(request: DecodeRequest, trace: Trace, tell: Any, stopped: Any) -> 
 
 
 def requests_of(asked: Any) -> list[DecodeRequest]:
-    """Read what the page sent.
+    """Return the two requests of what the page sent.
 
     Raises:
-        ParameterError: one sentence naming the column's parameter.
+        ParameterError: A value of a column is not valid.
     """
     columns = asked.get("columns") if isinstance(asked, Mapping) else None
     if not isinstance(columns, list) or len(columns) != _SIDES:

@@ -1,6 +1,7 @@
-"""What the server tells, in the language of its reader, by the rule of ``visualizers/shared/said.mjs``.
+"""Translation of the server's sentences, with the same rules as ``visualizers/shared/said.mjs``.
 
-The page says it itself; this is for pages without scripts of their own, and tells which sentences have words.
+The main page translates in the browser. This is for pages built on the server, and finds
+untranslated sentences.
 """
 
 from __future__ import annotations
@@ -15,20 +16,21 @@ NAMED = re.compile(r"\{(\w+)\}")
 _DEEPEST = 3
 _MOST = 2000
 _FEWEST_LETTERS = 4
-"""A pattern with next to no words of its own, as "{n} of {total}", would take anything: it takes numbers."""
+"""Below this a pattern, as "{n} of {total}", would match anything, so its values must be numbers."""
 _NUMBER = "([-−+\\d.,·⁻⁰¹²³⁴-⁹ ]+)"
 
 
 class Sayer:
-    """Says sentences in another language.
+    """Translates sentences to another language.
 
     Args:
-        texts: English -> the other, with values as ``{name}``; a value that is a sentence of its own is said, too.
+        texts: English -> translation, with values as ``{name}``. Values that are sentences are
+            translated, too.
     """
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         self.known = texts
-        # What says more of itself is tried first.
+        # The most specific pattern is tried first.
         patterns = sorted(
             (english for english in texts if "{" in english),
             key=lambda english: -len(NAMED.sub("", english)),
@@ -36,7 +38,7 @@ class Sayer:
         self.patterns = [(_pattern_of(e), NAMED.findall(e), texts[e]) for e in patterns]
 
     def said(self, sentence: str, depth: int = 0) -> str:
-        """Return a sentence in the language, as it came where the language does not have it."""
+        """Return the translation of a sentence, or the sentence itself if there is none."""
         if sentence in self.known:
             return self.known[sentence]
         if depth < _DEEPEST and len(sentence) <= _MOST:
@@ -48,7 +50,7 @@ class Sayer:
         return self.unknown(sentence, depth)
 
     def unknown(self, sentence: str, depth: int) -> str:
-        """Return what is said for a sentence that the language does not have, ``depth`` values deep."""
+        """Return the text for a sentence without a translation, nested ``depth`` values deep."""
         del depth
         return sentence
 
@@ -61,5 +63,5 @@ def _pattern_of(english: str) -> re.Pattern[str]:
 
 @cache
 def sayer(language: str) -> Sayer:
-    """Return what says the server's sentences in a language; in English they stay as they are."""
+    """Return the translator for a language; English sentences stay unchanged."""
     return Sayer(languages.told(language))

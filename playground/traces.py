@@ -1,4 +1,4 @@
-"""The trace that a page sends, held to the rules of a file."""
+"""Parsing of traces that a page sends, with the same checks as for a trace file."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from engine.trace.records import Trace
 
 
 def trace_of(data: Any) -> Trace:
-    """Return the checked trace of what a page sent.
+    """Return the validated trace of the JSON values that a page sent.
 
     Raises:
-        EngineError: one sentence naming the place.
+        EngineError: One sentence naming the invalid place.
     """
     try:
-        # What a page sends is held to the rules of a file: no odd numbers, no odd keys.
+        # As in a trace file: no NaN, no infinity, and text keys only.
         json.dumps(data, allow_nan=False)
     except (ValueError, TypeError, RecursionError):
         raise ExportError("The run is not valid JSON.") from None

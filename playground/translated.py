@@ -1,7 +1,8 @@
-"""The page's declaration in the language of its reader.
+"""Translation of the page's declaration.
 
-What is read of it is translated, and named here once; whatever is sent back, compared or looked up by keeps its
-value. The English texts stand where they are declared and are the names of the others, see ``playground.languages``.
+Only the fields listed here are translated. Values that the page sends back, compares or uses as
+keys stay unchanged. The English texts are declared in the code and are the keys of the
+translations, see ``playground.languages``.
 """
 
 from __future__ import annotations
@@ -26,36 +27,41 @@ READ = frozenset(
         "refused",
     )
 )
-"""Fields whose text is read, wherever they stand."""
+"""Fields whose text is translated wherever they occur."""
 NAMED = "presets"
-"""Where ``name`` is read and nothing else: presets are told from one another by what they set."""
+"""Field with presets, whose ``name`` is translated.
+
+Presets are identified by their values, not their name.
+"""
 SET = ("params", "messages")
-"""What a preset sets: it is sent back."""
+"""Fields with a preset's values, which are sent back and so not translated."""
 LISTED = "groups"
-"""Where every value is a title."""
+"""Field with a map whose values are all titles."""
 MEANT = "terms"
-"""The glossary: name -> what it is, and the mistake it invites."""
+"""Field with the glossary: term -> its definition and a common misconception."""
 
 _Say = Callable[[str], str]
 
 
 def translated(spec: Mapping[str, Any], language: str) -> Mapping[str, Any]:
-    """Return the declaration in a language; in English it is the same object.
+    """Return the declaration in a language; for English the same object.
 
     Args:
-        spec: what ``playground.app.page_head`` hands to the page.
-        language: one of ``languages.languages()``; what is not there is English.
+        spec: The declaration that ``playground.app.page_head`` gives to the page.
+        language: One of ``languages.languages()``. Texts without a translation stay English.
     """
     words = languages.declared(language)
     return _walked(spec, lambda text: words.get(text, text)) if words else spec
 
 
 def terms_in(language: str, terms: Mapping[str, list[str]]) -> Mapping[str, list[str]]:
-    """Return the glossary in a language; each term keeps its name and is given the one that is read.
+    """Return the glossary in a language.
+
+    Each term keeps its English key and gets its translated name.
 
     Args:
-        language: as in ``translated``.
-        terms: see ``engine.reading.terms.words``.
+        language: As in ``translated``.
+        terms: The English glossary, see ``engine.reading.terms.words``.
     """
     return translated({MEANT: terms}, language)[MEANT]
 
@@ -73,12 +79,12 @@ def texts_of(spec: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _walked(value: Any, say: _Say, inside: str = "") -> Any:
-    """Return a value with what is read of it said by ``say``.
+    """Return a value with every translatable text replaced by ``say(text)``.
 
     Args:
-        value: of the declaration.
-        say: English -> what stands in its place; it is not asked about what is empty.
-        inside: the nearest name above the value.
+        value: A part of the declaration.
+        say: Maps an English text to its replacement. It is never called with "".
+        inside: The nearest field name above the value.
     """
     if isinstance(value, (list, tuple)):
         return [_walked(one, say, inside) for one in value]
@@ -94,7 +100,7 @@ def _walked(value: Any, say: _Say, inside: str = "") -> Any:
 def _field(owner: Mapping[str, Any], name: str, say: _Say, inside: str) -> Any:
     value = owner[name]
     if isinstance(value, str) and (name in READ or (name == "name" and inside == NAMED)):
-        # A model of the hub is called what it is called there.
+        # Titles of hub models are names, not text.
         known = name == "title" and owner.get("embedded") is False
         return value if known or not value else say(value)
     if inside == NAMED and name in SET:

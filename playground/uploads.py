@@ -1,4 +1,4 @@
-"""What visitors upload: a folder of this process alone, with little room, emptied again and gone at the end."""
+"""Temporary upload folder of this process: limited in size, expired by age and deleted at exit."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from engine.settings import SETTINGS
 
 
 class Uploads:
-    """A folder for files that are read once.
+    """A folder of files that are read once.
 
     Args:
-        folder: where Gradio puts them.
-        most_bytes: all of them together; the oldest go first.
-        age_s: seconds after which one goes, read or not.
+        folder: Folder where Gradio stores uploads.
+        most_bytes: Limit for all files together; the oldest are removed first.
+        age_s: Seconds after which a file is removed, read or not.
     """
 
     def __init__(self, folder: Path, most_bytes: int, age_s: float) -> None:
         self.folder, self.most_bytes, self.age_s = folder, most_bytes, age_s
 
     def make_room(self, coming: int) -> None:
-        """Remove what has expired, and the oldest until so many bytes more have room."""
+        """Remove expired files, and the oldest ones until ``coming`` more bytes fit."""
         found = sorted(self._files())
         total = sum(size for _, size, _ in found)
         for changed, size, path in found:
@@ -35,31 +35,32 @@ class Uploads:
             total -= size
 
     def remove(self, path: str) -> None:
-        """Remove an upload that was read; a path elsewhere is left alone."""
+        """Remove an upload that was read. A path outside the folder is ignored."""
         if self.holds(Path(path)):
             Path(path).resolve().unlink(missing_ok=True)
 
     def holds(self, path: Path) -> bool:
-        """Return whether a path is one of these files' own."""
+        """Return whether a path is inside the folder."""
         return path.resolve().is_relative_to(self.folder.resolve())
 
     def clear(self) -> None:
-        """Remove all of it."""
+        """Remove the folder."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _files(self) -> list[tuple[float, int, Path]]:
-        """Return when each file came, its bytes and its path."""
+        """Return (modification time, bytes, path) of each file."""
         found = []
         for path in self.folder.rglob("*"):
             try:
                 about = path.stat()
-            except OSError:  # somebody else removed it
+            except OSError:  # another thread removed it
                 continue
             if path.is_file():
                 found.append((about.st_mtime, about.st_size, path))
         return found
 
 
+# Gradio reads GRADIO_TEMP_DIR too, so both use the same folder.
 UPLOADS = Uploads(
     Path(os.environ.setdefault("GRADIO_TEMP_DIR", tempfile.mkdtemp(prefix="playground-"))),
     SETTINGS.max_uploads_bytes,

@@ -1,4 +1,4 @@
-"""Who asks, as far as a server can know it: an address, and what the page calls its session."""
+"""Identification of visitors by network address and Gradio session."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from engine.run.visitor import NOBODY, VISITOR, Visitor
 from engine.settings import SETTINGS
 
 _NETWORK_BITS = 64
-"""A household or a firm has all IPv6 addresses that begin alike so far."""
+"""Prefix that counts as one address: a household or firm owns a whole /64 of IPv6."""
 
 
 def remember() -> None:
-    """Note for what is begun next who asks for it; it is asked within a handler of Gradio's."""
+    """Set the current visitor for work started next. Call it in a Gradio handler."""
     VISITOR.set(visitor_of(LocalContext.request.get(None)))
 
 
 def session() -> str:
-    """Return what Gradio calls the session that asks now; empty outside of its handlers."""
+    """Return the Gradio session of the current request, "" outside of a handler."""
     return visitor_of(LocalContext.request.get(None)).session
 
 
 def visitor_of(request: Any) -> Visitor:
-    """Return who sent a request of Gradio's; nobody in particular for None.
+    """Return the visitor of a Gradio request, ``NOBODY`` for None.
 
-    Where the machine is its owner's, everybody at it has one address.
+    On a private deployment all users at the machine itself share one address.
     """
     if request is None:
         return NOBODY
@@ -38,19 +38,19 @@ def visitor_of(request: Any) -> Visitor:
 
 
 def asking_from(request: Any) -> str:
-    """Return the address of who sent a request of Starlette's, as ``address_of``."""
+    """Return the visitor address of a Starlette request, see ``address_of``."""
     host = request.client.host if request.client else ""
     return address_of(host, request.headers.get("x-forwarded-for", ""), SETTINGS.public)
 
 
 def address_of(host: str, forwarded: str, public: bool) -> str:
-    """Return the address of a visitor, empty for that of this machine's owner.
+    """Return the address of a visitor, "" for a local user of a private deployment.
 
     Args:
-        host: who has connected; on a Space one of the platform's own machines.
-        forwarded: the X-Forwarded-For header. Whoever sends a request can begin it with anything, and
-            every proxy adds to its end: the last address of the public network is the one to believe.
-        public: whether this is a Space.
+        host: Peer address of the connection; on a Space one of the platform's machines.
+        forwarded: The X-Forwarded-For header. A client can put anything at its start, and every
+            proxy appends to its end, so the last public address is the trustworthy one.
+        public: Whether this is a Space.
     """
     if public:
         for text in (*reversed(forwarded.split(",")), host):

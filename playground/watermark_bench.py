@@ -1,4 +1,4 @@
-"""The watermark bench: judge any text, see what a wrong key finds, and what the mark costs."""
+"""The watermark bench: detection on any text, a wrong-key control, and the cost of the mark."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _MARK = (
     "ignore_repeated_ngrams",
     "z_threshold",
 )
-"""The mark's parameters that the bench offers."""
+"""Watermark parameters that the bench offers."""
 _DEVICE = Choice(
     label="Pasted text was marked on",
     help="Every kind of device draws other lists.",
@@ -50,7 +50,7 @@ _TITLES = ("With the mark", "Without it, same seed")
 
 
 def build_watermark_bench(queue: str) -> None:
-    """Build the bench's tab; ``queue`` is the one that runs share."""
+    """Build the Bench tab; ``queue`` is the queue id that all runs share."""
     with gr.Tab("Bench", id="watermark_bench", elem_id="tab-watermark_bench"):
         page = drawn(
             "page-watermark_bench", receiving("p.bench(element.querySelector('.dp-tab'), trigger)")
@@ -64,7 +64,7 @@ def build_watermark_bench(queue: str) -> None:
 
 
 def declaration() -> dict[str, Any]:
-    """Return the bench's form as JSON values: its prompt and its controls, as the first preset has them."""
+    """Return the bench's form as JSON values: prompt and controls as in the first preset."""
     kinds = params_of(STRATEGY.config)
     first = {**defaults_of(STRATEGY.config), **_FIRST.params}
     names = ("max_new_tokens", *_MARK)
@@ -108,17 +108,18 @@ def _judge(event: gr.EventData) -> str:
 
 
 def write_both(form: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Decode with the mark and without it from one seed.
+    """Decode one prompt with and without the watermark, from the same seed.
 
     Args:
-        form: what the page sent: prompt or messages with their template, model, seed and params.
+        form: What the page sent: prompt or messages with their template, model, seed and params.
 
     Yields:
-        What is shown from now on: ``pair``, or what it ``says`` and in which ``phase`` it is, with
-        the ``id`` that Stop names; at the end the marked ``text`` and what is ``judged`` of it.
+        Messages for the page: the texts so far as HTML in ``pair``, or progress as ``phase`` and
+        ``says`` with the ``id`` for Stop. The last one has the marked ``text`` and its verdict as
+        HTML in ``judged``.
 
     Raises:
-        EngineError: one sentence.
+        EngineError: One sentence naming the problem.
     """
     params = form_params(STRATEGY, form.get("params") or {})
     length = {n: v for n, v in params.items() if n == "max_new_tokens"}
@@ -149,7 +150,7 @@ def write_both(form: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _writing(prompt: str, traces: list[Trace], text: str) -> str:
-    """Return both texts so far."""
+    """Return both texts so far as HTML."""
     texts = [*(trace.outputs[0].text for trace in traces), text, ""][:2]
     cards = "".join(
         f"<div class='dp-card'><h3>{title}</h3><p class='wm-draft'>{escape(words)}</p></div>"
@@ -163,12 +164,14 @@ def _writing(prompt: str, traces: list[Trace], text: str) -> str:
 
 
 def judge_text(form: Mapping[str, Any]) -> str:
-    """Return the verdict on a text as HTML; what cannot be judged is said in its place.
+    """Return the verdict on a text as HTML, or the reason if it cannot be judged.
+
+    An empty text has the verdict "".
 
     Args:
-        form: the ``text``; the ``model`` whose tokenizer reads it; ``params``, the watermark looked
-            for, how the model is held and the kind of ``device`` that the text was marked on; the
-            ``prompt``, left out when the text starts with it.
+        form: The ``text``; the ``model`` whose tokenizer reads it; ``params``, the watermark to
+            look for, the weights settings and the ``device`` type the text was generated on; the
+            ``prompt``, absent if the text includes it.
     """
     body, prompt = form.get("text"), form.get("prompt")
     if body is None or (isinstance(body, str) and not body.strip()):
@@ -176,6 +179,7 @@ def judge_text(form: Mapping[str, Any]) -> str:
     try:
         params = form_params(STRATEGY, form.get("params") or {})
         device = params.pop("device", None)
+        # The random lists depend on the device type, so detection must use the same.
         where = {
             "prompt": prompt if isinstance(prompt, str) else None,
             "device": device if device != _DEVICE.choices[0] else None,
@@ -191,7 +195,7 @@ def judge_text(form: Mapping[str, Any]) -> str:
 
 
 def _wrong_key(mark: dict[str, Any]) -> dict[str, Any]:
-    """Return the same mark with its neighbour's key: it must find nothing."""
+    """Return the same watermark with adjacent keys, as a control that must find nothing."""
     config = watermark_config(mark)
     key = config.hashing_key + 1 if config.hashing_key < MAX_KEY else 1
     return {**mark, "hashing_key": key, "keys": tuple((k + 1) % MAX_KEY for k in config.keys)}

@@ -1,4 +1,4 @@
-"""What the watermark bench shows, as HTML: tokens with their colour, counts, z over the length."""
+"""HTML of the watermark bench: coloured tokens, counts, and z over the number of tokens."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from engine.trace.records import Trace
 from engine.watermark.schemes import GreenList
 
 Curve = tuple[str, str, tuple[float | None, ...]]
-"""What a line is called, the class of its stroke, and z after every token."""
+"""Label of a line, CSS class of its stroke, and z after every token (None before it is defined)."""
 _SHORTEST_AXIS = 10
 
 
 def pair_html(marked: Trace, plain: Trace, mark: dict[str, Any]) -> str:
-    """Return both texts side by side with z and p, their price in perplexity, and z over length.
+    """Return both texts side by side with z and p, the cost in perplexity, and z over the length.
 
     Args:
-        marked: a run of the watermark strategy.
-        plain: the same prompt, seed and length without a mark.
-        mark: the parameters of the watermark, by which the plain text is judged too.
+        marked: A run of the watermark strategy.
+        plain: A run with the same prompt, seed and length, without the mark.
+        mark: Watermark parameters, with which the plain text is tested as well.
     """
     cards, curves = [], []
     for title, stroke, trace in (
@@ -49,7 +49,7 @@ def pair_html(marked: Trace, plain: Trace, mark: dict[str, Any]) -> str:
 
 
 def said(prompt: Any, messages: Any) -> str:
-    """Return what a text answers, in words: its prompt, or what was said last."""
+    """Return the prompt, or the last message of a conversation."""
     return str(prompt or "") if not messages else str(messages[-1].get("content") or "")
 
 
@@ -58,7 +58,7 @@ def _card(title: str, body: str) -> str:
 
 
 def _price(marked: Trace, plain: Trace) -> str:
-    """Say what the mark costs: how much less likely the model finds its own text."""
+    """Return a sentence on the cost of the mark: the ratio of the two perplexities."""
     if "perplexity" not in marked.metrics or "perplexity" not in plain.metrics:
         return ""
     ratio = marked.metrics["perplexity"] / plain.metrics["perplexity"]
@@ -74,7 +74,7 @@ def _metric(trace: Trace, name: str) -> str:
 
 
 def detection_html(found: Detection, pieces: dict[int, str], wrong: Detection) -> str:
-    """Return a judged text: tokens, count, z, p, the control with a wrong key, z over length."""
+    """Return the verdict on a text: tokens, counts, z, p, wrong-key control, z over the length."""
     control = wrong.verdict
     facts = [fact("tokens", str(len(found.ids))), *counts(found)]
     curves: list[Curve] = [
@@ -92,7 +92,7 @@ def detection_html(found: Detection, pieces: dict[int, str], wrong: Detection) -
 
 
 def verdict_html(found: Detection) -> str:
-    """Return the verdict as one sentence; ``data-z`` holds z unrounded."""
+    """Return the verdict as one sentence; ``data-z`` holds z to six decimals."""
     v = found.verdict
     z, limit = signed(v.z_score), f"the threshold of {v.z_threshold:g}"
     if v.doubtful:
@@ -109,7 +109,7 @@ def verdict_html(found: Detection) -> str:
 
 
 def counts(found: Detection) -> list[str]:
-    """Return T, the hits, their share, z, the same without repeats, and the exact p-value."""
+    """Return T, the hits, their share, z, the figures without repeats, and the exact p-value."""
     v = found.verdict
     hits = "green" if isinstance(found.scheme, GreenList) else "ones"
     return [
@@ -123,7 +123,7 @@ def counts(found: Detection) -> list[str]:
 
 
 def _without_repeats(v: Verdict) -> list[str]:
-    """Return what is left when a draw counts once, nothing when no draw came twice."""
+    """Return hits and z with repeated draws counted once, nothing if no draw repeats."""
     if not v.repeats:
         return []
     said = f"{v.distinct_hits} of {v.distinct_trials}, z {signed(v.distinct_z_score)}"
@@ -140,7 +140,7 @@ def _about_repeats(v: Verdict) -> str:
 
 
 def tokens_html(found: Detection, pieces: dict[int, str]) -> str:
-    """Return the tokens with colour, underline and a letter, or their number of ones."""
+    """Return the tokens with colour, underline and a letter, or their number of one bits."""
     spans = []
     for token, mark in zip(found.ids, found.marks, strict=True):
         kind, label, share = "skip", "–", ""
@@ -168,7 +168,10 @@ def _legend(found: Detection) -> str:
 
 
 def plot_html(curves: list[Curve], threshold: float) -> str:
-    """Return z over the tokens with the threshold; labels are text beside the stretched lines."""
+    """Return a plot of z over the tokens with the threshold.
+
+    Labels are HTML, since the SVG is stretched.
+    """
     values = [z for _, _, curve in curves for z in curve if z is not None]
     high, low = max([threshold + 1, *values]), min([-1.0, *values])
     end = max(_SHORTEST_AXIS, *(len(curve) for _, _, curve in curves))
@@ -206,7 +209,7 @@ def _path(curve: tuple[float | None, ...], stroke: str, end: int, y: Any) -> str
 
 
 def _reached(curve: tuple[float | None, ...], threshold: float) -> str:
-    """Say from how many tokens on z stays above the threshold."""
+    """Return a phrase on the token from which z stays above the threshold."""
     above = [z is not None and z > threshold for z in curve]
     if not above or not above[-1]:
         return "not above it at the end"
@@ -215,18 +218,18 @@ def _reached(curve: tuple[float | None, ...], threshold: float) -> str:
 
 
 def fact(name: str, value: str) -> str:
-    """Return a number with its name."""
+    """Return a labelled number as HTML."""
     return f"<span>{name} <b>{escape(value)}</b></span> "
 
 
 def signed(z: float) -> str:
-    """Return a z-score with two digits and a real minus sign; one near 0 keeps two that say something."""
+    """Format a z-score with two decimals (near 0 two significant digits) and a real minus sign."""
     plain = f"{z:.2f}"
     return (f"{z:.2g}" if z and float(plain) == 0 else plain).replace("-", "−")
 
 
 def small(p: float) -> str:
-    """Return a probability: four digits, or a power of ten below 10⁻⁴."""
+    """Format a probability with four decimals, or as a power of ten below 10⁻⁴."""
     if p >= 1e-4:
         return f"{p:.4f}"
     if p == 0:

@@ -1,4 +1,4 @@
-"""What stands between the network and Gradio: host check, body limit, closed side doors."""
+"""ASGI middleware before Gradio: host check, body limits, security headers, closed paths."""
 
 from __future__ import annotations
 
@@ -45,21 +45,24 @@ _CLOSED = tuple(
         "/vibe",
     )
 )
-"""What Gradio offers besides and this page has no use for."""
+"""Gradio's endpoints that the page does not use.
+
+An allow-list would break with each Gradio version.
+"""
 _UPLOADS = "/gradio_api/upload"
 _LISTEN = "/gradio_api/queue/data"
 _ENDPOINTS = (CALL, _LISTEN, JOIN)
 PERMISSIONS = "camera=(self), microphone=(self), geolocation=(), display-capture=()"
-"""Of the browser's devices, what this page alone may ask for: a photo or a sound to give to a model."""
+"""Permissions policy: only this page may use camera and microphone, for a model's input."""
 _HUB_PAGES = "https://huggingface.co https://*.huggingface.co https://*.hf.space"
-"""What may show a Space in a frame: the pages of the hub."""
+"""Origins that may frame a Space: the pages of the hub."""
 
 
 def policy() -> str:
-    """Return the content security policy of the page: nothing from elsewhere, and who may frame it.
+    """Return the page's content security policy: own resources only, and who may frame it.
 
-    Gradio's own page has scripts in its HTML and makes functions of texts, so scripts cannot be narrowed
-    further; escaping is what keeps a visitor's text from being one.
+    Gradio's page needs inline scripts and eval, so the policy cannot forbid them. Escaping prevents
+    a visitor's text from running as a script.
     """
     frames = ["'self'", _HUB_PAGES] if SETTINGS.public else ["'self'"]
     frames.append(os.environ.get("PLAYGROUND_FRAMES", ""))
@@ -70,9 +73,9 @@ def policy() -> str:
             "style-src 'self' 'unsafe-inline'",
             "img-src 'self' data: blob:",
             "font-src 'self' data:",
-            # A sound that was just recorded is played before it is sent.
+            # A fresh recording is played from a blob before it is sent.
             "media-src 'self' blob:",
-            # A picture of the page is made from texts that stand in addresses.
+            # The image export reads data and blob URLs.
             "connect-src 'self' data: blob:",
             "worker-src 'self' blob:",
             "object-src 'none'",
@@ -84,7 +87,7 @@ def policy() -> str:
 
 
 class Headers:
-    """ASGI middleware: what every answer says to the browser about what it may do with it."""
+    """ASGI middleware that adds the security headers to every response."""
 
     def __init__(self, app: Any) -> None:
         self.app = app
@@ -109,12 +112,12 @@ class Headers:
 
 
 class Gate:
-    """ASGI middleware: refuses large bodies with 413, slow ones with 408, odd ones and closed paths.
+    """ASGI middleware that refuses large (413), slow (408) and malformed bodies, and closed paths.
 
     Args:
-        app: what comes behind it.
-        max_bytes: of a body that is no upload.
-        inputs: how many values each event of the page takes.
+        app: The next ASGI app.
+        max_bytes: Limit for a body that is not an upload.
+        inputs: Event id -> number of values that the event takes.
     """
 
     def __init__(self, app: Any, max_bytes: int, inputs: Mapping[int, int]) -> None:
@@ -127,16 +130,18 @@ class Gate:
         path = scope["path"]
         if path.startswith(_CLOSED):
             return await _answer(send, 404, b"Not found")
+        # Another site's page could otherwise start runs here with a simple form.
         if scope["method"] == "POST" and _is_foreign(scope):
             return await _answer(send, 403, b"This page may not ask here.")
         post = scope["method"] == "POST"
-        if path.startswith(_UPLOADS):  # bounded by gradio's own max_file_size
+        if path.startswith(_UPLOADS):  # Gradio bounds the size itself (max_file_size)
             UPLOADS.make_room(_length(scope))
             receive = _in_time(receive)
-            # Gradio fails where a file has no name, or does not come.
+            # Gradio raises if a file has no name or is incomplete.
             return await _patiently(self.app, scope, receive, send, 400, b"The upload is broken.")
-        if path.startswith(MEDIA):  # bounded where it is read
+        if path.startswith(MEDIA):  # the route bounds the size
             return await self.app(scope, _in_time(receive), send)
+        # Read here: a limit that raises while Gradio reads would become its own error 400.
         body, wrong = b"", None
         if post:
             most = SETTINGS.max_call_bytes if path.startswith(CALL) else self.max_bytes
@@ -146,10 +151,11 @@ class Gate:
         replies = _replay(body, receive) if post else receive
         if not path.startswith(_ENDPOINTS):
             return await self.app(scope, replies, send)
+        # Gradio would fetch an address in a value as a file, so values are checked before it.
         refused = refusal(path, body, self.inputs) if post else None
         if refused:
             return await _answer(send, refused[0], refused[1].encode())
-        # Gradio fails before it answers, or in mid-stream, when an endpoint or an event does not exist.
+        # For an unknown endpoint or event Gradio raises before it answers, or in mid-stream.
         gone = b"There is no such endpoint."
         listener = _listener(scope) if scope["method"] == "GET" else ""
         with LISTENERS.listening(listener) if listener else nullcontext():
@@ -157,28 +163,31 @@ class Gate:
 
 
 def _listener(scope: Any) -> str:
-    """Return the session whose answers a request will listen to, empty for none."""
+    """Return the session whose results a request streams, "" for none."""
     if scope["path"].startswith(_LISTEN):
         asked = parse_qs(scope["query_string"].decode("latin1"))
         return asked.get("session_hash", [""])[0][:MAX_SESSION_CHARS]
-    # An answer to a program has the number of what it asked for as its session.
+    # For an API call the event id in the path serves as the session.
     return scope["path"].rpartition("/")[2] if scope["path"].startswith(CALL) else ""
 
 
 def _length(scope: Any) -> int:
-    """Return how many bytes a request says that it brings, the most it may where it does not say."""
+    """Return the declared content length in bytes, or the largest allowed one if it is missing."""
     said = dict(scope["headers"]).get(b"content-length", b"")
     return int(said) if said.isdigit() else SETTINGS.max_trace_bytes
 
 
 def _is_foreign(scope: Any) -> bool:
-    """Return whether a browser says that a page of another origin asks; programs say nothing of the kind."""
+    """Return whether the browser's headers say that another origin sent the request.
+
+    Programs send none.
+    """
     headers = dict(scope["headers"])
     site = headers.get(b"sec-fetch-site", b"")
     if site:
         return site not in (b"same-origin", b"none")
     origin = headers.get(b"origin", b"")
-    # A proxy may ask under a name of its own; no page can make another one's browser send this header.
+    # Behind a proxy the host differs; a foreign page cannot make a browser send x-forwarded-host.
     own = {headers.get(b"host"), headers.get(b"x-forwarded-host")}
     return bool(origin) and (origin.partition(b"://")[2] or None) not in own - {None}
 
@@ -186,7 +195,10 @@ def _is_foreign(scope: Any) -> bool:
 async def _patiently(
     app: Any, scope: Any, receive: Any, send: Any, status: int, otherwise: bytes
 ) -> None:
-    """Let the app answer; where it fails instead, answer for it."""
+    """Let the app answer.
+
+    If it raises, end its response or answer with ``status`` and ``otherwise``.
+    """
     patient = _Patient(send)
     try:
         await app(scope, receive, patient)
@@ -195,13 +207,13 @@ async def _patiently(
 
 
 class _Patient:
-    """Holds a response's start back until its first bytes: a stream may fail before it has any."""
+    """Delays a response's start until its first body, since a stream may fail before it."""
 
     def __init__(self, send: Any) -> None:
         self.send, self.held, self.started = send, None, False
 
     async def __call__(self, message: Any) -> None:
-        """Pass a message on, its response's start just before the first body."""
+        """Forward a message; the response's start is sent just before the first body."""
         if message["type"] == "http.response.start":
             self.held = message
             return
@@ -211,7 +223,7 @@ class _Patient:
         await self.send(message)
 
     async def give_up(self, status: int, otherwise: bytes) -> None:
-        """End what was begun, else answer with a status and a sentence."""
+        """End a response that has started, else answer with a status and a sentence."""
         if self.started:
             await self.send({"type": "http.response.body", "body": b"", "more_body": False})
         else:
@@ -219,9 +231,9 @@ class _Patient:
 
 
 def _in_time(receive: Any) -> Any:
-    """Return a receive function that waits so long for a whole body and no longer.
+    """Return a receive function that raises TimeoutError if the whole body takes too long.
 
-    Whoever sends one byte now and then would otherwise be served for ever.
+    Without it a client that sends a byte now and then would hold a connection for ever.
     """
     until = time.monotonic() + SETTINGS.max_body_s
     whole = False
@@ -238,7 +250,7 @@ def _in_time(receive: Any) -> Any:
 
 
 async def _whole(receive: Any, most: int) -> tuple[bytes, tuple[int, bytes] | None]:
-    """Return the whole body, and the status and the sentence with which it is refused, None for a good one."""
+    """Return the whole body and None, or no body and the (status, sentence) that refuses it."""
     try:
         return await INCOMING.read(_parts(_in_time(receive)), most), None
     except TimeoutError:
@@ -250,7 +262,7 @@ async def _whole(receive: Any, most: int) -> tuple[bytes, tuple[int, bytes] | No
 
 
 async def _parts(receive: Any) -> AsyncIterator[bytes]:
-    """Yield a body as it comes."""
+    """Yield the chunks of a body."""
     more = True
     while more:
         message = await receive()
@@ -259,7 +271,7 @@ async def _parts(receive: Any) -> AsyncIterator[bytes]:
 
 
 def _replay(body: bytes, receive: Any) -> Any:
-    """Return a receive function that hands over the body, then what follows it."""
+    """Return a receive function that delivers the body first, then later messages."""
     first = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replies() -> Any:
@@ -275,10 +287,10 @@ async def _answer(send: Any, status: int, body: bytes) -> None:
 
 
 def middleware(inputs: Mapping[int, int]) -> list[Middleware]:
-    """Return the middleware of the app; a Space is reached under the platform's own host names.
+    """Return the app's middleware. A Space has no host check: the platform chooses its host names.
 
     Args:
-        inputs: how many values each event of the page takes.
+        inputs: Event id -> number of values that the event takes.
     """
     limit = SETTINGS.max_request_bytes
     gates = [Middleware(Headers), Middleware(Gate, max_bytes=limit, inputs=inputs)]

@@ -1,4 +1,4 @@
-"""What if, asked by the page: one step of a run under other settings, or the first that would change."""
+"""What-if questions: one step of a run with other settings, or the first step that would change."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ from visualizers.base import bits
 
 ACTIONS = ("what_if", "what_if_first")
 _TURNS = Turns(2)
-"""Questions computed at a time: runs come first."""
+"""Questions computed at once. Few, so that runs keep the processor."""
 
 
 def act(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return one answer.
+    """Answer one what-if question.
 
     Args:
         asked: ``action``, one of ACTIONS; ``run``, the id of a recent run, or its ``trace`` as JSON
-            values (candidates are needed of the step alone); ``step`` from 0; ``params`` as controls
-            hold them, ``off`` and ``order``, names of processors; ``asker``, whose earlier question
-            is given up.
+            values (only the step in question needs candidates); ``step`` from 0; ``params``, values
+            of controls; ``off`` and ``order``, names of processors; ``asker``, whose earlier
+            question is cancelled.
 
     Returns:
-        The answer; ``forgotten`` alone where the run is not remembered, so that its trace is to be
-        sent; ``superseded`` alone where the asker has asked again meanwhile.
+        The answer. Only ``forgotten`` if the run is not cached any more and the page must send its
+        trace. Only ``superseded`` if the asker has sent a newer question.
 
     Raises:
-        EngineError: one sentence.
+        EngineError: One sentence naming the problem.
     """
     make = _first if asked.get("action") == "what_if_first" else _one
     try:
@@ -110,7 +110,7 @@ def _first(asked: Mapping[str, Any], cancelled: threading.Event) -> dict[str, An
 
 
 def _which(asked: Mapping[str, Any]) -> str | Trace:
-    """Return the id or the trace of the run that is asked about."""
+    """Return the run's trace if it was sent, else its id ("" if invalid)."""
     data = asked.get("trace")
     if data is None:
         run_id = asked.get("run")
@@ -132,19 +132,19 @@ def _request(run: KeptRun, asked: Mapping[str, Any]) -> Asked:
 
 
 def _changed(run: KeptRun, request: Asked) -> list[str]:
-    """Return the parameters that are not as they were."""
+    """Return the names of the changed parameters."""
     old, new = as_dict(run.config), as_dict(request.config)
     return [name for name in new if new[name] != old[name]]
 
 
 def _values(run: KeptRun, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a run's settings with other parameters as a form's controls show them."""
+    """Return the control values of a run's settings, changed by ``params``."""
     held = recorded_weights(run.header)
     return shown_values(run.strategy, {**as_dict(run.config), **params}, held)
 
 
 def _pieces(run: KeptRun, ids: set[int]) -> dict[str, str]:
-    """Return the pieces of tokens that the record of a run may not name."""
+    """Return the text pieces of tokens. The trace alone may lack those that were not candidates."""
     model = run.header.model
     loaded = run.loaded() or in_memory(model.id, model.revision)
     if loaded is not None:

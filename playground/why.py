@@ -1,4 +1,4 @@
-"""Why this token, why not that one, how probable was that text: the page asks about a step, and the engine answers."""
+"""Questions about a step: why this token, why not another, and how probable a text was."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Answer = TypeVar("Answer")
 _ODDS = "odds"
 ACTIONS = ("why", _ODDS)
 _AT_WORK = threading.Semaphore(2)
-"""Questions computed at a time: runs come first."""
+"""Questions computed at once. Few, so that runs keep the processor."""
 _WAIT_S = 20.0
 
 
@@ -23,18 +23,18 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
     """Answer one question.
 
     Args:
-        asked: ``action``, why or odds (how probable the model held the ``text`` to be);
-            ``run``, the id of a run that was made here, or ``trace``, a run as JSON values up to
-            the step; ``step`` from 0; and one of ``token_id``, ``text``, ``node_id`` or none of them,
-            which is about the token that was taken; ``at``, a place in a round of drafting;
-            ``quick``, whether an answer from the record will do.
+        asked: ``action``, why or odds (the model's probability of the ``text``); ``run``, the id of
+            a run of this server, or ``trace``, a run as JSON values up to the step; ``step`` from
+            0; one of ``token_id``, ``text`` and ``node_id``, or none of them for the token that was
+            chosen; ``at``, a position in a round of drafting; ``quick``, whether an answer from the
+            recorded candidates is enough.
 
     Returns:
-        The answer as JSON values; ``forgotten`` alone where the run is not remembered, so that its
-        trace is to be sent.
+        The answer as JSON values. Only ``forgotten`` if the run is not cached any more and the page
+        must send its trace.
 
     Raises:
-        EngineError: one sentence naming what is wrong.
+        EngineError: One sentence naming what is wrong.
     """
     run = run_sent(asked)
     if run is None:
@@ -61,10 +61,10 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _computed(answer: Callable[[], Answer]) -> Answer:
-    """Answer when it is the question's turn.
+    """Compute an answer when a slot is free.
 
     Raises:
-        BusyError: others are asking for too long.
+        BusyError: No slot became free in time.
     """
     if not _AT_WORK.acquire(timeout=_WAIT_S):
         raise BusyError("Others are asking, too; try again in a moment.")

@@ -1,4 +1,4 @@
-"""A run that is read as it goes on by something else than a stage: progress, text, trace."""
+"""A run as a stream of progress, growing text and finally its trace, without step detail."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _INTERVAL_S = 0.3
 
 
 def written(request: DecodeRequest) -> Iterator[Trace | str | dict[str, Any]]:
-    """Yield what the page is told until the run begins, the text as it grows and, last, the trace.
+    """Decode a request; yield progress messages (dict), the text so far (str) and, last, the trace.
 
     Raises:
-        EngineError: the run failed.
+        EngineError: The run failed.
     """
     text, last = "", STARTING
     with closing(decode(request)) as run:

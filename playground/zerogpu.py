@@ -1,4 +1,4 @@
-"""Borrowing a GPU on a ZeroGPU Space; nothing at all elsewhere."""
+"""GPU access on a ZeroGPU Space; no effect elsewhere."""
 
 from __future__ import annotations
 
@@ -10,20 +10,24 @@ from typing import Any
 from engine.settings import SETTINGS
 
 _SPARE = 8
-"""Runs beyond what the line takes: the engine refuses them in a sentence, Gradio would in silence."""
+"""Runs admitted beyond the engine's queue.
+
+The engine refuses them with a sentence; Gradio would keep them waiting silently.
+"""
 
 
 def in_line(queue: str) -> dict[str, Any]:
-    """Return the options of an event that decodes: all of them reach the engine, whose line they share.
+    """Return the Gradio options of a decoding event, so that its runs wait in the engine's queue.
 
-    On a ZeroGPU every run has a process of its own and the platform's line, so few are let in.
+    On a ZeroGPU every run has its own process and waits in the platform's queue, so few are
+    admitted.
     """
     all_of_them = SETTINGS.max_concurrent_runs + SETTINGS.max_waiting_runs + _SPARE
     return {"concurrency_id": queue, "concurrency_limit": 2 if is_here() else all_of_them}
 
 
 def threads() -> int:
-    """Return how many threads the server needs: one for every run in line, and some to answer the rest."""
+    """Return the server's number of threads: one per queued run, and some for other requests."""
     return SETTINGS.max_concurrent_runs + SETTINGS.max_waiting_runs + 2 * _SPARE + 16
 
 
@@ -33,9 +37,9 @@ def is_here() -> bool:
 
 
 def on_gpu(handler: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the handler run under ``spaces.GPU`` where a ZeroGPU is, else the handler itself.
+    """Wrap a handler with ``spaces.GPU`` on a ZeroGPU Space; elsewhere return the handler itself.
 
-    What it yields crosses a process boundary there, so it must be plain values.
+    Its yielded values cross a process boundary there, so they must be plain.
     """
     if not is_here():
         return handler

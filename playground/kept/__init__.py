@@ -1,1 +1,1 @@
-"""What outlives a process: runs and rooms in one database, and which processes share it."""
+"""Persistent storage of runs and classrooms in one database that several processes may share."""

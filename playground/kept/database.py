@@ -1,4 +1,4 @@
-"""One database by its address: a file of SQLite for one machine, or a server for several."""
+"""Database access: a SQLite file for one machine, or a database server for several."""
 
 from __future__ import annotations
 
@@ -23,28 +23,29 @@ if TYPE_CHECKING:
 _FILE = "sqlite:///"
 _BUSY_S = 5.0
 _SERVER_S = 5
-"""How long a server may take to let somebody in."""
+"""Seconds to wait for a connection to a server."""
 _LOCK = 0x6465636F
-"""Of a server, what is held while tables are made: two processes may start at once."""
+"""Advisory lock id of a server while tables are created, since two processes may start at once."""
 _COUNTED = {"preserve_rowcount": True}
-"""How many rows an insertion wrote is else not known of every database."""
+"""Execution option without which some databases do not report the rows that an INSERT wrote."""
 _EPOCH_DAY = 2440587.5
+# WAL: readers do not wait for the writer. secure_delete: deleted texts are overwritten.
 _PRAGMAS = ("journal_mode = WAL", "synchronous = NORMAL", "secure_delete = ON", "foreign_keys = ON")
 
 PROCESS = uuid.uuid4().hex
-"""This server; a process that it forks for a GPU counts as the same."""
+"""Id of this server process. A process that it forks for a GPU counts as the same."""
 
 
 class Database:
-    """Connections to one database, made when they are first used, and by every process for itself.
+    """Connections to one database, opened on first use and separately in every process.
 
     Args:
-        address: path of a file, whose folder is made for its owner alone, as is the file; or what SQLAlchemy
-            calls a database by, ``postgresql+psycopg://…`` or ``sqlite:///…``.
-        process: what this process is called in it.
+        address: Path of a SQLite file, created with its folder for the owner only; or an SQLAlchemy
+            URL, ``postgresql+psycopg://…`` or ``sqlite:///…``.
+        process: Id of this process in the database.
 
     Attributes:
-        file: the path; None where it is a server.
+        file: Path of the SQLite file, None for a server.
     """
 
     def __init__(self, address: str, process: str = PROCESS) -> None:
@@ -55,39 +56,43 @@ class Database:
         os.register_at_fork(after_in_child=self._begin)
 
     def _begin(self) -> None:
-        """Forget the connections of another process, without a word to whom they lead to."""
+        """Drop the parent's connections after a fork.
+
+        They are not closed: the parent still uses them.
+        """
         self._engine: sa.Engine | None = None
         self._lock, self._turn = threading.Lock(), threading.Lock()
 
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
-        """Connect for changes that are made whole, or not at all.
+        """Open a write transaction, committed at the end of the block and rolled back on an error.
 
         Raises:
-            sqlalchemy.exc.SQLAlchemyError: the database cannot be reached, or refuses.
-            OSError: the file cannot be made.
+            sqlalchemy.exc.SQLAlchemyError: The database cannot be reached or refuses.
+            OSError: The file cannot be created.
         """
-        # A file takes one writer at a time: who waits here has his turn sooner than who asks it again and again.
+        # SQLite allows one writer at a time. A lock hands over at once; SQLite's own wait polls.
         with self._turn if self.file else contextlib.nullcontext():
+            # IMMEDIATE takes the write lock at once; upgrading a read lock can fail as busy.
             engine = self._connected().execution_options(begins="BEGIN IMMEDIATE")
             with engine.begin() as connection:
                 yield connection
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
-        """Connect for a look, which waits for no writer; it raises as ``writing`` does."""
+        """Open a read transaction, which never waits for a writer. Raises as ``writing``."""
         with self._connected().begin() as connection:
             yield connection
 
     def let_go(self) -> None:
-        """Close what is open; the next use looks at the database anew."""
+        """Close all connections; the next use opens the database again."""
         with self._lock:
             engine, self._engine = self._engine, None
         if engine is not None:
             engine.dispose()
 
     def shrink(self) -> None:
-        """Give the room of what was removed from a file back to the disk; a server does so by itself."""
+        """Return the space of deleted rows in a file to the disk. A server does so itself."""
         if self.file:
             with self._turn, contextlib.closing(self._connected().raw_connection()) as raw:
                 for pragma in ("incremental_vacuum", "wal_checkpoint(TRUNCATE)"):
@@ -96,18 +101,18 @@ class Database:
                     asking.fetchall()
 
     def insert(self, table: sa.Table) -> Insert:
-        """Return an insertion that can say what is done where the row is there already."""
+        """Return an INSERT statement that supports ON CONFLICT, for the database's dialect."""
         if self.file:
             from sqlalchemy.dialects import sqlite
 
-            # Both write it alike.
+            # Both dialects have the same ON CONFLICT methods, so one type stands for both.
             return sqlite.insert(table).execution_options(**_COUNTED)  # pyright: ignore[reportReturnType]
         from sqlalchemy.dialects import postgresql
 
         return postgresql.insert(table).execution_options(**_COUNTED)
 
     def now(self) -> sa.ColumnElement[float]:
-        """Return the seconds of the database's own clock, the same for all who share it."""
+        """Return the SQL expression of the database's clock in Unix seconds, equal for all."""
         if self.file:
             return (sa.func.julianday("now") - _EPOCH_DAY) * 86400.0
         return sa.cast(sa.extract("epoch", sa.func.clock_timestamp()), sa.Float)
@@ -122,14 +127,19 @@ class Database:
         limit = {"connect_timeout": _SERVER_S} if "postgresql" in self.address else {}
         engine = sa.create_engine(self.address, pool_pre_ping=True, connect_args=limit)
         with engine.begin() as connection:
+            # CREATE TABLE IF NOT EXISTS is not safe against a concurrent one in PostgreSQL.
             if engine.dialect.name == "postgresql":
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
             tables.METADATA.create_all(connection)
         return engine
 
     def _of_file(self, path: Path) -> sa.Engine:
-        """Return what connects to a file; one that is damaged or of another form is begun anew."""
+        """Return the engine of a SQLite file.
+
+        A damaged file or one of another schema version is replaced.
+        """
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Created here because SQLite would apply the umask instead of 0600.
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
         if not _is_ours(path):
             for end in ("", "-wal", "-shm"):
@@ -146,13 +156,13 @@ class Database:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    """Return a connection whose transactions begin when they are told to."""
+    """Return a SQLite connection without implicit transactions; SQLAlchemy's event begins them."""
     uri = f"{path.as_uri()}?mode=rw"
     db = sqlite3.connect(
         uri, uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
     )
     try:
-        # Of a new file alone, and before anything else.
+        # Takes effect in a new file only, and must come before any other statement.
         db.execute("PRAGMA auto_vacuum = INCREMENTAL")
         for pragma in _PRAGMAS:
             db.execute(f"PRAGMA {pragma}").fetchall()
@@ -167,10 +177,11 @@ def _begin(connection: sa.Connection) -> None:
 
 
 def _is_ours(path: Path) -> bool:
-    """Return whether a file is a whole database of this form, or still empty.
+    """Return whether a file is an intact database of this schema version, or empty.
 
     Raises:
-        sqlite3.OperationalError: it cannot be read now; that does not make it damaged.
+        sqlite3.OperationalError: The file cannot be read now, which does not mean that it is
+            damaged.
     """
     try:
         with contextlib.closing(_open(path)) as db:
@@ -184,7 +195,7 @@ def _is_ours(path: Path) -> bool:
 
 
 def database_of(address: str) -> Database | None:
-    """Return the database of an address, None for the empty one: then nothing outlives the process."""
+    """Return the database of an address, None for "": then nothing is stored beyond the process."""
     return Database(address) if address else None
 
 
@@ -192,5 +203,5 @@ DATABASE = database_of(SETTINGS.journal)
 
 
 def errors() -> tuple[type[Exception], ...]:
-    """Return what a use of a database may raise."""
+    """Return the exception types that using a database may raise."""
     return (sa.exc.SQLAlchemyError, sqlite3.Error, OSError)  # pyright: ignore[reportAttributeAccessIssue]

@@ -1,4 +1,4 @@
-"""Which processes share a database: each says now and then that it is still there."""
+"""Heartbeats of the processes that share a database."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from playground.kept.database import Database, errors
 
 _LOG = logging.getLogger("playground")
 _FORGOTTEN = 100
-"""How many times ``process_gone_s`` what is gone is still in the list."""
+"""A dead process stays in the table for this many times ``gone_s``."""
 
 
 class Presence:
-    """That this process is there, said to all who share its database.
+    """The heartbeat of this process in a shared database.
 
     Args:
-        database: it.
-        gone_s: seconds after which one that says nothing counts as gone.
+        database: The database.
+        gone_s: Seconds without a heartbeat after which a process counts as dead.
     """
 
     def __init__(self, database: Database, gone_s: float = SETTINGS.process_gone_s) -> None:
@@ -32,16 +32,17 @@ class Presence:
         os.register_at_fork(after_in_child=self._begin)
 
     def _begin(self) -> None:
-        """A fork's run is its parent's, who speaks for both."""
+        """Reset after a fork. The child shares the parent's id in the database."""
         self._lock = threading.Lock()
         self._left = threading.Event()
         self._thread: threading.Thread | None = None
 
     def say(self) -> None:
-        """Say it now, and from now on.
+        """Send a heartbeat now and start the thread that repeats it; nothing if it runs already.
 
         Raises:
-            sqlalchemy.exc.SQLAlchemyError: the database does not take it; so does OSError.
+            sqlalchemy.exc.SQLAlchemyError: The database refuses or cannot be reached.
+            OSError: As above, for a file.
         """
         with self._lock:
             if self._thread is not None or self._left.is_set():
@@ -51,7 +52,7 @@ class Presence:
             self._thread.start()
 
     def leave(self) -> None:
-        """Say that this process ends: what it has not brought to an end may be gone on with at once."""
+        """Announce that this process ends, so that others can take over its runs at once."""
         with self._lock:
             self._left.set()
             if self._thread is None:
@@ -64,7 +65,7 @@ class Presence:
             _LOG.error("that this process ends is not known: %s", type(error).__name__)
 
     def living(self) -> sa.Select[Any]:
-        """Return the question for the ids of all that are there."""
+        """Return the SELECT for the ids of all living processes."""
         processes = tables.PROCESSES.c
         return sa.select(processes.id).where(processes.seen > self.database.now() - self.gone_s)
 
@@ -80,6 +81,7 @@ class Presence:
         here = self.database.insert(processes).values(id=self.database.process, seen=now)
         with self.database.writing() as db:
             if self._left.is_set():
+                # A heartbeat after ``leave`` would make an ended process look alive.
                 return
             db.execute(here.on_conflict_do_update(index_elements=["id"], set_={"seen": now}))
             old = processes.c.seen < now - self.gone_s * _FORGOTTEN

@@ -1,6 +1,6 @@
-"""What was sent of runs, in a database: a server that was started anew shows them again, and goes on with them.
+"""Storage of runs' messages in a database, from which a restarted server shows and continues them.
 
-A thread writes; no run ever waits for a disk. Whatever fails here costs the kept run alone.
+A thread writes, so no run waits for a disk. An error here only loses the stored copy.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from playground.kept.presence import Presence
 
 _LOG = logging.getLogger("playground")
 MAKING = 1_000_000
-"""What the numbers of a run's messages begin with after it was made again, once for every time.
+"""Step between the sequence numbers of successive attempts at a run.
 
-A page may have had more of it than was written down. No number of a later making follows one of an earlier, so every
-page sees a gap and asks for the whole.
+A page may have received messages that were not stored. The gap between attempts makes every page
+request the whole state.
 """
 _SWEPT_S = 60.0
 _MOST_AT_ONCE = 256
 _BACKLOG_BYTES = 64_000_000
-"""What may wait for a slow disk; runs whose messages find no room are not kept."""
+"""Most bytes that wait for a slow disk. A run whose message does not fit is not stored at all."""
 
 
 @dataclass(frozen=True)
 class Begun:
-    """A run that is about to begin: what it takes to make it again."""
+    """The start of a run, with what is needed to repeat it."""
 
     run: str
     press: str
@@ -54,17 +54,17 @@ class Sent:
 
 @dataclass(frozen=True)
 class WrittenRun:
-    """What there is of a run.
+    """A run as stored.
 
     Attributes:
-        texts: its messages from the first on, each as JSON.
-        seq: number of the message that comes next.
-        ended: whether the last one is there.
-        process: who makes it.
-        making: how often somebody has gone on with it.
-        lives: whether that process is there.
-        press: the name that its page gave to the press that began it, empty for none.
-        asked: what the page sent, as JSON; empty for a run that is not made again.
+        texts: Its messages in order, each as JSON.
+        seq: Number of the next message.
+        ended: Whether the last message is stored.
+        process: Id of the process that decodes it.
+        making: How often it was taken over.
+        lives: Whether that process is alive.
+        press: The page's id of the press that started it, "" for none.
+        asked: The page's request as JSON, "" for a run that cannot be repeated.
     """
 
     texts: list[str]
@@ -78,17 +78,17 @@ class WrittenRun:
 
     @property
     def over(self) -> bool:
-        """Whether nothing comes after its messages."""
+        """Whether no more messages will come."""
         return self.ended or not self.lives
 
 
 class KeptRuns:
-    """Runs in a database; the thread that writes starts with the first one.
+    """Store of runs in a database. Its writer thread starts with the first line.
 
     Args:
-        database: where.
-        age_s: seconds after which a run goes.
-        most_bytes: messages of all runs together; the oldest runs go first.
+        database: The database.
+        age_s: Seconds after which a run is removed.
+        most_bytes: Limit for the messages of all runs; the oldest runs are removed first.
     """
 
     def __init__(self, database: Database, age_s: float, most_bytes: int) -> None:
@@ -98,7 +98,7 @@ class KeptRuns:
         os.register_at_fork(after_in_child=self._begin)
 
     def _begin(self) -> None:
-        """Forget what another process has to write."""
+        """Reset after a fork: the parent writes its own queue."""
         self._lines: queue.SimpleQueue[Begun | Sent | threading.Event] = queue.SimpleQueue()
         self._waiting = 0
         self._left_out: set[str] = set()
@@ -108,13 +108,14 @@ class KeptRuns:
         self._lock = threading.Lock()
 
     def add(self, line: Begun | Sent) -> None:
-        """Have something written soon."""
+        """Queue a line for the writer thread."""
         with self._lock:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._write, daemon=True)
                 self._thread.start()
             if line.run in self._left_out:
                 return
+            # A run with one missing message would be silently wrong, so all of it is dropped.
             if self._waiting + _size(line) > _BACKLOG_BYTES:
                 self._left_out.add(line.run)
                 return
@@ -122,7 +123,7 @@ class KeptRuns:
         self._lines.put(line)
 
     def flush(self, within_s: float) -> bool:
-        """Wait until what was added is written; return whether it is."""
+        """Wait until all queued lines are written; return False after ``within_s`` seconds."""
         if self._thread is None:
             return True
         written = threading.Event()
@@ -131,12 +132,12 @@ class KeptRuns:
 
     @property
     def backlog_bytes(self) -> int:
-        """Bytes that wait to be written."""
+        """Bytes in the write queue."""
         with self._lock:
             return self._waiting
 
     def find(self, run: str) -> WrittenRun | None:
-        """Return a run; None for one that is not known, or of which a message is missing."""
+        """Return a stored run, None if it is unknown or one of its messages is missing."""
         runs, messages = tables.RUNS.c, tables.MESSAGES.c
         lives = sa.or_(
             runs.process == self.database.process, runs.process.in_(self.presence.living())
@@ -152,6 +153,7 @@ class KeptRuns:
                 found = db.execute(sent.order_by(messages.seq)).all()
         except errors():
             return None
+        # A missing message would be a hole in the text, so such a run is not shown.
         if known is None or [seq % MAKING for seq, _ in found] != list(range(len(found))):
             return None
         following = found[-1].seq + 1 if found else 0
@@ -168,7 +170,8 @@ class KeptRuns:
         )
 
     def claim(self, run: str, process: str) -> bool:
-        """Take over a run that another process has left; return whether it is this one's now, and nobody else's."""
+        """Take over a run whose process is dead; return whether this process now owns it."""
+        # One conditional UPDATE: of several claimants exactly one changes the row.
         runs = tables.RUNS.c
         left = runs.process.not_in(self.presence.living())
         own = sa.update(tables.RUNS).where(
@@ -185,7 +188,7 @@ class KeptRuns:
             return False
 
     def _write(self) -> None:
-        """Write what comes, as it comes, for as long as this process lives."""
+        """Write queued lines until the process ends."""
         while True:
             batch = self._next()
             lines = [item for item in batch if not isinstance(item, threading.Event)]
@@ -193,14 +196,14 @@ class KeptRuns:
                 self.presence.say()
                 self._put([line for line in lines if line.run not in self._left_out])
                 self._sweep(sum(_size(line) for line in lines))
-            except Exception as error:  # a thread that ended would keep no later run either
+            except Exception as error:  # without this thread no later run would be stored
                 self._leave_out(lines, type(error).__name__)
             for item in batch:
                 if isinstance(item, threading.Event):
                     item.set()
 
     def _next(self) -> list[Begun | Sent | threading.Event]:
-        """Return what has come, nothing where it is time to look for what has expired."""
+        """Return the next batch of queued lines, empty when it is time to sweep."""
         batch = []
         with suppress(queue.Empty):
             batch.append(self._lines.get(timeout=min(_SWEPT_S, self.age_s)))
@@ -214,6 +217,7 @@ class KeptRuns:
         if not lines:
             return
         with self.database.writing() as db:
+            # A run that another process took over gets no more messages from this one.
             taken = {
                 run for run in dict.fromkeys(x.run for x in lines) if not self._own(db, run, lines)
             }
@@ -225,7 +229,7 @@ class KeptRuns:
             self._left_out |= taken
 
     def _own(self, db: sa.Connection, run: str, lines: Iterable[Begun | Sent]) -> bool:
-        """Write what there is of a run besides its messages; return whether it is still this process's own."""
+        """Insert or update a run's row; return whether this process still owns the run."""
         own = [line for line in lines if line.run == run]
         begun = next((line for line in own if isinstance(line, Begun)), Begun(run, "", ""))
         new = self.database.insert(tables.RUNS).values(
@@ -246,7 +250,7 @@ class KeptRuns:
         return db.execute(known).rowcount == 1
 
     def _sweep(self, written: int) -> None:
-        """Remove what has expired, and the oldest runs until the rest has room, where it is time to."""
+        """Remove expired runs and the oldest ones beyond the limit, at most once per interval."""
         self._since += written
         if (
             time.monotonic() - self._swept < min(_SWEPT_S, self.age_s)
@@ -255,6 +259,7 @@ class KeptRuns:
             return
         self._swept, self._since = time.monotonic(), 0
         runs, messages = tables.RUNS.c, tables.MESSAGES.c
+        # Running total from the newest run on: runs beyond the limit are the oldest.
         newest = sa.func.sum(runs.bytes).over(order_by=(runs.began.desc(), runs.id))
         summed = sa.select(runs.id, newest.label("sum")).subquery()
         for gone in (
@@ -269,7 +274,7 @@ class KeptRuns:
         self.database.shrink()
 
     def _leave_out(self, lines: list[Begun | Sent], why: str) -> None:
-        """Keep nothing more of runs of which something was lost."""
+        """Store nothing more of runs that lost a message."""
         if not self._failed:
             _LOG.error("the journal of runs cannot be written: %s", why)
         self._failed = True

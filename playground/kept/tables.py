@@ -1,4 +1,7 @@
-"""The tables. Their names hold the number of their form: one of another form is neither read nor touched."""
+"""The database tables.
+
+Their names contain the schema version, so tables of other versions are left alone.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ PROCESSES = Table(
     f"{_PREFIX}processes",
     METADATA,
     Column("id", String, primary_key=True),
-    # Seconds by the database's clock: several machines have several clocks.
+    # Seconds of the database's clock, since the clocks of several machines differ.
     Column("seen", Float, nullable=False),
     sqlite_with_rowid=False,
 )
@@ -33,12 +36,12 @@ RUNS = Table(
     f"{_PREFIX}runs",
     METADATA,
     Column("id", String, primary_key=True),
-    # Who makes it; whoever goes on with it writes his own name here.
+    # The process that decodes it; a process that takes over writes its own id.
     Column("process", String, nullable=False),
-    # How often somebody has gone on with it.
+    # How often it was taken over.
     Column("making", Integer, nullable=False, default=0),
     Column("press", String, nullable=False),
-    # What the page sent, as JSON; empty for what is not made again.
+    # The page's request as JSON; empty for a run that cannot be repeated.
     Column("asked", Text, nullable=False),
     Column("began", Float, nullable=False, index=True),
     Column("ended", Boolean, nullable=False),
@@ -57,7 +60,7 @@ MESSAGES = Table(
 
 
 def _code() -> Column[str]:
-    """Return the column that says which room a row is of, and goes with it."""
+    """Return the column with the room's code; its rows are deleted with the room."""
     of = ForeignKey(f"{_PREFIX}rooms.code", ondelete="CASCADE")
     return Column("code", String, of, primary_key=True)
 
@@ -66,7 +69,7 @@ ROOMS = Table(
     f"{_PREFIX}rooms",
     METADATA,
     Column("code", String, primary_key=True),
-    # Another one after every change.
+    # Increases with every change.
     Column("version", Integer, nullable=False),
     Column("secret", String, nullable=False),
     Column("lesson", String, nullable=False),
@@ -75,7 +78,7 @@ ROOMS = Table(
     Column("used", Float, nullable=False),
     Column("card", Integer, nullable=False),
     Column("locked", Boolean, nullable=False),
-    # Cards as JSON.
+    # Card numbers as JSON.
     Column("revealed", Text, nullable=False),
     sqlite_with_rowid=False,
 )
@@ -85,7 +88,7 @@ PEOPLE = Table(
     METADATA,
     _code(),
     Column("person", String, primary_key=True),
-    # The version of the room that began with their coming.
+    # Version of the room when they entered.
     Column("came", Integer, nullable=False),
     sqlite_with_rowid=False,
 )
@@ -106,7 +109,7 @@ LISTENERS = Table(
     METADATA,
     _code(),
     Column("person", String, primary_key=True),
-    # Through which of them a participant's page hears of the room.
+    # The process that streams the room to a participant's page.
     Column("process", String, primary_key=True),
     sqlite_with_rowid=False,
 )

@@ -1,1 +1,4 @@
-"""Rooms: a class bets on the cards of a lesson, and its teacher sees what was bet, reveals and goes on."""
+"""Classrooms: a class bets on the cards of a lesson.
+
+The teacher sees the bets, reveals and moves on.
+"""

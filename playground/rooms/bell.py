@@ -1,4 +1,4 @@
-"""What wakes those who wait for news of a room: one event for all of them, however many they are."""
+"""Wakes all streams that wait for news of a room, with one event per event loop."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from contextlib import suppress
 
 
 class Bell:
-    """Rings for everybody who waits at that moment; it may be rung from any thread."""
+    """Wakes all current waiters. Thread-safe."""
 
     def __init__(self) -> None:
         self._waiting: dict[asyncio.AbstractEventLoop, asyncio.Event] = {}
         self._lock = threading.Lock()
 
     def next(self) -> asyncio.Event:
-        """Return what is set when it rings the next time.
+        """Return the event that the next ``ring`` sets.
 
-        Whoever takes it before looking for news misses none.
+        Get it before you check for news, so that none is missed.
         """
         loop = asyncio.get_running_loop()
         with self._lock:
             return self._waiting.setdefault(loop, asyncio.Event())
 
     def ring(self) -> None:
-        """Wake all who wait."""
+        """Wake all waiters."""
         with self._lock:
             waiting, self._waiting = self._waiting, {}
         for loop, event in waiting.items():
-            with suppress(RuntimeError):  # a loop that is closed has nobody left
+            with suppress(RuntimeError):  # a closed loop has no waiters
                 loop.call_soon_threadsafe(event.set)

@@ -1,4 +1,4 @@
-"""A lesson as a room needs it: of every card what is shown before the reveal, what after it, and what is right."""
+"""A lesson's cards for a classroom: the content before and after the reveal, and the answer key."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class DeckCard:
     """A card.
 
     Attributes:
-        bet: what it asks; None where it asks nothing.
-        key: of the bet, else None.
-        seen: what a class may see before the reveal.
-        before: the same with what its runs are, as ``lesson_data.before`` has it.
-        after: what is told by the reveal, as ``lesson_data.after`` has it.
+        bet: Its question, None for a card without one.
+        key: Answer key of the bet, else None.
+        seen: Content that the class may see before the reveal.
+        before: The same with the names of its runs, see ``lesson_data.before``.
+        after: Content added by the reveal, see ``lesson_data.after``.
     """
 
     bet: Bet | None
@@ -45,10 +45,10 @@ class Deck:
 
 
 def deck_of(lesson: str, language: str) -> Deck:
-    """Return a lesson of the shelf, in English where it is not in a language.
+    """Return a lesson by name, in English if there is no translation.
 
     Raises:
-        EngineError: there is none of this name, or its runs do not bear it out.
+        EngineError: The lesson does not exist, or its recorded runs contradict it.
     """
     file = find(lesson, language)
     return read_deck(file.name, file.language, file.path, _changed(file.path))
@@ -63,16 +63,16 @@ def _changed(path: Path) -> int:
 
 @lru_cache(maxsize=_KEPT)
 def read_deck(name: str, language: str, path: Path, changed: int) -> Deck:
-    """Return the lesson of a file.
+    """Return the lesson of a file, cached.
 
     Args:
-        name: of the lesson.
-        language: of it.
-        path: of its file.
-        changed: when it was written last; another number is another lesson.
+        name: Name of the lesson.
+        language: Its language.
+        path: Its file.
+        changed: Modification time of the file, part of the cache key only.
 
     Raises:
-        EngineError: it is not valid.
+        EngineError: The lesson is not valid.
     """
     del changed
     whole = opened(Shelved(name, language, path))
@@ -84,6 +84,6 @@ def read_deck(name: str, language: str, path: Path, changed: int) -> Deck:
 
 
 def _seen(before_bet: dict[str, Any]) -> dict[str, Any]:
-    """Return what is seen without what runs are called, are made by and come to: it may be what is asked for."""
+    """Return the content without the runs' names, strategies and ends, which may be the answer."""
     unnamed = {"run": "", "strategy": "", "pictures": [], "until": None}
     return before_bet | {"scenes": [scene | unnamed for scene in before_bet["scenes"]]}

@@ -1,4 +1,4 @@
-"""Rooms in a database: opened through one process, entered, bet in and taught through every other."""
+"""Classrooms in a database, which every process that shares it can serve."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ _OF_A_ROOM = ("secret", "lesson", "language", "address", "used", "card", "locked
 
 
 class KeptRooms(RoomStore):
-    """Rooms that all processes at a database share.
+    """Store of rooms that all processes of a database share.
 
-    A change holds the room's row, reads what is newer, and writes rows of its own: bets of two processes both count.
+    A change locks the room's row, reads any newer state and writes separate rows, so bets through
+    two processes both count.
 
     Args:
-        database: where.
+        database: The database.
     """
 
     shared = True
@@ -35,7 +36,7 @@ class KeptRooms(RoomStore):
         self._told: set[tuple[str, str]] = set()
 
     def add(self, state: RoomState) -> bool:
-        """Keep a new room; return whether its code was free."""
+        """Store a new room; return whether its code was free."""
         state.version = 1
         new = self.database.insert(tables.ROOMS).values(
             code=state.code, version=state.version, **_row_of(state)
@@ -44,10 +45,10 @@ class KeptRooms(RoomStore):
             return db.execute(new.on_conflict_do_nothing()).rowcount == 1
 
     def find(self, code: str, version: int = -1) -> RoomState | None:
-        """Return a room where it is newer than a version.
+        """Return a room if it is newer than ``version``, else None.
 
         Raises:
-            Gone: there is none.
+            Gone: The room does not exist.
         """
         with self.database.reading() as db:
             known = db.execute(_version_of(code)).scalar()
@@ -57,13 +58,13 @@ class KeptRooms(RoomStore):
 
     @contextmanager
     def changing(self, held: Held) -> Iterator[None]:
-        """Let nobody else change a room meanwhile; see ``RoomStore``."""
+        """Lock a room for a change; see ``RoomStore.changing``."""
         code, version = held.state.code, 0
         try:
             with self._changing(held, code) as version:
                 yield
         except BaseException:
-            # What is here may be ahead of what is kept: it is read anew.
+            # Memory may be ahead of the rolled-back row; -1 makes the next use read the row.
             if held.state.version > version:
                 held.state.version = -1
             raise
@@ -83,25 +84,25 @@ class KeptRooms(RoomStore):
             _write(db, before, now)
 
     def remove(self, code: str) -> None:
-        """Forget a room; one that is not there is none to forget."""
+        """Remove a room; an unknown code is ignored."""
         with self.database.writing() as db:
             db.execute(sa.delete(tables.ROOMS).where(tables.ROOMS.c.code == code))
 
     def expire(self, code: str, before: float) -> bool:
-        """Forget a room where nobody has used it since a time; return whether it is not there any more."""
+        """Remove a room not used since ``before``; return whether it is gone."""
         rooms = tables.ROOMS.c
         with self.database.writing() as db:
             db.execute(sa.delete(tables.ROOMS).where(rooms.code == code, rooms.used < before))
             return db.execute(_version_of(code)).scalar() is None
 
     def states(self) -> Iterable[RoomState]:
-        """Return all that is kept."""
+        """Return the states of all rooms."""
         with self.database.reading() as db:
             codes = db.execute(sa.select(tables.ROOMS.c.code)).scalars().all()
             return [self._read(db, code) for code in codes]
 
     def listen(self, listeners: Mapping[str, Set[str]]) -> dict[str, int]:
-        """Tell others who is told news by this process, and return the versions of these rooms."""
+        """Publish who listens through this process, and return the versions of these rooms."""
         self.presence.say()
         told = {(code, person) for code, people in listeners.items() for person in people}
         table, rooms = tables.LISTENERS.c, tables.ROOMS.c
@@ -117,9 +118,10 @@ class KeptRooms(RoomStore):
             return {room.code: room.version for room in db.execute(asked)}
 
     def _tell(self, db: sa.Connection, told: set[tuple[str, str]], left: set[str]) -> None:
-        """Write down who is told news here, without whom processes told that are gone, and let all know."""
+        """Update the listeners of this and of dead processes, and increase the rooms' versions."""
         table, rooms, own = tables.LISTENERS, tables.ROOMS.c, self.database.process
         changed = left | {code for code, _ in told ^ self._told}
+        # Rows are locked in one order, so that two processes cannot deadlock.
         here = sa.select(rooms.code).where(rooms.code.in_(changed)).order_by(rooms.code)
         there = {*db.execute(here.with_for_update()).scalars()}
         db.execute(sa.delete(table).where(table.c.process.not_in(self.presence.living())))
@@ -133,10 +135,10 @@ class KeptRooms(RoomStore):
         db.execute(more.values(version=rooms.version + 1))
 
     def _read(self, db: sa.Connection, code: str) -> RoomState:
-        """Return a room as it is now.
+        """Return a room's current state.
 
         Raises:
-            Gone: there is none.
+            Gone: The room does not exist.
         """
         rooms, people, votes = tables.ROOMS, tables.PEOPLE.c, tables.VOTES.c
         listeners = tables.LISTENERS.c
@@ -179,7 +181,7 @@ def _copy(state: RoomState) -> RoomState:
 
 
 def _write(db: sa.Connection, before: RoomState, now: RoomState) -> None:
-    """Write what has changed of a room."""
+    """Write the differences between two states of a room."""
     code, came = now.code, now.version
     rooms, people, votes = tables.ROOMS, tables.PEOPLE, tables.VOTES
     values = {"version": now.version, **_row_of(now)}

@@ -1,4 +1,4 @@
-"""The page of a participant: a few kilobytes of its own, the same for every room, without Gradio and Plotly."""
+"""The participant's page: a few kilobytes, the same for every room, without Gradio and Plotly."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from visualizers.join import join, modules_in
 
 _ENTRY = "playground/client/lessons/participant.mjs"
 _STYLES = ("stage/view.css", "media/view.css")
-"""Of the pictures, those with the colours and the buttons."""
+"""Styles of views that define the colours and buttons."""
 _OWN_STYLES = ("lessons/lessons.css", "lessons/room.css")
 _PLACE = "room-files"
 _TITLE = "A lesson together"
@@ -39,32 +39,32 @@ _SAYS = (
     "Something went wrong",
     "answer ",
 )
-"""How the sentences begin that a room tells a participant."""
+"""Beginnings of the server's sentences that a participant may see, for the translations to send."""
 _DARK = "document.documentElement.classList.toggle('dark', matchMedia('(prefers-color-scheme: dark)').matches);"
-"""Runs before anything is painted."""
+"""Runs before the first paint, so that a dark page does not flash white."""
 
 
 @cache
 def script() -> bytes:
-    """Return the scripts of the page, joined."""
+    """Return the scripts of the page, joined into one file."""
     return join(modules_in(page.FOLDER, CLIENT), _ENTRY).encode()
 
 
 @cache
 def styles() -> bytes:
-    """Return the styles of the page."""
+    """Return the styles of the page in one file."""
     files = [*(page.FOLDER / name for name in _STYLES), *(CLIENT / name for name in _OWN_STYLES)]
     return "\n".join(file.read_text("utf-8") for file in files).encode()
 
 
 @cache
 def version() -> str:
-    """Return a digest of what the page fetches."""
+    """Return a digest of the scripts and styles, part of their URLs."""
     return hashlib.sha256(script() + b"\0" + styles()).hexdigest()[:16]
 
 
 def routes() -> list[Route]:
-    """Return the routes of what the page fetches."""
+    """Return the routes of the scripts and styles."""
     return [Route(f"/{_PLACE}/{{version}}/{{name}}", _file)]
 
 
@@ -89,7 +89,7 @@ def _packed(name: str, content: bytes) -> bytes:
 
 @cache
 def _words(language: str) -> str:
-    """Return those words of a language that may be met here; the whole page has far more."""
+    """Return the translations that this page needs, a small part of all."""
     asked = script().decode()
     return data(
         language,
@@ -98,10 +98,10 @@ def _words(language: str) -> str:
 
 
 def entered(language: str) -> HTMLResponse:
-    """Return the page of somebody who is in a room; which one, its script reads from the address.
+    """Return the page of a participant. Its script reads the room's code from the URL.
 
     Args:
-        language: of the room's lesson, which the page speaks as far as it can.
+        language: Language of the room's lesson. Texts without a translation are English.
     """
     return _answer(
         '<div id="room"><p role="status">…</p></div>'
@@ -113,13 +113,13 @@ def entered(language: str) -> HTMLResponse:
 
 
 def refused(sentence: str, status: int, language: str) -> HTMLResponse:
-    """Return the page of somebody who is not let in, with the reason and a field for another code."""
+    """Return the page of a refused visitor, with the reason and a field for another code."""
     reason = f'<p class="rm-say" role="alert">{_in(language, sentence)}</p>'
     return _answer(f"{_heading(language)}{reason}{_form(language)}", status, language=language)
 
 
 def door(language: str) -> HTMLResponse:
-    """Return the page that asks for a code."""
+    """Return the page with the form for a code."""
     return _answer(_heading(language) + _form(language), base="./", language=language)
 
 
@@ -141,7 +141,7 @@ def _form(language: str) -> str:
 
 
 def _answer(body: str, status: int = 200, base: str = "../", *, language: str) -> HTMLResponse:
-    # Relative to the playground's page, so that it may be served below any path.
+    # The base is relative, so that the playground may be served below any path.
     content = (
         f'<!doctype html><html lang="{escape(language)}"><head><meta charset="utf-8"><base href="{base}">'
         '<meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">'
@@ -159,7 +159,7 @@ def _answer(body: str, status: int = 200, base: str = "../", *, language: str) -
 
 @cache
 def _policy() -> str:
-    """Return what the page may load; the playground's own policy has to allow more."""
+    """Return the page's content security policy, stricter than the playground's."""
     dark = b64encode(hashlib.sha256(_DARK.encode()).digest()).decode()
     return (
         f"default-src 'none'; script-src 'self' 'sha256-{dark}'; style-src 'self'; connect-src 'self';"

@@ -1,4 +1,4 @@
-"""How often an address may do something: so many times at once, and as many again within a minute."""
+"""Rate limit per network address: a token bucket that refills within a minute."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _REMEMBERED = 4096
 
 
 class Ration:
-    """What is left to each address.
+    """Token buckets by address.
 
     Args:
-        most: times in a minute.
-        clock: returns seconds.
+        most: Allowed times per minute, and at once.
+        clock: Returns the time in seconds.
     """
 
     def __init__(self, most: int, clock: Callable[[], float]) -> None:
@@ -24,12 +24,12 @@ class Ration:
         self._lock = threading.Lock()
 
     def allows(self, address: str) -> bool:
-        """Return whether an address may once more."""
+        """Return whether an address has a try left, without using it."""
         with self._lock:
             return self._now(address) >= 1
 
     def take(self, address: str) -> bool:
-        """Count one time, and return whether it was still allowed."""
+        """Use one try; return whether it was allowed."""
         with self._lock:
             left = self._now(address)
             self._left[address] = (max(0.0, left - 1), self.clock())

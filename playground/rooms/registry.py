@@ -1,7 +1,7 @@
-"""All rooms: how many there may be, who may open and enter them, and when they end.
+"""Registry of all classrooms: limits on opening and entering them, and their expiry.
 
-Where processes share a store, each has the rooms that it was asked for; how often an address may do something is
-counted by each for itself.
+With a shared store each process holds the rooms that were requested from it. Rate limits are
+counted per process.
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ from playground.rooms.state import Gone, RoomState, RoomStore
 from playground.rooms.watch import RoomWatch
 
 ALPHABET = "34679CDFGHJKMNPQRTVWXY"
-"""Of codes: no two of these signs look alike, and without vowels they spell nothing."""
+"""Characters of codes: no two look alike, and without vowels they spell no words."""
 CODE_SIGNS = 6
+# 113 million codes: with 50 rooms and 30 wrong tries a minute, guessing one takes about 50 days.
 NO_ROOM = "There is no such room: it has ended, or its code is another one."
 _WAIT = "Wait a minute and try again."
 
 
 class Rooms:
-    """The rooms.
+    """All rooms of this process.
 
     Args:
-        store: where they are kept.
-        settings: their limits.
-        clock: returns seconds.
-        deck: returns the lesson of a name and a language.
+        store: Store of their states, in memory by default.
+        settings: Their limits.
+        clock: Returns the time in seconds.
+        deck: Returns the lesson of a name and a language.
     """
 
     def __init__(
@@ -58,19 +59,19 @@ class Rooms:
         self._watch = RoomWatch(self.store, self._followed) if self.store.shared else None
 
     def open(self, lesson: Any, language: Any, card: Any, address: str) -> tuple[Room, str]:
-        """Open a room; return it and its teacher's secret, which nobody else is told.
+        """Open a room; return it and the secret of its teacher.
 
         Reads the lesson's recorded runs, which may take a moment.
 
         Args:
-            lesson: name of one of the shelf.
-            language: of it, two letters.
-            card: where the class begins, from 1.
-            address: of who asks.
+            lesson: Name of an available lesson.
+            language: Its language, two letters.
+            card: First card of the class, from 1.
+            address: Network address of the teacher.
 
         Raises:
-            RoomError: so many are open, or there is no such card.
-            EngineError: there is no such lesson, or it is not valid.
+            RoomError: Too many rooms are open, or the card does not exist.
+            EngineError: The lesson does not exist or is not valid.
         """
         if not isinstance(lesson, str) or not isinstance(language, str):
             raise RoomError("lesson and language have to be texts.", 400)
@@ -88,13 +89,17 @@ class Rooms:
             room = Room(state, deck, self.settings.max_room_people)
             room.show(card)
             self._make_room(address)
+            # Another process may have used the same code meanwhile.
             while not self.store.add(state):
                 state.code = self._new_code()
             self._rooms[state.code] = room
         return room, secret
 
     def _make_room(self, address: str) -> None:
-        """Refuse one room too many; of one's own that nobody has entered the oldest gives way."""
+        """Enforce the limits on rooms.
+
+        An address at its limit loses its oldest room that nobody entered.
+        """
         self.sweep()
         states = list(self.store.states())
         own = [state for state in states if state.address == address]
@@ -123,12 +128,13 @@ class Rooms:
         """Return a room.
 
         Args:
-            code: of it.
-            address: of who asks; it may be wrong so many times in a minute.
-            known: an id or a secret; whoever is in the room already is let through whoever else was wrong.
+            code: Its code.
+            address: Network address of the request, with a limit of wrong codes per minute.
+            known: Id of a participant or the teacher's secret. Members of the room are not limited,
+                since a whole school may share one address.
 
         Raises:
-            RoomError: there is none, or too many wrong codes came from there.
+            RoomError: The room does not exist, or the address sent too many wrong codes.
         """
         self.sweep()
         room = self._found(code)
@@ -142,7 +148,7 @@ class Rooms:
         return room
 
     def _found(self, code: str) -> Room | None:
-        """Return a room as it is now, whichever process has changed it last; None where there is none."""
+        """Return a room with its newest state from the store, None if it does not exist."""
         with self._lock:
             room = self._rooms.get(code)
         if room is not None and not self.store.shared:
@@ -166,10 +172,10 @@ class Rooms:
         return room
 
     def enter(self, code: str, participant: str, address: str) -> tuple[Room, str]:
-        """Return a room and the id of the participant, a new one where the given one is not known there.
+        """Return a room and the participant's id, a new one if the given id is unknown in the room.
 
         Raises:
-            RoomError: there is no such room, or nobody new may enter.
+            RoomError: The room does not exist, or no new participant may enter.
         """
         room = self.room(code, address, participant)
         if participant and room.holds(participant):
@@ -185,8 +191,9 @@ class Rooms:
         """Count a bet.
 
         Raises:
-            RoomError: there is no such room, whoever bets has not entered it, or it takes no bets.
-            LessonError: the answer is none of those that the card allows.
+            RoomError: The room does not exist, the participant has not entered it, or it takes no
+                bets.
+            LessonError: The card does not allow the answer.
         """
         room = self.room(code, address, participant)
         if not room.holds(participant):
@@ -195,10 +202,10 @@ class Rooms:
             room.vote(participant, card, answer)
 
     def taught(self, code: str, secret: str, address: str) -> Room:
-        """Return a room for its teacher.
+        """Return a room to its teacher.
 
         Raises:
-            RoomError: there is no such room, or it is taught by somebody else.
+            RoomError: The room does not exist, or the secret is not its teacher's.
         """
         room = self.room(code, address, secret)
         if not room.is_taught_by(secret):
@@ -206,17 +213,18 @@ class Rooms:
         return room
 
     def teach(self, code: str, secret: str, address: str, act: Any, card: Any = None) -> None:
-        """Do what the teacher asks for.
+        """Perform an action of the teacher.
 
         Args:
-            code: of the room.
-            secret: its teacher's.
-            address: of who asks.
+            code: Code of the room.
+            secret: The teacher's secret.
+            address: Network address of the request.
             act: ``show`` or ``reveal`` a card, ``lock``, ``unlock`` or ``close``.
-            card: from 1; whoever says twice which card comes next does not skip one.
+            card: Number of the card, from 1. It is explicit so that a button pressed twice skips no
+                card.
 
         Raises:
-            RoomError: it cannot be done.
+            RoomError: The action is not possible.
         """
         room = self.taught(code, secret, address)
         acts: dict[str, Callable[[], None]] = {
@@ -235,7 +243,7 @@ class Rooms:
             acts[act]()
 
     def open_now(self) -> tuple[int, int]:
-        """Return how many rooms are open, and how many people are in them."""
+        """Return the numbers of open rooms and of people in them."""
         self.sweep()
         with self._lock:
             return len(self._rooms), sum(len(room.state.people) for room in self._rooms.values())
@@ -252,7 +260,7 @@ class Rooms:
             room.end()
 
     def sweep(self) -> None:
-        """End the rooms that nobody has used for so long."""
+        """End the rooms that have been idle for ``room_idle_s``."""
         oldest = self._oldest()
         with self._lock:
             old = [room for room in self._rooms.values() if room.state.used < oldest]
@@ -266,7 +274,10 @@ class Rooms:
         return self.clock() - self.settings.room_idle_s
 
     def follow(self) -> None:
-        """Hear soon of what other processes do in the rooms whose news somebody is told here."""
+        """Wake the thread that looks for changes by other processes.
+
+        Nothing without a shared store.
+        """
         if self._watch is not None:
             self._watch.wake()
 
@@ -276,10 +287,10 @@ class Rooms:
 
     @contextmanager
     def _using(self, room: Room) -> Iterator[None]:
-        """Change a room while nobody else does.
+        """Lock a room for a change and store the result.
 
         Raises:
-            RoomError: it has ended meanwhile.
+            RoomError: The room has ended.
         """
         try:
             with self.store.changing(room):

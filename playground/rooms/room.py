@@ -1,4 +1,4 @@
-"""A room: who is here, where the class is, what was bet, and what of it the class and its teacher are told."""
+"""A classroom: participants, current card, bets, and the views of class and teacher."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from playground.rooms.state import RoomState
 from playground.rooms.tally import outcome, tally
 
 TEACHER = ""
-"""Stands among the listeners for the teacher; participants have ids."""
+"""The teacher's id among the listeners; participants have random ids."""
 _MOST_STREAMS = 4
-"""Of one participant: several tabs, and one that is gone without having said so."""
+"""Streams per participant: several tabs, and one whose lost connection is not noticed yet."""
 _MOST_TEACHERS = 8
 _LEFT_OUT = {"turn": [], "opens": None}
-"""Of what is told of a card, what can only be done on the playground's own page."""
+"""Fields of a revealed card that only work on the main page, emptied for participants."""
 
 
 class RoomError(EngineError):
-    """A room cannot be entered, bet in or taught in; the message says why.
+    """A room refuses an action; the message says why.
 
     Attributes:
-        status: of the answer to a request that fails with it.
+        status: HTTP status of the response.
     """
 
     code = "room"
@@ -41,22 +41,22 @@ class RoomError(EngineError):
 
 
 def sealed(secret: str) -> str:
-    """Return what is kept of a secret: its SHA-256."""
+    """Return the SHA-256 of a secret, the only part that is stored."""
     return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
 
 
 class Room:
-    """A room that is open; all of it may be used from any thread.
+    """An open room. Thread-safe.
 
     Args:
-        state: what is kept of it.
-        deck: its lesson.
-        most_people: participants that it holds.
+        state: Its stored state.
+        deck: Its lesson.
+        most_people: Limit of participants.
 
     Attributes:
-        ended: whether it is over for good.
-        scene: rings when the class is shown something else.
-        count: rings when the teacher's figures change, and with the scene.
+        ended: Whether the room has ended.
+        scene: Rings when the class's view changes.
+        count: Rings when the teacher's figures change, and with the scene.
     """
 
     def __init__(self, state: RoomState, deck: Deck, most_people: int) -> None:
@@ -68,7 +68,7 @@ class Room:
         self._lock = threading.RLock()
 
     def catch_up(self, state: RoomState) -> None:
-        """Take what another process has made of it, where it is newer, and tell those who listen."""
+        """Replace the state with a newer one of another process and wake the listeners."""
         with self._lock:
             if state.version <= self.state.version:
                 return
@@ -80,27 +80,27 @@ class Room:
 
     @property
     def listeners(self) -> set[str]:
-        """Participants who are told its news by this process."""
+        """Participants with an open stream in this process."""
         with self._lock:
             return {*self._listening} - {TEACHER}
 
     @property
     def is_followed(self) -> bool:
-        """Whether anybody is told its news by this process."""
+        """Whether any stream of the room is open in this process."""
         return bool(self._listening)
 
     @property
     def card(self) -> DeckCard:
-        """The card that the class is at."""
+        """The current card."""
         return self.deck.cards[self.state.card - 1]
 
     @property
     def is_open(self) -> bool:
-        """Whether the card that the class is at takes bets."""
+        """Whether the current card takes bets."""
         return self.card.bet is not None and self.state.card not in self.state.revealed
 
     def is_taught_by(self, secret: str) -> bool:
-        """Return whether a secret is its teacher's."""
+        """Return whether a secret is the teacher's, in constant time."""
         return hmac.compare_digest(sealed(secret), self.state.secret)
 
     def holds(self, participant: str) -> bool:
@@ -108,12 +108,12 @@ class Room:
         return participant in self.state.people
 
     def enter(self, participant: str) -> None:
-        """Let a new participant in.
+        """Admit a new participant.
 
-        Where the room is full, the first who has never bet and whose page is closed gives up the place.
+        In a full room, the first participant without a bet and with a closed page is removed.
 
         Raises:
-            RoomError: it is locked or full.
+            RoomError: The room is locked or full.
         """
         with self._lock:
             people = self.state.people
@@ -132,11 +132,11 @@ class Room:
         return not bets and participant not in {*self._listening, *self.state.elsewhere}
 
     def vote(self, participant: str, card: Any, answer: Any) -> None:
-        """Count a bet on the card that the class is at, in place of an earlier one.
+        """Count a bet on the current card, replacing the participant's earlier one.
 
         Raises:
-            RoomError: the class is elsewhere, or the card takes no bets.
-            LessonError: the answer is none of those that the card allows.
+            RoomError: The class is at another card, or the card takes no bets.
+            LessonError: The card does not allow the answer.
         """
         with self._lock:
             self._check_here(card)
@@ -146,6 +146,7 @@ class Room:
             if not self.is_open:
                 raise RoomError("The answer has been shown: this card takes no more bets.", 409)
             answer = checked_answer(bet, key, answer)
+            # A lone surrogate cannot be encoded as UTF-8 for the streams or the database.
             if isinstance(answer, str) and any("\ud800" <= sign <= "\udfff" for sign in answer):
                 raise RoomError("answer is no text: half a sign stands in it.", 400)
             self.state.votes.setdefault(self.state.card, {})[participant] = answer
@@ -156,10 +157,10 @@ class Room:
             raise RoomError(f"The class is at card {self.state.card}, not {shown(card)}.", 409)
 
     def show(self, card: Any) -> None:
-        """Take the class to a card.
+        """Move the class to a card.
 
         Raises:
-            RoomError: there is none of this number.
+            RoomError: The card does not exist.
         """
         with self._lock:
             if type(card) is not int or not 1 <= card <= len(self.deck.cards):
@@ -170,10 +171,10 @@ class Room:
             self._changed()
 
     def reveal(self, card: Any) -> None:
-        """Show the answer of the card that the class is at.
+        """Show the answer of the current card.
 
         Raises:
-            RoomError: the class is at another one.
+            RoomError: The class is at another card.
         """
         with self._lock:
             self._check_here(card)
@@ -181,13 +182,13 @@ class Room:
             self._changed()
 
     def lock(self, locked: bool) -> None:
-        """Let nobody new in, or everybody again."""
+        """Lock the room for new participants, or unlock it."""
         with self._lock:
             self.state.locked = locked
             self._counted()
 
     def end(self) -> None:
-        """Send everybody home."""
+        """End the room and notify all streams."""
         with self._lock:
             self.ended = True
             self._changed()
@@ -198,14 +199,15 @@ class Room:
         self._counted()
 
     def _counted(self) -> None:
+        # Wakes the teacher's stream only: a bet must not cost a message to every participant.
         self._counts += 1
         self.count.ring()
 
     def check_listener(self, listener: str) -> None:
-        """Refuse one stream too many of a participant, or of the teacher.
+        """Check that a participant or the teacher may open another stream.
 
         Raises:
-            RoomError: so many are open.
+            RoomError: Too many streams are open.
         """
         most = _MOST_STREAMS if listener else _MOST_TEACHERS
         if self._listening[listener] >= most:
@@ -213,7 +215,7 @@ class Room:
 
     @contextmanager
     def listening(self, listener: str, began: Callable[[], None] = lambda: None) -> Iterator[None]:
-        """Count a stream while it is open; ``began`` is called when it is counted."""
+        """Count a stream while the block runs; ``began`` is called once it is counted."""
         with self._lock:
             self._listening[listener] += 1
             self._counted()
@@ -228,7 +230,7 @@ class Room:
                 self._counted()
 
     def told_class(self) -> tuple[int, dict[str, Any]]:
-        """Return the number of the scene and what the class may know: the card, and its answer once it is shown."""
+        """Return the scene's number and the class's view: the card, plus the revealed answer."""
         with self._lock:
             scene = self._place() | {"before": self.card.seen}
             if self.state.card in self.state.revealed:
@@ -237,13 +239,13 @@ class Room:
             return self._scenes, scene
 
     def told_teacher(self) -> tuple[int, dict[str, Any]]:
-        """Return the number of the scene and all of its card."""
+        """Return the scene's number and the teacher's view with the whole card."""
         with self._lock:
             whole = {"before": self.card.before, "after": self.card.after}
             return self._scenes, self._place() | whole
 
     def figures(self) -> tuple[int, dict[str, Any]]:
-        """Return the number of the figures and what the teacher is told of the class."""
+        """Return the figures' number and the teacher's figures of the class."""
         with self._lock:
             return self._counts, {
                 "card": self.state.card,
@@ -256,7 +258,7 @@ class Room:
             }
 
     def answer_of(self, participant: str) -> Any:
-        """Return what somebody has bet on the card that the class is at, None for nothing yet."""
+        """Return a participant's bet on the current card, None if there is none."""
         with self._lock:
             return self.state.votes.get(self.state.card, {}).get(participant)
 
@@ -279,5 +281,5 @@ class Room:
         return tally(bet, key, answers) | outcome(bet, key, answers)
 
     def _words(self) -> list[str]:
-        """Return the answers in words, which are for the teacher alone: nobody else should have to read them."""
+        """Return the free-text answers, for the teacher only: they may contain anything."""
         return [answer for answer in self._answers() if isinstance(answer, str)]

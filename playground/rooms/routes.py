@@ -1,4 +1,4 @@
-"""What a browser asks of rooms: opening one, its page, a bet, its news, and what its teacher does."""
+"""HTTP routes of classrooms: open, enter, vote, event stream and the teacher's actions."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from playground.rooms.stream import ClassScene, NewsResponse, ParticipantView, T
 from playground.visitors import address_of
 
 SECRET = "x-room-secret"
-"""The header with which a teacher asks."""
+"""Request header with the teacher's secret."""
 _COOKIE = "participant"
 _MAX_BODY = 8_000
 _Handler = Callable[["RoomRoutes", Request], Awaitable[Response]]
 
 
 def routes(rooms: Rooms | None = None) -> list[Route]:
-    """Return the routes of rooms, and of what a participant's page fetches."""
+    """Return the routes of rooms and of the participant page's files."""
     own = RoomRoutes(rooms or Rooms(None if DATABASE is None else KeptRooms(DATABASE)))
     return [
         Route("/rooms", own.open, methods=["POST"]),
@@ -48,7 +48,7 @@ def routes(rooms: Rooms | None = None) -> list[Route]:
 
 
 def _answered(handler: _Handler) -> _Handler:
-    """Say in one sentence why something cannot be done."""
+    """Convert errors of a handler to JSON responses with one sentence."""
 
     @functools.wraps(handler)
     async def safe(self: RoomRoutes, request: Request) -> Response:
@@ -69,10 +69,10 @@ def _said(values: dict[str, Any], status: int = 200) -> JSONResponse:
 
 
 class RoomRoutes:
-    """The handlers.
+    """The request handlers.
 
     Args:
-        rooms: what they are of.
+        rooms: The registry of rooms.
     """
 
     def __init__(self, rooms: Rooms) -> None:
@@ -83,25 +83,26 @@ class RoomRoutes:
     async def open(self, request: Request) -> Response:
         """Open a room for a lesson."""
         asked = await _asked(request, lesson=..., language="en", card=1)
-        # Recorded runs are read.
+        # In a thread, since the lesson's recorded runs are read from disk.
         room, secret = await asyncio.to_thread(
             self.rooms.open, asked["lesson"], asked["language"], asked["card"], _address(request)
         )
         return _said({"code": room.state.code, "secret": secret}, 201)
 
     async def door(self, request: Request) -> Response:
-        """Ask for a code, or lead to the room of the one that was typed."""
+        """Show the form for a code, or redirect to the room of the given code."""
         code = _typed(request.query_params.get("code", ""))
         return RedirectResponse(f"./room/{code}", 303) if code else page.door(_language(request))
 
     async def enter(self, request: Request) -> Response:
-        """Let somebody into a room and give him its page."""
+        """Admit a participant and return the room's page."""
         code = request.path_params["code"]
         if code != _typed(code) and _typed(code):
-            # The cookie is for the code as it is written on the board.
+            # The cookie's path contains the code, so it must be spelled one way.
             return RedirectResponse(f"./{_typed(code)}", 303)
         address, known = _address(request), request.cookies.get(_COOKIE, "")
         try:
+            # HEAD must not change anything, so it admits nobody.
             if request.method == "HEAD":
                 there = await asyncio.to_thread(self.rooms.room, code, address, known)
                 return page.entered(there.deck.language)
@@ -131,7 +132,7 @@ class RoomRoutes:
 
     @_answered
     async def events(self, request: Request) -> Response:
-        """Send the news of a room to a participant, or to its teacher."""
+        """Stream the events of a room to a participant or the teacher."""
         code, address = request.path_params["code"], _address(request)
         if SECRET in request.headers:
             secret = request.headers[SECRET]
@@ -152,7 +153,7 @@ class RoomRoutes:
 
     @_answered
     async def teach(self, request: Request) -> Response:
-        """Do what a teacher asks for; the address of the room is drawn as a QR code."""
+        """Perform a teacher's action; ``qr`` returns the room's address as rows of a QR code."""
         asked = await _asked(request, act=..., card=None, address="")
         code, secret = request.path_params["code"], request.headers.get(SECRET, "")
         if asked["act"] != "qr":
@@ -170,7 +171,10 @@ class RoomRoutes:
 
 
 async def _asked(request: Request, **names: Any) -> dict[str, Any]:
-    """Return what a request brings, by names with their defaults; those with ``...`` have to be there."""
+    """Return the fields of a request's JSON body, with defaults.
+
+    A default of ``...`` marks a required field.
+    """
     body = await request.body()
     if len(body) > _MAX_BODY:
         raise RoomError(f"The request is larger than {_MAX_BODY:,} bytes.", 413)
@@ -187,7 +191,7 @@ async def _asked(request: Request, **names: Any) -> dict[str, Any]:
 
 
 def _typed(text: str) -> str:
-    """Return a code as it is written on the board, empty where a text can be none."""
+    """Return a typed code in its canonical spelling, "" if it cannot be one."""
     code = "".join(sign for sign in text[:40].upper() if sign not in " -")
     return code if len(code) == CODE_SIGNS and set(code) <= set(ALPHABET) else ""
 
@@ -202,6 +206,9 @@ def _address(request: Request) -> str:
 
 
 def _is_secure(request: Request) -> bool:
-    """Return whether the page came by https; a proxy says so of itself, and the cookie is its asker's own."""
+    """Return whether the page was requested by https.
+
+    The proxy's header is safe to trust for one's own cookie.
+    """
     said = request.headers.get("x-forwarded-proto", request.url.scheme)
     return said.split(",")[0].strip() == "https"

@@ -1,4 +1,4 @@
-"""What there is to keep of a room, as plain values, and where it is kept."""
+"""The stored state of a classroom, and the in-memory store."""
 
 from __future__ import annotations
 
@@ -11,48 +11,48 @@ from typing import Any, Protocol
 
 @dataclass
 class RoomState:
-    """A room as it is to be found again."""
+    """The state of a room that is stored."""
 
     code: str
     secret: str
-    """SHA-256 of what its teacher is known by."""
+    """SHA-256 of the teacher's secret."""
     lesson: str
     language: str
     address: str
-    """Of who opened it; it has a share of all rooms."""
+    """Network address that opened it; the number of rooms per address is limited."""
     used: float
-    """When somebody last entered, bet or taught; seconds of the clock of the rooms."""
+    """Time of the last entry, bet or action of the teacher, in seconds of the registry's clock."""
     card: int = 1
-    """Where the class is, from 1."""
+    """Number of the current card, from 1."""
     locked: bool = False
-    """Whether nobody new may enter."""
+    """Whether the room is closed to new participants."""
     people: dict[str, None] = field(default_factory=dict)
-    """The participants' ids, in the order in which they came; nothing else is known of them."""
+    """Ids of the participants in order of entry. Nothing else about them is stored."""
     votes: dict[int, dict[str, Any]] = field(default_factory=dict)
-    """Card -> participant -> the answer that counts."""
+    """Card -> participant -> latest answer."""
     revealed: set[int] = field(default_factory=set)
-    """Cards whose answer has been shown; nobody can bet on them any more."""
+    """Cards whose answer has been shown, and which take no more bets."""
     version: int = 0
-    """Another one after every change that others are to know of."""
+    """Increases with every change that other processes must see."""
     elsewhere: Set[str] = frozenset()
-    """Participants who are told news of the room by other processes."""
+    """Participants with open streams in other processes."""
 
 
 class Gone(Exception):
-    """The room is not there any more."""
+    """The room does not exist any more."""
 
 
 class Held(Protocol):
-    """What holds a room's state."""
+    """An object that holds a room's state."""
 
     state: RoomState
 
     def catch_up(self, state: RoomState) -> None:
-        """Take a newer state."""
+        """Replace the state with a newer one."""
 
 
 class RoomStore:
-    """Keeps the rooms for as long as this process lives."""
+    """Store of rooms in the memory of this process."""
 
     shared = False
     """Whether other processes may change a room."""
@@ -62,15 +62,15 @@ class RoomStore:
         self._lock = threading.Lock()
 
     def add(self, state: RoomState) -> bool:
-        """Keep a new room; return whether its code was free."""
+        """Store a new room; return whether its code was free."""
         with self._lock:
             return self._states.setdefault(state.code, state) is state
 
     def find(self, code: str, version: int = -1) -> RoomState | None:
-        """Return a room where it is newer than a version.
+        """Return a room if it is newer than ``version``, else None.
 
         Raises:
-            Gone: there is none.
+            Gone: The room does not exist.
         """
         with self._lock:
             if code not in self._states:
@@ -79,15 +79,15 @@ class RoomStore:
 
     @contextmanager
     def changing(self, held: Held) -> Iterator[None]:
-        """Let nobody else change a room meanwhile; it has caught up with what others did, and what is done is kept.
+        """Lock a room for a change: its state is refreshed before the block and stored after it.
 
         Raises:
-            Gone: it has ended.
+            Gone: The room has ended.
         """
         yield
 
     def expire(self, code: str, before: float) -> bool:
-        """Forget a room where nobody has used it since a time; return whether it is not there any more."""
+        """Remove a room not used since ``before``; return whether it is gone."""
         with self._lock:
             known = self._states.get(code)
             if known is not None and known.used < before:
@@ -95,19 +95,19 @@ class RoomStore:
             return code not in self._states
 
     def listen(self, listeners: Mapping[str, Set[str]]) -> dict[str, int]:
-        """Tell others who is told news by this process, and return the versions of these rooms.
+        """Publish who listens through this process, and return the versions of these rooms.
 
         Args:
-            listeners: participants by the codes of rooms.
+            listeners: Code of a room -> participants with an open stream.
         """
         return {state.code: state.version for state in self.states() if state.code in listeners}
 
     def remove(self, code: str) -> None:
-        """Forget a room; one that is not there is none to forget."""
+        """Remove a room; an unknown code is ignored."""
         with self._lock:
             self._states.pop(code, None)
 
     def states(self) -> Iterable[RoomState]:
-        """Return all that is kept."""
+        """Return the states of all rooms."""
         with self._lock:
             return list(self._states.values())

@@ -1,4 +1,4 @@
-"""News of a room as server-sent events: the class hears of scenes, its teacher of scenes and figures."""
+"""Server-sent events of a classroom: scenes for the class; scenes and figures for the teacher."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ from playground.rooms.bell import Bell
 from playground.rooms.room import Room
 
 _BEAT_S = 15.0
-"""How often something is sent where there is no news: what listens no more is noticed."""
+"""Seconds between heartbeats without news, so that closed connections are noticed."""
 _LIFE_S = 120.0
-"""How long a stream lasts before the page opens another: what is gone without a word counts no longer as here."""
+"""Lifetime of a stream; the page then opens another.
+
+Phones that lost their connection stop counting as present.
+"""
 _BEAT = b": still here\n\n"
 
 
 def event(name: str, data: Any) -> bytes:
-    """Return an event as it is sent."""
+    """Return a server-sent event as bytes."""
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     return f"event: {name}\ndata: {text}\n\n".encode()
 
@@ -32,26 +35,26 @@ ENDED = event("ended", {})
 
 
 class Viewed(Protocol):
-    """What somebody is told of a room."""
+    """A listener's view of a room."""
 
     room: Room
     bell: Bell
     pause_s: float
-    """How long the next news waits after some."""
+    """Least seconds between two sends."""
 
     def news(self) -> bytes:
-        """Return what has come since it was asked last, all of it the first time."""
+        """Return the events since the last call; everything the first time."""
         ...
 
 
 class ClassScene:
-    """The scene that a whole class is shown, packed once for all of them."""
+    """The scene of a class, serialised once for all participants."""
 
     def __init__(self) -> None:
         self._number, self._packed = -1, b""
 
     def packed(self, room: Room) -> tuple[int, bytes]:
-        """Return the number of a room's scene and its event; it is asked about one room alone."""
+        """Return the number and event of the room's scene. One instance serves one room only."""
         number, scene = room.told_class()
         if number != self._number:
             self._number, self._packed = number, event("scene", scene)
@@ -59,7 +62,7 @@ class ClassScene:
 
 
 class ParticipantView:
-    """What a participant is told: the scene, and what he has bet on its card himself."""
+    """A participant's view: the scene and the participant's own bet."""
 
     pause_s = 0.0
 
@@ -68,7 +71,7 @@ class ParticipantView:
         self.bell, self._seen = self.room.scene, -1
 
     def news(self) -> bytes:
-        """Return the scene where it is another one."""
+        """Return the scene if it has changed, after the own bet."""
         number, packed = self.scene.packed(self.room)
         if number == self._seen:
             return b""
@@ -79,8 +82,9 @@ class ParticipantView:
 
 
 class TeacherView:
-    """What the teacher is told: the scene with its answer, and the figures of the class."""
+    """The teacher's view: the scene with its answer, and the figures of the class."""
 
+    # Bounds the updates a second, however fast the bets come.
     pause_s = 1 / SETTINGS.updates_per_s
 
     def __init__(self, room: Room) -> None:
@@ -88,24 +92,24 @@ class TeacherView:
         self._scene = self._figures = -1
 
     def news(self) -> bytes:
-        """Return what is another one of both."""
+        """Return the scene and figures that have changed."""
         found = b""
         number, scene = self.room.told_teacher()
         if number != self._scene:
             self._scene, found = number, event("scene", scene)
         number, figures = self.room.figures()
-        # With every scene, too: they may have been told of it before it was.
+        # Figures follow every scene: they may have been sent before it.
         if found or number != self._figures:
             self._figures, found = number, found + event("figures", figures)
         return found
 
 
 async def news_of(view: Viewed, sweep: Callable[[], None]) -> AsyncIterator[bytes]:
-    """Yield what somebody is told, until the room ends or it is time for another stream.
+    """Yield a view's events until the room ends or the stream's lifetime is over.
 
     Args:
-        view: what it is.
-        sweep: ends rooms that are not used any more.
+        view: The listener's view.
+        sweep: Ends idle rooms.
     """
     loop = asyncio.get_running_loop()
     until = loop.time() + _LIFE_S
@@ -128,23 +132,23 @@ async def news_of(view: Viewed, sweep: Callable[[], None]) -> AsyncIterator[byte
 
 
 class NewsResponse(StreamingResponse):
-    """A stream of news.
+    """Streaming response with a view's events.
 
     Args:
-        view: what is told.
-        sweep: as of ``news_of``.
-        counted: what is open as long as somebody listens.
+        view: The listener's view.
+        sweep: As in ``news_of``.
+        counted: Context that is open while the stream is.
     """
 
     def __init__(
         self, view: Viewed, sweep: Callable[[], None], counted: AbstractContextManager[None]
     ) -> None:
-        # A proxy that keeps parts back until there are more would keep a class waiting.
+        # X-Accel-Buffering: a proxy that buffers would delay the events.
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         super().__init__(news_of(view, sweep), media_type="text/event-stream", headers=headers)
         self.counted = counted
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it until one of both sides is gone."""
+        """Send the stream until either side closes it."""
         with self.counted:
             await super().__call__(scope, receive, send)

@@ -1,4 +1,4 @@
-"""What a class has bet, counted; no answer is told with who gave it."""
+"""Counts of a class's bets, without the participants' ids."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ _MOST_ORDERS = 6
 
 
 def tally(bet: Bet, key: Key, answers: Sequence[Any]) -> dict[str, Any]:
-    """Return how often what was answered; it does not say what is right.
+    """Return the counts of the answers, without the right answer.
 
     Args:
-        bet: what was asked.
-        key: of the bet, for what there was to choose from.
-        answers: as ``marking.checked_answer`` returns them.
+        bet: The question.
+        key: Its answer key, which lists the options.
+        answers: Answers as returned by ``marking.checked_answer``.
 
     Returns:
-        ``kind`` and ``votes``; of a number ``bins``, each ``[from, to, votes]`` (both ends the same where a bin is
-        one stop of the slider), and ``median``; of an order ``orders``, each ``[places, votes]``, the most frequent
-        ones first, and ``others``, the votes of all the rest; of all other kinds that are counted ``counts``, by place.
+        ``kind`` and ``votes``, the number of answers. For a number also ``bins``, each ``[from, to,
+        votes]`` (equal ends if a bin is one slider stop), and ``median``. For an order also
+        ``orders``, each ``[places, votes]``, most frequent first, and ``others``, the votes of the
+        rest. For other kinds except text also ``counts``, by option.
     """
     found: dict[str, Any] = {"kind": bet.kind, "votes": len(answers)}
     if bet.kind == "number":
@@ -43,7 +44,10 @@ def tally(bet: Bet, key: Key, answers: Sequence[Any]) -> dict[str, Any]:
 
 
 def outcome(bet: Bet, key: Key, answers: Sequence[Any]) -> dict[str, Any]:
-    """Return ``right``, how many were, and the crowd's ``perplexity``; each None where there is no such thing."""
+    """Return ``right``, the number of right answers, and the crowd's ``perplexity``.
+
+    ``right`` is None for a text bet, ``perplexity`` for all bets except on a token.
+    """
     marked = [is_right(bet, key, answer) for answer in answers]
     return {
         "right": None if bet.kind == "text" else marked.count(True),
@@ -52,7 +56,7 @@ def outcome(bet: Bet, key: Key, answers: Sequence[Any]) -> dict[str, Any]:
 
 
 def _bins(bet: Bet, answers: Sequence[float]) -> list[list[float]]:
-    """Return the histogram of numbers; a slider of few stops has a bin for each."""
+    """Return the histogram of numbers; a slider with few stops has one bin for each."""
     stops = round((bet.high - bet.low) / bet.by) + 1
     if stops <= _MOST_BINS + 1:
         counted = Counter(min(round((x - bet.low) / bet.by), stops - 1) for x in answers)

@@ -1,4 +1,4 @@
-"""What other processes do in rooms whose news somebody is told here: looked for while anybody is."""
+"""Polling for other processes' changes to classrooms that have listeners in this process."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ _LOG = logging.getLogger("playground")
 
 
 class RoomWatch:
-    """A thread that asks a store for the versions of rooms, and brings those that are newer.
+    """A thread that polls the store for the versions of rooms and refreshes outdated ones.
+
+    Polling works in PostgreSQL and SQLite alike, unlike LISTEN and NOTIFY.
 
     Args:
-        store: of all processes.
-        followed: returns the rooms whose news somebody is told by this one.
+        store: The store that all processes share.
+        followed: Returns the rooms with listeners in this process.
     """
 
     def __init__(self, store: RoomStore, followed: Callable[[], Iterable[Room]]) -> None:
@@ -30,7 +32,7 @@ class RoomWatch:
         self._thread: threading.Thread | None = None
 
     def wake(self) -> None:
-        """Look from now on, for as long as there is anything to look for."""
+        """Poll from now on, for as long as a room has listeners."""
         self._wanted.set()
         with self._lock:
             if self._thread is None:
@@ -50,18 +52,19 @@ class RoomWatch:
                     _LOG.error("rooms of other processes are not seen: %s", type(error).__name__)
                 failed = True
             if rooms:
-                # Whoever leaves is told to the others, too: once more after the last one.
+                # One more round after the last listener left, so that other processes learn of it.
                 self._wanted.set()
             time.sleep(_EVERY_S)
 
     def look(self, rooms: dict[str, Room]) -> None:
-        """Bring what is newer.
+        """Refresh the rooms that have a newer version in the store, and end removed ones.
 
         Args:
-            rooms: those that are followed, by their codes.
+            rooms: Rooms with listeners, by code.
 
         Raises:
-            sqlalchemy.exc.SQLAlchemyError: the store does not answer; so does OSError.
+            sqlalchemy.exc.SQLAlchemyError: The store does not answer.
+            OSError: As above, for a file.
         """
         versions = self.store.listen({code: room.listeners for code, room in rooms.items()})
         for code, room in rooms.items():
