@@ -1,9 +1,8 @@
-"""Pictures of a trace: pure functions of plain data, no model and no web framework.
+"""Views of a trace: pure functions of plain data, without a model or a web framework.
 
-Every visual has a folder: ``summary.py`` makes its numbers, step by step as a run goes on;
-``view.mjs`` and ``view.css`` draw them. ``shared`` holds what the views have in common, ``stage``
-what they stand on; none of them imports anything from outside this package but records and what
-is read off them.
+Every view has a folder: ``summary.py`` computes its numbers step by step during a run; ``view.mjs``
+and ``view.css`` draw them. ``shared`` holds common helpers, ``stage`` the frame around the views.
+Outside this package they import only ``engine.trace`` and ``engine.reading``.
 """
 
 from __future__ import annotations
@@ -34,17 +33,17 @@ from visualizers.watermark import summary as marks
 
 
 def _of(kind: type[Detail]) -> Callable[[Step], bool]:
-    """Return whether a step was decided in one way."""
+    """Return a predicate: True for steps whose detail has this type."""
     return lambda step: isinstance(step.detail, kind)
 
 
 def _is_decided_here(step: Step) -> bool:
-    """Return whether the playground's own loop decided a step, and not a method that it saw from outside."""
+    """Return True if a built-in loop decided the step, False for a custom method."""
     return not isinstance(step.detail, ForwardDetail)
 
 
 COMMON = ("text",)
-"""What every run shows, whatever its strategy."""
+"""Views that every run has, whatever its strategy."""
 VISUALS: dict[str, Visual] = {
     visual.name: visual
     for visual in (
@@ -66,17 +65,17 @@ VISUALS: dict[str, Visual] = {
 
 
 def summaries(run: Trace, names: Iterable[str]) -> Summaries:
-    """Begin the numbers of a run's pictures; see ``Summaries``."""
+    """Return the empty summaries of a run's views; see ``Summaries``."""
     return Summaries(run, (*COMMON, *names), VISUALS)
 
 
 def shown_of(trace: Trace, names: Iterable[str]) -> list[dict[str, Shown]]:
-    """Return what the pictures of a whole run show, by step."""
+    """Return the summaries of a complete run: one mapping view -> values per step."""
     begun = summaries(trace, names)
     return [begun.add(step) for step in trace.steps]
 
 
 def pictures_of(trace: Trace) -> tuple[str, ...]:
-    """Return the pictures for which a run has something, in the order they stand."""
+    """Return the names of the views that have something to draw for a run, in page order."""
     own = [v for v in VISUALS.values() if any(v.draws(step) for step in trace.steps)]
     return tuple(visual.name for visual in own if visual.name not in COMMON)

@@ -1,4 +1,4 @@
-"""Writes a page of a trace: ``python -m visualizers run.json.gz -o run.html``."""
+"""Writes a trace as an HTML page: ``python -m visualizers run.json.gz -o run.html``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from visualizers.page import page
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Read a trace, write its page, return the exit status."""
+    """Read a trace, write its page and return the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m visualizers",
         description="Write one HTML file with all pictures of a run. It needs no server.",

@@ -1,4 +1,4 @@
-"""What a visual is, and how its numbers are made: one fold over the steps of a run as they come."""
+"""The declaration of a view, and its summary: a fold over the steps of a run."""
 
 from __future__ import annotations
 
@@ -11,46 +11,46 @@ from engine.trace.details import BeamNode
 from engine.trace.records import Step, Trace
 
 Shown = dict[str, Any]
-"""What a picture shows of a step and of the run up to it, as JSON values."""
+"""JSON values that a view shows of a step and of the run up to it."""
 
 
 class Fold(Protocol):
-    """The numbers of one picture; the steps of a run go in one by one, in their order."""
+    """The summary of one view; it takes the steps of a run one by one, in order."""
 
     def add(self, step: Step) -> Shown | None:
-        """Return what the picture shows of this step and of the run up to it, None for nothing.
+        """Return the values for this step and the run up to it, or None if there are none.
 
-        What the step itself says is not said again: a view has both.
+        Values of the step itself are not repeated: a view gets the step, too.
         """
 
 
 def every(step: Step) -> bool:
-    """Every step has something for the picture."""
+    """Return True: the view draws every step."""
     del step
     return True
 
 
 @dataclass(frozen=True)
 class Visual:
-    """One picture of a run."""
+    """The declaration of one view of a run."""
 
     name: str
-    """Name of the component and of the strategy's entry in ``visuals``."""
+    """Name of the component, also used in ``Strategy.visuals``."""
     fold: Callable[[Trace], Fold] | None = None
-    """Begins the numbers of a run, of which the trace has all but steps and outputs."""
+    """Trace without steps and outputs -> an empty summary; None for views without one."""
     draws: Callable[[Step], bool] = every
-    """Whether a step has something for the picture."""
+    """Step -> True if the view has something to draw for it."""
     plotly: bool = False
-    """Whether it is drawn with Plotly."""
+    """True if it is drawn with Plotly."""
 
 
 class Summaries:
-    """The numbers of several pictures of one run.
+    """The summaries of several views of one run.
 
     Args:
-        run: its trace; steps and outputs may be missing.
-        names: of the pictures; those without a fold have none.
-        visuals: all there are.
+        run: the trace; steps and outputs may be missing.
+        names: names of the views; unknown ones and those without a fold are skipped.
+        visuals: the registry of all views.
     """
 
     def __init__(self, run: Trace, names: Iterable[str], visuals: Mapping[str, Visual]) -> None:
@@ -58,22 +58,22 @@ class Summaries:
         self.folds = {name: fold(run) for name, fold in found.items() if fold is not None}
 
     def add(self, step: Step) -> dict[str, Shown]:
-        """Return picture -> what it shows of the next step."""
+        """Return view -> values for the next step; views without values are left out."""
         shown = {name: fold.add(step) for name, fold in self.folds.items()}
         return {name: values for name, values in shown.items() if values is not None}
 
 
 _SMALL = 0.01
 _DIVERSITY = "HammingDiversity"
-"""The one processor of a search whose work a node undoes: it says what it cost."""
+"""The one processor whose effect can be undone, as a node records its diversity penalty."""
 
 
 def models_own(node: BeamNode, step: Step) -> float | None:
-    """Return the model's own probability of a node's token, None where processors changed it.
+    """Return the model's probability of a node's token; None if other processors changed it.
 
     Args:
-        node: of the step's pool.
-        step: of a search; its processors are those of all beams.
+        node: a node of the step's pool.
+        step: a beam search step; its processors apply to all beams.
     """
     if any(stage.name != _DIVERSITY for stage in step.stages):
         return None
@@ -81,11 +81,11 @@ def models_own(node: BeamNode, step: Step) -> float | None:
 
 
 def bits(nats: float) -> float:
-    """Return nats in bits; a small number keeps its digits and never becomes 0."""
+    """Convert nats to bits: four decimals, but three significant digits below 0.01."""
     value = nats / math.log(2)
     return round(value, 4) if abs(value) >= _SMALL else float(f"{value:.3g}")
 
 
 def probability(logprob: float) -> float:
-    """Return a probability from its logarithm."""
+    """Convert a log-probability to a probability with eight significant digits."""
     return float(f"{math.exp(logprob):.8g}")

@@ -1,8 +1,7 @@
-"""Joins ES modules into one: a visitor fetches one file instead of a hundred.
+"""A minimal bundler: joins the page's ES modules into one, so that a visitor fetches one file.
 
-No bundler is needed for modules that keep to a few forms, and the linter's formatter writes those in
-one way each: named imports, named exports of declarations, named exports from another module.
-Anything else is refused here, so it cannot slip into the page.
+It supports three forms, each as the formatter writes it: named imports, named exports of
+declarations, and named re-exports. Any other form raises an error.
 """
 
 from __future__ import annotations
@@ -20,18 +19,18 @@ _RENAMED = re.compile(r"(\w+) as (\w+)")
 
 
 class JoinError(Exception):
-    """A module has a form that is not joined, or modules import each other."""
+    """A module has an unsupported form, imports a missing module, or is part of an import cycle."""
 
 
 def join(modules: Mapping[str, str], entry: str) -> str:
-    """Return one module with the exports of ``entry``; every part keeps its own scope.
+    """Return one module with the exports of ``entry``; every module keeps its own scope.
 
     Args:
-        modules: texts by path.
-        entry: the path of the module that imports the others, however deep.
+        modules: path -> source text.
+        entry: path of the module that imports the others, directly or indirectly.
 
     Raises:
-        JoinError: a sentence naming the module.
+        JoinError: a module cannot be joined; the message names it.
     """
     joined = _Joined(modules)
     name = joined.visit(entry, ())
@@ -39,7 +38,7 @@ def join(modules: Mapping[str, str], entry: str) -> str:
 
 
 def modules_in(*folders: Path) -> dict[str, str]:
-    """Return the texts of all modules below some folders, by path from the project's root."""
+    """Return path -> source of all ``.mjs`` files below the folders, relative to the root."""
     return {
         path.relative_to(ROOT).as_posix(): path.read_text("utf-8")
         for folder in folders
@@ -55,7 +54,7 @@ class _Joined:
         self.exports: dict[str, str] = {}
 
     def visit(self, path: str, above: tuple[str, ...]) -> str:
-        """Add a module behind those that it imports; return the name of what it exports."""
+        """Add a module after its imports; return the variable that holds its exports."""
         if path in above:
             raise JoinError(f"{path} imports itself by way of others.")
         if path in self.names:
@@ -81,5 +80,6 @@ class _Joined:
         self.names[path] = name = f"module{len(self.names)}"
         self.exports[path] = ", ".join(exported)
         scope = f"{text.rstrip()}\nreturn {{ {self.exports[path]} }};"
+        # A function per module keeps its top-level names private.
         self.parts.append(f"// {path}\nconst {name} = (() => {{\n{scope}\n}})();")
         return name

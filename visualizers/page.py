@@ -1,7 +1,7 @@
-"""A page of its own for a run: one HTML file with all its pictures, for which nothing else is needed.
+"""A self-contained HTML page of a run with all its views.
 
-The page of the playground, a notebook and ``python -m visualizers`` make it from one skeleton: the
-styles and scripts of the pictures stand in it already, and one hole is left for the run.
+The playground, notebooks and ``python -m visualizers`` use one skeleton, which holds the styles and
+scripts of the views and one placeholder for the run.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from visualizers.join import join, modules_in
 FOLDER = Path(__file__).resolve().parent
 HOLE = "<!--run-->"
 CORE_VIEWS = ("about", "look", "status", "media", "strip", "predict", "scrub")
-"""What stands above the pictures of every run."""
+"""Views above the strategy's views, on the page of every run."""
 _ENTRY = "visualizers/stage/page.mjs"
 _PART = re.compile(r"<!--(styles|plotly|scripts|terms|texts|language)-->")
 _HIGH = "80vh"
@@ -33,7 +33,7 @@ _HIGH = "80vh"
 
 @dataclass(frozen=True)
 class Page:
-    """A whole page as HTML; a notebook shows it by itself."""
+    """An HTML page, which a notebook displays."""
 
     html: str
 
@@ -44,18 +44,19 @@ class Page:
         return target
 
     def _repr_html_(self) -> str:
-        """Return a frame that holds the page: its styles and scripts stay within it."""
+        """Return an iframe with the page."""
+        # Without a frame the styles of the page and of the notebook would affect each other.
         inside = escape(self.html, quote=True)
         style = f"width: 100%; height: {_HIGH}; border: 0"
         return f'<iframe srcdoc="{inside}" style="{style}" title="A recorded run"></iframe>'
 
 
 def page(trace: Trace, *, dark: bool = False) -> Page:
-    """Return a page with the pictures of a run.
+    """Return the page of a run.
 
     Args:
-        trace: what ``decode`` made, or ``engine.trace.json_io.load`` read.
-        dark: light letters on a dark ground.
+        trace: a trace from ``decode`` or ``engine.trace.json_io.load``.
+        dark: True for a dark theme.
     """
     pictures = pictures_of(trace)
     data = {
@@ -68,12 +69,12 @@ def page(trace: Trace, *, dark: bool = False) -> Page:
 
 
 def recorded(trace: Trace, pictures: Iterable[str]) -> dict[str, Any]:
-    """Return a recorded run as JSON values: its trace, and what its pictures show of every step."""
+    """Return a recorded run as JSON values: its trace, and the summaries of its views by step."""
     return {"trace": json_io.trace_to_dict(trace), "shown": shown_of(trace, pictures)}
 
 
 def arranged(pictures: Iterable[str]) -> list[str]:
-    """Return the views of a stage in their order: the common ones, the pictures, the chart."""
+    """Return the views in page order: core views, the given views, the chart last."""
     return [*CORE_VIEWS, *sorted(pictures, key=lambda name: name == "chart")]
 
 
@@ -83,13 +84,13 @@ def skeleton(
     texts: str = "",
     terms: Mapping[str, list[str]] | None = None,
 ) -> str:
-    """Return the page without a run: what stands in place of HOLE is one as JSON.
+    """Return the page without a run, with ``HOLE`` as the placeholder for the run's JSON.
 
     Args:
-        pictures: names; those that nobody knows are left alone.
-        language: of its words.
-        texts: the element in which its scripts find them; without one they are English.
-        terms: what its terms mean, English where nothing is said.
+        pictures: names of the views; unknown names are ignored.
+        language: language code of the page.
+        texts: HTML element with the translated texts; empty for English.
+        terms: glossary terms of the page; None for the English ones.
     """
     plotly = any(name in VISUALS and VISUALS[name].plotly for name in pictures)
     return _skeleton(plotly, language, texts, as_data(words() if terms is None else terms))
@@ -110,13 +111,17 @@ def _skeleton(plotly: bool, language: str, texts: str, terms: str) -> str:
 
 
 def styles() -> str:
-    """Return the styles of all pictures: those they share, then each one's own."""
+    """Return the CSS of all views: the shared styles, then those of each view."""
     own = sorted(FOLDER.glob("*/*.css"), key=lambda path: (path.parent.name != "stage", path))
     return "\n".join(path.read_text("utf-8") for path in own)
 
 
 def plotly_file() -> Path:
-    """Return where the scripts of Plotly stand; nothing of it is imported."""
+    """Return the path of plotly.min.js; plotly is not imported.
+
+    Raises:
+        ModuleNotFoundError: plotly is not installed.
+    """
     found = find_spec("plotly")
     if found is None or found.origin is None:
         raise ModuleNotFoundError("No module named 'plotly'", name="plotly")
@@ -124,16 +129,17 @@ def plotly_file() -> Path:
 
 
 def _inline(script: str) -> str:
-    """Return a script that can stand in a page: nothing in it looks like its end."""
+    """Escape a script for a script element, so that nothing in it ends the element."""
+    # "<!--" in a script element starts a state in which "</script>" may not end it.
     return re.sub(r"</(script)", r"<\\/\1", script, flags=re.IGNORECASE).replace("<!--", "<\\!--")
 
 
 def as_data(value: Any, *, ensure_ascii: bool = True) -> str:
-    """Return a value as JSON that can stand in a script element: no text in it can end that.
+    """Return a value as JSON for a script element, with ``<`` escaped so that no text can end it.
 
     Args:
-        value: of JSON's kinds, its numbers finite.
-        ensure_ascii: as ``json.dumps``; a text that somebody typed may hold what no file can otherwise.
+        value: a JSON value with finite numbers.
+        ensure_ascii: as in ``json.dumps``; typed text may have lone surrogates, which need True.
     """
     text = json.dumps(value, allow_nan=False, separators=(",", ":"), ensure_ascii=ensure_ascii)
     return text.replace("<", "\\u003c")

@@ -1,4 +1,4 @@
-"""The command ``about``: what a model is and costs, before it is fetched or loaded."""
+"""The command ``about``: facts and cost of a model, before it is downloaded or loaded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.cli.values import printable
 
 
 def add(commands: Any) -> None:
-    """Add ``about``."""
+    """Add the command ``about``."""
     about = commands.add_parser(
         "about", help="what a model is and costs, before it is fetched or loaded"
     )

@@ -1,4 +1,4 @@
-"""The command ``attention``: what a step of a recorded run looked at, or what its token hung on."""
+"""The command ``attention``: attention or attribution scores of one step of a recorded run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TITLES = {
 
 
 def add(commands: Any) -> None:
-    """Add ``attention``."""
+    """Add the command ``attention``."""
     command = commands.add_parser(
         "attention", help="what a step of a run looked at, or what its token hung on"
     )
@@ -53,7 +53,7 @@ def _run(arguments: argparse.Namespace) -> None:
 
 
 def _lines(found: Attention | Attribution, layer: int | None, head: int | None) -> Iterator[str]:
-    """Yield the numbers of every position, and what they do not prove."""
+    """Yield one line per position with its score, then the caveat."""
     from engine.asking.attention import Attention
 
     if isinstance(found, Attention):
@@ -80,7 +80,7 @@ def _rows(positions: Positions, values: Sequence[float | None], form: str) -> It
 
 
 def _name(positions: Positions, place: int) -> str:
-    """Return what a position without a token stands for."""
+    """Return the picture patch or the second of sound of a position that has no token."""
     if positions.grid is not None:
         patch = place - positions.leading
         row, column = divmod(patch, positions.grid[1])

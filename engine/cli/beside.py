@@ -1,4 +1,7 @@
-"""The command ``beside``: what another model, or the same held otherwise, makes of a recorded run."""
+"""The command ``beside``: scores the text of a recorded run with two models and compares them.
+
+The second is another model, or the same one with other weights (fewer bits, another backend).
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from engine.trace import json_io
 
 
 def add(commands: Any) -> None:
-    """Add ``beside``."""
+    """Add the command ``beside``."""
     command = commands.add_parser(
         "beside", help="another model, or the same at fewer bits, beside a recorded run"
     )

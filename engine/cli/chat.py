@@ -1,4 +1,4 @@
-"""What ``run`` reads of a conversation: its turns, and what the chat template is told."""
+"""Options of ``run`` for a conversation: its messages and the arguments of the chat template."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.settings import SETTINGS
 
 
 def add(parser: Any) -> None:
-    """Add the options of a conversation."""
+    """Add the conversation options to a parser."""
     chat = parser.add_argument_group("talk to a model by its chat template, in place of --prompt")
     chat.add_argument("--system", metavar="TEXT", help="what it is told before all else")
     chat.add_argument(
@@ -40,10 +40,11 @@ def add(parser: Any) -> None:
 
 
 def conversation(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return messages and template as a request takes them, nothing where there is no conversation.
+    """Return the request fields ``messages`` and ``template``; empty without a conversation.
 
     Raises:
-        ParameterError: the file cannot be read, or a template has nothing to write.
+        ParameterError: the file cannot be read, is too large or holds no list, or template
+            arguments come without messages.
     """
     asked = arguments.system is not None or arguments.said or arguments.chat_file is not None
     if not asked and arguments.template:
@@ -63,7 +64,7 @@ def _messages(name: str) -> list[Any]:
     limit = SETTINGS.max_request_bytes
     try:
         with Path(name).open("rb") as file:
-            data = file.read(limit + 1)
+            data = file.read(limit + 1)  # one byte more shows that the file is too large
     except OSError as error:
         raise ParameterError("--chat-file", name, f"it cannot be read: {error.strerror}") from None
     if len(data) > limit:

@@ -1,4 +1,4 @@
-"""The command ``detect``: ``python -m engine detect --model M --text T`` or ``--trace F``, in JSON."""
+"""The command ``detect``: tests a text or the outputs of a trace for a watermark; prints JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.trace import json_io
 
 
 def add(commands: Any) -> None:
-    """Add ``detect``."""
+    """Add the command ``detect``."""
     command = commands.add_parser("detect", help="judge whether a text is watermarked; JSON")
     source = command.add_mutually_exclusive_group(required=True)
     source.add_argument("--text", help="the text; - reads it from standard input")

@@ -1,4 +1,4 @@
-"""The command ``docs``: writes the pages that follow from the declarations and from the source."""
+"""The command ``docs``: generates documentation pages from the declarations and the source."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from engine.reading.terms import Term
 
 ROOT = Path(__file__).resolve().parents[2]
-"""The repository."""
+"""Root folder of the repository."""
 FOLDER = "docs"
 GENERATED = " — *Strategy.* "
-"""What marks an entry of the glossary that comes from the registry."""
+"""Mark of the glossary entries generated from the strategy registry."""
 ON_THE_PAGE = " — *On the page.* "
-"""What marks one that comes from engine/reading/terms."""
+"""Mark of the glossary entries generated from engine/reading/terms."""
 _FIRST_VISIT = """# A first visit
 
 <!-- Written by `python -m engine docs` from engine/strategies and the recorded runs; a change made here is lost. -->
@@ -32,7 +32,7 @@ _ENTRY = re.compile(r"^\*\*(.+?)\*\*", re.MULTILINE)
 
 
 def add(commands: Any) -> None:
-    """Add ``docs``."""
+    """Add the command ``docs``."""
     command = commands.add_parser(
         "docs", help="write docs/strategies.md, docs/papers.md and the strategies of the glossary"
     )
@@ -43,13 +43,13 @@ def add(commands: Any) -> None:
 
 
 def pages(root: Path = ROOT) -> dict[str, str]:
-    """Return path -> text of every generated page.
+    """Return path -> Markdown text of every generated page.
 
     Args:
-        root: the repository, whose docs folder holds the glossary's written entries.
+        root: the repository; its docs folder holds the hand-written glossary entries.
 
     Raises:
-        EngineError: there is no such folder.
+        EngineError: docs/glossary.md is missing.
     """
     from engine.cli.paper_page import papers_page
     from engine.cli.strategy_page import strategies_page
@@ -66,7 +66,7 @@ def pages(root: Path = ROOT) -> dict[str, str]:
 
 
 def first_visit_page(root: Path) -> str:
-    """Return three answers about every strategy, as the page gives them."""
+    """Return docs/first_visit.md: three questions and answers about every strategy."""
     from engine.after.first_visit import answers
     from engine.declare.groups import FAMILIES
     from engine.strategies import STRATEGIES
@@ -83,13 +83,14 @@ def first_visit_page(root: Path) -> str:
 
 
 def glossary_page(root: Path) -> str:
-    """Return the glossary: written entries, the terms of the page and the strategies, in one alphabet."""
+    """Return docs/glossary.md: hand-written entries, page terms and strategies, sorted by term."""
     from engine.reading.terms import TERMS
     from engine.strategies import STRATEGIES
 
     head, entries = glossary((root / FOLDER / "glossary.md").read_text())
     shown = [_on_the_page(term) for term in TERMS.values()]
     names = {_term(entry) for entry in shown}
+    # A generated page term replaces a hand-written entry of the same name.
     written = [
         entry
         for entry in entries
@@ -110,7 +111,11 @@ def _on_the_page(term: Term) -> str:
 
 
 def glossary(text: str) -> tuple[str, list[str]]:
-    """Return a glossary's head and its entries: paragraphs that begin with a bold term."""
+    """Split a glossary into its head and its entries, the paragraphs that begin with a bold term.
+
+    Raises:
+        EngineError: there is no entry.
+    """
     start = _ENTRY.search(text)
     if start is None:
         raise EngineError("The glossary has no entry: each is a paragraph that begins **term**.")

@@ -1,4 +1,4 @@
-"""The command ``export``: from a trace file to code, a table or a config."""
+"""The command ``export``: writes a trace as code, a table, a config or an archive."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FORMS = ("code", "pipeline", "csv", "config", "zip")
 
 
 def add(commands: Any) -> None:
-    """Add ``export``."""
+    """Add the command ``export``."""
     export = commands.add_parser("export", help="write a run from its trace as code or a table")
     export.add_argument("file", help="a trace")
     export.add_argument(
@@ -49,10 +49,10 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _write(files: dict[Path, bytes]) -> None:
-    """Write files, each whole or not at all.
+    """Write files atomically: each appears whole or not at all.
 
     Raises:
-        ExportError: one of them cannot be written.
+        ExportError: a file cannot be written.
     """
     for path, data in files.items():
         partial = path.with_name(path.name + ".part")

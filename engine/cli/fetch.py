@@ -1,4 +1,4 @@
-"""The command ``fetch``: bring a model to this machine, once."""
+"""The command ``fetch``: downloads or builds a model of the catalogue on this machine, once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.cli.status_line import BytesLine, StatusLine
 
 
 def add(commands: Any) -> None:
-    """Add ``fetch``."""
+    """Add the command ``fetch``."""
     fetch = commands.add_parser("fetch", help="bring a model to this machine, once: smollm2")
     fetch.add_argument("model", help="its name in the catalogue, see list")
     fetch.set_defaults(handler=_run)

@@ -1,4 +1,4 @@
-"""The command ``gallery``: record presets and conversations, as the playground ships them."""
+"""The command ``gallery``: records the presets and examples that the playground ships."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def add(commands: Any) -> None:
-    """Add ``gallery``."""
+    """Add the command ``gallery``."""
     gallery = commands.add_parser("gallery", help="record presets and examples anew; takes minutes")
     gallery.add_argument("--to", type=Path, help="folder, by default the one that ships")
     gallery.add_argument(

@@ -1,4 +1,4 @@
-"""The command ``lesson``: lessons listed, checked against their runs, recorded and shown."""
+"""The command ``lesson``: lists, checks, records and shows lessons."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def add(commands: Any) -> None:
-    """Add ``lesson``."""
+    """Add the command ``lesson`` and its subcommands."""
     lesson = commands.add_parser("lesson", help="lessons: list, check, record, show")
     acts = lesson.add_subparsers(dest="act", required=True)
     listing = acts.add_parser("list", help="the lessons of this playground")
@@ -40,7 +40,7 @@ def add(commands: Any) -> None:
 
 
 def _file(name: str, language: str = "en") -> Shelved:
-    """Return a lesson's file by its name or its path."""
+    """Find a lesson's file by its name or its path."""
     from engine.lessons.shelf import Shelved, find, lesson_of
 
     if not name.endswith(".md"):

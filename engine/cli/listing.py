@@ -1,4 +1,4 @@
-"""The command ``list``: strategies, their parameters, and models."""
+"""The command ``list``: prints strategies, their parameters, and models."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.declare.params import Param
 
 
 def add(commands: Any) -> None:
-    """Add ``list``."""
+    """Add the command ``list``."""
     listing = commands.add_parser("list", help="strategies, their parameters, and models")
     listing.add_argument("--json", action="store_true")
     listing.add_argument(
@@ -115,7 +115,7 @@ def _print_drafts(target: str, *, as_json: bool) -> None:
 
 
 def _own_settings(name: str) -> dict[str, Any]:
-    """Return strategy -> what a model's own file gives it; empty where it asks for nothing, or is damaged."""
+    """Return strategy -> settings of the model's generation_config; empty if damaged or unset."""
     from engine.errors import EngineError
     from engine.export.generation_config import model_defaults
     from engine.export.own_defaults import own_defaults
@@ -131,7 +131,7 @@ def _own_settings(name: str) -> dict[str, Any]:
 
 
 def _own_lines(name: str) -> list[str]:
-    """Return what a model's own file asks for, in the words of the strategy that it chooses."""
+    """Format the model's generation_config as lines, for the strategy that it selects."""
     from engine.errors import EngineError
     from engine.export.own_defaults import own_defaults
     from engine.strategies import STRATEGIES
@@ -158,7 +158,7 @@ def _told(kinds: dict[str, Param], defaults: dict[str, Any]) -> dict[str, Any]:
 
 
 def _refusals(name: str) -> dict[str, str]:
-    """Return strategy -> why a model cannot serve it; nothing is known of one that is elsewhere."""
+    """Return strategy -> why the model cannot run it; empty if the model is not on this machine."""
     from engine.strategies import STRATEGIES
     from engine.strategies.refusal import refusal
 

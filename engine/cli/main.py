@@ -1,4 +1,4 @@
-"""The commands together. Unusable input is one line on stderr and exit 2."""
+"""The command line of the engine. Invalid input gives one line on stderr and exit status 2."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from engine.cli import (
 from engine.cli.values import printable
 from engine.errors import EngineError
 
+# Handlers import torch themselves, so that help and commands without a model start fast.
 COMMANDS = (
     listing,
     about,
@@ -50,11 +51,11 @@ COMMANDS = (
     schema,
     docs,
 )
-"""Modules with ``add(commands)``, in the order in which help names them."""
+"""Command modules, each with ``add(commands)``, in the order of the help text."""
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse, with errors of one line."""
+    """An ArgumentParser whose errors are one line, without the usage text."""
 
     def error(self, message: str) -> NoReturn:
         """Print one line and exit with status 2."""

@@ -1,4 +1,4 @@
-"""The options of ``run`` for a picture or a sound."""
+"""Command options for a picture or a sound."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def add(command: Any) -> None:
-    """Add them."""
+    """Add the options of ``run``: picture, sound and speech settings."""
     group = command.add_argument_group("give the model something to look at or to listen to")
     file = "a file, or example:NAME"
     group.add_argument("--image", metavar="FILE", help=f"a picture: {file}")
@@ -20,20 +20,20 @@ def add(command: Any) -> None:
 
 
 def bring(command: Any) -> None:
-    """Add the options that bring a trace's picture or sound: the file of a trace has none of them."""
+    """Add the options that supply the picture or sound of a trace, which its file lacks."""
     command.add_argument("--image", metavar="FILE", help="the picture that the run was given")
     command.add_argument("--audio", metavar="FILE", help="the sound that the run was given")
 
 
 def brought(arguments: argparse.Namespace) -> None:
-    """Open what was brought, so that it is at hand."""
+    """Open the given files, which puts them into the media cache."""
     from engine.media import opened
 
     opened(arguments.image, arguments.audio)
 
 
 def given(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the fields of a request that were given."""
+    """Return the request fields ``image``, ``audio`` and ``speech`` that the options set."""
     told = {"language": arguments.language, "task": arguments.task}
     speech: dict[str, Any] = {name: value for name, value in told.items() if value is not None}
     if arguments.timestamps:

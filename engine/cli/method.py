@@ -1,4 +1,4 @@
-"""The command ``method``: custom generation methods, found, confirmed, made, checked and uploaded."""
+"""The command ``method``: lists, shows, trusts, creates, checks and uploads custom methods."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SOURCES = {
 
 
 def add(commands: Any) -> None:
-    """Add ``method``."""
+    """Add the command ``method`` and its subcommands."""
     method = commands.add_parser(
         "method", help="custom generation methods: list, show, trust, new, check, push"
     )
@@ -49,7 +49,7 @@ def add(commands: Any) -> None:
 
 
 def _add_found(acts: Any) -> None:
-    """Add what takes a method by its name."""
+    """Add the subcommands that take a method by its name."""
     name = "one that is listed, owner/name or owner/name@revision of the hub, or a folder's path with / or ./"
     listing = acts.add_parser("list", help="methods that can be named, and what they are")
     listing.add_argument("--json", action="store_true")
@@ -105,6 +105,7 @@ def _trust(arguments: argparse.Namespace) -> int:
     if arguments.yes and arguments.sha256 is None:
         raise MethodError("--yes needs --sha256: the hash of the code that was read and is meant.")
     found = find_method(arguments.name)
+    # Trust belongs to the code's hash: whatever is pushed later under the same name needs it again.
     sha256, name = found.method.sha256, found.name
     if arguments.sha256 not in (None, sha256):
         raise MethodError(
@@ -128,7 +129,7 @@ def _trust(arguments: argparse.Namespace) -> int:
 
 
 def _tell(found: Found) -> None:
-    """Print what a method is, its arguments and its code."""
+    """Print a method's source, hash, trust, arguments and code."""
     from engine.methods.folder import CODE
     from engine.methods.trust import is_trusted
 

@@ -1,4 +1,4 @@
-"""docs/papers.md: which paper stands behind what, from the declarations and from the source."""
+"""Generates docs/papers.md: the paper behind each strategy, parameter and source file."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from engine.strategies.base import Strategy
 
 FOLDERS = ("assets", "benchmarks", "engine", "playground", "training", "visualizers")
 SUFFIXES = (".py", ".js", ".mjs")
+# YYMM.NNNN or YYMM.NNNNN, not within a longer number such as a version.
 ARXIV = re.compile(r"(?<![\d.])\d{2}(?:0[1-9]|1[0-2])\.\d{4,5}(?![\d.]*\d)")
 _CITED = re.compile(r"([A-Z][\w’-]+(?: et al\.| (?:&|and) [A-Z][\w’-]+)? \d{4})(?=,)")
 _NEAR = 60
@@ -37,7 +38,7 @@ Every number that the code names, whom it says it is by, and where it is put to 
 
 
 def papers_page(root: Path) -> str:
-    """Return the page.
+    """Return docs/papers.md as Markdown.
 
     Args:
         root: the repository whose source is read.
@@ -50,7 +51,7 @@ def papers_page(root: Path) -> str:
 
 
 def sources(root: Path) -> Iterator[tuple[str, str]]:
-    """Yield (path, text) of every source file, tests left out."""
+    """Yield (path, text) of every source file except tests."""
     for folder in FOLDERS:
         for path in sorted((root / folder).rglob("*")):
             if path.suffix in SUFFIXES and path.is_file():
@@ -86,7 +87,7 @@ def _paper(paper: str, files: dict[str, str]) -> str:
 
 
 def _cited(paper: str, text: str) -> Iterator[str]:
-    """Yield the authors and year that stand shortly before a paper's number."""
+    """Yield the authors and year found up to 60 characters before each mention of an arXiv id."""
     for found in re.finditer(re.escape(paper), text):
         before = text[max(0, found.start() - _NEAR) : found.start()]
         before = " ".join(re.split(r"[;\n]", before)[-1].split())

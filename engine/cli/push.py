@@ -1,4 +1,4 @@
-"""The command ``push``: settings as a repository's generation_config.json, shown before they are uploaded."""
+"""The command ``push``: uploads settings as generation_config.json, after a preview."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _GZIP = b"\x1f\x8b"
 
 
 def add(commands: Any) -> None:
-    """Add ``push``."""
+    """Add the command ``push``."""
     push = commands.add_parser(
         "push", help="upload a run's settings to the hub as generation_config.json, shown first"
     )
@@ -26,7 +26,7 @@ def add(commands: Any) -> None:
 
 
 def add_target(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say where something is uploaded to, and how."""
+    """Add the upload options: repository, branch, pull request and confirmation."""
     parser.add_argument("--to", required=True, help="the repository, owner/name; it must be there")
     parser.add_argument("--revision", default="main", help="its branch; main where nothing is said")
     parser.add_argument(
@@ -58,19 +58,19 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def say(text: str) -> None:
-    """Print text as a terminal may show it."""
+    """Print a line with control characters escaped."""
     sys.stdout.write(printable(text) + "\n")
 
 
 def agreed(question: str) -> bool:
-    """Ask a question, and return whether the answer is yes."""
+    """Ask a yes/no question on the terminal; return True for yes, False by default."""
     sys.stdout.write(printable(f"{question} [y/N] "))
     sys.stdout.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _settings(name: str) -> tuple[str, tuple[str, ...]]:
-    """Return the file to upload, and what a given config says beyond it.
+    """Return the text of generation_config.json, and sentences on settings that were left out.
 
     Raises:
         EngineError: the file is neither a trace nor a generation_config.json.
@@ -83,6 +83,7 @@ def _settings(name: str) -> tuple[str, tuple[str, ...]]:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise TraceError(f"{Path(name).name} cannot be read: {error.strerror}.") from None
+    # Above MAX_BYTES the file can only be a trace; json_io has its own limit.
     if data.startswith(_GZIP) or len(data) > MAX_BYTES or _is_trace(data):
         return config_of(json_io.load(name)), ()
     found = read(data)

@@ -1,4 +1,4 @@
-"""The command ``replay``: a run from its trace, without any model."""
+"""The command ``replay``: prints a run from its trace, without a model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engine.trace.records import Trace, replay_ids
 
 
 def add(commands: Any) -> None:
-    """Add ``replay``."""
+    """Add the command ``replay``."""
     replay = commands.add_parser("replay", help="print a run from its trace, without any model")
     replay.add_argument("file")
     replay.set_defaults(handler=_run)
@@ -24,7 +24,7 @@ def _run(arguments: argparse.Namespace) -> None:
 
 
 def _lines(trace: Trace) -> Iterator[str]:
-    """Yield a run as lines; its texts are whatever the file says."""
+    """Yield a run as lines. Its texts come from the file and are not escaped."""
     yield f"{trace.strategy} · {trace.model.id} · seed {trace.seed}"
     if trace.messages is None:
         yield f"prompt: {trace.prompt if trace.prompt is not None else list(trace.prompt_ids)}"

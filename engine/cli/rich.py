@@ -1,4 +1,8 @@
-"""The command ``rich``: transformers' own outputs of a recorded run, as a safetensors file."""
+"""The command ``rich``: writes the tensors that generate() returns for a recorded run.
+
+The safetensors file holds scores, logits, hidden states or attentions. The run is repeated by
+transformers itself.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,7 @@ _FLAGS = {
 
 
 def add(commands: Any) -> None:
-    """Add ``rich``."""
+    """Add the command ``rich``."""
     rich = commands.add_parser(
         "rich",
         help="write transformers' own outputs of a run, its scores, logits, hidden states and attentions, to a file",
@@ -49,7 +53,7 @@ def _run(arguments: argparse.Namespace) -> int:
     flags = flags_of({f"output_{name}": getattr(arguments, name) for name in _FLAGS})
     check_can_be_made(trace)
     sys.stdout.write(f"{check_size(trace, flags):,} bytes\n")
-    sys.stdout.flush()
+    sys.stdout.flush()  # the size is visible before the repeated run, which takes long
     if arguments.to is None:
         return 0
     with StatusLine() as line:

@@ -1,4 +1,4 @@
-"""The command ``run``: decode a prompt, answer a conversation or continue a recorded run; the text streams out."""
+"""The command ``run``: decodes a prompt or conversation, or continues a run; streams the text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LEAVE_S = 10.0
 
 
 def add(commands: Any) -> None:
-    """Add ``run``."""
+    """Add the command ``run``."""
     run = commands.add_parser("run", help="decode a prompt; the text streams to stdout")
     run.add_argument("strategy", nargs="?", help="may be left out with --fork")
     run.add_argument("--model")
@@ -35,6 +35,7 @@ def add(commands: Any) -> None:
     fork.add_argument("--node", type=json_value, metavar="ID", help="node of a beam search")
     run.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", dest="settings")
     run.add_argument("--max-new-tokens", type=json_value)
+    # SUPPRESS tells a missing seed from 0: a fork without a seed keeps that of its parent.
     run.add_argument("--seed", type=json_value, default=argparse.SUPPRESS)
     run.add_argument("--device")
     weights.add(run, assistant=True)
@@ -67,7 +68,7 @@ def _run(arguments: argparse.Namespace) -> int:
         )
     running = decode(_loaded(request, arguments))
     trace = _print_events(running)
-    # A worker that is still in torch when the interpreter ends would abort the process.
+    # A worker thread still inside torch when the interpreter exits would abort the process.
     running.join(_LEAVE_S)
     if arguments.trace:
         json_io.save(trace, arguments.trace)
@@ -75,7 +76,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _forked(arguments: argparse.Namespace, params: dict[str, Any]) -> Any:
-    """Return the request that continues a trace; settings that are given replace the parent's."""
+    """Return the request that continues a trace; given settings replace the parent run's."""
     from engine.after.fork import branch, place_of, request_for
     from engine.declare.weights import read_weights
     from engine.models.loading import load
@@ -92,6 +93,7 @@ def _forked(arguments: argparse.Namespace, params: dict[str, Any]) -> Any:
     tokenizer = None
     if arguments.text is not None:
         held = {**recorded_weights(trace), **weights.given(arguments)}
+        # The typed text is encoded by the tokenizer of the branch's model.
         own, _ = read_weights(held, trace.strategy, assistant=True)
         tokenizer = load(model, weights=own).tokenizer
     made = branch(place, token_id=arguments.token, text=arguments.text, tokenizer=tokenizer)
@@ -113,7 +115,7 @@ def _forked(arguments: argparse.Namespace, params: dict[str, Any]) -> Any:
 
 
 def _loaded(request: Any, arguments: argparse.Namespace) -> Any:
-    """Load the models here when a device is asked for."""
+    """Load the request's models on the ``--device``; without it, return the request unchanged."""
     from engine.models.loading import load
     from engine.run.request import check
 
@@ -122,6 +124,7 @@ def _loaded(request: Any, arguments: argparse.Namespace) -> Any:
         return request
     strategy, (own, draft) = checked.strategy, checked.weights
     name = request.model or strategy.default_model
+    # A loaded model has its weights already; a request may not name any for it.
     changes = {"model": load(name, arguments.device, weights=own), "weights": {}}
     assistant = request.assistant or strategy.default_assistant
     if strategy.assistant != "none" and assistant is not None:
@@ -130,24 +133,24 @@ def _loaded(request: Any, arguments: argparse.Namespace) -> Any:
 
 
 class _Aside(StatusLine):
-    """What a run says of itself meanwhile."""
+    """Status line of a run: queue position, loading and measurements."""
 
     def say(self, event: Any) -> None:
-        """Say it."""
+        """Show a Waiting, Loading or Checking event."""
         from engine.run.progress import says
 
         about = event.what if isinstance(event, Checking) else type(event).__name__
-        # The text ends where it stands before something is said of it.
+        # Measurements come after the text, so its line is ended first.
         before = "\n" if isinstance(event, Checking) and about != self.last else ""
         self.show(says(event), about, before)
 
 
 def _print_events(run: Any) -> Trace:
-    """Stream the first output's text; a revised text is printed again on a new line."""
+    """Stream the first output's text and return the trace; reprint revised text on a new line."""
     from engine.run.progress import anew
 
     text, aside = "", _Aside()
-    # A file or another program gets the text as it is.
+    # Only a terminal could be attacked by control characters; files and pipes get the exact text.
     say = printable if sys.stdout.isatty() else str
     for event in run:
         if isinstance(event, Waiting | Loading | Checking):
@@ -163,7 +166,7 @@ def _print_events(run: Any) -> Trace:
         elif isinstance(event, StartedAnew):
             sys.stdout.write("\n")
             sys.stderr.write(f"{anew(event.step)}\n")
-            text = ""
+            text = ""  # the new run streams its text from the start
         elif isinstance(event, Failed):
             raise event.error
         elif isinstance(event, Finished):

@@ -1,4 +1,4 @@
-"""The command ``schema``: the JSON Schema of a trace file."""
+"""The command ``schema``: prints the JSON Schema of a trace."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.trace.schema import schema
 
 
 def add(commands: Any) -> None:
-    """Add ``schema``."""
+    """Add the command ``schema``."""
     command = commands.add_parser("schema", help="print the JSON Schema of a trace")
     command.add_argument(
         "--columns",

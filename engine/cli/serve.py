@@ -1,4 +1,4 @@
-"""The command ``serve``: replicas on this machine or in a cluster, until it is told to end."""
+"""The command ``serve``: runs decoding replicas, locally or in a Ray cluster, until a signal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def add(commands: Any) -> None:
-    """Add ``serve``."""
+    """Add the command ``serve``."""
     serve = commands.add_parser("serve", help="start replicas that decode for web processes")
     serve.add_argument("--replicas", type=_count, default=2)
     serve.add_argument("--gpus-per-replica", type=_share, default=0.0, metavar="F")
@@ -41,24 +41,24 @@ def _serve(arguments: argparse.Namespace) -> int:
         cluster.join(address)
     else:
         address = cluster.start(replicas * cores, gpus=None if gpus else 0.0, host=arguments.host)
-    # Not before: what Ray takes from the environment it reads when it is imported.
+    # Imported late: Ray reads its environment variables when it is imported.
     from engine.serving.deployment import deploy
 
     ended = threading.Event()
-    # Ray has handlers of its own, which leave its processes to themselves.
+    # Ray's own signal handlers would leave its processes running.
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda *_: ended.set())
     try:
         deploy(replicas, gpus, cores)
         count = "1 replica is" if replicas == 1 else f"{replicas} replicas are"
-        # Whoever joins by an address is not asked by Ray for its token unless he says that it has one.
+        # A client that joins by address sends a token only if RAY_AUTH_MODE is set there, too.
         mode = os.environ.get("RAY_AUTH_MODE")
         token = f"RAY_AUTH_MODE={mode} " if mode else ""
         sys.stdout.write(f"{count} ready: {token}PLAYGROUND_ENGINE=ray://{address} make run\n")
         sys.stdout.flush()
         ended.wait()
     finally:
-        if arguments.address:
+        if arguments.address:  # a joined cluster goes on, so the deployment is removed from it
             cluster.remove()
         cluster.leave()
     return 0

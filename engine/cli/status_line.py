@@ -1,4 +1,4 @@
-"""What goes on meanwhile, on stderr: one line that changes in a terminal, elsewhere a line for each new thing."""
+"""Progress on stderr: one rewritten line in a terminal, otherwise one line per subject."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from engine.run.rate import Rate, rest
 
 _CELLS = 24
 _PART = 25
-"""Per cent of the bytes between two lines where no terminal reads them."""
+"""Percentage points between two lines of progress without a terminal."""
 
 
 class StatusLine:
-    """One status, replaced by the next; used as a context manager it leaves a terminal clean."""
+    """A status text that the next one replaces; as a context manager it clears it at the end."""
 
     def __init__(self) -> None:
         self.live, self.last, self.open = sys.stderr.isatty(), "", False
@@ -26,12 +26,12 @@ class StatusLine:
         self.end()
 
     def show(self, text: str, about: str, before: str = "") -> None:
-        """Show a text.
+        """Show a status text.
 
         Args:
             text: one line.
-            about: of what it tells; without a terminal a text about the same as the last is left out.
-            before: written ahead of it.
+            about: its subject; without a terminal, a repeated subject is skipped.
+            before: text to write first, such as a line break.
         """
         if not self.live and about == self.last:
             return
@@ -41,7 +41,7 @@ class StatusLine:
         self.last, self.open = about, self.live
 
     def end(self) -> None:
-        """Clear the line of a terminal for what comes next."""
+        """Clear the status line of a terminal."""
         if self.open:
             sys.stderr.write("\r\033[K")
             sys.stderr.flush()
@@ -49,19 +49,19 @@ class StatusLine:
 
 
 class BytesLine:
-    """How many bytes of a thing have come: a bar, the rate and the time left, on a status line."""
+    """Progress of a download on a status line: bar, bytes and time left."""
 
     def __init__(self, line: StatusLine) -> None:
         self.line, self.what = line, ""
         self.rate = Rate()
 
     def tell(self, what: str, done: int, total: int) -> None:
-        """Show how far it is.
+        """Show the progress.
 
         Args:
-            what: goes on.
-            done: bytes.
-            total: bytes, 0 where that is not known.
+            what: description of the current work; a new one resets the rate.
+            done: bytes so far.
+            total: bytes in all, 0 if unknown.
         """
         if what != self.what:
             self.what, self.rate = what, Rate()
@@ -78,6 +78,6 @@ class BytesLine:
     def _show(self, text: str, about: str) -> None:
         text = printable(text)
         if self.line.live:
-            # A line that wraps could not be replaced.
+            # A line that wraps could not be rewritten.
             text = text[: max(1, shutil.get_terminal_size().columns - 1)]
         self.line.show(text, about)

@@ -1,4 +1,4 @@
-"""docs/strategies.md: what every strategy is, takes and does, from its declaration."""
+"""Generates docs/strategies.md from the strategy declarations."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ _SHARED = {
     "penalties": ("Penalties, tokens and numerics", PenaltyParams, ()),
     "filters": ("Filters before a draw", SamplingParams, ()),
 }
-"""Anchor -> title, the config that declares them, and what belongs to them besides."""
+"""Anchor -> (title, config class that declares the parameters, further parameters)."""
 _BESIDE = ({"do_sample": True},)
-"""Beside what other parameters may need a loop that they do not need alone."""
+"""Settings with which other parameters may need an exported loop that they do not need alone."""
 _LONGEST = 60
 
 
 def strategies_page(root: Path) -> str:
-    """Return the page; it depends on the declarations alone, not on ``root``."""
+    """Return docs/strategies.md as Markdown; ``root`` is ignored, as only declarations matter."""
     del root
     parts = [_HEAD, _contents()]
     parts += [_strategy(strategy) for strategy in STRATEGIES.values()]
@@ -65,7 +65,7 @@ def _contents() -> str:
 
 
 def _shared(anchor: str) -> tuple[dict[str, Param], dict[str, Any]]:
-    """Return the parameters of a shared section, and their defaults."""
+    """Return the parameters and the defaults of a shared section."""
     _, config, besides = _SHARED[anchor]
     everything = params_of(NextTokenParams)
     kinds = params_of(config) | {name: everything[name] for name in besides}
@@ -101,7 +101,7 @@ def _facts(strategy: Strategy) -> str:
 
 
 def _own_and_shared(config: type) -> tuple[dict[str, Param], str]:
-    """Return the parameters that only this config declares so, and links to the rest."""
+    """Return the parameters specific to this config, and links to the shared sections."""
     own, defaults = params_of(config), defaults_of(config)
     links = []
     for anchor, (title, *_) in _SHARED.items():
@@ -147,7 +147,7 @@ def _presets(strategy: Strategy) -> str:
 
 
 def _call(strategy: Strategy) -> str:
-    """Return the call of transformers that decodes as the strategy does by default."""
+    """Return the transformers call that decodes like the strategy with its defaults."""
     plan = _plan(strategy)
     values = {name: spelled(value) for name, value in plan.values.items()}
     lines = []
@@ -170,7 +170,7 @@ def _call(strategy: Strategy) -> str:
 
 
 def _plan(strategy: Strategy) -> Plan:
-    """Return what exported code would say of a run with the defaults."""
+    """Return the export plan of a run with the strategy's defaults."""
     info = ModelInfo(strategy.default_model)
     draft = ModelInfo(strategy.default_assistant) if strategy.default_assistant else None
     return plan_of(
@@ -191,7 +191,7 @@ def _plan(strategy: Strategy) -> Plan:
 
 
 def _loops(strategy: Strategy) -> str:
-    """Return which loop exported code brings along, and when."""
+    """Return sentences on which loop exported code includes, and for which parameters."""
     always = own_loop_of(strategy, strategy.config())
     if always is not None:
         return f"Exported code always brings {_named(always.loop)} along: {always.why}."
@@ -215,7 +215,7 @@ def _loops(strategy: Strategy) -> str:
 
 
 def _brought(strategy: Strategy, params: dict[str, Any]) -> OwnLoop | None:
-    """Return the loop exported code brings along with these parameters; none when they are refused."""
+    """Return the loop that exported code includes with these parameters; None if invalid."""
     try:
         return own_loop_of(strategy, build(strategy.config, params, strategy.name))
     except ParameterError:
@@ -223,7 +223,7 @@ def _brought(strategy: Strategy, params: dict[str, Any]) -> OwnLoop | None:
 
 
 def _samples(kind: Param) -> Iterable[Any]:
-    """Return values of many forms; those that a parameter refuses are left out later."""
+    """Return sample values of many types; the caller skips those that the parameter rejects."""
     low, high = getattr(kind, "minimum", None), getattr(kind, "maximum", None)
     middle = [] if low is None or high is None else [(low + high) / 2]
     lists = ["a", ["a"], [1], [[1]], [[[1], 2.0]], [1, 2.0]]

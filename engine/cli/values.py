@@ -1,4 +1,4 @@
-"""What commands read from their arguments alike: values and NAME=VALUE settings."""
+"""Parsing of command arguments and escaping of terminal output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TURNS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
 
 def json_value(text: str) -> Any:
-    """Return text as the JSON value it spells, else as text; the engine judges it."""
+    """Parse text as JSON; return it unchanged if it is none. The engine validates the value."""
     try:
         return json.loads(text)
     except ValueError:
@@ -21,21 +21,22 @@ def json_value(text: str) -> Any:
 
 
 def printable(text: str) -> str:
-    """Return text as a terminal may show it: what would steer the terminal is spelled out."""
+    """Return text with control and bidirectional characters escaped, safe for a terminal."""
+    # Model output and trace files are untrusted: escape sequences could control the terminal.
     return "".join(c if c in "\n\t" or not _steers(c) else ascii(c)[1:-1] for c in text)
 
 
 def _steers(character: str) -> bool:
-    """Return whether a character is for the terminal: a control character, or one that turns text round."""
+    """Return True for control characters and for those that change the writing direction."""
     return unicodedata.category(character) == "Cc" or character in _TURNS
 
 
 def settings_of(texts: Iterable[str], option: str = "--set") -> dict[str, Any]:
-    """Return NAME=VALUE texts as a mapping; of a name that comes twice the last counts.
+    """Parse NAME=VALUE texts into a mapping; the last value of a repeated name counts.
 
     Args:
-        texts: as they were given.
-        option: of the command line, which gave them.
+        texts: the arguments.
+        option: the command line option, named in errors.
 
     Raises:
         ParameterError: a text has no equals sign.

@@ -1,4 +1,4 @@
-"""The command ``verify``: a trace's exported code, run in a fresh process, and an exit status."""
+"""The command ``verify``: runs a trace's exported code in a fresh process, compares the tokens."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.trace import json_io
 
 
 def add(commands: Any) -> None:
-    """Add ``verify``."""
+    """Add the command ``verify``."""
     check = commands.add_parser(
         "verify", help="run a trace's exported code in a fresh process; status 1 when tokens differ"
     )

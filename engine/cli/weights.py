@@ -1,4 +1,4 @@
-"""How weights are held, as options of commands: one for each parameter of ``declare.weights``."""
+"""Command options for weight formats and placement, one per parameter of ``declare.weights``."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _DEST = "held_"
 
 
 def add(command: argparse.ArgumentParser, *, assistant: bool) -> None:
-    """Add an option for every way to hold the weights.
+    """Add one option per weight parameter.
 
     Args:
-        command: that loads a model.
-        assistant: whether it may load a draft model, too.
+        command: parser of a command that loads a model.
+        assistant: True if it may also load a draft model.
     """
     group = command.add_argument_group("how weights are held")
     for name, kind in weights_params(assistant).items():
@@ -25,6 +25,7 @@ def add(command: argparse.ArgumentParser, *, assistant: bool) -> None:
 
 
 def _option(kind: Param) -> dict[str, Any]:
+    # argparse formats help texts with %.
     told = {"help": kind.help.replace("%", "%%"), "default": None}
     if isinstance(kind, Flag):
         return told | {"action": "store_true"}
@@ -34,6 +35,6 @@ def _option(kind: Param) -> dict[str, Any]:
 
 
 def given(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return what the options say, by the names of a request."""
+    """Return the weight options that were set, by their request names."""
     found = {n: v for n, v in vars(arguments).items() if n.startswith(_DEST) and v is not None}
     return {name.removeprefix(_DEST): value for name, value in found.items()}

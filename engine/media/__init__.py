@@ -1,7 +1,7 @@
-"""Pictures and sounds for models that read them: opened safely, kept for a while, never written to disk.
+"""Picture and sound inputs: decoded safely and cached in memory, never written to disk.
 
-Whatever a file holds beside its pixels or samples, such as a place, a name or a date, is left behind when it
-is opened. Pillow, soundfile and soxr are imported when something is opened, as the page comes before them.
+Metadata such as place, name and date is dropped when a file is opened. Pillow, soundfile and soxr
+are imported at the first use, so that the page starts faster.
 """
 
 from engine.media.examples import MediaExample, list_examples

@@ -1,7 +1,7 @@
-"""Pictures and sounds that come along, in ``assets/media``; each is opened when it is first asked for.
+"""Built-in example pictures and sounds in ``assets/media``, opened at the first use.
 
-Every ``*.png``, ``*.flac`` and ``*.wav`` there is one, by its name without the ending. ``examples.json`` gives
-titles and texts for those who cannot see or hear it: ``{"scene-1": {"title": "…", "alt": "…"}}``.
+Every ``*.png``, ``*.flac`` and ``*.wav`` there is an example, named by its file stem.
+``examples.json`` gives titles and alternative texts: ``{"scene-1": {"title": "…", "alt": "…"}}``.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ _KINDS = {".png": "image", ".flac": "audio", ".wav": "audio"}
 
 @dataclass(frozen=True)
 class MediaExample:
-    """One of them."""
+    """A built-in example picture or sound."""
 
     name: str
     kind: str
-    """image or audio, as ``MediaInfo.kind``."""
+    """image or audio, like ``MediaInfo.kind``."""
     file: Path
     title: str
-    """In English; its name where nothing is written."""
+    """English title; the name if examples.json has none."""
     alt: str
-    """What is to be seen or heard, in English; empty where nothing is written."""
+    """English alternative text; empty if examples.json has none."""
 
 
 def list_examples(folder: Path = FOLDER) -> tuple[MediaExample, ...]:
-    """Return all that come along, by name; none where the folder is empty or not there.
+    """Return all examples in natural order; empty if the folder is empty or missing.
 
     Args:
-        folder: where they are.
+        folder: folder of the examples.
     """
     texts = _texts(folder)
     found = []
@@ -55,10 +55,10 @@ def list_examples(folder: Path = FOLDER) -> tuple[MediaExample, ...]:
 
 
 def example(name: str, folder: Path = FOLDER) -> Picture | Sound:
-    """Return one of them.
+    """Open an example by its name.
 
     Raises:
-        ParameterError: there is none of this name.
+        ParameterError: there is no example with this name.
     """
     known = {one.name: one for one in list_examples(folder)}
     if name not in known:
@@ -81,6 +81,6 @@ def _texts(folder: Path) -> dict[str, dict[str, str]]:
 
 
 def _in_order(file: Path) -> tuple[str, int, str]:
-    """Return what puts scene-10 behind scene-9."""
+    """Sort key that puts scene-10 after scene-9."""
     words, number = re.fullmatch(r"(.*?)(\d*)", file.stem, re.DOTALL).groups()  # type: ignore[union-attr]
     return words, int(number or 0), file.name

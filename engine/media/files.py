@@ -1,4 +1,4 @@
-"""Bytes of files that may be anybody's: bounded before they are read, and in the time that reading them takes."""
+"""Reading of untrusted files with limits on size, repeated reads and time."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from engine.settings import SETTINGS
 
 
 class TooMuchError(Exception):
-    """A file names its bytes over and over; no OSError, which Pillow's readers pass over."""
+    """A decoder read a file too often. It is no OSError because Pillow's readers ignore those."""
 
 
 class TooLongError(Exception):
-    """A file takes more time to read than there is."""
+    """Reading a file took too long."""
 
 
 class Bounded(io.BytesIO):
-    """A file in memory that ends what reads it too often: Pillow's readers follow whatever offsets a file names.
+    """An in-memory file that limits the bytes read in all and the time.
 
-    Every step of a reader passes here, and pixels come by blocks of 64 KB, so nothing goes on much longer
-    than it may.
+    Pillow follows any offsets in a file, so 20 MB of TIFF can make it read gigabytes. Pillow reads
+    pixels in blocks of 64 KB, so the limits take effect soon.
 
     Args:
-        data: the file.
-        most_s: seconds from now.
+        data: content of the file.
+        most_s: time limit in seconds from now.
     """
 
     _AGAIN = 4
-    """A reader looks once for the header, once for further frames and once for the pixels."""
+    """Allowed reads of the whole file: a decoder reads header, frames and pixels once each."""
     _SPARE = 1_000_000
 
     def __init__(self, data: bytes, most_s: float) -> None:
@@ -42,11 +42,11 @@ class Bounded(io.BytesIO):
         self.until = time.monotonic() + most_s
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """Return what comes next.
+        """Read up to ``size`` bytes.
 
         Raises:
-            TooMuchError: all of it was read several times over.
-            TooLongError: the time is over.
+            TooMuchError: the file was read too many times over.
+            TooLongError: the time limit has passed.
         """
         found = super().read(size)
         self.left -= len(found)
@@ -58,11 +58,11 @@ class Bounded(io.BytesIO):
 
 
 class Timed(io.BytesIO):
-    """A file in memory that is at its end when its time is over: libsndfile cannot be told in another way.
+    """An in-memory file that reports its end after a time limit: the only way to stop libsndfile.
 
     Args:
-        data: the file.
-        most_s: seconds from now.
+        data: content of the file.
+        most_s: time limit in seconds from now.
     """
 
     def __init__(self, data: bytes, most_s: float) -> None:
@@ -70,31 +70,32 @@ class Timed(io.BytesIO):
         self.until = time.monotonic() + most_s
 
     def readinto(self, buffer: Any, /) -> int:
-        """Fill a buffer as far as there is something, and time."""
+        """Read into a buffer; return 0, the end of the file, after the time limit."""
         return 0 if self.late() else super().readinto(buffer)
 
     def late(self) -> bool:
-        """Return whether the time is over."""
+        """Return True after the time limit."""
         return time.monotonic() > self.until
 
 
 def read_file(name: str, path: str | Path, most: int) -> bytes:
-    """Return a file of this machine, for whoever owns it.
+    """Read a local file; refused on public deployments.
 
     Args:
-        name: of the parameter, for what is said.
-        path: its place; only a regular file is read, as a device may have no end.
-        most: bytes.
+        name: parameter name, for errors.
+        path: path of a regular file; devices are refused because they may have no end.
+        most: limit in bytes.
 
     Raises:
-        ParameterError: on a public deployment, or it is none, cannot be read, is empty or too large.
+        ParameterError: the deployment is public, or the file is no regular file, unreadable, empty
+            or too large.
     """
     if SETTINGS.public:
         raise ParameterError(
             name, str(path), "a public deployment reads no files of its machine; give the bytes"
         )
     try:
-        # Without O_NONBLOCK a pipe that nobody writes to would be waited for.
+        # Without O_NONBLOCK, opening a pipe without a writer would block for ever.
         flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
         descriptor = os.open(path, flags)
         try:
@@ -113,16 +114,16 @@ def read_file(name: str, path: str | Path, most: int) -> bytes:
 
 
 def checked(name: str, data: bytes, most: int, got: str | None = None) -> bytes:
-    """Return the bytes of a file that is neither empty nor too large.
+    """Return ``data`` if it is neither empty nor too large.
 
     Args:
-        name: of the parameter, for what is said.
-        data: the file.
-        most: bytes.
-        got: what it is called, its size for None.
+        name: parameter name, for errors.
+        data: content of the file.
+        most: limit in bytes.
+        got: label of the file in errors; its size if None.
 
     Raises:
-        ParameterError: it is.
+        ParameterError: the file is empty or too large.
     """
     if not data:
         raise ParameterError(name, got or size_of(data), "the file is empty")
@@ -132,5 +133,5 @@ def checked(name: str, data: bytes, most: int, got: str | None = None) -> bytes:
 
 
 def size_of(data: bytes) -> str:
-    """Return what a file without a name is called."""
+    """Return the label of a file without a name: its size in bytes."""
     return f"{len(data)} bytes"

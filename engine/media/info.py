@@ -1,4 +1,4 @@
-"""What a run was given beside its text, and what its trace says of that."""
+"""The picture and sound inputs of a run, and their metadata in the trace."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _QUALITY = 70
 
 @dataclass(frozen=True)
 class Media:
-    """The picture and the sound of a run; false where it has neither."""
+    """The picture and the sound of a run; falsy without either."""
 
     picture: Picture | None = None
     sound: Sound | None = None
@@ -25,17 +25,17 @@ class Media:
         return self.picture is not None or self.sound is not None
 
     def kinds(self) -> frozenset[str]:
-        """Return which of image and audio there are."""
+        """Return the kinds that are present: image, audio or both."""
         there = (("image", self.picture), ("audio", self.sound))
         return frozenset(kind for kind, one in there if one is not None)
 
     def infos(self) -> tuple[MediaInfo, ...]:
-        """Return what the trace says of them."""
+        """Return their metadata for the trace."""
         return tuple(info_of(one) for one in (self.picture, self.sound) if one is not None)
 
 
 def info_of(medium: Picture | Sound) -> MediaInfo:
-    """Return what a trace says of a picture or a sound."""
+    """Return the trace metadata of a picture or a sound."""
     if isinstance(medium, Picture):
         width, height = medium.image.size
         return MediaInfo(
@@ -52,7 +52,7 @@ def info_of(medium: Picture | Sound) -> MediaInfo:
 
 
 def _preview(picture: Picture) -> str:
-    """Return base64 of a small JPEG; the image has no metadata, so it has none."""
+    """Return a small JPEG as base64, without metadata because the picture has none."""
     small = picture.image.copy()
     small.thumbnail((PREVIEW_SIDE, PREVIEW_SIDE))
     file = io.BytesIO()

@@ -1,4 +1,4 @@
-"""Pictures and sounds from whatever they are given as."""
+"""Conversion of paths, bytes, arrays and images to pictures and sounds."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ _BYTES = (bytes, bytearray, memoryview)
 
 
 def picture_of(value: Any) -> Picture:
-    """Return a picture; it is at hand again for a while, see ``media_of``.
+    """Convert a value to a picture and cache it, see ``media_of``.
 
     Args:
-        value: a path, the bytes of a file, an image of Pillow, a Picture, or ``example:NAME``. Of a file the content
-            counts and not the name: PNG, JPEG, WebP, GIF, BMP or TIFF, of one frame.
+        value: a path, the bytes of a file, a Pillow image, a Picture, or ``example:NAME``. The
+            format is detected from the content: PNG, JPEG, WebP, GIF, BMP or TIFF, with one frame.
 
     Returns:
-        It upright, transparent parts on white, scaled to at most 2048 pixels on its longest side.
+        The picture upright, on a white background, with at most 2048 pixels on its longest side.
 
     Raises:
-        ParameterError: it is none of these, too large, damaged, or a path on a public deployment.
+        ParameterError: the value has another type or format, is too large or damaged, or is a path
+            on a public deployment.
     """
     found = _picture(value)
-    if found.example is None:
+    if found.example is None:  # examples can be opened again and take no room in the cache
         KEPT_MEDIA.put(found)
     return found
 
@@ -62,20 +63,21 @@ def _picture(value: Any) -> Picture:
 
 
 def sound_of(value: Any) -> Sound:
-    """Return a sound; it is at hand again for a while, see ``media_of``.
+    """Convert a value to a sound and cache it, see ``media_of``.
 
     Args:
-        value: a path, the bytes of a file, (samples, rate), a Sound, or ``example:NAME``. Of a file the content
-            counts and not the name: WAV, FLAC, Ogg or MP3.
+        value: a path, the bytes of a file, (samples, rate), a Sound, or ``example:NAME``. The
+            format is detected from the content: WAV, FLAC, Ogg or MP3.
 
     Returns:
-        One channel at the rate as given.
+        The sound in mono at its original sample rate.
 
     Raises:
-        ParameterError: it is none of these, too long, damaged, or a path on a public deployment.
+        ParameterError: the value has another type or format, is too long or damaged, or is a path
+            on a public deployment.
     """
     found = _sound(value)
-    if found.example is None:
+    if found.example is None:  # examples can be opened again and take no room in the cache
         KEPT_MEDIA.put(found)
     return found
 
@@ -103,14 +105,14 @@ def _sound(value: Any) -> Sound:
 
 
 def opened(image: Any = None, audio: Any = None) -> Media:
-    """Return what a run is given beside its text.
+    """Open the picture and sound inputs of a run.
 
     Args:
-        image: as ``picture_of`` takes it, None for none.
-        audio: as ``sound_of`` takes it, None for none.
+        image: a value for ``picture_of``, or None.
+        audio: a value for ``sound_of``, or None.
 
     Raises:
-        ParameterError: naming image or audio.
+        ParameterError: an input is invalid; the error names image or audio.
     """
     return Media(
         None if image is None else picture_of(image), None if audio is None else sound_of(audio)

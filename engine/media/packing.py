@@ -1,4 +1,4 @@
-"""A picture or a sound as it travels between processes, without loss."""
+"""Lossless serialization of pictures and sounds for transfer between processes."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from engine.media.sound import Sound
 
 
 def packed(medium: Picture | Sound) -> str | bytes:
-    """Return what ``picture_of`` and ``sound_of`` open as the same, with the same hash.
+    """Serialize a medium; ``picture_of`` and ``sound_of`` restore it with the same hash.
 
     Args:
         medium: a Picture or a Sound.
 
     Returns:
-        The name of an example, else the bytes of a PNG or of a WAV of float samples.
+        ``example:NAME`` for an example, else the bytes of a PNG or of a WAV with float samples.
     """
     return file_of(medium) if medium.example is None else f"{PREFIX}{medium.example}"
 
 
 def file_of(medium: Picture | Sound) -> bytes:
-    """Return the bytes of a PNG, or of a WAV of float samples."""
+    """Return a picture as the bytes of a PNG, a sound as those of a WAV with float samples."""
     file = io.BytesIO()
     if isinstance(medium, Picture):
         medium.image.save(file, "PNG")

@@ -1,4 +1,4 @@
-"""A picture as a model is given it."""
+"""A decoded picture, the input of an image model."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 MAX_SIDE = 2048
-"""Pixels of the longest side that are kept of a picture; models look at fewer."""
+"""Pixels of the longest side after scaling; models read fewer."""
 
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """Pixels, and what they are known by.
+    """Decoded pixels with their hash.
 
     Attributes:
-        image: mode RGB, upright, 1 to MAX_SIDE pixels a side, without metadata; not to be changed.
-        sha256: hex, of size and pixels.
-        example: name of the example that it is, None for any other.
+        image: mode RGB, upright, 1 to MAX_SIDE pixels a side, without metadata; do not modify.
+        sha256: hex digest of size and pixels.
+        example: name of the built-in example, else None.
     """
 
     image: Image
@@ -28,16 +28,16 @@ class Picture:
     example: str | None = None
 
     def bytes(self) -> int:
-        """Return the memory it takes; Pillow has four bytes for a pixel of three."""
+        """Return its memory in bytes; Pillow stores an RGB pixel in four bytes."""
         return 4 * self.image.width * self.image.height
 
 
 def picture(image: Image, example: str | None = None) -> Picture:
-    """Return pixels with their hash.
+    """Make a Picture with its hash.
 
     Args:
-        image: as ``Picture.image``.
-        example: its name, where it is one.
+        image: see ``Picture.image``.
+        example: name of the built-in example, if it is one.
     """
     digest = hashlib.sha256(f"{image.width}x{image.height}\n".encode())
     digest.update(image.tobytes())

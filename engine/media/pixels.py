@@ -1,8 +1,8 @@
-"""From the file of a picture to upright RGB, whoever made the file.
+"""Decoding of untrusted picture files to upright RGB.
 
-Only the six formats of FORMATS are ever tried, whatever a file is called; what else Pillow could open (PostScript
-by another program, for one) is not. Colour profiles are left aside, as the image processors of transformers
-leave them: a model is given the numbers that it was trained on, and no profile of a stranger is computed with.
+Only the formats of FORMATS are tried; Pillow could open others, such as PostScript, by an external
+program. Colour profiles are ignored, as in transformers' image processors: a model gets the numbers
+that it was trained on.
 """
 
 from __future__ import annotations
@@ -22,37 +22,39 @@ if TYPE_CHECKING:
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")
 _SEVERAL = "MPO"
-"""A JPEG with further pictures behind it (depth, a preview); the first one is the photograph."""
+"""A JPEG followed by further pictures (depth, preview); the first one is the photograph."""
 _MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr")
 _ALPHA = ("LA", "RGBA")
 _TILE = (322, 323)
-"""TIFF's TileWidth and TileLength."""
+"""The TIFF tags TileWidth and TileLength."""
 _EXIF = re.compile(rb"\xff\xe1..Exif\x00\x00(.{0,65527})", re.DOTALL)
 _EXIF_MARK, _NO_MARK = b"Exif\0\0", b"Exif\0\1"
 _ONE_PICTURE = "it has more than one frame or page, and one picture is wanted"
 _DAMAGED = "the picture is damaged or was cut off"
 _AT_ONCE = threading.BoundedSemaphore(2)
-"""Pictures that are decoded at a time; each may take some hundred megabytes while it is."""
+"""Limits concurrent decoding; each picture may take some hundred megabytes meanwhile."""
 
 
 def decoded(data: bytes) -> Image:
-    """Return the picture of a file.
+    """Decode a picture file.
 
     Args:
-        data: the file, not empty.
+        data: content of the file, not empty.
 
     Returns:
-        Mode RGB, upright as its EXIF says, transparent parts on white, scaled to at most MAX_SIDE pixels on
-        its longest side, without metadata.
+        An image in mode RGB, rotated by its EXIF orientation, on white, with at most MAX_SIDE
+        pixels on its longest side, without metadata.
 
     Raises:
-        ParameterError: it is no picture, is damaged, has several frames or too many pixels, or takes too long.
+        ParameterError: the file is no picture, is damaged, has several frames or too many pixels,
+            or takes too long.
     """
     from PIL import Image
 
     jpeg = data.startswith(b"\xff\xd8")
     found = _EXIF.search(data) if jpeg else None
-    # Pillow reads all of a JPEG's EXIF when it opens one, and there a few bytes can ask for gigabytes.
+    # Pillow parses a JPEG's whole EXIF on opening, and a few bytes of it can ask for gigabytes.
+    # So the EXIF is hidden from it and only the orientation is read later.
     file = Bounded(data.replace(_EXIF_MARK, _NO_MARK) if jpeg else data, SETTINGS.max_open_s)
 
     def work() -> Any:
@@ -68,10 +70,10 @@ def decoded(data: bytes) -> Image:
 
 
 def tidied(image: Image) -> Image:
-    """Return an image of Pillow as ``decoded`` returns one; it stays as it is.
+    """Convert a Pillow image to the result of ``decoded``; the argument is not modified.
 
     Raises:
-        ParameterError: as ``decoded`` raises.
+        ParameterError: as for ``decoded``.
     """
     if image.format not in (None, _SEVERAL, *FORMATS):
         raise ParameterError("image", image.format, f"it must be one of {', '.join(FORMATS)}")
@@ -79,7 +81,7 @@ def tidied(image: Image) -> Image:
 
 
 def _guarded(work: Callable[[], Image], got: str) -> Image:
-    """Do what may fail in any way that a file can be wrong, and say how it did."""
+    """Run a decoder and convert any of its exceptions to a ParameterError."""
     from PIL import Image
 
     try:
@@ -92,7 +94,7 @@ def _guarded(work: Callable[[], Image], got: str) -> Image:
         raise ParameterError("image", got, limit) from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise ParameterError("image", got, _pixels_allowed()) from None
-    except Exception:  # a decoder may stumble over anything
+    except Exception:  # damaged files make decoders raise any exception
         raise ParameterError("image", got, _DAMAGED) from None
 
 
@@ -105,25 +107,26 @@ def _tidy(image: Image, exif: bytes | None = None) -> Image:
 
 
 def _check(image: Image) -> None:
-    """Refuse what must not be decoded; nothing has been by now but the header."""
+    """Check size, frames and mode before decoding; only the header has been read so far."""
     if 0 in image.size:
         raise ParameterError("image", _extent(image), "at least one pixel")
     if image.width * image.height > SETTINGS.max_picture_pixels:
         raise ParameterError("image", _extent(image), _pixels_allowed())
-    # Of a TIFF whole tiles are decoded, however little of them the picture needs.
+    # Whole TIFF tiles are decoded, even if the picture covers little of them.
     wide, high = (int(getattr(image, "tag_v2", {}).get(tag, 1)) for tag in _TILE)
     if wide * high > SETTINGS.max_picture_pixels:
         raise ParameterError("image", f"tiles of {wide}x{high} pixels", _pixels_allowed())
-    # To count the frames of a hostile file can take minutes.
+    # Counting the frames of a hostile file can take minutes, so animations are refused uncounted.
     if getattr(image, "is_animated", False) and image.format != _SEVERAL:
         raise ParameterError("image", _extent(image), _ONE_PICTURE)
+    # 32-bit modes (I, F) are refused, as their values have no defined range.
     if image.mode not in _MODES and not image.mode.startswith("I;16"):
         allowed = "its colours must be grey, RGB, CMYK or a palette of 8 or 16 bits a channel"
         raise ParameterError("image", f"mode {image.mode}", allowed)
 
 
 def _plain(image: Image) -> Image:
-    """Return grey or colours, with or without alpha, that can be scaled."""
+    """Convert to a mode that can be scaled: grey or colour, with or without alpha."""
     if image.mode.startswith("I;16"):
         return _eight_bits(image)
     if image.mode == "PA" or (image.mode not in _ALPHA and image.has_transparency_data):
@@ -132,11 +135,12 @@ def _plain(image: Image) -> Image:
 
 
 def _eight_bits(image: Image) -> Image:
-    """Return grey of 16 bits as grey of 8; Pillow's own conversion makes white of all but the darkest."""
+    """Convert 16-bit grey to 8 bits; Pillow's conversion clips nearly all pixels to white."""
     import numpy as np
     from PIL import Image
 
     values = np.asarray(image)
+    # 65535 / 255 = 257, so white stays white.
     grey = ((values.astype(np.uint32) + 128) // 257).astype(np.uint8)
     clear = image.info.get("transparency")
     if isinstance(clear, int):
@@ -145,7 +149,7 @@ def _eight_bits(image: Image) -> Image:
 
 
 def _scaled(image: Image) -> Image:
-    """Return a picture whose longest side has at most MAX_SIDE pixels."""
+    """Scale down to at most MAX_SIDE pixels on the longest side."""
     from PIL import Image
 
     longest = max(image.size)
@@ -158,6 +162,7 @@ def _scaled(image: Image) -> Image:
 def _on_white(image: Image) -> Image:
     from PIL import Image
 
+    # convert("RGB") alone would leave transparent parts black.
     if image.mode in _ALPHA:
         white = Image.new("RGBA", image.size, "white")
         white.alpha_composite(image.convert("RGBA"))
@@ -166,9 +171,10 @@ def _on_white(image: Image) -> Image:
 
 
 def _upright(image: Image, exif: bytes | None) -> Image:
-    """Return the pixels alone, turned as the EXIF says."""
+    """Return the pixels without metadata, rotated by the EXIF orientation."""
     from PIL import ExifTags, Image, ImageOps
 
+    # A copy of the bytes alone has no metadata.
     pixels = Image.frombytes("RGB", image.size, image.tobytes())
     if exif:
         pixels.getexif()[ExifTags.Base.Orientation] = _orientation(exif)
@@ -178,7 +184,7 @@ def _upright(image: Image, exif: bytes | None) -> Image:
 
 
 def _orientation(exif: bytes) -> int:
-    """Return how a picture is turned, 1 to 8; 1, upright, where that cannot be read."""
+    """Return the EXIF orientation, 1 to 8; 1 (upright) if it cannot be read."""
     from PIL import ExifTags, Image
 
     tags = Image.Exif()
@@ -186,7 +192,7 @@ def _orientation(exif: bytes) -> int:
         tags.load_from_fp(Bounded(exif.removeprefix(_EXIF_MARK), SETTINGS.max_open_s))
         said = tags.get(ExifTags.Base.Orientation)
         return said if isinstance(said, int) and 1 <= said <= 8 else 1
-    except Exception:  # whatever stands there, the picture is one without it
+    except Exception:  # a picture with damaged EXIF is still a picture
         return 1
 
 

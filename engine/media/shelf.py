@@ -1,6 +1,6 @@
-"""Pictures and sounds that were opened of late, by their hash: in memory alone, as long as there is room.
+"""In-memory LRU cache of opened pictures and sounds, keyed by their hash.
 
-Whoever knows the hash of one can have a model read it again: a trace has the hash, and a preview besides.
+Anyone who knows a hash can run a model on the medium again. A trace holds the hash and a preview.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from engine.trace.records import MediaInfo, Trace
 
 
 class MediaShelf:
-    """What was opened of late; what was used longest ago loses its place first.
+    """A thread-safe LRU cache of pictures and sounds.
 
     Args:
-        most_bytes: of pixels and samples together.
-        most: pictures and sounds.
+        most_bytes: limit of pixels and samples together.
+        most: limit of the number of entries.
     """
 
     def __init__(self, most_bytes: int, most: int) -> None:
@@ -32,7 +32,7 @@ class MediaShelf:
         self._lock = threading.Lock()
 
     def put(self, medium: Picture | Sound) -> None:
-        """Take one in, or up again; what is larger than all the room is not kept."""
+        """Add an entry, or mark it as recently used; an entry above the byte limit is not kept."""
         with self._lock:
             self._drop(medium.sha256)
             self._kept[medium.sha256] = medium
@@ -41,7 +41,7 @@ class MediaShelf:
                 self._drop(next(iter(self._kept)))
 
     def get(self, sha256: str) -> Picture | Sound | None:
-        """Return one, None where it is not here (any more)."""
+        """Return an entry and mark it as recently used; None if it is not cached."""
         with self._lock:
             found = self._kept.get(sha256)
             if found is not None:
@@ -49,7 +49,7 @@ class MediaShelf:
             return found
 
     def bytes(self) -> int:
-        """Return the memory that all of them take."""
+        """Return the memory of all entries in bytes."""
         return self._bytes
 
     def __len__(self) -> int:
@@ -64,10 +64,10 @@ KEPT_MEDIA = MediaShelf(SETTINGS.max_kept_media_bytes, SETTINGS.max_kept_media)
 
 
 def media_of(trace: Trace) -> Media:
-    """Return the picture and the sound of a run, whether kept or examples; neither for a run on text alone.
+    """Return the picture and the sound of a run from cache or examples; empty for text runs.
 
     Raises:
-        EngineError: one of them is not at hand any more.
+        EngineError: one of them is not cached.
     """
     picture = sound = None
     for info in trace.media:
@@ -84,7 +84,7 @@ def media_of(trace: Trace) -> Media:
 
 
 def is_at_hand(trace: Trace) -> bool:
-    """Return whether all that a run was given to look at or to listen to can be had again."""
+    """Return True if the picture and the sound of a run are cached or examples."""
     try:
         media_of(trace)
     except EngineError:
@@ -93,7 +93,7 @@ def is_at_hand(trace: Trace) -> bool:
 
 
 def _example(info: MediaInfo) -> Picture | Sound | None:
-    """Return the example of a record, None where it has none or another one has its name by now."""
+    """Return the example named in a record; None if it has none or its hash has changed."""
     if info.example is None or info.example not in {one.name for one in list_examples()}:
         return None
     found = example(info.example)

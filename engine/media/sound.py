@@ -1,4 +1,4 @@
-"""A sound as a model is given it."""
+"""A decoded sound, the input of a speech model."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ if TYPE_CHECKING:
     import numpy as np
 
 MIN_RATE, MAX_RATE = 4000, 192_000
-"""Hz."""
+"""Allowed sample rates in Hz."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sound:
-    """Samples, and what they are known by.
+    """Decoded samples with their hash.
 
     Attributes:
-        samples: (n,) float32, one channel, in [-1, 1]; they cannot be written to.
-        rate: samples a second as given, MIN_RATE to MAX_RATE Hz.
-        sha256: hex, of rate and samples.
-        example: name of the example that it is, None for any other.
+        samples: shape (n,), float32, mono, in [-1, 1]; read-only.
+        rate: original sample rate, MIN_RATE to MAX_RATE Hz.
+        sha256: hex digest of rate and samples.
+        example: name of the built-in example, else None.
     """
 
     samples: np.ndarray
@@ -31,17 +31,18 @@ class Sound:
 
     @property
     def seconds(self) -> float:
-        """How long it is."""
+        """Duration in seconds."""
         return len(self.samples) / self.rate
 
     def at(self, rate: int) -> np.ndarray:
-        """Return it with another number of samples a second.
+        """Resample the sound.
 
         Args:
-            rate: Hz.
+            rate: target sample rate in Hz.
 
         Returns:
-            (about n * rate / self.rate,) float32 of its own; between two samples it may go a little beyond [-1, 1].
+            A new float32 array of about n * rate / self.rate samples. Interpolation may go slightly
+            beyond [-1, 1].
         """
         if rate == self.rate:
             return self.samples.copy()
@@ -50,19 +51,20 @@ class Sound:
         return soxr.resample(self.samples, self.rate, rate, quality="HQ")
 
     def bytes(self) -> int:
-        """Return the memory it takes."""
+        """Return the memory of the samples in bytes."""
         return self.samples.nbytes
 
 
 def sound(samples: np.ndarray, rate: int, example: str | None = None) -> Sound:
-    """Return samples with their hash; nobody can write to them any more.
+    """Make a Sound with its hash; ``samples`` becomes read-only.
 
     Args:
-        samples: as ``Sound.samples``.
-        rate: Hz.
-        example: its name, where it is one.
+        samples: see ``Sound.samples``.
+        rate: sample rate in Hz.
+        example: name of the built-in example, if it is one.
     """
     samples.flags.writeable = False
     digest = hashlib.sha256(f"{rate} Hz\n".encode())
+    # Little-endian on every machine, so that hashes agree.
     digest.update(samples.astype("<f4", copy=False).tobytes())
     return Sound(samples, rate, digest.hexdigest(), example)

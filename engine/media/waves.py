@@ -1,8 +1,8 @@
-"""From the file of a sound, or an array, to one channel of float32, whoever made it.
+"""Decoding of untrusted sound files and arrays to mono float32.
 
-Only WAV, FLAC, Ogg and MP3 are ever tried, whatever a file is called. Channels are mixed to their mean. What
-is louder than 1 is scaled as a whole, so that its shape stays; clipping would distort it, and models that hear do not
-mind how loud a sound is.
+Only WAV, FLAC, Ogg and MP3 are tried, detected from the content. Channels are averaged. A sound
+with a peak above 1 is scaled down as a whole: clipping would distort it, and speech models ignore
+loudness.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ _CODINGS = ("PCM_", "FLOAT", "DOUBLE", "ULAW", "ALAW", "VORBIS", "OPUS", "MPEG_L
 _MAX_CHANNELS = 8
 _LEAST_S = 0.01
 _BLOCK = 65_536
-"""Samples of a channel that are decoded at a time."""
+"""Samples per channel in one decoded block."""
 _UNKNOWN = 2**40
-"""More samples than any file has: what libsndfile says of a FLAC that does not say."""
+"""libsndfile reports more samples than this for a FLAC without a length."""
 _RECORDING = "it must be a recording as WAV, FLAC, Ogg or MP3"
 _DAMAGED = "it must be a recording as WAV, FLAC, Ogg or MP3 that is whole"
 _ARRAY = "it must be (samples, rate), the samples floats of shape (n,) or (n, channels)"
 
 
 def decoded(data: bytes) -> tuple[np.ndarray, int]:
-    """Return the sound of a file.
+    """Decode a sound file.
 
-    A WAV that says it is longer than it is counts as what is there; programs that write one as it comes leave the
-    length open.
+    A WAV shorter than its header says is accepted: programs that stream a WAV leave the length
+    open.
 
     Args:
-        data: the file, not empty.
+        data: content of the file, not empty.
 
     Returns:
-        (samples, rate): (n,) float32 in [-1, 1], and Hz.
+        (samples, rate): float32 in [-1, 1] of shape (n,), and the sample rate in Hz.
 
     Raises:
-        ParameterError: it is no recording, is damaged, too long, too short, or has a rate, channels or samples that
-            are not taken.
+        ParameterError: the file is no recording, is damaged, too long or too short, or has an
+            unsupported rate, channel count or sample format.
     """
     import soundfile
 
@@ -60,27 +60,28 @@ def decoded(data: bytes) -> tuple[np.ndarray, int]:
             return _read(recording, file), recording.samplerate
     except ParameterError:
         raise
-    except Exception:  # a decoder may stumble over anything
+    except Exception:  # damaged files make decoders raise any exception
         if file.late():
             raise _too_slow(got) from None
         raise ParameterError("audio", got, _DAMAGED) from None
 
 
 def tidied(samples: Any, rate: Any) -> tuple[np.ndarray, int]:
-    """Return an array as ``decoded`` returns a file.
+    """Convert an array to the result of ``decoded``.
 
     Args:
-        samples: (n,) or (n, channels); floats, or integers of 8, 16 or 32 bits over their whole range.
-        rate: Hz.
+        samples: shape (n,) or (n, channels); floats, or uint8, int16 or int32 over their full
+            range.
+        rate: sample rate in Hz.
 
     Raises:
-        ParameterError: as ``decoded`` raises.
+        ParameterError: as for ``decoded``.
     """
     import numpy as np
 
     try:
         values, rate = np.asarray(samples), operator.index(rate)
-    except Exception:  # an object may say anything when it is asked for an array
+    except Exception:  # an object may raise anything when it is converted to an array
         raise ParameterError("audio", type(samples).__name__, _ARRAY) from None
     known = values.dtype.kind == "f" or values.dtype.name in ("uint8", "int16", "int32")
     if values.ndim not in (1, 2) or not known:
@@ -90,6 +91,7 @@ def tidied(samples: Any, rate: Any) -> tuple[np.ndarray, int]:
     _check_length(len(values), rate)
     if values.dtype.kind != "f":
         info = np.iinfo(values.dtype)
+        # Unsigned samples are centred on the middle of their range.
         middle = (info.max + info.min + 1) / 2
         values = (values - middle) / (info.max + 1 - middle)
     mono = values if values.ndim == 1 else values.mean(axis=1)
@@ -97,9 +99,10 @@ def tidied(samples: Any, rate: Any) -> tuple[np.ndarray, int]:
 
 
 def _sounds(data: bytes) -> bool:
-    """Return whether a file begins as one of the formats does."""
+    """Return True if the file begins with the signature of a supported format."""
     if data.startswith(b"RIFF"):
         return data[8:12] == b"WAVE"
+    # An MPEG audio frame begins with eleven set bits.
     mpeg = len(data) > 1 and data[0] == 0xFF and data[1] & 0xE0 == 0xE0
     return mpeg or data.startswith((b"fLaC", b"OggS", b"ID3"))
 
@@ -129,7 +132,7 @@ def _check_length(samples: int, rate: int) -> None:
 
 
 def _read(recording: Any, file: Timed) -> np.ndarray:
-    """Return the mean of all channels; no more is decoded than is taken."""
+    """Decode to mono, block by block, and stop after the allowed duration."""
     import numpy as np
 
     rate, said = recording.samplerate, recording.frames
@@ -143,9 +146,10 @@ def _read(recording: Any, file: Timed) -> np.ndarray:
             break
         blocks.append(block.mean(axis=1))
         length += len(block)
+    # After the time limit the file seemed to end; it may be whole.
     if file.late():
         raise _too_slow(size_of(file.getvalue()))
-    if length < said:
+    if length < said:  # the recording breaks off
         raise ParameterError("audio", size_of(file.getvalue()), _DAMAGED)
     _check_length(length, rate)
     return _within_one(np.concatenate(blocks))
@@ -158,7 +162,7 @@ def _too_slow(got: str) -> ParameterError:
 
 
 def _within_one(samples: np.ndarray) -> np.ndarray:
-    """Return (n,) float32 of its own in [-1, 1]."""
+    """Return a new float32 array of shape (n,), scaled into [-1, 1] if its peak is above 1."""
     import numpy as np
 
     peak = float(np.abs(samples).max())

@@ -1,1 +1,1 @@
-"""The models on offer: where they come from, loading them, and their tokens as text."""
+"""Models: where they come from, how they are loaded, and how their tokens become text."""

@@ -1,4 +1,4 @@
-"""From a LoRA adapter and its base to a folder of the models' cache."""
+"""Build a merged model from a LoRA adapter and its base, cached by the content of both."""
 
 from __future__ import annotations
 
@@ -38,35 +38,35 @@ def fetch_merged(
     cancelled: threading.Event | None = None,
     tell: Tell | None = None,
 ) -> tuple[str, str]:
-    """Return the folder of a merged model and the sha256 of what it was made of; it is merged if it was not before.
+    """Return the folder of a merged model and the sha256 of its sources; merge it on first use.
 
     Args:
-        name: what the adapter is called.
+        name: the adapter's name.
         adapter: the adapter's folder.
-        base: what its base is called.
-        under: the folder of its base.
-        cancelled: gives up when set.
-        tell: hears how many bytes of both are read.
+        base: the name of its base model.
+        under: the base model's folder.
+        cancelled: the build stops when this is set.
+        tell: called with the bytes hashed so far and the total of both models.
 
     Raises:
-        Cancelled: it was cancelled meanwhile.
-        ModelError: the two cannot be merged, or there is no room; nothing of it is left.
+        Cancelled: ``cancelled`` was set.
+        ModelError: the two cannot be merged, or the disk is full. No partial result stays.
     """
     make = partial(_merge, name, adapter, base, under)
     return made_once(name, sources_of(adapter, under), make, cancelled, tell)
 
 
 def base_built(name: str, folder: str, base: str, under: str) -> Any:
-    """Return an adapter's base without memory for its weights.
+    """Return an adapter's base model on the meta device, without weights.
 
     Args:
-        name: what the adapter is called.
-        folder: where its adapter_config.json is.
-        base: what its base is called.
-        under: the folder of its base.
+        name: the adapter's name.
+        folder: the folder of its adapter_config.json.
+        base: the name of its base model.
+        under: the base model's folder.
 
     Raises:
-        ModelError: it cannot be used, or the adapter is of another kind.
+        ModelError: the base cannot be used, or the adapter does not fit it.
     """
     config = files.check_folder(under)
     if config.get("quantization_config"):
@@ -86,7 +86,7 @@ def base_built(name: str, folder: str, base: str, under: str) -> Any:
 
 
 def _check_shapes(name: str, weights: Path, base: str, model: Any) -> None:
-    """Refuse an adapter whose matrices are for layers that its base has not, or for other sizes."""
+    """Raise ModelError if the adapter names a layer the base lacks or has another input size."""
     from safetensors import safe_open
 
     try:
@@ -122,7 +122,7 @@ def _merge(
     if base in CATALOGUE:
         hashes.check_files(base)
     base_built(name, adapter, base, under)
-    # Alone in its folder: what else lies beside is nothing that peft has to read.
+    # peft gets an empty folder with these two links, so it reads no other file of the adapter's.
     for file in (CONFIG, WEIGHTS):
         (own / file).symlink_to((Path(adapter) / file).resolve())
     merge(name, own, under, sizes.values_in(base, under), made, tell)

@@ -1,4 +1,4 @@
-"""LoRA adapters as models: which folders are one, what their adapter_config.json says, and what they are merged of."""
+"""LoRA adapters: folder detection, parsed adapter_config.json, and the files a merge depends on."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from engine.models.made_names import Sources
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 ON = " on "
-"""Between an adapter and its base, where a name says both."""
+"""Separates the adapter from its base in a model name.
+
+A word, because signs such as ``@`` or ``+`` may occur in paths."""
 _PICKLE = "adapter_model.bin"
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
-"""One of them is what makes a tokenizer; what only configures one goes with it."""
+"""A folder with one of these files has its own tokenizer; other files only configure it."""
 _TOKENIZER_FILES = (
     *_TOKENIZERS,
     "tokenizer_config.json",
@@ -30,27 +32,27 @@ _MOST_BYTES = 1_000_000
 _MOST_RANK = 4096
 _MOST_WORDS = 200
 _TASKS = {"CAUSAL_LM": False, "SEQ_2_SEQ_LM": True}
-"""Kind of task -> whether its models have an encoder."""
+"""PEFT task type -> whether its models are encoder-decoders."""
 _OTHERWISE = {
     "megatron_config": "which would run code of a module that it names",
     "layer_replication": "which gives the model other layers than its base has",
     "alora_invocation_tokens": "which adapts a part of a text alone and cannot be merged",
     "arrow_config": "which chooses between adapters for each token and cannot be merged",
 }
-"""Field -> why an adapter that uses it is refused."""
+"""Field of adapter_config.json -> why an adapter that sets it is refused."""
 
 
 @dataclass(frozen=True)
 class LoraAdapter:
-    """What an adapter_config.json says.
+    """The fields of an adapter_config.json.
 
     Attributes:
-        r: rank of its matrices.
-        lora_alpha: what their product is scaled with, over ``r``.
-        target_modules: names of the layers that it adapts, or the one pattern for them.
-        base: the model that it was trained on, as its owner called it; None where it does not say.
-        revision: of that model.
-        encodes: whether that is an encoder-decoder.
+        r: rank of the LoRA matrices.
+        lora_alpha: their product is scaled by ``lora_alpha / r``.
+        target_modules: names of the adapted layers, or one pattern for them.
+        base: the model it was trained on, as its owner named it; None if missing.
+        revision: revision of that model; None if missing.
+        encodes: whether that model is an encoder-decoder.
     """
 
     r: int
@@ -62,27 +64,27 @@ class LoraAdapter:
 
 
 def holds_adapter(folder: str | Path) -> bool:
-    """Return whether a folder is that of an adapter and of no whole model."""
+    """Return True if the folder holds an adapter and no complete model."""
     try:
         return (Path(folder) / CONFIG).is_file() and not (Path(folder) / "config.json").is_file()
-    except (OSError, ValueError):  # a name may hold what no path can
+    except (OSError, ValueError):  # the name may not be a valid path, e.g. with a null byte
         return False
 
 
 def is_adapter_folder(name: str) -> bool:
-    """Return whether a name is the absolute path of an adapter's folder."""
+    """Return True if the name is the absolute path of an adapter's folder."""
     return Path(name).is_absolute() and holds_adapter(name)
 
 
 def read_adapter(name: str, folder: str | Path) -> LoraAdapter:
-    """Return what a folder's adapter_config.json says.
+    """Read and check a folder's adapter_config.json.
 
     Args:
-        name: what the model is called.
-        folder: the adapter's.
+        name: the model's name, for errors.
+        folder: the adapter's folder.
 
     Raises:
-        ModelError: it is not valid, or of a kind that is not merged here.
+        ModelError: the file is not valid, or the adapter is of a kind that is not supported.
     """
     config = _config(name, folder)
     kind, task = config.get("peft_type"), config.get("task_type")
@@ -98,6 +100,7 @@ def read_adapter(name: str, folder: str | Path) -> LoraAdapter:
         if config.get(field):
             raise ModelError(f"{name} asks for {field} in its {CONFIG}, {why}.")
     for field, rank in _ranks(config):
+        # type() instead of isinstance: bool is a subclass of int.
         if type(rank) is not int or not 0 < rank <= _MOST_RANK:
             raise ModelError(
                 f"{name} has {field} = {shown(rank)} in its {CONFIG}; from 1 to {_MOST_RANK} works."
@@ -119,10 +122,10 @@ def read_adapter(name: str, folder: str | Path) -> LoraAdapter:
 
 
 def check_weights(name: str, folder: str | Path) -> None:
-    """Refuse an adapter without weights that are safe to read.
+    """Check that the adapter has safetensors weights.
 
     Raises:
-        ModelError: what it has instead.
+        ModelError: the weights are missing or stored as a pickle.
     """
     if (Path(folder) / WEIGHTS).is_file():
         return
@@ -134,7 +137,7 @@ def check_weights(name: str, folder: str | Path) -> None:
 
 
 def tokenizer_files(adapter: str | Path, base: str | Path) -> list[Path]:
-    """Return the tokenizer's files of a merged model: the adapter's own where it has one, else its base's."""
+    """List a merged model's tokenizer files: the adapter's own if it has a tokenizer, else its base's."""
     own = any((Path(adapter) / name).is_file() for name in _TOKENIZERS)
     found = [Path(adapter if own else base) / name for name in _TOKENIZER_FILES]
     template = next(
@@ -144,11 +147,13 @@ def tokenizer_files(adapter: str | Path, base: str | Path) -> list[Path]:
 
 
 def sources_of(adapter: str, base: str) -> Sources:
-    """Return what a merged model is made of.
+    """Return the files whose content decides a merged model, by label.
+
+    The base is identified by content, so it does not matter where it came from.
 
     Args:
         adapter: the adapter's folder.
-        base: its base's folder.
+        base: the base model's folder.
     """
     own = [Path(adapter) / CONFIG, Path(adapter) / WEIGHTS]
     theirs = [Path(base) / "config.json", Path(base) / DEFAULTS, *Path(base).glob("*.safetensors*")]
@@ -168,7 +173,7 @@ def _config(name: str, folder: str | Path) -> dict[str, Any]:
 
 
 def _ranks(config: dict[str, Any]) -> list[tuple[str, Any]]:
-    """Return every rank that a configuration asks for, with the field that does."""
+    """List (field, rank) for every rank in the configuration."""
     pattern = config.get("rank_pattern") or {}
     other = pattern.values() if isinstance(pattern, dict) else [pattern]
     return [("r", config.get("r")), *(("rank_pattern", rank) for rank in other)]

@@ -1,7 +1,7 @@
-"""An order that a process of its own carries out, and all that it loads and takes goes when it ends.
+"""Run a job in a subprocess, so that all memory it takes is freed when it ends.
 
-The process reads the order as JSON from its standard input and answers one line of JSON; what is ``refused`` ends
-it with status 1.
+The subprocess reads the job as JSON from standard input and prints one line of JSON. On failure it
+prints ``refused`` with the reason and exits with status 1.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _SHOWN = 200
 
 
 def check_package(needed: str, whose: str) -> None:
-    """Refuse where a package that only some models need is missing.
+    """Check that an optional package is installed.
 
     Args:
-        needed: its name on the package index.
-        whose: begins the sentence: what needs it, and what for.
+        needed: the package's name on the package index.
+        whose: start of the error sentence: who needs the package, and for what.
 
     Raises:
-        ModelError: how to get the package.
+        ModelError: the package is missing; the message says how to install it.
     """
     try:
         version(needed)
@@ -51,17 +51,17 @@ def carried_out(
     tell: Callable[[], None],
     limit_s: float | None = None,
 ) -> dict[str, Any]:
-    """Return what a module answers to an order.
+    """Run a module as a subprocess and return its answer.
 
     Args:
-        module: one that ends with ``sys.exit(answered(...))``.
-        order: JSON values.
-        failure: how the sentence begins that says what was refused.
-        tell: called now and then while it goes on; what it raises ends the process.
-        limit_s: seconds after which it is ended, None for none.
+        module: a module that ends with ``sys.exit(answered(...))``.
+        order: the job, as JSON values.
+        failure: start of the error sentence if the job fails.
+        tell: called every 0.2 s while the job runs; an exception from it ends the process.
+        limit_s: time limit in seconds, None for no limit.
 
     Raises:
-        ModelError: it refused.
+        ModelError: the job failed or ran out of time.
         OSError: the disk is full.
     """
     with subprocess.Popen(
@@ -91,7 +91,7 @@ def _answer(
     tell: Callable[[], None],
     limit_s: float | None,
 ) -> str:
-    """Return what a process says that is given an order, nothing where it was ended."""
+    """Send the job and return the process's output, which may be empty if it was killed."""
     given: str | None = json.dumps(order)
     until = None if limit_s is None else time.monotonic() + limit_s
     while True:
@@ -106,19 +106,20 @@ def _answer(
 
 
 def answered(act: Callable[[dict[str, Any]], Mapping[str, Any] | None]) -> int:
-    """Carry out the order of the standard input; return the exit status.
+    """Run the job from standard input and print its answer; return the exit status.
 
     Args:
-        act: is given the order and returns the answer; what it raises is refused in its first line.
+        act: takes the job and returns the answer. The first line of an exception becomes ``refused``.
     """
     order = json.loads(sys.stdin.read())
     try:
-        # Libraries print what they like.
+        # Libraries may print; standard output carries the answer only.
         with redirect_stdout(sys.stderr):
             answer = act(order) or {}
     except Exception as error:  # a file may break any rule of its format
         lines = str(error).strip().splitlines() or [type(error).__name__]
         said = lines[0]
+        # Machine paths must not reach the visitor.
         for place in order.values():
             if isinstance(place, str) and Path(place).is_absolute():
                 said = said.replace(place, "the folder")

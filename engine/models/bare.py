@@ -1,4 +1,4 @@
-"""A model without its own defaults, so that what a run uses is in its request and its trace."""
+"""Views of a model that share its weights: without generation defaults, or with separate hooks and configuration."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import copy
 from typing import Any
 
 SPECIAL_IDS = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
-"""What alone is taken over from a model's generation_config."""
+"""The only fields kept of a model's generation_config.
+
+Other defaults would change a run without being in its request or trace."""
 
 
 def special_ids_of(model: Any) -> Any:
-    """Return a GenerationConfig that holds a model's special token ids and nothing else of its own."""
+    """Return a GenerationConfig with the model's special token ids only."""
     from transformers import GenerationConfig
 
     old = model.generation_config
@@ -18,12 +20,12 @@ def special_ids_of(model: Any) -> Any:
 
 
 def bare(model: Any) -> Any:
-    """Return a model whose generate() inherits nothing but special token ids.
+    """Return a shallow copy of the model whose generate() inherits special token ids only.
 
-    It shares weights, layers, hooks and configuration with the model, which is not modified.
+    The copy shares weights, layers, hooks and configuration. The model itself is not modified.
     """
     twin = copy.copy(model)
     twin.generation_config = special_ids_of(model)
-    # generate() refuses drafting for every model with a running state; ours may put states back.
+    # generate() refuses drafting for models with a running state; our loops can restore states.
     twin._is_stateful = False
     return twin

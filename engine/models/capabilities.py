@@ -1,7 +1,7 @@
-"""What a model can do while it decodes, read off its class and its configuration.
+"""What a model can do while decoding, read from its class and configuration.
 
-No weights are looked at, so a model that was only described (torch's meta device) will do. What
-transformers does not say of itself was found by trying: the lists below are tried by the tests.
+Weights are not needed, so a model on torch's meta device works too. The lists of model types below
+hold what transformers does not declare; they were found by trying and are covered by tests.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from engine.models.hooks import wired_to_itself
 from engine.models.readers.families import decoding_part, family_of
 
 CACHES = ("past_key_values", "cache_params")
-"""What models call transformers' own Cache."""
+"""Names of the forward argument that takes transformers' Cache."""
 OWN_CACHES = ("state", "mems", "past_buckets_states")
-"""What some older models call a cache of their own making."""
+"""Names of the forward argument that takes an older model's own kind of cache."""
 RESUMES = frozenset(
     {
         "bamba",
@@ -36,14 +36,15 @@ RESUMES = frozenset(
         "zamba2",
     }
 )
-"""Model types with a running state that several new tokens at once continue rightly. Others, such
-as Jamba and Mamba, begin anew with every pass over more than one token."""
+"""Model types whose running state continues correctly over several new tokens in one pass.
+
+Others, such as Jamba and Mamba, silently reset the state in every pass over more than one token."""
 _STATE_IN_LAYERS = frozenset({"recurrent_gemma"})
-"""Model types whose running state is held by the layers and not by the cache."""
+"""Model types whose layers hold the running state, out of the cache's reach."""
 _ONE_TOKEN_AT_A_TIME = frozenset({"cpmant", "prophetnet"})
-"""Model types without a running state that cannot read several new tokens after cached ones."""
+"""Model types without a running state that read only one new token after cached ones."""
 _HIDES_LAYERS = frozenset({"deepseek_v4"})
-"""Model types whose hidden states are not those of their layers, one after the other."""
+"""Model types whose hidden states are not the outputs of their layers in order."""
 _NORM_NAMES = ("norm", "ln_f", "final_layer_norm", "final_layernorm", "norm_f")
 _READS = {
     "input_ids": "text",
@@ -57,24 +58,24 @@ _READS = {
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a strategy may ask of a model.
+    """What a strategy may require of a model.
 
     Attributes:
-        reads: text, sound, pictures, or the name of the input its class declares.
+        reads: text, sound, pictures, or the main input's name if it is none of these.
         own_generate: whether its class replaces transformers' generate().
         is_encoder_decoder: whether it has an encoder.
-        cache_name: what the model calls transformers' Cache, None where it uses none.
-        has_cache: whether anything is kept from step to step; else every step reads the whole text.
-        can_crop: whether the cache can forget its last positions.
-        can_restore: whether a copy of the cache, put back, goes on with several tokens at once.
+        cache_name: forward argument that takes transformers' Cache; None if it uses none.
+        has_cache: whether any state is stored between steps. If not, each step reads the whole text.
+        can_crop: whether the last positions can be cut off the cache.
+        can_restore: whether a restored copy of the cache continues with several tokens in one pass.
         can_step: whether the cache alone is enough to read one more token.
         can_reorder: whether the rows of the cache can be rearranged.
-        exits: whether its layers stand in a list that can be left early.
-        layers_without_state: whether no layer keeps anything from one pass to the next.
-        shows_layers: whether one matrix turns the hidden state of any layer into scores.
-        takes: what it can be given besides text: image, audio.
-        needs: which of them it must be given, None where text alone will do.
-        attention: which implementation of its attention is asked for: sdpa where its class has it, else eager.
+        exits: whether its layers are a list that can be exited early.
+        layers_without_state: whether no layer stores state between passes.
+        shows_layers: whether one matrix turns the hidden state of any layer into logits.
+        takes: accepted inputs besides text: image, audio.
+        needs: which of them is required; None if text alone is enough.
+        attention: attention implementation to load it with: sdpa if its class supports it, else eager.
     """
 
     reads: str
@@ -95,12 +96,12 @@ class Capabilities:
 
     @property
     def can_rewind(self) -> bool:
-        """Whether rejected tokens can be taken back: by cropping, or by putting a copy back."""
+        """Whether rejected tokens can be removed, by cropping or by restoring a copy."""
         return not self.has_cache or self.can_crop or self.can_restore
 
 
 def capabilities_of(model: Any) -> Capabilities:
-    """Return what a transformers generation model can do; its weights are not looked at."""
+    """Return the capabilities of a transformers generation model; its weights are not used."""
     family, attention = family_of(model), attention_of(model)
     model = decoding_part(model)
     kind: Any = type(model)
@@ -114,7 +115,7 @@ def capabilities_of(model: Any) -> Capabilities:
     main = getattr(kind, "main_input_name", "input_ids")
     return Capabilities(
         reads=_READS.get(main, main),
-        # What Whisper's own does around the decode is done by its reader.
+        # Whisper's own generate() does not count: its reader does what that adds to the decode.
         own_generate=getattr(kind, "generate", None)
         is not vars(transformers.GenerationMixin)["generate"]
         and not (family is not None and family.speaks),
@@ -136,15 +137,16 @@ def capabilities_of(model: Any) -> Capabilities:
 
 
 def attention_of(model: Any) -> str:
-    """Return which implementation of its attention a model is loaded with; some classes have no fused one."""
+    """Return the attention implementation to load a model with: some classes do not support sdpa."""
     return "sdpa" if getattr(model, "_supports_sdpa", False) else "eager"
 
 
 def layer_stack(model: Any) -> tuple[str, torch.nn.ModuleList] | None:
-    """Return the name and the list of a decoder's layers, None where they are not found."""
+    """Return the attribute name and the list of a decoder's layers; None if not found."""
     base = getattr(model, model.base_model_prefix, None)
     for name in ("layers", "h"):
         layers = getattr(base, name, None)
+        # A forward bound to its instance would run the original's layers in a copy with fewer layers.
         own = wired_to_itself(model) or wired_to_itself(base) if base is not None else False
         if isinstance(layers, torch.nn.ModuleList) and not own:
             return name, layers
@@ -152,7 +154,7 @@ def layer_stack(model: Any) -> tuple[str, torch.nn.ModuleList] | None:
 
 
 def final_norm(model: Any) -> Any | None:
-    """Return the module that normalises the last layer before the head, None if unknown."""
+    """Return the norm between the last layer and the head; None if not found."""
     base = getattr(model, model.base_model_prefix, model)
     for owner in (base, getattr(base, "decoder", None)):
         for name in _NORM_NAMES:
@@ -162,7 +164,7 @@ def final_norm(model: Any) -> Any | None:
 
 
 def _types(model: Any) -> set[str]:
-    """Return the model types of a configuration and of its decoder."""
+    """Return the model types of the configuration and of its decoder part."""
     config = model.config
     return {config.model_type, config.get_text_config(decoder=True).model_type}
 
@@ -175,10 +177,7 @@ def _cache_name(model: Any, arguments: Any) -> str | None:
 
 
 def _layers_crop(model: Any) -> bool:
-    """Whether every layer of the cache that the configuration asks for can forget positions.
-
-    A convolution alone can; an empty layer cannot say so yet, so its declared kind is asked.
-    """
+    """Return True if every cache layer of the configuration can be cropped."""
     from transformers import DynamicCache
 
     if model.config.is_encoder_decoder:
@@ -186,6 +185,7 @@ def _layers_crop(model: Any) -> bool:
     config = model.config.get_text_config(decoder=True)
     layers = DynamicCache(config=config).layers
     kinds = getattr(config, "layer_types", None) or [""] * len(layers)
+    # A convolution layer can be cropped, but reports so only once it is filled.
     return all(
         layer.is_croppable or kind == "conv" for layer, kind in zip(layers, kinds, strict=True)
     )

@@ -1,4 +1,4 @@
-"""The models the playground offers, with what each is good for."""
+"""The catalogue of models the playground offers, with the purpose of each."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ MODEL_DIR = Path(
     )
 )
 BROUGHT_FROM = "brought_from.json"
-"""In the folder of a model that was brought: where it came from. It is written last."""
+"""File in an installed model's folder with its source. It is written last, so it marks completeness."""
 
 
 def brought_to(name: str) -> Path:
-    """Return the folder that a model of ``sources`` is brought to."""
+    """Return the folder that a model of ``sources`` is installed to."""
     return Path(SETTINGS.models).expanduser() / name
 
 
 _NEEDS = {"captions": "image", "speech": "audio"}
-"""Role -> what a model of it reads in place of text."""
+"""Role -> input that its models read instead of text."""
 
 
 @dataclass(frozen=True)
@@ -31,38 +31,38 @@ class CatalogueEntry:
     """One model of the catalogue."""
 
     name: str
-    """Folder under assets/models for embedded models, folder of PLAYGROUND_MODELS for those that are
-    brought, else the hub id."""
+    """Folder under assets/models for embedded models, folder under PLAYGROUND_MODELS for installed
+    ones, else the hub id."""
     title: str
     good_for: str
     parameters: str
     licence: str
     role: str = "target"
-    """target, draft, foreign, seq2seq, captions or speech; the last two read a picture or a sound and no text."""
+    """target, draft, foreign, seq2seq, captions or speech; the last two read a picture or a sound, no text."""
     embedded: bool = False
     brought: bool = False
-    """Neither shipped nor loaded by a hub id: ``python -m engine fetch`` brings it."""
+    """Neither shipped nor loaded by hub id: ``python -m engine fetch`` installs it."""
     fits: tuple[str, ...] = ()
-    """Drafts: names of the targets they can draft for with the same tokenizer."""
+    """For draft models: names of the target models with the same tokenizer."""
 
     @property
     def kind(self) -> str:
-        """causal, seq2seq, captions or speech: which of transformers' automatic classes loads it."""
+        """causal, seq2seq, captions or speech: selects the transformers auto class that loads it."""
         return self.role if self.role in ("seq2seq", *_NEEDS) else "causal"
 
     @property
     def needs(self) -> str | None:
-        """What must be given to it, image or audio; None for a model that reads text."""
+        """Required input, image or audio; None for a model that reads text."""
         return _NEEDS.get(self.role)
 
     @property
     def available(self) -> bool:
-        """Whether it is here, or can be had from the hub when it is asked for."""
+        """Whether it is on this machine or can be fetched from the hub on demand."""
         return self.folder is None or (self.folder / "config.json").is_file()
 
     @property
     def folder(self) -> Path | None:
-        """Where it stands, or will stand; None for a model of the hub."""
+        """Its folder, which may not exist yet; None for a hub model."""
         if self.embedded:
             return MODEL_DIR / self.name
         return brought_to(self.name) if self.brought else None
@@ -213,12 +213,12 @@ CATALOGUE: dict[str, CatalogueEntry] = {entry.name: entry for entry in _ENTRIES}
 
 
 def drafts_for(target: str, tokenizer: str) -> list[CatalogueEntry]:
-    """Return the models that can draft for a target, the best fitting first.
+    """Return the catalogue's draft models for a target model, best fit first.
 
     Args:
-        target: name of the target; one that is not in the catalogue has no known draft, and no draft here
-            looks or listens.
-        tokenizer: same_tokenizer (the draft must share it), any_tokenizer or none.
+        target: name of the target model. Targets that read pictures or sounds get none, since no
+            draft model here does.
+        tokenizer: same_tokenizer (the draft model must share it), any_tokenizer or none.
     """
     if target in CATALOGUE and CATALOGUE[target].needs:
         return []

@@ -1,7 +1,7 @@
-"""A rendered conversation as token ids, and whose each of them is.
+"""Tokenize a rendered conversation and attribute each token to its message or to the template.
 
-What the template wrote is read as apply_chat_template reads it: its control tokens are tokens. A
-control token that a user spelled stays text.
+The template's own control tokens become control tokens, as with apply_chat_template. A control
+token that a user spelled stays plain text.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from engine.models.text import tokenized
 from engine.trace.records import TEMPLATE, PromptTurn
 
 _LINE = "\n"
-"""What a piece is cut after, so that nothing is put in front of it as of a text's beginning."""
+"""Put before a piece when it is tokenized alone, since tokenizers treat the start of a text differently."""
 
 
 @dataclass(frozen=True)
@@ -24,10 +24,10 @@ class ChatPrompt:
     """A conversation as the model reads it.
 
     Attributes:
-        text: what the template made of it.
-        ids: its tokens.
-        turns: runs of tokens, one after another, each of a role or of the template.
-        literal_tokens: how many control tokens users spelled, which stayed text.
+        text: the rendered text.
+        ids: its token ids.
+        turns: consecutive token spans, each of a role or of the template.
+        literal_tokens: number of control tokens that users spelled and that stayed text.
     """
 
     text: str
@@ -38,22 +38,22 @@ class ChatPrompt:
 
 @dataclass(frozen=True)
 class _Token:
-    """A token with the place of its last character, None where the tokenizer does not say."""
+    """A token and the position of its last character; None if the tokenizer has no offsets."""
 
     id: int
     at: int | None
 
 
 def encode(tokenizer: Any, rendered: Rendered, roles: Sequence[str]) -> ChatPrompt:
-    """Cut a rendered conversation into tokens.
+    """Tokenize a rendered conversation.
 
     Args:
         tokenizer: a transformers tokenizer.
-        rendered: see ``templates.render``.
-        roles: of its messages.
+        rendered: result of ``templates.render``.
+        roles: the role of each message.
 
     Raises:
-        ParameterError: a control token that a user spelled cannot be written as text.
+        ParameterError: a user spelled a control token that the tokenizer cannot write as text.
     """
     tokens = _carefully(tokenizer, rendered)
     return ChatPrompt(
@@ -65,39 +65,40 @@ def encode(tokenizer: Any, rendered: Rendered, roles: Sequence[str]) -> ChatProm
 
 
 def written(tokenizer: Any, ids: Sequence[int]) -> ChatPrompt:
-    """Return a conversation of which the tokens alone are known; without a tokenizer its text is "".
+    """Build a ChatPrompt from token ids alone, without turns.
 
     Args:
-        tokenizer: a transformers tokenizer, or None.
-        ids: what the conversation became.
+        tokenizer: a transformers tokenizer, or None: then the text is empty.
+        ids: token ids of the conversation.
     """
     text = "" if tokenizer is None else tokenizer.decode(list(ids), skip_special_tokens=False)
     return ChatPrompt(text, tuple(ids), ())
 
 
 def _cut(tokenizer: Any, text: str, start: int, *, literal: bool) -> list[_Token]:
-    """Cut a text that stands alone.
+    """Tokenize a text without context.
 
     Args:
         tokenizer: a transformers tokenizer.
-        text: what is cut.
-        start: its place in the whole text.
-        literal: special tokens that it spells stay text.
+        text: the text.
+        start: its position in the whole text, in characters.
+        literal: whether special tokens that it spells stay text.
     """
     options = {"add_special_tokens": False, "split_special_tokens": literal}
     if not tokenizer.is_fast:
         return [_Token(i, None) for i in tokenized(tokenizer, text, **options)["input_ids"]]
     found = tokenized(tokenizer, text, return_offsets_mapping=True, **options)
     spans = zip(found["input_ids"], found["offset_mapping"], strict=True)
-    # A token of two texts is of the second.
+    # A token that spans two texts belongs to the second: its last character decides.
     return [_Token(i, start + max(first, last - 1)) for i, (first, last) in spans]
 
 
 def _carefully(tokenizer: Any, rendered: Rendered) -> list[_Token]:
-    """Cut a text in which some of what looks like a control token is none.
+    """Tokenize a text in which users may have spelled control tokens.
 
-    The text is taken apart at the special tokens of the template, as every tokenizer does first. A
-    stretch between them in which a user spelled one is cut as text, all others as ever.
+    The text is split at the template's special tokens, as every tokenizer does first. Only spans in
+    which a user spelled a control token are tokenized as plain text. So all other spans have exactly
+    the ids of apply_chat_template.
     """
     tokens: list[_Token] = []
     for start, end, literal in _stretches(tokenizer, rendered):
@@ -110,7 +111,7 @@ def _carefully(tokenizer: Any, rendered: Rendered) -> list[_Token]:
 
 
 def _stretches(tokenizer: Any, rendered: Rendered) -> Iterator[tuple[int, int, bool]]:
-    """Yield (start, end, whether a user spelled a control token in it), none empty."""
+    """Yield non-empty spans (start, end, whether a user spelled a control token in it)."""
     text, at = rendered.text, 0
     real = list(_special_places(tokenizer, rendered))
     for first, last in sorted(rendered.literal):
@@ -127,7 +128,7 @@ def _stretches(tokenizer: Any, rendered: Rendered) -> Iterator[tuple[int, int, b
 
 
 def _special_places(tokenizer: Any, rendered: Rendered) -> Iterator[tuple[int, int]]:
-    """Yield where the template's special tokens stand, with the white space that they swallow."""
+    """Yield the spans of the template's special tokens, including the white space they strip."""
     added = {t.content: t for t in tokenizer.added_tokens_decoder.values() if t.special}
     pattern, text, at = finder(set(added)), rendered.text, 0
     for start, end in (*sorted(rendered.literal), (len(text), len(text))):
@@ -142,7 +143,7 @@ def _special_places(tokenizer: Any, rendered: Rendered) -> Iterator[tuple[int, i
 
 
 def _as_text(tokenizer: Any, text: str, start: int, rendered: Rendered) -> list[_Token]:
-    """Cut a stretch without the template's special tokens as text."""
+    """Tokenize a span that holds none of the template's special tokens, as plain text."""
     special = {t.content for t in tokenizer.added_tokens_decoder.values() if t.special}
     whole = {first: last for first, last in rendered.literal if start <= first < start + len(text)}
     others = {a: b for a, b in whole.items() if rendered.text[a:b] not in special}
@@ -162,7 +163,7 @@ def _as_text(tokenizer: Any, text: str, start: int, rendered: Rendered) -> list[
 
 
 def _word(tokenizer: Any, word: str, at: int) -> list[_Token]:
-    """Cut the name of an added token that is no special one: only its letters make it text."""
+    """Tokenize the name of a non-special added token as text, in two parts so that it is not matched."""
     own = tokenizer.convert_tokens_to_ids(word)
     ids = [i for half in (word[:1], word[1:]) for i in _ids(tokenizer, half)]
     if own in ids:
@@ -175,7 +176,7 @@ def _ids(tokenizer: Any, text: str) -> list[int]:
 
 
 def _after_a_line(tokenizer: Any, text: str, start: int) -> list[_Token]:
-    """Cut a text as it is cut inside another one."""
+    """Tokenize a text as if it followed other text."""
     if not text:
         return []
     line = [token.id for token in _cut(tokenizer, _LINE, 0, literal=True)]
@@ -194,7 +195,7 @@ def _refuse(token: str) -> None:
 def _turns(
     tokens: Sequence[_Token], rendered: Rendered, roles: Sequence[str]
 ) -> Iterator[PromptTurn]:
-    """Yield runs of tokens; neighbours are of different messages, or one of them is the template's."""
+    """Yield token spans by owner: a message's role or the template."""
     if not tokens:
         return
     owners = [_owner(token, rendered) for token in tokens]
@@ -207,7 +208,7 @@ def _turns(
 
 
 def _owner(token: _Token, rendered: Rendered) -> int | None:
-    """Return the message that a token is of, None for the template."""
+    """Return the index of the message that a token belongs to; None for the template."""
     if token.at is None:
         return None
     spans = (n for n, start, end in rendered.contents if start <= token.at < end)

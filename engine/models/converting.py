@@ -1,4 +1,4 @@
-"""From a GGUF file to a folder of plain safetensors with its tokenizer, in a process of its own."""
+"""Convert a GGUF file to a folder of safetensors and tokenizer files, in a subprocess."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ NEEDED = "gguf"
 
 
 def check_can_convert(name: str) -> None:
-    """Refuse before anything is fetched where the package that reads GGUF files is missing.
+    """Check, before anything is fetched, that the package that reads GGUF files is installed.
 
     Args:
-        name: what the model is called.
+        name: the model's name.
 
     Raises:
-        ModelError: how to get the package.
+        ModelError: the package is missing; the message says how to install it.
     """
     check_package(
         NEEDED, f"{name} comes as a GGUF file here, and the package {NEEDED} that reads it"
@@ -32,15 +32,15 @@ def check_can_convert(name: str) -> None:
 
 
 def convert(gguf: Path, folder: Path, tell: Callable[[], None], dtype: str = "bfloat16") -> None:
-    """Write a GGUF file's model and tokenizer as transformers keeps them.
+    """Write a GGUF file's model and tokenizer in transformers' format.
 
-    bfloat16 takes half the room of float32; what it rounds is far less than four bits did.
+    bfloat16 halves the size of float32 and rounds far less than 4-bit quantisation did.
 
     Args:
         gguf: the file.
-        folder: takes the result.
-        tell: called now and then while it goes on.
-        dtype: of the weights: bfloat16 or float32.
+        folder: where the result is written.
+        tell: called regularly while the job runs.
+        dtype: dtype of the weights: bfloat16 or float32.
 
     Raises:
         ModelError: the file cannot be read.
@@ -51,7 +51,7 @@ def convert(gguf: Path, folder: Path, tell: Callable[[], None], dtype: str = "bf
 
 
 def main() -> int:
-    """Carry out the order of the standard input; return the exit status."""
+    """Run the job from standard input; return the exit status."""
     return answered(lambda order: _write(Path(order["gguf"]), order["folder"], order["dtype"]))
 
 
@@ -71,7 +71,7 @@ def _write(gguf: Path, folder: str, dtype: str) -> None:
         output_loading_info=True,
     )
     check_whole(report)
-    # The weights are plain by now, and what says otherwise would keep them from being saved.
+    # Both attributes stay after dequantising and would make save_pretrained fail.
     del model.config.quantization_config
     model.hf_quantizer = None
     model.to(getattr(torch, dtype)).save_pretrained(folder)
@@ -79,10 +79,15 @@ def _write(gguf: Path, folder: str, dtype: str) -> None:
 
 
 def check_whole(report: dict[str, Any]) -> None:
-    """Refuse weights that lack some, which transformers would fill with random numbers.
+    """Check that no weights are missing.
+
+    transformers fills missing weights with random numbers and only logs it.
 
     Args:
-        report: what it says of a model that it has loaded.
+        report: loading info returned by ``from_pretrained``.
+
+    Raises:
+        ModelError: naming the first missing weight.
     """
     missing = sorted(map(str, (*report["missing_keys"], *report["mismatched_keys"])))
     if missing:
@@ -90,7 +95,7 @@ def check_whole(report: dict[str, Any]) -> None:
 
 
 def _values(gguf: Path) -> int:
-    """Return how many values a file's weights hold."""
+    """Count the values of a file's weights."""
     from gguf import GGUFReader
 
     try:
@@ -100,15 +105,15 @@ def _values(gguf: Path) -> int:
 
 
 def check_room(values: int, folder: str, dtype: str) -> None:
-    """Refuse what has no room in memory in any dtype, or none on the disk.
+    """Check that a converted model fits in memory (as bfloat16) and on the disk.
 
     Args:
-        values: of the model that is made.
-        folder: takes it.
-        dtype: of its weights: bfloat16 or float32.
+        values: number of its weights' values.
+        folder: where it will be written.
+        dtype: dtype of its weights: bfloat16 or float32.
 
     Raises:
-        ModelError: what it needs in memory.
+        ModelError: it does not fit in the memory budget.
         OSError: the disk is too full.
     """
     budget, least = SETTINGS.max_model_memory_gb, 2 * values / 1e9

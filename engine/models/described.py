@@ -1,4 +1,4 @@
-"""What a model that was not loaded can do: it is built from its configuration, without weights."""
+"""Build a model from its configuration on torch's meta device, to learn its capabilities without weights."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ _REFUSED: dict[tuple[Any, ...], str] = {}
 _MOST_REFUSED = 256
 
 BUILDING = threading.RLock()
-"""Held while transformers builds a model: what two threads build at once can be left without weights."""
+"""Lock around building a model: transformers is not thread-safe there, and a model can lose its weights."""
 
 
 def described(name: str) -> tuple[str, Capabilities] | None:
-    """Return a model's name and what it can do; None where its files are not on this machine.
+    """Return a model's name and capabilities; None if its files are not on this machine.
 
     Nothing is downloaded.
 
     Args:
-        name: as in ``load``.
+        name: model name, as in ``load``.
 
     Raises:
-        ModelError: its config.json describes no model that can be used.
+        ModelError: no usable model can be built from its config.json.
     """
     folder = files.local_folder(name)
     return None if folder is None else (name, _of_folder(name, folder))
 
 
 def auto_class(name: str, folder: str) -> tuple[Any, Any]:
-    """Return the auto class that makes a folder's model, and its configuration.
+    """Return the transformers auto class for a folder's model, and its configuration.
 
-    Of a model that is in several of them the class that wrote its files is taken: some exist with and without
-    the part that looks at pictures.
+    If several auto classes know the configuration, the one whose class wrote the files is chosen:
+    some models exist with and without a vision part.
 
     Raises:
-        ModelError: the model is of a kind that does not write text.
+        ModelError: the model does not generate text.
     """
     from transformers import (
         AutoConfig,
@@ -67,17 +67,18 @@ def auto_class(name: str, folder: str) -> tuple[Any, Any]:
 
 
 def built(name: str, folder: str, config: dict[str, Any]) -> tuple[Any, Any]:
-    """Return the auto class of a folder's model, and the model without memory for its weights.
+    """Return the auto class of a folder's model, and the model on the meta device.
 
-    What is refused is refused at once the next time: building a hundred layers takes a second of everybody's.
+    Refusals are remembered, since building a hundred layers takes a second under a global lock.
 
     Args:
-        name: what it is called.
-        folder: its files.
-        config: its config.json.
+        name: the model's name.
+        folder: its folder.
+        config: the content of its config.json.
 
     Raises:
-        ModelError: it is of another kind, its weights are damaged, or they hold less than it asks for.
+        ModelError: the kind is not supported, the weights are damaged, or they hold fewer values
+            than the configuration describes.
     """
     key = (folder, _state(folder))
     if key in _REFUSED:
@@ -92,7 +93,7 @@ def built(name: str, folder: str, config: dict[str, Any]) -> tuple[Any, Any]:
 
 
 def _state(folder: str) -> tuple[tuple[str, int, int], ...]:
-    """Return what tells that files of a folder are others than before."""
+    """Return name, modification time and size of the model's files, to detect changes."""
     paths = [Path(folder) / "config.json", *sorted(Path(folder).glob("*.safetensors"))]
     found = [(path.name, path.stat()) for path in paths if path.is_file()]
     return tuple((name, about.st_mtime_ns, about.st_size) for name, about in found)
@@ -101,23 +102,25 @@ def _state(folder: str) -> tuple[tuple[str, int, int], ...]:
 def build(
     name: str, folder: str, config: dict[str, Any], values_in: Callable[[], int]
 ) -> tuple[Any, Any]:
-    """Return what ``built`` does, of a config.json whose weights may be elsewhere.
+    """Return the same as ``built``, for a config.json without local weights and without memory of refusals.
 
     Args:
-        name: what it is called.
-        folder: where the config.json is.
-        config: what it says.
-        values_in: returns how many values its weights hold at most; asked once its kind is known.
+        name: the model's name.
+        folder: the folder of its config.json.
+        config: the content of its config.json.
+        values_in: returns the most values its weights can hold; called once its kind is known.
 
     Raises:
-        ModelError: it is of another kind, its weights are damaged, or they hold less than it asks for.
+        ModelError: the kind is not supported, the weights are damaged, or they hold fewer values
+            than the configuration describes.
     """
     try:
         auto, read = auto_class(name, folder)
         values = values_in()
         sizes.check_sizes(config, values)
         with BUILDING, torch.device("meta"):
-            # A kind of number of its own would be everybody's default while it is built, runs' too.
+            # Without an explicit dtype transformers sets torch's global default dtype meanwhile,
+            # which would change concurrent runs.
             model = auto.from_config(read, dtype=torch.float32, trust_remote_code=False)
     except ModelError:
         raise

@@ -1,4 +1,4 @@
-"""Where a model is computed: the device that accelerate chooses, and those there are."""
+"""Compute devices: the default chosen by accelerate, and which ones exist."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LOCK = threading.Lock()
 
 def default_device() -> str:
     """Return the device accelerate chooses: cuda, mps or cpu."""
-    # What all Accelerators share has no device yet while another thread makes the first of them.
+    # Accelerator's shared state has no device yet while another thread creates the first one.
     with _LOCK:
         return _default_device()
 
@@ -27,10 +27,10 @@ def _default_device() -> str:
 
 
 def check_device(device: str) -> None:
-    """Refuse a device that is not there.
+    """Check that a device exists on this machine.
 
     Raises:
-        ModelError: it is none, or not of this machine.
+        ModelError: the name is not a device, or the device is not available.
     """
     try:
         kind = torch.device(device).type

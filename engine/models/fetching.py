@@ -1,11 +1,10 @@
-"""Fetches one model of the hub, in a process of its own that can be ended whatever the hub does.
+"""Subprocess that downloads one model from the hub; it can be killed whatever the hub does.
 
-Large files go on where an earlier try ended (``parts``); each must have the hash that the hub announced.
+Large files resume where an earlier attempt ended (``parts``). Every file must match its announced hash.
 
-It reads an order as JSON from its standard input and writes lines of JSON: ``total`` once the sizes are
-known, ``got`` while bytes come, and at the end ``folder`` and ``revision``, or what is ``refused``. It
-imports neither torch nor anything that a visitor could have sent, and it knows a token only if the
-order says so.
+It reads a job as JSON from standard input and writes JSON lines: ``total`` once sizes are known,
+``got`` during the download, and finally ``folder`` and ``revision``, or ``refused``. It imports
+neither torch nor visitors' code, and uses the owner's token only if the job says so.
 """
 
 from __future__ import annotations
@@ -26,22 +25,25 @@ _TELL_S = 0.3
 _BEHIND = 10
 _UNAUTHORISED = 401
 _PIECE = 1 << 20
-"""Bytes that are written at once, so that what has come is told and kept; the package waits for ten times as many."""
+"""Bytes per write; at most this much is lost on a break. huggingface_hub's default is ten times as large."""
 
 
 def begin() -> dict[str, Any]:
-    """Return the order of the standard input, as which the hub is asked from now on, behind whatever decodes."""
+    """Read the job from standard input, configure huggingface_hub with it, and lower the process priority.
+
+    Call it before importing huggingface_hub. Returns the job.
+    """
     if hasattr(os, "nice"):
         os.nice(_BEHIND)
     order = json.loads(sys.stdin.read())
-    # Read when the hub's package is imported.
+    # huggingface_hub reads these once, when it is imported.
     os.environ |= {
         "HF_ENDPOINT": order["endpoint"],
         "HF_HUB_CACHE": order["cache"],
         "HF_HUB_DOWNLOAD_TIMEOUT": str(order["silence_s"]),
         "HF_HUB_DISABLE_PROGRESS_BARS": "1",
         "HF_HUB_DISABLE_TELEMETRY": "1",
-        # It would begin every file anew.
+        # Xet cannot resume: it would start every file from zero.
         "HF_HUB_DISABLE_XET": "1",
         **({} if order["token"] else {"HF_HUB_DISABLE_IMPLICIT_TOKEN": "1"}),
     }
@@ -49,7 +51,7 @@ def begin() -> dict[str, Any]:
 
 
 def main() -> None:
-    """Carry out the order of the standard input."""
+    """Run the job from standard input."""
     order = begin()
     from engine.errors import ModelError
     from engine.models.files import repository_folder
@@ -66,7 +68,7 @@ def main() -> None:
 
 
 def _fetch(order: dict[str, Any], own: Path) -> tuple[str, str]:
-    """Return the folder of a snapshot and its commit."""
+    """Download a snapshot; return its folder and commit."""
     from huggingface_hub import HfApi, constants, hf_hub_url, snapshot_download
     from huggingface_hub.utils import build_hf_headers
 
@@ -75,6 +77,7 @@ def _fetch(order: dict[str, Any], own: Path) -> tuple[str, str]:
 
     name, probe_s = order["name"], order["probe_s"]
     repository, asked = files.repository_of(name)
+    # huggingface_hub: None uses the stored token, False sends none.
     token = None if order["token"] else False
     constants.DOWNLOAD_CHUNK_SIZE = _PIECE
     with hub_errors(name, own):
@@ -84,8 +87,8 @@ def _fetch(order: dict[str, Any], own: Path) -> tuple[str, str]:
         total = _weights(info.siblings or (), order)
         named = {file.rfilename for file in info.siblings or ()}
         first = "config.json" if "config.json" in named or CONFIG not in named else CONFIG
-        # Nothing large before the config is read. Asked for by its branch, the commit is noted in
-        # the cache, so that the model is found there without the hub.
+        # The config is checked before anything large is fetched. Requesting it by branch makes the
+        # cache record the commit, so the model is found later without the hub.
         small = {"etag_timeout": probe_s, "token": token}
         folder = snapshot_download(repository, revision=asked, allow_patterns=[first], **small)
         check_hashes(Path(folder), _unpacked(info.siblings))
@@ -93,11 +96,11 @@ def _fetch(order: dict[str, Any], own: Path) -> tuple[str, str]:
             files.check_merges(name)
             read_adapter(name, folder)
         else:
-            # A value takes half a byte at least.
+            # A value takes at least half a byte, so twice the bytes bound the number of values.
             sizes.check_sizes(files.check_config(folder), 2 * total)
         revision = Path(folder).name
         with _Teller(own, info.siblings):
-            # What is small comes first: with its weights, a folder is a model.
+            # Small files first: a folder with all its weights counts as a complete model.
             plain = _unpacked(info.siblings)
             patterns = [escape(file.rfilename) for file in plain]
             snapshot_download(repository, revision=revision, allow_patterns=patterns, **small)
@@ -116,7 +119,7 @@ def _fetch(order: dict[str, Any], own: Path) -> tuple[str, str]:
 
 
 def _large(siblings: Any) -> list[parts.Large]:
-    """Return the files of a repository that can be gone on with; what has no SHA-256 comes as the package does it."""
+    """List the files with an announced SHA-256, whose download can resume."""
     return [
         parts.Large(file.rfilename, file.lfs.size, file.lfs.sha256)
         for file in _wanted(siblings)
@@ -125,19 +128,19 @@ def _large(siblings: Any) -> list[parts.Large]:
 
 
 def _unpacked(siblings: Any) -> list[Any]:
-    """Return the other files."""
+    """List the files without a SHA-256; snapshot_download fetches them."""
     return [file for file in _wanted(siblings) if file.lfs is None]
 
 
 def check_hashes(folder: Path, files: Iterable[Any]) -> None:
-    """Refuse a file whose bytes are not those that the hub announced, and remove it.
+    """Compare downloaded files with the hashes that the hub announced.
 
     Args:
-        folder: where they have come to.
-        files: as the hub lists them.
+        folder: where they were downloaded to.
+        files: the hub's listing of them.
 
     Raises:
-        ModelError: naming the file.
+        ModelError: naming the first file that differs; that file is removed.
     """
     from engine.errors import ModelError
     from engine.models.hashes import git_hash_of, sha256_of
@@ -157,15 +160,15 @@ def check_hashes(folder: Path, files: Iterable[Any]) -> None:
 def hub_errors(
     name: str, own: Path | None = None, still: str = "embedded models still work"
 ) -> Iterator[None]:
-    """Turn whatever a hub answers, or does not answer, into one sentence.
+    """Turn any hub or network error of a block into a one-sentence ModelError.
 
     Args:
-        name: what is asked for.
-        own: its folder in the hub's cache, where something of it may be kept for the next try.
-        still: what can be done without the hub.
+        name: the requested model.
+        own: its folder in the hub's cache, which may hold partial downloads.
+        still: what works without the hub, for the sentence.
 
     Raises:
-        ModelError: why it cannot be had.
+        ModelError: why the model cannot be fetched.
     """
     from huggingface_hub.errors import (
         GatedRepoError,
@@ -179,7 +182,7 @@ def hub_errors(
 
     repository, asked = files.repository_of(name)
 
-    # Which HTTP library the hub package stands on has changed: its own error knows.
+    # The base class is an error of the hub's HTTP library, which has changed between versions.
     unreachable: Any = HfHubHTTPError.__bases__[0]
     try:
         yield
@@ -197,7 +200,7 @@ def hub_errors(
         if code == _UNAUTHORISED:
             raise ModelError(f"{name} does not exist on the hub, or is private.") from None
         raise ModelError(f"The hub answered {code} for {name}; try again later.") from None
-    except (unreachable, OSError, ValueError) as error:  # a login page is no JSON
+    except (unreachable, OSError, ValueError) as error:  # ValueError: a login page instead of JSON
         if getattr(error, "errno", None) in parts.NO_ROOM:
             raise ModelError(
                 f"There is no room left on the disk for {name}; what had come of it was removed."
@@ -214,10 +217,10 @@ def hub_errors(
 
 
 def wanted(siblings: Any) -> tuple[int, int]:
-    """Return the bytes of what would be fetched of a repository, and of the weights among it, 0 where none are safe.
+    """Return the bytes a download of the repository would fetch, and how many of them are safetensors.
 
     Args:
-        siblings: its files, as the hub lists them.
+        siblings: the hub's listing of its files.
     """
     found = _wanted(siblings)
     weights = [file for file in found if file.rfilename.endswith(".safetensors")]
@@ -225,7 +228,7 @@ def wanted(siblings: Any) -> tuple[int, int]:
 
 
 def _wanted(siblings: Any) -> list[Any]:
-    """Return those of a repository's files that would be fetched."""
+    """List the files of a repository that a download would fetch."""
     from fnmatch import fnmatch
 
     from engine.models import files
@@ -234,12 +237,12 @@ def _wanted(siblings: Any) -> list[Any]:
 
 
 def no_room(name: str, total: int, most: int) -> str:
-    """Return the sentence that says why a model's files do not fit.
+    """Return the error sentence for a model whose files do not fit on the disk.
 
     Args:
-        name: what it is called.
+        name: the model's name.
         total: bytes of its files.
-        most: bytes that there is room for.
+        most: bytes available for them.
     """
     return (
         f"{name} has {total / 1e9:.2f} GB of files, and there is room for {most / 1e9:.2f} GB here."
@@ -247,10 +250,10 @@ def no_room(name: str, total: int, most: int) -> str:
 
 
 def _weights(siblings: Any, order: dict[str, Any]) -> int:
-    """Return the bytes of a repository's weights.
+    """Report the total download size and return the bytes of the weights.
 
     Raises:
-        ModelError: it has none that are safe, or more files than there is room for.
+        ModelError: there are no safetensors weights, or the files do not fit on the disk.
     """
     from engine.errors import ModelError
     from engine.models import files
@@ -265,13 +268,13 @@ def _weights(siblings: Any, order: dict[str, Any]) -> int:
 
 
 class _Teller:
-    """Tells while a block runs how many bytes of a model have come, those of earlier tries among them."""
+    """Context manager that reports the bytes downloaded so far, including those of earlier attempts."""
 
     def __init__(self, own: Path, siblings: Any) -> None:
         self.folders = own / "blobs", own / parts.FOLDER
         self.over = threading.Event()
         wanted = {file.lfs.sha256 if file.lfs else file.blob_id for file in _wanted(siblings)}
-        # Another revision's, in the same folder.
+        # Bytes of other revisions, which share the folder.
         self.others = sum(
             parts.size_of(path) - parts.size_of(path, wanted) for path in self.folders
         )
@@ -288,7 +291,7 @@ class _Teller:
 
 
 def write(**message: Any) -> None:
-    """Write one line for who gave the order."""
+    """Write one JSON line to the parent process."""
     sys.stdout.write(json.dumps(message) + "\n")
     sys.stdout.flush()
 

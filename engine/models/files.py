@@ -1,4 +1,4 @@
-"""From a model's name to a folder of safe files: names, caps and formats checked before loading."""
+"""From a model's name to a checked local folder: allowed names, size limits and file formats."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _HUB_ID = re.compile(
     re.ASCII,
 )
 PATTERNS = ["*.safetensors", "*.json", "tokenizer*", "*.txt", "*.model", "*.jinja"]
-"""Of a repository: weights without code, configuration, tokenizer, chat template."""
+"""Files to download from a repository: safetensors weights, configuration, tokenizer, chat template; no code."""
 INDEX = "model.safetensors.index.json"
 _SHARD = re.compile(r"^[A-Za-z0-9][\w.-]*\.safetensors$", re.ASCII)
 NO_WEIGHTS = "The model has no safetensors weights; other formats are not loaded."
@@ -45,10 +45,10 @@ _CAPS = {
 
 
 def check_name(name: Any) -> None:
-    """Check what can be said of a model's name without the network: it is allowed, and its folder is there.
+    """Check without the network that a model's name is allowed and that a local one exists.
 
     Raises:
-        ModelError: what is wrong with it.
+        ModelError: what is wrong with the name.
     """
     if is_hub_id(name) or is_gguf(name) or (isinstance(name, str) and standing(name) is not None):
         return
@@ -76,20 +76,20 @@ def check_name(name: Any) -> None:
 
 
 def is_hub_id(name: Any) -> bool:
-    """Return whether a name can be that of a repository on the hub: ``owner/name`` or ``owner/name@revision``."""
+    """Return True if the name has the form of a hub id: ``owner/name`` or ``owner/name@revision``."""
     if not isinstance(name, str) or (name in CATALOGUE and CATALOGUE[name].folder):
         return False
     return bool(_HUB_ID.fullmatch(name)) and ".." not in name
 
 
 def repository_of(name: str) -> tuple[str, str | None]:
-    """Return the repository of a hub id and the revision that it asks for, None for the newest."""
+    """Split a hub id into its repository and revision; None for the newest revision."""
     repository, _, revision = name.partition("@")
     return repository, revision or None
 
 
 def local_folder(name: str) -> str | None:
-    """Return the folder of a model that is on this machine, None for any other; nothing is fetched or made."""
+    """Return the folder of a model that is on this machine, else None; nothing is fetched or built."""
     adapter = adapter_named(name)
     if adapter is not None:
         return _merged(name, *adapter)
@@ -100,16 +100,20 @@ def local_folder(name: str) -> str | None:
 
 
 def adapter_named(name: Any) -> tuple[str, str | None] | None:
-    """Return the place of a LoRA adapter and the base that its name says; None for any other, always on a public Space.
+    """Parse a LoRA adapter's name into the adapter's location and its base, if the name gives one.
 
     Args:
-        name: ``ADAPTER`` or ``ADAPTER on BASE``: the place is a folder, or a hub id, which alone is known to be an
-            adapter once it was fetched.
+        name: ``ADAPTER`` or ``ADAPTER on BASE``. The adapter is a folder or a hub id; a hub id
+            without a base is recognised as an adapter only once it is fetched.
+
+    Returns:
+        (folder or hub id, base or None); None if it is not an adapter, and always on a public Space.
     """
     if not isinstance(name, str) or SETTINGS.public:
         return None
     if is_adapter_folder(name):
         return name, None
+    # A path may contain the separator itself, so every split is tried.
     for found in re.finditer(re.escape(ON), name):
         place, base = name[: found.start()], name[found.end() :]
         if is_adapter_folder(place) or is_hub_id(place):
@@ -120,27 +124,27 @@ def adapter_named(name: Any) -> tuple[str, str | None] | None:
 
 
 def check_merges(place: str) -> None:
-    """Refuse an adapter on a public deployment.
+    """Check that this deployment merges adapters.
 
     Raises:
-        ModelError: none is merged there.
+        ModelError: it is a public deployment.
     """
     if SETTINGS.public:
         raise ModelError(f"{place} is a LoRA adapter, and none is merged on a public deployment.")
 
 
 def base_of(place: str, folder: str, said: str | None) -> str:
-    """Return the name of an adapter's base.
+    """Return the name of an adapter's base model.
 
-    A model of the hub that was brought to this machine by another name is taken under that name.
+    If a hub model is installed here under a catalogue name only, that name is returned.
 
     Args:
-        place: what the adapter is called.
-        folder: where its files are.
-        said: the base that stands in its name, None for the one of its adapter_config.json.
+        place: the adapter's name.
+        folder: the adapter's folder.
+        said: the base given in the name; None for the one in adapter_config.json.
 
     Raises:
-        ModelError: it says none that could be on this machine, or its own files are not valid.
+        ModelError: no usable base is named, or the adapter's files are not valid.
     """
     if not holds_adapter(folder):
         raise ModelError(f"{place} is no LoRA adapter: it has no {CONFIG}, or it is a whole model.")
@@ -153,6 +157,7 @@ def base_of(place: str, folder: str, said: str | None) -> str:
     if adapter_named(base) is not None:
         raise ModelError(f"{place} is a LoRA adapter of {base}, which is one itself: {_by(place)}.")
     if is_hub_id(base):
+        # The same model may be installed under a catalogue name, e.g. from the package index.
         brought = next((n for n, source in SOURCES.items() if source.hub == base), base)
         if brought != base and standing(brought) is not None and fetched(base) is None:
             return brought
@@ -167,13 +172,13 @@ def base_of(place: str, folder: str, said: str | None) -> str:
 
 
 def no_base(place: str, base: str, how: str, reason: str = "") -> ModelError:
-    """Return the error that says which base an adapter wants.
+    """Return the error for an adapter whose base is missing.
 
     Args:
-        place: the adapter.
-        base: its base.
-        how: brings it.
-        reason: why it could not be brought, a sentence.
+        place: the adapter's name.
+        base: the name of its base.
+        how: how to get the base, as part of a sentence.
+        reason: why it could not be fetched, as a sentence; empty for none.
     """
     because = f" ({reason.rstrip('.')})" if reason else ""
     return ModelError(
@@ -186,20 +191,20 @@ def _by(place: str) -> str:
 
 
 def _merged(name: str, place: str, said: str | None) -> str | None:
-    """Return the folder that an adapter was merged into, None where it was not."""
+    """Return the folder of a merged adapter; None if it is not merged yet."""
     try:
         found = fetched(place) if is_hub_id(place) else (place, "")
         if found is None:
             return None
         base = local_folder(base_of(place, found[0], said))
         folder = None if base is None else made_of(sources_of(found[0], base))
-    except ModelError:  # which is told where it is merged
+    except ModelError:  # reported when it is merged
         return None
     return None if folder is None else str(folder.resolve())
 
 
 def fetched(name: str) -> tuple[str, str] | None:
-    """Return the folder and the commit of a hub model that was fetched before; the hub is not asked."""
+    """Return the folder and commit of a hub model in the local cache, else None; offline."""
     from huggingface_hub import snapshot_download
 
     try:
@@ -213,7 +218,7 @@ def fetched(name: str) -> tuple[str, str] | None:
 
 
 def _has_weights(folder: Path) -> bool:
-    """Return whether all weights are there; a download that was broken off may have left some of them."""
+    """Return True if all weight files exist; an interrupted download may lack some."""
     index = folder / INDEX
     try:
         named = json.loads(index.read_bytes())["weight_map"].values() if index.is_file() else ()
@@ -225,17 +230,17 @@ def _has_weights(folder: Path) -> bool:
 
 
 def repository_folder(cache: str | Path, name: str) -> Path:
-    """Return where the hub's own cache keeps all of a repository, with every revision that was fetched."""
+    """Return a repository's folder in the hub's cache, which all its fetched revisions share."""
     return Path(cache) / f"models--{repository_of(name)[0].replace('/', '--')}"
 
 
 def holds_whole(repository: Path) -> bool:
-    """Return whether a repository's folder in the hub's cache holds a revision with all its weights."""
+    """Return True if a repository's cache folder holds a revision with all its weights."""
     return any(_has_weights(folder) for folder in repository.glob("snapshots/*"))
 
 
 def standing(name: str) -> str | None:
-    """Return the folder of a model that is shipped, brought or converted, or that an allowed path names."""
+    """Return the folder of a model that is embedded, installed, converted or given as an allowed path; else None."""
     folder = CATALOGUE[name].folder if name in CATALOGUE else None
     if folder is None and is_gguf(name):
         folder = converted(name)
@@ -247,11 +252,13 @@ def standing(name: str) -> str | None:
 
 
 def brought_revision(name: str, folder: str) -> str | None:
-    """Return which weights a model has that was brought: a commit of the hub, or a package and its version.
+    """Return the revision of an installed model: a hub commit, or a package and its version.
+
+    The two sources have different weights, so the trace records which one was used.
 
     Args:
-        name: as in ``loading.load``; any but those that are brought have None.
-        folder: where it stands.
+        name: model name, as in ``loading.load``; None is returned for models that are not installed.
+        folder: its folder.
     """
     if name not in CATALOGUE or not CATALOGUE[name].brought:
         return None
@@ -263,10 +270,10 @@ def brought_revision(name: str, folder: str) -> str | None:
 
 
 def check_folder(folder: str) -> dict[str, Any]:
-    """Return config.json, refusing what must not reach the loader.
+    """Check a model folder's configuration and weights index; return its config.json.
 
     Raises:
-        ModelError: as ``check_config``, or no safetensors weights.
+        ModelError: as ``check_config``, or there are no safetensors weights.
     """
     config = check_config(folder)
     if not any(Path(folder).glob("*.safetensors")):
@@ -276,7 +283,7 @@ def check_folder(folder: str) -> dict[str, Any]:
 
 
 def _check_index(path: Path) -> None:
-    """Refuse an index that names anything but safetensors files beside it."""
+    """Check that a weights index names only existing safetensors files in its own folder."""
     if not path.is_file():
         return
     try:
@@ -293,10 +300,10 @@ def _check_index(path: Path) -> None:
 
 
 def check_config(folder: str) -> dict[str, Any]:
-    """Read config.json.
+    """Read and check a folder's config.json.
 
     Raises:
-        ModelError: not valid JSON, absurd sizes, or code paths.
+        ModelError: it is not valid JSON, has sizes above the limits, or would run the model's own code.
     """
     try:
         config = json.loads((Path(folder) / "config.json").read_bytes()[:1_000_000])

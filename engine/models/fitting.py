@@ -1,4 +1,4 @@
-"""Whether a text can be read by a model at all."""
+"""Check whether a text fits a model's context and vocabulary."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from engine.errors import ModelError
 
 
 def check_fits(loaded: Any, ids: Iterable[int], length: int) -> None:
-    """Refuse a text that is longer than a model's context, or has tokens that it does not know.
+    """Check that a text is not longer than the model's context and has only tokens it knows.
 
     Args:
         loaded: the LoadedModel.
-        ids: of the text.
-        length: tokens that the model would read.
+        ids: token ids of the text.
+        length: number of tokens that the model would read.
 
     Raises:
-        ModelError: one sentence.
+        ModelError: the text is too long or has an id outside the vocabulary.
     """
     context = loaded.context_length
     if context is not None and length > context:

@@ -1,4 +1,4 @@
-"""What the header of a GGUF file says, read in a process of its own; no weights are read."""
+"""Read the header of a GGUF file in a subprocess, without its weights."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from engine.errors import ModelError
 from engine.models.apart import answered, carried_out
 
 LIMIT_S = 120.0
-"""Longest wait for a header: a large vocabulary takes seconds, a busy machine longer."""
+"""Longest wait for a header, in seconds: a large vocabulary takes seconds, a busy machine longer."""
 _MOST_WORDS = 60
 
 
 @dataclass(frozen=True)
 class GgufFacts:
-    """What a GGUF file says of itself.
+    """Facts from the header of a GGUF file.
 
     Attributes:
-        architecture: as the file calls it.
-        file_bytes: of the file.
-        values: how many its weights hold.
-        types: type of its tensors, such as Q4_K -> share of the values that are kept so, largest first.
-        context_length: positions it was made for, None where it does not say.
+        architecture: name in the file.
+        file_bytes: size of the file.
+        values: number of values in its weights.
+        types: tensor type, such as Q4_K -> share of the values of that type, largest first.
+        context_length: trained context in positions, None if missing.
         chat_template: whether it has one.
-        licence: as it names it, None where it names none.
-        problem: why transformers can make no configuration of it, None where it can or was not asked.
+        licence: name in the file, None if missing.
+        problem: why transformers cannot build a configuration; None if it can or was not asked to.
     """
 
     architecture: str
@@ -42,14 +42,14 @@ class GgufFacts:
 
 
 def look_into(name: str, into: str | None = None) -> GgufFacts:
-    """Return what a GGUF file says of itself.
+    """Read a GGUF file's header.
 
     Args:
         name: the file's absolute path.
-        into: a folder for the config.json that transformers makes of it, None for none.
+        into: folder for the config.json that transformers derives from it; None to skip that.
 
     Raises:
-        ModelError: it cannot be read.
+        ModelError: the file cannot be read.
     """
     failure = f"{Path(name).name} could not be read"
     order = {"gguf": name, "into": into}
@@ -62,7 +62,7 @@ def look_into(name: str, into: str | None = None) -> GgufFacts:
 
 
 def main() -> int:
-    """Carry out the order of the standard input; return the exit status."""
+    """Run the job from standard input; return the exit status."""
     return answered(lambda order: _facts(Path(order["gguf"]), order["into"]))
 
 
@@ -96,14 +96,14 @@ def _facts(path: Path, into: str | None) -> dict[str, Any]:
 
 
 def _problem(path: Path, into: str) -> str | None:
-    """Write the config.json of a file's model; return why there is none."""
+    """Write the config.json of the file's model; return the problem if that fails."""
     from transformers import AutoConfig
 
     try:
-        # Beside the file may lie another model's configuration, which is not read where the file is named.
+        # With gguf_file given, another model's config.json in the same folder is not read.
         config = AutoConfig.from_pretrained(path.parent, gguf_file=path.name, local_files_only=True)
         config.save_pretrained(into)
-    except Exception as error:  # transformers knows some architectures alone
+    except Exception as error:  # transformers supports only some architectures
         said = (str(error).strip().splitlines() or [type(error).__name__])[0]
         return f"{path.name} cannot be converted: {said.rstrip(' .!')[:200]}."
     return None

@@ -1,4 +1,4 @@
-"""From a GGUF file of this machine to a folder of the models' cache."""
+"""Build a model folder from a local GGUF file, cached by the file's content."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from engine.models.making import made_once
 def fetch_gguf(
     name: str, cancelled: threading.Event | None = None, tell: Tell | None = None
 ) -> tuple[str, str]:
-    """Return the folder and the sha256 of a GGUF file's model, which is converted if it was not before.
+    """Return the folder and sha256 of a GGUF file's model; convert it on first use.
 
-    The weights are kept as float32, which is exactly what transformers reads from the file.
+    The weights are float32, exactly what transformers reads. bfloat16 would round files of 8 bits and more.
 
     Args:
         name: the file's absolute path.
-        cancelled: gives up when set.
-        tell: hears how many bytes of the file are read.
+        cancelled: the build stops when this is set.
+        tell: called with the bytes hashed so far and the file's size.
 
     Raises:
-        Cancelled: it was cancelled meanwhile.
-        ModelError: it is not allowed, cannot be read, or there is no room; nothing of it is left.
+        Cancelled: ``cancelled`` was set.
+        ModelError: the file is not allowed or cannot be read, or the disk is full. No partial
+            result stays.
     """
     files.check_name(name)
     if converted(name) is None:
@@ -37,7 +38,7 @@ def fetch_gguf(
 
 
 def _convert(name: str, made: Path, own: Path, tell: Callable[[], None]) -> dict[str, str]:
-    # Alone in its folder: what lies beside the file, such as another tokenizer, is not the file's.
+    # Linked into an empty folder: a tokenizer next to the file would win over the file's own.
     link = own / Path(name).name
     link.symlink_to(Path(name).resolve())
     convert(link, made, tell, dtype="float32")

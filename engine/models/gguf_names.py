@@ -1,4 +1,4 @@
-"""GGUF files as models: which names are such a file, and what was made of one."""
+"""GGUF files as models: which names are such a file, and the folder converted from one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MAGIC = b"GGUF"
 
 
 def is_gguf(name: Any) -> bool:
-    """Return whether a name is the absolute path of a GGUF file of this machine; never on a public Space."""
+    """Return True if the name is the absolute path of a local GGUF file; always False on a public Space."""
     if not isinstance(name, str) or SETTINGS.public or not name.lower().endswith(".gguf"):
         return False
     try:
@@ -21,15 +21,15 @@ def is_gguf(name: Any) -> bool:
             return False
         with path.open("rb") as file:
             return file.read(len(_MAGIC)) == _MAGIC
-    except (OSError, ValueError):  # a name may hold what no path can
+    except (OSError, ValueError):  # the name may not be a valid path, e.g. with a null byte
         return False
 
 
 def sources_of(name: str) -> Sources:
-    """Return what a GGUF file's model is made of: the file alone."""
+    """Return the files whose content decides a GGUF file's model: the file itself."""
     return {"file": Path(name)}
 
 
 def converted(name: str) -> Path | None:
-    """Return the folder that was made of a GGUF file as it is now, None where none was; the file is not read."""
+    """Return the folder converted from the file's current content, else None; the file is not read."""
     return made_of(sources_of(name))

@@ -1,8 +1,9 @@
-"""Passes over one new token as CUDA graphs: captured once over a cache at fixed addresses, then replayed.
+"""CUDA graphs of one-token passes: captured once over a cache at fixed addresses, then replayed.
 
-A pass of a small batch keeps a GPU waiting for Python, which starts some hundred kernels one after the other; a graph
-starts them at once, and they are the same kernels. Captured by torch.cuda.graph as its documentation asks
-(https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs); why not by torch.compile, docs/decisions.md says.
+In a small batch the GPU waits for Python to launch some hundred kernels one by one; a graph launches
+the same kernels at once. Passes are captured with torch.cuda.graph
+(https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs). torch.compile is not used: it takes
+25 to 200 s per shape, ties its graphs to one thread, and its fused kernels change the last digits.
 """
 
 from __future__ import annotations
@@ -22,42 +23,43 @@ from engine.models.loading import LoadedModel
 from engine.settings import SETTINGS
 
 BLOCK = 256
-"""Positions of a cache are a multiple of this, so that runs of about one length share it."""
+"""Cache lengths are rounded up to a multiple of this, so that runs of similar length share a cache."""
 KEPT = 2
-"""Caches kept for a model, with their graphs; the one used longest ago goes first."""
+"""Most caches stored per model, with their graphs; the least recently used is dropped first."""
 _WARM = 3
 _TIMED = 5
 
 Pass = Callable[[], Any]
 Capture = Callable[[Pass, Callable[[], None]], Pass | None]
-"""Given a pass over fixed tensors, and what puts the cache back before it: what repeats the pass, or None
-where that would not be quicker."""
+"""Takes a pass over fixed tensors and a function that rewinds the cache to before it.
+
+Returns a function that repeats the pass, or None if that is not faster."""
 
 
 class GraphedCache(StaticCache):
-    """Keys and values that stay where they are, and the passes that were captured over them.
+    """A cache at fixed addresses, and the passes captured over it.
 
-    One run uses it at a time: the one that holds the model's lock.
+    Only one run uses it at a time: the one that holds the model's lock.
 
     Args:
-        config: of the model.
-        max_cache_len: positions it has room for.
-        capture: makes a pass repeatable.
+        config: the model's configuration.
+        max_cache_len: capacity in positions.
+        capture: captures a pass.
     """
 
     def __init__(self, config: Any, max_cache_len: int, capture: Capture) -> None:
         super().__init__(config=config, max_cache_len=max_cache_len)
         self.plain: list[Any] = list(self.layers)
-        """Its layers, each a StaticLayer."""
+        """The cache's layers, each a StaticLayer."""
         self.capture = capture
         self.captured: dict[Any, _Captured | None] = {}
 
     def run(self, model: Any, inputs: Mapping[str, Any]) -> Any:
-        """Run a model over one new token of each row; return its outputs.
+        """Run the model over one new token per row, replaying a graph if possible; return its outputs.
 
         Args:
-            model: the one whose cache this is.
-            inputs: its keyword arguments, this cache among them.
+            model: the model of this cache.
+            inputs: its keyword arguments, including this cache.
         """
         kind = tuple((name, _kind(value)) for name, value in inputs.items())
         if kind not in self.captured:
@@ -66,12 +68,13 @@ class GraphedCache(StaticCache):
         return model(**inputs) if captured is None else captured(inputs)
 
     def reset(self) -> None:
-        """Forget all; what was made where nothing can be differentiated is changed there alone."""
+        """Empty the cache."""
+        # Tensors made in inference mode may be modified in place in inference mode only.
         with torch.inference_mode():
             super().reset()
 
     def reorder_cache(self, beam_idx: torch.Tensor) -> None:
-        """Let row i be what row ``beam_idx[i]`` was, at the addresses there are."""
+        """Copy row ``beam_idx[i]`` to row i in place, so that addresses stay valid."""
         for layer in self.plain:
             for held in (layer.keys, layer.values):
                 held.copy_(held.index_select(0, beam_idx.to(held.device)))
@@ -87,7 +90,7 @@ class GraphedCache(StaticCache):
         try:
             repeat = self.capture(lambda: model(**held), rewind)
         except RuntimeError as error:
-            # What cannot be captured runs as it is; nothing but time is lost.
+            # A pass that cannot be captured runs normally; only time is lost.
             logging.getLogger(__name__).warning("A pass was not captured: %s", error)
             repeat = None
         rewind()
@@ -95,7 +98,7 @@ class GraphedCache(StaticCache):
 
 
 class _Captured:
-    """A pass over tensors of its own, which are filled before it is repeated."""
+    """A captured pass and its fixed input tensors, which are filled before each replay."""
 
     def __init__(self, held: Mapping[str, Any], repeat: Pass) -> None:
         self.held, self.repeat = held, repeat
@@ -103,12 +106,12 @@ class _Captured:
     def __call__(self, inputs: Mapping[str, Any]) -> Any:
         _fill(self.held, inputs)
         outputs = self.repeat()
-        # The next pass writes into the same tensors, and what came of this one may be wanted then.
+        # The next replay overwrites the output tensors, so the caller gets copies.
         return type(outputs)(**{name: _copied(value) for name, value in outputs.items()})
 
 
 def _kind(value: Any) -> Any:
-    """Return what two inputs have in common that one captured pass serves."""
+    """Return a key that is equal for inputs that can share a captured pass: shapes, dtypes, other values."""
     if isinstance(value, torch.Tensor):
         return tuple(value.shape), value.dtype
     if isinstance(value, Mapping):
@@ -133,7 +136,10 @@ def _fill(held: Any, value: Any) -> None:
 
 
 def cuda_graph(once: Pass, rewind: Callable[[], None]) -> Pass | None:
-    """Capture a pass; None where its graph is no quicker than the pass itself, by a few of each in turns."""
+    """Capture a pass as a CUDA graph; None if its replay is not faster than the pass.
+
+    Both are timed in turns, and the fastest of each counts.
+    """
     now, aside = torch.cuda.current_stream(), torch.cuda.Stream()
     aside.wait_stream(now)
     with torch.cuda.stream(aside):
@@ -143,7 +149,7 @@ def cuda_graph(once: Pass, rewind: Callable[[], None]) -> Pass | None:
     now.wait_stream(aside)
     rewind()
     graph = torch.cuda.CUDAGraph()
-    # Other threads may use the device meanwhile.
+    # thread_local: other threads may use the device during the capture.
     with torch.cuda.graph(graph, capture_error_mode="thread_local"):
         outputs = once()
 
@@ -170,12 +176,12 @@ _READS_STATIC: WeakKeyDictionary[LoadedModel, bool] = WeakKeyDictionary()
 
 
 def graphed_cache(loaded: LoadedModel, rows: int, length: int) -> GraphedCache | None:
-    """Return an empty cache over which passes are captured, None where that cannot be or is not wanted.
+    """Return an empty cache whose passes are captured; None if the model or the settings do not allow it.
 
     Args:
-        loaded: the model, whose lock the run holds.
-        rows: of the batch.
-        length: positions of prompt and text at most.
+        loaded: the model; the run must hold its lock.
+        rows: batch size.
+        length: most positions of prompt and text.
     """
     if not SETTINGS.cuda_graphs or loaded.device.type != "cuda" or not can_be_graphed(loaded):
         return None
@@ -191,10 +197,10 @@ def graphed_cache(loaded: LoadedModel, rows: int, length: int) -> GraphedCache |
 
 
 def can_be_graphed(loaded: LoadedModel) -> bool:
-    """Return whether a pass of a model over one token is the same kernels at the same addresses each time.
+    """Return True if one-token passes of the model launch the same kernels at the same addresses each time.
 
-    That is a decoder on one device whose class says so, all of whose layers attend to everything, and that can read
-    a cache of fixed size.
+    This holds for decoders on one device whose class declares it, with full attention in all layers,
+    and that work with a cache of fixed size.
     """
     if not attends_to_everything(loaded) or not getattr(
         loaded.model, "_can_compile_fullgraph", False
@@ -206,8 +212,8 @@ def can_be_graphed(loaded: LoadedModel) -> bool:
 
 
 def _reads_static_cache(model: Any) -> bool:
-    """Return whether a model can read two tokens into a cache of fixed size."""
-    # Classes that say so may not with every configuration: Falcon with ALiBi fails in its first pass.
+    """Return True if the model can read two tokens into a cache of fixed size."""
+    # The class's declaration is not enough: Falcon with ALiBi fails in its first pass.
     cache = StaticCache(config=model.config, max_cache_len=BLOCK)
     try:
         with torch.inference_mode():
@@ -215,13 +221,13 @@ def _reads_static_cache(model: Any) -> bool:
                 input_ids=torch.zeros(1, 2, dtype=torch.long, device=model.device),
                 past_key_values=cache,
             )
-    except Exception:  # whatever a model's code does with such a cache, it runs without graphs
+    except Exception:  # a model's code may fail in any way; the model then runs without graphs
         return False
     return True
 
 
 def attends_to_everything(loaded: LoadedModel) -> bool:
-    """Return whether every layer of a decoder on one device keeps keys and values of all positions, and no more."""
+    """Return True for a decoder on one device whose layers all store keys and values of all positions, nothing else."""
     model = loaded.model
     one_place = len(set((getattr(model, "hf_device_map", None) or {"": 0}).values())) == 1
     if not one_place or getattr(model, "hf_quantizer", None) is not None:

@@ -1,4 +1,4 @@
-"""What files have as hashes; the embedded models' are held against theirs before they are read."""
+"""Hashes of files, and the check of the embedded models' files before loading."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from engine.errors import ModelError
 from engine.models.catalogue import MODEL_DIR
 
 SUMS = "SHA256SUMS"
-"""Beside the models' folders, as ``sha256sum`` writes it."""
+"""Checksum file in the folder of the embedded models, in ``sha256sum`` format."""
 
 
 def sums(folder: Path = MODEL_DIR) -> dict[str, str]:
-    """Return {path relative to the folder: sha256} of all files of embedded models."""
+    """Return {path relative to the folder: sha256} for all files of the embedded models."""
     lines = (folder / SUMS).read_text("utf-8").splitlines() if (folder / SUMS).is_file() else []
     return {path: digest for digest, path in (line.split(maxsplit=1) for line in lines)}
 
 
 def check_files(name: str, folder: Path = MODEL_DIR) -> None:
-    """Check the files of an embedded model.
+    """Check that the files of an embedded model are those that were shipped.
 
     Raises:
-        ModelError: one of them is not what was shipped, or is not there.
+        ModelError: a file is missing or differs.
     """
     for path, digest in sums(folder).items():
         if path.partition("/")[0] != name:
@@ -41,6 +41,6 @@ def sha256_of(path: Path) -> str:
 
 
 def git_hash_of(path: Path) -> str:
-    """Return what git, and so the hub, calls a file that is no large one: a SHA-1 of its size and bytes."""
+    """Return a file's git blob hash (SHA-1 of its size and bytes), which the hub uses for small files."""
     data = path.read_bytes()
     return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()

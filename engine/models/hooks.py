@@ -1,7 +1,7 @@
-"""Modules whose weights accelerate brings when they are needed: what a copy of one must be given anew.
+"""Copies of modules that carry accelerate's offloading hooks.
 
-``accelerate.hooks.add_hook_to_module`` puts a ``forward`` of its own on the module, which is wired to
-that very module; a copy would compute with the original's children.
+``accelerate.hooks.add_hook_to_module`` sets a ``forward`` on the module instance that is bound to this
+instance, so a plain copy would compute with the original's children.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ _WIRED = ("forward", "_old_forward")
 
 
 def is_hooked(module: Any) -> bool:
-    """Return whether accelerate has put its own forward before a module's."""
+    """Return True if accelerate has wrapped the module's forward."""
     return "_hf_hook" in vars(module) and "_old_forward" in vars(module)
 
 
 def wired_to_itself(module: Any) -> bool:
-    """Return whether a module computes with a forward of its own instance that no copy can take along."""
+    """Return True if the instance has its own forward, other than accelerate's, which a copy cannot rebind."""
     return "forward" in vars(module) and not is_hooked(module)
 
 
 def rewired(copied: Any) -> Any:
-    """Return a shallow copy of a module, whose hook now serves the copy; others are returned as they are.
+    """Rebind accelerate's hook of a shallow copy to the copy, and return the copy.
 
     Args:
-        copied: ``copy.copy`` of a module; it is changed.
+        copied: ``copy.copy`` of a module; changed in place if it has a hook.
     """
     if not is_hooked(copied):
         return copied

@@ -1,8 +1,8 @@
-"""Models of the hub: each is fetched once, beside everything else, within a time and a room of its own.
+"""Downloads from the hub: one subprocess per model, with a time limit and a disk limit.
 
-A download stands under no lock that a run needs. Whoever wants the model that is being fetched waits for
-the same download; when nobody waits any more, or its time is over, its process is ended. What has come of
-its large files by then is kept for the next try (``parts``).
+A download holds no lock that a run needs. Callers that want the same model wait for one download. Its
+process is killed when nobody waits or the time is over; partial large files stay for the next attempt
+(``parts``).
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ from engine.models.catalogue import CATALOGUE
 from engine.settings import SETTINGS, environment
 
 Tell = Callable[[int, int], None]
-"""Called with the bytes that have come and all there are, 0 where that is not known yet."""
+"""Called with the bytes received and the total bytes (0 if not known yet)."""
 PROBE_S = 5.0
-"""Longest wait for the hub's first answer."""
+"""Longest wait for the hub's first answer, in seconds."""
 SILENCE_S = 20
-"""Longest silence while bytes come."""
+"""Longest pause during a download, in seconds."""
 _POLL_S = 0.05
 _FREE_BYTES = 1_000_000_000
-"""Of the disk, left to everybody else."""
+"""Disk space that downloads leave free for other programs."""
 _LOG = logging.getLogger("engine")
 
 
 def fetch(
     name: str, cancelled: threading.Event | None = None, tell: Tell | None = None
 ) -> tuple[str, str]:
-    """Return the folder and the commit of a hub model, which is fetched if it is not on this machine.
+    """Return the folder and commit of a hub model; download it first if needed.
 
     Args:
         name: a hub id ``owner/name`` or ``owner/name@revision``.
-        cancelled: gives up waiting when set.
-        tell: hears how far it is.
+        cancelled: waiting ends when this is set.
+        tell: called with the download's progress.
 
     Raises:
-        BusyError: too many models are being fetched.
-        Cancelled: it was cancelled meanwhile.
-        ModelError: it is not allowed here, or cannot be fetched.
+        BusyError: too many downloads are running.
+        Cancelled: ``cancelled`` was set.
+        ModelError: the model is not allowed here or cannot be fetched.
     """
     check_allowed(name)
     found = files.fetched(name)
@@ -76,7 +76,7 @@ def fetch(
 
 
 class _Download:
-    """A model that is being fetched, in a process of its own."""
+    """A running download in a subprocess."""
 
     def __init__(self, name: str) -> None:
         self.name, self.waiting = name, 0
@@ -87,6 +87,7 @@ class _Download:
         order = order_for(name)
         self.cache = Path(order["cache"])
         self.folder = files.repository_folder(order["cache"], name)
+        # Revisions share this folder: a failed download must not remove those that were here before.
         self.known = not parts.only_parts(self.folder)
         self.process = subprocess.Popen(
             [sys.executable, "-m", "engine.models.fetching"],
@@ -100,7 +101,7 @@ class _Download:
         threading.Thread(target=self._read, args=(order,), daemon=True).start()
 
     def wait(self, cancelled: threading.Event, tell: Tell) -> tuple[str, str]:
-        """Wait until it is there; see ``fetch``."""
+        """Wait for the download; return folder and commit, see ``fetch``."""
         told = None
         while not self.over.wait(_POLL_S):
             if cancelled.is_set():
@@ -121,7 +122,7 @@ class _Download:
         )
 
     def end(self) -> None:
-        """Let nobody find it any more, and end its process."""
+        """Unregister the download and kill its process."""
         if _GOING.get(self.name) is self:
             del _GOING[self.name]
         self.process.kill()
@@ -135,17 +136,17 @@ class _Download:
                 process.stdin.close()
                 for line in process.stdout:
                     self._take(json.loads(line))
-        except (OSError, ValueError):  # it was ended meanwhile
+        except (OSError, ValueError):  # the process was killed
             pass
         finally:
             self._leave()
             self.over.set()
 
     def _leave(self) -> None:
-        """Leave what can be used, within its room."""
+        """Remove what cannot be used, and partial files beyond their disk limit."""
         with _lock:
             if "folder" not in (self.answer or {}) and self._is_alone():
-                # What was refused or broken off is not found on this machine the next time.
+                # Otherwise a refused or interrupted model would be found as a local one.
                 parts.keep_only_parts(self.folder)
             busy = [d.folder for d in _GOING.values() if d is not self]
             most, age_s = SETTINGS.max_parts_gb * 1e9, SETTINGS.parts_age_s
@@ -154,7 +155,7 @@ class _Download:
             _tidy(self.cache, self.name, kept)
 
     def _is_alone(self) -> bool:
-        """Return whether nothing else of the repository is on this machine, or on its way."""
+        """Return True if no other revision of the repository is in the cache or being downloaded."""
         others = [d for d in _GOING.values() if d is not self and d.folder == self.folder]
         return not (self.known or others or files.holds_whole(self.folder))
 
@@ -172,17 +173,17 @@ _lock = threading.Lock()
 
 
 def stop_downloads() -> None:
-    """End what is being fetched, as the process is about to end."""
+    """Kill all running downloads, at shutdown."""
     with _lock:
         for download in list(_GOING.values()):
             download.end()
 
 
 def check_allowed(name: str) -> None:
-    """Refuse what a public deployment does not offer.
+    """Check that this deployment offers a model.
 
     Raises:
-        ModelError: which names are allowed.
+        ModelError: it does not; the message lists the hub models it offers.
     """
     if offered(name):
         return
@@ -191,19 +192,20 @@ def check_allowed(name: str) -> None:
 
 
 def offered(name: str) -> bool:
-    """Return whether this deployment offers a model: a public one has its own folders and what it allows."""
+    """Return True if this deployment offers the model: a public one only catalogue folders and allowed hub ids."""
+    # A revision must be listed too: anyone can open a pull request, which is a revision.
     if not SETTINGS.public or name in allowed():
         return True
     return name in CATALOGUE and CATALOGUE[name].folder is not None
 
 
 def allowed() -> tuple[str, ...]:
-    """Return the hub ids that a public deployment offers."""
+    """List the hub ids that a public deployment offers."""
     return tuple(SETTINGS.allowed_models.split())
 
 
 def order_for(name: str) -> dict[str, Any]:
-    """Return what a process is told that asks the hub for a model."""
+    """Build the job for a subprocess that asks the hub about a model."""
     from huggingface_hub import constants
 
     cache = Path(constants.HF_HUB_CACHE)
@@ -214,20 +216,20 @@ def order_for(name: str) -> dict[str, Any]:
         "probe_s": PROBE_S,
         "silence_s": SILENCE_S,
         "most_bytes": _room(cache, files.repository_folder(cache, name)),
-        # The owner's token is for the owner alone.
+        # Visitors of a public deployment must not use the owner's token.
         "token": not SETTINGS.public,
     }
 
 
 def _tidy(cache: Path, name: str, kept: int) -> None:
-    """Remove the models that were used longest ago until the rest is within its budget.
+    """Evict the least recently used models from the hub's cache until it is within its budget.
 
-    Only on a public Space: elsewhere the cache is its owner's, and other programs' as well.
+    Only on a public Space: elsewhere other programs of the owner use the same cache.
 
     Args:
-        cache: the hub's own.
-        name: the model that has just come.
-        kept: bytes of files that are not whole yet.
+        cache: the hub's cache folder.
+        name: the model just downloaded, which stays.
+        kept: bytes of partial files.
     """
     from huggingface_hub import scan_cache_dir
     from huggingface_hub.errors import CacheNotFound
@@ -239,7 +241,7 @@ def _tidy(cache: Path, name: str, kept: int) -> None:
             if used <= SETTINGS.max_hub_gb * 1e9:
                 return
             if repo.repo_id != files.repository_of(name)[0]:
-                # What is in memory goes on: its files are open.
+                # A loaded model keeps working: its files stay open.
                 shutil.rmtree(repo.repo_path, ignore_errors=True)
                 used -= repo.size_on_disk
                 leaving.note(repo.repo_id, "disk", name)
@@ -248,7 +250,7 @@ def _tidy(cache: Path, name: str, kept: int) -> None:
 
 
 def _room(cache: Path, own: Path) -> int:
-    """Return how many bytes a model's files may have, those that an earlier try has brought among them."""
+    """Return the most bytes a model's files may have, including partial files of earlier attempts."""
     there = next(folder for folder in (cache, *cache.parents) if folder.exists())
     free = shutil.disk_usage(there).free - _FREE_BYTES + parts.size_of(own / parts.FOLDER)
     return max(0, min(free, int(SETTINGS.max_model_files_gb * 1e9)))

@@ -1,4 +1,4 @@
-"""What each layer of a decoder keeps in its cache, as transformers names it."""
+"""Kinds of the cache layers of a decoder, by transformers' names."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 from transformers.cache_utils import get_layer_types_and_kwargs
 
 RUNNING_STATES = frozenset(("conv", "linear_attention", "hybrid", "hybrid_sliding"))
-"""Kinds of layers that keep a running state, alone or next to keys and values."""
+"""Kinds of layers that store a running state, with or without keys and values."""
 
 
 def layer_types(config: Any) -> Sequence[str]:
-    """Return the kind of each layer's cache, such as ``full_attention``; empty if the configuration does not say.
+    """Return the kind of each layer's cache, such as ``full_attention``; empty if it cannot be determined.
 
     Args:
         config: a model's configuration.
     """
-    # A StaticCache would say the same, but cannot be built for kinds without a static layer, such as DeepseekV4's.
+    # A StaticCache has the same kinds but cannot be built without static layers, e.g. for DeepseekV4.
     try:
         return get_layer_types_and_kwargs(config.get_text_config(decoder=True))[0]
     except (AttributeError, KeyError, TypeError, ValueError):
-        # Without this answer a model runs alone; a configuration of an unusual form must not end its run.
+        # An unusual configuration must not end a run; the model then runs unbatched.
         return ()

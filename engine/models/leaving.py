@@ -1,4 +1,4 @@
-"""Which models left memory or the disk to make room, and for which one: whoever waits for that one is told."""
+"""Evictions: which models were removed from memory or disk, and for which model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import threading
 from collections import deque
 
 _KEPT = 100
-"""Of the last, for those who wait."""
+"""Number of evictions remembered for visitors who wait for a model."""
 _BOARD: deque[tuple[int, str, str, str]] = deque(maxlen=_KEPT)
 _NUMBERS = itertools.count(1)
 _lock = threading.Lock()
@@ -16,12 +16,12 @@ _LOG = logging.getLogger("engine")
 
 
 def note(model: str, place: str, room_for: str) -> None:
-    """Note that a model has left.
+    """Record that a model was evicted.
 
     Args:
-        model: what it is called.
-        place: memory or disk.
-        room_for: what the model is called that came in its place.
+        model: the evicted model's name.
+        place: ``memory`` or ``disk``.
+        room_for: name of the model that needed the space.
     """
     _LOG.info("a model left %s to make room", place)
     with _lock:
@@ -29,18 +29,18 @@ def note(model: str, place: str, room_for: str) -> None:
 
 
 def mark() -> int:
-    """Return a number, to ask later what has left since."""
+    """Return a position in the list of evictions, for ``since``."""
     with _lock:
         return next(_NUMBERS)
 
 
 def since(number: int, room_for: str, place: str) -> tuple[str, ...]:
-    """Return the models that left a place for another one, the first first.
+    """Return the models evicted for another one since a mark, oldest first.
 
     Args:
-        number: of ``mark``.
-        room_for: for which one.
-        place: memory or disk.
+        number: the value of ``mark``.
+        room_for: name of the model they were evicted for.
+        place: ``memory`` or ``disk``.
     """
     with _lock:
         found = [name for n, name, *why in _BOARD if n > number and why == [place, room_for]]

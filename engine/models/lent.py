@@ -1,4 +1,4 @@
-"""Memory of the models' budget that something else has until a model needs it."""
+"""The models' memory budget: temporary loans from it, evictions to make room, and freeing heap memory."""
 
 from __future__ import annotations
 
@@ -6,35 +6,36 @@ import threading
 from collections.abc import Callable
 
 _LENT: dict[Callable[[], None], float] = {}
-"""How it is called back -> bytes."""
+"""Callback that frees a loan -> its bytes."""
 _lock = threading.Lock()
 
 
 def lend(size: float, call_back: Callable[[], None]) -> None:
-    """Note that something takes memory.
+    """Register memory that something other than a model uses until a model needs it.
 
     Args:
-        size: in bytes.
-        call_back: frees it and says so by ``returned``; may be called from any thread and where it is free already.
+        size: bytes.
+        call_back: frees the memory and then calls ``returned``. It may be called from any thread,
+            also when the memory is free already.
     """
     with _lock:
         _LENT[call_back] = size
 
 
 def returned(call_back: Callable[[], None]) -> None:
-    """Note that what was lent is free; again does nothing."""
+    """Remove a loan whose memory is free; calling it twice has no effect."""
     with _lock:
         _LENT.pop(call_back, None)
 
 
 def call_back_beyond(room: float) -> None:
-    """Call everything back where more is lent than there is room for.
+    """Free all loans if together they exceed the free part of the budget.
 
     Args:
-        room: bytes of the budget that no model takes.
+        room: bytes of the budget that no model uses.
     """
     with _lock:
         borrowers = list(_LENT) if sum(_LENT.values()) > room else []
-    # Outside the lock, which they need to say that they have done so.
+    # Outside the lock: each callback takes it in ``returned``.
     for call_back in borrowers:
         call_back()

@@ -1,4 +1,4 @@
-"""What is wrong with a model that was loaded, or could not be: one sentence each."""
+"""Checks of a loaded model, and one-sentence errors for models that failed to load."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SHOWN = 200
 
 
 def load_error(error: Exception, name: str, folder: str, weights: WeightsParams) -> ModelError:
-    """Return what is said of an error that transformers raised while it loaded a model."""
+    """Turn an error that transformers raised while loading a model into a ModelError."""
     if isinstance(error, MemoryError):
         return ModelError(f"{name} needs more memory than there is here.")
     placed = holding.place_error(error, weights)
@@ -27,11 +27,22 @@ def load_error(error: Exception, name: str, folder: str, weights: WeightsParams)
 
 
 def check_loaded(name: str, model: Any, report: dict[str, Any], tokenizer: Any) -> None:
-    """Refuse weights that transformers would silently invent or leave out."""
+    """Check a loaded model: transformers silently fills missing weights with random numbers.
+
+    Args:
+        name: the model's name.
+        model: the loaded model.
+        report: loading info returned by ``from_pretrained``.
+        tokenizer: its tokenizer, or None.
+
+    Raises:
+        ModelError: weights are missing, or the tokenizer does not fit.
+    """
     missing = [*report.get("missing_keys", ()), *report.get("mismatched_keys", ())]
     if missing:
         raise ModelError(f"{name} lacks the weights {str(missing[0])[:60]!r}.")
     waits = "disk" in (getattr(model, "hf_device_map", None) or {}).values()
+    # Concurrent loads can leave parameters on the meta device or torch's default dtype changed.
     lost = not waits and any(p.is_meta for p in model.parameters())
     if lost or torch.get_default_dtype() != torch.float32:
         raise ModelError(f"{name} was not loaded whole; try again.")
@@ -39,7 +50,7 @@ def check_loaded(name: str, model: Any, report: dict[str, Any], tokenizer: Any) 
 
 
 def check_tokenizer(name: str, model: Any, tokenizer: Any) -> None:
-    """Refuse a tokenizer that has tokens its model does not know."""
+    """Raise ModelError if the tokenizer has more tokens than the model's embedding."""
     rows = model.get_input_embeddings().weight.shape[0]
     if tokenizer is not None and len(tokenizer) > rows:
         raise ModelError(f"{name}: its tokenizer has {len(tokenizer)} entries, its model {rows}.")

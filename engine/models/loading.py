@@ -1,7 +1,7 @@
-"""Models: the catalogue, loading with checks, and the cache of what is loaded.
+"""Load models with checks, and cache the loaded ones within a memory budget.
 
-Every load in the process goes through one lock: two concurrent ``from_pretrained`` calls can leave
-weights wrong without an error. After a load the weights are checked, not trusted.
+All loads in the process share one lock: two concurrent ``from_pretrained`` calls can leave wrong
+weights without an error. Weights are checked after every load.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from engine.trace.records import HeldWeights, ModelInfo
 
 _LOAD_LOCK = threading.Lock()
 _CACHE_LOCK = threading.Lock()
-"""Never held while anything loads: what is in memory can be had meanwhile."""
+"""Never held during a load, so that models in memory stay available meanwhile."""
 _ORDER = itertools.count()
 
 
@@ -52,12 +52,12 @@ class LoadedModel:
     Attributes:
         model: a transformers generation model; never modified by a run.
         tokenizer: its tokenizer, or None: then prompts are ids and pieces are ids.
-        name: what traces call it.
-        weights: how it is held, with its dtype; None for one that was given as an object.
+        name: its name in traces.
+        weights: dtype, quantisation and placement of its weights; None for a model given as an object.
         lock: held by the one run that uses the model's forward passes.
-        processor: what prepares pictures or sounds for it: a processor, an image processor or a feature extractor
-            of transformers; None for a model that reads text alone.
-        reader: how it is given them, None where it is given none.
+        processor: prepares pictures or sounds: a processor, image processor or feature extractor of
+            transformers; None for a model that reads text only.
+        reader: turns pictures or sounds into its inputs; None if it takes none.
     """
 
     model: Any
@@ -77,45 +77,46 @@ class LoadedModel:
         if self.processor is not None:
             found = readers.sorted_out(self.processor)
             self.reader = readers.reader_of(self.name, self.model, found)
+        # In BLIP only the text decoder generates.
         self.model = readers.decoding_part(self.model)
 
     @property
     def device(self) -> torch.device:
-        """Where the inputs must be."""
+        """Device that inputs must be on."""
         return holding.main_device(self.model)
 
     @property
     def vocab_size(self) -> int:
-        """Rows of the output distribution."""
+        """Size of the output distribution."""
         return int(self._text_config().vocab_size)
 
     @property
     def layers(self) -> int:
-        """Decoder layers."""
+        """Number of decoder layers."""
         config = self._text_config()
         names = ("num_decoder_layers", "decoder_layers", "num_hidden_layers")
         return int(next(n for name in names if (n := getattr(config, name, None))))
 
     @property
     def is_encoder_decoder(self) -> bool:
-        """Whether the prompt feeds an encoder; it does not where the encoder reads a picture or a sound."""
+        """Whether the prompt feeds an encoder. False if the encoder reads a picture or a sound."""
         apart = self._family is not None and self._family.encodes
         return bool(self.model.config.is_encoder_decoder) and not apart
 
     @property
     def context_length(self) -> int | None:
-        """Positions the model was made for, None when its positions are relative (T5)."""
+        """Context length in positions; None for relative positions (T5)."""
         config = self._text_config()
         for name in ("max_position_embeddings", "n_positions", "max_target_positions"):
             length = getattr(config, name, None)
-            # XLNet says -1: its positions are relative.
+            # XLNet has -1: its positions are relative.
             if isinstance(length, int) and length > 0 and not self.is_encoder_decoder:
                 return length
         return None
 
     @property
     def eos_token_ids(self) -> tuple[int, ...]:
-        """End-of-sequence ids of the model."""
+        """The model's end-of-sequence ids; empty if none are declared."""
         eos = self.model.generation_config.eos_token_id
         if eos is None:
             eos = getattr(self.model.config, "eos_token_id", None)
@@ -125,10 +126,10 @@ class LoadedModel:
 
     @cached_property
     def capabilities(self) -> Capabilities:
-        """What a strategy may ask of the model.
+        """What a strategy may require of the model.
 
         Raises:
-            ModelError: it is no generation model.
+            ModelError: it is not a generation model.
         """
         kind = type(self.model)
         if not hasattr(kind, "generate"):
@@ -136,7 +137,7 @@ class LoadedModel:
         return capabilities_of(self._whole)
 
     def info(self) -> ModelInfo:
-        """Return what a trace says about the model."""
+        """Return the model's record for a trace."""
         return ModelInfo(
             id=self.name,
             revision=self.revision,
@@ -153,7 +154,7 @@ class LoadedModel:
         return None if self.weights is None else holding.record_of(self.weights, self.model)
 
     def memory_bytes(self) -> int:
-        """Bytes of all parameters in memory, or of the graphs in place of them; what waits on disk does not count."""
+        """Bytes of all parameters in memory, or of the OpenVINO graphs; parameters offloaded to disk do not count."""
         if isinstance(self.model, on_openvino.OnGraph):
             return int(self.model.graphs.memory_bytes)
         there = (p for p in self._whole.parameters() if not p.is_meta)
@@ -170,7 +171,7 @@ class _Entry:
 
 
 Key = tuple[str, str, WeightsParams]
-"""Name, device, and how its weights are held."""
+"""Name, device, and settings of its weights."""
 _CACHE: OrderedDict[Key, _Entry] = OrderedDict()
 
 
@@ -182,19 +183,19 @@ def load(
     *,
     weights: WeightsParams | None = None,
 ) -> LoadedModel:
-    """Return a model by catalogue name, folder or hub id, loading it at most once for each way to hold it.
+    """Return a model by catalogue name, folder or hub id; each combination of settings is loaded at most once.
 
     Args:
-        name: a name of CATALOGUE, a folder, a GGUF file or a LoRA adapter (none on a public Space), which may say
-            its base as ``ADAPTER on BASE``, or a hub id ``owner/name`` or ``owner/name@revision``, a branch, tag
-            or commit.
+        name: a name of CATALOGUE; a folder, a GGUF file or a LoRA adapter, which may give its base as
+            ``ADAPTER on BASE`` (none of these on a public Space); or a hub id ``owner/name`` or
+            ``owner/name@revision`` with a branch, tag or commit.
         device: torch device; the default is accelerate's choice.
         dtype: float32, bfloat16 or float16; the default is float32 on CPU, bfloat16 elsewhere.
         quantization: 4bit (nf4) or 8bit (bitsandbytes), None for none.
-        weights: all of how it is held, in place of dtype and quantization.
+        weights: all weight settings, instead of dtype and quantization.
 
     Raises:
-        BusyError: too many models are being fetched.
+        BusyError: too many downloads are running.
         ModelError: it cannot be found or loaded, or its files do not fit together.
     """
     files.check_name(name)
@@ -202,14 +203,15 @@ def load(
     there = _cached(key)
     if there is not None:
         return there
-    # Whatever has to be fetched or converted comes before the lock: nobody else waits for that.
+    # Fetch and convert before taking the lock, so that other loads do not wait for it.
     folder, revision = located(name)
     if key[2].backend != TORCH:
         converted(name, folder, key[2].backend)
     with _LOAD_LOCK:
-        # Somebody else may have loaded it meanwhile.
+        # Another thread may have loaded it meanwhile.
         there = _cached(key)
         if there is None:
+            # In a thread that ends: OpenMP keeps workers for every thread that ever computed.
             there = aside(partial(_load, key, folder, revision))
             with _CACHE_LOCK:
                 _CACHE[key] = _Entry(there)
@@ -218,12 +220,12 @@ def load(
 
 
 def cached(name: Any, weights: WeightsParams | None = None) -> LoadedModel | None:
-    """Return a model as ``load(name, weights=weights)`` does if it is in memory, else None."""
+    """Return the model of ``load(name, weights=weights)`` if it is in memory, else None."""
     return _cached(_key(name, None, weights)) if isinstance(name, str) else None
 
 
 def held_names() -> list[str]:
-    """Return the names of all models in memory, the one used last at the end."""
+    """List the names of all models in memory, most recently used last."""
     with _CACHE_LOCK:
         return [name for name, *_ in _CACHE]
 
@@ -253,12 +255,12 @@ def _cached(key: Key) -> LoadedModel | None:
 
 
 def as_recorded(info: ModelInfo) -> LoadedModel | None:
-    """Return the model of a record if it is in memory, held as it was then.
+    """Return the model of a trace if it is in memory with the same weight settings, else None.
 
-    What another kind of device wrote, whole, may be read by what this machine holds by default.
+    For a trace of unquantised weights from another kind of device, this machine's default is accepted.
 
     Args:
-        info: of a trace.
+        info: the model record of a trace.
     """
     found = [e.loaded for e in list(_CACHE.values())][::-1]
     found = [m for m in found if (m.name, m.revision) == (info.id, info.revision)]
@@ -271,11 +273,11 @@ def as_recorded(info: ModelInfo) -> LoadedModel | None:
 
 
 def in_memory(name: str, revision: str | None = None) -> LoadedModel | None:
-    """Return a model that is loaded already, None where it is not; nothing is loaded.
+    """Return a model that is loaded already, else None, whatever its weight settings.
 
     Args:
-        name: as in ``load``.
-        revision: of its weights.
+        name: model name, as in ``load``.
+        revision: revision of its weights.
     """
     found = [e.loaded for e in list(_CACHE.values()) if e.loaded.name == name]
     return next((loaded for loaded in found[::-1] if loaded.revision == revision), None)
@@ -283,7 +285,7 @@ def in_memory(name: str, revision: str | None = None) -> LoadedModel | None:
 
 @contextmanager
 def pinned(*models: LoadedModel | None) -> Iterator[None]:
-    """Keep models from being evicted while a run uses them."""
+    """Protect models from eviction while a run uses them."""
     with _CACHE_LOCK:
         entries = [e for e in _CACHE.values() if any(e.loaded is model for model in models)]
         for entry in entries:
@@ -295,28 +297,28 @@ def pinned(*models: LoadedModel | None) -> Iterator[None]:
             for entry in entries:
                 entry.pins -= 1
             newest = next(reversed(_CACHE), ("",))[0]
-        # What could not leave while it was used may have to leave now.
+        # A model that was over the budget while in use may be evicted now.
         _evict(newest)
 
 
 def held() -> tuple[int, int]:
-    """Return how many models are in memory, and the bytes that they take together."""
+    """Return the number of models in memory and their total bytes."""
     with _CACHE_LOCK:
         return len(_CACHE), sum(entry.loaded.memory_bytes() for entry in _CACHE.values())
 
 
 def room() -> float:
-    """Return the bytes of the models' budget that no model takes."""
+    """Return the bytes of the models' budget that no model uses; negative if over budget."""
     return SETTINGS.max_model_memory_gb * 1e9 - held()[1]
 
 
 def _evict(room_for: str, keep: Key | None = None, coming: float = 0.0) -> None:
-    """Drop the least recently used models that nobody uses until the budget holds.
+    """Evict the least recently used idle models until the budget holds.
 
     Args:
-        room_for: the name of the model that they leave for.
-        keep: one that stays.
-        coming: bytes of one that is about to be loaded, 0 for none.
+        room_for: name of the model that needs the space.
+        keep: key of a model that must stay.
+        coming: bytes of a model about to be loaded, 0 for none.
     """
     lent.call_back_beyond(room() - coming)
     budget = SETTINGS.max_model_memory_gb * 1e9 - coming
@@ -341,7 +343,8 @@ def _load(key: Key, folder: str, revision: str | None) -> LoadedModel:
     auto, described = built(name, folder, config)
     needed = sizes.bytes_held(described, sizes.values_in(name, folder), weights)
     sizes.check_room(name, needed, weights)
-    # Before it comes, or both would be there at once; a run that has ended may have kept one that left.
+    # Before the load, or old and new model would be in memory at once. The heap is trimmed here
+    # because an evicted model may have been freed only when its run ended.
     _evict(name, coming=needed)
     give_back()
     if weights.backend != TORCH:
@@ -374,6 +377,7 @@ def _load(key: Key, folder: str, revision: str | None) -> LoadedModel:
     loaded = LoadedModel(
         model.eval(), tokenizer, name, revision, seconds, weights, processor=processor
     )
-    # A repository's sampling defaults are never inherited in silence; of a speech model its reader has the rules.
+    # A repository's sampling defaults are never inherited silently: settings come from the request.
+    # A speech model's reader has copied its rules before this.
     loaded.model.generation_config = special_ids_of(loaded.model)
     return loaded

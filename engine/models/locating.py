@@ -1,4 +1,4 @@
-"""From a model's name to its folder, whatever the name is: what is not on this machine yet comes first."""
+"""Resolve any model name to a local folder; fetch, convert or merge the model first if needed."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def located(
 ) -> tuple[str, str | None]:
     """Return the absolute folder of a model and its revision.
 
-    The revision is a commit of the hub, the wheel that it was brought in, or the sha256 of a GGUF file or of what an
-    adapter was merged of.
+    The revision is a hub commit, the wheel it was installed from, or a sha256: of the GGUF file, or of
+    the sources of a merged adapter.
 
     Args:
-        name: see ``loading.load``.
-        cancelled: gives up waiting when set.
-        tell: hears how far it is.
+        name: model name, see ``loading.load``.
+        cancelled: waiting ends when this is set.
+        tell: called with the progress in bytes.
 
     Raises:
-        BusyError: too many models are being fetched.
-        Cancelled: it was cancelled meanwhile.
+        BusyError: too many downloads are running.
+        Cancelled: ``cancelled`` was set.
         ModelError: the name is not allowed, or the model cannot be found, fetched, converted or merged.
     """
     files.check_name(name)
@@ -39,7 +39,7 @@ def located(
     place, said = adapter or (name, None)
     if files.is_hub_id(place):
         folder, commit = hub.fetch(place, cancelled, tell)
-        # Whether it is an adapter is known by now, whatever it was before.
+        # A hub id is known to be an adapter only now that its files are here.
         if said is not None or holds_adapter(folder):
             return _adapted(place, folder, said, cancelled, tell)
         return folder, commit
@@ -59,7 +59,7 @@ def _adapted(
     cancelled: threading.Event | None,
     tell: hub.Tell | None,
 ) -> tuple[str, str]:
-    """Return the folder that an adapter and its base are merged into, and the sha256 of both."""
+    """Return the folder of an adapter merged into its base, and the sha256 of both."""
     files.check_merges(place)
     base = files.base_of(place, folder, said)
     check_can_merge(place)
@@ -74,16 +74,16 @@ def _adapted(
 
 
 def comes_first(name: str) -> bool:
-    """Return whether a model may have to be fetched, converted or merged before it can be loaded."""
+    """Return True if the model may need fetching, converting or merging before it can be loaded."""
     return files.is_hub_id(name) or is_gguf(name) or files.adapter_named(name) is not None
 
 
 def is_stale(name: str, revision: str | None) -> bool:
-    """Return whether what a model is made of is there and is other than what was loaded.
+    """Return True if a model built from local files is out of date: its sources have changed since.
 
     Args:
-        name: as in ``loading.load``.
-        revision: of what was loaded; what was made of files has a sha256.
+        name: model name, as in ``loading.load``.
+        revision: revision that was loaded; only a sha256 can be stale.
     """
     if not SHA256.fullmatch(revision or ""):
         return False

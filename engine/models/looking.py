@@ -1,8 +1,8 @@
-"""Asks the hub what a model is, in a process of its own that can be ended whatever the hub does.
+"""Subprocess that asks the hub about a model; it can be killed whatever the hub does.
 
-It reads an order as ``fetching`` does, with the ``into`` of small files, and writes one line of JSON: ``facts``, or
-what is ``refused``. Of the model's files it brings config.json, adapter_config.json, tokenizer_config.json and
-generation_config.json alone.
+It reads a job as ``fetching`` does, with the target folder ``into``, and writes one JSON line: ``facts``
+or ``refused``. It downloads only config.json, adapter_config.json, tokenizer_config.json and
+generation_config.json.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MOST_WORDS = 60
 
 
 def main() -> None:
-    """Carry out the order of the standard input."""
+    """Run the job from standard input."""
     order = begin()
     from engine.errors import ModelError
 
@@ -31,7 +31,7 @@ def main() -> None:
 
 
 def _facts(order: dict[str, Any]) -> dict[str, Any]:
-    """Return what the hub tells of a model; ``problem`` says why its small files did not come."""
+    """Return the hub's facts about a model; ``problem`` says why its small files could not be fetched."""
     from huggingface_hub import HfApi
 
     from engine.errors import ModelError
@@ -66,6 +66,7 @@ def _facts(order: dict[str, Any]) -> dict[str, Any]:
 def _bring(order: dict[str, Any], revision: str | None, sizes: dict[str, int]) -> None:
     from huggingface_hub import hf_hub_download
 
+    # Not into the hub's cache, where a folder with a config.json would look like a model.
     for file, most in _MOST_BYTES.items():
         if sizes.get(file, most + 1) <= most:
             with hub_errors(order["name"]):
@@ -80,7 +81,7 @@ def _bring(order: dict[str, Any], revision: str | None, sizes: dict[str, int]) -
 
 
 def _licence(card: Any) -> str | None:
-    """Return the licence that a model card names."""
+    """Return the licence in a model card, None if missing."""
     said = getattr(card, "license", None)
     if said == "other":
         said = getattr(card, "license_name", None) or said

@@ -1,4 +1,4 @@
-"""What the hub tells of a model before anything large is fetched."""
+"""Look up a hub model's facts before anything large is fetched."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from engine.models import hub
 from engine.settings import SETTINGS, environment
 
 LOOKUP_S = 20.0
-"""Longest wait for all that is asked about one model."""
+"""Time limit for all requests about one model, in seconds."""
 _MOST_AT_ONCE = 2
 _POLL_S = 0.05
 _PLACES = threading.BoundedSemaphore(_MOST_AT_ONCE)
@@ -25,19 +25,19 @@ _PLACES = threading.BoundedSemaphore(_MOST_AT_ONCE)
 
 @dataclass(frozen=True)
 class HubFacts:
-    """What the hub tells of a model.
+    """Facts about a hub model.
 
     Attributes:
         revision: its commit.
-        licence: as its model card names it, None where it names none.
-        gated: whether its owner asks for an agreement first.
-        private: whether only its owner sees it.
-        disk_bytes: of all files that would be fetched.
-        weights_bytes: of the safetensors files among them.
-        values: how many the weights hold, None where the hub has not counted them.
-        template_file: whether a chat template stands in a file of its own.
-        problem: why its config.json did not come, in a sentence.
-        room_bytes: that a model's files may have on this machine.
+        licence: licence in its model card, None if missing.
+        gated: whether the owner requires an agreement first.
+        private: whether only its owner can see it.
+        disk_bytes: size of all files that would be fetched.
+        weights_bytes: size of the safetensors files among them.
+        values: number of values in the weights; None if the hub has not counted them.
+        template_file: whether the chat template is a separate file.
+        problem: why its config.json could not be fetched, as a sentence; None if it was.
+        room_bytes: most bytes a model's files may take on this machine.
     """
 
     revision: str | None
@@ -53,15 +53,16 @@ class HubFacts:
 
 
 def look_up(name: str, into: str) -> HubFacts:
-    """Return what the hub tells of a model, in a process of its own that ends in any case.
+    """Return the hub's facts about a model, from a subprocess with a time limit.
 
     Args:
         name: a hub id ``owner/name``.
-        into: an empty folder for its config.json, adapter_config.json and tokenizer_config.json.
+        into: an empty folder for its config.json, adapter_config.json, tokenizer_config.json and
+            generation_config.json. They stay out of the hub's cache, where they would look like a model.
 
     Raises:
-        BusyError: too many models are being asked about.
-        ModelError: it is not allowed here, not there, or the hub did not answer.
+        BusyError: too many lookups are running.
+        ModelError: the model is not allowed here or does not exist, or the hub did not answer.
     """
     hub.check_allowed(name)
     order = hub.order_for(name)
@@ -72,17 +73,17 @@ def look_up(name: str, into: str) -> HubFacts:
 def ask(
     module: str, order: dict[str, Any], most_s: float, cancelled: threading.Event | None = None
 ) -> dict[str, Any]:
-    """Return what a process tells that asks the hub; it ends in any case.
+    """Run a module that asks the hub in a subprocess and return its answer.
 
     Args:
-        module: what the process runs; it reads the order as ``fetching.begin`` does, and writes one line of JSON.
-        order: of ``hub.order_for``, and what the module needs besides.
-        most_s: how long it may take.
-        cancelled: gives up when set.
+        module: the module; it reads its job with ``fetching.begin`` and writes one JSON line.
+        order: the job: ``hub.order_for`` and the module's own fields.
+        most_s: time limit in seconds.
+        cancelled: the process is killed when this is set.
 
     Raises:
-        BusyError: the hub is being asked about too much.
-        Cancelled: it was cancelled meanwhile.
+        BusyError: too many lookups are running.
+        Cancelled: ``cancelled`` was set.
         ModelError: the hub is switched off, did not answer, or refused.
     """
     name = order["name"]
@@ -108,11 +109,11 @@ def ask(
 
 
 def _written(module: str, order: dict[str, Any], most_s: float, cancelled: threading.Event) -> str:
-    """Return what a process writes that is given an order.
+    """Run the subprocess and return its output.
 
     Raises:
-        Cancelled: it was cancelled meanwhile.
-        TimeoutExpired: it took too long.
+        Cancelled: ``cancelled`` was set.
+        TimeoutExpired: the time limit was reached.
     """
     until, text = time.monotonic() + most_s, json.dumps(order)
     with subprocess.Popen(
@@ -129,7 +130,7 @@ def _written(module: str, order: dict[str, Any], most_s: float, cancelled: threa
                 try:
                     return process.communicate(text, timeout=_POLL_S)[0]
                 except subprocess.TimeoutExpired:
-                    text = None  # it is on its way
+                    text = None  # communicate() accepts input on its first call only
                     if time.monotonic() > until:
                         raise
             raise Cancelled

@@ -1,4 +1,4 @@
-"""Models that are made of files of this machine: where what was made is kept, and of which files it was made."""
+"""Keys of models built from local files: where a build is stored, and which files it depends on."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _PLACE = "made"
 
 Sources = Mapping[str, Path]
-"""What a file is for -> the file; their contents together decide what is made."""
+"""Label -> source file; their contents together decide the build."""
 
 
 def folder_of(sha256: str) -> Path:
-    """Return where a model is kept, or will be, that is made of files with this sum."""
+    """Return the folder of the build with this sum, which may not exist yet."""
     return catalogue.brought_to(_PLACE) / sha256
 
 
 def note_of(sources: Sources) -> Path:
-    """Return the file that holds the sum of some files, named by their paths and state.
+    """Return the path of the note that stores the sum of some files, so they need not be read again.
 
-    The state is size, inode and both times, so that no other file is taken for one that was read.
+    It is named by the files' paths, sizes, inodes, and modification and change times. A changed file
+    therefore has no note.
 
     Raises:
-        OSError: one is gone.
+        OSError: a file is missing.
     """
     state = []
     for label, path in sorted(sources.items()):
@@ -38,7 +39,7 @@ def note_of(sources: Sources) -> Path:
 
 
 def made_of(sources: Sources) -> Path | None:
-    """Return the folder that was made of files as they are now, None where none was; they are not read."""
+    """Return the folder built from the files' current content, else None; the files are not read."""
     try:
         folder = folder_of(note_of(sources).read_text("ascii").strip())
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""From files of this machine to a folder of the models' cache: once for each content of the files."""
+"""Cache of model folders built from local files: one build for each content of the files."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from engine.models.made_names import Sources, folder_of, made_of, note_of
 _PIECE = 1 << 22
 _POLL_S = 0.1
 _ONE = threading.Lock()
-"""Held while a model is made: whoever wants the same one finds it made."""
+"""Held during a build, so that a second request for the same model finds it finished."""
 
 Make = Callable[[Path, Path, Callable[[], None]], dict[str, str]]
-"""Fills the first folder with a model and returns what it was made of; the second is empty, for its own use.
+"""Fills the first folder with a model and returns its sources; the second folder is for temporary files.
 
-What it is given last is called now and then while it goes on, and raises when nobody waits any more."""
+It calls its third argument regularly; that raises Cancelled when nobody waits any more."""
 
 
 def made_once(
@@ -36,21 +36,21 @@ def made_once(
     tell: Tell | None = None,
     check: Callable[[str], object] = files.check_folder,
 ) -> tuple[str, str]:
-    """Return the folder of a model and its sum; it is made if it was not before.
+    """Return the folder of a built model and its sum; build it on first use.
 
-    The sum is the file's own sha256 where it is made of one file, else that of the list of all their sums.
+    The sum is the sha256 of the source file, or of the list of all sums if there are several.
 
     Args:
-        name: what the model is called.
-        sources: what it is made of.
-        make: makes it.
-        cancelled: gives up when set.
-        tell: hears how many bytes of the files are read.
-        check: refuses a folder that is not what was to be made.
+        name: the model's name.
+        sources: the files it is built from.
+        make: builds it.
+        cancelled: the build stops when this is set.
+        tell: called with the bytes hashed so far and their total.
+        check: raises if the built folder is not valid.
 
     Raises:
-        Cancelled: it was cancelled meanwhile.
-        ModelError: it cannot be made, or there is no room; nothing of it is left.
+        Cancelled: ``cancelled`` was set.
+        ModelError: the build failed, or the disk is full. No partial result stays.
     """
     stop, heard = cancelled or threading.Event(), tell or (lambda done, total: None)
     while not _ONE.acquire(timeout=_POLL_S):
@@ -73,7 +73,7 @@ def _told(stop: threading.Event, tell: Tell, done: int, total: int) -> None:
 def _made(
     name: str, sources: Sources, make: Callable[[Path, Callable[[], None]], None], tell: Tell
 ) -> Path:
-    """Read the files, make a model where none was made of the same content, and note whose it is."""
+    """Hash the sources, build the model if this content has no build yet, and write the note."""
     note = _noted(name, sources)
     with no_room(name, note.parent):
         note.parent.mkdir(parents=True, exist_ok=True)
@@ -82,6 +82,7 @@ def _made(
         if not (folder / BROUGHT_FROM).is_file():
             tidy(folder)
             make(folder, partial(tell, size, size))
+        # The note must not name files that were replaced while they were hashed.
         if _noted(name, sources) != note:
             raise ModelError(f"{name} changed while it was read; try again.")
         note.write_text(f"{folder.name}\n", "ascii")
@@ -114,6 +115,7 @@ def _sum(sources: Sources, tell: Tell, total: int) -> str:
 def _make(
     check: Callable[[str], object], make: Make, folder: Path, tell: Callable[[], None]
 ) -> None:
+    # Next to the target, since a rename works only within one file system.
     with tempfile.TemporaryDirectory(
         prefix=f".{folder.name}.", dir=folder.parent, ignore_cleanup_errors=True
     ) as beside:

@@ -1,4 +1,4 @@
-"""A LoRA adapter merged into its base, as a folder of plain safetensors, in a process of its own."""
+"""Merge a LoRA adapter into its base model in a subprocess, as a folder of safetensors."""
 
 from __future__ import annotations
 
@@ -19,19 +19,21 @@ _MISMATCH = re.compile(
     r" the shape in current model is torch\.Size\((\[.*?\])\)"
 )
 _TRIED = 8
-"""Tokens that adapter and merged model are both given."""
+"""Number of tokens on which the model is compared before and after the merge."""
 _NEAR = 1e-3
-"""How far their logits may be apart, as a share of the largest: what rounding makes is far less."""
+"""Largest difference of logits before and after the merge, relative to the largest logit.
+
+Rounding of float32 makes 3.2e-6 at most."""
 
 
 def check_can_merge(name: str) -> None:
-    """Refuse before anything is fetched or read where the package that merges adapters is missing.
+    """Check, before anything is fetched, that the package that merges adapters is installed.
 
     Args:
-        name: what the adapter is called.
+        name: the adapter's name.
 
     Raises:
-        ModelError: how to get the package.
+        ModelError: the package is missing; the message says how to install it.
     """
     check_package(NEEDED, f"{name} is a LoRA adapter, and the package {NEEDED} that merges it")
 
@@ -44,18 +46,18 @@ def merge(
     folder: Path,
     tell: Callable[[], None],
 ) -> None:
-    """Write the model that an adapter makes of its base, in float32; its tokenizer is left out.
+    """Write an adapter merged into its base, in float32 and without tokenizer files.
 
     Args:
-        name: what the adapter is called.
+        name: the adapter's name.
         adapter: its folder.
-        base: the folder of its base.
-        values: how many the base has.
-        folder: takes the result.
-        tell: called now and then while it goes on.
+        base: the base model's folder.
+        values: number of values in the base's weights.
+        folder: where the result is written.
+        tell: called regularly while the job runs.
 
     Raises:
-        ModelError: the two do not fit together, or cannot be merged.
+        ModelError: the two do not fit together or cannot be merged.
         OSError: the disk is full.
     """
     order = {"adapter": str(adapter), "base": base, "values": values, "folder": str(folder)}
@@ -63,7 +65,7 @@ def merge(
 
 
 def main() -> int:
-    """Carry out the order of the standard input; return the exit status."""
+    """Run the job from standard input; return the exit status."""
     return answered(_write)
 
 
@@ -92,10 +94,10 @@ def _write(order: dict[str, Any]) -> None:
 
 
 def _merged(model: Any, adapter: str) -> Any:
-    """Return a base with an adapter in its weights, and nothing of peft left.
+    """Return the base with the adapter merged into its weights, free of peft's modules.
 
     Raises:
-        ModelError: they do not fit together, or the merged model would write something else.
+        ModelError: they do not fit together, or the merge changes the logits.
     """
     import torch
     from peft import PeftModel
@@ -109,9 +111,11 @@ def _merged(model: Any, adapter: str) -> Any:
     expected = adapted(**given, use_cache=False).logits
     merged = adapted.merge_and_unload(safe_merge=True)
     found = merged(**given, use_cache=False).logits
+    # Written with "not", so that NaN is refused too.
     if not (found - expected).abs().max() <= _NEAR * expected.abs().max():
         raise ModelError("merged it would not be the model that base and adapter are together")
     head, table = merged.get_output_embeddings(), merged.get_input_embeddings()
+    # Tie the weights again if the merge left both equal.
     if tied and torch.equal(head.weight, table.weight):
         merged.config.get_text_config(decoder=True).tie_word_embeddings = True
         merged.config.tie_word_embeddings = True
@@ -120,9 +124,9 @@ def _merged(model: Any, adapter: str) -> Any:
 
 
 def _untied(model: Any, adapter: str) -> bool:
-    """Give a decoder a head of its own where an adapter changes it or the embeddings, which shared their weights.
+    """Untie a decoder's head from its embeddings if the adapter changes either; return whether it did.
 
-    Merged into shared weights, a change of the one would be one of the other, too.
+    Merged into tied weights, a change of one would change the other too.
     """
     import torch
     from safetensors import safe_open
@@ -143,12 +147,13 @@ def _untied(model: Any, adapter: str) -> bool:
 
 
 def _adapted(peft: Any, model: Any, adapter: str) -> Any:
-    """Return a base with an adapter beside its weights.
+    """Return the base with the adapter attached, not merged yet.
 
     Raises:
-        ModelError: one of them has what the other lacks, or in another size.
+        ModelError: a weight is missing in one of them or has another shape.
     """
     try:
+        # Loaded twice, since only load_adapter reports what peft fills in or skips silently.
         adapted = peft.from_pretrained(model, adapter, torch_device="cpu")
         report = adapted.load_adapter(adapter, "default", torch_device="cpu")
     except (RuntimeError, ValueError) as error:

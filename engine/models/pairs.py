@@ -1,6 +1,6 @@
-"""Which models can draft for which: by comparing tokenizers, of all that is on this machine and in the catalogue.
+"""Find draft models for a target model by comparing tokenizers, on this machine and in the catalogue.
 
-No weights are loaded: of a model's safetensors files only the headers are read.
+No weights are loaded: only the headers of safetensors files are read.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from engine.settings import SETTINGS
 
 _PREFIX = "models--"
 _MOST = 200
-"""Folders that are looked at, of the hub's cache and beside the target's own."""
+"""Most folders searched, in the hub's cache and next to the target's own."""
 _HINTS = ("early_exit", "layerskip", "layer_skip", "exit_layer")
-"""Parts of names of fields that tell of layers trained to be left."""
+"""Parts of config field names that indicate training for early exit."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A draft for a target.
+    """A draft model for a target model.
 
     Attributes:
-        name: the draft, as in ``load``.
-        shares: whether a token id means the same in both; None where only the catalogue says so.
-        values: how many values its weights hold, None where they are not on this machine.
+        name: the draft model, as in ``load``.
+        shares: whether token ids mean the same in both; None if nothing was compared.
+        values: number of values in its weights; None if they are not on this machine.
         reason: why it is offered, in one sentence.
     """
 
@@ -49,11 +49,11 @@ class _Found:
 
 
 def pairs_for(target: str, tokenizer: str) -> list[Pair]:
-    """Return the drafts for a target, the best fitting first; nothing is downloaded or loaded.
+    """Return the draft models for a target model, best fit first; nothing is downloaded or loaded.
 
     Args:
-        target: a name as in ``load``.
-        tokenizer: same_tokenizer (the draft must share it) or any_tokenizer.
+        target: model name, as in ``load``.
+        tokenizer: same_tokenizer (the draft model must share it) or any_tokenizer.
     """
     listed = [entry.name for entry in catalogue.drafts_for(target, tokenizer)]
     known = [name for name in listed if hub.offered(name)]
@@ -75,7 +75,7 @@ def pairs_for(target: str, tokenizer: str) -> list[Pair]:
 
 
 def _itself(ours: _Found | None) -> list[Pair]:
-    """Return a target as its own draft; a public deployment offers no other ways to hold weights."""
+    """Offer the target as its own draft model with fewer bits; not on a public deployment."""
     if ours is None or ours.vocabulary is None or SETTINGS.public:
         return []
     reason = (
@@ -86,11 +86,11 @@ def _itself(ours: _Found | None) -> list[Pair]:
 
 
 def _compared(ours: _Found, theirs: _Found, tokenizer: str, *, listed: bool) -> list[Pair]:
-    """Return the pair of two models that are both here, nothing where it is none."""
+    """Compare two local models; return a list with their pair, or an empty list."""
     if ours.vocabulary is None or theirs.vocabulary is None:
         return []
     shares = ours.vocabulary.digest == theirs.vocabulary.digest
-    # A draft as large as its target saves nothing.
+    # A draft model as large as its target saves nothing.
     if (not shares and tokenizer == "same_tokenizer") or theirs.values >= ours.values:
         return []
     if tokenizer == "any_tokenizer" and shares and not listed:
@@ -122,10 +122,10 @@ def _by_catalogue(name: str, target: str) -> str:
 
 
 def models_here(target: str = "") -> list[str]:
-    """Return the models on this machine that a run could name, embedded ones first.
+    """List the models on this machine that a run could use, embedded ones first.
 
-    Those of the hub's cache are among them, on a public deployment only those that it offers; for a target that is a
-    folder, the folders beside it as well.
+    The list includes the hub's cache; on a public deployment only the models it offers. If the target
+    is a folder, model folders next to it are listed too.
     """
     embedded = [e.name for e in CATALOGUE.values() if e.embedded and e.available]
     return [*embedded, *_of_the_hub(), *_beside(target)]
@@ -156,7 +156,7 @@ def _beside(target: str) -> list[str]:
 
 
 def _found(name: str) -> _Found | None:
-    """Return what is known of a decoder-only model on this machine, None of any other."""
+    """Return vocabulary and size of a local decoder-only model; None for any other."""
     folder = files.local_folder(name)
     if folder is None:
         return None
@@ -171,8 +171,8 @@ def _stamp(folder: str) -> tuple[int, ...]:
 
 @lru_cache(maxsize=256)
 def _values(name: str, folder: str, stamp: tuple[int, ...]) -> int:
-    """Return how many values a decoder's weights hold, 0 for what is none or cannot be read."""
-    del stamp  # it is part of the key
+    """Count the values of a decoder's weights; 0 if it is not a decoder or cannot be read."""
+    del stamp  # part of the cache key: changed files are counted again
     try:
         config = files.check_folder(folder)
         kinds = config.get("architectures") or ["ForCausalLM"]
@@ -185,14 +185,14 @@ def _values(name: str, folder: str, stamp: tuple[int, ...]) -> int:
 
 
 def made_for_early_exit(name: str) -> str | None:
-    """Return why a model can be expected to draft well with its own first layers, None where nothing says so.
+    """Return why a model should draft well with its own first layers; None without evidence.
 
-    LayerSkip (Elhoushi et al. 2024, arXiv 2404.16710) trains a model so that its layers can be left early. Such a
-    model is known by its name, by a field of its config.json, or by assistant_early_exit in its
+    LayerSkip (Elhoushi et al. 2024, arXiv 2404.16710) trains a model for early exit. Such a model is
+    recognised by its name, by a field of its config.json, or by assistant_early_exit in its
     generation_config.json.
 
     Args:
-        name: as in ``load``; nothing is downloaded.
+        name: model name, as in ``load``; nothing is downloaded.
     """
     folder = files.local_folder(name)
     config = _fields(folder, "config.json")

@@ -1,8 +1,8 @@
-"""What has come of large files that are not whole yet: kept for the next try, within a room of its own.
+"""Resumable downloads: partial large files, stored for the next attempt within a disk limit.
 
-The hub's package starts a file anew with every try. Here it lies in ``parts`` beside the blobs of its
-repository, in the hub's own cache and under the SHA-256 that the hub announced, so a later try goes on
-from its end, also in another process. It becomes a blob when its bytes have that hash, never before.
+huggingface_hub restarts a file with every attempt. Here a partial file is stored in ``parts`` next to
+the blobs of its repository in the hub's cache, named by its announced SHA-256. A later attempt, also
+from another process, resumes at its end. It becomes a blob only when its bytes have that hash.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from engine.models.hashes import sha256_of
 
 FOLDER = "parts"
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
-"""What a disk says that is full, or whose owner has had his share."""
+"""Error numbers of a full disk or an exhausted quota."""
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -33,7 +33,7 @@ class Large:
     Attributes:
         path: its name in the repository.
         size: in bytes.
-        sha256: of its bytes.
+        sha256: hash of its bytes.
     """
 
     path: str
@@ -41,29 +41,29 @@ class Large:
     sha256: str
 
     def __post_init__(self) -> None:
-        # It becomes the name of a file.
+        # The hash becomes a file name, so it must not be a path.
         if not _SHA256.fullmatch(self.sha256):
             raise ModelError(f"The hub announces no SHA-256 of {self.path}.")
 
 
 def complete(own: Path, large: Large, url: str, headers: dict[str, str]) -> None:
-    """Bring a file into a repository's blobs, from where an earlier try ended.
+    """Download a file into a repository's blobs, resuming where an earlier attempt ended.
 
     Args:
         own: the repository's folder in the hub's cache.
         large: the file.
-        url: where it is.
-        headers: that the hub is asked with.
+        url: its address.
+        headers: request headers.
 
     Raises:
-        ModelError: other bytes came than were announced; they are gone.
-        OSError: no more came, and what did is kept; or the disk is full, and nothing is.
+        ModelError: the bytes do not have the announced hash; they are removed.
+        OSError: the connection broke, and the partial file stays; or the disk is full, and it is removed.
     """
     from huggingface_hub.file_download import http_get
     from huggingface_hub.utils import WeakFileLock
 
     blob, part = own / "blobs" / large.sha256, own / FOLDER / large.sha256
-    # The package's own lock of the blob: whoever else wants it waits, and finds it.
+    # huggingface_hub's own lock of the blob, so that its downloads in other programs wait too.
     lock = own.parent / ".locks" / own.name / f"{large.sha256}.lock"
     for path in (blob, part, lock):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -75,11 +75,12 @@ def complete(own: Path, large: Large, url: str, headers: dict[str, str]) -> None
                 if file.tell() > large.size:
                     file.seek(0)
                     file.truncate()
-                # Bytes of a packed answer could not be counted from.
+                # A compressed response could not be resumed at a byte offset.
                 asked = {**headers, "Accept-Encoding": "identity"}
                 size = large.size
                 http_get(url, file, resume_size=file.tell(), headers=asked, expected_size=size)
         except OSError as error:
+            # On a full disk nothing stays, since others need the space too.
             if error.errno in NO_ROOM:
                 part.unlink(missing_ok=True)
             raise
@@ -90,7 +91,7 @@ def complete(own: Path, large: Large, url: str, headers: dict[str, str]) -> None
 
 
 def wrong_hash(path: str) -> str:
-    """Return the sentence about a file whose bytes are not those that the hub announced."""
+    """Return the error sentence for a file whose bytes do not have the announced hash."""
     return (
         f"What came as {path} is not the file that the hub announced: its hash is another one, so it"
         " was removed; try again."
@@ -98,13 +99,13 @@ def wrong_hash(path: str) -> str:
 
 
 def size_of(folder: Path, names: Iterable[str] | None = None) -> int:
-    """Return the bytes of the files of a folder; one that goes away meanwhile counts nothing.
+    """Return the total bytes of a folder's files; files that vanish meanwhile count 0.
 
     Args:
-        folder: where they are.
-        names: of those that count, None for all.
+        folder: the folder.
+        names: names of the files to count, None for all.
     """
-    # Unlike Path.glob, it goes on where a folder goes away.
+    # Unlike Path.glob, os.walk does not raise if the folder vanishes.
     _, _, found = next(os.walk(folder), ("", [], []))
     return sum(
         _stat(folder / name)[0] for name in (found if names is None else set(found) & {*names})
@@ -112,13 +113,13 @@ def size_of(folder: Path, names: Iterable[str] | None = None) -> int:
 
 
 def only_parts(own: Path) -> bool:
-    """Return whether nothing of a repository is on this machine but parts, or nothing at all."""
+    """Return True if a repository's cache folder holds partial files only, or nothing."""
     folders, files = next(os.walk(own), ("", [], []))[1:]
     return not files and set(folders) <= {FOLDER}
 
 
 def keep_only_parts(own: Path) -> None:
-    """Remove all of a repository from this machine but its parts."""
+    """Remove everything of a repository from the cache except its partial files."""
     for folder in next(os.walk(own), ("", [], []))[1]:
         if folder != FOLDER:
             shutil.rmtree(own / folder, ignore_errors=True)
@@ -126,16 +127,16 @@ def keep_only_parts(own: Path) -> None:
 
 
 def sweep(cache: Path, busy: Iterable[Path], most_bytes: float, age_s: float) -> int:
-    """Remove parts that nobody has gone on with for long, then the oldest until the rest has room.
+    """Remove partial files that are too old, then the oldest ones until the rest fits the limit.
 
     Args:
-        cache: the hub's own.
-        busy: folders of repositories that are being fetched, whose parts stay and count.
-        most_bytes: that all parts may have.
-        age_s: a part goes when nothing was added to it for so long.
+        cache: the hub's cache folder.
+        busy: repository folders being downloaded, whose partial files stay but count.
+        most_bytes: most bytes for all partial files.
+        age_s: age in seconds since the last write at which a partial file is removed.
 
     Returns:
-        The bytes of those that are left.
+        The bytes of the remaining partial files.
     """
     found = [path for own in cache.glob("models--*") for path in _files(own / FOLDER)]
     about = {path: _stat(path) for path in found}
@@ -155,7 +156,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _stat(path: Path) -> tuple[int, float]:
-    """Return the bytes of a file and when it was written to."""
+    """Return a file's size and modification time; zeros if it vanished."""
     try:
         found = path.stat()
     except OSError:
@@ -164,7 +165,7 @@ def _stat(path: Path) -> tuple[int, float]:
 
 
 def _remove_empty(own: Path) -> None:
-    """Remove a repository's folder where nothing is in it any more."""
+    """Remove a repository's folder if it is empty."""
     for folder in (own / FOLDER, own):
         with suppress(OSError):
             folder.rmdir()

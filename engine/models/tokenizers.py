@@ -1,4 +1,4 @@
-"""The tokenizer that stands in a model's folder, if one does."""
+"""Load the tokenizer of a model's folder, if there is one."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _FILES = ("tokenizer*", "vocab*", "merges*", "spiece*", "*.model", "*.tiktoken",
 
 
 def tokenizer_in(folder: str) -> Any:
-    """Return a folder's tokenizer; None where no file there is one's, and the model speaks ids alone.
+    """Return a folder's tokenizer; None if it has no tokenizer files, so the model works with ids only.
 
     Raises:
-        Exception: what transformers raises for a damaged one.
+        Exception: whatever transformers raises for damaged files.
     """
     names = [path.name for path in Path(folder).iterdir()]
     if not any(fnmatch(name, pattern) for name in names for pattern in _FILES):

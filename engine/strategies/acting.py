@@ -1,4 +1,4 @@
-"""Which parameters act only while another has a certain value: the page puts the others off."""
+"""Parameters that have an effect only while another parameter has a certain value."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from engine.strategies.watermark import GreenListParams, SynthIdParams
 
 @dataclass(frozen=True)
 class Only:
-    """Where a parameter acts."""
+    """The condition under which a parameter has an effect."""
 
     name: str
-    """The parameter it depends on; empty where it never acts."""
+    """The controlling parameter; empty if the parameter never has an effect."""
     values: tuple[Any, ...]
-    """It acts while that one has any of these."""
+    """Values of the controlling parameter that enable it."""
     why: str
-    """One sentence for everywhere else."""
+    """One sentence shown while the parameter is disabled."""
 
 
 _DRAWN = Only("do_sample", (True,), "It acts on draws, and nothing is drawn while Sample is off.")
@@ -30,7 +30,8 @@ _SYNTHID = Only("scheme", ("synthid",), "It belongs to SynthID.")
 
 
 def acting(strategy: Strategy) -> dict[str, Only]:
-    """Return the parameters of a strategy, and its ``seed``, that do not always act."""
+    """Return the condition of each parameter, ``seed`` included, that does not always act."""
+    # Tests change each parameter while it is disabled and expect the same text.
     own = params_of(strategy.config)
     found: dict[str, Only] = {}
     for names, only in (
@@ -47,7 +48,7 @@ def acting(strategy: Strategy) -> dict[str, Only]:
 
 def _seed(strategy: Strategy) -> Only | None:
     if strategy.loop is None:
-        return None  # what a method draws is its own affair
+        return None  # a custom method draws in its own way
     if "do_sample" in params_of(strategy.config):
         return Only("do_sample", (True,), "Nothing is drawn while Sample is off.")
     if strategy.generate_kwargs(strategy.config()).get("do_sample"):

@@ -1,4 +1,7 @@
-"""What a strategy is: a declaration from which tab, validation, CLI, API, code and docs follow."""
+"""The strategy declaration.
+
+Tab, validation, CLI, API, exported code and documentation are generated from it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from engine.declare.own_loop import OwnLoop, never
 from engine.loops.recorder import Recorder
 
 STORY = "Once upon a time, there was a little frog who"
-"""An opening that the embedded model continues in many ways; some others it knows by heart."""
+"""A prompt that the embedded model continues in many ways; it has memorised some others."""
 
 
 @dataclass(frozen=True)
@@ -26,35 +29,35 @@ class Preset:
     shows: str
     """One sentence: what to look at."""
     look_at: int = 1
-    """Number, from 1, of the step at which its recorded run is opened: one worth seeing."""
+    """Step at which the recorded run opens, counted from 1."""
     seed: int = 0
     model: str | None = None
-    """Name of a model; None is the strategy's own."""
+    """Model name; None is the strategy's default model."""
     image: str | None = None
-    """What a model that reads pictures is given: ``example:`` and a name; the prompt may be empty then."""
+    """Picture input of an image model, as ``example:NAME``; the prompt may then be empty."""
     audio: str | None = None
-    """The same for a model that listens."""
+    """Audio input of a speech model, as ``example:NAME``."""
 
 
 @dataclass(frozen=True)
 class Context:
-    """What a strategy may look at when a run is prepared."""
+    """The inputs of ``Strategy.prepare``: config, models, prompt and recorder of one run."""
 
     config: Any
     """The strategy's own config dataclass, already validated."""
     target: Any
-    """models.LoadedModel."""
+    """The target model, a models.LoadedModel."""
     assistant: Any
-    """models.LoadedModel or None."""
+    """The draft model, a models.LoadedModel, or None."""
     prompt_ids: torch.Tensor
-    """(1, length) ids."""
+    """Prompt token ids, shape (1, length)."""
     recorder: Recorder
     generator: torch.Generator
     """On the model's device, seeded with the request's seed."""
 
 
 def no_extra(context: Context) -> dict[str, Any]:
-    """Most loops need nothing beyond what generate() prepares."""
+    """Return no extra keyword arguments: most loops need only what generate() prepares."""
     del context
     return {}
 
@@ -64,68 +67,72 @@ class Strategy:
     """One decoding strategy, declared in one file.
 
     Raises:
-        ValueError: there is no such family.
+        ValueError: the family is unknown.
     """
 
     name: str
     """Stable name in the CLI, the API, traces and links."""
     title: str
     family: str
-    """A name of declare.groups.FAMILIES: strategies of one kind stand side by side."""
+    """Key of declare.groups.FAMILIES; the page groups strategies by it."""
     summary: str
-    """One paragraph for somebody who has not read the paper."""
+    """One paragraph for readers who do not know the paper."""
     helps: str
-    """When it helps, and when it hurts; ``{strategy-1.figure}`` quotes a recorded run, see
-    engine/after/first_visit.py."""
+    """When it helps and when it hurts.
+
+    ``{strategy-1.figure}`` quotes a figure of a recorded run, see engine/after/first_visit.py.
+    """
     turns: str
-    """What its main parameter does."""
+    """The effect of its main parameter."""
     paper: str
-    """Author, year and arXiv id."""
+    """Authors, year and arXiv id."""
     config: type
     """Frozen dataclass whose fields are Params."""
     loop: Callable[..., Any] | None
-    """Generator of Steps, see loops/; None where code that is not ours decides, see run/hosted.py."""
+    """Generator of Steps, see loops/; None if a custom method decides, see run/hosted.py."""
     generate_kwargs: Callable[[Any], dict[str, Any]]
-    """config -> what selects this mode in transformers' generate(): do_sample, num_beams, …"""
+    """config -> generate() arguments that select this mode: do_sample, num_beams, …"""
     prepare: Callable[[Context], dict[str, Any]] = no_extra
-    """Extra keyword arguments for the loop (a draft model, a detector)."""
+    """Context -> extra keyword arguments of the loop (a drafter, a watermark tally)."""
     presets: tuple[Preset, ...] = ()
     short: str = ""
-    """Its name where there is little room; empty where the title is short enough."""
+    """Short title for narrow places; empty if the title is short enough."""
     visuals: tuple[str, ...] = ()
-    """Names of what the tab draws besides the token strip: chart, xray, draw, tree, timeline, …"""
+    """Names of the views in the tab besides the token strip: keys of visualizers.VISUALS."""
     assistant: str = "none"
-    """none, same_tokenizer or any_tokenizer."""
+    """Kind of draft model: none, same_tokenizer or any_tokenizer."""
     moved_to: str | None = None
-    """Hub repository transformers moved it to, None while it lives in the core."""
+    """Hub repository that transformers moved the mode to; None if it is still in transformers."""
     default_model: str = "storyteller"
     default_assistant: str | None = None
     needs: tuple[str, ...] = ()
-    """Names of strategies.refusal.NEEDS: what a model must be able to do to serve."""
+    """Capabilities that the model must have: keys of strategies.refusal.NEEDS."""
     draft_needs: tuple[str, ...] = ()
-    """The same of the draft model."""
+    """Capabilities that the draft model must have."""
     reorders: bool = False
-    """The rows of the cache are rearranged: without a cache where the model's cannot be."""
+    """The loop reorders cache rows; a model whose cache cannot be reordered runs without one."""
     one_shape: bool = False
-    """Every pass but the first reads one token of each row of the same batch, so that a GPU can repeat it."""
+    """Every pass but the first has the shape (rows, 1), so that a GPU can replay a CUDA graph."""
     shares: bool = False
-    """It decides by the logits after the newest token alone, so that other runs may go along in its passes."""
+    """It needs only the logits after the newest token, so runs can share its passes."""
     one_by_one: bool = False
-    """Run num_return_sequences one at a time (their rows would influence each other)."""
+    """Run num_return_sequences one at a time, because their rows would influence each other."""
     own_loop: Callable[[Any], OwnLoop | None] = never
-    """config -> the loop that exported code brings along because transformers' generate() would
-    give other tokens; None where generate() gives the same. Not needed with ``moved_to``."""
+    """config -> the loop that exported code includes because generate() would give other tokens.
+
+    None if generate() gives the same tokens. Not needed with ``moved_to``.
+    """
 
     def __post_init__(self) -> None:
         one_of(f"The family of {self.name}", self.family, FAMILIES)
 
     @property
     def tab(self) -> str:
-        """What its tab says."""
+        """The title of its tab."""
         return self.short or self.title
 
     def without(self, name: str) -> str:
-        """Return the sentence about a sampling filter that this strategy has no parameter for."""
+        """Return one sentence on why the sampling filter ``name`` has no effect here."""
         drawn = self.generate_kwargs(self.config()).get("do_sample", False)
         why = "it draws in a way of its own" if drawn else "nothing is drawn at random"
         return f"{name} has no effect in {self.name}: {why}."

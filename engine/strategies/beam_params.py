@@ -1,4 +1,4 @@
-"""What the strategies that search with beams have in common."""
+"""Parameters, views and checks shared by the beam search strategies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VISUALS = ("beam_tree", "beam_rescore", "candidates", "xray", "formula", "draw")
 
 
 def beams(minimum: int) -> Any:
-    """Declare ``num_beams``."""
+    """Declare the parameter ``num_beams`` with a lower bound."""
     return param(
         Integer(
             label="Beams",
@@ -28,11 +28,12 @@ def beams(minimum: int) -> Any:
 
 
 def check_pool(context: Context) -> None:
-    """Refuse a vocabulary that holds too few tokens for the candidates of a step.
+    """Check that the vocabulary is large enough for the candidate pool of a step.
 
     Raises:
-        ParameterError: naming the smallest vocabulary.
+        ParameterError: the vocabulary is too small; the message names the minimum.
     """
+    # transformers keeps max(2, 1 + end tokens) candidates a beam, so that one can continue.
     eos = context.config.eos_token_id or context.target.eos_token_ids
     least, have = max(2, 1 + len(eos)), context.target.vocab_size
     if have < least:
@@ -46,7 +47,7 @@ def check_pool(context: Context) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class BeamParams(NextTokenParams):
-    """How finished hypotheses are ranked and when the search ends."""
+    """Beam count, ranking of finished hypotheses, and the stopping rule."""
 
     num_beams: int = beams(2)
     length_penalty: float = param(

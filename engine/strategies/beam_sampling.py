@@ -1,4 +1,4 @@
-"""Beam-search multinomial sampling: beams that are drawn instead of ranked."""
+"""Beam-search multinomial sampling: candidates are drawn at random instead of ranked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.strategies.beam_params import VISUALS, BeamParams, check_pool
 
 @dataclass(frozen=True, kw_only=True)
 class BeamSamplingConfig(SamplingParams, BeamParams):
-    """Beam search with the filters of sampling."""
+    """Parameters of beam search and the sampling filters."""
 
 
 def _prepare(context: Context) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from engine.strategies.beam_params import VISUALS, BeamParams, beams, check_pool
 
 @dataclass(frozen=True, kw_only=True)
 class BeamSearchConfig(BeamParams):
-    """Beam search, optionally with words that the text must contain."""
+    """Parameters of beam search, with optional words that the text must contain."""
 
     num_beams: int = beams(1)
     force_words_ids: tuple[Any, ...] | None = param(

@@ -1,4 +1,4 @@
-"""Contrastive search: confident, but not saying the same again."""
+"""Contrastive search: probable tokens, minus a penalty for similarity to earlier ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.strategies.base import STORY, Preset, Strategy
 
 @dataclass(frozen=True, kw_only=True)
 class ContrastiveConfig(NextTokenParams):
-    """How many candidates are tried, and how much similarity costs."""
+    """Number of candidates and weight of the similarity penalty."""
 
     penalty_alpha: float = param(
         Number(

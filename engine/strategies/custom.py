@@ -1,4 +1,4 @@
-"""Custom generation methods: decoding by code that did not come with the playground."""
+"""Custom generation methods: decoding by code from outside the playground."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_CHARS = 8000
 
 @dataclass(frozen=True, kw_only=True)
 class MethodName(Param):
-    """A name, or in Python a function such as ``generate(custom_generate=...)`` takes."""
+    """A method name, or in Python a function as ``generate(custom_generate=...)`` takes."""
 
     def allowed(self) -> str:
         return (
@@ -37,7 +37,7 @@ class MethodName(Param):
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments(Param):
-    """The arguments that a method has of its own; the method itself says which and of which kind."""
+    """The method's own arguments; the method declares their names and types."""
 
     def allowed(self) -> str:
         return f"an object of the method's own arguments and their values, up to {MOST_CHARS} characters as JSON"
@@ -45,21 +45,22 @@ class Arguments(Param):
     def parse(self, value: Any) -> dict[str, Any]:
         if not isinstance(value, Mapping):
             raise TypeError
-        # They stand as names in exported code.
+        # Exported code uses them as Python names.
         if not all(isinstance(name, str) and name.isidentifier() for name in value):
             raise ValueError
         try:
             text = json.dumps(dict(value), allow_nan=False)
-        except RecursionError:
+        except RecursionError:  # callers handle only TypeError and ValueError
             raise ValueError from None
         if len(text) > MOST_CHARS:
             raise ValueError
+        # A round trip through JSON leaves plain values only.
         return json.loads(text)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CustomConfig(SamplingParams, NextTokenParams):
-    """Which method decides, and what generate() hands it: all of this reaches its generation_config."""
+    """The method and its settings, all of which reach its generation_config."""
 
     method: str | Callable[..., Any] = param(
         MethodName(

@@ -1,4 +1,4 @@
-"""Diverse beam search: groups of beams that pay for choosing the same tokens."""
+"""Diverse beam search: groups of beams with a penalty for choosing the same tokens."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from engine.strategies.beam_params import VISUALS, BeamParams, check_pool
 
 @dataclass(frozen=True, kw_only=True)
 class DiverseBeamConfig(BeamParams):
-    """Beam search in groups."""
+    """Parameters of beam search in groups."""
 
     num_beam_groups: int = param(
         Integer(

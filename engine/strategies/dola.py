@@ -1,4 +1,4 @@
-"""DoLa: what the last layers added to an earlier one."""
+"""DoLa: decoding by the contrast of the last layer with an earlier one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_LAYER = 1023
 
 @dataclass(frozen=True, kw_only=True)
 class LayerChoice(Param):
-    """``low``, ``high`` or a list of layers."""
+    """``low``, ``high`` or a list of layer numbers."""
 
     def allowed(self) -> str:
         return f"low, high or a list of 1 to {MAX_LAYERS} layer numbers from 0 to {MAX_LAYER}"
@@ -38,7 +38,7 @@ class LayerChoice(Param):
 
 
 def _layer(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
+    if not isinstance(value, int) or isinstance(value, bool):  # True is an int, too
         raise TypeError
     if not 0 <= value <= MAX_LAYER:
         raise ValueError
@@ -47,9 +47,9 @@ def _layer(value: Any) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class DolaConfig(SamplingParams, NextTokenParams):
-    """Which layers may be contrasted; the contrast is then decoded greedily or sampled.
+    """Candidate layers of the contrast, which is then decoded greedily or sampled.
 
-    A repetition_penalty of 1.2 is what the paper suggests.
+    The paper suggests a repetition_penalty of 1.2.
     """
 
     dola_layers: str | tuple[int, ...] = param(
@@ -76,10 +76,10 @@ class DolaConfig(SamplingParams, NextTokenParams):
 
 
 def prepare(context: Context) -> dict[str, Any]:
-    """Check that the model has layers to contrast.
+    """Check that ``dola_layers`` selects a layer of the model; return no extra arguments.
 
     Raises:
-        ParameterError: no layer is left of ``dola_layers``.
+        ParameterError: ``dola_layers`` selects none of the model's layers.
     """
     target, chosen = context.target, context.config.dola_layers
     if not layers_of(target.model, chosen):

@@ -1,4 +1,4 @@
-"""What the drafting strategies have in common: their parameters and what cannot be combined."""
+"""Parameters, checks and export rules shared by the drafting strategies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from engine.loops.drafting.by_name import drafted_loop
 
 @dataclass(frozen=True, kw_only=True)
 class DraftingParams(SamplingParams, NextTokenParams):
-    """Verification: greedy or sampled, and what is measured after the run."""
+    """Greedy or sampled verification, and the optional measurements after the run."""
 
     do_sample: bool = param(
         Flag(label="Sample", help="Draw tokens (rejection sampling) instead of taking the best."),
@@ -67,7 +67,7 @@ class DraftingParams(SamplingParams, NextTokenParams):
 
 @dataclass(frozen=True, kw_only=True)
 class DraftModelParams(DraftingParams):
-    """How long a draft model's guesses are."""
+    """Draft length of a draft model."""
 
     num_assistant_tokens: int = param(
         Integer(
@@ -100,7 +100,7 @@ class DraftModelParams(DraftingParams):
 
 @dataclass(frozen=True, kw_only=True)
 class EnsembleParams(DraftModelParams):
-    """Verification against a mixture of both models; it needs the draft's probabilities."""
+    """Verification against a mixture of both models; it needs the draft model's probabilities."""
 
     assistant_ensemble_weight: float | None = param(
         Number(
@@ -119,7 +119,7 @@ class EnsembleParams(DraftModelParams):
 
 
 def draft_values(config: Any) -> dict[str, Any]:
-    """Return what the draft model's own generation configuration says in transformers, nothing where none drafts."""
+    """Return the draft model's generation_config settings; empty without a draft model."""
     if not isinstance(config, DraftModelParams):
         return {}
     shared = params_of(DraftingParams)
@@ -127,12 +127,16 @@ def draft_values(config: Any) -> dict[str, Any]:
 
 
 def select(config: Any) -> dict[str, Any]:
-    """Return what generate() is told about the search."""
+    """Return the arguments of generate() that select greedy or sampled verification."""
     return {"do_sample": config.do_sample, "num_beams": 1}
 
 
 def own_loop(drafter: str) -> Callable[[Any], OwnLoop | None]:
-    """Return what ``Strategy.own_loop`` is for a drafting strategy, named by its drafter."""
+    """Return ``Strategy.own_loop`` for a drafting strategy.
+
+    Args:
+        drafter: name of the drafter, as in loops/drafting/by_name.py.
+    """
 
     def choose(config: Any) -> OwnLoop | None:
         if drafter == "universal_assisted" and config.do_sample:
@@ -149,11 +153,12 @@ def own_loop(drafter: str) -> Callable[[Any], OwnLoop | None]:
 
 
 def same_tokenizer(target: Any, assistant: Any) -> None:
-    """Check by content that a token id means the same in both models.
+    """Check that every token id means the same text in both models.
 
     Raises:
-        ModelError: one sentence naming the first difference.
+        ModelError: the tokenizers differ; the message names the first differing id.
     """
+    # Names and sizes do not prove equality, so the vocabularies are compared entry by entry.
     where = f"{assistant.name} cannot draft for {target.name} here"
     if target.tokenizer is None or assistant.tokenizer is None:
         if target.vocab_size != assistant.vocab_size:
@@ -163,6 +168,7 @@ def same_tokenizer(target: Any, assistant: Any) -> None:
     ours, theirs = target.tokenizer.get_vocab(), assistant.tokenizer.get_vocab()
     if ours == theirs:
         return
+    # Vocabularies are unordered, so the first difference is the smallest differing id.
     by_id = {token_id: token for token, token_id in theirs.items()}
     others = (token_id for token, token_id in ours.items() if by_id.get(token_id) != token)
     different = min(others, default=len(ours))

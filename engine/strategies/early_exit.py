@@ -1,4 +1,4 @@
-"""Self-speculative decoding: the model's own first layers draft for the whole of it."""
+"""Self-speculative decoding: the first layers of the target model draft for all of its layers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from engine.strategies.drafting_params import EnsembleParams, own_loop, select
 
 @dataclass(frozen=True, kw_only=True)
 class EarlyExitConfig(EnsembleParams):
-    """After which layer the draft leaves."""
+    """Exit layer of the draft, and the drafting parameters."""
 
     assistant_early_exit: int = param(
         Integer(
@@ -31,8 +31,13 @@ class EarlyExitConfig(EnsembleParams):
 
 
 def prepare(context: Context) -> dict[str, Any]:
-    """Hand the loop a drafter made of the target's first layers."""
+    """Return the drafter that uses the target's first layers.
+
+    Raises:
+        ParameterError: the model has no such layer before its last.
+    """
     target, layer = context.target, context.config.assistant_early_exit
+    # The last layer is no early exit: the draft would be the model itself.
     if layer >= target.layers:
         allowed = (
             f"it must be from 1 to {target.layers - 1}: {target.name} has {target.layers} layers"

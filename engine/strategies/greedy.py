@@ -1,4 +1,4 @@
-"""Greedy search: always the most probable token."""
+"""Greedy search: the most probable token at every step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engine.strategies.base import STORY, Preset, Strategy
 
 @dataclass(frozen=True, kw_only=True)
 class GreedyConfig(NextTokenParams):
-    """Greedy search has no parameters of its own."""
+    """The common parameters; greedy search adds none."""
 
     def check(self) -> None:
         super().check()

@@ -1,4 +1,4 @@
-"""Which runs transformers' generate() cannot make by itself."""
+"""The decode loop that exported code must include, if generate() cannot make the run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from engine.strategies.base import Strategy
 
 
 def own_loop_of(strategy: Strategy, config: Any) -> OwnLoop | None:
-    """Return the loop that has to come along with a strategy and its config, None where there is no need."""
+    """Return the loop that exported code must include; None if generate() is equal."""
+    # Modes that left transformers always need their loop, whatever the config.
     if strategy.moved_to and strategy.loop:
         return OwnLoop(strategy.loop, f"transformers moved it to {strategy.moved_to}")
     return strategy.own_loop(config)

@@ -1,4 +1,4 @@
-"""Prompt lookup decoding: draft by copying from the text itself."""
+"""Prompt lookup decoding: drafts are copied from the prompt and the text so far."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from engine.strategies.drafting_params import DraftingParams, own_loop, select
 
 @dataclass(frozen=True, kw_only=True)
 class PromptLookupConfig(DraftingParams):
-    """How much is copied, and how much must match."""
+    """Number of copied tokens and length of the n-gram that must match."""
 
     prompt_lookup_num_tokens: int = param(
         Integer(
@@ -41,7 +41,7 @@ class PromptLookupConfig(DraftingParams):
 
 
 def prepare(context: Context) -> dict[str, Any]:
-    """Hand the loop a drafter that needs no model."""
+    """Return the drafter, which needs no draft model."""
     return {
         "make_drafter": PromptLookupDrafter,
         "after": aftermath(context.config, PromptLookupDrafter),
@@ -49,10 +49,10 @@ def prepare(context: Context) -> dict[str, Any]:
 
 
 def _own_loop(config: Any) -> OwnLoop | None:
-    """Bring the loop along where transformers would not draft what was copied.
+    """Return the loop to export if transformers would drop copied tokens.
 
-    It asks every warper about copied tokens, over equal made-up scores. Top-p and top-h then keep
-    some of the equal ones, and any of them drops what a penalty or a bias put below the rest.
+    transformers applies every warper to copied tokens, over equal made-up scores. Top-p and top-h
+    then keep only some of them, and any warper drops what a penalty or a bias lowered.
     """
     if config.do_sample and (_keeps_some(config) or (_moves(config) and _removes(config))):
         return OwnLoop(
@@ -68,13 +68,13 @@ def _keeps_some(config: Any) -> bool:
 
 
 def _removes(config: Any) -> bool:
-    """Whether a warper removes tokens by their score."""
+    """Return True if a warper removes tokens by their score."""
     named = (config.top_k, config.min_p, config.epsilon_cutoff, config.eta_cutoff)
     return any(named) or config.typical_p < 1
 
 
 def _moves(config: Any) -> bool:
-    """Whether a processor gives tokens another score without forbidding them."""
+    """Return True if a processor changes scores without setting them to -inf."""
     penalties = (config.repetition_penalty, config.encoder_repetition_penalty)
     moved = (config.sequence_bias, config.exponential_decay_length_penalty)
     return any(penalty not in (None, 1) for penalty in penalties) or any(moved)

@@ -1,4 +1,4 @@
-"""Which models cannot serve a strategy, each with the reason in one sentence."""
+"""Compatibility of models and strategies, with the reason for each incompatibility."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ NEEDS: Mapping[str, Need] = {
         "its layers do not show what they would say",
     ),
 }
-"""Name -> (whether a model has it, what to say where it has not)."""
+"""Name -> (test of a model's capabilities, reason if it fails)."""
 
 
 def refusal(strategy: Strategy, model: Any, assistant: Any = None) -> str | None:
-    """Return why a model, or a draft for it, cannot serve a strategy; None where nothing speaks against it.
+    """Return why a model, or its draft model, cannot run a strategy; None if it can.
 
     Args:
         strategy: one of STRATEGIES' values.
-        model: a LoadedModel, or a name; a name whose files are not on this machine is not refused.
-        assistant: the draft model, the same way; None looks at the model alone.
+        model: a LoadedModel or a name; a name without files on this machine counts as compatible.
+        assistant: the draft model, likewise; None checks the model alone.
 
     Returns:
-        One sentence naming model, strategy and reason.
+        One sentence that names model, strategy and reason.
     """
     return _refused(strategy, model, strategy.needs, "") or (
         None
@@ -53,11 +53,11 @@ def refusal(strategy: Strategy, model: Any, assistant: Any = None) -> str | None
 
 
 def uses_cache(strategy: Strategy, can: Capabilities) -> bool:
-    """Return whether a run keeps anything from step to step; without, every step reads the whole text.
+    """Return True if a run uses a KV cache; without one, every step reads the whole text.
 
     Args:
         strategy: one of STRATEGIES' values.
-        can: what its model can do.
+        can: capabilities of the model.
     """
     return can.has_cache and (can.can_reorder or not strategy.reorders)
 
@@ -67,7 +67,7 @@ def _refused(strategy: Strategy, model: Any, needs: tuple[str, ...], role: str) 
         found = described(model) if isinstance(model, str) else (model.name, model.capabilities)
     except ModelError as error:
         return str(error)
-    if found is None:
+    if found is None:  # the files are not on this machine, so nothing is known
         return None
     name, can = found
     reason = _unreadable(can) or next((NEEDS[n][1] for n in needs if not NEEDS[n][0](can)), None)
@@ -75,7 +75,7 @@ def _refused(strategy: Strategy, model: Any, needs: tuple[str, ...], role: str) 
 
 
 def _unreadable(can: Capabilities) -> str | None:
-    """Return why no strategy at all can use a model."""
+    """Return why no strategy can use the model, or None."""
     if can.reads != "text" and not can.takes:
         return f"it reads {can.reads} in a way that is not known here"
     if can.own_generate:

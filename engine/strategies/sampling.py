@@ -11,7 +11,7 @@ from engine.strategies.base import STORY, Preset, Strategy
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingConfig(SamplingParams, NextTokenParams):
-    """Everything that reshapes the distribution before the draw."""
+    """The filters that reshape the distribution before the draw."""
 
 
 STRATEGY = Strategy(

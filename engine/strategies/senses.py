@@ -1,11 +1,11 @@
-"""Presets for models that look or listen; they stand beside a strategy's own where those are on this machine."""
+"""Presets for image and speech models, offered if those models are on this machine."""
 
 from __future__ import annotations
 
 from engine.strategies.base import Preset
 
 SEES, HEARS = "captioner", "transcriber"
-"""The models that they ask."""
+"""Names of the models that the presets use."""
 
 SENSES: dict[str, tuple[Preset, ...]] = {
     "greedy": (
@@ -63,4 +63,4 @@ SENSES: dict[str, tuple[Preset, ...]] = {
         ),
     ),
 }
-"""Strategy -> its presets."""
+"""Strategy name -> its presets with a picture or a sound."""

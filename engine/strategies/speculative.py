@@ -1,4 +1,4 @@
-"""Speculative decoding: a small model drafts, the target checks the whole draft in one pass."""
+"""Speculative decoding: a draft model proposes tokens, the target model checks them in one pass."""
 
 from __future__ import annotations
 
@@ -15,11 +15,15 @@ from engine.strategies.drafting_params import EnsembleParams, own_loop, same_tok
 
 @dataclass(frozen=True, kw_only=True)
 class SpeculativeConfig(EnsembleParams):
-    """A draft model with the target's tokenizer."""
+    """Parameters of drafting by a model with the target's tokenizer."""
 
 
 def prepare(context: Context) -> dict[str, Any]:
-    """Hand the loop a drafter that uses the assistant."""
+    """Return the drafter that uses the draft model.
+
+    Raises:
+        ModelError: the tokenizers of both models differ.
+    """
     same_tokenizer(context.target, context.assistant)
     model = context.assistant.model
 

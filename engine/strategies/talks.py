@@ -1,7 +1,6 @@
-"""Presets for a model that answers: conversations whose effect was measured on SmolLM2 135M Instruct.
+"""Chat presets, whose effects were measured on SmolLM2 135M Instruct.
 
-They stand beside a strategy's own where the model is on this machine; ``tests/engine/test_talks.py``
-measures what each says.
+They are offered if the model is on this machine. ``tests/engine/test_talks.py`` tests each claim.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 MODEL = "smollm2"
-"""What all of them talk to."""
+"""The model of all chat presets."""
 _CAPITAL = "What is the capital of France?"
 _CAT = "Tell me a story about a cat."
 _RAIN = "Write a short poem about rain."
@@ -27,23 +26,23 @@ _DRAFTS = {"num_assistant_tokens": 3, "assistant_confidence_threshold": 0.0}
 
 @dataclass(frozen=True)
 class Talk:
-    """A conversation to start from."""
+    """A named conversation whose effect a test measures."""
 
     name: str
     asks: str
-    """What the user says."""
+    """The user's message."""
     params: Mapping[str, Any]
     shows: str
     """One sentence: what to look at."""
     seed: int = 0
     look_at: int = 1
-    """Number, from 1, of the step at which its recorded run is opened: one worth seeing."""
+    """Step at which the recorded run opens, counted from 1."""
     recorded: bool = False
-    """Whether the gallery ships its run."""
+    """True if the gallery ships a recording of it."""
 
     @property
     def messages(self) -> list[dict[str, str]]:
-        """The conversation, as a request takes it."""
+        """The conversation in the format of a request."""
         return [{"role": "user", "content": self.asks}]
 
 
@@ -187,4 +186,4 @@ TALKS: dict[str, tuple[Talk, ...]] = {
         ),
     ),
 }
-"""Strategy -> its conversations."""
+"""Strategy name -> its chat presets."""

@@ -1,4 +1,4 @@
-"""Universal assisted decoding: the draft model may have another tokenizer."""
+"""Universal assisted decoding: speculative decoding with a draft model of another tokenizer."""
 
 from __future__ import annotations
 
@@ -16,14 +16,19 @@ from engine.strategies.drafting_params import DraftModelParams, own_loop, select
 
 @dataclass(frozen=True, kw_only=True)
 class UniversalAssistedConfig(DraftModelParams):
-    """Draft tokens are counted in the draft's own vocabulary."""
+    """Parameters of drafting; draft tokens are counted in the draft model's vocabulary."""
 
 
 def prepare(context: Context) -> dict[str, Any]:
-    """Choose the variant: re-encoding when greedy, vocabulary intersection when sampling."""
+    """Return the drafter: re-encoding if greedy, vocabulary intersection if sampling.
+
+    Raises:
+        ModelError: one of the models has no tokenizer.
+    """
     target, assistant = context.target, context.assistant
     if target.tokenizer is None or assistant.tokenizer is None:
         raise ModelError("universal_assisted needs the tokenizers of both models.")
+    # p and q can be compared only over tokens that both vocabularies have.
     drafter = IntersectionDrafter if context.config.do_sample else ReencodingDrafter
 
     def make(run: RunContext) -> UniversalDrafter:

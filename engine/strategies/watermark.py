@@ -1,4 +1,4 @@
-"""Watermarking: text that carries a mark no reader sees and a key holder can test."""
+"""Watermarking: text with a statistical mark that only the holder of the key can detect."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_KEY = 2**32 - 1
 
 @dataclass(frozen=True, kw_only=True)
 class Keys(TokenIds):
-    """SynthID's keys, one per round of the tournament."""
+    """SynthID's keys, one per tournament round."""
 
     maximum_items: int = 64
 
@@ -38,7 +38,7 @@ class Keys(TokenIds):
 
 @dataclass(frozen=True, kw_only=True)
 class SchemeParams:
-    """Which of the two watermarks."""
+    """Choice of the watermark scheme."""
 
     scheme: str = param(
         Choice(
@@ -52,7 +52,7 @@ class SchemeParams:
 
 @dataclass(frozen=True, kw_only=True)
 class GreenListParams:
-    """transformers' WatermarkingConfig."""
+    """Parameters of transformers' WatermarkingConfig."""
 
     greenlist_ratio: float = param(
         Number(
@@ -118,7 +118,7 @@ class GreenListParams:
 
 @dataclass(frozen=True, kw_only=True)
 class SynthIdParams:
-    """transformers' SynthIDTextWatermarkingConfig."""
+    """Parameters of transformers' SynthIDTextWatermarkingConfig."""
 
     ngram_len: int = param(
         Integer(
@@ -185,7 +185,7 @@ class SynthIdParams:
 class WatermarkConfig(
     SynthIdParams, GreenListParams, SchemeParams, SamplingParams, NextTokenParams
 ):
-    """Which mark, how strong, with which key; and how a count of it is judged."""
+    """Scheme, strength and key of the mark, and the threshold of its detection."""
 
     do_sample: bool = param(
         Flag(label="Sample", help="Draw the token; off takes the best of the marked scores."), True
@@ -214,15 +214,16 @@ class WatermarkConfig(
 
 
 def prepare(context: Context) -> dict[str, Any]:
-    """Check the green share against the vocabulary and say what counts.
+    """Check the green share and return the detector's counting settings as ``tally``.
 
     Raises:
-        ParameterError: no token of the vocabulary would be green.
+        ParameterError: the green share leaves no token green.
     """
     config, target = context.config, context.target
     scheme = scheme_of(as_dict(config))
     check_vocabulary(scheme, target.vocab_size)
     model = target.model.config
+    # Encoder-decoder texts begin with the decoder's start token in place of a BOS token.
     first = "decoder_start_token_id" if target.is_encoder_decoder else "bos_token_id"
     tally = {
         "ignore_repeated_ngrams": config.ignore_repeated_ngrams,
@@ -233,10 +234,10 @@ def prepare(context: Context) -> dict[str, Any]:
 
 
 def check_vocabulary(scheme: Any, vocab_size: int) -> None:
-    """Refuse a green share that makes no token of the vocabulary green.
+    """Check that the green share makes at least one token of the vocabulary green.
 
     Raises:
-        ParameterError: naming the smallest share.
+        ParameterError: it makes none green; the message names the smallest allowed share.
     """
     if isinstance(scheme, GreenList) and int(vocab_size * scheme.greenlist_ratio) < 1:
         raise ParameterError(

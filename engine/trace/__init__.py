@@ -1,1 +1,1 @@
-"""The record of a run: data types, events, JSON, its schema, and what a file must satisfy. No torch."""
+"""The record of a run: data types, events, JSON format, schema and validation, without torch."""

@@ -1,4 +1,4 @@
-"""What the steps of a beam search must satisfy together: one tree, whose leaves are the outputs."""
+"""Validation of a recorded beam search: its steps form one tree whose leaves are the outputs."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from engine.trace.details import BeamDetail, BeamNode
 from engine.trace.records import Trace
 
 PROMPT = -1
+# Recorded numbers are rounded, so recomputed sums differ a little.
 _SLACK, _RELATIVE = 2e-3, 1e-5
 
 
 @dataclass(frozen=True)
 class _Place:
-    """A node on its path."""
+    """A node of the search tree with a link to its parent."""
 
     node: BeamNode
     above: _Place | None
     length: int
-    """New tokens from the prompt to here."""
+    """New tokens from the prompt to this node."""
 
     def path(self) -> tuple[int, ...]:
         tokens, place = [], self
@@ -34,13 +35,14 @@ class _Place:
 def check_beams(trace: Trace) -> None:
     """Check the tree of a beam search; traces of other strategies pass.
 
-    Every node grows from one that the step before kept, sums are the sums of their paths, scores
-    are sums over length ** length_penalty, no more than num_beams are kept, and every output is
-    the path of a finished hypothesis or of one that was open at the end, but for those without a
-    score behind the first: they fill up the number where fewer texts were possible.
+    - Every node extends a node that the previous step kept.
+    - Sums are the sums of their paths; scores are sum / length ** length_penalty.
+    - At most num_beams nodes are kept.
+    - Every output is the path of a finished hypothesis or of one still open at the end. Exempt are
+      outputs without a score after the first: they pad the count if fewer texts were possible.
 
     Raises:
-        TraceError: naming the step.
+        TraceError: a rule is broken; the message names the step.
     """
     places: dict[int, _Place] = {}
     kept: set[int] = {PROMPT}
@@ -66,7 +68,7 @@ def check_beams(trace: Trace) -> None:
 
 
 def _check_config(config: dict[str, Any], groups: set[int]) -> None:
-    """Check what rescoring computes with."""
+    """Check the settings that rescoring uses."""
     for name in ("num_beams", "length_penalty", "early_stopping", "max_new_tokens"):
         if name not in config:
             raise TraceError(f"trace.config lacks {name}, which a beam search needs.")
@@ -105,7 +107,7 @@ def _check_outputs(
     ends = {hypothesis.node_id for hypothesis in last.heap} | (kept - {PROMPT})
     paths = {places[node].path() for node in ends}
     for number, output in enumerate(trace.outputs):
-        # What only fills up the number of sequences has no score, and need not be in the tree.
+        # Padding sequences have no score and need not be in the tree.
         if output.token_ids not in paths and (output.score is not None or not number):
             raise TraceError(f"outputs[{number}] is no path of the search's tree.")
     if last.winner_node_id is None or not trace.outputs:

@@ -1,4 +1,4 @@
-"""What the conversation of a trace must satisfy before anything draws it."""
+"""Validation of the conversation of a trace: messages, template arguments and turns."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _LARGEST = 2**64
 
 
 def check_chat(trace: Trace) -> None:
-    """Check messages, and that the turns of the prompt's tokens follow each other without gaps.
+    """Check the messages, and that the turns cover the prompt's tokens without gaps.
 
     Raises:
-        TraceError: naming the field.
+        TraceError: a field is invalid; the message names it.
     """
     if trace.messages is None:
         if trace.template is not None or trace.prompt_turns or trace.literal_tokens:

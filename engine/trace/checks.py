@@ -1,4 +1,4 @@
-"""What a trace file must satisfy before anything draws it; every refusal names the place."""
+"""Validation of a trace file; every error names the place in the file."""
 
 from __future__ import annotations
 
@@ -33,16 +33,18 @@ _BYTES = re.compile("(?:<0x[0-9A-F]{2}>)+")
 
 
 def read_json_strict(data: bytes, max_bytes: int) -> Any:
-    """Parse JSON (or gzip of JSON), refusing what the standard parser lets through.
+    """Parse JSON or gzipped JSON more strictly than the standard parser.
 
     Args:
-        data: the file.
-        max_bytes: limit of the text, after decompression.
+        data: content of the file.
+        max_bytes: limit of the decompressed text.
 
     Raises:
-        TraceError: too large, not UTF-8, too deep, duplicate keys, NaN or Infinity, bad syntax.
+        TraceError: the text is too large, not UTF-8, nested too deeply, has duplicate keys, NaN,
+            Infinity or bad syntax.
     """
     text = _text(data, max_bytes)
+    # Checked before parsing, as json.loads recurses once per level.
     if _depth(text) > _MAX_DEPTH:
         raise TraceError(f"The file nests deeper than {_MAX_DEPTH} levels.")
     try:
@@ -53,7 +55,7 @@ def read_json_strict(data: bytes, max_bytes: int) -> Any:
         raise TraceError(
             f"The file is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}."
         ) from None
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError):  # Python limits the digits of an int
         raise TraceError("The file is not valid JSON: a number has too many digits.") from None
 
 
@@ -61,6 +63,7 @@ def _text(data: bytes, max_bytes: int) -> str:
     if data[:2] == b"\x1f\x8b":
         try:
             with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+                # A gzip bomb is read no further than the limit.
                 data = file.read(max_bytes + 1)
         except (OSError, EOFError, zlib.error):
             raise TraceError("The file is not valid gzip.") from None
@@ -75,7 +78,7 @@ def _text(data: bytes, max_bytes: int) -> str:
 
 
 def _depth(text: str) -> int:
-    """Return the deepest nesting, brackets inside strings included (an upper bound is enough)."""
+    """Return the nesting depth outside strings, counted up to one level above the limit."""
     depth = deepest = 0
     in_string = escaped = False
     for character in text:
@@ -115,20 +118,20 @@ def _finite(text: str) -> float:
 
 
 def check_size(steps: Any) -> None:
-    """Refuse more steps than a page can show, before they are read.
+    """Check the number of steps before they are read.
 
     Raises:
-        TraceError: naming the limit.
+        TraceError: there are more than MAX_STEPS.
     """
     if isinstance(steps, list) and len(steps) > MAX_STEPS:
         raise TraceError(f"The trace has {len(steps)} steps; at most {MAX_STEPS} can be shown.")
 
 
 def check_trace(trace: Trace) -> None:
-    """Check what types alone cannot: order, probabilities, ids, and that replay gives the output.
+    """Check what types cannot express: order, probabilities, ids, and the replay of outputs.
 
     Raises:
-        TraceError: naming the step.
+        TraceError: a check fails; the message names the step or field.
     """
     _check_config(trace.config)
     _check_header(trace)
@@ -165,24 +168,26 @@ def _check_header(trace: Trace) -> None:
 
 
 def _is_text_of(text: str, ids: Iterable[int], pieces: Mapping[int, str]) -> bool:
-    """Return whether a text can be what tokens say: their pieces in order, without some special ones.
+    """Return True if the text is a subsequence of the pieces, ignoring white space.
 
-    White space is the tokenizer's affair, and characters that are cut across tokens have no pieces.
+    Tokenizers treat white space differently, and special tokens may be missing from the text. A
+    character that is split across tokens has no piece, so texts with U+FFFD pass.
     """
     whole = "".join(_BYTES.sub(_said, "".join(pieces[i] for i in ids)).split())
     if _CUT in whole or _CUT in text:
         return True
+    # ``in`` consumes the iterator, which makes this a subsequence test.
     there = iter(whole)
     return all(character in there for character in "".join(text.split()))
 
 
 def _said(found: re.Match[str]) -> str:
-    """Return what the tokens of single bytes say together."""
+    """Decode a run of byte pieces such as ``<0xE2>`` as UTF-8."""
     return bytes.fromhex(found[0].replace("<0x", "").replace(">", "")).decode(errors="replace")
 
 
 def _check_parent(trace: Trace) -> None:
-    """Check that the prompt of a branch ends with what was put after the parent's text."""
+    """Check that the prompt of a branch ends with the inserted tokens."""
     parent = trace.parent
     if parent is None:
         return
@@ -194,7 +199,7 @@ def _check_parent(trace: Trace) -> None:
 
 
 def _check_config(config: dict[str, Any]) -> None:
-    """Check the settings that something computes with; numbers may not be absurd anywhere."""
+    """Check the settings used in computations, and that all numbers are finite and bounded."""
     for name, largest in (_NUMBERS | _OPTIONAL_NUMBERS).items():
         value = config.get(name, 0)
         if value is None and name in _OPTIONAL_NUMBERS:
@@ -218,7 +223,7 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 
 def is_unicode(text: str) -> bool:
-    """Return whether a text has no lone surrogate, which no file and no page can be given."""
+    """Return True if the text has no lone surrogate, which UTF-8 cannot encode."""
     try:
         text.encode()
     except UnicodeEncodeError:

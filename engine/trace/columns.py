@@ -1,8 +1,8 @@
-"""How a file writes a step: a list of records as one object of columns, which is half as long.
+"""Column format of a step in a file: a list of records as one object of columns, half as long.
 
-``[{"token_id": 5, "rank": 0}, {"token_id": 9, "rank": 1}]`` is written
-``{"token_id": [5, 9], "rank": [0, 1]}``; every number stays as it was. Records within records, such
-as the layers of a step, are packed in the same way.
+``[{"token_id": 5, "rank": 0}, {"token_id": 9, "rank": 1}]`` becomes
+``{"token_id": [5, 9], "rank": [0, 1]}``, without loss. Nested records, such as the layers of a
+step, are converted likewise.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from engine.trace.values import hints_of, plain
 
 
 def in_columns(value: Any) -> Any:
-    """Return JSON values of a step with every list of records as columns."""
+    """Convert the JSON values of a step: every list of records becomes columns."""
     if isinstance(value, dict):
         return {name: in_columns(item) for name, item in value.items()}
     if not isinstance(value, list):
@@ -29,12 +29,12 @@ def in_columns(value: Any) -> Any:
 
 
 def in_rows(value: Any, kind: Any, where: str) -> Any:
-    """Return JSON values with columns as the list of records that they stand for.
+    """Convert JSON values of a file: columns become lists of records.
 
     Args:
-        value: of a file; what is no column of records stays, and is judged where it is read.
-        kind: what it should be: a dataclass of the trace, or the type of one of its fields.
-        where: its place, for errors.
+        value: JSON value; anything that is not columns stays, and is validated when it is read.
+        kind: expected type: a dataclass of the trace, or the type of one of its fields.
+        where: place in the file, for errors.
 
     Raises:
         TraceError: columns of one list differ in length.
@@ -57,10 +57,11 @@ def in_rows(value: Any, kind: Any, where: str) -> Any:
 
 
 def _option(value: Any, args: tuple[Any, ...]) -> Any:
-    """Return which type of a union a value has: of details by their kind."""
+    """Return the member of a union that fits the value; details are selected by their kind."""
     kind = value.get("kind") if isinstance(value, dict) else None
     options = [arg for arg in args if arg is not type(None)]
     found = DETAIL_TYPES.get(kind) if isinstance(kind, str) else None
+    # An unknown kind is reported when the value is read.
     return found if found in options else options[0]
 
 

@@ -1,4 +1,4 @@
-"""What the detail of a step must satisfy before anything draws it: ids, probabilities, indices."""
+"""Validation of step details: ids, probabilities, indices and counts."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def check_detail(where: str, detail: Any, pieces: Mapping[int, str]) -> None:
     """Check one step's detail, None included.
 
     Args:
-        where: names the step in a message.
-        detail: one of the detail classes.
-        pieces: the trace's token ids.
+        where: name of the step, for errors.
+        detail: an instance of a detail class, or None.
+        pieces: token id -> piece, of the trace.
 
     Raises:
-        TraceError: naming the step and the field.
+        TraceError: a value is invalid; the message names step and field.
     """
     for name, value in values_of(detail, PROBABILITY):
         if not 0 <= value <= 1 + _SLACK:
@@ -67,10 +67,10 @@ def _check_word(where: str, name: str, word: str, known: tuple[str, ...]) -> Non
 
 
 def check_details(trace: Trace) -> None:
-    """Check what the details of a run must satisfy together: sizes, positions, passes, statistics.
+    """Check the details of a run against each other: sizes, positions, passes, statistics.
 
     Raises:
-        TraceError: naming the step.
+        TraceError: a check fails; the message names the step.
     """
     check_forwards(trace)
     lengths: dict[int, int] = {}

@@ -1,6 +1,7 @@
-"""What is special to one kind of decision: a closed union, one small class each.
+"""Strategy-specific details of a step: a closed union of dataclasses.
 
-Every class is plain data. ``kind`` is its name in JSON. New kinds are added here and nowhere else.
+The classes are plain data. ``kind`` names a class in JSON, see ``DETAIL_TYPES``. Add
+new kinds here only.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from dataclasses import dataclass
 from engine.trace.values import LogProb, Probability, Seconds, TokenId
 
 FATES = ("kept", "pruned", "finished", "finished_worse", "blocked")
-"""What became of a beam search's candidate."""
+"""Outcomes of a candidate in a beam search."""
 STATUSES = ("accepted", "rejected", "unverified")
-"""What became of a drafted token."""
+"""Outcomes of a drafted token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class DrawDetail:
     """How a token was drawn: the winner and the runners-up of the exponential race."""
 
     racers: tuple[Racer, ...]
-    """Earliest arrivals first; the first is the token that was emitted."""
+    """By arrival; the first is the emitted token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,25 +45,25 @@ class BeamNode:
     """Node this one extends; -1 is the prompt."""
     token_id: TokenId
     logprob: LogProb
-    """After every processor, the diversity penalty included."""
+    """After all logits processors, including the diversity penalty."""
     sum_logprobs: float
     score: float
     """sum_logprobs / generated_length ** length_penalty."""
     rank: int
-    """Place in the pool of its group, 0 is first: by sum, in beam sampling by the draw."""
+    """Rank in the pool of its group from 0: by sum, in beam sampling by order of the draw."""
     margin: float
-    """sum_logprobs minus that of the last kept candidate (negative: missed the cut by this)."""
+    """sum_logprobs minus that of the last kept candidate; negative if it missed the cut."""
     group: int
     diversity_penalty: float
-    """What earlier groups' choice of this token cost it."""
+    """Log-probability subtracted because earlier groups chose this token."""
     fate: str
     """One of FATES."""
     penalised_by: tuple[int, ...] = ()
     """Earlier groups that chose this token at this step."""
     reason: str = ""
-    """Why a finished candidate did not join the finished hypotheses, or what a constraint did."""
+    """Why a finished candidate was not added to the heap, or the effect of a constraint."""
     arrival: float | None = None
-    """Beam sampling: e / probability of its exponential race; the earliest are drawn."""
+    """Beam sampling: e / probability in the exponential race; the smallest are drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,21 +73,21 @@ class Hypothesis:
     node_id: int
     sum_logprobs: float
     length: int
-    """Generated tokens, end-of-sequence included, prompt not counted."""
+    """Generated tokens, including end-of-sequence, without the prompt."""
     score: float
     group: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class GreedyPath:
-    """What greedy search makes of the same prompt with the same processors."""
+    """The greedy search result for the same prompt and the same logits processors."""
 
     token_ids: tuple[TokenId, ...]
     sum_logprobs: float
     score: float
     """sum_logprobs / length ** length_penalty."""
     left_at: int | None
-    """First position where the search's winner takes another token, None when it never does."""
+    """First position at which the winner has another token; None if it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,39 +97,39 @@ class BeamDetail:
     pool: tuple[BeamNode, ...]
     heap: tuple[Hypothesis, ...]
     best_running: float | None
-    """Best score an open beam could still reach (the left side of the stopping test)."""
+    """Best score that an open beam could still reach: the left side of the stopping test."""
     worst_finished: float | None
-    """Worst score on the full heap (the right side); None while the heap is not full."""
+    """Worst score on the full heap: the right side of the test; None while it is not full."""
     stopping: bool
     winner_node_id: int | None = None
-    """Set on the last step: the node whose path is outputs[0]."""
+    """On the last step: the node whose path is outputs[0]."""
     stop_reason: str = ""
     """On the last step: why the search ended."""
     greedy: GreedyPath | None = None
-    """On the last step: the greedy path beside the search."""
+    """On the last step: the greedy path, for comparison."""
 
 
 @dataclass(frozen=True, slots=True)
 class DraftToken:
-    """One drafted token and how the target judged it."""
+    """One drafted token and its verification by the target model."""
 
     token_id: TokenId
     p: Probability
-    """Probability under the target after its processors."""
+    """Probability under the target model, after its logits processors."""
     q: Probability | None
-    """Probability under the draft; None for drafters that give none (prompt lookup)."""
+    """Probability under the draft model; None for drafters without one (prompt lookup)."""
     u: Probability | None
-    """Uniform number compared with the acceptance ratio; None in greedy verification."""
+    """Uniform random number compared with the acceptance ratio; None in greedy verification."""
     status: str
     """One of STATUSES."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parting:
-    """The first place where an assisted text leaves the target's own greedy path."""
+    """The first position at which a drafted text differs from the target's greedy path."""
 
     position: int
-    """New token that differs, 0 is the first."""
+    """Index of the differing new token, from 0."""
     emitted_id: TokenId
     expected_id: TokenId
     emitted_logit: float
@@ -136,7 +137,7 @@ class Parting:
     gap: float
     """expected_logit minus emitted_logit."""
     near_tie: bool
-    """The gap is within the rounding of the model's number format."""
+    """True if the gap is within the rounding error of the model's dtype."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,36 +145,36 @@ class DistributionCheck:
     """Observed counts of sampled tokens against the target's exact distribution."""
 
     length: int
-    """Tokens looked at: 1 is the first token, 2 the first two together."""
+    """Number of leading tokens that are compared: 1 the first, 2 the first two together."""
     runs: int
     chi_square: float
     degrees: int
     p_value: Probability
-    """Probability of a chi-square at least this large when the distributions are the same."""
+    """Probability of a chi-square at least this large if the distributions are equal."""
     bins: tuple[tuple[tuple[TokenId, ...], int, float], ...]
-    """(token ids, observed count, expected count); the bin without ids holds all the rest."""
+    """(token ids, observed count, expected count); the bin without ids pools the rest."""
 
 
 @dataclass(frozen=True, slots=True)
 class DraftReport:
-    """What was measured after an assisted run had ended; part of its last step."""
+    """Measurements made after a drafted run; stored in its last step."""
 
     checked: int
-    """New tokens compared with the target's own greedy choice; 0 when sampling, lossy or quantised."""
+    """New tokens compared with the target's greedy choice; 0 if sampling, lossy or quantised."""
     parting: Parting | None
     check_s: Seconds
     plain_tokens: int
-    """Tokens the plain run made; 0 when none was made."""
+    """Tokens of the plain run; 0 without one."""
     plain_s: Seconds
     plain_identical: bool | None
-    """Greedy: whether the plain run made the same tokens."""
+    """Greedy: True if the plain run gave the same tokens."""
     distributions: tuple[DistributionCheck, ...] = ()
     others: int | None = None
-    """Most other runs that this process computed at one time while this run or the plain one was
-    timed; None when nobody looked."""
+    """Largest number of other runs in this process while this run or the plain run was timed; None
+    if it was not observed."""
     processor_share: Probability | None = None
-    """Share of the time of both timings, the lesser of the two, in which the decoding thread
-    computed; for the rest it waited for the processor or for a device."""
+    """Share of the time in which the decoding thread computed, the lower of both timings. In the
+    rest it waited for a processor or a device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,47 +184,47 @@ class DraftDetail:
     draft_length: int
     requested_length: int
     length_reason: str
-    """Why the draft had this length: schedule, confidence, budget, end of text, no match."""
+    """Reason for the draft length: schedule, confidence, budget, end of text, no match."""
     tokens: tuple[DraftToken, ...]
     final_token_id: TokenId
     final_source: str
-    """resampled, bonus, target (its own choice), or ended (the text ended inside the draft)."""
+    """resampled, bonus, target (its own choice), or ended (the text ended within the draft)."""
     residual: tuple[tuple[TokenId, Probability], ...]
-    """Top of the distribution the final token came from: (token_id, probability)."""
+    """Most probable tokens of the final token's distribution: (token_id, probability)."""
     draft_forwards: int
     draft_s: Seconds
     verify_s: Seconds
     match: tuple[int, int, int] | None = None
-    """Prompt lookup: (n-gram length, position of the match, tokens copied) in prompt + output."""
+    """Prompt lookup: (n-gram length, position of the match in prompt + output, copied tokens)."""
     draft_own: tuple[str, ...] = ()
-    """Universal: the draft tokenizer's own pieces."""
+    """Universal: pieces of the draft in the draft model's tokenizer."""
     reencoded: tuple[TokenId, ...] = ()
-    """Universal: what the draft became in target ids."""
+    """Universal: the draft in target token ids."""
     lost: str = ""
-    """Universal: drafted text that did not survive re-encoding."""
+    """Universal: drafted text that was lost in re-encoding."""
     exit_layer: int | None = None
     drafter: str = ""
     """assistant, prompt_lookup, early_exit or universal."""
     report: DraftReport | None = None
-    """On the last round only: is the output the target's own, and what did it cost."""
+    """On the last round: checks of the output and the measured cost."""
 
 
 @dataclass(frozen=True, slots=True)
 class LayerReading:
-    """What one layer would have said."""
+    """The prediction of one layer (logit lens)."""
 
     layer: int
     divergence: float | None
-    """Jensen-Shannon divergence from the final layer as DoLa measures it; None for the final one."""
+    """Jensen-Shannon divergence from the final layer, as in DoLa; None for the final layer."""
     entropy: float
-    """Nats; this and the next three describe the output head applied to the layer as it is."""
+    """Nats. This and the next three: the output head on the layer, without the final norm."""
     rank: int
-    """Rank of the emitted token at this layer, 0 is best."""
+    """Rank of the emitted token at this layer, from 0."""
     logprob: LogProb
     top: tuple[tuple[TokenId, Probability], ...]
     """(token_id, probability), most probable first."""
     normed_entropy: float
-    """The same four with the model's final norm applied first (the usual logit lens)."""
+    """The same four values with the final norm applied first (the usual logit lens)."""
     normed_rank: int
     normed_logprob: LogProb
     normed_top: tuple[tuple[TokenId, Probability], ...]
@@ -232,20 +233,20 @@ class LayerReading:
 
 @dataclass(frozen=True, slots=True)
 class LayerDetail:
-    """A DoLa step: every layer's reading and the layer that was contrasted."""
+    """A DoLa step: the prediction of every layer, and the contrasted layer."""
 
     layers: tuple[LayerReading, ...]
-    """Embedding output (layer 0) first, the model's own output last."""
+    """From the embedding output (layer 0) to the model's final output."""
     candidate_layers: tuple[int, ...]
     premature_layer: int
     kept: int
-    """Tokens that passed the relative-top mask."""
+    """Number of tokens that passed the relative-top mask."""
     final_top: tuple[tuple[TokenId, Probability], ...]
-    """Top tokens before the contrast: (token_id, probability)."""
+    """Most probable tokens before the contrast: (token_id, probability)."""
     contrast_top: tuple[tuple[TokenId, float], ...]
-    """Top tokens after the contrast: (token_id, final minus premature log-probability)."""
+    """Best tokens after the contrast: (token_id, final minus premature log-probability)."""
     draw: DrawDetail | None = None
-    """With sampling: how the token was drawn; None in records made before this was kept."""
+    """With sampling: how the token was drawn; None in older files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,14 +261,14 @@ class ContrastiveOption:
     degeneration_penalty: float
     """alpha * max_cosine."""
     position: int
-    """Position in prompt + output whose hidden state is most similar; for encoder-decoder models
-    in the output alone, where -1 is the start token."""
+    """Position in prompt + output with the most similar hidden state. For encoder-decoder models,
+    position in the output alone, where -1 is the start token."""
     score: float
 
 
 @dataclass(frozen=True, slots=True)
 class ContrastiveDetail:
-    """A contrastive search step: every candidate's score, the chosen one's index."""
+    """A contrastive search step: the scores of all candidates and the index of the chosen one."""
 
     options: tuple[ContrastiveOption, ...]
     chosen: int
@@ -275,65 +276,66 @@ class ContrastiveDetail:
 
 @dataclass(frozen=True, slots=True)
 class WatermarkDetail:
-    """Watermark facts of one emitted token."""
+    """Watermark data of one emitted token."""
 
     scheme: str
     """lefthash, selfhash or synthid."""
     is_green: bool | None
-    """None for SynthID, and where there was no context to choose a list."""
+    """None for SynthID, and for tokens without enough context to choose a list."""
     green_fraction: Probability | None
-    """Share of the vocabulary that was green at this step; for selfhash, of the tokens tested."""
+    """Green share of the vocabulary at this step; for selfhash, of the tested tokens."""
     bias: float
-    """What was added to the logit of this token; 0 for a red one and for SynthID."""
+    """Added to the logit of this token; 0 for a red token and for SynthID."""
     context_ids: tuple[TokenId, ...]
-    """Ids that chose the green list, respectively the g-values; for selfhash, joined by the token."""
+    """Ids that seed the green list or the g-values; for selfhash, together with the token."""
     scored: bool
-    """Whether a detector that sees the new tokens alone counts this one."""
+    """True if a detector that sees only the new tokens counts this one."""
     reason: str = ""
-    """Why the token does not count, empty when it does."""
+    """Why the token does not count; empty if it does."""
     fresh: bool = True
-    """It counts, and no counted token before it has its colour or g-values from the same draw."""
+    """True if it counts and no earlier counted token has its colour or g-values from the same
+    seed."""
     g_values: tuple[int, ...] = ()
     green_candidates: tuple[TokenId, ...] = ()
-    """Recorded candidates that were green."""
+    """Green tokens among the recorded candidates."""
     draw: DrawDetail | None = None
     marked: bool = True
-    """Whether the mark acted at this step at all."""
+    """True if the watermark was applied at this step."""
     expected: Probability = 0.0
-    """Mean share of hits that z is measured from: the ratio as configured."""
+    """Expected share of hits in the z-score: the configured ratio."""
     chance: Probability = 0.0
-    """Exact share of hits in unmarked text: that of the list, or of ones in SynthID's table."""
+    """Exact share of hits in unmarked text: of the list, or of ones in SynthID's table."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForwardPass:
-    """One forward pass of the model as a hook saw it, of the first row of its batch."""
+    """One forward pass, observed by a hook; tokens are those of the first row of the batch."""
 
     rows: int
-    """Rows of the batch that were read at once."""
+    """Rows of the batch."""
     read: int
-    """Tokens that were read of each row."""
+    """Tokens read in each row."""
     cached: int
-    """Tokens of each row that a cache held before."""
+    """Tokens of each row already in the cache."""
     dropped: int
-    """Tokens of the text as it was at the pass before that are in it no more."""
+    """Tokens of the previous pass's text that are missing from this one (rolled back)."""
     length: int
-    """Tokens of the text after this pass, the prompt's included."""
+    """Length of the text after this pass in tokens, including the prompt."""
     elapsed_s: Seconds = 0.0
-    """Seconds since the run started, when the pass had ended."""
+    """Seconds from the start of the run to the end of the pass."""
     aside: bool = False
-    """Whether it read another text than the run's own, a part of it, or no ids: then ``length`` and the
-    text are those of the pass before."""
+    """True if it read another text, only part of the run's text, or no ids. ``length`` and the text
+    are then those of the previous pass."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForwardDetail:
-    """What a custom method did with the model to write a step, seen from outside."""
+    """The forward passes with which a custom method produced a step, observed from outside."""
 
     passes: tuple[ForwardPass, ...]
-    """In order; the step's token was decided after the last."""
+    """In order; the step's token was chosen after the last."""
     declared: int = 0
-    """Tokens that the method handed to its streamer meanwhile."""
+    """Tokens that the method passed to its streamer during the step."""
 
 
 Detail = (
@@ -348,7 +350,7 @@ Detail = (
 
 
 def draw_of(detail: Detail | None) -> DrawDetail | None:
-    """Return how a step's token was drawn, None where it was not or where no arrivals are recorded."""
+    """Return how a step's token was drawn; None if it was not drawn or has no recorded arrivals."""
     draw = detail.draw if isinstance(detail, (WatermarkDetail, LayerDetail)) else detail
     return draw if isinstance(draw, DrawDetail) and draw.racers else None
 

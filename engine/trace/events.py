@@ -1,7 +1,7 @@
-"""What decode() yields, in order: Started, then StepRecorded and TextDelta, then Finished or Failed.
+"""Events of decode(), in order: Started, then StepRecorded and TextDelta, then Finished or Failed.
 
-Waiting, Loading and Checking say what goes on meanwhile: the first two before Started, the last after
-the text. They come from every engine, here or elsewhere, and whoever wants the run alone may pass over them.
+Waiting and Loading report progress before Started, Checking after the text.
+Local and remote engines send the same events. A consumer may ignore progress.
 """
 
 from __future__ import annotations
@@ -14,70 +14,70 @@ from engine.trace.records import Step, Trace
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The run is in line; told again when its place changes, and once a second."""
+    """The run is in the queue; sent again if its position changes, and once a second."""
 
     position: int
-    """Runs that come before it, those at work included; at least 1."""
+    """Runs ahead of it, including running ones; at least 1."""
     expected_s: float | None
-    """Seconds until its turn, from what recent runs took; None while there is nothing to go by."""
+    """Estimated seconds until it starts, from recent runs; None without recent runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loading:
-    """A model of the run is not in memory yet."""
+    """A model of the run is being downloaded, converted or loaded."""
 
     model: str
-    """As the request names it."""
+    """Its name in the request."""
     got: int = 0
-    """Bytes that have come from the hub."""
+    """Bytes downloaded so far."""
     total: int = 0
-    """Bytes that are to come from there, 0 where nothing is, or where it is not known yet."""
+    """Bytes to download in all; 0 if there are none or the size is not known yet."""
     per_s: float = 0.0
-    """Bytes that came in a second, 0 while that is not known."""
+    """Download rate in bytes per second; 0 while unknown."""
     converting: str = ""
-    """The backend that the model is being converted for, empty where it is not."""
+    """Backend for which the model is being converted; empty if it is not."""
     left_memory: tuple[str, ...] = ()
-    """Models that were used longest ago and left memory to make room for this one."""
+    """Least recently used models that were unloaded from memory for this one."""
     left_disk: tuple[str, ...] = ()
-    """The same for the room that a public Space has for the hub's models on its disk."""
+    """Models that were deleted from the disk of a public Space for this one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checking:
-    """The text is there; something is measured beside it."""
+    """The text is complete; measurements of it are still running."""
 
     done: int
     total: int
     """At least 1."""
     what: str
-    """What is counted, to be read after "37 of 200"."""
+    """The unit that is counted; follows "37 of 200" in a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The run is on: ``header`` is a Trace with no steps and no outputs yet."""
+    """The run has started; ``header`` is a Trace without steps and outputs."""
 
     header: Trace
 
 
 @dataclass(frozen=True, slots=True)
 class StartedAnew:
-    """A run whose replica was lost came out differently elsewhere: it ends here, and another one begins.
+    """A run repeated after the loss of its replica gave other steps: it ends, and a new run begins.
 
-    What follows are the events of that one, from its Started.
+    The events of the new run follow, from its Started.
     """
 
     run_id: str
-    """The id of the run that begins."""
+    """Id of the new run."""
     step: int
-    """Steps of the first that came out the same."""
+    """Number of steps of the old run that were reproduced."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepRecorded:
-    """The loop decided a step; ``pieces`` are the token ids it names for the first time.
+    """The loop decided a step; ``pieces`` maps its new token ids to their pieces.
 
-    Of the last step the trace may tell more: what was measured beside the text after it was sent.
+    In the trace, the last step may hold more: measurements made after it was sent.
     """
 
     step: Step
@@ -95,14 +95,14 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The run ended and this is all of it."""
+    """The run has ended; ``trace`` is its complete record."""
 
     trace: Trace
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The run could not start or go on; ``trace`` holds what was recorded before, if anything."""
+    """The run failed; ``trace`` holds what was recorded until then, if anything."""
 
     error: EngineError
     trace: Trace | None = None

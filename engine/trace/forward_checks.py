@@ -1,4 +1,4 @@
-"""What the forward passes of a run must satisfy together: one text, that grows and is taken back."""
+"""Validation of a custom method's forward passes: one text that grows and rolls back."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ _COUNTS = ("rows", "read", "cached", "dropped", "length")
 
 
 def check_forwards(trace: Trace) -> None:
-    """Check the passes of a run that was seen from outside.
+    """Check the passes of a run that was observed from outside.
 
-    No number is negative, and no pass ends before the one before it. Of the run's own text a pass holds
-    what was in the cache and what it read; the text is as long as the steps before have written, without
-    what was taken back since; and what a step takes back is what the next pass misses.
+    - No number is negative, and no pass ends before the previous one.
+    - The cached and the read tokens of a pass cover the text.
+    - The text is as long as the earlier steps wrote, minus the tokens rolled back since.
+    - The tokens that a step rolls back are those that the next pass drops.
 
     Raises:
-        TraceError: naming the step.
+        TraceError: a rule is broken; the message names the step.
     """
     texts: dict[int, _Text] = {}
     for step in trace.steps:
@@ -30,19 +31,19 @@ def check_forwards(trace: Trace) -> None:
 
 
 class _Text:
-    """A text as the passes have it, as far as the steps have come."""
+    """State of one text: its length and its pending rollback."""
 
     def __init__(self) -> None:
         self.written = 0
-        """New tokens, all that were written and not taken back."""
+        """New tokens that were written and not rolled back."""
         self.start: int | None = None
-        """Tokens before the new ones; None until a pass has told."""
+        """Prompt tokens; None before the first pass."""
         self.left: int | None = 0
-        """Tokens that the step before took back; None where nothing tells."""
+        """Tokens that the previous step rolled back; None if unknown."""
         self.ended_s = 0.0
 
     def follow(self, step: Step, detail: ForwardDetail) -> None:
-        """Take a step's passes."""
+        """Check the passes of a step and update the state."""
         where = f"Step {step.index}"
         if detail.declared < 0:
             raise TraceError(f"{where} has declared {detail.declared} tokens.")
@@ -64,7 +65,7 @@ class _Text:
         self.left = self.written - step.keep
 
     def _take_back(self, where: str, seen: ForwardPass, *, first: bool) -> None:
-        """Take back of the text what a pass misses; the step before has done so for a step's first."""
+        """Apply a pass's rollback; the previous step has applied that of a step's first pass."""
         if first and self.left is not None and seen.dropped != self.left:
             raise TraceError(
                 f"{where} begins without {seen.dropped} tokens of its text, and the step before took"
@@ -87,7 +88,7 @@ class _Text:
 
 
 def _check_numbers(where: str, seen: ForwardPass) -> None:
-    """Check what a pass says of itself."""
+    """Check the numbers of one pass."""
     for name in _COUNTS:
         if getattr(seen, name) < 0:
             raise TraceError(f"{where} has a pass with {name} = {getattr(seen, name)}.")

@@ -1,6 +1,6 @@
-"""Trace to versioned JSON and back; plain values, strict and finite. -inf is written as null.
+"""Traces as versioned, strict JSON: finite numbers only, with null for -inf.
 
-A file has its steps in columns; what a page is sent, and every file of earlier versions, has them in rows.
+Files hold steps in columns. Messages to a page, and files of version 1, hold them in rows.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _OPTIONAL_DETAILS = (*DETAIL_TYPES.values(),)
 
 
 def to_dict(value: Any) -> Any:
-    """Return JSON values of a record: dataclasses become objects, details carry their kind."""
-    # Numbers and texts are nearly all that comes here.
+    """Convert a record to JSON values: dataclasses become objects, details carry their ``kind``."""
+    # Fast paths: nearly all values are numbers and texts.
     cls = type(value)
     if cls is float:
         return value if math.isfinite(value) else None
@@ -39,6 +39,7 @@ def to_dict(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [to_dict(item) for item in value]
     if isinstance(value, dict):
+        # JSON keys are texts; reading converts token ids back.
         return {str(key): to_dict(item) for key, item in value.items()}
     if dataclasses.is_dataclass(value):
         fields = {name: to_dict(getattr(value, name)) for name in _names(cls)}
@@ -60,7 +61,7 @@ def trace_to_dict(trace: Trace) -> dict[str, Any]:
 
 
 def trace_header(trace: Trace) -> dict[str, Any]:
-    """Return everything but steps and outputs."""
+    """Return the JSON object of a trace without steps and outputs."""
     return {k: v for k, v in trace_to_dict(trace).items() if k not in ("steps", "outputs")}
 
 
@@ -72,7 +73,11 @@ def dumps(trace: Trace) -> str:
 
 
 def save(trace: Trace, path: str | Path) -> None:
-    """Write a trace; a name ending in .gz is compressed. The file appears whole or not at all."""
+    """Write a trace file atomically; a name that ends in .gz is compressed.
+
+    Raises:
+        TraceError: the file cannot be written.
+    """
     path = Path(path)
     data = dumps(trace).encode()
     if path.suffix == ".gz":
@@ -87,7 +92,7 @@ def save(trace: Trace, path: str | Path) -> None:
 
 
 def _packed(data: bytes) -> bytes:
-    """Return a file's content as gzip, which its digits fill: short repetitions cost more than they save."""
+    # Z_FILTERED skips short matches, which do not pay off in digits: files are 5 % smaller.
     gzipped = zlib.compressobj(9, zlib.DEFLATED, 16 + zlib.MAX_WBITS, strategy=zlib.Z_FILTERED)
     return gzipped.compress(data) + gzipped.flush()
 
@@ -96,7 +101,7 @@ def load(path: str | Path) -> Trace:
     """Read and validate a trace file.
 
     Raises:
-        TraceError: it cannot be read or is not a valid trace; the message names the place.
+        TraceError: the file cannot be read or is no valid trace; the message names the place.
     """
     try:
         with Path(path).open("rb") as file:
@@ -107,7 +112,12 @@ def load(path: str | Path) -> Trace:
 
 
 def loads(data: bytes | str) -> Trace:
-    """Read and validate a trace from JSON text or bytes, gzip included."""
+    """Read and validate a trace from JSON text or bytes, optionally gzipped.
+
+    Raises:
+        TraceError: it is no valid trace; the message names the place.
+    """
+    # Lone surrogates pass here, so that the UTF-8 check reports them as a TraceError.
     raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     return trace_from_dict(checks.read_json_strict(raw, SETTINGS.max_trace_bytes))
 
@@ -116,7 +126,7 @@ def trace_from_dict(data: Any) -> Trace:
     """Make a Trace from parsed JSON.
 
     Raises:
-        TraceError: naming the field or step that is wrong.
+        TraceError: a field or step is invalid; the message names it.
     """
     if not isinstance(data, dict):
         raise TraceError("A trace is a JSON object; this is something else.")
@@ -139,7 +149,7 @@ def step_from_dict(data: Any) -> Step:
     """Make a Step from parsed JSON.
 
     Raises:
-        TraceError: naming the field that is wrong.
+        TraceError: a field is invalid; the message names it.
     """
     return _read(data, Step, "step")
 
@@ -214,6 +224,7 @@ def _read_mapping(value: Any, args: tuple[Any, ...], where: str) -> dict[Any, An
     key_kind, item_kind = args
     result = {}
     for key, item in value.items():
+        # int() would also accept signs, underscores and other scripts' digits.
         if key_kind is int and not (key.isascii() and key.isdigit() and len(key) < 10):
             raise TraceError(f"{where} has a key {key[:40]!r} that is no token id.")
         name = key[:40] if key.isprintable() else shown(key[:40])
@@ -228,11 +239,12 @@ def _read_scalar(value: Any, kind: type, where: str) -> Any:
         return float(value)
     if isinstance(value, str) and not checks.is_unicode(value):
         raise TraceError(f"{where} has half of a character (a lone surrogate).")
+    # bool is a subclass of int, but true is no whole number in JSON.
     if isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
         return value
     raise TraceError(f"{where} must be {_ENGLISH.get(kind, kind.__name__)}.")
 
 
 _LARGEST = {int: 2**63, float: 1e60}
-"""An arrival e / p is as large as the smallest float32 is small; a removed score may be the lowest."""
+"""Floats reach 1e60: an arrival e / p of a tiny float32 p is huge, a removed score the lowest."""
 _ENGLISH = {float: "a number", int: "a whole number", str: "text", bool: "true or false"}

@@ -1,4 +1,4 @@
-"""What a trace says of its picture and its sound, before anything shows it."""
+"""Validation of the picture and sound records of a trace."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from engine.errors import TraceError
 from engine.trace.records import MEDIA_KINDS, MediaInfo, Trace
 
 PREVIEW_SIDE = 160
-"""Pixels."""
+"""Longest side of a preview in pixels."""
 MAX_PEAKS = 100
 EXAMPLE_NAME = "[a-z0-9][a-z0-9-]{0,63}"
 _SHA256 = re.compile("[0-9a-f]{64}")
 _MAX_PREVIEW = 65_536
-"""Characters; noise of 160 by 160 pixels has half as many."""
+"""Base64 characters; a preview of pure noise has half as many."""
 _MAX_SIDE = 65_535
 _MAX_SECONDS = 86_400
 _MAX_RATE = 1_000_000
 
 
 def check_media(trace: Trace) -> None:
-    """Check the records of pictures and sounds; a preview is decoded, small as it must be.
+    """Check the picture and sound records; previews are decoded.
 
     Raises:
-        TraceError: naming the field.
+        TraceError: a field is invalid; the message names it.
     """
     kinds = [info.kind for info in trace.media]
     if len(set(kinds)) < len(kinds):
@@ -68,18 +68,19 @@ def _check_sound(where: str, info: MediaInfo) -> None:
 
 
 def _is_preview(text: str) -> bool:
-    """Return whether a text is base64 of a small JPEG and of nothing else."""
+    """Return True if the text is base64 of a JPEG of at most PREVIEW_SIDE pixels a side."""
     if len(text) > _MAX_PREVIEW:
         return False
     from PIL import Image
 
     try:
+        # Without validate, b64decode skips invalid characters.
         with Image.open(
             io.BytesIO(base64.b64decode(text, validate=True)), formats=["JPEG"]
         ) as image:
             if max(image.size) > PREVIEW_SIDE or image.format != "JPEG":
                 return False
             image.load()
-    except Exception:  # a decoder may stumble over anything
+    except Exception:  # damaged files make decoders raise any exception
         return False
     return True

@@ -1,4 +1,4 @@
-"""What a trace says of a custom generation method and of the text it wrote, before anything draws it."""
+"""Validation of the custom generation method of a trace, and of the emitted tokens' statistics."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _MAX_NAME = 500
 
 
 def check_method(trace: Trace) -> None:
-    """Check the method of a run, and what one pass over its texts says.
+    """Check the method of a run and the statistics of its emitted tokens.
 
     Raises:
-        TraceError: naming the field.
+        TraceError: a field is invalid; the message names it.
     """
     if trace.method is not None:
         _check_info(trace.method)

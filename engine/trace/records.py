@@ -1,7 +1,7 @@
-"""The record of a run: what each step saw, decided and why. Plain values only, no tensors.
+"""The record of a run: candidates, decisions and their reasons, step by step, without tensors.
 
-The output after a step is ``output[:step.keep] + step.emit``; replaying every step of a sequence
-gives its final ids. Numbers are natural-log probabilities (nats) unless a name says otherwise.
+The output after a step is ``output[:step.keep] + step.emit``; replaying the steps of a sequence
+gives its final ids. Log-probabilities and entropies are in nats unless a name says otherwise.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from engine.trace.values import LogProb, Probability, Seconds, TokenId
 D = TypeVar("D", bound=Detail)
 SCHEMA = "decoding-trace/1"
 IN_COLUMNS = "decoding-trace/2"
-"""The same, with the records of every step in columns; see ``trace.columns``."""
+"""Schema of files, with the records of every step in columns; see ``trace.columns``."""
 TEMPLATE = "template"
 ROLES = ("system", "user", "assistant", "tool")
 TURNS = (*ROLES, TEMPLATE)
@@ -27,17 +27,17 @@ FINISH_REASONS = ("eos", "length", "stop", "cancelled", "error")
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One token that was considered in a step."""
+    """One token considered in a step."""
 
     token_id: TokenId
     raw_logprob: LogProb
-    """The model's own log-probability over the whole vocabulary."""
+    """The model's log-probability over the whole vocabulary, before any processor."""
     processed_logprob: LogProb
-    """After every processor, normalised over what is left; -inf when removed."""
+    """After all logits processors, normalised over the remaining tokens; -inf if removed."""
     rank: int
-    """Place in the model's own distribution, 0 is the most probable."""
+    """Rank in the model's distribution; 0 is the most probable."""
     removed_by: str | None = None
-    """Name of the processor that removed it, None when it was kept."""
+    """Name of the processor that removed it; None if it was kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +46,11 @@ class Stage:
 
     name: str
     kept: int
-    """Tokens left with a non-zero probability."""
+    """Number of tokens with a non-zero probability."""
     kept_mass: Probability
-    """Probability those tokens had before this processor, in [0, 1]."""
+    """Probability of these tokens before the processor, in [0, 1]."""
     entropy: float
-    """Entropy in nats of the distribution after this processor."""
+    """Entropy after the processor, in nats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,95 +64,95 @@ class Step:
     stages: tuple[Stage, ...] = ()
     detail: Detail | None = None
     logsumexp: float = 0.0
-    """log(sum(exp(raw logits))) of the position that was decided."""
+    """log(sum(exp(raw logits))) of the decided position."""
     entropy: float = 0.0
-    """Entropy in nats of the model's own distribution."""
+    """Entropy of the model's distribution before any processor, in nats."""
     forward_passes: int = 1
-    """Forward passes of the target model this step paid for."""
+    """Forward passes of the target model in this step."""
     elapsed_s: Seconds = 0.0
-    """Seconds since the run started, when this step was decided."""
+    """Seconds from the start of the run to the decision."""
     sequence: int = 0
-    """Which output this step writes (several when num_return_sequences > 1)."""
+    """Index of the output that this step writes; above 0 only if num_return_sequences > 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One returned sequence: new tokens only, end-of-sequence included, padding not."""
+    """One returned sequence: new tokens, including end-of-sequence, without padding."""
 
     token_ids: tuple[TokenId, ...]
     text: str
     finish_reason: str
     score: float | None = None
-    """The strategy's own ranking score (beam search: sum_logprobs / length**length_penalty)."""
+    """The strategy's ranking score (beam search: sum_logprobs / length ** length_penalty)."""
 
 
 @dataclass(frozen=True, slots=True)
 class EmittedToken:
-    """What the model says of one token of a finished text, read from outside in one pass over it."""
+    """The model's statistics of one token of a finished text, from one teacher-forced pass."""
 
     logprob: LogProb
     """Over the whole vocabulary, before any processor."""
     rank: int
-    """Place in the model's distribution, 0 is the most probable."""
+    """Rank in the model's distribution; 0 is the most probable."""
     entropy: float
-    """Nats of that distribution."""
+    """Entropy of that distribution, in nats."""
     top: tuple[tuple[TokenId, Probability], ...]
-    """Its most probable tokens: (token_id, probability)."""
+    """Most probable tokens: (token_id, probability)."""
 
 
 @dataclass(frozen=True, slots=True)
 class MethodInfo:
-    """Which custom generation method made a run."""
+    """The custom generation method of a run."""
 
     name: str
-    """As the request names it."""
+    """Its name in the request."""
     source: str
     """One of METHOD_SOURCES."""
     sha256: str | None = None
-    """Of its code; None for a function that was given as an object."""
+    """SHA-256 of its code; None for a function passed as an object."""
     revision: str | None = None
-    """Commit of a repository of the hub."""
+    """Commit of its hub repository."""
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How a converted model agrees with the one that it was made of, on one fixed text, token by token."""
+    """Agreement of a converted model with its original on one fixed text, token by token."""
 
     tokens: int
-    """Of the text, as the model's tokenizer cuts it."""
+    """Length of the text in tokens."""
     same_top: float
-    """Share of the places at which both hold the same token for the most probable one."""
+    """Share of positions with the same most probable token."""
     kl: float
-    """Mean Kullback-Leibler divergence of the converted model from its origin, in nats."""
+    """Mean Kullback-Leibler divergence of the converted model from the original, in nats."""
     perplexity: float
-    """Of the text, by the converted model."""
+    """Perplexity of the text under the converted model."""
     torch_perplexity: float
-    """Of the text, by its origin."""
+    """Perplexity of the text under the original."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldWeights:
-    """How weights were held beyond their dtype, in transformers' names, and where the layers were."""
+    """Weight format beyond the dtype, in transformers' names, and placement of the layers."""
 
     quantization: str | None = None
     """8bit (LLM.int8) or 4bit (nf4), None for none."""
     bnb_4bit_use_double_quant: bool = False
     bnb_4bit_compute_dtype: str | None = None
     device_map: str | None = None
-    """auto where the layers were spread over devices, None where all were on one."""
+    """auto if the layers were spread over devices, None if all were on one."""
     max_memory: dict[str, str] | None = None
-    """Device -> the most that could be filled there, such as 200MB."""
+    """Device -> memory limit, such as 200MB."""
     layers_on: dict[str, int] = field(default_factory=dict)
     """Device -> number of layers: cpu, cuda:0, disk."""
     backend: str = "torch"
-    """What computed: torch, openvino, or openvino-int8, whose matrices have 8 bits a value."""
+    """Compute backend: torch, openvino, or openvino-int8 with 8-bit matrices."""
     agreement: Agreement | None = None
-    """How openvino-int8 agrees with the model in float32, measured when it was converted."""
+    """Agreement of openvino-int8 with the float32 model, measured at conversion."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """Which weights produced a run."""
+    """The model of a run."""
 
     id: str
     revision: str | None = None
@@ -162,75 +162,75 @@ class ModelInfo:
     layers: int = 0
     is_encoder_decoder: bool = False
     weights: HeldWeights | None = None
-    """How they were held, None where they were whole, on one device, at ``dtype``."""
+    """Weight format; None for unquantised weights on one device in ``dtype``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Seconds of a run; decoding begins when the model is loaded and it is the run's turn."""
+    """Times of a run in seconds. Decoding begins after loading and queueing."""
 
     total_s: Seconds = 0.0
-    """From where decoding began to the last decision."""
+    """From the start of decoding to the last decision."""
     first_token_s: Seconds | None = None
-    """From where decoding began to the first decision; earlier files count loading and waiting, too."""
+    """From the start of decoding to the first decision; older files add load_s and queue_s."""
     load_s: Seconds = 0.0
     queue_s: Seconds = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Parent:
-    """Where a branch left the run it continues."""
+    """The branch point: the run that a branch continues, and where."""
 
     run_id: str
-    """Name of that run in the session that made it, "" when it had none."""
+    """Id of the parent run in its session; "" if it had none."""
     step: int
-    """Index of the step of that run at which the branch begins."""
+    """Index of the parent's step at which the branch begins."""
     kept: int
-    """New tokens of that run that were kept; the branch's prompt ends with them and token_ids."""
+    """Number of the parent's new tokens that were kept; the prompt ends with them and token_ids."""
     token_ids: tuple[TokenId, ...]
-    """What was put after them."""
+    """The tokens inserted after them."""
     text: str | None = None
-    """As it was typed; None when a candidate was chosen."""
+    """The typed text; None if a candidate was chosen."""
 
 
 @dataclass(frozen=True, slots=True)
 class PromptTurn:
-    """A run of tokens of a prompt that was made of messages."""
+    """A span of prompt tokens with one role, in a prompt made of messages."""
 
     role: str
-    """One of TURNS: whose words they are, or that the chat template put them there."""
+    """One of TURNS: the speaker, or ``template`` for tokens that the chat template inserted."""
     start: int
-    """Index of its first token in prompt_ids."""
+    """Index of the first token in prompt_ids."""
     end: int
-    """Index after its last one."""
+    """Index after the last token."""
 
 
 @dataclass(frozen=True, slots=True)
 class MediaInfo:
-    """A picture or a sound that a run was given, beside its text; the thing itself is in no trace."""
+    """Metadata of a picture or sound input. The trace does not contain the input itself."""
 
     kind: str
     """One of MEDIA_KINDS."""
     sha256: str
-    """Of its pixels or samples, see ``engine.media``; the same picture has the same, whatever file it came in."""
+    """Hash of the decoded pixels or samples, whatever the file format."""
     example: str | None = None
-    """Name of the example that it is, None for one that somebody gave."""
+    """Name of the built-in example; None for a user's input."""
     width: int | None = None
-    """Pixels, upright and as it was kept; None for a sound."""
+    """Pixels after rotation and scaling; None for a sound."""
     height: int | None = None
     seconds: float | None = None
-    """How long a sound is, None for a picture."""
+    """Duration of a sound; None for a picture."""
     rate: int | None = None
-    """Of a sound as it was given, in Hz."""
+    """Sample rate of a sound as given, in Hz."""
     preview: str = ""
-    """Of a picture: base64 of a JPEG whose longest side is at most 160 pixels."""
+    """Preview of a picture: base64 of a JPEG with at most 160 pixels a side."""
     peaks: tuple[float, ...] = ()
-    """Of a sound: the largest absolute sample of each of up to 100 equal parts, in [0, 1]."""
+    """Waveform of a sound: largest absolute sample of each of up to 100 equal parts, in [0, 1]."""
 
 
 @dataclass(frozen=True)
 class Trace:
-    """A whole run, enough to draw, compare, replay and export it without a model."""
+    """A complete run, sufficient to draw, compare, replay and export it without a model."""
 
     strategy: str
     config: dict[str, Any]
@@ -240,7 +240,7 @@ class Trace:
     prompt: str | None
     prompt_ids: tuple[TokenId, ...]
     pieces: dict[int, str]
-    """Token id -> the piece of text to show for it."""
+    """Token id -> its piece of text."""
     steps: tuple[Step, ...]
     outputs: tuple[Output, ...]
     timing: Timing = field(default_factory=Timing)
@@ -248,58 +248,60 @@ class Trace:
     assistant: ModelInfo | None = None
     eos_token_ids: tuple[int, ...] = ()
     special_token_ids: tuple[int, ...] = ()
-    """The tokens that stand in no text, of the whole vocabulary; empty also in files that do not say."""
+    """Special tokens of the vocabulary, which are left out of texts; empty if unknown."""
     notes: tuple[str, ...] = ()
-    """Sentences about adjusted values, such as a top_k above the vocabulary size."""
+    """Sentences on adjusted values, such as a top_k above the vocabulary size."""
     parent: Parent | None = None
-    """The run this one continues, None when its prompt was written."""
+    """The branch point if this run continues another one, else None."""
     messages: tuple[dict[str, Any], ...] | None = None
-    """The conversation whose next turn this is, each message with role and content; prompt is None then."""
+    """The conversation, each message with role and content; ``prompt`` is then None."""
     template: dict[str, Any] | None = None
-    """The other arguments of apply_chat_template, add_generation_prompt or continue_final_message among them."""
+    """Further arguments of apply_chat_template, such as add_generation_prompt."""
     prompt_turns: tuple[PromptTurn, ...] = ()
-    """The tokens of a prompt that was made of messages, without gaps, by whose they are."""
+    """Spans of a prompt made of messages, by role, without gaps."""
     literal_tokens: int = 0
-    """Control tokens that the messages spell; they stayed text, so apply_chat_template alone gives other ids."""
+    """Number of control tokens spelled in the messages. They were encoded as text, so
+    apply_chat_template alone gives other ids."""
 
     method: MethodInfo | None = None
-    """The custom generation method that decided, None for a strategy of the playground's own."""
+    """The custom generation method; None for a built-in strategy."""
     emitted: tuple[tuple[EmittedToken, ...], ...] = ()
-    """Of every output of a custom method, what one pass over the text says of its tokens; empty where none was made."""
+    """Statistics of every output's tokens for a custom method; empty if they were not computed."""
     media: tuple[MediaInfo, ...] = ()
-    """The picture and the sound that the model was given, at most one of each."""
+    """Picture and sound inputs, at most one of each."""
     speech: dict[str, Any] | None = None
-    """What a speech model was told, in the names of Whisper's generate(): language, task, return_timestamps."""
+    """Speech settings, as in Whisper's generate(): language, task, return_timestamps."""
 
     def steps_of(self, sequence: int = 0) -> tuple[Step, ...]:
-        """Return the steps that wrote one output, in order."""
+        """Return the steps of one output, in order."""
         return tuple(step for step in self.steps if step.sequence == sequence)
 
     def details(self, kind: type[D]) -> list[tuple[Step, D]]:
-        """Return every step whose detail is of this kind, with that detail."""
+        """Return (step, detail) of every step whose detail has this type."""
         return details(self.steps, kind)
 
 
 def own_place(step: Step) -> int:
-    """Return which of the tokens that a step wrote its candidates are of, from 0; -1 where it wrote none.
+    """Return the ``step.emit`` index of the token chosen from ``step.candidates``; -1 if empty.
 
-    The last of them; where the step was seen from outside the first, by which the text went on.
+    It is the last token, but the first for a custom method: a hook sees the distribution from which
+    the text continued, before further tokens were added.
     """
     return 0 if isinstance(step.detail, ForwardDetail) and step.emit else len(step.emit) - 1
 
 
 def own_token(step: Step) -> TokenId | None:
-    """Return the token that a step's candidates are of, None where it wrote none."""
+    """Return the token chosen from ``step.candidates``, or None if the step emitted none."""
     return step.emit[own_place(step)] if step.emit else None
 
 
 def details(steps: Iterable[Step], kind: type[D]) -> list[tuple[Step, D]]:
-    """Return those of the steps whose detail is of this kind, with that detail."""
+    """Return (step, detail) of those steps whose detail has this type."""
     return [(step, step.detail) for step in steps if isinstance(step.detail, kind)]
 
 
 def replay_ids(steps: tuple[Step, ...]) -> list[int]:
-    """Apply ``output[:keep] + emit`` over the steps of one sequence."""
+    """Return the output ids: apply ``output[:keep] + emit`` over the steps of one sequence."""
     output: list[int] = []
     for step in steps:
         output[step.keep :] = step.emit

@@ -16,10 +16,10 @@ _SCALARS = {int: "integer", float: "number", str: "string", bool: "boolean"}
 
 
 def schema(*, columns: bool = False) -> dict[str, Any]:
-    """Return the JSON Schema (draft 2020-12) of ``decoding-trace/1``.
+    """Return the JSON Schema (draft 2020-12) of a trace.
 
     Args:
-        columns: that of ``decoding-trace/2``, which has the records of a step in columns.
+        columns: False for ``decoding-trace/1``, True for ``decoding-trace/2`` with columns.
     """
     definitions: dict[str, Any] = {}
     top = _record(Trace, definitions)
@@ -38,7 +38,7 @@ def schema(*, columns: bool = False) -> dict[str, Any]:
 
 
 def _turn(definitions: dict[str, Any]) -> None:
-    """Let a step, and its details, have columns in place of lists of records; an empty list has none."""
+    """Allow columns instead of lists of records in steps and details; empty lists stay lists."""
     for name in (Step.__name__, *(cls.__name__ for cls in _KINDS)):
         properties = definitions[name]["properties"]
         for field, kind in properties.items():
@@ -76,7 +76,7 @@ def _kind(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     kind, meaning = plain(kind)
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         if kind.__name__ not in definitions:
-            definitions[kind.__name__] = {}
+            definitions[kind.__name__] = {}  # reserved first, so that recursive types end
             definitions[kind.__name__] = _record(kind, definitions)
         return {"$ref": f"#/$defs/{kind.__name__}"}
     origin, args = typing.get_origin(kind), typing.get_args(kind)
@@ -94,7 +94,7 @@ def _kind(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     if origin is dict:
         return {"type": "object", "additionalProperties": _kind(args[1], definitions)}
     if meaning == LOGPROB:
-        # JSON has no infinity: null stands for minus infinity, the log of zero.
+        # JSON has no infinity, so null means -inf, the log of zero.
         return {"type": ["number", "null"]}
     if kind is type(None):
         return {"type": "null"}

@@ -1,4 +1,7 @@
-"""What a number of a record means, said in its type: checks, JSON, schema and runs read it there."""
+"""Annotated number types of the record (token id, probability, log-probability, seconds).
+
+Validation, JSON and schema derive their rules from these types.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ Found = Iterator[tuple[str, Any]]
 
 @dataclass(frozen=True)
 class Meaning:
-    """Marks the type of a field."""
+    """Annotation that gives the meaning of a number."""
 
     name: str
 
@@ -26,21 +29,21 @@ LOGPROB = Meaning("log-probability")
 SECONDS = Meaning("seconds")
 
 TokenId = Annotated[int, TOKEN_ID]
-"""Has an entry in the trace's ``pieces``."""
+"""A token id with an entry in the trace's ``pieces``."""
 Probability = Annotated[float, PROBABILITY]
-"""In [0, 1]."""
+"""A probability in [0, 1]."""
 LogProb = Annotated[float, LOGPROB]
-"""Nats; of an impossible token -inf, which JSON writes as null."""
+"""A log-probability in nats; -inf for an impossible token, null in JSON."""
 Seconds = Annotated[float, SECONDS]
-"""Not negative."""
+"""A non-negative time in seconds."""
 
 
 def values_of(record: Any, meaning: Meaning) -> Found:
-    """Yield (field name, value) of all values of one meaning in a record and in those within it.
+    """Yield (field name, value) of all values of one meaning in a record and its nested records.
 
     Args:
-        record: one of the trace's dataclasses, or None, which has no values.
-        meaning: one of the marks above.
+        record: a dataclass instance of the trace, or None, which has no values.
+        meaning: an annotation such as ``TOKEN_ID``.
     """
     if record is not None:
         for name, read in _readers(type(record), meaning):
@@ -48,7 +51,7 @@ def values_of(record: Any, meaning: Meaning) -> Found:
 
 
 def same(one: Any, other: Any, apart: Meaning) -> bool:
-    """Return whether two records, or values of them, say the same but for values of one meaning."""
+    """Return True if two records or values are equal, ignoring values of the meaning ``apart``."""
     if type(one) is not type(other):
         return False
     if dataclasses.is_dataclass(one):
@@ -62,12 +65,12 @@ def same(one: Any, other: Any, apart: Meaning) -> bool:
         return one.keys() == other.keys() and all(
             same(value, other[key], apart) for key, value in one.items()
         )
-    # What is not a number equals itself here.
+    # NaN counts as equal to NaN.
     return one == other or (one != one and other != other)
 
 
 def plain(hint: Any) -> tuple[Any, Meaning | None]:
-    """Return a type without its mark, and the mark."""
+    """Split a type hint into the bare type and its meaning, which may be None."""
     if typing.get_origin(hint) is Annotated:
         kind, meaning = typing.get_args(hint)
         return kind, meaning
@@ -76,13 +79,13 @@ def plain(hint: Any) -> tuple[Any, Meaning | None]:
 
 @cache
 def hints_of(cls: type) -> dict[str, Any]:
-    """Return the marked type of every field of a dataclass."""
+    """Return the annotated type of every field of a dataclass."""
     return typing.get_type_hints(cls, include_extras=True)
 
 
 @cache
 def _names_without(cls: type, apart: Meaning) -> tuple[str, ...]:
-    """Return the fields of a dataclass that are no values of a meaning."""
+    """Return the field names of a dataclass whose values do not have the meaning."""
     return tuple(
         name
         for name, hint in hints_of(cls).items()
@@ -92,13 +95,13 @@ def _names_without(cls: type, apart: Meaning) -> tuple[str, ...]:
 
 @cache
 def _readers(cls: type, meaning: Meaning) -> tuple[tuple[str, Callable[[str, Any], Found]], ...]:
-    """Return how to read every field of a dataclass that can hold such values."""
+    """Return (field name, reader) of every field that can hold values of the meaning."""
     found = ((name, _reader(hint, meaning)) for name, hint in hints_of(cls).items())
     return tuple((name, read) for name, read in found if read is not None)
 
 
 def _reader(hint: Any, meaning: Meaning) -> Callable[[str, Any], Found] | None:
-    """Return what yields the values in a value of this type, None when it can have none."""
+    """Return a reader of the values in a value of this type; None if it cannot hold any."""
     kind, mark = plain(hint)
     if mark is not None:
         return _itself if mark == meaning else None
@@ -114,7 +117,7 @@ def _reader(hint: Any, meaning: Meaning) -> Callable[[str, Any], Found] | None:
 
 
 def _items(args: tuple[Any, ...], meaning: Meaning) -> Callable[[str, Any], Found] | None:
-    """Return the reader of a tuple: of one type throughout, or of one type for each place."""
+    """Return the reader of a tuple with one item type, or with one type per position."""
     if args[-1] is Ellipsis:
         read = _reader(args[0], meaning)
         if read is None:

@@ -1,1 +1,1 @@
-"""The beam tree: its picture in the page and its table."""
+"""The beam tree view: drawing, table and summary."""

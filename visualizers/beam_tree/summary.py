@@ -1,4 +1,4 @@
-"""The beam tree: how probable every candidate was, which text leads, and greedy search beside it."""
+"""Summary of the beam tree: probabilities, leading text, and a comparison with greedy search."""
 
 from __future__ import annotations
 
@@ -12,35 +12,42 @@ from visualizers.base import Shown, models_own, probability
 
 _GOES_ON = ("kept", "finished")
 _MOST_NATS = 700.0
-"""More than this has no number: exp() of it is none."""
+"""Limit of exponents: exp() overflows a float above about 709."""
 
 
 @dataclass
 class _Place:
-    """A node and what grew from it."""
+    """A node of the search tree with its children."""
 
     node: BeamNode
     above: _Place | None
     children: list[_Place] = field(default_factory=list)
     living: int = 0
-    """Children that go on, or that ended well."""
+    """Number of children that were kept or finished and have not died out."""
     died: bool = False
 
 
 class Search:
-    """Follows the tree that a search walks.
+    """Builds the search tree and summarizes it.
 
-    Shows of a step: per member of its pool ``p``, its probability as the search used it, ``model``,
-    the model's own, None where processors changed it, and ``rest``, what those of the pool that
-    continue the same text leave of the probability as used; ``row``, the parent of those that the
-    step's candidates are about; ``best``, the node whose text leads: the winner, before the end the
-    best open text or a finished one that beats it; ``died``, the nodes none of whose continuations
-    are left since this step. When the search has ended ``parting``, the index of the step at which
-    the winner left the greedy path, where it never did the first at which a text that went on split
-    in two or groups took different ways, None when none ever did; and ``greedy``: ``path``, the nodes of
-    greedy search's text as far as the pools hold it; ``gain``, the winner's sum of log-probabilities
-    minus greedy's, and ``times``, how many times as probable the better of the two is, both None for
-    texts of different lengths; and ``paid``, what diversity cost the winner.
+    Values per step:
+
+    - Per pool node: ``p``, the probability that the search used; ``model``, the model's
+      probability, None if processors changed it; ``rest``, 1 minus the ``p`` of all nodes with the
+      same parent.
+    - ``row``: parent node of the step's recorded candidates.
+    - ``best``: node of the leading text: the winner; before the end, the best open text or a
+      finished one with a score at least as high.
+    - ``died``: nodes whose last continuation was lost in this step.
+
+    Values at the end of the search:
+
+    - ``parting``: step at which the winner diverges from the greedy path. Without one, the first
+      step at which a surviving text splits or groups differ; None if there is none.
+    - ``greedy``: ``path``, the nodes of the greedy text, as far as the pools hold it; ``gain``, the
+      winner's sum of log-probabilities minus that of greedy search; ``times``, the probability
+      ratio of the better to the worse (both None for texts of different lengths); ``paid``, the
+      winner's diversity penalty in all.
     """
 
     def __init__(self, run: Trace) -> None:
@@ -51,7 +58,7 @@ class Search:
         self.parting: int | None = None
 
     def add(self, step: Step) -> Shown | None:
-        """Take a step."""
+        """Add a step and return its values; None without a beam detail."""
         detail = step.detail
         if not isinstance(detail, BeamDetail):
             return None
@@ -77,10 +84,10 @@ class Search:
         return self.parting if left_at is None else left_at
 
     def _branches(self, pool: Sequence[BeamNode]) -> bool:
-        """Return whether a text that went on has split in two, or groups have begun differently."""
+        """Return True if a surviving text has split, or groups have begun differently."""
         on = [node for node in pool if node.fate in _GOES_ON]
         if any(node.parent_id not in self.places for node in on):
-            # Every search begins with as many texts as a group has beams: only groups can differ.
+            # Every group begins with one text per beam, so only a difference between groups counts.
             return len({n.group for n in on}) > 1 and len({n.token_id for n in on}) > 1
         return len({node.parent_id for node in on}) < len(on)
 
@@ -95,7 +102,7 @@ class Search:
         return place
 
     def _faded(self, fresh: Sequence[_Place]) -> list[int]:
-        """Return the texts that have died out with this pool, each before those above it."""
+        """Mark the nodes that died out with this pool; return their ids, children first."""
         searching = {place.node.group for place in fresh}
         died = []
         for place in self.last:
@@ -132,7 +139,7 @@ def _path_to(place: _Place) -> list[_Place]:
 
 
 def _followed(places: Sequence[_Place], token_ids: Sequence[int]) -> list[int]:
-    """Return the nodes of a text as far as they were considered."""
+    """Return the node ids along a text, as far as the tree holds it."""
     found = []
     for token in token_ids:
         here = next((place for place in places if place.node.token_id == token), None)
@@ -144,7 +151,7 @@ def _followed(places: Sequence[_Place], token_ids: Sequence[int]) -> list[int]:
 
 
 def _left(pool: Sequence[BeamNode], used: Sequence[float]) -> list[float]:
-    """Return for every node what it and those with its parent leave of the probability."""
+    """Return for every node 1 minus the probabilities of all nodes with the same parent."""
     taken: dict[tuple[int, int], list[float]] = {}
     for node, p in zip(pool, used, strict=True):
         taken.setdefault((node.group, node.parent_id), []).append(p)
@@ -153,13 +160,13 @@ def _left(pool: Sequence[BeamNode], used: Sequence[float]) -> list[float]:
 
 
 def _leader(detail: BeamDetail) -> BeamNode:
-    """Return the best node of a pool that goes on: the step's candidates are those beside it."""
+    """Return the kept node with the largest sum; the step's candidates are its siblings."""
     kept = [node for node in detail.pool if node.fate == "kept"] or detail.pool
     return max(kept, key=lambda node: node.sum_logprobs)
 
 
 def _ahead(detail: BeamDetail) -> int:
-    """Return the leader of a pool, or a finished text that beats it."""
+    """Return the id of the best open node, or of a finished text with at least its score."""
     leader = _leader(detail)
     top = detail.heap[0] if detail.heap else None
     return top.node_id if top and top.score >= leader.score else leader.node_id

@@ -1,1 +1,1 @@
-"""Two models on one text: how far the second is from the first at every token."""
+"""The view of two models on one text: their difference at every token."""

@@ -1,1 +1,1 @@
-"""The comparison: its pictures in the page and its tables."""
+"""The view of a comparison: drawings, tables and summary."""

@@ -1,4 +1,4 @@
-"""Several runs side by side: where each two part, the table of figures, the curves in bits."""
+"""Summary of a comparison of runs: divergence of each pair, table of figures, curves in bits."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COLUMNS = [
 
 @dataclass
 class _Text:
-    """The first output of a run as far as it has come."""
+    """The first output of a run, while it grows."""
 
     run: Trace
     pieces: dict[int, str]
@@ -46,41 +46,42 @@ class _Text:
 
 
 class Texts:
-    """Follows runs of one prompt that come one after another, and where their texts part.
+    """Tracks consecutive runs of one prompt and finds where their texts diverge.
 
-    Ids of one vocabulary are compared as ids, else the pieces of text they stand for.
+    Runs with the same vocabulary are compared by token ids, others by their pieces of text.
     """
 
     def __init__(self) -> None:
         self.texts: list[_Text] = []
 
     def begin(self, run: Trace, column: int | None = None) -> None:
-        """Take the beginning of the next run, of which the steps are missing.
+        """Start the next run.
 
         Args:
-            run: its trace.
-            column: its place among those compared, from 0; None is the next one.
+            run: the trace without steps.
+            column: column index in the comparison, from 0; None for the next one.
         """
         place = len(self.texts) if column is None else column
         self.texts.append(_Text(run, dict(run.pieces), place))
 
     def add(self, step: Step, pieces: Mapping[int, str]) -> None:
-        """Take a step of the latest run and the pieces that came with it."""
+        """Add a step of the latest run, and its new pieces."""
         text = self.texts[-1]
         text.pieces |= pieces
         if step.sequence == 0:
             text.ids[step.keep :] = step.emit
 
     def end(self) -> None:
-        """The latest run has ended."""
+        """Mark the latest run as ended."""
         if self.texts:
             self.texts[-1].ended = True
 
     def parting(self) -> Shown | None:
-        """Return how many tokens are ``common`` to all texts so far and ``at`` which they part.
+        """Return where the texts diverge; None for fewer than two texts.
 
-        The latter is None while they do not; both are nothing for less than two texts. ``pairs``
-        says the same of every two of them: of the columns ``a`` and ``b``, from 0.
+        ``common`` is the number of leading tokens that all texts share. ``at`` is the index of the
+        first difference, None so far without one. ``pairs`` has the same values for every two
+        columns ``a`` and ``b``, from 0.
         """
         there = [text for text in self.texts if text.ids]
         if len(there) < 2:
@@ -100,7 +101,7 @@ def _together(there: Sequence[_Text]) -> Shown:
 
 @dataclass(frozen=True)
 class Column:
-    """One run and what the base model makes of its first output."""
+    """One run, and the scores of its first output under the base model."""
 
     label: str
     title: str
@@ -108,17 +109,17 @@ class Column:
     mean_logprob: float | None = None
     perplexity: float | None = None
     logprobs: tuple[float, ...] = ()
-    """Per token of the base model, nats."""
+    """Log-probability of each token under the base model, in nats."""
     entropies: tuple[float, ...] = ()
     pieces: tuple[str, ...] = ()
-    """What each scored token shows."""
+    """Piece of text of each scored token."""
 
 
 def view(columns: Sequence[Column]) -> dict[str, Any]:
     """Return the table and the curves of a comparison.
 
-    Surprise and entropy are the base model's, in bits, so that curves of different strategies
-    mean the same.
+    Surprise and entropy are those of the base model, in bits. The strategies' own records describe
+    reshaped distributions and cannot be compared.
     """
     curves = [
         {

@@ -1,1 +1,1 @@
-"""Contrastive search: its picture in the page and its table."""
+"""The contrastive search view: drawing, table and summary."""

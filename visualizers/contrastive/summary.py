@@ -1,4 +1,4 @@
-"""Contrastive search: which earlier token made every candidate dear, and how often that decided."""
+"""Summary of contrastive search: the earlier token behind each penalty, and its effect."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from visualizers.base import Shown
 
 
 class Looks:
-    """Follows what the candidates look back to.
+    """Resolves the most similar earlier token of each candidate.
 
-    Shows of a step: ``like``, per candidate the id of the token that it resembles most, None at
-    the start of the text; ``gain``, by how much the chosen candidate's score is above that of the
-    most probable; and of the run so far ``steps`` and ``changed``, how many of them chose another
-    than that.
+    Values per step: ``like``, per candidate the id of the most similar earlier token, None for the
+    start token; ``gain``, the chosen candidate's score minus that of the most probable one. Values
+    of the run so far: ``steps``, and ``changed``, the steps that did not choose the most probable
+    one.
 
-    Positions count prompt and output from 0; for encoder-decoder models the output alone, where -1
-    is the start token.
+    Recorded positions count prompt and output from 0. For encoder-decoder models they count the
+    output alone, where -1 is the start token.
     """
 
     def __init__(self, run: Trace) -> None:
@@ -25,7 +25,7 @@ class Looks:
         self.steps = self.changed = 0
 
     def add(self, step: Step) -> Shown | None:
-        """Take a step."""
+        """Add a step and return its values; None without a contrastive detail."""
         detail = step.detail
         if not isinstance(detail, ContrastiveDetail):
             return None

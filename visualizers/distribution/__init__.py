@@ -1,1 +1,1 @@
-"""What one step saw: its pictures in the page and their tables."""
+"""Views of one step: candidates, filters and draw, with tables and summaries."""

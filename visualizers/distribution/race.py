@@ -1,4 +1,4 @@
-"""How chance chose: the shares of the tokens, their race, and what judged drafted ones."""
+"""Summary of the random draw: token shares, exponential race, and acceptance of drafted tokens."""
 
 from __future__ import annotations
 
@@ -12,26 +12,27 @@ from visualizers.base import Shown, probability
 from visualizers.draft_timeline.summary import acceptance_ratio
 
 SEGMENTS = 8
-"""Tokens of the strip that have a part of their own."""
+"""Number of tokens with their own segment in the strip of shares."""
 LEAST = 0.01
-"""A smaller share has none, unless it was drawn."""
+"""Smallest share with its own segment, unless the token was drawn."""
 RUNNERS = 10
 _LEAD = 0.15
-"""How much of the line lies before the first arrival."""
+"""Share of the line before the first arrival."""
 _TICKS = 5
 _SOONEST = 1e-300
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 class Draws:
-    """Follows what was drawn.
+    """Summarizes the random draw of each step; empty for steps without one.
 
-    Shows of a step: ``strip``, the tokens with a part of their own as (token id, probability as
-    used), and ``others``, how many more there are, None where that is not known, and their
-    probability together; ``runners``, where each arrived on a line with a logarithmic scale, in
-    [0, 1], in the order of the record, and ``ticks`` of that line as (place, text); ``judged``, of
-    every drafted token that chance judged the greatest u with which it is kept. Nothing of all
-    that at a step where nothing was drawn.
+    Values per step:
+
+    - ``strip``: (token id, probability after processors) of the tokens with their own segment.
+    - ``others``: number of the other tokens, None if unknown, and their total probability.
+    - ``runners``: arrivals in record order, as positions in [0, 1] on a logarithmic axis.
+    - ``ticks``: (position, label) on that axis.
+    - ``judged``: for each drafted token that was judged at random, the largest u that accepts it.
     """
 
     def __init__(self, run: Trace) -> None:
@@ -40,7 +41,7 @@ class Draws:
         self.sample = bool(run.config.get("do_sample", False))
 
     def add(self, step: Step) -> Shown:
-        """Take a step."""
+        """Add a step and return its values."""
         detail = step.detail
         if isinstance(detail, DraftDetail):
             return self._judged(step, detail)
@@ -53,7 +54,7 @@ class Draws:
         return {**self._strip(step), **_line(arrivals)}
 
     def _strip(self, step: Step) -> Shown:
-        """Return the shares of the candidates, and of all that are not among them."""
+        """Return the segments of the recorded candidates and of all other tokens."""
         left = [c for c in step.candidates if c.processed_logprob > -math.inf]
         pairs = [(c.token_id, probability(c.processed_logprob)) for c in left]
         kept = step.stages[-1].kept if step.stages else self.vocab_size
@@ -69,7 +70,7 @@ class Draws:
 
 
 def runners(detail: BeamDetail) -> list[Any]:
-    """Return the earliest nodes of a pool that was drawn; none where the pool was not."""
+    """Return the nodes with the earliest arrivals, at most RUNNERS; empty without a draw."""
     drawn = [node for node in detail.pool if node.arrival]
     return sorted(drawn, key=lambda node: node.arrival or 0.0)[:RUNNERS]
 
@@ -77,12 +78,12 @@ def runners(detail: BeamDetail) -> list[Any]:
 def _shares(
     pairs: Sequence[tuple[int, float]], drawn: Sequence[int], count: int | None
 ) -> dict[str, Any]:
-    """Return the parts of a strip: the largest shares and the drawn token's, then the others.
+    """Return the segments of a strip: the largest shares, the drawn token, and all others.
 
     Args:
-        pairs: token ids and probabilities, most probable first.
-        drawn: the token that was drawn, or nothing.
-        count: how many tokens could be drawn at all, None where that is not known.
+        pairs: (token id, probability), most probable first.
+        drawn: the drawn token id, or empty.
+        count: number of tokens that could be drawn; None if unknown.
     """
     own = [
         (token_id, p)
@@ -94,7 +95,7 @@ def _shares(
 
 
 def _line(arrivals: Sequence[float]) -> Shown:
-    """Return places on a line whose scale is logarithmic: the earliest are far apart on it."""
+    """Return the arrivals as positions on a logarithmic axis, which separates the earliest."""
     if not arrivals:
         return {}
     known = [math.log10(max(a, _SOONEST)) for a in arrivals]
@@ -110,7 +111,7 @@ def _line(arrivals: Sequence[float]) -> Shown:
 
 
 def _ticks(begin: float, end: float) -> list[tuple[float, str]]:
-    """Return round numbers between two powers of ten, as (power, text)."""
+    """Return round numbers between two powers of ten, as (exponent, label)."""
     low, high = math.ceil(begin), math.floor(end)
     apart = max(1, math.ceil((high - low + 1) / _TICKS))
     found = [(float(k), _power(k)) for k in range(low, high + 1, apart)]

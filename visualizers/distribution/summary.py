@@ -1,4 +1,4 @@
-"""What each step saw: candidates, processor stages, surprise over steps."""
+"""Summaries of each step's distribution: candidates, processor stages, surprise over steps."""
 
 from __future__ import annotations
 
@@ -10,23 +10,26 @@ from engine.trace.records import Candidate, Step, Trace, own_token
 from visualizers.base import Shown, bits, probability
 
 _SEEN, _LEAST, _MOST = 0.99, 5, 10
-"""Rows that are in sight: as many as hold this share of either probability, but so many."""
+"""Visible rows: enough for this share of both distributions, within these bounds."""
 
 
 class Candidates:
-    """The candidates of a step: those of the last token it wrote, of one seen from outside the first.
+    """Probabilities of a step's recorded candidates.
 
-    Shows ``raw`` and ``processed``, the probability of each in the model and as it was used, after
-    the processors; ``seen``, how many of them are in sight, and what the others hold together
-    (``more_raw``, ``more_processed``); what the candidates leave of either (``rest_raw``, ``rest_processed``); and in
-    bits ``entropy`` of the model's own distribution and ``entropy_used`` of the one that was used.
+    Values per step:
+
+    - ``raw``, ``processed``: probability of each candidate before and after the processors.
+    - ``seen``: number of visible rows.
+    - ``more_raw``, ``more_processed``: total probability of the hidden rows.
+    - ``rest_raw``, ``rest_processed``: probability of all tokens that were not recorded.
+    - ``entropy``, ``entropy_used``: entropy in bits before and after the processors.
     """
 
     def __init__(self, run: Trace) -> None:
         del run
 
     def add(self, step: Step) -> Shown:
-        """Take a step."""
+        """Add a step and return its values."""
         raw = [probability(c.raw_logprob) for c in step.candidates]
         processed = [probability(c.processed_logprob) for c in step.candidates]
         token = own_token(step)
@@ -46,7 +49,7 @@ class Candidates:
 
 
 def _in_sight(raw: list[float], processed: list[float]) -> int:
-    """Return how many candidates hold nearly all of the probability."""
+    """Return the number of candidates to show: those with nearly all of the probability."""
     held = (0.0, 0.0)
     for count, (own, used) in enumerate(zip(raw, processed, strict=True)):
         if count >= _MOST or (count >= _LEAST and min(held) >= _SEEN):
@@ -56,17 +59,17 @@ def _in_sight(raw: list[float], processed: list[float]) -> int:
 
 
 class Stages:
-    """What the processors of a step left.
+    """Effects of a step's logits processors.
 
-    Shows ``entropy_model``, the entropy of the model's own distribution, and per processor ``entropy``, that
-    after it, both in bits, and ``removed``, how many tokens it removed.
+    Values per step: ``entropy_model``, entropy of the model's distribution; per processor
+    ``entropy`` after it, both in bits, and ``removed``, the number of tokens it removed.
     """
 
     def __init__(self, run: Trace) -> None:
         self.vocab_size = run.model.vocab_size
 
     def add(self, step: Step) -> Shown:
-        """Take a step."""
+        """Add a step and return its values."""
         left = [self.vocab_size, *(stage.kept for stage in step.stages)]
         return {
             "entropy_model": bits(step.entropy),
@@ -76,19 +79,18 @@ class Stages:
 
 
 class Chart:
-    """How surprising and how uncertain every step was.
+    """Surprise and entropy of every step, in bits.
 
-    Shows ``surprise`` of the last token a step wrote, ``entropy`` of the model's own distribution and
-    ``entropy_used`` of the one that was used, all in bits. Surprise is that of the model's own
-    distribution, whatever the processors made of it; None for a token that the model held to be
-    impossible. A step of which no distribution was seen has none of them.
+    Values per step: ``surprise`` of the chosen token and ``entropy``, both under the model before
+    processors; ``entropy_used``, the entropy after processors. ``surprise`` is None for a token of
+    probability 0. All are None for a step without recorded candidates.
     """
 
     def __init__(self, run: Trace) -> None:
         del run
 
     def add(self, step: Step) -> Shown:
-        """Take a step."""
+        """Add a step and return its values."""
         token = own_token(step)
         own = next((c for c in step.candidates if c.token_id == token), None)
         seen = bool(step.candidates)
@@ -100,7 +102,7 @@ class Chart:
 
 
 def _used(step: Step) -> float:
-    """Return the entropy of the distribution after all processors, in bits."""
+    """Return the entropy after all processors, in bits."""
     return bits(step.stages[-1].entropy if step.stages else step.entropy)
 
 
@@ -109,5 +111,5 @@ def _surprise(own: Candidate | None) -> float | None:
 
 
 def is_one_by_one(step: Step) -> bool:
-    """Return whether a step's candidates are those of the one token it wrote for good."""
+    """Return True if the step's candidates describe the single token that it emitted for good."""
     return not isinstance(step.detail, (BeamDetail, DraftDetail))

@@ -1,1 +1,1 @@
-"""Drafting round by round: its picture in the page and its table."""
+"""The drafting view, round by round: drawing, table and summary."""

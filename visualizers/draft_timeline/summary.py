@@ -1,4 +1,4 @@
-"""Drafting round by round: what became of every drafted token and why, and what the run cost."""
+"""Summary of drafting by rounds: outcome of every drafted token, and the cost of the run."""
 
 from __future__ import annotations
 
@@ -9,23 +9,27 @@ from engine.trace.records import Step, Trace
 from visualizers.base import Shown
 
 UNDISTURBED = 0.8
-"""A timing of which the decoding thread had the processor for less than this share counts for nothing."""
+"""Timings in which the decoding thread had the processor for a smaller share are discarded."""
 IMPOSSIBLE = "the two timings gave more than the tokens of a target pass allow"
 UNLIKELY = 0.001
-"""Below this p-value the distributions that were measured are held to differ."""
+"""Below this p-value the measured distributions count as different."""
 
 
 class Rounds:
-    """Adds up the rounds of a run.
+    """Accumulates the rounds of a run.
 
-    Shows of a step: ``accepted`` tokens of its draft; per drafted token its ``ratio``, the chance
-    that it is kept, and its probability in the ``mixture`` of both models, None where there is
-    none; ``pace``, tokens per target pass so far, and ``most``, the highest number a chart of the
-    rounds needs; ``places``, (accepted, judged, share of both) for every place of a draft;
-    ``figures`` of the run so far; ``plain``, what a plain run was beside it, None when none was
-    made, with ``speed_up``, or ``why`` there is none; ``same``, whether the distributions that were
-    measured are the target's own, None when none were; ``weights``, the shares of target and draft
-    in a mixture, None without one.
+    Values per step:
+
+    - ``accepted``: number of accepted tokens of the draft.
+    - ``ratio``, ``mixture``: per drafted token, its chance of acceptance, and its probability in
+      the mixture of both models (None without a mixture).
+    - ``pace``: tokens per target pass so far. ``most``: largest value in a chart of the rounds.
+    - ``places``: (accepted, judged, acceptance rate) for every position in a draft.
+    - ``figures``: totals and rates of the run so far.
+    - ``plain``: speed of the plain run with ``speed_up``, or ``why`` there is none; None without
+      one.
+    - ``same``: True if the measured distributions match the target's; None if not measured.
+    - ``weights``: shares of target and draft model in the mixture; None without a mixture.
     """
 
     def __init__(self, run: Trace) -> None:
@@ -37,7 +41,7 @@ class Rounds:
         self.most = 1.0
 
     def add(self, step: Step) -> Shown | None:
-        """Take a round."""
+        """Add a round and return its values; None without a draft detail."""
         detail = step.detail
         if not isinstance(detail, DraftDetail):
             return None
@@ -65,7 +69,7 @@ class Rounds:
         self.verify_s += detail.verify_s
         for place, token in enumerate(detail.tokens):
             if token.status == "unverified":
-                continue  # what was never judged counts neither way
+                continue  # a token that was never judged is neither accepted nor rejected
             while len(self.places) <= place:
                 self.places.append([0, 0])
             self.places[place][0] += token.status == "accepted"
@@ -95,15 +99,15 @@ class Rounds:
         }
 
     def _expected(self, rate: float, length: float, cost: float) -> float | None:
-        """Return what the papers' formula expects, None where this run's passes gave less tokens."""
+        """Return the papers' expected speed-up; None above this run's tokens per pass."""
         expected = expected_speed_up(rate, length, cost)
         return expected if expected <= self.tokens / self.rounds else None
 
     def _beside_plain(self, step: Step, detail: DraftDetail) -> dict[str, Any] | None:
-        """Return what the plain run's speed was, and how many times as fast this one is.
+        """Return the speed of the plain run and the speed-up of this one.
 
-        Where something else went on during either timing, or the two cannot belong together, there
-        is no ``speed_up`` but a reason ``why``.
+        If either timing was disturbed, or the two are inconsistent, ``speed_up`` is None and
+        ``why`` gives the reason.
         """
         report = detail.report
         if report is None or not (report.plain_tokens and report.plain_s and step.elapsed_s):
@@ -121,37 +125,37 @@ class Rounds:
         }
 
     def _disturbed(self, report: DraftReport) -> str:
-        """Say what went on while this run or the plain one was timed, "" for nothing that is known."""
+        """Return what disturbed the timing of this run or the plain run; "" if nothing is known."""
         if report.others:
             return "other runs were going on"
         share = report.processor_share
-        # On another device than the processor the thread waits for it.
+        # With a GPU the thread waits for the device, so its processor share says nothing.
         if self.device == "cpu" and share is not None and share < UNDISTURBED:
             return "the processor was busy with other work"
         return ""
 
 
 def acceptance_ratio(token: DraftToken, weight: float | None = None) -> float | None:
-    """Return the chance that a drafted token is kept; None without q.
+    """Return the probability that a drafted token is accepted; None without q.
 
     Args:
-        token: with p and q.
-        weight: ``assistant_ensemble_weight`` w; the chance is min(1, 1 - w + w * p / q), without
-            it min(1, p / q).
+        token: a drafted token with p and q.
+        weight: ``assistant_ensemble_weight`` w: the probability is min(1, 1 - w + w * p / q); with
+            None it is min(1, p / q).
     """
     w = 1.0 if weight is None else weight
     return None if not token.q else round(min(1.0, 1 - w + w * token.p / token.q), 6)
 
 
 def mixed(token: DraftToken, weight: float | None) -> float | None:
-    """Return a token's probability in the mixture w * p + (1 - w) * q, None without one."""
+    """Return a token's probability in the mixture w * p + (1 - w) * q; None without w or q."""
     if weight is None or token.q is None:
         return None
     return weight * token.p + (1 - weight) * token.q
 
 
 def accepted(detail: DraftDetail) -> int:
-    """Return how many drafted tokens of a round were kept."""
+    """Return the number of accepted tokens of a round."""
     return sum(token.status == "accepted" for token in detail.tokens)
 
 
@@ -161,13 +165,14 @@ def _is_same(detail: DraftDetail) -> bool | None:
 
 
 def expected_speed_up(rate: float, length: float, cost: float) -> float:
-    """Return the speed-up that Leviathan et al. (2211.17192, theorem 3.8) expect.
+    """Return the expected speed-up of Leviathan et al. (2211.17192, theorem 3.8).
 
     Args:
         rate: acceptance rate of a drafted token, in [0, 1].
-        length: tokens a draft.
-        cost: a whole draft's time over one target pass's.
+        length: tokens per draft.
+        cost: time of a whole draft divided by that of one target pass.
     """
+    # The geometric series has this limit at rate 1, where its formula divides by zero.
     tokens = length + 1 if rate > 0.9999 else (1 - rate ** (length + 1)) / (1 - rate)
     return tokens / (1 + cost)
 

@@ -1,1 +1,1 @@
-"""The formulas that decided a step, with the step's numbers filled in."""
+"""The formula view: the formulas of a step, filled in with its numbers."""

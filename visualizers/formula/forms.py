@@ -1,7 +1,6 @@
-"""What each formula computes, and its numbers as they are shown.
+"""The formulas: their computation and the rounding of their displayed numbers.
 
-A formula is shown with its operands rounded. They get as many digits as are needed for whoever
-reckons with what is shown to arrive at the result that is shown.
+Operands are displayed with as many digits as are needed to compute the displayed result from them.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from engine.reading.watermark_statistics import binomial_tail, z_score
 Value = float | list[float]
 _FEWEST, _MOST = 3, 12
 _RECORD_ERROR = 1e-4
-"""Relative error that the six decimals of a record can leave in a result."""
+"""Relative error of a result that the rounding of recorded numbers can cause."""
 
 
 def _ratio(v: Mapping[str, Any]) -> float:
@@ -56,28 +55,28 @@ RULES: dict[str, tuple[Callable[[Mapping[str, Any]], float], str]] = {
     "tail": (lambda v: binomial_tail(v["h"], v["n"], v["g"]), ".3g"),
     "ones": (lambda v: v["h"] / v["n"], ".4g"),
 }
-"""Name -> how it is reckoned from its operands, and how its result is written."""
+"""Name -> (function of the operands, format of the result)."""
 WITHOUT_NUMBERS = (
     *("argmax", "match", "match_drawn", "match_mixture", "diversity", "tournament", "joint"),
 )
-"""Formulas that may stand for themselves where a step has no numbers for them."""
+"""Formulas that may be shown without numbers."""
 
 
 def filled(
     form: str, token: int | None = None, result: float | None = None, **operands: Value
 ) -> dict[str, Any] | None:
-    """Return a formula with its numbers as they are shown, None where they are no numbers.
+    """Return a formula with its numbers formatted for display.
 
     Args:
-        form: a name of RULES.
-        token: which token it speaks of.
-        result: as it was recorded; what the operands give, where that is not recorded.
-        operands: by name; whole numbers and settings keep all their digits.
+        form: a key of RULES.
+        token: id of the token that the formula is about.
+        result: the recorded result; None to compute it from the operands.
+        operands: operands by name; whole numbers and settings keep all their digits.
 
     Returns:
-        ``form``, ``of`` (the token's id, where there is one), ``with`` (texts of the operands by
-        name) and ``is``, the text of the result. None, too, where the operands do not give the
-        result: then something else had a hand in it.
+        ``form``, ``of`` (the token id, if given), ``with`` (operand name -> text) and ``is`` (text
+        of the result). None if the operands do not give the result, because something else affected
+        it, or if a number is not finite.
     """
     rule, style = RULES[form]
     try:
@@ -86,7 +85,7 @@ def filled(
         if result is None:
             result = exact
         elif math.isclose(exact, result, rel_tol=_RECORD_ERROR):
-            # Records are rounded: near the border between two last digits they may fall on either side of it.
+            # Recorded numbers are rounded, so the last digit may differ: allow one digit less.
             styles.append(_one_digit_less(style))
         for style in styles:
             wanted = _written(result, style)
@@ -94,19 +93,19 @@ def filled(
                 shown = {name: _operand(value, digits) for name, value in operands.items()}
                 if _written(rule(_read(shown)), style) == wanted:
                     return {"form": form, **_of(token), "with": shown, "is": wanted}
-    except (ArithmeticError, ValueError, TypeError):
+    except (ArithmeticError, ValueError, TypeError):  # an operand is missing or out of range
         pass
     return None
 
 
 def _one_digit_less(style: str) -> str:
-    """Return a format with one digit less, such as ``.3g`` for ``.4g``; ``.0f`` stays."""
+    """Return the format with one digit less, such as ``.3g`` for ``.4g``; ``.0f`` stays."""
     digits = int(style[1:-1])
     return f".{max(digits - 1, 0)}{style[-1]}"
 
 
 def setting(config: Mapping[str, Any], name: str, default: float) -> float:
-    """Return a number among a run's settings; a file may hold anything, so else the default."""
+    """Return a numeric setting of a run, or the default if it is missing or no number."""
     value = config.get(name)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return default
@@ -114,7 +113,7 @@ def setting(config: Mapping[str, Any], name: str, default: float) -> float:
 
 
 def bare(form: str, token: int | None = None) -> dict[str, Any]:
-    """Return a formula that has no numbers at this step."""
+    """Return a formula without numbers."""
     return {"form": form, **_of(token)}
 
 
@@ -131,7 +130,7 @@ def _operand(value: Value, digits: int) -> Any:
 
 
 def _read(shown: Mapping[str, Any]) -> dict[str, Any]:
-    """Return shown operands as numbers again."""
+    """Parse displayed operands back to numbers."""
     return {
         name: [_number(one) for one in text] if isinstance(text, list) else _number(text)
         for name, text in shown.items()
@@ -147,7 +146,7 @@ def _written(value: float, style: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return a number without a sign before nought."""
+    """Return the text of a finite number, with -0 as 0; ValueError if it is not finite."""
     if not math.isfinite(float(text)):
         raise ValueError(text)
     return text.removeprefix("-") if float(text) == 0 else text

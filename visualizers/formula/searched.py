@@ -1,4 +1,4 @@
-"""The formulas of a search: what the best open text and the best finished one add up to."""
+"""Formulas of a beam search step: scores of the best open and the best finished text."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Line = dict[str, Any]
 def lines(
     detail: BeamDetail, config: Mapping[str, Any], sums: dict[int, float], steps: int
 ) -> Iterator[Line | None]:
-    """Yield a step's formulas.
+    """Yield the formulas of a beam search step.
 
     Args:
-        detail: of the step.
-        config: of the run.
-        sums: node -> the sum of its log-probabilities, of all earlier steps; this one's are added.
-        steps: that came before.
+        detail: detail of the step.
+        config: settings of the run.
+        sums: node id -> sum of log-probabilities of all earlier steps; this step's are added to it.
+        steps: number of earlier steps.
     """
     groups, penalty = setting(config, "num_beam_groups", 1), setting(config, "length_penalty", 1.0)
     if not detail.pool:
@@ -44,7 +44,7 @@ def lines(
 
 
 def _charged(detail: BeamDetail, config: Mapping[str, Any]) -> Line | None:
-    """Return what diversity cost one token of the step: one that goes on, if any does."""
+    """Return the diversity penalty of one token, preferably of a kept one."""
     weight = setting(config, "diversity_penalty", 0.0)
     paid = [node for node in detail.pool if node.penalised_by]
     if not paid or not weight:
@@ -56,5 +56,5 @@ def _charged(detail: BeamDetail, config: Mapping[str, Any]) -> Line | None:
 
 
 def _own(node: BeamNode) -> float:
-    """Return a node's log-probability before the charge."""
+    """Return a node's log-probability before the diversity penalty."""
     return node.logprob + node.diversity_penalty

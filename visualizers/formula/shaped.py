@@ -1,4 +1,7 @@
-"""What the processors made of a token's logit, where their names and settings tell it."""
+"""Formulas from a token's logit to its probability after the logits processors.
+
+They are derived from the names and settings of the processors.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,10 @@ from visualizers.formula.forms import filled, setting
 
 Line = dict[str, Any]
 _FILTERS = frozenset(("TopK", "TopP", "TopH", "MinP", "Typical", "Epsilon", "Eta"))
-"""They remove tokens and leave the scores of the others alone."""
+"""Processors that remove tokens and keep the scores of the others."""
 _BANS = frozenset(("NoRepeatNGram", "NoBadWords", "SuppressTokens", "SuppressTokensAtBegin"))
 _ORDERED = _FILTERS | {"Temperature"}
-"""They leave the order of the tokens alone."""
+"""Processors that keep the order of the tokens."""
 _KNOWN = _ORDERED | _BANS | {"RepetitionPenalty", "GreenList"}
 _MOST_NATS = 700.0
 _CLOSE = 1e-4
@@ -24,35 +27,35 @@ _CLOSE = 1e-4
 
 @dataclass(frozen=True)
 class _Shape:
-    """What happens to every logit before the softmax."""
+    """The change of every logit before the softmax: repetition penalty and temperature."""
 
     temperature: float
     penalty: float
     before: frozenset[int]
 
     def penalised(self, token: int, logit: float) -> float:
-        """Return a logit after the repetition penalty."""
+        """Return the logit after the repetition penalty."""
         if self.penalty == 1 or token not in self.before:
             return logit
         return logit * self.penalty if logit < 0 else logit / self.penalty
 
 
 def power(exponent: float) -> float | None:
-    """Return e to a power, None where that is too large or too small to be written down."""
+    """Return e ** exponent; None if it would overflow or underflow."""
     return math.exp(exponent) if abs(exponent) < _MOST_NATS else None
 
 
 def lines(
     step: Step, own: Candidate, config: Mapping[str, Any], before: Sequence[int]
 ) -> Iterator[Line | None]:
-    """Yield the formulas from a token's logit to its probability as used.
+    """Yield the formulas from a token's logit to its probability after the processors.
 
-    Nothing where a processor ran that changes single logits by what the record does not hold.
+    Yields nothing if a processor changed logits in a way that the record does not hold.
 
     Args:
-        step: with its candidates and stages.
-        own: the candidate that was chosen.
-        config: of the run.
+        step: a step with candidates and stages.
+        own: the chosen candidate.
+        config: settings of the run.
         before: ids of prompt and output before the step.
     """
     names = [stage.name for stage in step.stages]
@@ -83,10 +86,10 @@ def lines(
 def _kept(
     step: Step, own: Candidate, place: int, config: Mapping[str, Any]
 ) -> Iterator[Line | None]:
-    """Yield what top-p or min-p kept, given that nothing but filters comes after it."""
+    """Yield the formulas of top-p or min-p, which only other filters may follow."""
     stage = step.stages[place]
     left = [c for c in step.candidates if c.processed_logprob > -math.inf]
-    # Filters spread what they remove over what they leave: this is the way back.
+    # Each filter renormalises the rest; the kept masses convert probabilities back.
     share = math.prod(later.kept_mass for later in step.stages[place:])
     if stage.name == "TopP":
         last = step.stages[-1].name == "TopP" and len(left) == stage.kept > 1
@@ -95,7 +98,7 @@ def _kept(
             return
         least = math.exp(left[-1].processed_logprob) * share
         limit = setting(config, "top_p", 1.0)
-        # A token that was left for another reason, such as a least number to keep, is no last one.
+        # A token kept for another reason (min_tokens_to_keep) is not the last of the nucleus.
         if stage.kept_mass - least < limit:
             operands = {"m": stage.kept_mass, "b": least, "c": limit}
             yield filled("top_p_last", left[-1].token_id, **operands)
@@ -105,14 +108,14 @@ def _kept(
 
 
 def _softmax(step: Step, own: Candidate, shape: _Shape, logit: float, added: float) -> Line | None:
-    """Return the softmax over what is left; its sum is told by another token of the same step.
+    """Return the softmax over the remaining tokens; another candidate of the step gives the sum.
 
     Args:
-        step: with its candidates.
-        own: the candidate that was chosen.
-        shape: what happens to logits.
-        logit: its own, after the repetition penalty.
-        added: to the logits of green tokens.
+        step: a step with candidates.
+        own: the chosen candidate.
+        shape: the change of the logits.
+        logit: its logit after the repetition penalty.
+        added: watermark bias of green tokens.
     """
     other = next((c for c in step.candidates if c.token_id != own.token_id), own)
     if other.processed_logprob == -math.inf:
@@ -132,7 +135,7 @@ def _softmax(step: Step, own: Candidate, shape: _Shape, logit: float, added: flo
 
 
 def _bias(step: Step, token: int, added: float) -> float:
-    """Return what a watermark by green lists put on a token's score."""
+    """Return the bias that a green list watermark added to a token's logit."""
     detail = step.detail
     if not isinstance(detail, WatermarkDetail) or detail.is_green is None:
         return 0.0

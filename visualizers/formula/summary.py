@@ -1,4 +1,4 @@
-"""The formulas that decided a step, each with the numbers of the step's record."""
+"""Summary of a step's formulas, filled in with its recorded numbers."""
 
 from __future__ import annotations
 
@@ -26,20 +26,19 @@ from visualizers.watermark.summary import hits_of
 
 Line = dict[str, Any]
 _OTHERWISE = (ContrastiveDetail, LayerDetail, ForwardDetail)
-"""What decides otherwise than by the largest probability, or in ways that nobody saw."""
+"""Details of steps that do not choose the most probable token, or whose choice is unknown."""
 _RELATIVE_TOP = 0.1
-"""DoLa's mask: a token needs this share of the top probability."""
+"""DoLa's mask: smallest probability relative to the top token's."""
 _SURE = 0.9999
 _DRAFTED = 6
-"""Drafted tokens whose judgement is written out."""
+"""Number of drafted tokens whose acceptance is shown as a formula."""
 
 
 class Formulas:
-    """Fills in formulas.
+    """Fills in the formulas of each step.
 
-    Shows of a step: ``lines``, each a ``form`` with the token it speaks ``of``, the operands it is
-    filled in ``with`` and what the result ``is``, as texts; see ``forms.filled``. A form without
-    operands has no numbers at this step.
+    Values per step: ``lines``, each with ``form``, ``of`` (token id), ``with`` (operands as texts)
+    and ``is`` (result as text); see ``forms.filled``. A line without operands has no numbers.
     """
 
     def __init__(self, run: Trace) -> None:
@@ -51,7 +50,7 @@ class Formulas:
         self.sums: dict[int, float] = {}
 
     def add(self, step: Step) -> Shown:
-        """Take a step."""
+        """Add a step and return its formulas."""
         text = self.texts.setdefault(step.sequence, [])
         before = [*self.prompt, *text[: step.keep]]
         lines = [line for line in self._lines(step, before) if line is not None]
@@ -68,7 +67,7 @@ class Formulas:
             yield from self._one(step, before)
 
     def _one(self, step: Step, before: Sequence[int]) -> Iterator[Line | None]:
-        """Yield what decided one token."""
+        """Yield the formulas of a step that decided one token."""
         if not step.emit:
             return
         detail, token = step.detail, own_token(step)
@@ -126,7 +125,7 @@ class Formulas:
         weight = self.rounds.weight
         judged = [token for token in detail.tokens if token.status != "unverified"]
         drawn = [token for token in judged if token.u is not None and token.q]
-        # The last of them decided how far the draft went.
+        # The last ones are shown, as they decided where the draft ended.
         for token in drawn[-_DRAFTED:]:
             form, operands = "accept", {"p": token.p, "q": token.q or 0.0}
             if weight is not None:
@@ -152,7 +151,7 @@ class Formulas:
             yield filled("speed_up", None, expected, a=rate, **operands)
 
     def _matched(self, last: DraftToken, detail: DraftDetail) -> Line | None:
-        """Return how a drafted token was judged where no u judged it."""
+        """Return the formula for a drafted token that was judged without a random number u."""
         if self.config.get("do_sample"):
             return bare("match_drawn", last.token_id)
         if self.rounds.weight is not None and last.q is not None:
@@ -164,7 +163,7 @@ class Formulas:
 
 
 def _of_the_model(step: Step, own: Candidate) -> Line | None:
-    """Return the softmax over the model's own logits."""
+    """Return the softmax over the model's logits before any processor."""
     if own.raw_logprob == -math.inf:
         return None
     p, total = math.exp(own.raw_logprob), shaped.power(step.logsumexp)
@@ -174,7 +173,7 @@ def _of_the_model(step: Step, own: Candidate) -> Line | None:
 
 
 def _contrasted(detail: LayerDetail, token: int) -> Iterator[Line | None]:
-    """Yield DoLa's: which layer differs most, which tokens are left, what the contrast is."""
+    """Yield DoLa's formulas: choice of the layer, mask and contrast."""
     readings = {reading.layer: reading for reading in detail.layers}
     known = [readings[layer] for layer in detail.candidate_layers if layer in readings]
     far = {r.layer: r.divergence for r in known if r.divergence is not None}

@@ -1,1 +1,1 @@
-"""The forward passes of a run that was seen from outside: their picture in the page and their table."""
+"""The view of a custom method's forward passes: drawing, table and summary."""

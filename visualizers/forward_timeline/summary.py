@@ -1,4 +1,4 @@
-"""Forward passes one by one: what the model read, what was taken back after it, and what was written."""
+"""Summary of a custom method's forward passes: tokens read, rolled back and written."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ from visualizers.base import Shown
 
 
 class Passes:
-    """Adds up the forward passes of a run, and says after which of them tokens were taken back.
+    """Accumulates the forward passes of a run and locates its rollbacks.
 
-    Shows of a step: ``rows``, one for each of its passes, one without a pass where it has none, each
-    with its ``number`` in the run from 1 (None without a pass), ``gone``, the tokens that were taken
-    back after it and before the next, and ``took_s``, the seconds since the pass before had ended
-    (None where no time is recorded). ``written``, the new tokens that stand after the step. ``start``,
-    the tokens that stand before the new ones, and ``most``, the longest text so far, both of the text
-    as the passes have it and None before the first.
+    Values per step:
 
-    ``figures`` of the run so far: ``tokens`` that stand; ``passes``, those of them that read another
-    text ``aside``, those ``without_ids``; tokens ``read`` in all rows, ``rows``, the most that were
-    read at once, and the most tokens ``held`` in a cache; ``back``, tokens that a later pass misses, in
-    so many ``rollbacks``, and ``left``, tokens that this step took back and no pass has missed yet;
-    ``declared`` to the streamer; ``steps``, and those of them ``blind``: they wrote and have no
-    candidates; ``tokens_per_pass``, None without a pass.
+    - ``rows``: one row per pass, or a single one for a step without passes: ``number`` of the pass
+      in the run from 1 (None without one), ``gone``, the tokens rolled back between it and the
+      next, ``took_s``, the seconds since the end of the previous pass (None if not recorded).
+    - ``written``: new tokens after the step.
+    - ``start``: prompt tokens. ``most``: longest text so far. Both are None before the first pass.
+
+    ``figures`` are totals of the run so far: ``tokens`` of all texts; ``passes``, of them ``aside``
+    (on another text) and ``without_ids``; tokens ``read`` in all rows; ``rows``, the largest batch;
+    ``held``, most cached tokens; ``back``, rolled back tokens, in ``rollbacks``; ``left``, tokens
+    that this step rolled back and the next pass has not dropped yet; tokens ``declared`` to the
+    streamer; ``steps``, of them ``blind`` (tokens without candidates); ``tokens_per_pass``, None
+    without passes.
     """
 
     def __init__(self, run: Trace) -> None:
@@ -41,7 +42,7 @@ class Passes:
         self.most: int | None = None
 
     def add(self, step: Step) -> Shown | None:
-        """Take a step."""
+        """Add a step and return its values; None without a forward detail."""
         text = self.texts.setdefault(step.sequence, [])
         detail = step.detail
         if not isinstance(detail, ForwardDetail):
@@ -51,6 +52,7 @@ class Passes:
         figures["steps"] += 1
         figures["declared"] += detail.declared
         figures["blind"] += bool(step.emit and not step.candidates)
+        # A rollback counts once a pass has dropped its tokens.
         if self.left and detail.passes:
             self._count_back(len(self.left))
         rows = [self._row(text, place, detail.passes) for place in range(len(detail.passes))]
@@ -75,7 +77,7 @@ class Passes:
         }
 
     def _row(self, text: list[int], place: int, passes: tuple[ForwardPass, ...]) -> Shown:
-        """Return what is shown of a pass, and take back of the text what the next one misses."""
+        """Return the row of a pass, and remove from the text what the next pass drops."""
         seen, figures = passes[place], self.figures
         figures["passes"] += 1
         figures["aside"] += seen.aside and seen.read > 0

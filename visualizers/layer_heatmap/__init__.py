@@ -1,1 +1,1 @@
-"""DoLa's layers over the steps: the picture in the page and its numbers."""
+"""The view of DoLa's layers over the steps: drawing and summary."""

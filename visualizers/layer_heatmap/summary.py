@@ -1,4 +1,4 @@
-"""The layer map: how uncertain every layer was, in bits."""
+"""Summary of the layer heatmap: the entropy of every layer, in bits."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from visualizers.base import Shown, bits
 
 
 class Readings:
-    """The entropies of a step's layers.
+    """Entropies of a step's layers.
 
-    Shows of a step: per layer ``entropy``, that of the output head on the layer as it is, and
-    ``normed_entropy``, that with the final norm applied first, both in bits.
+    Values per step and layer, in bits: ``entropy`` of the output head on the layer, and
+    ``normed_entropy`` with the final norm applied first.
     """
 
     def __init__(self, run: Trace) -> None:
         del run
 
     def add(self, step: Step) -> Shown | None:
-        """Take a step."""
+        """Add a step and return its values; None without a layer detail."""
         if not isinstance(step.detail, LayerDetail):
             return None
         return {

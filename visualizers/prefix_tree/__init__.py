@@ -1,1 +1,1 @@
-"""Many draws: their tree in the page and its table."""
+"""The view of many draws as a tree: drawing, table and summary."""

@@ -1,4 +1,4 @@
-"""Many draws as a tree: every branch's frequency beside its exact probability, and the outcomes."""
+"""Summary of many draws: prefix tree with frequencies and exact probabilities, and outcomes."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def view(
     """Return the tree, the counts and the table of outcomes.
 
     Args:
-        draws: any number of outcomes of one prompt.
-        pieces: token id -> text.
-        leaves: rarer branches beyond about this many are pooled, and counted.
-        rows: outcomes in the table, the most frequent first.
+        draws: outcomes of one prompt.
+        pieces: token id -> piece of text.
+        leaves: approximate number of leaves; rarer branches are pooled.
+        rows: largest number of outcomes in the table, most frequent first.
     """
     root = tree_of(draws)
     found = outcomes(draws)
@@ -49,7 +49,7 @@ def _row(draw: Draw, times: int, total: int, pieces: Mapping[int, str]) -> list[
 
 
 def _threshold(root: PrefixNode, leaves: int) -> int:
-    """Return the smallest count a branch must have so that few enough leaves are left."""
+    """Return the smallest branch count at which at most ``leaves`` leaves remain."""
     counts: list[int] = []
     waiting = list(root.children)
     while waiting:
@@ -63,7 +63,7 @@ def _threshold(root: PrefixNode, leaves: int) -> int:
 
 
 def _leaves(root: PrefixNode, threshold: int) -> int:
-    """Return how many leaves a tree has when rarer branches are pooled."""
+    """Return the number of leaves if branches below the threshold are pooled."""
     number, waiting = 0, [root]
     while waiting:
         branch = waiting.pop()
@@ -89,7 +89,7 @@ def _node(
                 total,
             )
         )
-    # By first tokens: a stretch's own probability is that of all its tokens.
+    # ``head`` is the probability of a branch's first token; ``probability`` covers all its tokens.
     missed = branch.probability - sum(child.head for child in branch.children)
     if branch.children and missed >= _SHOWN_PROBABILITY:
         children.append(_leaf("missed", "never drawn", 0, missed, total))

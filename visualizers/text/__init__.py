@@ -1,1 +1,1 @@
-"""The text of a run, token by token, and what it has cost."""
+"""The text view: the tokens of a run and its cost."""

@@ -1,4 +1,4 @@
-"""One text as it grows: a step costs the same however long the text is."""
+"""Incremental figures of a growing text; a step costs the same at any length."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from engine.reading.metrics import perplexity_of
 from visualizers.base import Shown
 
 LEAST = 1e-30
-"""A probability below this surprises as much as this: nought has no bits."""
+"""Lower bound of probabilities in surprise and perplexity, as log(0) is undefined."""
 Seen = tuple[float | None, float | None]
-"""A token's probability in the model and as it was used, each None where nothing tells."""
+"""A token's probability before and after the processors, each None if unknown."""
 _WORDS = 3
-"""Tokens of the n-grams whose repetition is counted."""
+"""Length of the n-grams whose repetition is counted."""
 
 
 class Running:
-    """The tokens of a text, and its figures."""
+    """The tokens of a text and its figures."""
 
     def __init__(self) -> None:
         self.ids: list[int] = []
@@ -29,17 +29,18 @@ class Running:
         self._counts: Counter[tuple[int, ...]] = Counter()
 
     def put(self, keep: int, ids: Sequence[int], seen: Sequence[Seen]) -> None:
-        """Put tokens after the first ``keep``.
+        """Replace the tokens after the first ``keep``.
 
         Args:
-            keep: how many tokens stay.
-            ids: those that follow.
-            seen: of each of these.
+            keep: number of tokens that stay.
+            ids: the new tokens.
+            seen: probabilities of each new token.
         """
         self.ids[keep:] = ids
         fresh = [None if p is None else math.log(max(p, LEAST)) for p, _ in seen]
         self._unknown += fresh.count(None) - self._logprobs[keep:].count(None)
         self._logprobs[keep:] = fresh
+        # N-grams that reach into the replaced tokens are removed and counted again.
         first = max(0, keep - _WORDS + 1)
         for gram in self._grams[first:]:
             self._counts[gram] -= 1
@@ -50,7 +51,7 @@ class Running:
         self._counts.update(self._grams[first:])
 
     def figures(self) -> Shown:
-        """Return ``tokens``, ``perplexity`` (None where a token's probability is unknown) and ``rep_3``."""
+        """Return ``tokens``, ``perplexity`` (None if a probability is unknown) and ``rep_3``."""
         grams = len(self._grams)
         return {
             "tokens": len(self.ids),
@@ -65,11 +66,11 @@ class Running:
 
 
 class Starts:
-    """Numbers the beginnings of texts: two have one number when they have the same tokens."""
+    """Numbers text prefixes: equal prefixes have the same number."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, int], int] = {}
 
     def of(self, before: int, token_id: int) -> int:
-        """Return the number of a beginning with one token more; that of an empty text is 0."""
+        """Return the number of the prefix ``before`` plus one token; 0 is the empty prefix."""
         return self._known.setdefault((before, token_id), len(self._known) + 1)

@@ -1,4 +1,4 @@
-"""The text token by token: how probable each was where it stands, and what the run cost so far."""
+"""Summary of the text: probability of each token, and the cost of the run so far."""
 
 from __future__ import annotations
 
@@ -15,26 +15,28 @@ _UNKNOWN: Seen = (None, None)
 
 
 def _count(value: Any) -> int:
-    """Return a setting that counts something, 1 for what a file may hold instead."""
+    """Return a setting that is a positive count, or 1 for anything else in a file."""
     return value if isinstance(value, int) and value > 0 else 1
 
 
 class Written:
-    """Follows every text of a run.
+    """Tracks every text of a run.
 
-    Shows of a step: per token that it wrote ``p``, the model's own probability of the token where it
-    stands, ``used``, that after the processors, each None where nothing tells, and ``bits``, how
-    surprising it was: by ``p``, where that is unknown by ``used``. ``own``, the figures of the text
-    that the step wrote, as far as it has come: ``tokens``, ``perplexity`` under the model (None
-    where a token's own probability is unknown), ``rep_3``. And what the run has come to: ``tokens``
-    in all its texts, ``forward_passes``, ``tokens_per_s``, and ``first_token_s``, the seconds from
-    where decoding began to the first decision.
+    Values per step:
 
-    The candidates of a step are those of the last token it wrote, of one seen from outside the first; other
-    tokens have their probability from the draft's or the beams' record. A search that ends shows ``others``:
-    its other texts, best first, those that it returns, of a search in groups all of them. Each has
-    ``token_ids`` with ``p``, ``used`` and ``bits``, its ``score``, its ``group`` from 0, its own
-    figures, and ``output``, its place among those that are returned from 0, None for one that is not.
+    - Per emitted token: ``p`` and ``used``, its probability before and after the processors, each
+      None if unknown; ``bits``, its surprise by ``p``, or by ``used`` if ``p`` is unknown.
+    - ``own``: figures of the step's text so far: ``tokens``, ``perplexity`` under the model (None
+      if a probability is unknown) and ``rep_3``.
+    - Of the run so far: ``tokens`` in all texts, ``forward_passes``, ``tokens_per_s``, and
+      ``first_token_s``, the seconds from the start of decoding to the first decision.
+    - ``others``, at the end of a beam search: its other returned texts, best first; all texts of a
+      search in groups. Each has ``token_ids`` with ``p``, ``used`` and ``bits``, ``score``,
+      ``group`` from 0, ``own`` figures, and ``output``, its index among the returned texts, else
+      None.
+
+    A step's candidates give the probability of one token, see ``own_place``. The probabilities of
+    other tokens come from the records of drafts and beams.
     """
 
     def __init__(self, run: Trace) -> None:
@@ -50,7 +52,7 @@ class Written:
         self.groups = _count(run.config.get("num_beam_groups"))
 
     def add(self, step: Step) -> Shown:
-        """Take a step."""
+        """Add a step and return its values."""
         text = self.texts.setdefault(step.sequence, Running())
         seen = self._seen(step)
         self.tokens -= len(text.ids)
@@ -77,6 +79,7 @@ class Written:
         own = own_place(step)
         drafted = step.detail.tokens if isinstance(step.detail, DraftDetail) else ()
         return [
+            # A draft records p after the processors; it is the model's own only without any.
             (None if step.stages else drafted[place].p, drafted[place].p)
             if place < len(drafted) and drafted[place].status == "accepted"
             else _own(step)
@@ -86,7 +89,7 @@ class Written:
         ]
 
     def _on_beam(self, step: Step, detail: BeamDetail) -> list[Seen]:
-        """Return what the beam saw that wrote the text, of the tokens that the step wrote."""
+        """Return the probabilities of the emitted tokens on the beam that holds them."""
         self.pools.append(detail.pool)
         for node in detail.pool:
             above = self.nodes.get(node.parent_id)
@@ -96,14 +99,14 @@ class Written:
         del self.leading[step.keep :]
         for token_id in step.emit:
             self.leading.append(self.starts.of(self.leading[-1] if self.leading else 0, token_id))
-        # A text that has ended may be shorter than the search is deep.
+        # A finished text may be shorter than the depth of the search.
         for end in self.pools[len(self.leading) - 1] if self.leading else ():
             if self.nodes[end.node_id][2] == self.leading[-1]:
                 return [seen for _, seen in self._path(end.node_id, len(step.emit))]
         return [_UNKNOWN] * len(step.emit)
 
     def _path(self, node_id: int, most: int | None = None) -> list[tuple[BeamNode, Seen]]:
-        """Return the nodes down to one of them: from the first step of a search, or so many of the last."""
+        """Return the path of nodes that ends in ``node_id``, or only its last ``most`` nodes."""
         path: list[tuple[BeamNode, Seen]] = []
         while node_id in self.nodes and len(path) != most:
             node, seen, _ = self.nodes[node_id]
@@ -140,7 +143,7 @@ def _columns(seen: Sequence[Seen]) -> Shown:
 
 
 def _own(step: Step) -> Seen:
-    """Return what the token that a step's candidates are of had before the processors and after them."""
+    """Return the chosen token's probability before and after the processors."""
     token = own_token(step)
     own = next((c for c in step.candidates if c.token_id == token), None)
     if own is None:

@@ -1,1 +1,1 @@
-"""The watermark in a text: its picture in the page and its table."""
+"""The watermark view: drawing, table and summary."""

@@ -1,4 +1,4 @@
-"""The watermark: what every token adds to the count, how z grows, and the verdict so far."""
+"""Summary of the watermark: hits of each token, z-score and verdict so far."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from visualizers.base import Shown
 
 
 class Marks:
-    """Counts every sequence of a run as a detector would.
+    """Counts the tokens of every sequence like a detector.
 
-    Shows of a step: ``hits`` of its token and ``flips`` it is one of, ``share`` of both; ``z`` of
-    its sequence so far and the ``verdict`` on it, None while nothing counts; its ``threshold``.
+    Values per step: ``hits`` of the token out of ``flips``, and their ``share``; ``z``, the
+    z-score of the sequence so far; ``verdict`` on it, None while no token counts; ``threshold`` of
+    the z-score.
     """
 
     def __init__(self, run: Trace) -> None:
@@ -22,7 +23,7 @@ class Marks:
         self.counts: dict[int, Count] = {}
 
     def add(self, step: Step) -> Shown | None:
-        """Take a step."""
+        """Add a step and return its values; None without a watermark detail."""
         detail = step.detail
         if not isinstance(detail, WatermarkDetail):
             return None
@@ -44,5 +45,5 @@ class Marks:
 
 
 def hits_of(detail: WatermarkDetail) -> int:
-    """Return what a token adds when it counts: 1 for green, its ones for SynthID."""
+    """Return the hits of a token: 1 if green, for SynthID its number of one bits."""
     return sum(detail.g_values) if detail.g_values else int(bool(detail.is_green))

@@ -1,12 +1,12 @@
-"""Decoders whose passes OpenVINO computes: transformers' own class and ``generate()``, another engine below them.
+"""Decoders that run on OpenVINO below transformers' own model class and ``generate()``.
 
-A model is converted once (``making``), kept as a graph beside the other models that were made (``kept``), read and
-compiled (``graphs``), and decodes as an object of its own class whose ``forward`` asks a graph (``model``) with a
-cache that the graph holds (``cache``). Nothing here imports openvino before it is asked for.
+A model is converted once (``making``), its graph is stored (``kept``), read and compiled (``graphs``). It
+decodes as an object of its transformers class whose ``forward`` runs the graph (``model``), with a cache
+inside the graph (``cache``). openvino is imported on first use only.
 """
 
 import sys
 from typing import Any, cast
 
-# With this package OpenVINO tells its makers' server that it was imported and what was converted; without, it does not.
+# Blocks telemetry: with this package OpenVINO reports imports and conversions to its makers' server.
 sys.modules.setdefault("openvino_telemetry", cast(Any, None))

@@ -1,4 +1,4 @@
-"""The cache of a graph: keys and values stay in its request; what a loop does with them is noted for the next pass."""
+"""KV cache inside a graph's infer request; row and position changes are applied in the next pass."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from engine.models.openvino.graphs import SHOWN, Compiled, run
 from engine.models.openvino.tracing import KEPT, PICKED, POSITIONS
 
 _LEAST = 64
-"""Places given up before it pays to write the state anew without them."""
+"""Hidden positions up to which rewriting the state without them does not pay."""
 
 
 class GraphCache(Cache):
-    """Keys and values of the rows of one text, as transformers' loops use them.
+    """A transformers Cache whose keys and values stay in the graph's state.
 
-    Rows that are picked, repeated or reordered are picked by the graph in its next pass. Positions that are
-    given up stay where they are, hidden from every later pass by the mask, until they are many.
+    Selected, repeated or reordered rows are gathered by the graph in its next pass. Cropped positions stay
+    in the state, hidden by the mask, until there are many.
 
     Args:
         compiled: the graph.
-        hides: whether positions may stay where they are; False writes the state anew at once.
+        hides: whether cropped positions may stay in the state. False rewrites the state at once.
     """
 
     def __init__(self, compiled: Compiled, *, hides: bool) -> None:
@@ -33,9 +33,10 @@ class GraphCache(Cache):
         self.request = compiled.take()
         self.rows = np.arange(0, dtype=np.int32)
         self.places = np.arange(0)
-        """Of the state, those that belong to the text."""
+        """Positions of the state that belong to the text."""
         self.held = 0
-        """Positions of the state, hidden ones among them."""
+        """Number of positions in the state, including hidden ones."""
+        # The request goes back to the pool when the cache is freed.
         weakref.finalize(self, compiled.give, self.request)
 
     def read(
@@ -50,13 +51,13 @@ class GraphCache(Cache):
 
         Args:
             input_ids: (rows, new) ids.
-            attention_mask: (rows, length) of the text with the new tokens, 0 at padding; None is none.
-            position_ids: (rows, new) or (1, new); None counts on from the text.
-            kept: (n,) which of the new positions have logits.
-            shown: (m,) which of them show the states of the layers.
+            attention_mask: (rows, length) over text and new tokens, 0 at padding; None for no padding.
+            position_ids: (rows, new) or (1, new); None continues from the text.
+            kept: (n,) indices of the new positions to return logits for.
+            shown: (m,) indices of the new positions to return hidden states for.
 
         Returns:
-            (rows, n, vocab) logits, and (layers + 1, rows, m, hidden) states.
+            (rows, n, vocab) logits and (layers + 1, rows, m, hidden) hidden states.
         """
         rows, new = input_ids.shape
         past = len(self.places)
@@ -80,7 +81,7 @@ class GraphCache(Cache):
         return logits, states
 
     def _mask(self, mask: torch.Tensor | None, rows: int, new: int) -> np.ndarray:
-        """Return (rows, held + new) the mask with the hidden positions in it."""
+        """Return the mask (rows, held + new) over the state, with 0 at hidden positions."""
         past = len(self.places)
         own = np.ones((rows, past + new), np.int64) if mask is None else mask.to(torch.long).numpy()
         if past == self.held:
@@ -91,42 +92,42 @@ class GraphCache(Cache):
         return whole
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        """Return the positions of the text."""
+        """Return the number of positions of the text."""
         del layer_idx
         return len(self.places)
 
     def get_mask_sizes(self, query_length: int, layer_idx: int) -> tuple[int, int]:
-        """Return length and offset of a mask over text and new tokens."""
+        """Return the length and offset of a mask over text and new tokens."""
         del layer_idx
         return len(self.places) + query_length, 0
 
     @property
     def batch_size(self) -> int:
-        """Rows of the text, -1 before the first pass."""
+        """Number of rows, -1 before the first pass."""
         return len(self.rows) or -1
 
     def reorder_cache(self, beam_idx: torch.Tensor) -> None:
-        """Let row i be what row ``beam_idx[i]`` was."""
+        """Reorder the rows: row i becomes the former row ``beam_idx[i]``."""
         self.batch_select_indices(beam_idx)
 
     def batch_select_indices(self, indices: torch.Tensor) -> None:
-        """Keep these rows, in this order; one may be named often or never."""
+        """Select rows in this order; a row may occur several times or not at all."""
         if len(self.places):
             self.rows = self.rows[indices.cpu().numpy()]
 
     def batch_repeat_interleave(self, repeats: int) -> None:
-        """Have every row ``repeats`` times, beside each other."""
+        """Repeat each row ``repeats`` times, next to each other."""
         if len(self.places):
             self.rows = self.rows.repeat(repeats)
 
     def crop(self, tokens_to_remove: int) -> None:
-        """Give up the last positions.
+        """Remove the last positions.
 
         Args:
-            tokens_to_remove: minus their number.
+            tokens_to_remove: their number, negated.
 
         Raises:
-            ValueError: it is positive.
+            ValueError: the number is positive.
         """
         if tokens_to_remove > 0:
             raise ValueError(f"crop({tokens_to_remove}): give minus the number of tokens to remove")
@@ -139,12 +140,12 @@ class GraphCache(Cache):
             self._write_anew()
 
     def reset(self) -> None:
-        """Forget the text."""
+        """Empty the cache."""
         self.request.reset_state()
         self.rows, self.places, self.held = np.arange(0, dtype=np.int32), np.arange(0), 0
 
     def _write_anew(self) -> None:
-        """Write the state without the positions that were given up."""
+        """Rewrite the state without its hidden positions."""
         self._copy_from(self, self.places)
         self.held = len(self.places)
         self.places = np.arange(self.held)
@@ -166,4 +167,4 @@ class GraphCache(Cache):
             twin.places = np.arange(twin.held)
         return twin
 
-    __copy__ = None  # a shallow copy would share the state
+    __copy__ = None  # a shallow copy would share the graph's state

@@ -1,4 +1,4 @@
-"""How far a converted model is from the one it was made of, on a fixed text and on passes of every shape."""
+"""Compare a converted model with its original, on a fixed text and on passes of many shapes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engine.errors import ModelError
 from engine.models.openvino.cache import GraphCache
 
 NEAR = 1e-3
-"""Most that a logit in float32 may differ."""
+"""Largest tolerated logit difference in float32."""
 TEXT = (
     "A small fox lived near the river with her mother. Every morning she went down to the water to look for fish. "
     "One winter day the river was frozen from bank to bank, and the fox was hungry. She asked the crow for help, "
@@ -27,11 +27,11 @@ _CONTEXT = 256
 _SEED = 20
 _FORK = ([1, 0, 0], 3, 2)
 _PASSES = (_FORK, ([2, 0], 5, 1), ([1], 1, 0))
-"""Rows picked of the pass before, new tokens, and how many of them are then given up."""
+"""(rows selected from the previous pass, number of new tokens, number of tokens then cropped)."""
 
 
 def ids_of(tokenizer: Any, vocab_size: int) -> torch.Tensor:
-    """Return (1, length) ids of the fixed text; of drawn tokens where a model has no tokenizer."""
+    """Return (1, length) ids of the fixed text, or random ids if the model has no tokenizer."""
     if tokenizer is None:
         drawn = torch.Generator().manual_seed(_SEED)
         return torch.randint(0, vocab_size, (1, _CONTEXT // 2), generator=drawn)
@@ -41,15 +41,15 @@ def ids_of(tokenizer: Any, vocab_size: int) -> torch.Tensor:
 
 @torch.inference_mode()
 def largest_difference(model: Any, converted: Any, ids: torch.Tensor) -> float:
-    """Return the largest difference of two models' logits: over a text at once, and over passes of many shapes.
+    """Return the largest logit difference of two models, over a whole text and over passes of many shapes.
 
     Args:
-        model: with its weights.
-        converted: the same on graphs.
-        ids: (1, length) of a text.
+        model: the original with its weights.
+        converted: the same model on graphs.
+        ids: (1, length) ids of a text.
 
     Raises:
-        ModelError: the graph cannot do such a pass.
+        ModelError: the graph cannot run one of the passes.
     """
     try:
         whole = _apart(*(one(ids, use_cache=False).logits for one in (model, converted)))
@@ -59,7 +59,7 @@ def largest_difference(model: Any, converted: Any, ids: torch.Tensor) -> float:
 
 
 def _over_passes(model: Any, converted: Any, ids: torch.Tensor) -> float:
-    """Compare where rows are padded, picked and repeated, and positions given up."""
+    """Compare passes with padded, selected and repeated rows and with cropped positions."""
     own: Any = DynamicCache(config=model.config)
     graph = converted.new_cache()
     own.activate_past_recording()
@@ -102,17 +102,21 @@ def _step(
 
 def _apart(one: torch.Tensor, other: torch.Tensor) -> float:
     apart = float((one.float() - other).abs().max())
+    # NaN must not pass a comparison with the limit.
     return apart if apart == apart else float("inf")
 
 
 @torch.inference_mode()
 def agreement(model: Any, converted: Any, ids: torch.Tensor) -> dict[str, float]:
-    """Return what two models say of a text, place by place, under the names of ``trace.records.Agreement``.
+    """Compare two models' distributions over a text, as the fields of ``trace.records.Agreement``.
 
     Args:
-        model: with its weights.
-        converted: the same on graphs, with weights of fewer bits.
-        ids: (1, length) of a text.
+        model: the original with its weights.
+        converted: the same model on graphs with quantised weights.
+        ids: (1, length) ids of a text.
+
+    Returns:
+        tokens; share of positions with the same top token; mean KL divergence in nats; both perplexities.
     """
     own, other = (
         one(ids, use_cache=False).logits[0].float().log_softmax(-1) for one in (model, converted)

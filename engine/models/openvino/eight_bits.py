@@ -1,4 +1,7 @@
-"""Weights of eight bits: the matrices of a graph with a scale and a zero point for every row, nothing else changed."""
+"""Quantise a graph's matrices to 8 bits, with one scale and one zero point per row.
+
+Written with OpenVINO's own operations: nncf would add scipy, scikit-learn and pandas.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,15 @@ from typing import Any
 import numpy as np
 
 _LEAST = 1024
-"""Values below which a matrix stays as it is."""
+"""Matrices with fewer values are not quantised."""
 _STEPS = 255
 
 
 def in_eight_bits(graph: Any) -> None:
-    """Hold the matrices of a graph as unsigned bytes; OpenVINO multiplies with them as they are.
+    """Quantise a graph's matrices to unsigned bytes, which OpenVINO's kernels multiply directly.
 
     Args:
-        graph: an openvino.Model; it is changed.
+        graph: an openvino.Model; changed in place.
     """
     found: dict[str, tuple[Any, list[tuple[Any, bool]]]] = {}
     for node in graph.get_ops():
@@ -62,9 +65,10 @@ def _take_over(old: Any, new: Any) -> None:
 
 
 def _packed(values: np.ndarray) -> Any:
-    """Return what gives back (rows, columns) values from bytes, every row with its own range."""
+    """Return a node that dequantises bytes to (rows, columns) values, with a separate range per row."""
     from openvino import opset15 as ops
 
+    # Each range includes 0, so that zero weights stay exact.
     low = np.minimum(values.min(1, keepdims=True), 0.0)
     high = np.maximum(values.max(1, keepdims=True), 0.0)
     scale = np.maximum((high - low) / _STEPS, np.finfo(np.float32).tiny).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Whether OpenVINO is there, and what makes a graph another one."""
+"""Whether OpenVINO is installed, and the versions that a stored graph depends on."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from importlib.metadata import PackageNotFoundError, version
 
 NEEDED = "openvino"
 HOW = "python -m pip install -r requirements-openvino.txt"
-"""Installs it."""
+"""Command that installs it."""
 _GRAPHS = 1
-"""Counts the ways in which graphs were made here."""
+"""Version of the conversion code; increase it when graphs must be rebuilt."""
 
 
 @lru_cache(maxsize=1)
 def is_installed() -> bool:
-    """Return whether the package can be imported."""
+    """Return True if the package can be imported."""
     return importlib.util.find_spec(NEEDED) is not None
 
 
 def made_by() -> str:
-    """Return what made a graph: with another one it is made anew."""
+    """Return the versions a graph is built with; with others it is rebuilt."""
     try:
         own, transformers = version(NEEDED), version("transformers")
     except PackageNotFoundError:

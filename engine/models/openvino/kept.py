@@ -1,4 +1,4 @@
-"""Where the graphs of converted models are kept: made once for each content of a model's files and each engine."""
+"""Store of converted graphs: one build for each content of a model's files, backend and OpenVINO version."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from engine.models.openvino.making import MEASURED, refused
 
 
 def sources_of(folder: str, backend: str) -> Sources:
-    """Return the files that decide a model's graph, each named with what makes it."""
+    """Return the files whose content decides a model's graph, labelled with backend and versions."""
     place = Path(folder)
     paths = [place / "config.json", *sorted(place.glob("*.safetensors"))]
     return {f"{path.name} for {backend} by {made_by()}": path for path in paths}
 
 
 def graph_of(folder: str, backend: str) -> Path | None:
-    """Return the folder of a model's graph, None where it was not made."""
+    """Return the folder of a model's graph, None if it is not built yet."""
     return made_of(sources_of(folder, backend))
 
 
@@ -41,18 +41,18 @@ def converted(
     cancelled: threading.Event | None = None,
     tell: Tell | None = None,
 ) -> Path:
-    """Return the folder of a model's graph, which is made if it was not before.
+    """Return the folder of a model's graph; convert the model on first use.
 
     Args:
-        name: what the model is called.
-        folder: its files.
+        name: the model's name.
+        folder: the model's folder.
         backend: openvino or openvino-int8.
-        cancelled: gives up when set.
-        tell: hears how many bytes of the files are read.
+        cancelled: the conversion stops when this is set.
+        tell: called with the bytes hashed so far and their total.
 
     Raises:
-        Cancelled: it was cancelled meanwhile.
-        ModelError: it cannot be converted, or there is no room; nothing of it is left.
+        Cancelled: ``cancelled`` was set.
+        ModelError: it cannot be converted, or the disk is full. No partial result stays.
     """
     sources = sources_of(folder, backend)
     found = made_of(sources)
@@ -66,10 +66,10 @@ def converted(
 
 
 def check_converts(name: str, folder: str, backend: str) -> None:
-    """Refuse, before anything is run, a model that has no graph.
+    """Check, before anything is run, that a model can be converted.
 
     Raises:
-        ModelError: one sentence naming the model and the reason.
+        ModelError: naming the model and the reason.
     """
     from engine.models.described import built
 
@@ -99,7 +99,7 @@ def _make(
 
 
 def _sweep(folder: str, backend: str, made: Path) -> None:
-    """Remove graphs that nothing asks for any more: of another engine, or of files that this folder had before."""
+    """Remove stale graphs: built by other versions, or from earlier files of this folder."""
     for path in brought_to("made").glob(f"*/{BROUGHT_FROM}"):
         try:
             about = json.loads(path.read_bytes())
@@ -113,7 +113,7 @@ def _sweep(folder: str, backend: str, made: Path) -> None:
 
 
 def measured(graph: Path) -> dict[str, Any]:
-    """Return what was measured when a graph was made; nothing where its file is damaged."""
+    """Return the measurements stored with a graph; empty if the file is damaged."""
     try:
         found = json.loads((graph / MEASURED).read_bytes())
     except (OSError, ValueError):

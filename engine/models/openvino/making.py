@@ -1,4 +1,4 @@
-"""From a model's folder to the files of its graph, in a process of its own that holds both for a while."""
+"""Convert a model's folder to an OpenVINO graph, in a subprocess because its memory is not freed otherwise."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from engine.models.openvino.graphs import GRAPH
 from engine.models.tokenizers import tokenizer_in
 
 MEASURED = "measured.json"
-"""In the folder of a graph: how far it is from the model that it was made of."""
+"""File in a graph's folder with its measured difference from the original model."""
 
 
 def main() -> int:
-    """Carry out the order of the standard input; return the exit status."""
+    """Run the job from standard input; return the exit status."""
     return answered(_write)
 
 
 def _write(order: dict[str, Any]) -> None:
-    """Write the graph of a model.
+    """Convert a model and write its graph.
 
     Args:
-        order: ``model``, its folder; ``folder``, which takes the graph; ``values`` of its weights; and
-            ``eight_bits``, whether its matrices are held as bytes.
+        order: ``model``, its folder; ``folder``, the target; ``values``, the number of values in its
+            weights; ``eight_bits``, whether to quantise its matrices.
     """
     import openvino
 
@@ -45,9 +45,10 @@ def _write(order: dict[str, Any]) -> None:
         graph = traced(model)
     except ModelError:
         raise
-    except Exception as error:  # what a graph lacks is told in many ways
+    except Exception as error:  # OpenVINO reports unsupported operations with many error types
         kind = type(error).__name__
         raise ModelError(f"a part of it has no graph in OpenVINO ({kind})") from None
+    # save_model rounds weights to float16 by default.
     openvino.save_model(graph, folder / GRAPH, compress_to_fp16=False)
     del graph
     tokenizer = tokenizer_in(order["model"])
@@ -87,10 +88,10 @@ def _loaded(folder: str) -> Any:
 
 
 def refused(model: Any) -> str | None:
-    """Return why a model has no graph, None where nothing is known to speak against it.
+    """Return why a model cannot be converted, None if no reason is known.
 
     Args:
-        model: with weights or without.
+        model: with or without weights.
     """
     from engine.models.capabilities import capabilities_of
     from engine.models.layer_types import RUNNING_STATES, layer_types
@@ -108,6 +109,7 @@ def refused(model: Any) -> str | None:
     has_states = not RUNNING_STATES.isdisjoint(layer_types(model.config))
     if has_states or not can.can_crop or can.cache_name != "past_key_values":
         return "its layers keep a running state, or a cache that cannot be cut"
+    # A trace would fix what its example did: these rules depend on the text's length or content.
     if kinds & {"dynamic", "longrope"}:
         return "its positions are counted in another way where a text is long"
     if any((getattr(config, name, None) or 0) > 1 for name in experts):
@@ -116,15 +118,15 @@ def refused(model: Any) -> str | None:
 
 
 def compared(model: Any, folder: Path, tokenizer: Any) -> dict[str, Any]:
-    """Return how far a graph is from its model, refusing one that is another model.
+    """Return the largest logit difference between a graph and its model.
 
     Args:
-        model: with its weights.
-        folder: of the graph.
-        tokenizer: of the model, or None.
+        model: the model with its weights.
+        folder: the graph's folder.
+        tokenizer: the model's tokenizer, or None.
 
     Raises:
-        ModelError: the logits are apart.
+        ModelError: the difference exceeds the tolerance.
     """
     from engine.models.openvino.comparing import NEAR, ids_of, largest_difference
 
@@ -136,7 +138,7 @@ def compared(model: Any, folder: Path, tokenizer: Any) -> dict[str, Any]:
 
 
 def agreed(model: Any, folder: Path, tokenizer: Any) -> dict[str, Any]:
-    """Return how a graph with weights of fewer bits agrees with the model that it was made of; see ``compared``."""
+    """Return how well a quantised graph agrees with its model; arguments as in ``compared``."""
     from engine.models.openvino.comparing import agreement, ids_of
 
     ids = ids_of(tokenizer, model.config.get_text_config(decoder=True).vocab_size)

@@ -1,4 +1,4 @@
-"""A model of transformers' own class whose forward passes a graph computes."""
+"""A model of a transformers class whose forward passes run on an OpenVINO graph."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from engine.trace.records import Agreement
 
 
 class OnGraph:
-    """What an object of a model's class has of its own when graphs compute for it; mixed into that class.
+    """Mixin for a transformers model class that runs its passes on graphs.
 
     Attributes:
-        graphs: compute its passes.
-        hides: whether positions of its cache may stay where they are when they are given up.
-        agreement: with the model that it was made of, where its weights have fewer bits.
+        graphs: the compiled graphs.
+        hides: whether cropped positions of its cache may stay in the state, hidden by the mask.
+        agreement: agreement with the original model, if its weights are quantised; else None.
     """
 
     graphs: Graphs
@@ -33,12 +33,12 @@ class OnGraph:
 
     @property
     def device(self) -> torch.device:
-        """Where the inputs must be."""
+        """Device that inputs must be on."""
         return torch.device("cpu")
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of what comes back."""
+        """Dtype of the outputs."""
         return torch.float32
 
     def new_cache(self) -> GraphCache:
@@ -48,7 +48,7 @@ class OnGraph:
     def _prepare_cache_for_generation(
         self, generation_config: Any, model_kwargs: dict[str, Any], *rest: Any
     ) -> None:
-        """Give generate() a cache of the graph's in place of tensors; see transformers."""
+        """Override transformers' hook: give generate() a GraphCache instead of a tensor cache."""
         del rest
         if model_kwargs.get("past_key_values") is None and generation_config.use_cache is not False:
             model_kwargs["past_key_values"] = self.new_cache()
@@ -67,7 +67,8 @@ class OnGraph:
         """Run the graph on new tokens; arguments and outputs are those of the class's own forward.
 
         Raises:
-            ModelError: a cache of another kind, a mask of every pair of positions, or embeddings in place of ids.
+            ModelError: another kind of cache, a mask that is not (rows, positions), or embeddings
+                instead of ids.
         """
         if input_ids is None or other.get("inputs_embeds") is not None:
             raise ModelError("On openvino a model reads token ids only.")
@@ -91,28 +92,30 @@ class OnGraph:
 
 @lru_cache(maxsize=64)
 def class_on_graphs(kind: type) -> type:
-    """Return a class of transformers with ``OnGraph`` before it, called the same and with the same arguments."""
+    """Return a subclass of a transformers class with ``OnGraph`` mixed in; name and forward signature stay."""
     own: Any = type(kind.__name__, (OnGraph, kind), {"__module__": kind.__module__})
 
     def forward(self: Any, *given: Any, **named: Any) -> CausalLMOutputWithPast:
         return OnGraph.forward(self, *given, **named)
 
+    # transformers inspects this signature to decide which arguments to pass.
     forward.__signature__ = inspect.signature(kind.forward)  # type: ignore[attr-defined]
     own.forward = forward
     return own
 
 
 def on_graphs(described: Any, graphs: Graphs) -> Any:
-    """Return a model that graphs compute.
+    """Turn a model without weights into one that runs on graphs, and return it.
 
     Args:
-        described: it without weights, on torch's meta device; it is changed.
-        graphs: of its conversion.
+        described: the model on torch's meta device; changed in place.
+        graphs: its compiled graphs.
     """
     described.__class__ = class_on_graphs(type(described))
     described.graphs = graphs
     described.hides = hides_positions(described)
     head, norm = described.get_output_embeddings(), final_norm(described)
+    # DoLa calls head and norm on their own.
     if head is not None:
         head.forward = graphs.head
     if norm is not None:
@@ -121,7 +124,11 @@ def on_graphs(described: Any, graphs: Graphs) -> Any:
 
 
 def hides_positions(model: Any) -> bool:
-    """Return whether a mask is enough to give a position up: no layer counts places by itself."""
+    """Return True if the mask alone can hide a position, so that cropping need not rewrite the state.
+
+    Not if a layer counts positions itself: sliding windows, chunks, GPT-Neo's local attention, or
+    ALiBi without ``position_ids``.
+    """
     config = model.config.get_text_config(decoder=True)
     kinds = getattr(config, "layer_types", None) or ()
     windows = getattr(config, "sliding_window", None) or getattr(

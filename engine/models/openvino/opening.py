@@ -1,4 +1,4 @@
-"""From a model's folder and its graph to an object that decodes."""
+"""Load a converted model: compile its graph and build the object that decodes."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _DEFAULTS = "generation_config.json"
 
 
 def opened(name: str, folder: str, backend: str, described: Any) -> tuple[Any, Any]:
-    """Return a converted model, compiled, and its tokenizer.
+    """Return a converted model with its compiled graph, and its tokenizer.
 
     Args:
-        name: what it is called.
-        folder: its own files.
+        name: the model's name.
+        folder: the model's folder.
         backend: openvino or openvino-int8.
-        described: it without weights, on torch's meta device; it is changed.
+        described: the model on torch's meta device; changed in place.
 
     Raises:
-        ModelError: its graph is gone or damaged, or its tokenizer does not fit.
+        ModelError: its graph is missing or damaged, or its tokenizer does not fit.
     """
     graph = graph_of(folder, backend)
     if graph is None:
@@ -41,9 +41,10 @@ def opened(name: str, folder: str, backend: str, described: Any) -> tuple[Any, A
     model = on_openvino.on_graphs(described, Graphs(graph))
     try:
         model.agreement = _agreement(measured(graph)) if backend == EIGHT_BITS else None
+        # Compiles the graph now, so that a damaged file is found here and not in the first pass.
         assert model.graphs.whole
         tokenizer = tokenizer_in(folder)
-    except Exception as error:  # a damaged file is told in many ways
+    except Exception as error:  # damaged files raise many error types
         kind = type(error).__name__
         raise ModelError(f"{name} could not be opened for {backend} ({kind}).") from None
     check_tokenizer(name, model, tokenizer)

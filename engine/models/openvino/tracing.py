@@ -1,4 +1,4 @@
-"""From a decoder of transformers to an OpenVINO graph that keeps keys and values itself."""
+"""Trace a transformers decoder to an OpenVINO graph with keys and values as its state."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from engine.errors import ModelError
 from engine.models.capabilities import final_norm, layer_stack
 
 ROWS, PAST, NEW = 2, 3, 2
-"""Of the pass that is traced: none of them is 1, which a trace would take for a broadcast."""
+"""Sizes of the traced pass. None is 1, since tracing would take that for a broadcast."""
 POSITIONS, KEPT, PICKED = "position_ids", "kept", "beam_idx"
 
 
 class Traced(torch.nn.Module):
-    """One pass of a model over plain tensors.
+    """A model's pass with plain tensors as inputs and outputs, for tracing.
 
     Args:
         model: a decoder with its weights.
-        names: of the inputs before the keys and values.
+        names: names of the inputs before the keys and values.
     """
 
     def __init__(self, model: Any, names: tuple[str, ...]) -> None:
         super().__init__()
         self.model, self.names = model, names
         self.outputs: tuple[str, ...] = ()
-        """What each output is called; known once it was called."""
+        """Names of the outputs; set by the first call."""
 
     def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Return the logits, the states of all layers, what head and norm read and write, keys and values."""
+        """Return logits, hidden states of all layers, inputs and outputs of norm and head, keys and values."""
         given = dict(zip(self.names, tensors, strict=False))
         cache: Any = cache_of(tensors[len(self.names) :])
         kept = {"logits_to_keep": given.pop(KEPT)} if KEPT in given else {}
@@ -54,7 +54,7 @@ class Traced(torch.nn.Module):
 
 
 def cache_of(tensors: Any) -> DynamicCache:
-    """Return a cache that holds keys and values, layer by layer; a window over them is left to the mask."""
+    """Return a DynamicCache with these keys and values, alternating by layer; the mask applies sliding windows."""
     cache = DynamicCache()
     for keys, values in zip(tensors[::2], tensors[1::2], strict=True):
         layer: Any = DynamicLayer()
@@ -65,7 +65,7 @@ def cache_of(tensors: Any) -> DynamicCache:
 
 
 def _listen(model: Any, seen: dict[str, torch.Tensor], hooks: ExitStack) -> None:
-    """Note what the last layer writes, and what norm and head read and write."""
+    """Record the last layer's output, and inputs and outputs of norm and head, with forward hooks."""
 
     def note(module: Any, before: str | None, after: str) -> None:
         def hook(_: Any, given: Any, result: Any) -> None:
@@ -85,13 +85,13 @@ def _listen(model: Any, seen: dict[str, torch.Tensor], hooks: ExitStack) -> None
 
 
 def traced(model: Any) -> Any:
-    """Return the graph of a decoder: an openvino.Model with keys and values as its state.
+    """Trace a decoder to an openvino.Model with keys and values as its state.
 
     Args:
         model: on the CPU, in float32.
 
     Raises:
-        ModelError: a part of it has no graph.
+        ModelError: the graph lacks outputs, or the cache holds more than keys and values.
     """
     import openvino as ov
 
@@ -137,7 +137,7 @@ def _example(names: tuple[str, ...]) -> dict[str, torch.Tensor]:
 
 
 def _keys_and_values(model: Any) -> list[torch.Tensor]:
-    """Return what a model keeps of a few tokens: (rows, heads, positions, size) each."""
+    """Return the keys and values of a few tokens, each (rows, heads, positions, size)."""
     cache: Any = DynamicCache(config=model.config)
     with torch.no_grad():
         model(input_ids=torch.ones(ROWS, PAST, dtype=torch.long), past_key_values=cache)
@@ -148,7 +148,7 @@ def _keys_and_values(model: Any) -> list[torch.Tensor]:
 
 
 def _keep_state(graph: Any, past: list[str]) -> None:
-    """Make keys and values a state of the graph, whose rows are picked by ``beam_idx`` (rows,) before each pass."""
+    """Make keys and values a state of the graph, whose rows are gathered by ``beam_idx`` (rows,) before each pass."""
     from openvino import opset15 as ops
     from openvino._offline_transformations import apply_make_stateful_transformation
 

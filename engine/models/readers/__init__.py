@@ -1,8 +1,8 @@
-"""How a model is given a picture or a sound: which models take one, and what becomes of it.
+"""Readers: turn a picture or a sound into a model's inputs.
 
-Three ways are known. An encoder of its own reads it and the decoder looks there (vision encoder-decoders, Whisper,
-Speech2Text); or it stands in the prompt among the tokens (LLaVA and its like, GIT); or, in BLIP, an encoder reads it
-that is no part of what generates. Everything else gets a sentence.
+Three ways are supported. An encoder reads it and the decoder attends to the encoder (vision
+encoder-decoders, Whisper, Speech2Text). Or it is part of the prompt (LLaVA-like models, GIT). Or, in BLIP,
+a vision encoder outside the generating part reads it. All other models are refused.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ __all__ = [
 
 
 def reader_of(name: str, model: Any, processors: Processors) -> MediaReader | None:
-    """Return how a model is given pictures or sounds, None for one that reads text alone.
+    """Return the reader for a model's pictures or sounds, None for a text-only model.
 
     Args:
-        name: what the model is called.
-        model: as transformers loads it, whole.
-        processors: that prepare them for it.
+        name: the model's name.
+        model: the complete transformers model.
+        processors: the model's processors.
 
     Raises:
-        ModelError: it needs them, and nothing says how they are prepared.
+        ModelError: the model requires pictures or sounds, but its folder has no processor for them.
     """
     family = family_of(model)
     if family is None:

@@ -1,4 +1,4 @@
-"""What every reader of pictures or sounds has in common."""
+"""Base class of the readers of pictures and sounds, and the inputs they return."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from engine.models.readers.processors import Processors
 
 @dataclass(frozen=True)
 class MediaInputs:
-    """What was given to a model, as generate() takes it.
+    """A model's inputs, in the form generate() takes.
 
     Attributes:
-        ids: what the decoder begins with, its start token included where it has one of its own.
+        ids: the decoder's first token ids, including its start token if it has one.
         inputs: further inputs of generate(), such as pixel_values; on the CPU.
     """
 
@@ -28,7 +28,7 @@ class MediaInputs:
     inputs: Mapping[str, torch.Tensor] = field(default_factory=dict)
 
     def on(self, device: Any, dtype: torch.dtype) -> dict[str, torch.Tensor]:
-        """Return the inputs on a device, numbers with a point as a model's own kind."""
+        """Return the inputs on a device, with floating-point tensors in the model's dtype."""
         kinds = {
             name: dtype if v.is_floating_point() else v.dtype for name, v in self.inputs.items()
         }
@@ -39,14 +39,14 @@ class MediaReader:
     """Turns pictures and sounds into inputs of one model.
 
     Args:
-        family: what kind of model it is.
-        processors: of its folder.
-        model: as transformers loads it, whole.
+        family: the model's family.
+        processors: the processors of its folder.
+        model: the complete transformers model.
 
     Attributes:
-        takes: "image" or "audio".
-        needs: which of them must be given, None where text alone will do.
-        encodes: whether an encoder reads them, so that the prompt is what the decoder begins with.
+        takes: accepted inputs besides text: "image" or "audio".
+        needs: the required one, None if text alone is enough.
+        encodes: whether an encoder reads them, so that the prompt is the start of the decoder's text.
     """
 
     def __init__(self, family: Family, processors: Processors, model: Any) -> None:
@@ -62,15 +62,14 @@ class MediaReader:
         ids: Sequence[int] | None = None,
         speech: Mapping[str, Any] | None = None,
     ) -> MediaInputs:
-        """Return what a model begins with.
+        """Return the inputs for a prompt with a picture or a sound.
 
         Args:
             loaded: the LoadedModel.
-            media: what it is given.
+            media: the picture or sound.
             prompt: text that the output continues, None for none.
-            ids: in place of a prompt: what the decoder begins with, as an earlier ``read`` returned it and with
-                more tokens after it.
-            speech: what a speech model is told, see SPEECH; None for nothing.
+            ids: instead of a prompt: the decoder's ids of an earlier ``read``, with more tokens after them.
+            speech: settings of a speech model, see SPEECH; None for none.
         """
         raise NotImplementedError
 
@@ -82,17 +81,17 @@ class MediaReader:
         template: Mapping[str, Any],
         chat: ChatPrompt,
     ) -> tuple[MediaInputs, ChatPrompt]:
-        """Return what a model begins with in a conversation, and that conversation with the picture in it.
+        """Return the inputs for a conversation with a picture, and that conversation as tokens.
 
         Args:
             loaded: the LoadedModel.
-            media: what it is given.
+            media: the picture or sound.
             messages: each with role and content.
             template: the other arguments of apply_chat_template.
             chat: the conversation without the picture.
 
         Raises:
-            ParameterError: the model is not talked to about pictures or sounds.
+            ParameterError: the model does not support conversations with pictures or sounds.
         """
         del loaded, media, template, chat
         what = "this model is given a prompt beside a picture or a sound"
@@ -109,18 +108,18 @@ class MediaReader:
 
         Args:
             config: a strategy's config.
-            ids: what the decoder begins with.
+            ids: the decoder's first token ids.
             speech: as in ``read``.
-            device: where scores are.
+            device: device of the scores.
         """
         del config, ids, speech, device
         return []
 
     def check(self, name: str, media: Media, speech: Mapping[str, Any]) -> None:
-        """Refuse what the model cannot be given, or lacks.
+        """Check that the model takes the given media and settings, and that required ones are there.
 
         Raises:
-            ParameterError: one sentence.
+            ParameterError: an input is missing or not supported.
         """
         check_media(name, media, self.takes)
         for told in speech if not self.family.speaks else ():
@@ -134,10 +133,10 @@ class MediaReader:
 
 
 def check_media(name: str, media: Media, takes: frozenset[str] = frozenset()) -> None:
-    """Refuse a picture or a sound that a model does not take.
+    """Check that a model takes the given picture or sound.
 
     Raises:
-        ParameterError: one sentence.
+        ParameterError: it does not.
     """
     other = "choose a model that does"
     if media.picture is not None and "image" not in takes:

@@ -1,4 +1,4 @@
-"""BLIP: an encoder reads the picture, and the text decoder alone generates."""
+"""Reader for BLIP: a vision encoder reads the picture, and only the text decoder generates."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from engine.models.readers.processors import Processors
 
 
 class BlipReader(MediaReader):
-    """Runs the vision model once and gives its states to the text decoder, as BLIP's own generate() does."""
+    """Runs the vision model once and passes its hidden states to the text decoder, as BLIP's generate() does."""
 
     def __init__(self, family: Family, processors: Processors, model: Any) -> None:
         super().__init__(family, processors, model)
@@ -29,7 +29,7 @@ class BlipReader(MediaReader):
         ids: Sequence[int] | None = None,
         speech: Mapping[str, Any] | None = None,
     ) -> MediaInputs:
-        """Return the text decoder's start and the picture's states; see the base class."""
+        """Return the text decoder's first ids and the picture's hidden states; see the base class."""
         del speech
         assert media.picture is not None
         found = self.processors.pictures(images=media.picture.image, return_tensors="pt")

@@ -1,4 +1,4 @@
-"""A conversation about a picture: the processor's own template puts it there, and whose each token is stays known."""
+"""Conversations with a picture: rendered by the processor's template, with each token's speaker."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from engine.trace.records import TEMPLATE, PromptTurn
 def written(
     whole: Any, name: str, messages: Sequence[Mapping[str, Any]], template: Mapping[str, Any]
 ) -> str:
-    """Return a conversation as the processor's template writes it, the picture before the first words of a user.
+    """Render a conversation with the processor's template, with the picture before the first user's words.
 
     Args:
-        whole: a processor of transformers.
-        name: what the model is called.
+        whole: a transformers processor.
+        name: the model's name.
         messages: each with role and content.
         template: the other arguments of apply_chat_template.
 
     Raises:
-        ModelError: it has no template.
-        ParameterError: the template refuses the messages, or nobody is a user.
+        ModelError: the processor has no chat template.
+        ParameterError: the template refuses the messages, or there is no user message.
     """
     if not getattr(whole, "chat_template", None):
         raise ModelError(
@@ -46,15 +46,15 @@ def written(
 
 
 def with_picture(chat: ChatPrompt, text: str, ids: Sequence[int]) -> ChatPrompt:
-    """Return a conversation with a picture in it, by what it would be without.
+    """Return a conversation with a picture, with turns transferred from the one without it.
 
     Args:
-        chat: without the picture.
-        text: with it.
-        ids: of that text, the picture's own tokens among them.
+        chat: the conversation without the picture.
+        text: the rendered text with the picture.
+        ids: token ids of that text, including the picture's tokens.
 
     Raises:
-        ParameterError: a user spelled a control token, which the processor would take for one.
+        ParameterError: a user spelled a control token, which the processor would read as one.
     """
     if chat.literal_tokens:
         what = "beside a picture they may spell no token of the template's own"
@@ -63,7 +63,7 @@ def with_picture(chat: ChatPrompt, text: str, ids: Sequence[int]) -> ChatPrompt:
 
 
 def _turns(chat: ChatPrompt, ids: Sequence[int]) -> Iterator[PromptTurn]:
-    """Yield whose tokens are whose: as without the picture, and what it brought is the template's."""
+    """Yield the speaker of each token span. Tokens inserted for the picture are attributed to the template."""
     start = _common(chat.ids, ids)
     after = _common(chat.ids[start:][::-1], ids[start:][::-1])
     middle, end = len(chat.ids) - after, len(ids) - after

@@ -1,4 +1,4 @@
-"""Models whose encoder reads a picture or a sound: the decoder begins with its start token and the prompt."""
+"""Reader for models whose encoder reads a picture or a sound; the decoder begins with start token and prompt."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.models.text import tokenized
 
 
 class EncodedReader(MediaReader):
-    """Gives the encoder what its processor makes of a picture or a sound."""
+    """Prepares a picture or a sound for the model's encoder."""
 
     def read(
         self,
@@ -24,7 +24,7 @@ class EncodedReader(MediaReader):
         ids: Sequence[int] | None = None,
         speech: Mapping[str, Any] | None = None,
     ) -> MediaInputs:
-        """Return what the decoder begins with, and the encoder's inputs; see the base class."""
+        """Return the decoder's first ids and the encoder's inputs; see the base class."""
         inputs = self.inputs(media)
         begins = (
             tuple(ids) if ids is not None else self.begins(loaded, inputs, prompt, speech or {})
@@ -32,7 +32,7 @@ class EncodedReader(MediaReader):
         return MediaInputs(begins, inputs)
 
     def inputs(self, media: Media) -> dict[str, torch.Tensor]:
-        """Return the encoder's inputs, each with a batch of one."""
+        """Return the encoder's inputs, with batch size 1."""
         if media.picture is not None:
             found = self.processors.pictures(images=media.picture.image, return_tensors="pt")
         else:
@@ -50,16 +50,16 @@ class EncodedReader(MediaReader):
         prompt: str | None,
         speech: Mapping[str, Any],
     ) -> tuple[int, ...]:
-        """Return the decoder's start token and the prompt's own."""
+        """Return the decoder's start token followed by the prompt's tokens."""
         del inputs, speech
         return (start_of(loaded), *text_ids(loaded, prompt))
 
 
 def start_of(loaded: Any) -> int:
-    """Return the token that a decoder begins with, as generate() finds it.
+    """Return the decoder's start token, looked up in the same order as generate() does.
 
     Raises:
-        ModelError: its files name none.
+        ModelError: the model's files declare none.
     """
     config = loaded.model.config
     own = loaded.model.generation_config
@@ -77,14 +77,15 @@ def start_of(loaded: Any) -> int:
 
 
 def text_ids(loaded: Any, prompt: str | None) -> list[int]:
-    """Return the tokens of a prompt without those that a tokenizer puts around a text; what spells one stays text.
+    """Return a prompt's ids without added special tokens; text that spells one stays text.
 
     Raises:
-        ModelError: there is a prompt and no tokenizer.
+        ModelError: there is a prompt but no tokenizer.
     """
     if not prompt:
         return []
     if loaded.tokenizer is None:
         raise ModelError(f"{loaded.name} has no tokenizer, so it takes no prompt.")
+    # split_special_tokens: a typed control token must not become one.
     options = {"add_special_tokens": False, "split_special_tokens": True}
     return list(tokenized(loaded.tokenizer, prompt, **options)["input_ids"])

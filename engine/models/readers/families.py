@@ -1,4 +1,4 @@
-"""Which models read pictures or sounds in a way that is known here, by class and configuration alone."""
+"""Families of models by how they read pictures or sounds, found from class and configuration."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _ENCODER_INPUTS = {
     "input_features": AUDIO,
     "input_values": AUDIO,
 }
-"""Main input of a class -> what its encoder reads."""
+"""Main input of a model class -> kind of media its encoder reads."""
 
 
 @dataclass(frozen=True)
 class Family:
-    """A way in which models are given pictures or sounds.
+    """How a group of models reads pictures or sounds.
 
     Attributes:
         kind: encoded, prompted, whisper or blip.
-        takes: what can be given.
-        needs: what must be given, None where text alone will do.
-        encodes: whether an encoder reads it, so that the prompt is what the decoder begins with.
+        takes: accepted media: image, audio.
+        needs: required kind of media, None if text alone is enough.
+        encodes: whether an encoder reads it, so that the prompt is the start of the decoder's text.
     """
 
     kind: str
@@ -35,15 +35,15 @@ class Family:
 
     @property
     def speaks(self) -> bool:
-        """Whether it is told a language, a task and whether to write times."""
+        """Whether it has settings for language, task and timestamps."""
         return self.kind == WHISPER
 
 
 def family_of(model: Any) -> Family | None:
-    """Return how a model is given pictures or sounds, None for one that reads text alone or in no way that is known.
+    """Return a model's family, None if it reads text only or reads media in an unsupported way.
 
     Args:
-        model: a transformers model, whole; its weights are not looked at.
+        model: a complete transformers model; its weights are not used.
     """
     config, main = getattr(model, "config", None), getattr(model, "main_input_name", "input_ids")
     if config is None:
@@ -61,10 +61,10 @@ def family_of(model: Any) -> Family | None:
 
 
 def decoding_part(model: Any) -> Any:
-    """Return the part of a model whose generate() writes its text: the model itself, but in BLIP.
+    """Return the part of a model whose generate() writes the text: the model itself, except for BLIP.
 
-    There generate() of the whole runs the encoder and then that of its text decoder, whose texts end with the
-    separator. The part shares all weights; only its generation_config is its own.
+    BLIP's generate() runs the vision encoder and then the text decoder's generate(), with the separator as
+    end token. The returned part shares all weights but has its own generation_config.
     """
     family = family_of(model)
     if family is None or family.kind != BLIP:

@@ -1,4 +1,4 @@
-"""Inputs of a model that have a number for each token of its text."""
+"""Padding of model inputs that have one value per token."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 import torch
 
 _FOR_EACH = ("token_type_ids", "mm_token_type_ids")
-"""Inputs with a number for each token of the prompt."""
+"""Inputs with one value per token of the prompt."""
 
 
 def for_length(inputs: Mapping[str, Any], length: int) -> dict[str, Any]:
-    """Return inputs that have a number for each token, for a text that goes on after their prompt.
+    """Return the inputs with their per-token values padded to a longer text.
 
-    What is new is text, which every model that has such numbers counts as 0.
+    New tokens are text, which has type 0 in every model with such inputs.
 
     Args:
-        inputs: of a model, each with a batch of one.
-        length: of the text.
+        inputs: a model's inputs, with batch size 1.
+        length: length of the text in tokens.
     """
     made = dict(inputs)
     for name in _FOR_EACH:

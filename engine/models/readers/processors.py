@@ -1,4 +1,4 @@
-"""What prepares pictures and sounds for a model, as its folder says."""
+"""The transformers processors that prepare pictures and sounds for a model."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _FILES = ("preprocessor_config.json", "processor_config.json")
 
 @dataclass(frozen=True)
 class Processors:
-    """Of one model; each is None where there is none.
+    """The processors of one model; each may be None.
 
     Attributes:
-        whole: a processor that puts pictures into a text.
+        whole: a processor that combines pictures and text.
         pictures: an image processor.
         sounds: a feature extractor.
     """
@@ -28,14 +28,14 @@ class Processors:
 
 
 def processors_in(name: str, folder: str) -> Processors:
-    """Return what a model's folder has.
+    """Load the processors of a model's folder; all None if it declares none.
 
     Args:
-        name: what the model is called.
-        folder: its files.
+        name: the model's name.
+        folder: the model's folder.
 
     Raises:
-        ModelError: its files say something that transformers cannot read.
+        ModelError: transformers cannot load the declared processors.
     """
     if not any((Path(folder) / file).is_file() for file in _FILES):
         return Processors()
@@ -62,10 +62,10 @@ def _tried(auto: Any, folder: str) -> tuple[Any, Exception | None]:
 
 
 def sorted_out(given: Any) -> Processors:
-    """Return a processor of any kind, and the parts of one that has parts.
+    """Return Processors for a transformers processor of any kind, including its parts.
 
     Args:
-        given: a processor, an image processor, a feature extractor, or what this returned.
+        given: a processor, an image processor, a feature extractor, or Processors.
     """
     from transformers import ProcessorMixin
 

@@ -1,4 +1,4 @@
-"""Models that read a picture among the tokens of their prompt: its processor writes where it stands."""
+"""Reader for models with the picture among the prompt's tokens; the processor inserts its placeholder tokens."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from engine.models.text import tokenized
 
 
 class PromptedReader(MediaReader):
-    """Has the processor put the picture in front of the text, or where the text says ``<image>`` itself."""
+    """Puts the picture before the text, or at the image token if the text contains it."""
 
     def read(
         self,
@@ -27,7 +27,7 @@ class PromptedReader(MediaReader):
         ids: Sequence[int] | None = None,
         speech: Mapping[str, Any] | None = None,
     ) -> MediaInputs:
-        """Return the prompt with the picture's places in it, and the picture; see the base class."""
+        """Return the prompt's ids with the picture's placeholder tokens, and the picture; see the base class."""
         del speech
         if media.picture is None:
             return MediaInputs(tuple(ids or self._plain(loaded, prompt)))
@@ -46,7 +46,7 @@ class PromptedReader(MediaReader):
         template: Mapping[str, Any],
         chat: ChatPrompt,
     ) -> tuple[MediaInputs, ChatPrompt]:
-        """Return a conversation with the picture in it; see the base class."""
+        """Return the inputs and tokens of a conversation with the picture; see the base class."""
         assert media.picture is not None
         text = conversing.written(self.processors.whole, loaded.name, messages, template)
         found = self._put_into(media.picture.image, text)
@@ -62,7 +62,7 @@ class PromptedReader(MediaReader):
     def _processed(self, loaded: Any, image: Any, prompt: str) -> dict[str, torch.Tensor]:
         whole = self.processors.whole
         if whole is None:
-            # GIT's like: the picture stands before all tokens, and no token says so.
+            # Models like GIT: the picture comes before all tokens, without placeholder tokens.
             found = self.processors.pictures(images=image, return_tensors="pt")
             ids = torch.tensor([self._plain(loaded, prompt) or [_begin(loaded)]])
             return {"input_ids": ids, **_tensors(found)}
@@ -86,7 +86,7 @@ class PromptedReader(MediaReader):
 
     @staticmethod
     def _check_spelled(loaded: Any, prompt: str, mark: str | None) -> None:
-        """Refuse a text that spells a control token: the processor would take it for one."""
+        """Raise ParameterError if the text spells a control token, since the processor would read it as one."""
         known = getattr(loaded.tokenizer, "all_special_tokens", ())
         spelled = next((token for token in known if token != mark and token in prompt), None)
         if spelled is not None:
@@ -95,10 +95,10 @@ class PromptedReader(MediaReader):
 
 
 def _begin(loaded: Any) -> int:
-    """Return the token that a text without words begins with.
+    """Return the first token of an empty text.
 
     Raises:
-        ModelError: there is none.
+        ModelError: the model declares none.
     """
     tokenizer, config = loaded.tokenizer, loaded.model.config
     for found in (

@@ -1,4 +1,8 @@
-"""What a speech model can be told besides its sound, and how much it hears at once, as the files of its folder say."""
+"""Settings that a speech model supports (language, task, timestamps) and its longest sound, from its files.
+
+A model on the meta device has no generation configuration, and a loaded one keeps special ids only, so
+the files are read.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from typing import Any
 
 TASKS = ("transcribe", "translate")
 LONGEST_LANGUAGE = 32
-"""Characters that the name of a language may have."""
+"""Most characters of a language code."""
 _FILE, _SOUNDS = "generation_config.json", "preprocessor_config.json"
 _LONGEST_S = 3600
 _MOST_LANGUAGES = 500
@@ -18,13 +22,13 @@ _MOST_LANGUAGES = 500
 
 @dataclass(frozen=True)
 class SpeechChoices:
-    """What can be told; nothing of it has to be.
+    """Optional settings of a speech model.
 
     Attributes:
-        languages: codes of those that it knows; empty where it knows one alone.
-        tasks: of TASKS; empty where it knows one alone.
-        timestamps: whether it has tokens for times.
-        seconds: how long a sound may be, None where nothing says so.
+        languages: supported language codes; empty if there is no choice.
+        tasks: supported ones of TASKS; empty if there is no choice.
+        timestamps: whether it has timestamp tokens.
+        seconds: longest sound in seconds, None if not declared.
     """
 
     languages: tuple[str, ...] = ()
@@ -34,7 +38,7 @@ class SpeechChoices:
 
 
 def speech_in(folder: str) -> SpeechChoices:
-    """Return what the model of a folder can be told; nothing where its file is missing or damaged."""
+    """Return the speech settings that a folder's model supports; none if its files are missing or damaged."""
     window = _read(folder, _SOUNDS).get("chunk_length")
     known = isinstance(window, int | float) and 0 < window <= _LONGEST_S
     return replace(_choices(_read(folder, _FILE)), seconds=window if known else None)
@@ -50,7 +54,7 @@ def _read(folder: str, file: str) -> Mapping[str, Any]:
 
 def _choices(fields: Mapping[str, Any]) -> SpeechChoices:
     times = fields.get("no_timestamps_token_id") is not None
-    # As generate() has it: a model that says so of itself is told neither.
+    # Whisper's generate() refuses language and task for a model that is not multilingual.
     if not fields.get("is_multilingual", True):
         return SpeechChoices(timestamps=times)
     tasks = _named(fields, "task_to_id")

@@ -1,8 +1,8 @@
-"""Whisper: its forced beginning and its rules for tokens, as WhisperGenerationMixin.generate() makes them.
+"""Reader for Whisper: its forced first tokens and logits processors, as WhisperGenerationMixin.generate() sets them.
 
-What that method does around the decode of one window (languages, tasks, timestamps, suppressed tokens) is asked of the
-model's own methods, so that it is done as transformers does it. A sound that is longer than the model's window is
-refused: there it decodes several texts and joins them.
+What that method does for one window (languages, tasks, timestamps, suppressed tokens) is done here by calling
+the model's own methods, so the results equal those of transformers. A sound longer than the model's window is
+refused, since generate() would decode several windows and join their texts.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from engine.models.readers.families import Family
 from engine.models.readers.processors import Processors
 
 _OWN_CHOICE = ("suppress_tokens", "begin_suppress_tokens")
-"""Fields of a request that stand in place of the model's own."""
+"""Fields of a request that replace the model's own values."""
 
 
 class WhisperReader(EncodedReader):
-    """Begins with language, task and whether times are written, and keeps the model's own rules."""
+    """Starts with the tokens for language, task and timestamps, and applies the model's own logits processors."""
 
     def __init__(self, family: Family, processors: Processors, model: Any) -> None:
         super().__init__(family, processors, model)
-        # Loading leaves special ids alone in it; here the rest is the model's grammar and no default.
+        # Copied before loading reduces it to special ids: for Whisper the rest is grammar, not defaults.
         self.own = copy.deepcopy(model.generation_config)
 
     def check(self, name: str, media: Media, speech: Mapping[str, Any]) -> None:
-        """Refuse what the model cannot be given; of a longer sound its processor would cut off the rest."""
+        """Check the inputs; a sound longer than the window is refused, since the processor would cut it silently."""
         super().check(name, media, speech)
         window = getattr(self.processors.sounds, "chunk_length", None)
         if media.sound is not None and window is not None and media.sound.seconds > window:
@@ -48,9 +48,9 @@ class WhisperReader(EncodedReader):
         prompt: str | None,
         speech: Mapping[str, Any],
     ) -> tuple[int, ...]:
-        """Return the tokens of what was said before, if anything, and the forced beginning.
+        """Return the tokens of the previous text, if any, and the forced first tokens.
 
-        A language that is not told is heard: one more pass.
+        Without a language setting the model detects it, which costs one more pass.
         """
         model, own = loaded.model, self._settled(speech)
         encoder = model.get_encoder()
@@ -76,14 +76,14 @@ class WhisperReader(EncodedReader):
         speech: Mapping[str, Any] | None = None,
         device: Any = "cpu",
     ) -> list[Any]:
-        """Return its processors for suppressed tokens and times; see the base class."""
+        """Return its logits processors for suppressed tokens and timestamps; see the base class."""
         from transformers import WhisperForConditionalGeneration
 
         own = self._settled(speech or {})
         for name in _OWN_CHOICE:
             if getattr(config, name, None):
                 setattr(own, name, None)
-        # It finds windows to skip in a long sound, and here is one window.
+        # The threshold skips silent windows of a long sound; here there is only one window.
         own.no_speech_threshold = None
         made: Any = WhisperForConditionalGeneration._retrieve_logit_processors(
             SimpleNamespace(),  # pyright: ignore[reportArgumentType] only the search for silence asks the model
@@ -96,16 +96,16 @@ class WhisperReader(EncodedReader):
         return list(made or [])
 
     def _settled(self, speech: Mapping[str, Any]) -> Any:
-        """Return the model's own configuration with what it is told.
+        """Return the model's own generation configuration with the speech settings applied.
 
         Raises:
-            ParameterError: the model knows no languages, or no times.
+            ParameterError: the model does not support one of the settings.
         """
         from transformers import WhisperForConditionalGeneration as Whisper
 
         own = copy.deepcopy(self.own)
         times = bool(speech.get("return_timestamps", False))
-        # Of the model it wants to know how many tokens there are, where times have none of their own.
+        # transformers reads only the vocabulary size of the model here, if there are no timestamp tokens.
         asked: Any = SimpleNamespace(config=SimpleNamespace(vocab_size=0))
         try:
             Whisper._set_return_timestamps(asked, times, is_shortform=True, generation_config=own)
@@ -134,7 +134,7 @@ class WhisperReader(EncodedReader):
 
     @staticmethod
     def _text_begins(ids: Sequence[int], own: Any) -> int:
-        """Return the place of the first token of the text among ids that may go on after it."""
+        """Return the index of the first text token; the ids may continue after it."""
         forced = {
             own.decoder_start_token_id,
             getattr(own, "no_timestamps_token_id", None),
@@ -146,7 +146,7 @@ class WhisperReader(EncodedReader):
 
 
 def _refused(speech: Mapping[str, Any]) -> ParameterError:
-    """Return one sentence about what a model's own generate() refuses."""
+    """Return the error for settings that the model's own generate() refuses."""
     language, task, times = (speech.get(n) for n in ("language", "task", "return_timestamps"))
     if language is not None:
         what = "the model does not know it, or knows one language alone"
