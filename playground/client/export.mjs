@@ -1,4 +1,4 @@
-// What a run can be taken away as: data, code with its check, figures.
+// The export panel of a run: data files, code with a check, and figures.
 import { button, el, give, saveAs } from "../../visualizers/shared/dom.mjs";
 import { fileOf, trace } from "../../visualizers/shared/record.mjs";
 import { said } from "../../visualizers/shared/said.mjs";
@@ -14,20 +14,19 @@ import { savedPage } from "./saved_page.mjs";
 import { sizeOf } from "./sizes.mjs";
 import { zip } from "./zip.mjs";
 
-// A chart is on the page a moment after the run.
-// A curve is drawn once it has a size.
+// Charts appear shortly after the run ends, and curves are drawn only once they have a size.
 const DRAWN_MS = 300;
 const LIST_MS = 300;
 const NO_PICTURE = tr("This figure could not be drawn as a picture; another format may work.");
 const NO_CODE = tr("The code could not be fetched.");
 
-// Form of the code -> its name and the file that holds it.
+// Form of the code -> its label and its file name.
 const FORMS = {
   generate: ["model.generate()", "run.py"],
   pipeline: ['pipeline("text-generation")', "run_pipeline.py"],
 };
 
-// A reason that is meant for the reader.
+// An error whose message is shown to the visitor.
 class Refusal extends Error {}
 
 const refuse = (sentence) => {
@@ -35,7 +34,7 @@ const refuse = (sentence) => {
 };
 
 /**
- * Code and another model need no steps: only what was asked for and what came out.
+ * Return a trace without steps: code and model comparison need only the request and the output.
  * @param {Run} run
  */
 export function slim(run) {
@@ -57,7 +56,7 @@ class Exporting {
   #known = null;
   #files = null;
   #buttons = [];
-  // What stops the check that goes on.
+  // Id that stops the check in progress.
   #press = "";
 
   constructor(root) {
@@ -82,7 +81,7 @@ class Exporting {
     this.chooser.addEventListener("focus", () => this.#list());
   }
 
-  // A button that says in words why it could not do what it is for.
+  // A button that shows the reason if its action fails.
   #button(label, act, hint) {
     const guarded = async () => {
       this.say.textContent = "";
@@ -172,7 +171,7 @@ class Exporting {
     return row(tr("Figures"), this.chooser, this.#button("SVG", svg), this.#button("PNG", png));
   }
 
-  // A file that may be large: its size is said.
+  // Saves a file and shows its size.
   #give(name, blob) {
     give(URL.createObjectURL(blob), name);
     this.say.textContent = tr("Saved {name}, {size}.", { name, size: sizeOf(blob.size) });
@@ -182,7 +181,7 @@ class Exporting {
     return savedPage(this.#run, this.#visuals());
   }
 
-  // Whatever can be taken away of a run, by its path in the archive.
+  // Path in the archive -> content, for everything that can be exported.
   async #everything() {
     const run = this.#run;
     this.say.textContent = tr("Packing…");
@@ -197,12 +196,12 @@ class Exporting {
     return packed;
   }
 
-  // What stands in closed panels is opened for as long as it takes.
+  // Draws all figures; closed panels are opened meanwhile, because they draw nothing while closed.
   async #drawAll(packed) {
     const fold = stages.unfold(this.#listed);
     await new Promise((drawn) => setTimeout(drawn, DRAWN_MS));
     for (const card of figures(this.#stage)) {
-      // A picture that cannot be drawn keeps nothing else out.
+      // One failed figure must not stop the archive.
       const name = `figures/${this.#slug(card)}`;
       try {
         packed[`${name}.svg`] = (await figureSvg(card)).text;
@@ -239,20 +238,24 @@ class Exporting {
     return this.#name(`-${fileName(card)}`);
   }
 
-  async #codeFiles() {
-    const asked = this.#run;
-    if (this.#files?.run === asked.id) return this.#files;
-    const answer = await ask({ action: "files", trace: slim(asked) });
-    if (answer.error) refuse(said(answer.error));
-    this.#files = { run: asked.id, ...answer };
-    return this.#files;
+  // One request for all who need the files: the server drops a question once the page asks a newer one.
+  #codeFiles() {
+    const run = this.#run;
+    if (this.#files?.run !== run.id) {
+      const answer = codeFilesOf(run);
+      this.#files = { run: run.id, answer };
+      answer.catch(() => {
+        this.#files = null;
+      });
+    }
+    return this.#files.answer;
   }
 
   get #script() {
     return FORMS[this.form.value][1];
   }
 
-  // The other form of the code, where there is one.
+  // Switches the form of the code, and back if this run has no such form.
   async #chosen() {
     this.badge.hidden = true;
     this.say.textContent = "";
@@ -341,6 +344,13 @@ class Exporting {
     this.#run = null;
     this.rich.forget();
   }
+}
+
+/** @param {Run} run */
+async function codeFilesOf(run) {
+  const answer = await ask({ action: "files", trace: slim(run) });
+  if (answer.error) refuse(said(answer.error));
+  return answer;
 }
 
 /** @type {ViewSpec} */

@@ -171,6 +171,7 @@ def test_what_a_link_says_wrongly_gets_a_sentence(open_page, ears, query, says):
 
 @pytest.mark.nightly
 def test_a_language_that_the_model_does_not_know_is_shown_and_refused(open_page, ears):
+    open_page.pages.expected = LEFT
     page = listening(open_page, ears)
     run(page, "greedy")
     said = urlsplit(address(page, "audio="))
