@@ -1,28 +1,32 @@
-// The address bar follows what is in sight: the tab, its run and the step, and what was asked elsewhere.
+// Keeps the address bar up to date with the visible tab, its run, the step and its form.
 
-// A browser refuses an address that changes a hundred times in a few seconds.
+// Browsers reject history.replaceState when it is called about 100 times in a few seconds.
 const PAUSE_MS = 300;
 const KEPT = /^(__|lang$)/;
 
-// What can be linked: its element, and the address of what it shows.
+// Each linkable element with a function that returns its link.
 const places = new Set();
 let timer = null;
-// Nobody has touched the page yet: its address stays what it was.
+// Until the visitor acts, the address stays as it was opened.
 let touched = false;
 
 /**
+ * Register an element whose link becomes the address while the element is visible.
  * @param {Element} root
- * @param {() => string} link the part behind "?", with it
+ * @param {() => string} link returns the query string, with its "?"
  */
 export function linked(root, link) {
   for (const place of places) if (!place.root.isConnected) places.delete(place);
   places.add({ root, link });
 }
 
-/** @param {string} name of what an address says of the page, whatever it shows */
+/**
+ * Whether a query parameter belongs to the page and not to what it shows.
+ * @param {string} name
+ */
 export const isOfPage = (name) => KEPT.test(name);
 
-// What Gradio's own parameters say stays, and so does the language.
+// Adds Gradio's own parameters and the language of the current address to a link.
 function whole(link) {
   const query = new URLSearchParams(link);
   for (const [name, value] of new URLSearchParams(location.search))
@@ -32,7 +36,7 @@ function whole(link) {
 
 const inSight = ({ root }) => root.isConnected && root.getClientRects().length > 0;
 
-/** The address of what is in sight, which is the page's from now on. */
+/** Set the page's address to the link of the visible element. */
 export function followNow() {
   clearTimeout(timer);
   timer = null;
@@ -44,13 +48,15 @@ export function followNow() {
   if (search !== location.search) history.replaceState(null, "", search + location.hash);
 }
 
+/** Update the address after a pause, unless the visitor has not acted yet. */
 export function follow() {
   if (!touched || timer) return;
   timer = setTimeout(followNow, PAUSE_MS);
 }
 
+/** Start to update the address at the visitor's first click, key or input. */
 export function watchAddress() {
-  // The page itself opens tabs by pressing their buttons.
+  // Scripted clicks are not trusted: the page opens tabs by clicking their buttons.
   const touch = (event) => {
     if (!event.isTrusted) return;
     touched = true;
@@ -62,7 +68,7 @@ export function watchAddress() {
 
 const textOf = (template) => (typeof template === "string" ? template : JSON.stringify(template));
 
-// What a speech model is told, as an address says it.
+// The task settings of a speech model as query parameters.
 const toldOf = (speech) => ({
   language: speech?.language,
   task: speech?.task,
@@ -70,7 +76,7 @@ const toldOf = (speech) => ({
 });
 
 /**
- * The address that runs what a strategy's form says, as the form says it.
+ * Return the link that fills a strategy's form with these values and runs it.
  * @param {{ [name: string]: any }} asked
  */
 export const askLink = ({ params, messages, template, speech, ...asked }) => {
@@ -82,7 +88,7 @@ export const askLink = ({ params, messages, template, speech, ...asked }) => {
 };
 
 /**
- * The address of a form that is no strategy's.
+ * Return the link to the form of a tab that belongs to no strategy.
  * @param {string} tab
  * @param {any} form
  */

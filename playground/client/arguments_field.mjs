@@ -1,4 +1,4 @@
-// The arguments that a method has of its own: a control for each, which write one JSON object.
+// The field of a custom method's own arguments: one control each, all stored as one JSON object.
 import { el } from "../../visualizers/shared/dom.mjs";
 import { said } from "../../visualizers/shared/said.mjs";
 import { tr } from "../../visualizers/shared/tr.mjs";
@@ -8,7 +8,7 @@ import { Field } from "./field.mjs";
 /** @typedef {import("./methods.mjs").Method} Method */
 
 const KINDS = { bool: "flag", int: "number", float: "number" };
-// Numbers of more digits are not exact here.
+// JavaScript numbers are exact up to 15 digits.
 const LONG = /\d{16}/;
 
 const ELSEWHERE = tr("What stands below as JSON cannot be shown here.");
@@ -16,6 +16,7 @@ const ELSEWHERE = tr("What stands below as JSON cannot be shown here.");
 const jsonOf = (value) => (value === undefined ? "" : JSON.stringify(value));
 
 /**
+ * Return the declaration of an argument's control, as ``Field`` takes it.
  * @param {Argument} argument
  * @returns {any}
  */
@@ -42,9 +43,9 @@ export class ArgumentsField extends Field {
   #made = "";
   /** @type {Map<string, { field: Field, kind: string }>} */
   #controls = new Map();
-  // What methods were given that were chosen before, by their names.
+  // Method name -> the arguments entered for it before another method was chosen.
   #given = new Map();
-  // Name -> value as JSON, of what the object holds.
+  // Argument name -> its value in the object, as JSON.
   #parts = new Map();
 
   constructor(param, id) {
@@ -64,7 +65,10 @@ export class ArgumentsField extends Field {
     this.#draw(null);
   }
 
-  /** @param {import("./method_field.mjs").MethodField | undefined} field of the method */
+  /**
+   * Show the arguments of the method chosen in another field, also after it changes.
+   * @param {import("./method_field.mjs").MethodField | undefined} field of the method
+   */
   follow(field) {
     if (!field) return;
     field.follow((found) => this.#draw(found));
@@ -110,7 +114,7 @@ export class ArgumentsField extends Field {
     return field.box;
   }
 
-  // What the object holds, null where that is no object.
+  // The parsed object, null if the text is not a JSON object.
   #held() {
     if (!this.value.trim()) return {};
     try {
@@ -121,7 +125,7 @@ export class ArgumentsField extends Field {
     }
   }
 
-  // Every control shows what the object says of it.
+  // Fills every control from the JSON text.
   #spread() {
     const held = LONG.test(this.value) ? null : this.#held();
     for (const { field } of this.#controls.values()) field.off(held ? "" : ELSEWHERE);
@@ -138,7 +142,7 @@ export class ArgumentsField extends Field {
     }
   }
 
-  // One control says something else; what the others hold stays as it is written.
+  // Writes one control's value into the JSON text; the other values keep their exact spelling.
   #gather(name) {
     const text = this.#written(name);
     if (text === "") this.#parts.delete(name);
@@ -148,14 +152,14 @@ export class ArgumentsField extends Field {
     this.input.dispatchEvent(new Event("input", { bubbles: true }));
   }
 
-  // What a control says, as JSON, empty for its default; what is no JSON goes as it was typed, and the
-  // server says so.
+  // A control's value as JSON, empty for its default. Invalid JSON is sent as typed, so that the
+  // server reports it.
   #written(name) {
     const { field, kind } = this.#controls.get(name);
     const { value } = field;
     if (value === field.param.value) return "";
     if (kind === "json") return value.trim();
-    // A whole number that is too long to be exact here goes digit by digit.
+    // Keep the typed digits: a long integer would lose precision as a JavaScript number.
     return kind === "int" && /^-?\d+$/.test(value) ? value : jsonOf(value);
   }
 }

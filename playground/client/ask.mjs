@@ -1,4 +1,4 @@
-// Questions to the server with one answer each, over a hidden element.
+// Questions to the server over a hidden Gradio element; each has one answer.
 import { tr } from "../../visualizers/shared/tr.mjs";
 import { namesOf, withMedia } from "./given_media.mjs";
 
@@ -8,19 +8,21 @@ let number = 0;
 
 let isConnected = null;
 
-// Kept when the element is there, over which questions go.
+/** Resolves once the hidden element is connected. */
 export const connectedAsk = new Promise((done) => {
   isConnected = done;
 });
 
+/** Connect the hidden element: `f` sends a question, the result takes the answers. */
 export function connectAsk(f) {
   send = f;
   isConnected();
   return { receive };
 }
 
+/** Send a question and resolve with its answer; a failure is an answer with `error`. */
 export const ask = (data) => {
-  // What a run was given is looked for among what the reader of this page has sent.
+  // The server needs the visitor's id to find the media that this visitor uploaded.
   const own = data.trace?.media?.length ? namesOf(data.trace) : null;
   return own ? withMedia(own).then(({ visitor }) => put({ ...data, visitor })) : put(data);
 };

@@ -1,17 +1,17 @@
-// Questions about a step of a run: a server that does not know the run is sent what it needs of it.
+// Questions about a step of a run. If the server does not know the run, its trace is sent along.
 import { trace } from "../../visualizers/shared/record.mjs";
 import { tr } from "../../visualizers/shared/tr.mjs";
 import { ask } from "./ask.mjs";
 
-// A server that is gone answers nothing at all.
+// An unreachable server sends no error, so a question needs a time limit.
 const SILENCE_MS = 30000;
 const SILENT = tr("The server does not answer, so nothing can be asked now.");
 
-// Runs that the server no longer remembers.
+// Ids of runs that the server has dropped from memory.
 const forgotten = new Set();
 
 /**
- * What the server needs of a run it does not remember: its text up to the step, and the searches' nodes.
+ * Return the trace up to a step: full data for that step, only tokens and beam nodes before it.
  * @param {Run} run
  * @param {number} index
  */
@@ -25,6 +25,7 @@ function upTo(run, index) {
 }
 
 /**
+ * Ask the server about a step and resolve with the answer.
  * @param {Run} run
  * @param {{ action: string, step: number } & Record<string, any>} question
  */
@@ -37,7 +38,7 @@ export async function askAbout(run, question) {
   return ask({ ...question, trace: upTo(run, question.step) });
 }
 
-/** An answer, or that there is none. */
+/** Resolve with the answer, or with an error after 30 seconds without one. */
 export const timed = (answer) =>
   Promise.race([
     answer,

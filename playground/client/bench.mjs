@@ -1,4 +1,4 @@
-// The watermark bench: a marked and an unmarked text from one seed, and a judge for any text.
+// The watermark bench tab: writes a marked and an unmarked text from one seed, and tests any text.
 import { el } from "../../visualizers/shared/dom.mjs";
 import { said, sayWithin } from "../../visualizers/shared/said.mjs";
 import { tr } from "../../visualizers/shared/tr.mjs";
@@ -28,23 +28,23 @@ const RECORDED = tr(
   "A recorded pair. Press Write both to make your own, or edit the text above and watch its verdict.",
 );
 const TEXT_ROWS = 5;
-// An address that is much longer is cut on its way.
+// Characters; much longer addresses may be cut in transit.
 const LONGEST_LINKED = 2000;
 
-// Verdicts come over an element of their own: what is judged and what is written may come at once.
+// Verdicts use a separate element, because a verdict and a generated text may arrive together.
 let askJudge = null;
 let bench = null;
 
 const note = (words) => el("p", { class: "dp-note" }, words);
 
-// What the server sends of texts is escaped there.
+// Safe as HTML: the server escapes the texts in it.
 function drawn(node, html) {
   node.innerHTML = html;
   sayWithin(node, ".t, .wm-draft");
 }
 
 class Bench {
-  // Somebody has changed something, or a link has.
+  // Whether the visitor or a link has changed the form.
   #touched = false;
 
   constructor(root, trigger) {
@@ -105,7 +105,7 @@ class Bench {
     return formLink("watermark_bench", text.length > LONGEST_LINKED ? form : { ...form, text });
   }
 
-  // What a link says: settings, and perhaps a text, which is judged at once.
+  // Fills the form from a link; a text in it is tested at once.
   restore({ form }, itself) {
     if (!form) return;
     this.#touched = true;
@@ -158,7 +158,7 @@ class Bench {
     askJudge?.("input", this.#ask());
   }
 
-  // The way to the judge is there; what was there before it has not been judged.
+  // The judge's element is connected: test the text that was entered before.
   connected() {
     if (this.text.value) this.#judge();
   }
@@ -187,7 +187,7 @@ class Bench {
     if (!stopped) this.#tell(sentence, true);
   }
 
-  // What was judged while something is written ends nothing.
+  // Shows a verdict without ending the run that may be active.
   receiveVerdict(text) {
     const { judged, failed } = JSON.parse(text);
     if (failed) this.#tell(failed, true);

@@ -1,4 +1,4 @@
-// Another model beside a run: chosen here, and the server reads the run's text with both.
+// Compares a run with another model: the server scores the run's text with both.
 import { besideOf } from "../../visualizers/beside/view.mjs";
 import { button, el, saveAs } from "../../visualizers/shared/dom.mjs";
 import { said } from "../../visualizers/shared/said.mjs";
@@ -26,7 +26,7 @@ class BesideRun {
   /** @type {Run | null} */
   #run = null;
   #known = "";
-  // What stops the question that is open, empty while none is.
+  // Id that stops the open question, empty if none is open.
   #press = "";
   #found = null;
 
@@ -53,7 +53,7 @@ class BesideRun {
     this.#offerSaves();
   }
 
-  // The model of the run held otherwise comes first: that is what most want to know.
+  // Preselects the run's own model, to compare it with a quantized version of itself.
   #offer(run) {
     this.models = new Models(
       { name: run.strategy, draft: "none", model: run.model.id, assistant: "", refused: {} },
@@ -132,7 +132,7 @@ class BesideRun {
     this.#offerSaves();
   }
 
-  // The step that wrote a token, where there is one.
+  // Selects the step that wrote a token, if any.
   #choose(at) {
     const step = this.#run?.tokens[0]?.[at]?.step;
     if (step !== undefined) this.ctx.select(step);

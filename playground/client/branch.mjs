@@ -1,13 +1,17 @@
-// What a branch keeps of the run it continues, and what can be put in the place of a step's token.
+// A branch of a run: the tokens it keeps, and the choices that can replace a step's token.
 import { ownPlace, ownToken, pathOf } from "../../visualizers/shared/record.mjs";
 import { percent, piece } from "../../visualizers/shared/text.mjs";
 import { tr } from "../../visualizers/shared/tr.mjs";
 
-/** @param {Step} step */
+/**
+ * Whether a step belongs to a beam search.
+ * @param {Step} step
+ */
 export const isBeam = (step) => step?.detail?.kind === "beam";
 
 /**
- * The new tokens before the one a step decided: exactly what a branch keeps.
+ * Return the ids of the generated tokens before the one that a step decided.
+ * A branch keeps exactly these.
  * @param {Run} run
  * @param {Step} step
  */
@@ -24,7 +28,7 @@ export function keptBy(run, step, node) {
 }
 
 /**
- * A node of the search is chosen where there is one, else a candidate of the step.
+ * List what can replace a step's token: beam nodes for a beam search, else the candidates.
  * @param {Run} run
  * @param {Step} step
  */
@@ -49,13 +53,14 @@ export function choicesOf(run, step) {
   return pool.sort((a, b) => a.node.group - b.node.group || a.node.rank - b.node.rank);
 }
 
-// The model's probability and the one that was used, by their names.
+// Both probabilities, or one number if they look the same.
 const oddsOf = (model, used) =>
   model === null || percent(model) === percent(used)
     ? percent(used)
     : tr("model {model}, as used {used}", { model: percent(model), used: percent(used) });
 
 /**
+ * Return the label of a choice: its token and its probabilities, for a beam node also its parent.
  * @param {Run} run
  * @param {Step} step
  */
@@ -66,7 +71,7 @@ export function nameOfChoice(run, step, { token_id, model, used, node }) {
 }
 
 /**
- * The choice that was asked for, else the best that was not taken.
+ * Return the index of the wanted choice, else of the best one that the run did not take.
  * @param {Step} step
  */
 export function suggested(step, choices, wanted) {

@@ -1,4 +1,4 @@
-// A choice among names that can be left for a typed one.
+// A select of names with a last option that opens a text field for any other name.
 import { el } from "../../visualizers/shared/dom.mjs";
 import { said } from "../../visualizers/shared/said.mjs";
 import { tr } from "../../visualizers/shared/tr.mjs";
@@ -11,7 +11,7 @@ export class Choice {
   /**
    * @param {HTMLSelectElement} select
    * @param {string} label
-   * @param {string} typed what may be typed
+   * @param {string} typed placeholder that says what may be typed
    */
   constructor(select, label, typed) {
     this.select = select;
@@ -31,8 +31,8 @@ export class Choice {
   }
 
   /**
-   * What cannot serve is shown, too, with the reason in its place.
-   * @param {Named[]} names those of a group one after the other
+   * Fill the select. A name that cannot be used is listed, disabled, with the reason as its text.
+   * @param {Named[]} names sorted by group
    * @param {Record<string, string>} [refused]
    */
   offer(names, refused = {}) {
@@ -56,7 +56,7 @@ export class Choice {
   }
 
   /**
-   * Say of names that are offered already that they cannot serve.
+   * Disable names that are already listed, with the reason as their text.
    * @param {Record<string, string>} refused
    */
   refuse(refused) {

@@ -1,18 +1,18 @@
-// A text with line numbers, to be read or changed: lines can be marked, Python has its colours.
+// A text editor with line numbers, a marked line and colours for Python.
 import { el } from "../../visualizers/shared/dom.mjs";
 import { said } from "../../visualizers/shared/said.mjs";
 import { tr } from "../../visualizers/shared/tr.mjs";
 import { coloured } from "./python.mjs";
 
 const INDENT = "    ";
-// Longer texts are shown without colours.
+// Characters; longer texts are shown without colours.
 const MOST = 60_000;
 const LEAVE = tr("Esc, then Tab leaves the text; Tab alone indents.");
 
 let serial = 0;
 
 export class CodeEditor {
-  // Whether Esc was pressed, so that Tab leaves.
+  // Whether the last key was Esc: then Tab moves the focus instead of indenting.
   #leaving = false;
   #line = 0;
   #python = false;
@@ -47,6 +47,7 @@ export class CodeEditor {
   }
 
   /**
+   * Show a file from its beginning.
    * @param {string} path of the file
    * @param {string} text
    * @param {boolean} changes whether it may be changed
@@ -69,7 +70,7 @@ export class CodeEditor {
   }
 
   /**
-   * Mark a line and say what is the matter with it; 0 marks none.
+   * Mark a line and show what is wrong with it; 0 marks none.
    * @param {number} line from 1
    * @param {string} [sentence]
    */
@@ -81,7 +82,7 @@ export class CodeEditor {
     this.#draw();
   }
 
-  // Put the cursor into a line, in sight.
+  // Selects a line and scrolls it into view.
   goTo(line) {
     const lines = this.text.split("\n");
     const before = lines.slice(0, line - 1).join("\n").length + (line > 1 ? 1 : 0);
@@ -134,14 +135,14 @@ export class CodeEditor {
     if (event.key === "Enter" && !event.isComposing) this.#insert(event, `\n${this.#indent()}`);
   }
 
-  // How far a new line below the cursor is moved in.
+  // The indent of a new line: that of the current one, one level more after a colon.
   #indent() {
     const before = this.text.slice(0, this.area.selectionStart).split("\n").at(-1) ?? "";
     const own = /^[ \t]*/.exec(before)?.[0] ?? "";
     return this.#python && before.trimEnd().endsWith(":") ? own + INDENT : own;
   }
 
-  // As if it had been typed, so that it can be undone.
+  // execCommand keeps the browser's undo history; setRangeText does not.
   #insert(event, text) {
     event.preventDefault();
     if (document.execCommand("insertText", false, text)) return;

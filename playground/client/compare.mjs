@@ -1,4 +1,4 @@
-// Two to four runs of one prompt side by side: their texts as they grow, and where they first part.
+// The compare tab: two to four runs of one prompt, and the first token at which their texts differ.
 import { ended } from "../../visualizers/compare/parting.mjs";
 import { compareFigures } from "../../visualizers/compare/view.mjs";
 import { button, el } from "../../visualizers/shared/dom.mjs";
@@ -35,12 +35,12 @@ const newStage = () => el("div", { class: "dp-stage cmp-stage" });
 
 class Comparison {
   #columns = [];
-  // Presses have numbers.
+  // Number of the current comparison; the server repeats it in its messages.
   #number = Math.floor(Math.random() * 1e9);
-  // What was run last, null while that is the recorded example.
+  // The form of the last run, null while the recorded example is shown.
   #latest = null;
   #dirty = false;
-  // What is to be seen in the preset that was chosen.
+  // What to look at in the chosen preset.
   #shows = "";
 
   constructor(root, spec, trigger) {
@@ -55,7 +55,7 @@ class Comparison {
     this.figures = compareFigures(results);
     this.#choose(spec.compare.presets[0]);
     keepPart("compare", this);
-    // What was said of a preset is said no more of what somebody has changed.
+    // A preset's hint no longer applies once the visitor changes the form.
     root.addEventListener("input", () => {
       if (this.note.textContent === this.#shows) this.note.textContent = "";
     });
@@ -63,13 +63,13 @@ class Comparison {
     this.#example().catch(() => {});
   }
 
-  // A recorded comparison stands there until something is run.
+  // Shows a recorded comparison until the visitor runs one.
   async #example() {
     const before = this.#number;
     const typed = JSON.stringify(this.#asked());
     const { preset, columns, parting, figures } = await fetchRecorded("compare");
     const found = this.spec.compare.presets.find((p) => p.key === preset);
-    // Whoever has typed, chosen columns or pressed Run meanwhile has other plans.
+    // Do not overwrite what the visitor typed, chose or started during the fetch.
     if (this.#number !== before || JSON.stringify(this.#asked()) !== typed || !found) return;
     const bad = this.note.classList.contains("bad") ? this.note.textContent : "";
     this.#choose(found);
@@ -77,7 +77,7 @@ class Comparison {
       store.showTrace(this.#columns[i].key, column, "recorded"),
     );
     Object.assign(runs.at(-1), { parting });
-    // Every column is opened at the token with which the texts part.
+    // Select in every column the token at which the texts diverge.
     for (const run of runs) store.select(run, run.tokens[0][parting?.at ?? 0]?.step ?? 0);
     this.figures.show(figures);
     if (bad) this.#say(bad, true);
@@ -85,7 +85,7 @@ class Comparison {
     this.#moved();
   }
 
-  // What a link says is filled in and run.
+  // Fills the form from a link and runs it.
   restore({ form }, itself) {
     if (!form) return;
     this.seed.value = form.seed;
@@ -220,7 +220,7 @@ class Comparison {
     this.#say(preset.shows);
   }
 
-  // New columns, new keys: what an earlier press still sends finds no place.
+  // Gives the columns new stages and keys, so that messages of an earlier run are ignored.
   #fresh(number = (this.#number + 1) % NUMBERS) {
     this.#number = number;
     watchers.clear();
@@ -242,7 +242,7 @@ class Comparison {
     this.part.replaceChildren(el("h3", {}, TITLE), el("p", { class: "dp-empty" }, EMPTY));
   }
 
-  // What the controls say.
+  // The values of all controls.
   #asked() {
     return {
       ...this.prompt.ask(),
@@ -253,12 +253,12 @@ class Comparison {
     };
   }
 
-  // A column whose model takes nothing of the kind is given nothing.
+  // Adds only the media that the column's model can read.
   #withMedia(asked) {
     return { ...asked, ...this.media.ask(asked.model) };
   }
 
-  // Which fields there are follows from the models of all columns.
+  // Shows the media fields that the models of all columns need.
   #lookAtMedia() {
     this.media.follow(this.#columns.map((c) => c.form.ask().model));
     this.prompt.optional(this.media.any);
@@ -273,7 +273,7 @@ class Comparison {
     const columns = this.#columns.map((c) => this.#withMedia(c.form.different()));
     this.#latest = { ...asked, columns };
     const link = formLink(KEY, this.#latest);
-    // What goes on already is told under the number that it has.
+    // Keep the number of a run in progress: its messages carry that number.
     const going = linked ? pressFor(link) : undefined;
     this.#fresh(going?.number);
     const number = this.#number;
@@ -293,7 +293,7 @@ class Comparison {
     this.note.textContent = text;
   }
 
-  // All columns may move in one frame: the parting is looked for once.
+  // Several columns may change in one frame; compute the divergence once.
   #moved() {
     if (this.#dirty) return;
     this.#dirty = true;
@@ -308,7 +308,7 @@ class Comparison {
       .map((column) => ({ column, run: store.shown(column.key) }))
       .filter(({ run }) => run?.steps.length);
     const runs = there.map(({ run }) => run);
-    // The columns run one after another: the latest knows of all.
+    // Columns run one after another, so the last run has the divergence of all.
     const found = runs.at(-1)?.parting;
     if (!found) return;
     for (const { column } of there) mark(column, found);

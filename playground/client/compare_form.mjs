@@ -1,4 +1,4 @@
-// A strategy of one's choice with its models and settings: a column of a comparison, or a branch.
+// The form of one strategy, its models and settings, for a comparison's column or a branch.
 import { el } from "../../visualizers/shared/dom.mjs";
 import { tr } from "../../visualizers/shared/tr.mjs";
 import { Form, WEIGHTS } from "./form.mjs";
@@ -10,8 +10,8 @@ import { declared, strategyOf } from "./spec.mjs";
 let serial = 0;
 
 class CompareForm {
-  // Settings that were changed, by name: what two strategies share keeps its value when one is
-  // chosen instead of the other.
+  // Changed settings by name. A setting that two strategies share keeps its value when the
+  // visitor switches between them.
   #kept = {};
 
   constructor(label, start, changed) {
@@ -27,7 +27,7 @@ class CompareForm {
     return this.strategy.title;
   }
 
-  // What the controls say.
+  // The values of all controls.
   ask() {
     return {
       strategy: this.strategy.name,
@@ -36,20 +36,23 @@ class CompareForm {
     };
   }
 
-  // What they say otherwise than the strategy does by itself.
+  // The same, with only those parameters that differ from the strategy's defaults.
   different() {
     const asked = this.ask();
     return { ...asked, params: changedOf(this.strategy.params, asked.params) };
   }
 
-  // The weights that were chosen, by the names of a request.
+  // The changed weight settings, by parameter name.
   held() {
     const { weights } = this.form;
     const own = weights ? this.strategy.params.filter((p) => p.group === WEIGHTS) : [];
     return changedOf(own, this.form.values());
   }
 
-  /** @param {Run} run of this form */
+  /**
+   * A run of this form changed: once it ends, its model's own defaults can be read.
+   * @param {Run} run
+   */
   ran(run) {
     this.own.ran(run);
   }
@@ -68,7 +71,7 @@ class CompareForm {
       only: this.strategy.only,
     });
     this.models.params = () => this.form.values();
-    // What follows from what a model takes follows from its name once more.
+    // Once the model's inputs are known, its fields depend on them as on a new model.
     this.models.learned = () => this.box.dispatchEvent(new Event("change"));
     this.own = new OwnDefaults(
       this.strategy.name,
@@ -94,7 +97,7 @@ class CompareForm {
     this.box.replaceChildren(...parts.filter((part) => part !== null));
   }
 
-  // A model that somebody chose stays with another strategy that can use it.
+  // Switches the strategy and keeps a chosen model if the new strategy can use it.
   #another(name) {
     const { model } = this.models.values();
     const chosen = model !== this.strategy.model;

@@ -1,4 +1,4 @@
-// What is said of the columns of a comparison: how far their texts are the same, where they part, how models are held.
+// Summaries of a comparison: the common beginning, the divergence, and the weights of each column.
 import {
   pairParts,
   partingSide,
@@ -12,7 +12,7 @@ import { heldAs, waysOf } from "./models.mjs";
 import { store } from "./runs.mjs";
 import { said as inWords } from "./settings.mjs";
 
-// How far the texts are the same, in a sentence.
+/** Return a sentence that says how long the common beginning of the texts is. */
 export function leadOf({ common, at }, over) {
   if (at !== null) return partsAfter(common);
   const n = common.toLocaleString("en");
@@ -23,7 +23,7 @@ export function leadOf({ common, at }, over) {
   return common === 1 ? tr("The same so far: 1 token.") : tr("The same so far: {n} tokens.", { n });
 }
 
-// Of more than two texts: where each two of them part.
+/** For more than two texts: return a list of where each pair diverges. */
 export function pairsOf({ pairs }, labels, over) {
   if (pairs.length < 2) return [];
   const item = (pair) => {
@@ -40,7 +40,7 @@ export function pairsOf({ pairs }, labels, over) {
 }
 
 /**
- * What one run saw where the texts part.
+ * Return the token and candidates of one run at the divergence.
  * @param {{ label: string, form: any }} column
  * @param {Run} run
  * @param {number} at
@@ -57,7 +57,7 @@ export function sideOf({ label, form }, run, at) {
   );
 }
 
-// How the models of a column are held: in the run that it shows, else in what its controls ask for.
+/** Show a column's dtype and device: those of its run, else the changed weight settings. */
 export function tellHeld({ held, form, key }) {
   const { model, assistant } = store.shown(key) ?? {};
   const asked = Object.entries(form.held()).map(([name, value]) => `${name} ${inWords(value)}`);
@@ -69,7 +69,7 @@ export function tellHeld({ held, form, key }) {
   held.title = run.map(heldAs).join(" ");
 }
 
-// The tokens of a column that all texts have, and the first that they have not.
+/** Mark the common tokens of a column, and the first token that differs. */
 export function mark({ stage }, { common, at }) {
   const line = stage.querySelector(".dp-strip > div");
   const nodes = line ? [...line.querySelectorAll(".dp-tok")] : [];

@@ -1,6 +1,6 @@
-// Tells a comparison that the run of one of its columns moved on: a view without a picture of its own.
+// A hidden view that notifies a comparison when the run of one of its columns changes.
 
-// By the key of a column: whom to tell.
+/** Column key -> function to call when its run changes. */
 export const watchers = new Map();
 
 /** @type {ViewSpec} */

@@ -1,4 +1,4 @@
-// Settings of a strategy as generation_config.json: save, load, keep several side by side.
+// Saved settings of a strategy: as generation_config.json, or in this browser, in a table.
 import { button, el, saveAs, scroller } from "../../visualizers/shared/dom.mjs";
 import { said } from "../../visualizers/shared/said.mjs";
 import { tr } from "../../visualizers/shared/tr.mjs";
@@ -77,7 +77,7 @@ class Configs {
     this.say.classList.toggle("bad", bad);
   }
 
-  // The settings as a file's text, null where they are not valid.
+  // The settings as text of a generation_config.json, null if they are invalid.
   async #written() {
     const answer = await this.ask({ action: "write" });
     if (answer.error) this.#tell(answer.error, true);

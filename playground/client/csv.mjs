@@ -1,4 +1,4 @@
-// The steps of a run as a table for a spreadsheet.
+// The steps of a run as CSV.
 import { ownToken } from "../../visualizers/shared/record.mjs";
 
 const COLUMNS = [
@@ -20,7 +20,7 @@ const COLUMNS = [
   "second_model_logprob_nats",
 ];
 
-// A spreadsheet would run a cell that starts with one of these.
+// Spreadsheets run a cell that starts with one of these as a formula; a quote prevents that.
 const plain = (text) => (/^[=+\-@\t\r]/.test(text) ? `'${text}` : text);
 
 function cell(value) {
@@ -29,7 +29,7 @@ function cell(value) {
 }
 
 /**
- * The most probable candidate that was not taken.
+ * Return the most probable candidate other than the chosen token.
  * @param {Step} step
  */
 function secondOf(step, last) {
@@ -41,14 +41,14 @@ function secondOf(step, last) {
 }
 
 /**
- * Entropies are recorded in nats and read in bits.
+ * Convert a recorded entropy from nats to bits.
  * @drawing
  */
 const bits = (nats) => Number((nats / Math.log(2)).toFixed(4));
 
 /**
- * The same table that the command line writes. It is made here because a trace may be larger than what
- * the server takes.
+ * Return the same table that the command line writes. The page makes it itself because a trace may
+ * be larger than the server accepts.
  * @computed engine.export.steps_csv.steps_csv
  * @param {Run} run
  */

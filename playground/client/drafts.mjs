@@ -1,11 +1,11 @@
-// Drafts for a model, by the tokenizers of what is on this machine; each with the reason why it is offered.
+// Draft models that fit a model: installed models with a compatible tokenizer, each with a reason.
 import { el } from "../../visualizers/shared/dom.mjs";
 import { said } from "../../visualizers/shared/said.mjs";
 import { ask, connectedAsk } from "./ask.mjs";
 
 /** @typedef {{ name: string, here: boolean, reason: string }} Draft */
 
-/** Asks once for each model that is chosen, and says beside the chosen draft why it fits. */
+/** Asks once for each chosen model, and shows why the chosen draft model fits it. */
 export class Drafts {
   #asked = "";
   /** @type {Map<string, Draft>} */
@@ -13,7 +13,7 @@ export class Drafts {
 
   /**
    * @param {string} strategy
-   * @param {(names: string[]) => void} offer what to do with the names that were found
+   * @param {(names: string[]) => void} offer called with the names that were found
    */
   constructor(strategy, offer) {
     this.strategy = strategy;
@@ -22,8 +22,9 @@ export class Drafts {
   }
 
   /**
+   * Look for drafts of a model, and show the reason for the chosen one.
    * @param {string} model
-   * @param {() => string} chosen the draft that is chosen when the answer is there
+   * @param {() => string} chosen returns the draft that is chosen when the answer arrives
    */
   async look(model, chosen) {
     if (!model || model === this.#asked) return this.tell(chosen());
@@ -40,8 +41,9 @@ export class Drafts {
   }
 
   /**
+   * Show why a draft fits.
    * @param {string} draft
-   * @param {string | null} [more] what is said of the model itself
+   * @param {string | null} [more] a sentence about the model, shown instead
    */
   tell(draft, more = null) {
     const reason = more ?? this.#found.get(draft)?.reason ?? "";

@@ -1,4 +1,4 @@
-// Many draws: one prompt, many seeds, and the tree of what came.
+// The draws tab: samples one prompt with many seeds and shows the texts as a prefix tree.
 
 import { prefixTree } from "../../visualizers/prefix_tree/view.mjs";
 import { el } from "../../visualizers/shared/dom.mjs";
@@ -37,9 +37,9 @@ export function mountDraws(root, trigger) {
     const said = { ...prompt.ask(), ...media.ask(), ...models.values() };
     return { ...said, draws: count, seed, params };
   };
-  // What was drawn last, null while that is the recorded example.
+  // The form of the last run, null while the recorded example is shown.
   let latest = null;
-  // What was wrong with the link that led here.
+  // Error of the link that opened the tab, empty for none.
   let refused = "";
   const run = (linked = false) =>
     media.ready(() => {

@@ -1,4 +1,4 @@
-// Continue a run from any of its steps with another token or a typed text, and the family that grows from it.
+// The fork panel: continues a run from any step with another token or a typed text.
 import { button, el } from "../../visualizers/shared/dom.mjs";
 import { said } from "../../visualizers/shared/said.mjs";
 import { textOfId, textOfIds, visible } from "../../visualizers/shared/text.mjs";
@@ -19,7 +19,7 @@ const APART = tr(
 );
 
 const views = new Set();
-// Branches that were asked for and have not been answered yet, by number.
+// Number of a requested branch -> its callback, until the server answers.
 const waiting = new Map();
 let send = null;
 let number = 0;
@@ -28,6 +28,7 @@ const connected = new Promise((done) => {
   isConnected = done;
 });
 
+/** Connect the hidden element: `f` requests a branch, the result takes the answers. */
 export function connectFamily(f) {
   send = f;
   isConnected();
@@ -43,9 +44,9 @@ function receive(text) {
 }
 
 /**
- * Continue a run that a link names; the answer is a sentence where nothing begins.
- * @param {any} branch what it continues and what is put there
- * @param {any} asked what the controls say
+ * Start the branch that a link describes; resolves with an error sentence, empty if it started.
+ * @param {any} branch the run, the step and the new token or text
+ * @param {any} asked values of the form
  */
 export async function continueFrom(branch, asked) {
   await connected;
@@ -63,7 +64,10 @@ function refresh() {
   }
 }
 
-/** @param {Run} run */
+/**
+ * Show a run in the tab of its strategy.
+ * @param {Run} run
+ */
 function open(run) {
   adopt(run);
   store.show(run.strategy, run);
@@ -71,7 +75,7 @@ function open(run) {
 }
 
 /**
- * How a run's weights are held, as the controls of its form said it.
+ * The weight settings in the form of a run.
  * @param {Run} run
  */
 function heldIn(run) {
@@ -82,7 +86,7 @@ function heldIn(run) {
 }
 
 /**
- * A run's settings as the controls of a form take them.
+ * Return a run's settings as values of a form.
  * @param {Run} run
  */
 function settingsOf(run) {
@@ -101,7 +105,7 @@ function settingsOf(run) {
 
 class Family {
   #run = null;
-  // What a picture asked to continue with.
+  // The choice that a view asked to continue with.
   #wanted = null;
   #listed = "";
   #form = null;
@@ -174,7 +178,7 @@ class Family {
     return this.settings;
   }
 
-  // A picture chose for the reader: two frames later its step is selected and listed.
+  // Continues with a view's choice. Two frames later its step is selected and its choices listed.
   #continueWith(choice) {
     this.#wanted = choice;
     this.#listed = "";
@@ -219,7 +223,7 @@ class Family {
     return keptBy(this.#run, this.#step, isBeam(this.#step) ? choice?.node : null);
   }
 
-  // The last words before the new one, and the new one.
+  // Shows the end of the kept text and the new token or text.
   #preview() {
     const run = this.#run;
     const choice = this.#choice;
@@ -234,7 +238,7 @@ class Family {
     );
   }
 
-  // The controls of a branch: those of its parent until they are changed.
+  // Makes the branch's form on first use, with its parent's settings.
   #ready() {
     if (this.#form) return this.#form;
     const run = this.#run;
@@ -266,7 +270,7 @@ class Family {
     press(question.strategy, async (more) => send({ ...(await withMedia(asked)), ...more }));
   }
 
-  // The exact ids that are kept go along, with their texts: the server knows no run by its id.
+  // Sends the kept ids and their texts: the server does not look a parent run up by its id.
   #question(choice, controls) {
     const run = this.#run;
     const kept = this.#kept(choice);
@@ -290,7 +294,7 @@ class Family {
     this.go.disabled = this.#blocked();
     this.say.textContent = "";
     if (answer.error) {
-      // Nothing has begun where the branch would have been shown.
+      // No run has started in the branch's tab, so clear its activity.
       if (!store.activity(question.strategy)?.run) store.act(question.strategy, null);
       return this.#problem(answer.error);
     }

@@ -1,4 +1,4 @@
-// The family of a run as a list: open a member, save its trace, tick two to compare them.
+// A run and its branches as an indented list: open one, save its trace, or compare two.
 import { button, el } from "../../visualizers/shared/dom.mjs";
 import { tr } from "../../visualizers/shared/tr.mjs";
 import { saveTrace } from "../../visualizers/stage/download.mjs";

@@ -1,4 +1,4 @@
-// One control with its name and what it does: made from a declaration, its value in and out.
+// One control of a form, made from a parameter's declaration, with its label, help and badge.
 import { button, el } from "../../visualizers/shared/dom.mjs";
 import { said as inWords } from "../../visualizers/shared/said.mjs";
 import { mark } from "../../visualizers/shared/terms.mjs";
@@ -10,7 +10,7 @@ import { said, same } from "./settings.mjs";
 const TEXTS = ["text", "arguments"];
 const NOT_A_NUMBER = "not a number";
 
-/** Where a value comes from that is not the default, in the words of its badge. */
+/** Origin of a value that differs from the default -> text of its badge. */
 export const ORIGINS = {
   yours: tr("yours"),
   model: tr("the model's"),
@@ -20,7 +20,7 @@ export const ORIGINS = {
 };
 
 /**
- * A choice in words.
+ * Return the label of a choice.
  * @param {Param} param
  * @param {string} choice
  */
@@ -28,6 +28,7 @@ const wordsOf = ({ named }, choice) =>
   named ? named(choice) : choice ? inWords(choice) : tr("off");
 
 /**
+ * Make the input element for a parameter's kind.
  * @param {Param} param
  * @param {Record<string, any>} attrs
  */
@@ -47,7 +48,7 @@ function inputOf(param, attrs) {
 }
 
 export class Field {
-  // Where its value comes from, empty where nobody has said so.
+  // Key of ``ORIGINS``, empty if the origin is unknown.
   #origin = "";
 
   /**
@@ -72,24 +73,24 @@ export class Field {
     const name = el("div", { class: "f-name" }, label, explained, this.mark, this.first);
     const parts = param.kind === "flag" ? [this.input, name] : [name, this.input];
     this.box = el("div", { class: `f-field f-${param.kind}`, id }, parts, this.slider, this.help);
-    // Where there is no room for the sentence, it is at least there to be pointed at.
+    // A tooltip, for layouts without room for the help text.
     this.box.title = param.help;
     this.input.addEventListener("input", () => this.came("yours"));
   }
 
-  // A sentence about it, with the name that a request has for it where its label is another.
+  // Adds the parameter's name if its label differs.
   #about(sentence) {
     const { label, name } = this.param;
     return label === name ? sentence : `${sentence} (${name})`;
   }
 
-  // What it begins with, in words.
+  // The default value as text.
   get #first() {
     const { placeholder, value, choices } = this.param;
     return placeholder ?? (choices ? wordsOf(this.param, value) : said(value));
   }
 
-  // Says that the value is not the one it begins with, and brings that back.
+  // The badge: says that the value is not the default; a click restores the default.
   #markOf({ value }) {
     const back = () => {
       this.value = value;
@@ -105,14 +106,15 @@ export class Field {
   }
 
   /**
-   * Say where the value comes from; the badge shows it unless it is the default.
-   * @param {string} [origin] see ORIGINS
+   * Set where the value comes from; the badge shows it unless the value is the default.
+   * @param {string} [origin] key of ``ORIGINS``
    */
   came(origin = "") {
     this.#origin = origin;
     this.compare();
   }
 
+  /** Update the badge: hidden while the value is the default. */
   compare() {
     const { label, kind, value } = this.param;
     const isDefault = same(this.value, value ?? (kind === "flag" ? false : ""));
@@ -140,8 +142,8 @@ export class Field {
   }
 
   /**
-   * Put the control off while it changes nothing, with the reason in place of its help.
-   * @param {string} why empty where it acts
+   * Disable the control while it has no effect, and show the reason instead of its help.
+   * @param {string} why empty to enable it
    */
   off(why) {
     const { help } = this.param;
@@ -152,7 +154,7 @@ export class Field {
     this.box.title = why || help;
   }
 
-  // Off is the slider's beginning; without a value of its own it would stand in its middle.
+  // An empty value shows as the minimum: a range input without a value sits in its middle.
   #slide(range) {
     range.value = this.#number.value === "" ? range.min : this.#number.value;
   }
@@ -171,9 +173,11 @@ export class Field {
     this.compare();
   }
 
-  // A number as a number, an empty field as "": the server reads it as off. One that is too large
-  // to be exact here goes as it was typed.
-  /** @returns {any} */
+  /**
+   * Return the value: a number, or "" for an empty field, which the server reads as off.
+   * An integer too large to be exact in JavaScript stays a string.
+   * @returns {any}
+   */
   read() {
     const { kind } = this.param;
     if (kind === "flag") return this.#number.checked;

@@ -1,4 +1,4 @@
-// Figures of a run as SVG or PNG.
+// The figures of a run's stage, rendered as SVG or PNG.
 import { colours } from "../../visualizers/shared/colours.mjs";
 import { el } from "../../visualizers/shared/dom.mjs";
 import { pictureIn } from "../../visualizers/shared/pictures.mjs";
@@ -32,13 +32,13 @@ export const figures = (root) =>
 
 export const title = (card) => card.getAttribute("aria-label") || tr("figure");
 
-/** What the file of a figure is called, the same for readers of every other language. */
+/** Return a figure's file name: its English title, in other languages the view's name. */
 export const fileName = (card) =>
   (spoken() === "en" ? title(card) : viewOf(card) || "figure")
     .toLowerCase()
     .replace(/[^a-z0-9]+/g, "-");
 
-// The page's own styles: those that know its colours.
+// The page's own styles, recognised by its colour variables; Gradio's are left out.
 const styles = () =>
   [...document.querySelectorAll("style")]
     .map((s) => s.textContent)
@@ -60,7 +60,7 @@ async function plotSvg(plot) {
   return { text: decodeURIComponent(url.slice(url.indexOf(",") + 1)), width, height };
 }
 
-// A card that is no picture of itself: a copy of it with the page's styles inside an SVG.
+// A card made of HTML: a copy with the page's styles, in a foreignObject.
 function cardSvg(card) {
   const width = Math.ceil(Math.max(card.getBoundingClientRect().width, card.scrollWidth));
   const outer = dressed(card, width);
@@ -81,7 +81,7 @@ function dressed(card, width) {
   const copy = card.cloneNode(true);
   copy.style.width = `${width}px`;
   copy.style.boxSizing = "border-box";
-  // A token that has just come fades in; a picture shows it as it is then.
+  // New tokens fade in; without this the figure would show them half transparent.
   for (const token of copy.querySelectorAll(".new")) token.classList.remove("new");
   const inner = document.createElement("div");
   const outer = document.createElement("div");
@@ -94,7 +94,7 @@ function dressed(card, width) {
   return outer;
 }
 
-// The copy is laid out without the page's other styles, so its height is its own.
+// Measures in an empty frame: the SVG lacks Gradio's styles, so the height on the page differs.
 function heightOf(node, width) {
   const away = { position: "absolute", left: "-9999px", border: 0 };
   const style = { ...away, width: `${width}px`, height: "10px" };

@@ -1,4 +1,4 @@
-// The files of a method, one of which is shown.
+// A row of buttons, one for each file; one file is shown.
 import { button, el } from "../../visualizers/shared/dom.mjs";
 import { tr } from "../../visualizers/shared/tr.mjs";
 
@@ -30,7 +30,7 @@ export class FileTabs {
   }
 
   /**
-   * Say of which files something is not saved yet.
+   * Mark the files with unsaved changes.
    * @param {(path: string) => boolean} unsaved
    */
   tell(unsaved) {

@@ -1,4 +1,4 @@
-// The controls of some parameters: the main ones in sight, each other group folded under its title.
+// A form of parameters: the main ones visible, each other group folded under its title.
 import { el } from "../../visualizers/shared/dom.mjs";
 import { tr } from "../../visualizers/shared/tr.mjs";
 import { ArgumentsField } from "./arguments_field.mjs";
@@ -14,12 +14,12 @@ const KINDS = { method: MethodField, arguments: ArgumentsField };
 export const WEIGHTS = "weights";
 
 export class Form {
-  // What every control holds; one that was never in sight has no element yet.
+  // Values of all parameters. A parameter in a folded group has no field until it is opened.
   #values = new Map();
   #fields = new Map();
-  // Name -> where its value comes from; see ORIGINS.
+  // Parameter name -> origin of its value, a key of ``ORIGINS``.
   #origins = new Map();
-  // Group -> where its title says how many of its settings were changed.
+  // Group -> element in its title with the number of changed settings.
   #counts = new Map();
   #id;
   /** @type {Only} */
@@ -28,11 +28,11 @@ export class Form {
 
   /**
    * @param {Param[]} params
-   * @param {string} id what the elements' ids begin with
+   * @param {string} id prefix of the elements' ids
    * @param {Record<string, any>} [given] values other than those declared
    * @param {{ close?: boolean, only?: Only, seed?: Field }} [options]
-   *   close: fold all groups away together, the form stands beside others; only: which controls
-   *   act only while another has a certain value; seed: the control of the seed beside the form
+   *   close: fold all groups together, to save space; only: parameters that have an effect only
+   *   while another has one of certain values; seed: the seed's field, outside the form
    */
   constructor(params, id, given = {}, { close = false, only = {}, seed } = {}) {
     this.params = params;
@@ -40,20 +40,20 @@ export class Form {
     this.#only = only;
     if (seed) this.#besides.set("seed", seed);
     this.show(given);
-    // How weights are held stands beside the model and not among what decides the text.
+    // Weight settings are shown next to the model, apart from those that decide the text.
     this.weights = this.#folded(WEIGHTS, declared().groups[WEIGHTS]);
     this.box = el("div", { class: "f-form" }, this.#parts(close));
     for (const box of [this.weights, this.box]) box?.addEventListener("input", () => this.#moved());
     this.#moved();
   }
 
-  // What follows from the values as they are now.
+  // Updates everything that depends on the values.
   #moved() {
     this.#putOff();
     this.#count();
   }
 
-  // What would change nothing says so.
+  // Disables the fields that have no effect now, each with the reason.
   #putOff() {
     for (const [name, { name: other, values, why }] of Object.entries(this.#only)) {
       const field = this.#fields.get(name) ?? this.#besides.get(name);
@@ -71,14 +71,14 @@ export class Form {
     return [...this.#drawn(main), el("details", { class: "f-group f-more" }, more, folded)];
   }
 
-  // The control of a custom generation method; it stands before that of its arguments.
+  // The field of a custom generation method; the arguments' field needs it, so it comes first.
   get method() {
     return [...this.#fields.values()].find((field) => field instanceof MethodField);
   }
 
   #drawn(group) {
     const members = this.params.filter((p) => p.group === group);
-    // What decides stands above how.
+    // The method and its arguments come before other parameters.
     const first = members.filter(({ kind }) => kind in KINDS);
     const others = members.filter(({ kind }) => !(kind in KINDS));
     return [...first, ...others].map((param) => this.#fieldOf(param).box);
@@ -119,16 +119,16 @@ export class Form {
     }
   }
 
-  // What every control says.
+  // Parameter name -> value, of all parameters.
   values() {
     for (const [name, field] of this.#fields) this.#values.set(name, field.value);
     return Object.fromEntries(this.#values);
   }
 
   /**
-   * Show these values; what is not among them shows what it began with.
+   * Set these values and reset all others to their defaults.
    * @param {Record<string, any>} values
-   * @param {string} [origin] where they come from; see ORIGINS
+   * @param {string} [origin] key of ``ORIGINS``
    */
   show(values, origin) {
     for (const { name, value } of this.params) {
@@ -141,9 +141,9 @@ export class Form {
   }
 
   /**
-   * Show these values and leave all others as they are.
+   * Set these values and leave all others as they are.
    * @param {Record<string, any>} values
-   * @param {string} origin where they come from; see ORIGINS
+   * @param {string} origin key of ``ORIGINS``
    */
   take(values, origin) {
     for (const [name, value] of Object.entries(values)) {
@@ -155,9 +155,9 @@ export class Form {
   }
 
   /**
-   * Say where values come from.
-   * @param {string} [origin] see ORIGINS
-   * @param {string[]} [names] of whose values; all where nothing is said
+   * Set the origin of values.
+   * @param {string} [origin] key of ``ORIGINS``
+   * @param {string[]} [names] parameters; all by default
    */
   came(origin, names = this.params.map((p) => p.name)) {
     for (const name of names) {

@@ -1,4 +1,4 @@
-// Recorded runs to be opened, in the order of the strategies.
+// The gallery: a list of recorded runs; a click opens one in the replay tab.
 import { button, el } from "../../visualizers/shared/dom.mjs";
 import { tr } from "../../visualizers/shared/tr.mjs";
 import { partOf } from "./parts.mjs";

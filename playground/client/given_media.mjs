@@ -1,4 +1,4 @@
-// What the reader of this page gives a model to see or hear: sent once, named by its hash from then on.
+// Pictures and sounds that the visitor gives a model: uploaded once, then named by their hash.
 import { said } from "../../visualizers/shared/said.mjs";
 import { tr } from "../../visualizers/shared/tr.mjs";
 import { newName, pageName } from "./kept_presses.mjs";
@@ -8,11 +8,11 @@ import { declared } from "./spec.mjs";
 /**
  * @typedef {"image" | "audio"} Kind
  * @typedef {object} Given
- * @property {string} given what a form calls it: "example:" and a name, or "held:" and a hash
+ * @property {string} given its name in a form: "example:" and a name, or "held:" and a hash
  * @property {string} sha256
- * @property {string} [src] where it can be looked at or listened to, empty where it is elsewhere
+ * @property {string} [src] URL to show or play it, empty if this page has no copy
  * @property {string} [title] of an example
- * @property {string} [alt] what is to be seen or heard in it
+ * @property {string} [alt] description of its content
  * @property {number} [bytes]
  * @property {number} [width]
  * @property {number} [height]
@@ -28,21 +28,26 @@ const HELD = "held:";
 const KEPT = 8;
 const SEEN = 64;
 
-// A browser may forbid a page to keep a name; then it is that of this page until it is loaded anew.
+// Used if the browser blocks session storage: then the id changes on every reload.
 const own = newName();
+/** Return the id by which the server keeps this visitor's uploads apart. */
 export const visitor = () => pageName() || own;
 
-// What was sent, to be sent again where the server has let go of it.
+// Name -> upload of this page, to upload again if the server has deleted it.
 /** @type {Map<string, { kind: Kind, blob: Blob, given: Given }>} */
 const sent = new Map();
 
-// What runs were given, as far as their records show it.
+// Name -> media of recorded runs, with the small preview in the record.
 /** @type {Map<string, Given>} */
 const seen = new Map();
 
 const limitOf = (kind) => declared().media.limits[kind];
 
-/** @param {Kind} kind @param {Blob} blob */
+/**
+ * Return an error sentence if a file exceeds the size limit, else "".
+ * @param {Kind} kind
+ * @param {Blob} blob
+ */
 export function tooLarge(kind, { size }) {
   const most = limitOf(kind).bytes;
   if (size <= most) return "";
@@ -52,10 +57,11 @@ export function tooLarge(kind, { size }) {
     : tr("This sound has {size}; up to {most} can be sent.", values);
 }
 
-/** Wrong is said in one sentence. */
+/** An upload failed; the message is a sentence for the visitor. */
 export class Refused extends Error {}
 
 /**
+ * Upload a file and return the server's answer.
  * @param {Kind} kind
  * @param {Blob} blob
  * @returns {Promise<any>}
@@ -80,7 +86,7 @@ async function post(kind, blob) {
 }
 
 /**
- * Send a file; what is too large is not sent.
+ * Upload a file and remember it; throws ``Refused`` if it is too large or the server rejects it.
  * @param {Kind} kind
  * @param {Blob} blob
  * @returns {Promise<Given>}
@@ -103,7 +109,7 @@ export async function send(kind, blob) {
 }
 
 /**
- * What is known here of something that a form names; null where it has to be looked for elsewhere.
+ * Return what this page knows about the media with a name, null if it knows nothing.
  * @param {Kind} kind
  * @param {string} name
  * @returns {Given | null}
@@ -117,7 +123,7 @@ export function known(kind, name) {
 }
 
 /**
- * A run says what it was given, with a small picture of it.
+ * Remember the media of a run with their previews.
  * @param {{ media?: any[] }} run
  */
 export function remember({ media = [] }) {
@@ -140,7 +146,7 @@ export const isHeld = (name) => name.startsWith(HELD);
 export const exampleNamed = (name) => `${EXAMPLE}${name}`;
 
 /**
- * What a form calls the picture and the sound of a run, null for none.
+ * Return the form names of a run's picture and sound, null for none.
  * @param {{ media?: any[] }} run
  * @returns {Record<Kind, string | null>}
  */
@@ -159,8 +165,8 @@ const namedIn = (asked) =>
   );
 
 /**
- * What a form asks for with who asks, where it names something of his own. What the server may have let go
- * of is sent again first.
+ * Return the form, with the visitor's id if it names uploads. Uploads that the server has deleted
+ * are uploaded again first.
  * @template {Record<string, any>} T
  * @param {T} asked
  * @returns {Promise<T & { visitor?: string }>}
@@ -168,7 +174,7 @@ const namedIn = (asked) =>
 export async function withMedia(asked) {
   const own = [...new Set(namedIn(asked).map(([, name]) => name))].filter(isHeld);
   if (!own.length) return asked;
-  // Where it cannot be sent, the run says what is missing.
+  // If an upload fails, the run itself reports what is missing.
   await Promise.all(own.map((name) => renew(name).catch(() => {})));
   return { ...asked, visitor: visitor() };
 }
@@ -185,7 +191,7 @@ async function renew(name) {
 }
 
 /**
- * That a link has no room for what a run was given.
+ * Return the sentence that a link does not contain the run's media.
  * @param {string[]} kinds
  */
 export const notPartOf = ([kind]) =>
@@ -194,7 +200,7 @@ export const notPartOf = ([kind]) =>
     : tr("The sound of this run is not part of the link: choose it again, and press Run.");
 
 /**
- * Whether an address names what no link can hold.
+ * Whether an address names uploads, which only this visitor can use.
  * @param {string} search
  */
 export function isOwn(search) {

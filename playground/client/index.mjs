@@ -1,4 +1,4 @@
-// What the elements of the page call: the one entry into its scripts.
+// Entry module of the page's scripts: the object that the page's elements call.
 import { rescore } from "../../visualizers/beam_tree/rescore.mjs";
 import { predictWith } from "../../visualizers/predict/view.mjs";
 import { plotlyFrom } from "../../visualizers/shared/plotly.mjs";
@@ -57,7 +57,7 @@ store.watch({
   missed: (run) => bus?.("input", { run }),
   linked: (link) => link && requestAnimationFrame(followNow),
   changed(run) {
-    // Of a run that a preset asked for, the preset says what to look at.
+    // A preset's run shows the preset's hint.
     if (run.form && run.shows === undefined) run.shows = presetOf(run.form)?.shows ?? "";
     if (run.form && !run.changed) run.changed = changedIn(run);
     follow();
@@ -65,13 +65,13 @@ store.watch({
   active: follow,
 });
 
-// The chosen tab is in sight, however long the row.
+// Scroll the chosen tab into view: the row of tabs may be wider than the window.
 addEventListener("click", ({ target }) => {
   const tab = target instanceof Element && target.closest("#strategies [role=tab]");
   if (tab) tab.scrollIntoView({ block: "nearest", inline: "center" });
 });
 
-// The way into the lessons stands beside the title, as their tab is the last of a long row.
+// The link next to the title opens the lessons, because their tab is the last of a long row.
 addEventListener("click", (event) => {
   const lead = event.target instanceof Element && event.target.closest(".dp-lead");
   if (!lead || event.ctrlKey || event.metaKey || event.shiftKey) return;
@@ -79,7 +79,7 @@ addEventListener("click", (event) => {
   openTab("lessons");
 });
 
-// Gradio writes the browser's language there, which need not be the page's.
+// Gradio sets <html lang> to the browser's language, which may differ from the page's.
 function nameLanguage() {
   const root = document.documentElement;
   const name = () => {
@@ -90,7 +90,7 @@ function nameLanguage() {
 }
 
 export const page = {
-  // Called once, before any element: what the server gives every page.
+  // The page's head calls this once, before any element, with the server's data.
   open({ recorded, spec, plotly, here, refusals }) {
     nameLanguage();
     answersAt(here);
@@ -119,7 +119,7 @@ export const page = {
   family: connectFamily,
   compare: (root, trigger) => compare(root, declared(), trigger),
   player,
-  // The store as the tests and whoever opens the console see it.
+  // For the tests and the browser's console.
   tabOf,
   runs: store.runs,
   get stages() {

@@ -1,30 +1,30 @@
-// What this browser has asked for and has not heard the end of: whoever loads the page anew, or opens
-// the address of what goes on, is given it instead of a second run.
+// Unfinished runs that this browser requested. After a reload, or when their link is opened again,
+// the page reattaches to them instead of starting a second run.
 
 /**
  * @typedef {object} Pressed
- * @property {string} press its name
- * @property {string} key where it is shown
- * @property {string} link the address that asks for the same
- * @property {string} run what the server calls it, once that is known
- * @property {number} number what its page knows it by
- * @property {string} page the browser's tab that asked
- * @property {number} until when nobody asks for it any more, in milliseconds
+ * @property {string} press random id of the request
+ * @property {string} key stage that shows the run
+ * @property {string} link address that requests the same run
+ * @property {string} run id of the run on the server, empty until it is known
+ * @property {number} number number that the page gave it, for a comparison
+ * @property {string} page id of the browser tab that requested it
+ * @property {number} until expiry, in milliseconds since the epoch
  */
 
 const KEY = "dp-going";
 const PAGE = "dp-page";
 const ENDED = "dp-ended";
-// The server stops what nobody follows much earlier.
+// The server stops an idle run much earlier.
 const OLD_MS = 600_000;
 
-/** Something that nobody can guess. */
+/** Return a random id of 128 bits, as hexadecimal digits. */
 export const newName = () =>
   [...crypto.getRandomValues(new Uint8Array(16))]
     .map((byte) => byte.toString(16).padStart(2, "0"))
     .join("");
 
-// A browser may forbid a page to keep anything, and what is kept may be anybody's.
+// The browser may block storage, and stored data may come from another program: check everything.
 function all() {
   try {
     const kept = JSON.parse(localStorage.getItem(KEY) ?? "[]");
@@ -35,16 +35,19 @@ function all() {
   }
 }
 
-/** @param {Pressed[]} list */
+/**
+ * Store the unfinished runs.
+ * @param {Pressed[]} list
+ */
 function write(list) {
   try {
     localStorage.setItem(KEY, JSON.stringify(list));
   } catch {
-    // Then a page that is loaded anew begins anew.
+    // Without storage a reload starts from nothing.
   }
 }
 
-/** This tab of the browser, the same after it is loaded anew; empty where the browser keeps nothing. */
+/** Return the id of this browser tab, stable across reloads; empty if storage is blocked. */
 export function pageName() {
   try {
     const known = sessionStorage.getItem(PAGE) ?? newName();
@@ -56,6 +59,7 @@ export function pageName() {
 }
 
 /**
+ * Store a request for ten minutes.
  * @param {string} press
  * @param {string} key
  * @param {string} link
@@ -69,6 +73,7 @@ export function keepPress(press, key, link, number) {
 }
 
 /**
+ * Set the server's run id of a stored request.
  * @param {string} press
  * @param {string} run
  */
@@ -76,26 +81,29 @@ export function nameRun(press, run) {
   write(all().map((p) => (p.press === press ? { ...p, run } : p)));
 }
 
-/** @param {string} press */
+/**
+ * Delete a stored request.
+ * @param {string} press
+ */
 export function forgetPress(press) {
   write(all().filter((p) => p.press !== press));
 }
 
 /**
- * What goes on under a key since before this page was loaded.
+ * Return the latest unfinished run that this tab requested for a stage.
  * @param {string} key
  * @returns {Pressed | undefined}
  */
 export const pressOf = (key) => all().findLast((p) => p.key === key && p.page === pageName());
 
 /**
- * What goes on that an address asks for.
+ * Return the latest unfinished run that a link requests.
  * @param {string} link
  * @returns {Pressed | undefined}
  */
 export const pressFor = (link) => (link ? all().findLast((p) => p.link === link) : undefined);
 
-// The runs that this tab of the browser showed last, by where: a server that is started anew has them, too.
+// Stage key -> the run that this tab showed last. The server stores runs across its restarts.
 function ended() {
   try {
     const kept = JSON.parse(sessionStorage.getItem(ENDED) ?? "{}");
@@ -106,20 +114,22 @@ function ended() {
 }
 
 /**
+ * Return the id of the ended run that a stage showed last.
  * @param {string} key
- * @returns {string} the run that has come to its end there, empty for none
+ * @returns {string} empty for none
  */
 export const endedAt = (key) => String(ended()[key] ?? "");
 
 /**
+ * Store the ended run that a stage shows, to show it again after a reload.
  * @param {string} key
- * @param {string} run empty: nothing is to be shown there again
+ * @param {string} run empty to show nothing
  */
 export function keepEnded(key, run) {
   if (endedAt(key) === run) return;
   try {
     sessionStorage.setItem(ENDED, JSON.stringify({ ...ended(), [key]: run }));
   } catch {
-    // Then a page that is loaded anew begins anew.
+    // Without storage a reload starts from nothing.
   }
 }

@@ -1,10 +1,10 @@
-// Settings that this browser keeps, strategy by strategy.
+// Settings saved in this browser, by strategy.
 import { tr } from "../../visualizers/shared/tr.mjs";
 
 const KEY = "dp-configs";
 const LIMIT = 12;
 
-// A browser may forbid a page to keep anything, and what is kept may be anybody's.
+// The browser may block storage, and stored data may come from another program: check everything.
 function all() {
   try {
     return JSON.parse(localStorage.getItem(KEY)) || {};
@@ -20,6 +20,7 @@ const isValid = (c) =>
   c.params &&
   typeof c.params === "object";
 
+/** Return a strategy's saved settings; invalid entries are left out. */
 export function keptFor(strategy) {
   const list = all()[strategy];
   return Array.isArray(list) ? list.filter(isValid) : [];
@@ -34,6 +35,7 @@ function store(strategy, list) {
   }
 }
 
+/** Save settings under their name; return a sentence, and whether it is an error. */
 export function keep(strategy, settings) {
   const others = keptFor(strategy).filter((c) => c.name !== settings.name);
   if (others.length >= LIMIT)

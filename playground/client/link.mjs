@@ -1,4 +1,4 @@
-// What an address opens: a tab, a recorded run at a step, a form that is filled and run, a branch.
+// Opens an address: a tab, a recorded run at a step, a form to fill and run, or a branch.
 import { button } from "../../visualizers/shared/dom.mjs";
 import { said } from "../../visualizers/shared/said.mjs";
 import { tr } from "../../visualizers/shared/tr.mjs";
@@ -15,7 +15,7 @@ import { whenThere } from "./waiting.mjs";
 
 const NAMES = ["tab", "trace", "strategy"];
 
-// The tab that an address speaks of, as far as it can be read without the server.
+// The tab that an address names, as far as it can be read without asking the server.
 function meant(query) {
   const [tab, trace, strategy] = NAMES.map((name) => query.get(name));
   const named = [tab, strategy, trace?.replace(/-\d+$/, "")];
@@ -24,7 +24,10 @@ function meant(query) {
   );
 }
 
-/** @param {string} search the address's part behind "?" */
+/**
+ * Open what the address names.
+ * @param {string} search query string
+ */
 export async function restore(search) {
   const query = new URLSearchParams(search);
   if (!NAMES.some((name) => query.has(name))) return;
@@ -52,7 +55,7 @@ export async function restore(search) {
     );
 }
 
-// What was changed since the address was opened stays.
+// Opens a link in a strategy's tab; keeps what the visitor changed since the address was opened.
 async function openIn(tab, found, search, since) {
   const { step, recorded, form, branch, lacks } = found;
   const { name, presets } = tab.strategy;
@@ -72,7 +75,8 @@ async function openIn(tab, found, search, since) {
   if (opened) refuseIf(name, await tab.open(opened, step, since).then(() => "", String));
 }
 
-// A link can be anybody's: what it names beside the models and methods of this page is run by who has read it.
+// Security: anyone can write a link. Returns the first model or method that the page does not ship;
+// a link with one fills the form but never starts a run by itself.
 function strangerIn({ model, assistant, base, values, columns = [] }) {
   const { models, methods } = declared();
   const known = models.filter((m) => m.embedded).map((m) => m.name);
@@ -88,13 +92,13 @@ const notByItself = (model) =>
     { model },
   );
 
-// The step is chosen when the run has come to its end, unless somebody looks elsewhere by then.
+// Selects the step when the run ends, unless the visitor has selected another one.
 function selectLater(key, step) {
   const before = store.runId(key);
   let waiting = true;
   store.watch({
     changed(run) {
-      // The recorded run that a tab opens with may arrive first: it is not the run that was asked for.
+      // Skip the tab's recorded run, which may arrive before the requested one.
       const asked = !run.source && run.id !== before && store.runId(key) === run.id;
       if (!waiting || !asked || run.status === "running") return;
       waiting = false;
@@ -121,7 +125,7 @@ function refuse(tab, sentence) {
   const message = { run: "link", seq: 0, kind: "fail", strategy: tab, error };
   whenThere(
     () => tabOf(tab),
-    // Beside what the tab opens with, not in its place.
+    // Wait for the tab's first run, so that the error does not replace it.
     (there) => there.welcomed.then(() => store.receive(JSON.stringify(message))),
   );
 }
@@ -138,14 +142,19 @@ async function copyLink(event) {
   }, 1500);
 }
 
-/** @returns {import("../../visualizers/stage/scrub.mjs").Offer} */
+/**
+ * Make the button that copies the run's link.
+ * @returns {import("../../visualizers/stage/scrub.mjs").Offer}
+ */
 export function copying() {
   const node = button(tr("Copy link"), copyLink, { title: tr("Opens this run at this step") });
   return { node, update() {} };
 }
 
-// A recorded run can be made anew: its settings in the form of its tab, and Run.
-/** @returns {import("../../visualizers/stage/scrub.mjs").Offer} */
+/**
+ * Make the button that runs a recorded run's settings in its tab.
+ * @returns {import("../../visualizers/stage/scrub.mjs").Offer}
+ */
 export function runningAgain() {
   let run = null;
   const again = () => runForm(run.form);

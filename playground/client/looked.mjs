@@ -1,4 +1,4 @@
-// What a step looked at: attention, gradient times input, or the text without each token, asked of the server.
+// The influence panel: which places of the input mattered for a token, by one of three methods.
 import { button, el } from "../../visualizers/shared/dom.mjs";
 import { nodeOf, ownPlace } from "../../visualizers/shared/record.mjs";
 import { said } from "../../visualizers/shared/said.mjs";
@@ -15,7 +15,7 @@ export const METHODS = [
   ["gradient", tr("Gradient × input")],
   ["leave-one-out", tr("Leave one out")],
 ];
-// What takes many passes is asked by hand, step by step.
+// Takes many forward passes, so it is asked only by a press and not on every new step.
 const BY_HAND = "leave-one-out";
 const HINT = tr("Choose how to ask. Attention is one pass over the text, leaving out takes many.");
 const RUNNING = tr("When the run has ended, every step of it can be asked what it looked at.");
@@ -23,6 +23,7 @@ const AGAIN = tr("This is another step: press again to ask about it.");
 const STOPPED = tr("Stopped.");
 
 /**
+ * Make a labelled select.
  * @param {string} label
  * @param {() => void} onchange
  */
@@ -35,11 +36,11 @@ class Looked {
   /** @type {Run | null} */
   #run = null;
   #index = -1;
-  // Of a search: the node that the stage shows at this step.
+  // For a beam search: the node that the stage shows at this step.
   #node = {};
   #key = "";
   #timer = 0;
-  // The newest question; the answer to any other comes too late.
+  // Number of the latest question; answers to earlier ones are dropped.
   #newest = 0;
   #method = "";
 
@@ -66,12 +67,16 @@ class Looked {
     this.#rest("");
   }
 
-  /** @param {Run} run */
+  /**
+   * Follow the selected step of a run that changed.
+   * @param {Run} run
+   */
   update(run) {
     if (run.steps[run.selected ?? -1]) this.select(run, run.selected);
   }
 
   /**
+   * Show a step: ask about it after a pause, unless the method is only asked by a press.
    * @param {Run} run
    * @param {number} index
    */
@@ -102,7 +107,7 @@ class Looked {
     this.#rest(HINT);
   }
 
-  // A round of drafting writes several tokens, each decided from a place of its own.
+  // A drafting round emits several tokens, each decided at a different position.
   #offerTokens(run, step) {
     const several = step.emit.length > 1 && step.detail?.kind !== "beam";
     const options = step.emit.map((id, i) =>
@@ -118,7 +123,7 @@ class Looked {
     this.#ask();
   }
 
-  // Nothing is being asked, for a reason.
+  // Shows that no question is open, and why.
   #rest(sentence, kind = "") {
     this.#newest += 1;
     clearTimeout(this.#timer);
@@ -152,7 +157,7 @@ class Looked {
     const run = this.#run;
     const index = this.#index;
     if (!run?.steps[index] || !this.#method) return;
-    // What nobody sees is not asked; the panel asks when it is opened.
+    // A hidden panel does not ask; clearing the key makes it ask when it is opened.
     if (!this.root.isConnected || this.root.offsetParent === null) {
       this.#key = "";
       return;
@@ -180,7 +185,7 @@ class Looked {
     this.#show(run, answer);
   }
 
-  // Which layer and head were chosen; nothing is the mean.
+  // The chosen layer and head; the server averages over what is missing.
   #heads() {
     const chosen = (name, { select }) => (select.value ? { [name]: Number(select.value) } : {});
     if (this.#method !== ATTENTION) return {};
@@ -202,7 +207,7 @@ class Looked {
   }
 }
 
-// A layer or a head by its number from 1; what was chosen stays.
+// Fills a picker with layers or heads, numbered from 1, and keeps the choice.
 function offer({ select, node }, count, mean) {
   node.hidden = count === 0;
   if (select.options.length === count + 1) return;

@@ -1,4 +1,4 @@
-// The numbers of what a step looked at: over its text, over a picture or a sound, and the largest in a list.
+// Draws influence values: over the text, a picture or a sound, with a list of the largest.
 import { el, svg } from "../../visualizers/shared/dom.mjs";
 import { said } from "../../visualizers/shared/said.mjs";
 import { told } from "../../visualizers/shared/terms.mjs";
@@ -33,7 +33,7 @@ const MIDDLE = 0.33;
 const WEAK = 0.08;
 const MOVES = { ArrowLeft: -1, ArrowRight: 1 };
 
-/** How strong a place is among the others, as its underline says it. */
+/** Return the class of a place's underline, by its strength relative to the other places. */
 const levelOf = (strength) =>
   strength >= STRONG ? " s3" : strength >= MIDDLE ? " s2" : strength >= WEAK ? " s1" : "";
 
@@ -46,7 +46,7 @@ function numberOf(answer, value) {
 }
 
 /**
- * Where a part of a picture stands, both from 1.
+ * Return the row and column of a picture's part, both from 1.
  * @drawing
  */
 function cellOf({ grid, leading }, at) {
@@ -62,10 +62,10 @@ function nameOf(part, at) {
 }
 
 /**
- * Places that the arrow keys walk through; one of them can be reached with Tab.
+ * Let the arrow keys move the focus between places; only one place is a tab stop.
  * @param {HTMLElement} box
  * @param {HTMLElement[]} nodes
- * @param {number} columns how many stand in a row, 0 for a running text
+ * @param {number} columns places in a row, 0 for running text
  */
 function walkable(box, nodes, columns = 0) {
   const steps = { ...MOVES, ...(columns ? { ArrowUp: -columns, ArrowDown: columns } : {}) };
@@ -86,7 +86,7 @@ function walkable(box, nodes, columns = 0) {
 }
 
 /**
- * A place with its number: said when it is pointed at or reached with the keys.
+ * Make the button of a place; hover and focus show its value.
  * @param {any} answer
  * @param {any} part
  * @param {number} at
@@ -116,7 +116,7 @@ function placeOf(answer, part, at, { cls, text, say }) {
   return node;
 }
 
-/** Whether a place of a text stands for a part of a picture. */
+/** Whether a place in the text is a token of the picture. */
 const isPictured = ({ picture }, at) =>
   picture !== null && at >= picture[0] && at < picture[0] + picture[1] * picture[2];
 
@@ -146,7 +146,7 @@ function stripOf(answer, part, own, say) {
   return box;
 }
 
-/** The part of a text that stands for a picture, as a picture of its own. */
+/** Return the picture's tokens in a text as a separate part with a grid. */
 function picturedIn(part) {
   const [first, rows, columns] = part.picture;
   const places = Array.from({ length: rows * columns }, (_, i) => first + i);
@@ -161,7 +161,7 @@ function picturedIn(part) {
   };
 }
 
-/** The small picture that a run keeps of what it read. */
+/** Return the run's preview of its picture as base64, empty for none. */
 const previewOf = (run) => run.media?.find(({ kind }) => kind === "image")?.preview ?? "";
 
 function pictureOf(run, answer, part, say) {
@@ -190,7 +190,7 @@ function pictureOf(run, answer, part, say) {
 }
 
 /**
- * A line for every part of a sound, as long as its number is large.
+ * Draw one line for each part of a sound; its length is the part's strength.
  * @drawing
  */
 function soundOf(part) {
@@ -243,8 +243,9 @@ function partNode(run, answer, part, own) {
 }
 
 /**
+ * Draw the server's answer: a lead sentence, and the nodes of its parts, note and caveat.
  * @param {Run} run
- * @param {any} answer the server's
+ * @param {any} answer
  * @returns {{ lead: (string | HTMLElement)[], nodes: HTMLElement[] }}
  */
 export function drawn(run, answer) {

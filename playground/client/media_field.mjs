@@ -1,4 +1,4 @@
-// One thing that a model is given to see or to hear: a file, an example, or what is made on the spot.
+// A field for a picture or a sound: a file, an example, or a recording made on the page.
 import { button, el } from "../../visualizers/shared/dom.mjs";
 import { tr } from "../../visualizers/shared/tr.mjs";
 import { exampleNamed, examplesOf, known, Refused, send } from "./given_media.mjs";
@@ -11,7 +11,7 @@ const ELSEWHERE = tr("What this run was given is known by its hash alone here.")
 const inSight = (node) => node.isConnected && node.getClientRects().length > 0;
 
 /**
- * What a kind of field says and does.
+ * The texts of a kind of field.
  * @typedef {object} Words
  * @property {string} title
  * @property {string} hint
@@ -22,11 +22,11 @@ const inSight = (node) => node.isConnected && node.getClientRects().length > 0;
  */
 
 export class MediaField {
-  // What a form calls it, empty for none.
+  // Name of the media in a form, empty for none.
   #name = "";
-  // Of the file that is sent; what comes of an earlier one is dropped.
+  // Number of the latest upload; results of earlier ones are dropped.
   #number = 0;
-  // What is on its way says whether it came to be given; null where nothing is.
+  // The running upload, resolves to whether it succeeded; null if none is running.
   /** @type {Promise<boolean> | null} */
   #coming = null;
   #changed;
@@ -78,7 +78,7 @@ export class MediaField {
       if (file) this.take(file);
       this.input.value = "";
     });
-    // Its own value is no setting of the form.
+    // The file input's value is not a setting, so the form must not see its event.
     this.input.addEventListener("input", (event) => event.stopPropagation());
     return el("label", { class: "dp-btn md-choose" }, tr("Choose a file"), this.input);
   }
@@ -102,6 +102,7 @@ export class MediaField {
   }
 
   /**
+   * Make the button of an example; subclasses add a preview.
    * @param {any} example
    * @returns {HTMLElement}
    */
@@ -138,7 +139,7 @@ export class MediaField {
   }
 
   /**
-   * Send a file and show it; what is wrong with it is said, and what was there stays.
+   * Upload a file and show it. On an error show a sentence and keep the previous media.
    * @param {Blob} blob
    */
   async take(blob) {
@@ -174,12 +175,12 @@ export class MediaField {
     this.box.dispatchEvent(new Event("input", { bubbles: true }));
   }
 
-  /** Say in one sentence what is wrong. */
+  /** Show an error sentence. */
   wrong(sentence) {
     this.#tell(sentence, true);
   }
 
-  /** Something else begins: what was wrong before is said no more. */
+  /** Clear the error and stop a camera or recording, before something else begins. */
   begin() {
     this.stop();
     this.#tell("");
@@ -191,12 +192,15 @@ export class MediaField {
     this.say.setAttribute("role", bad ? "alert" : "status");
   }
 
-  // What goes on in it, a camera or a recording, goes on no more.
+  // Removes a live camera or recording; subclasses also release the device.
   stop() {
     this.live.replaceChildren();
   }
 
-  /** @param {boolean} on whether the model cannot do without */
+  /**
+   * Show whether the model needs this input.
+   * @param {boolean} on
+   */
   needed(on) {
     this.mark.textContent = on ? tr("needed") : tr("optional");
   }
@@ -205,7 +209,7 @@ export class MediaField {
     return this.#coming !== null;
   }
 
-  /** Wait for what is on its way; false where it was refused, which has been said. */
+  /** Wait for the running upload; false if it failed, and the error is already shown. */
   async arrived() {
     let came = true;
     while (this.#coming) {
@@ -215,7 +219,7 @@ export class MediaField {
     return came;
   }
 
-  /** Whether it is there; where it is not and has to be, that is said, and the field has the focus. */
+  /** Whether the field has media; if not, show that it is needed and focus the field. */
   check() {
     if (this.value) return true;
     this.wrong(this.words.needed);
@@ -230,7 +234,7 @@ export class MediaField {
   }
 
   set value(name) {
-    // A file that is still on its way comes too late.
+    // Drop the result of a running upload.
     this.#number++;
     this.#coming = null;
     this.#give(name);
@@ -241,7 +245,7 @@ export class MediaField {
     this.#draw();
   }
 
-  /** Show what a form names; what was said of another is said no more. */
+  /** Show the media with a name, and clear the status of the previous one. */
   show(name) {
     this.stop();
     this.#tell("");
@@ -272,6 +276,7 @@ export class MediaField {
   }
 
   /**
+   * Draw the media; subclasses show the picture or a player.
    * @param {import("./given_media.mjs").Given} given
    * @returns {HTMLElement}
    */

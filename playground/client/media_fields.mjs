@@ -1,4 +1,4 @@
-// The fields for what a model is given besides text; a model that reads text alone has none.
+// The fields for a model's media inputs: picture, sound, speech task; none for a text-only model.
 import { el } from "../../visualizers/shared/dom.mjs";
 import { KINDS, notPartOf } from "./given_media.mjs";
 import { PictureField } from "./picture_field.mjs";
@@ -9,10 +9,10 @@ import { isKnown, lookInto, takesOf } from "./takes.mjs";
 const FIELDS = { image: PictureField, audio: SoundField };
 
 export class MediaFields {
-  // One that no model has asked for yet is not there.
+  // Kind -> field, made when a model first takes that kind.
   /** @type {Map<string, PictureField | SoundField>} */
   #fields = new Map();
-  // What a form has said of kinds whose field is not there.
+  // Kind -> media named by a form before its field existed.
   #said = {};
   /** @type {string[]} */
   #takes = [];
@@ -20,11 +20,11 @@ export class MediaFields {
   #needs = null;
   #id;
   #changed;
-  // Whoever presses again while something is on its way has pressed already.
+  // Whether a press already waits for an upload; a second press is ignored.
   #waits = false;
 
   /**
-   * @param {string} id what the elements' ids begin with
+   * @param {string} id prefix of the elements' ids
    * @param {() => void} [changed]
    */
   constructor(id, changed = () => {}) {
@@ -33,7 +33,7 @@ export class MediaFields {
     this.speech = new SpeechFields(id);
     this.box = el("div", { class: "md-fields" }, this.speech.box);
     this.box.hidden = true;
-    // What is done when it is known what a model takes of which a form alone had said so.
+    // Called when the server has said which inputs a model takes.
     this.learned = () => {};
   }
 
@@ -43,12 +43,12 @@ export class MediaFields {
   }
 
   /**
-   * Other models are chosen: each of their fields is there, and what was given stays.
+   * Show the fields that the chosen models take; media already given stay.
    * @param {string[]} models
    */
   follow(models) {
     const each = models.map(takesOf);
-    // A run that was given something says that its model takes it.
+    // For an unknown model, trust a form with media: its run shows that the model takes them.
     const open = models.some((model) => !isKnown(model));
     const takes = KINDS.filter(
       (kind) => each.some((one) => one.takes.includes(kind)) || (open && this.#said[kind]),
@@ -62,7 +62,7 @@ export class MediaFields {
     const windows = told.flatMap((one) => one.seconds ?? []);
     const audio = this.#fields.get("audio");
     if (audio instanceof SoundField) audio.hears(windows.length ? Math.min(...windows) : null);
-    // What more it can be told is asked as soon as it is clear that it is no model for text alone.
+    // Ask the server about the model's speech settings, once it is known to take media.
     if (open && takes.length) lookInto(models).then((any) => any && this.learned());
   }
 
@@ -80,7 +80,7 @@ export class MediaFields {
     if (!on) field.stop();
   }
 
-  /** What a form gives a model and tells it, null where it takes nothing of the kind. */
+  /** Return the media names and speech settings for a model; null for kinds it does not take. */
   ask(model = "") {
     const takes = model ? takesOf(model).takes : this.#takes;
     const named = (kind) => (takes.includes(kind) && this.#fields.get(kind)?.value) || null;
@@ -94,7 +94,10 @@ export class MediaFields {
     return speech && this.speech.ask(speech);
   }
 
-  /** @param {{ image?: string | null, audio?: string | null, speech?: Record<string, any> | null }} form */
+  /**
+   * Fill the fields from a form.
+   * @param {{ image?: string | null, audio?: string | null, speech?: Record<string, any> | null }} form
+   */
   show(form) {
     this.speech.show(form.speech);
     for (const kind of KINDS) {
@@ -108,7 +111,7 @@ export class MediaFields {
   }
 
   /**
-   * Do what was pressed: at once, or when what is on its way is there, unless something is missing.
+   * Call a function as soon as all uploads have finished, unless one failed or media are missing.
    * @param {() => void} go
    */
   async ready(go) {
@@ -116,7 +119,7 @@ export class MediaFields {
     if (this.#check()) go();
   }
 
-  // False where it was refused, or somebody waits for it already.
+  // False if an upload failed or another press already waits.
   async #arrived() {
     if (this.#waits) return false;
     this.#waits = true;
@@ -128,13 +131,16 @@ export class MediaFields {
     }
   }
 
-  // Whether all is there that the model cannot do without; what is missing says so.
+  // Whether the needed media are given; the field shows what is missing.
   #check() {
     const needed = this.#needs ? this.#fields.get(this.#needs) : null;
     return needed?.check() ?? true;
   }
 
-  /** @param {string[]} kinds those that a link could not bring */
+  /**
+   * Show that a link did not contain these media.
+   * @param {string[]} kinds
+   */
   lacks(kinds) {
     for (const kind of kinds) this.#fields.get(kind)?.wrong(notPartOf([kind]));
   }

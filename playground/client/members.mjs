@@ -1,5 +1,4 @@
-// Runs that belong together: each with the branches that continue it. They stay here when the store
-// has let go of them.
+// Runs related as parent and branch. They stay here after the store has dropped them.
 import { fixed, textOfIds } from "../../visualizers/shared/text.mjs";
 import { tr } from "../../visualizers/shared/tr.mjs";
 import { declared } from "./spec.mjs";
@@ -9,24 +8,33 @@ const FIRST_WORDS = 14;
 
 export const members = new Map();
 
-/** @param {Run} run */
+/**
+ * Remember a run; the oldest of more than 60 is dropped.
+ * @param {Run} run
+ */
 export function adopt(run) {
   if (members.has(run.id)) return;
   members.set(run.id, run);
   while (members.size > KEPT) members.delete(members.keys().next().value);
 }
 
-/** @param {Run} run */
+/**
+ * Return the run that a branch continues, if it is on this page.
+ * @param {Run} run
+ */
 export const parentOf = (run) => (run.parent ? members.get(run.parent.run_id) : undefined);
 
-/** @param {Run} run */
+/**
+ * Return the first ancestor of a run that is on this page.
+ * @param {Run} run
+ */
 export function rootOf(run) {
   const up = parentOf(run);
   return up ? rootOf(up) : run;
 }
 
 /**
- * A run, then each of its branches with theirs, every one with its depth.
+ * Return [run, depth] of a run and all its branches, depth first.
  * @param {Run} run
  */
 export function lineage(run, depth = 0) {
@@ -37,7 +45,7 @@ export function lineage(run, depth = 0) {
 export const titleOf = (name) => declared().strategies.find((s) => s.name === name)?.title ?? name;
 
 /**
- * What was put in, and where.
+ * Return which text a branch puts in, and at which step.
  * @param {Run} run
  */
 export function told(run) {
@@ -49,10 +57,16 @@ export function told(run) {
     : tr("‘{text}’, typed, at step {step}", put);
 }
 
-/** @param {Run} run */
+/**
+ * Return a run's strategy and origin as one label.
+ * @param {Run} run
+ */
 export const nameOf = (run) => `${titleOf(run.strategy)}, ${told(run)}`;
 
-/** @param {Run} run */
+/**
+ * Return the beginning of a run's text: at most 14 tokens.
+ * @param {Run} run
+ */
 export function firstWords(run) {
   const tokens = run.tokens[0] || [];
   const ids = tokens.slice(0, FIRST_WORDS).map((t) => t.id);
@@ -61,7 +75,7 @@ export function firstWords(run) {
 }
 
 /**
- * How a run is doing, or how good it was.
+ * Return a run's status, or its mean log-probability or score once it has ended.
  * @param {Run} run
  */
 export function figureOf(run) {

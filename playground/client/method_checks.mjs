@@ -1,4 +1,4 @@
-// Whether a method does what others expect of one: each check as soon as it is known.
+// The conformance checks of a custom method; each result appears as soon as it is known.
 import { button, el } from "../../visualizers/shared/dom.mjs";
 import { said } from "../../visualizers/shared/said.mjs";
 import { tr } from "../../visualizers/shared/tr.mjs";
@@ -8,13 +8,13 @@ import { newName } from "./kept_presses.mjs";
 const RESULTS = { passed: tr("✓ passed"), failed: tr("✗ failed"), noted: tr("· noted") };
 
 export class MethodChecks {
-  // What stops the one that goes on, empty where none does.
+  // Id that stops the running check, empty if none runs.
   #press = "";
 
   /**
    * @param {string} name
-   * @param {() => any} given the arguments with which it is checked
-   * @param {() => Promise<boolean>} before what has to be done first; false where it cannot be checked
+   * @param {() => any} given returns the arguments for the check
+   * @param {() => Promise<boolean>} before called first; the check is skipped if it returns false
    */
   constructor(name, given, before) {
     this.name = name;

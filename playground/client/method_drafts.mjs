@@ -1,10 +1,10 @@
-// What was typed into a method's files and is not saved yet: this browser keeps it.
+// Unsaved changes to a method's files, stored in this browser.
 
 const KEY = "dp-method-drafts";
 
-/** @typedef {{ text: string, mark: string }} Draft a text, and the mark of the saved one it changes */
+/** @typedef {{ text: string, mark: string }} Draft mark: version of the saved file it changes */
 
-// A browser may forbid a page to keep anything, and what is kept may be anybody's.
+// The browser may block storage, and stored data may come from another program: check everything.
 function all() {
   try {
     const kept = JSON.parse(localStorage.getItem(KEY) ?? "{}");
@@ -17,6 +17,7 @@ function all() {
 const place = (name, path) => `${name}/${path}`;
 
 /**
+ * Return the unsaved change of a file, null for none.
  * @param {string} name
  * @param {string} path
  * @returns {Draft | null}
@@ -27,10 +28,11 @@ export function draftOf(name, path) {
 }
 
 /**
+ * Store the unsaved change of a file.
  * @param {string} name
  * @param {string} path
- * @param {Draft | null} draft null forgets it
- * @returns {boolean} whether it is kept
+ * @param {Draft | null} draft null deletes it
+ * @returns {boolean} whether the browser allowed it
  */
 export function keepDraft(name, path, draft) {
   const kept = all();

@@ -1,4 +1,4 @@
-// A method that was made here: its files changed, saved and checked; nothing that was typed is lost.
+// The editor of the visitor's own method: edit, save and check its files without losing changes.
 import { button, el } from "../../visualizers/shared/dom.mjs";
 import { said } from "../../visualizers/shared/said.mjs";
 import { tr } from "../../visualizers/shared/tr.mjs";
@@ -13,7 +13,7 @@ import { learnt } from "./methods.mjs";
 const SAVED = tr("Saved. Run uses it.");
 const DRAFT = tr("What you typed last is not saved yet; this browser has kept it.");
 const UNKEPT = tr("This browser keeps nothing: save before you leave the page.");
-// What one request to the server may hold, and some room.
+// Below the server's limit for one request.
 const MOST_BYTES = 900_000;
 const LONG = tr("This file is too long to be saved from the page; nothing was written.");
 const CHANGED = tr(
@@ -25,7 +25,7 @@ const quoted = (path) =>
   /^[\w@%+=:,./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
 
 export class MethodEditing {
-  // Path -> what stands on the disk, with its mark, and what was typed.
+  // Path -> the saved text with its version mark, and the edited text.
   /** @type {Record<string, { text: string, mark: string, typed: string }>} */
   #files = {};
   #unkept = false;
@@ -33,8 +33,8 @@ export class MethodEditing {
 
   /**
    * @param {string} name
-   * @param {string} shut what its process may do, in one line
-   * @param {() => any} given the arguments with which it is checked
+   * @param {string} shut one line about the sandbox's permissions
+   * @param {() => any} given returns the arguments for the check
    */
   constructor(name, shut, given) {
     this.name = name;
@@ -131,9 +131,9 @@ export class MethodEditing {
   }
 
   /**
-   * Write what was typed.
-   * @param {boolean} [anyway] also where something else has changed a file
-   * @returns {Promise<boolean>} whether all of it is written and can be read as a method
+   * Save all changed files.
+   * @param {boolean} [anyway] overwrite files that something else has changed
+   * @returns {Promise<boolean>} whether everything is saved and loads as a method
    */
   async save(anyway = false) {
     await this.begun;
@@ -160,7 +160,7 @@ export class MethodEditing {
     return !told.problem;
   }
 
-  // What was typed while it was written stays.
+  // Keeps what the visitor typed during the save.
   #saved(files, path, written) {
     for (const [one, { text, mark }] of Object.entries(files)) {
       const { typed } = this.#files[one];
@@ -201,7 +201,7 @@ export class MethodEditing {
     this.say.textContent = said(words);
   }
 
-  // A sentence that names a file and a line is said where that line stands.
+  // Shows an error at the file and line that it names, else as the status.
   point(sentence, going = true) {
     if (!this.files) {
       this.#waiting = sentence;

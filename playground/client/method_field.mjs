@@ -1,4 +1,4 @@
-// Which custom generation method decides: those on offer, or any other by its name, with what is known of it.
+// The field that chooses a custom generation method: a listed one or any name, with its details.
 import { button, el } from "../../visualizers/shared/dom.mjs";
 import { said } from "../../visualizers/shared/said.mjs";
 import { tr } from "../../visualizers/shared/tr.mjs";
@@ -20,10 +20,10 @@ const SOURCES = {
 const ASKING = tr("Looking…");
 
 export class MethodField extends Field {
-  /** @type {Method | null} what is known of the one that is chosen */
+  /** @type {Method | null} details of the chosen method */
   known = null;
   #followers = [];
-  // The name that its arguments are for.
+  // The method that the entered arguments belong to.
   #named = "";
   /** @type {(before: string, now: string) => void} */
   changed = () => {};
@@ -63,7 +63,7 @@ export class MethodField extends Field {
     this.look();
   }
 
-  // Somebody has chosen another one: what the old one was given is not what it takes.
+  // Another method is chosen: the old one's arguments do not apply to it.
   #choose() {
     const { value } = this;
     if (value && value !== this.#named) {
@@ -74,7 +74,7 @@ export class MethodField extends Field {
   }
 
   /**
-   * Hear what is known of the method that is chosen, now and whenever another is.
+   * Call a function with the chosen method's details, now and after every change.
    * @param {(found: Method | null) => void} follower
    */
   follow(follower) {
@@ -83,7 +83,7 @@ export class MethodField extends Field {
   }
 
   /**
-   * Say which code decided the run that is shown.
+   * Show which code the displayed run used.
    * @param {any} [info] of its trace
    */
   tell(info) {
@@ -101,7 +101,7 @@ export class MethodField extends Field {
     this.#draw();
   }
 
-  // Say what is known of the one that is chosen.
+  // Fetches and shows the details of the chosen method.
   async look() {
     const { value } = this;
     if (this.known?.name !== value) this.#know(null, value ? ASKING : tr("Name a method first."));

@@ -1,4 +1,4 @@
-// A new method from a template.
+// The form that makes a new method from a template.
 import { button, el } from "../../visualizers/shared/dom.mjs";
 import { said } from "../../visualizers/shared/said.mjs";
 import { told } from "../../visualizers/shared/terms.mjs";
@@ -13,7 +13,7 @@ const BEGIN = "next_token";
 export class MethodMaking {
   /**
    * @param {import("./methods.mjs").Listed} about
-   * @param {(name: string) => void} made
+   * @param {(name: string) => void} made called with the new method's name
    */
   constructor({ offers, templates, folder }, made) {
     this.made = made;

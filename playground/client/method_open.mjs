@@ -1,4 +1,4 @@
-// The one place of the page where a method's code is shown, confirmed and changed: a panel of its strategy's tab.
+// Opens the panel with a method's code, which is part of the custom strategy's tab.
 import { openTab } from "./open_tab.mjs";
 import { declared } from "./spec.mjs";
 import { tabOf } from "./tabs.mjs";
@@ -6,12 +6,15 @@ import { whenThere } from "./waiting.mjs";
 
 const FILE_LINE = /([\w./-]+\.py), line (\d+)/;
 
-/** @param {any} strategy */
+/**
+ * Whether a strategy runs custom methods.
+ * @param {any} strategy
+ */
 export const isOfMethods = (strategy) => strategy.params.some(({ kind }) => kind === "method");
 
 /**
- * Open that panel.
- * @param {{ name?: string, make?: boolean }} what a method's name, or that one is to be made
+ * Open the method panel in its tab.
+ * @param {{ name?: string, make?: boolean }} what a method's name, or make: the form for a new one
  */
 export function openMethod(what) {
   const { name: tab } = declared().strategies.find(isOfMethods);
@@ -23,7 +26,7 @@ export function openMethod(what) {
 }
 
 /**
- * The file and the line that a sentence names, null where it names none.
+ * Return the Python file and line that an error sentence names, null if it names none.
  * @param {string} sentence
  */
 export function placeIn(sentence) {

@@ -1,5 +1,5 @@
-// A method's code before anything of it runs: where it comes from, what it says, and the one press that lets it
-// run here. Those that were made here are changed in the same place.
+// The method panel: shows a method's code and source before it may run, with the button that trusts
+// it. The visitor's own methods are edited here.
 import { button, el } from "../../visualizers/shared/dom.mjs";
 import { said } from "../../visualizers/shared/said.mjs";
 import { tr } from "../../visualizers/shared/tr.mjs";
@@ -45,8 +45,8 @@ function factsOf({ source, revision, sha256 }) {
 class Reading {
   /**
    * @param {Method} found
-   * @param {string} shut what its process may do, in one line
-   * @param {(told: Method) => void} trusted
+   * @param {string} shut one line about the sandbox's permissions
+   * @param {(told: Method) => void} trusted called with the method's new details
    */
   constructor(found, shut, trusted) {
     this.found = found;
@@ -90,7 +90,7 @@ class Reading {
     this.say.textContent = said(sentence);
   }
 
-  // A sentence that names a file and a line is said where that line stands.
+  // Shows an error at the file and line that it names, else as the status.
   point(sentence) {
     const place = placeIn(sentence);
     if (!place || !(place.path in this.found.files)) return this.#problem(sentence);
@@ -114,9 +114,9 @@ export class MethodPanel {
 
   /**
    * @param {string} id
-   * @param {(name: string) => void} use lets the form of the tab name a method
-   * @param {() => Record<string, any>} values what that form says
-   * @param {(said: string) => void} done puts the focus where one goes on, and says what is to be said there
+   * @param {(name: string) => void} use chooses a method in the tab's form
+   * @param {() => Record<string, any>} values returns the form's values
+   * @param {(said: string) => void} done focuses the tab's form and shows a sentence there
    */
   constructor(id, use, values, done) {
     this.use = use;
@@ -138,7 +138,10 @@ export class MethodPanel {
     this.box.hidden = true;
   }
 
-  /** @param {string} [said] what is said where runs are told of */
+  /**
+   * Close the panel.
+   * @param {string} [said] sentence to show in the tab's status
+   */
   close(said = "") {
     this.#inside?.leave();
     this.#inside = null;
@@ -148,8 +151,10 @@ export class MethodPanel {
   }
 
   /**
-   * @param {{ name?: string, make?: boolean, problem?: string, quiet?: boolean }} what a method's name, or that one
-   *   is to be made; problem: a sentence that is said where it belongs; quiet: the focus stays
+   * Open the panel.
+   * @param {{ name?: string, make?: boolean, problem?: string, quiet?: boolean }} what
+   *   name: the method to show; make: show the form for a new one; problem: an error to show at its
+   *   line; quiet: do not move the focus
    */
   async open({ name = "", make = false, problem = "", quiet = false }) {
     const number = ++this.#asked;
@@ -202,7 +207,7 @@ export class MethodPanel {
     );
   }
 
-  // The arguments that the form gives a method; one that it does not name is given none.
+  // The form's arguments for a method; none if the form has chosen another method.
   #argumentsFor(name) {
     const { method: chosen, arguments: given } = this.values();
     if (chosen !== name || !given) return {};
@@ -236,18 +241,18 @@ export class MethodPanel {
     this.body.replaceChildren(node);
   }
 
-  // What was typed is what runs: whether it can, as far as reading it tells.
+  // Saves the edited code before a run; false if it does not load as a method.
   async save() {
     return this.#inside instanceof MethodEditing ? this.#inside.save() : true;
   }
 
-  // Whether there is anything to wait for before a method runs.
+  // Whether a method has unsaved changes in the open editor.
   unsaved(name) {
     return name === this.#name && this.#inside instanceof MethodEditing && this.#inside.dirty;
   }
 
   /**
-   * A run of a method was refused or has failed: its code is shown where it has to be looked at.
+   * Open the code of a method whose run failed, if the error is in it or it needs to be trusted.
    * @param {string} name
    * @param {string} sentence
    */

@@ -1,16 +1,15 @@
-// What the server says of custom generation methods, asked once for each name, and whoever wants to know when
-// something of it has changed.
+// The server's data about custom generation methods: cached by name, with change notifications.
 import { ask, connectedAsk } from "./ask.mjs";
 
 /**
- * One argument that a method has of its own.
+ * One of a method's own arguments.
  * @typedef {{ name: string, kind: string, default: any, required: boolean, told: string }} Argument
  *
- * What is known of a method: an error, or that it has to be fetched, or all of the rest.
+ * Details of a method: an error, or `to_fetch`, or all other fields.
  * @typedef {object} Method
  * @property {string} name
  * @property {string} [error]
- * @property {boolean} [to_fetch] it is on the hub and not on this machine
+ * @property {boolean} [to_fetch] on the hub but not on this machine
  * @property {string} source
  * @property {string | null} revision
  * @property {string} sha256
@@ -18,8 +17,8 @@ import { ask, connectedAsk } from "./ask.mjs";
  * @property {Argument[]} arguments
  * @property {Record<string, string>} files
  * @property {boolean} trusted
- * @property {boolean} own whether it was made on the page
- * @property {string} why_not why it may not run, empty where it may
+ * @property {boolean} own made on this page
+ * @property {string} why_not why it may not run, empty if it may
  * @property {boolean} can_trust
  *
  * @typedef {{ name: string, told: string, group: string, tab: string | null }} Offered
@@ -37,13 +36,17 @@ const question = async (asked) => {
   return ask(asked);
 };
 
-/** @returns {Promise<Listed>} */
+/**
+ * Return the list of available methods and templates, cached until a method changes.
+ * @returns {Promise<Listed>}
+ */
 export function listed() {
   list ??= question({ action: "methods" });
   return list;
 }
 
 /**
+ * Return the details of a method, cached until it changes.
  * @param {string} name
  * @returns {Promise<Method>}
  */
@@ -56,9 +59,9 @@ export function method(name) {
 }
 
 /**
- * Bring a method of the hub to this machine, because somebody has asked for it.
+ * Download a method from the hub to this machine, on the visitor's request.
  * @param {string} name
- * @param {string} press what stops it
+ * @param {string} press id that stops the download
  */
 export async function fetchMethod(name, press) {
   const told = await question({ action: "method", name, press, fetch: true });
@@ -67,7 +70,7 @@ export async function fetchMethod(name, press) {
 }
 
 /**
- * Let the code run that was shown.
+ * Allow the displayed code to run; its hash guards against a change since it was shown.
  * @param {Method} shown
  */
 export async function trustMethod({ name, sha256 }) {
@@ -77,9 +80,9 @@ export async function trustMethod({ name, sha256 }) {
 }
 
 /**
- * What was known of a method holds no longer.
+ * Replace or drop the cached details of a method, and notify the watchers.
  * @param {string} name
- * @param {Method} [told] what holds now, where the server has said it
+ * @param {Method} [told] new details, if known
  */
 export function learnt(name, told) {
   if (told) known.set(name, Promise.resolve({ ...told, name }));
@@ -88,5 +91,8 @@ export function learnt(name, told) {
   for (const changed of watchers) changed(name);
 }
 
-/** @param {(name: string) => void} changed */
+/**
+ * Call a function with a method's name whenever its details change.
+ * @param {(name: string) => void} changed
+ */
 export const watchMethods = (changed) => watchers.add(changed);

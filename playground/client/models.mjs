@@ -1,4 +1,4 @@
-// Which model, and which draft beside it: those on offer, or any other by its name.
+// The model picker: a model and, if the strategy needs one, a draft model; listed or typed.
 import { el } from "../../visualizers/shared/dom.mjs";
 import { tr } from "../../visualizers/shared/tr.mjs";
 import { Choice } from "./choice.mjs";
@@ -14,8 +14,8 @@ const titleOf = (name) => declared().models.find((m) => m.name === name)?.title 
 const named = (names) => names.map((name) => ({ name, title: titleOf(name) }));
 
 /**
- * How a run held its weights, in a few words.
- * @param {any} info of its trace
+ * Return a run's backend, dtype, quantization and device as a short text.
+ * @param {any} info model entry of the trace
  */
 export function waysOf({ dtype, device, weights }) {
   const backend = weights?.backend === "torch" ? "" : weights?.backend;
@@ -37,8 +37,8 @@ export function waysOf({ dtype, device, weights }) {
 }
 
 /**
- * The same in a sentence.
- * @param {any} info of its trace
+ * Return the same as a sentence.
+ * @param {any} info model entry of the trace
  */
 export const heldAs = (info) =>
   tr("In the run shown, {model} is held as {ways}.", {
@@ -57,8 +57,8 @@ class ModelChoice extends Choice {
 export class Models {
   /**
    * @param {{ name: string, draft: string, model: string, assistant: string, refused: Record<string, string> }} strategy
-   * @param {string} id what the elements' ids begin with
-   * @param {string[]} roles of the models on offer
+   * @param {string} id prefix of the elements' ids
+   * @param {string[]} roles roles of the models to list
    */
   constructor(strategy, id, roles = ROLES) {
     this.kind = strategy.draft;
@@ -72,9 +72,9 @@ export class Models {
       this.model.select.addEventListener("change", () => this.#offerDrafts());
     }
     this.note = el("p", { class: "f-help f-held", "aria-live": "polite" });
-    // What the form beside it says of the weights; whoever has one sets it.
+    // Returns the weight settings; the owner of a form replaces it.
     this.params = () => ({});
-    // What follows from what a model takes, as soon as that is known.
+    // Called when the model's inputs are known; the owner replaces it.
     this.learned = () => {};
     const asked = () => ({
       model: this.model.value,
@@ -91,7 +91,7 @@ export class Models {
     this.show(strategy.model, strategy.assistant);
   }
 
-  // What else is on this machine is asked for when somebody chooses a model, or looks for a draft.
+  // Asks for further draft models only when the visitor chooses a model or opens the draft's list.
   #pair({ name }) {
     if (!this.draft && name !== "early_exit") return;
     const chosen = () => this.draft?.value ?? "";
@@ -107,7 +107,7 @@ export class Models {
     this.draft?.select.addEventListener("focus", look);
   }
 
-  // Only some drafts fit a model.
+  // Lists the draft models that fit the chosen model.
   #offerDrafts(wanted) {
     if (!this.draft) return;
     const { [this.kind]: drafts } = declared().drafts;
@@ -123,8 +123,8 @@ export class Models {
   }
 
   /**
-   * Say how the weights of the run that is shown are held, and where the layers are.
-   * @param {any} [info] of its trace
+   * Show dtype and device of the displayed run's weights, and where its layers are.
+   * @param {any} [info] model entry of the trace
    */
   tell(info) {
     this.note.textContent = info?.id ? heldAs(info) : "";

@@ -1,8 +1,9 @@
-// What the model gave to a typed text at a step, asked of the server for whoever guesses.
+// The model's probability of a typed text at a step, fetched from the server for the guessing game.
 import { askAbout, timed } from "./asked.mjs";
 
 /**
- * @param {Run} run as far as its steps may be needed
+ * Fetch the probability of a typed text at a step: the server's figures, or an object with `error`.
+ * @param {Run} run with its steps at least up to this one
  * @param {number} step
  * @param {string} text
  */

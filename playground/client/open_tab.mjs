@@ -1,4 +1,4 @@
-// Tabs belong to Gradio: pressing their buttons is the one way in.
+// Opens a tab of the page. Gradio owns the tabs, so a click on the tab's button is the only way.
 import { KNOWN } from "./parts.mjs";
 import { strategyOf } from "./spec.mjs";
 import { tabOf } from "./tabs.mjs";
@@ -8,7 +8,10 @@ const press = (tab) => {
   if (tab.getAttribute("aria-selected") !== "true") tab.click();
 };
 
-/** @param {string} name of a strategy, or of another tab */
+/**
+ * Open a tab once Gradio has drawn it; an unknown name does nothing.
+ * @param {string} name of a strategy or of another tab
+ */
 export function openTab(name) {
   const strategy = strategyOf(name);
   if (strategy || KNOWN.includes(name))
@@ -16,7 +19,7 @@ export function openTab(name) {
 }
 
 /**
- * Put a form into the tab of its strategy, and run it.
+ * Fill the tab of a form's strategy with the form, open the tab and run it.
  * @param {any} form
  */
 export function runForm(form) {

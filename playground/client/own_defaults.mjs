@@ -1,4 +1,4 @@
-// What a model's own generation_config.json asks for, beside what the tab begins with; taken over by one press.
+// Compares a model's generation_config.json with the tab's defaults, with a button to apply it.
 import { button, el, scroller } from "../../visualizers/shared/dom.mjs";
 import { said } from "../../visualizers/shared/said.mjs";
 import { tr } from "../../visualizers/shared/tr.mjs";
@@ -17,6 +17,7 @@ const agreed = (count) =>
     ? tr("1 setting more: the same as the defaults here.")
     : tr("{count} settings more: the same as the defaults here.", { count });
 
+/** The panel that compares a model's own settings with the form's and can apply them. */
 export class OwnDefaults {
   #model = "";
   /** @type {Differing[]} */
@@ -24,9 +25,9 @@ export class OwnDefaults {
 
   /**
    * @param {string} strategy
-   * @param {string} id what the element's id begins with
-   * @param {() => Record<string, any>} values what the form says
-   * @param {(values: Record<string, any>) => void} take
+   * @param {string} id prefix of the element's id
+   * @param {() => Record<string, any>} values the form's current values
+   * @param {(values: Record<string, any>) => void} take applies values to the form
    */
   constructor(strategy, id, values, take) {
     this.strategy = strategy;
@@ -42,7 +43,7 @@ export class OwnDefaults {
   }
 
   /**
-   * A run of this form has moved on: a model that it has fetched can be asked from its end on.
+   * Ask again when a run ends: it may have downloaded a model whose file could not be read before.
    * @param {Run} run
    */
   ran(run) {
@@ -50,16 +51,16 @@ export class OwnDefaults {
   }
 
   /**
-   * Show what a model asks for, once for each model that is chosen.
+   * Show a model's own settings. Does nothing if the model is already shown.
    * @param {string} model
-   * @param {boolean} [again]
+   * @param {boolean} [again] ask even for the model already shown
    */
   async look(model, again = false) {
     if (model === this.#model && !again) return;
     this.#model = model;
     this.#differs = [];
     this.box.hidden = true;
-    // Those of the repository ask for nothing.
+    // Models embedded in this repository have no generation_config.json.
     if (!model || isEmbedded(model)) return;
     await connectedAsk;
     const answer = await ask({ action: "defaults", strategy: this.strategy, model });
@@ -115,7 +116,7 @@ export class OwnDefaults {
     this.take(Object.fromEntries(this.#differs.map(({ name, value }) => [name, value])));
   }
 
-  // The form says something else than before.
+  // After a change of the form: update the button and the sentence.
   moved() {
     if (this.box.hidden || !this.#differs.length) return;
     const values = this.values();

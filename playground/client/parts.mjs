@@ -1,8 +1,9 @@
-// The tabs that are no strategy's, once they are there: each can restore what a link says, or refuse it.
+// Registry of the tabs that belong to no strategy. Each restores a link's state, or shows why not.
 export const KNOWN = ["compare", "draws", "watermark_bench", "taste", "replay", "lessons"];
 const parts = new Map();
 
 /**
+ * Register a mounted tab.
  * @param {string} name
  * @param {{ restore: (found: any, itself?: boolean) => void, refuse: (error: string) => void }} part
  */

@@ -1,4 +1,4 @@
-// A picture for a model that reads pictures: a file, one from the clipboard, a photo, or an example.
+// The picture input: a file, the clipboard, a photo or an example.
 import { button, el } from "../../visualizers/shared/dom.mjs";
 import { tr } from "../../visualizers/shared/tr.mjs";
 import { MediaField } from "./media_field.mjs";
@@ -14,16 +14,17 @@ const WORDS = {
 };
 const QUALITY = 0.92;
 
-// A browser says without asking anybody which kinds of devices there are.
+// Listing the kinds of devices needs no permission, so this opens no browser prompt.
 const hasCamera = async () => {
   const found = await navigator.mediaDevices?.enumerateDevices?.().catch(() => []);
   return (found ?? []).some(({ kind }) => kind === "videoinput");
 };
 
+/** The form field for a model's picture. */
 export class PictureField extends MediaField {
   /** @type {MediaStream | null} */
   #stream = null;
-  // A camera that comes when nobody waits for it any more is let go at once.
+  // Number of the latest camera request: a stream for an older one is closed at once.
   #asked = 0;
 
   /**
@@ -86,7 +87,7 @@ export class PictureField extends MediaField {
     screen.srcObject = stream;
     screen.setAttribute("aria-label", tr("What the camera sees"));
     const still = button(tr("Take it"), () => this.#still(screen), { class: "dp-btn f-go" });
-    // Before the first picture there is nothing to take.
+    // Disabled until the video plays: before that there is no frame to capture.
     still.disabled = true;
     const leave = () => {
       this.stop();
@@ -124,7 +125,7 @@ const letGo = (stream) => {
   for (const track of stream.getTracks()) track.stop();
 };
 
-/** Why a device is not given, in a few words. */
+/** Return why the browser gave no camera or microphone, in a few words. */
 export function reasonOf(error) {
   if (error?.name === "NotAllowedError") return tr("it was not allowed");
   if (error?.name === "NotFoundError") return tr("there is none");

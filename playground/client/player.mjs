@@ -1,4 +1,4 @@
-// Plays a recorded trace: every visual of its strategy, step by step, without a model.
+// The player: shows a recorded trace step by step in every view of its strategy, without a model.
 import { el } from "../../visualizers/shared/dom.mjs";
 import { said } from "../../visualizers/shared/said.mjs";
 import { PlayBar } from "../../visualizers/stage/play.mjs";
@@ -10,7 +10,7 @@ import { declared } from "./spec.mjs";
 
 class Player {
   #run = null;
-  // The recorded run that was asked for last.
+  // Name of the recorded run requested last; answers for any other are dropped.
   #asked = "";
 
   constructor(root, trigger) {
@@ -43,13 +43,13 @@ class Player {
     store.select(this.#run, (step ?? found.look_at) - 1);
   }
 
-  // What a link or the list of recorded runs asks for.
+  // Show the recorded run named by a link or chosen in the gallery.
   async restore({ recorded, step }) {
     if (!recorded) return;
     this.#asked = recorded;
     this.note.hidden = true;
-    // What was said of another file is not true of this run.
-    // Emptied and not taken out: its place belongs to Gradio, which puts the next words there.
+    // Clear the note about a previously loaded file.
+    // Empty the paragraphs, never remove them: Gradio owns the node and writes its next text there.
     for (const line of document.querySelectorAll("#replay-note p")) {
       line.replaceChildren();
       line.removeAttribute("class");

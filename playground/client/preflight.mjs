@@ -1,4 +1,4 @@
-// What a model is and costs, told under the field that names it before anything is fetched or loaded.
+// Facts about a model and its cost, shown under the model field before anything is downloaded.
 import { button, el } from "../../visualizers/shared/dom.mjs";
 import { said } from "../../visualizers/shared/said.mjs";
 import { tr } from "../../visualizers/shared/tr.mjs";
@@ -7,13 +7,14 @@ import { learn } from "./takes.mjs";
 
 const ASKING = tr("Asking…");
 
+/** The button that asks about the named model, and the facts it shows. */
 export class Preflight {
-  // Of the question that is waited for; an answer to any other is dropped.
+  // Number of the latest question; answers to older ones are dropped.
   #number = 0;
 
   /**
-   * @param {() => Record<string, any>} asked the model, and what the form says of its weights
-   * @param {() => void} learned what is done when it is known what the model takes
+   * @param {() => Record<string, any>} asked the model and the form's settings for its weights
+   * @param {() => void} learned called when the model's inputs are known
    */
   constructor(asked, learned = () => {}) {
     this.asked = asked;
@@ -25,7 +26,7 @@ export class Preflight {
     this.box = el("div", { class: "pf-box" }, go, this.say, this.facts);
   }
 
-  // Another model is named: what was told is no longer of it.
+  // Clear the facts when the model's name changes.
   forget() {
     this.#number++;
     this.#tell("");

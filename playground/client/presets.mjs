@@ -1,8 +1,9 @@
-// Presets as a list: what each shows stands under its name, and one press loads it, another runs it, too.
+// The list of presets: a name, a sentence, a button that loads it and one that also runs it.
 import { button, el } from "../../visualizers/shared/dom.mjs";
 import { tr } from "../../visualizers/shared/tr.mjs";
 
 /**
+ * The list of a tab's presets.
  * @param {{ name: string, shows: string }[]} presets
  * @param {(preset: any) => void} load
  * @param {(preset: any) => void} run
@@ -23,7 +24,7 @@ export class Presets {
     this.box.hidden = !presets.length;
   }
 
-  // The one whose settings are in the form.
+  // Mark the preset whose settings are in the form.
   mark(chosen) {
     for (const { preset, pick } of this.rows)
       pick.setAttribute("aria-pressed", String(preset === chosen));

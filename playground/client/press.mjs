@@ -1,4 +1,5 @@
-// From a press of Run to its end: the first word comes at once, from here; the rest is the server's.
+// A run from the press of Run to its end, including lost connections and Stop. The page shows the
+// first status itself, at once; later ones come from the server.
 import { button, el } from "../../visualizers/shared/dom.mjs";
 import { tr } from "../../visualizers/shared/tr.mjs";
 import { forgetPress, keepPress, nameRun, newName, pressFor } from "./kept_presses.mjs";
@@ -16,20 +17,23 @@ const NOTHING = tr("Nothing runs here");
 
 const AGAIN_MS = 1000;
 const SOON_MS = 2000;
-// The server says something every second: after so long without a word something is amiss.
+// The server sends a message every second, so this much silence means a problem.
 const SILENT_MS = 5000;
 const GONE_MS = 40_000;
-// A server that is slow is not asked for whole runs again and again.
+// Minimum time between two requests for missed messages, so that a slow server is not flooded.
 const ASK_MS = 10_000;
 
 let here = "./here";
 
-/** @param {string} address where the server answers whoever asks whether it is there */
+/**
+ * Set the address that is fetched to test whether the server can be reached.
+ * @param {string} address
+ */
 export const answersAt = (address) => {
   here = address;
 };
 
-// The server is told the name of what comes next: a page that says so will listen.
+// The request carries the name of the run to come: the server learns that a page will listen to it.
 async function reachable(name = "") {
   try {
     await fetch(new URL(`${here}?press=${name}`, document.baseURI), { cache: "no-store" });
@@ -40,7 +44,7 @@ async function reachable(name = "") {
 }
 
 /**
- * Asks the server for something: what goes along says what it is called, or that it is asked for again.
+ * Sends a request to the server, with the press's name or with what is needed to resume its run.
  * @typedef {(more: { press: string, resume?: boolean, run?: string, next?: number }) => void} Send
  */
 
@@ -48,7 +52,7 @@ const links = new Map();
 /** @type {Map<string, { name: string, send: Send }>} the latest press under a key */
 const presses = new Map();
 
-// What this page has taken up since it was loaded.
+// Keys of the runs that this page has resumed since it was loaded.
 const takenUp = new Set();
 
 store.watch({
@@ -65,8 +69,8 @@ store.watch({
 });
 
 /**
- * The address of what was asked for and has not begun: a page that is loaded anew meanwhile, as Gradio
- * does when a connection is back, asks for it again.
+ * Return the link of a request whose run has not started, empty for none. Gradio reloads the page
+ * when a connection returns; the reloaded page repeats the request from this link.
  * @param {string} key
  */
 export function pending(key) {
@@ -78,17 +82,17 @@ export function pending(key) {
 const later = (ms) => new Promise((done) => setTimeout(done, ms));
 
 /**
- * Ask the server for something that takes time. One thing at a time goes on under a key: a second
- * press does nothing, so that nobody fills the line or loses a run by pressing twice.
- * @param {string} key where it is shown
+ * Start a run. Each key has one run at a time: a second press does nothing, so that a double click
+ * neither fills the queue nor replaces the first run.
+ * @param {string} key where the run is shown
  * @param {Send} send
- * @param {string} [link] the address that asks for the same
- * @param {{ linked?: boolean, number?: number }} [about] linked: whether that address was opened, so
- *   that what it asks for may go on already; number: what the page knows it by
+ * @param {string} [link] the page's address for the same request
+ * @param {{ linked?: boolean, number?: number }} [about] linked: whether the page was opened
+ *   with that address, so that the run may exist already; number: the page's own number for it
  */
 export async function press(key, send, link = "", { linked = false, number = 0 } = {}) {
   if (store.busy(key)) return;
-  // The address of a page that is loaded anew is that of what it has taken up again.
+  // The address of a reloaded page names the run that it has resumed already.
   if (linked && takenUp.delete(key)) return;
   const going = linked ? pressFor(link) : undefined;
   if (resume(key, send, going)) return;
@@ -115,11 +119,11 @@ export async function press(key, send, link = "", { linked = false, number = 0 }
 }
 
 /**
- * Follow again what goes on since before this page was loaded.
- * @param {string} key where it is shown
+ * Resume a run that was started before this page was loaded.
+ * @param {string} key where the run is shown
  * @param {Send} send
  * @param {import("./kept_presses.mjs").Pressed | undefined} going
- * @returns {boolean} whether there is anything
+ * @returns {boolean} whether there was a run to resume
  */
 export function resume(key, send, going) {
   if (!going?.run || store.busy(key)) return false;
@@ -134,19 +138,19 @@ export function resume(key, send, going) {
   return true;
 }
 
-// Ask for what goes on under a key from where this page has it.
+// Request a run's messages from the first one that this page lacks.
 async function again(key) {
   const { name, send } = presses.get(key) ?? {};
   const run = store.activity(key)?.run ?? "";
-  // What has no name of the server's may never have reached it.
+  // Without a run id the request may never have reached the server, so it is sent as a new one.
   if (name && (await reachable(name)))
     send({ press: name, resume: run !== "", run, next: store.runs.get(run)?.next ?? 0 });
 }
 
 /**
- * Stop what goes on under a key: at once, or as soon as the server has said what it is called.
+ * Stop the run of a key: at once, or as soon as the server has sent the run's id.
  * @param {string} key
- * @param {(run: string) => void} tell
+ * @param {(run: string) => void} tell sends the stop request
  */
 export function stop(key, tell) {
   const now = store.activity(key);
@@ -165,7 +169,7 @@ export function stop(key, tell) {
 
 let watching = false;
 
-// While something runs, silence is looked into.
+// While anything runs, check whether silence means a lost connection.
 async function listen() {
   if (watching) return;
   watching = true;
@@ -192,16 +196,17 @@ function lost(key, away, silent) {
   }
 }
 
-// A button that cannot act now says why and keeps the focus of whoever has just pressed it.
+// aria-disabled, not disabled: a disabled button would lose the focus of the user who pressed it.
 function able(node, on, why) {
   node.setAttribute("aria-disabled", String(!on));
   node.title = on ? "" : why;
 }
 
 /**
+ * Enable a Run and a Stop button according to whether a run is active.
  * @param {HTMLElement} go
  * @param {HTMLElement} halt
- * @param {string} key what they start and stop
+ * @param {string} key of the run that they start and stop
  */
 export function follow(go, halt, key) {
   const look = () => {
@@ -213,9 +218,9 @@ export function follow(go, halt, key) {
 }
 
 /**
- * Run and Stop of a part of the page.
+ * Create the Run and Stop buttons of a tab.
  * @param {string} id
- * @param {string} go what Run is called here
+ * @param {string} go text of the Run button
  * @param {string} key
  * @param {() => void} onGo
  * @param {(run: string) => void} onStop

@@ -1,4 +1,4 @@
-// What a model is asked: a text that it continues, or the messages of a chat.
+// The prompt field: a text to continue, or the messages of a chat.
 import { button, el } from "../../visualizers/shared/dom.mjs";
 import { tr } from "../../visualizers/shared/tr.mjs";
 import { Reading } from "./reading.mjs";
@@ -6,24 +6,25 @@ import { Talk } from "./talk.mjs";
 
 const PROMPT_ROWS = 3;
 
+/** The prompt of a form, as text or as chat messages. */
 export class PromptField {
   /** @type {Talk | null} */
   #talk = null;
   /** @type {(() => Talk) | null} null where it is a text only */
   #begin = null;
-  // What the latest run read, and its answer.
+  // Prompt and answer of the latest run, for a chat field that is created later.
   /** @type {[any, string] | null} */
   #answer = null;
-  // Whether a model may be given something else in its place.
+  // Whether the model accepts a picture or a sound without a prompt.
   #optional = false;
-  // What stood there without being typed.
+  // The latest text that a preset or a run filled in.
   #shown = "";
 
   /**
-   * @param {string} id what the elements' ids begin with
+   * @param {string} id prefix of the elements' ids
    * @param {{ prompt?: string, rows?: number, go: () => void, models?: () => string[] }} options
-   *   go: what Ctrl or Shift with the Enter key does; models: the models that read it, by name;
-   *   without them it is a text only
+   *   go: called on Ctrl+Enter or Shift+Enter; models: names of the models that read the prompt;
+   *   without it the field offers text only
    */
   constructor(id, { prompt = "", rows = PROMPT_ROWS, go, models }) {
     this.area = el("textarea", { id: `${id}-input`, rows });
@@ -40,7 +41,7 @@ export class PromptField {
       this.box.append(this.area);
       return;
     }
-    // Most never talk: the messages have elements once somebody does.
+    // Most visitors never chat, so the chat's elements are created on first use.
     this.#begin = () => {
       this.reading = new Reading(models, () => this.ask());
       const talk = new Talk(id, go);
@@ -60,8 +61,9 @@ export class PromptField {
   }
 
   /**
-   * Another model is chosen: what a preset says to one that reads text is nothing to say of a picture.
-   * @param {boolean} on whether nothing has to be written
+   * Make the prompt optional or required after the model has changed. A preset's text is cleared
+   * for a model with a picture or sound, and returns for a text model.
+   * @param {boolean} on whether the prompt may stay empty
    */
   optional(on) {
     if (on === this.#optional) return;
@@ -80,14 +82,14 @@ export class PromptField {
     return this.asChat?.getAttribute("aria-pressed") === "true";
   }
 
-  // What the controls say: a prompt, or messages with what their template is given.
+  // Return the prompt, or the messages with their template arguments.
   ask() {
     if (!this.chat || !this.#talk) return { prompt: this.area.value };
     return { prompt: null, ...this.#talk.values() };
   }
 
   /**
-   * Show what was asked; where neither is known, as of a branch, all stays.
+   * Show a prompt or messages. If both are unknown, as for a branch, nothing changes.
    * @param {{ prompt?: string | null, messages?: any[] | null, template?: any }} asked
    */
   show({ prompt, messages, template }) {
@@ -103,7 +105,7 @@ export class PromptField {
   }
 
   /**
-   * A run has ended: its text can become the next message.
+   * Offer the text of a run that has ended as the next message.
    * @param {{ messages: any[] | null, template: any }} asked
    * @param {string} text
    */
@@ -120,7 +122,7 @@ export class PromptField {
     return this.#talk;
   }
 
-  // Somebody changes from one to the other: what was written first is the first message.
+  // Switch between text and chat. The text becomes the first message of an empty chat.
   #choose(chat) {
     if (chat === this.chat) return;
     const talk = chat ? this.#messages() : null;
@@ -136,7 +138,7 @@ export class PromptField {
     this.area.hidden = chat;
     if (this.#talk) this.#talk.box.hidden = !chat;
     this.#name();
-    // A label of nothing in sight would name nothing.
+    // In chat mode the text area is hidden, so the label must not point to it.
     if (chat) this.label.removeAttribute("for");
     else this.label.setAttribute("for", this.area.id);
   }

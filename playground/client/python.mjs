@@ -1,4 +1,4 @@
-// Python in colours: enough of its words to read a file by, no parser.
+// Syntax highlighting for Python with one regular expression; not a parser.
 
 const WORDS =
   "and as assert async await break class continue def del elif else except finally for from global if import in is lambda nonlocal not or pass raise return try while with yield match case";
@@ -11,7 +11,8 @@ const PART =
   /(?<comment>#[^\n]*)|(?<string>[rbfuRBFU]{0,2}(?:"""[\s\S]*?(?:"""|$)|'''[\s\S]*?(?:'''|$)|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?))|(?<number>\b\d[\d_.]*(?:e[+-]?\d+)?\b)|(?<word>[A-Za-z_]\w*)/g;
 
 /**
- * The lines of a text, each as parts with what they are: comment, string, number, key, value, name or nothing.
+ * Split a text into lines of [kind, text] pairs. A kind is comment, string, number, key, value,
+ * name, or empty for plain text.
  * @param {string} text
  * @returns {[string, string][][]}
  */
@@ -36,7 +37,7 @@ export function coloured(text) {
   return lines;
 }
 
-/** @param {any} groups what a part was found as */
+/** @param {any} groups named groups of a match; exactly one is set */
 function kindOf({ comment, string, number, word }, before) {
   if (comment) return "comment";
   if (string) return "string";

@@ -1,4 +1,4 @@
-// What a model reads of a chat: its template filled in, token by token, before anything is run.
+// Preview of the tokens that a chat becomes through the model's template, before anything runs.
 import { el } from "../../visualizers/shared/dom.mjs";
 import { said } from "../../visualizers/shared/said.mjs";
 import { tr } from "../../visualizers/shared/tr.mjs";
@@ -12,6 +12,7 @@ const tokensOf = ({ length }, model) =>
     ? tr("1 token of {model}.", { model })
     : tr("{n} tokens of {model}.", { n: length.toLocaleString("en"), model });
 
+/** The folded preview under the messages of a chat. */
 export class Reading {
   #models;
   #asked;
@@ -20,8 +21,8 @@ export class Reading {
   #known = "";
 
   /**
-   * @param {() => string[]} models names of those that read it
-   * @param {() => any} asked the messages
+   * @param {() => string[]} models names of the models; the first one's template is used
+   * @param {() => any} asked returns the messages and the template arguments
    */
   constructor(models, asked) {
     this.#models = models;
@@ -37,7 +38,7 @@ export class Reading {
     );
   }
 
-  /** Something may have changed: ask again, once nobody types any more. */
+  /** Update the preview after a change, once the user has stopped typing. */
   look() {
     clearTimeout(this.#timer);
     if (!this.box.open || !this.box.isConnected) return;
@@ -54,7 +55,7 @@ export class Reading {
     if (!this.#known) this.say.textContent = tr("Reading…");
     await connectedAsk;
     const found = await ask({ action: "rendered", model, messages, template });
-    // Somebody has typed on meanwhile.
+    // A newer request is under way.
     if (number !== this.#number) return;
     this.#known = found.error ? "" : key;
     this.say.textContent = found.error ? said(found.error) : tokensOf(found.tokens, model);

@@ -1,4 +1,4 @@
-// Recorded runs and examples, fetched when a tab wants one, and how a run of the gallery is shown.
+// Recorded runs: fetches them by name and shows them in a stage.
 import { isNothing } from "../../visualizers/shared/record.mjs";
 import { tr } from "../../visualizers/shared/tr.mjs";
 import { store } from "./runs.mjs";
@@ -6,25 +6,27 @@ import { declared } from "./spec.mjs";
 
 let place = "";
 
+/** Set the address of the folder with the recorded runs. */
 export function recordedFrom(url) {
   place = url;
 }
 
-// The request is the one that the page's head may have made already.
+// The page's head may have preloaded this address, so it must stay exactly the same.
 export async function fetchRecorded(name) {
   const answer = await fetch(`${place}/${name}.json`);
   if (!answer.ok) throw new Error(tr("The recorded run could not be fetched."));
   const found = await answer.json();
-  // The declaration says it in the reader's language.
+  // Take title and sentence from the declaration: it is in the reader's language, the file is not.
   const { title, shows } = declared().gallery?.find((one) => one.name === name) ?? {};
   return title ? { ...found, title, shows } : found;
 }
 
-// By stage: how many recorded runs were asked for; the last one is shown.
+// Number of the latest request of each stage; only its answer is shown.
 const asked = new Map();
 
 /**
- * Show a run of the gallery at a step worth seeing, or at another one; what was begun meanwhile stays.
+ * Show a recorded run at its highlighted step or at a given one. Returns null, and shows nothing,
+ * if the stage got another run meanwhile.
  * @param {string} key of the stage
  * @param {string} name of the recorded run
  * @param {number | null} [step] from 1
@@ -40,7 +42,7 @@ export async function showRecorded(key, name, step = null) {
   if (moved || asked.get(key) !== number) return null;
   const { error } = now ?? {};
   const run = store.showTrace(key, { trace, shown }, "recorded");
-  // What was refused while this was fetched is still to be read.
+  // Keep an error that appeared while the recording was fetched.
   Object.assign(run, { form, shows, entry: name, error: error === known ? "" : error });
   store.select(run, (step ?? look_at) - 1);
   return run;

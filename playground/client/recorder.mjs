@@ -1,8 +1,9 @@
-// What a microphone hears, as a file that every server can read: 16 kHz, one channel, 16 bits.
+// Records the microphone to a WAV file with 16 kHz, one channel and 16 bits.
 import { levelOf, RATE, wavOf } from "./wav.mjs";
 
 const LOOK_MS = 200;
 
+/** One recording of the microphone. */
 export class Recorder {
   /** @type {MediaStream | null} */
   #stream = null;
@@ -13,7 +14,7 @@ export class Recorder {
   #parts = [];
   #timer = 0;
 
-  /** Ask for the microphone and begin. */
+  /** Ask for the microphone and start recording. */
   async open() {
     this.#stream = await navigator.mediaDevices.getUserMedia({ audio: true, video: false });
     this.#context = new AudioContext();
@@ -23,7 +24,7 @@ export class Recorder {
   }
 
   /**
-   * Say now and then how long it has been and how loud it is.
+   * Report the elapsed time and the level five times a second.
    * @param {(seconds: number, level: number) => void} tell level in decibels below full scale
    */
   watch(tell) {
@@ -38,8 +39,8 @@ export class Recorder {
   }
 
   /**
-   * End it and return it as a WAV file.
-   * @param {number} most seconds; what is longer is cut off
+   * Stop and return the recording as a WAV file.
+   * @param {number} most length limit in seconds; the rest is cut off
    * @returns {Promise<Blob>}
    */
   async end(most) {
@@ -57,7 +58,7 @@ export class Recorder {
     return new Blob([wavOf(samples)], { type: "audio/wav" });
   }
 
-  // The microphone's light goes out at once.
+  // Stop the tracks at once, so that the browser's recording light goes out.
   #release() {
     for (const track of this.#stream?.getTracks() ?? []) track.stop();
     this.#stream = null;
@@ -72,7 +73,7 @@ export class Recorder {
 
 /**
  * @param {AudioBuffer} heard
- * @param {number} long how much of it, in seconds
+ * @param {number} long seconds to keep, from the start
  */
 async function resampled(heard, long) {
   const length = Math.max(1, Math.floor(long * RATE));

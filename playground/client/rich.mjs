@@ -1,4 +1,4 @@
-// transformers' own outputs of a run: chosen here, their size told by the server, fetched as a file.
+// Download of transformers' own generate() outputs for a run, with their size shown first.
 import { button, el, give } from "../../visualizers/shared/dom.mjs";
 import { said } from "../../visualizers/shared/said.mjs";
 import { tr } from "../../visualizers/shared/tr.mjs";
@@ -21,20 +21,21 @@ const CHOICES = {
 };
 const MAKING = tr("Making the run again with these outputs…");
 
+/** The choice of outputs, their size and the download button. */
 export class RichOutputs {
   /** @type {Run | null} */
   #run = null;
   #known = "";
   #idle = false;
-  // Which question about a size was the last.
+  // Number of the latest size request; answers to older ones are dropped.
   #asked = 0;
   #fits = false;
   /** @type {AbortController | null} */
   #going = null;
 
   /**
-   * @param {(run: Run) => object} slim what is sent of a run
-   * @param {(ending: string) => string} name of a file
+   * @param {(run: Run) => object} slim reduces a run to what the server needs
+   * @param {(ending: string) => string} name returns the file name with an ending
    */
   constructor(slim, name) {
     this.slim = slim;
@@ -79,7 +80,7 @@ export class RichOutputs {
 
   /**
    * @param {Run} run
-   * @param {boolean} idle whether it has come to an end
+   * @param {boolean} idle whether the run has ended
    */
   update(run, idle) {
     const same = run.id === this.#known && idle === this.#idle;
@@ -93,7 +94,7 @@ export class RichOutputs {
     if (idle) this.#choose();
   }
 
-  /** The run is gone: nothing of it is fetched any more. */
+  /** Forget the run and abort its download. */
   forget() {
     this.#going?.abort();
     this.#going = null;
@@ -106,7 +107,7 @@ export class RichOutputs {
     this.#offer();
   }
 
-  // The server alone knows how large the outputs are, and whether there are any.
+  // Only the server knows the size of the outputs, and whether the run has them.
   async #choose() {
     const run = this.#run;
     if (!run) return;
@@ -138,7 +139,7 @@ export class RichOutputs {
     this.#offer();
   }
 
-  // What came of it, in words.
+  // Fetch the file and return the sentence to show.
   async #told(run, signal) {
     try {
       const answer = await fetch(new URL(PLACE, document.baseURI), {

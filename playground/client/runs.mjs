@@ -1,4 +1,4 @@
-// The page's own store and stages.
+// The page's only store of runs and the stages that show them, shared by all modules.
 import { Stages } from "../../visualizers/stage/stage.mjs";
 import { Store } from "./store.mjs";
 

@@ -1,12 +1,12 @@
-// A run with all its pictures as one HTML file that needs no server. The page is the one that Python
-// makes of a trace; a trace may be larger than what the server takes, so it is put in here.
+// Saves a run with its views as one HTML file that needs no server. The server sends the empty
+// page; the trace is inserted here, because it may be larger than the server accepts.
 import { trace } from "../../visualizers/shared/record.mjs";
 import { spoken, tr } from "../../visualizers/shared/tr.mjs";
 
 const NOT_SAVED = ["since", "family", "export", "what_if", "why"];
 const HOLE = "<!--run-->";
 
-// Inside a script element nothing may look like its end.
+// Escape <, so that no text of the run can close the script element.
 const json = (value) => JSON.stringify(value).replaceAll("<", "\\u003c");
 
 async function skeletonFor(visuals) {
@@ -18,7 +18,10 @@ async function skeletonFor(visuals) {
   return [text.slice(0, at), text.slice(at + HOLE.length)];
 }
 
-/** @param {Run} run */
+/**
+ * Return the HTML of a page that shows one run.
+ * @param {Run} run
+ */
 export async function savedPage(run, visuals) {
   const kept = visuals.filter((name) => !NOT_SAVED.includes(name));
   const [before, after] = await skeletonFor(kept);

@@ -1,4 +1,4 @@
-// Settings compared: those of a form with those of a run, and those of a preset with either.
+// Compares the settings of a form, a run and a preset, and describes the differences.
 import { toldApart, toldIn } from "../../visualizers/shared/speech.mjs";
 import { tr } from "../../visualizers/shared/tr.mjs";
 import { declared, strategyOf } from "./spec.mjs";
@@ -8,16 +8,16 @@ import { keyOf } from "./talk.mjs";
 
 const MOST_NAMED = 3;
 
-/** What a run has come to that goes on no more. */
+/** Statuses of a run that has ended. */
 export const ENDED = ["finished", "stopped", "failed"];
 
-// A list may be typed as JSON or as words between commas.
+// A list may be typed as JSON or as words separated by commas.
 function listOf(text) {
   try {
     const list = JSON.parse(text);
     if (Array.isArray(list)) return list;
   } catch {
-    // It is no JSON, so it is words.
+    // Not JSON: read it as words.
   }
   return text
     .split(",")
@@ -28,7 +28,7 @@ function listOf(text) {
 const isList = (text) => /^\s*\[/.test(text);
 const isObject = (text) => /^\s*\{/.test(text);
 
-// The same text for the same names and values, whatever their order and their spaces.
+// Rewrite a JSON object so that order of names and spaces make no difference.
 function spelled(text) {
   try {
     return JSON.stringify(Object.entries(JSON.parse(text)).sort(([a], [b]) => (a < b ? -1 : 1)));
@@ -38,7 +38,7 @@ function spelled(text) {
 }
 
 /**
- * Whether two values of a control mean the same.
+ * Return whether two values of a control mean the same, however a list or object is typed.
  * @param {any} a
  * @param {any} b
  */
@@ -51,7 +51,7 @@ export function same(a, b) {
 }
 
 /**
- * The values that are not those a form begins with.
+ * Return the values that differ from a form's defaults.
  * @param {Param[]} params
  * @param {Record<string, any>} values
  */
@@ -63,7 +63,8 @@ export const changedOf = (params, values) =>
   );
 
 /**
- * The settings of a run that are not the defaults, each with its name and its value in words.
+ * Return the settings of a run that differ from the defaults, as [label, value in words].
+ * Undefined if its strategy or its form is unknown.
  * @param {Run} run
  * @returns {[string, string][] | undefined}
  */
@@ -78,7 +79,7 @@ export function changedIn(run) {
   ];
 }
 
-/** A value of a control in words. */
+/** Return a control's value in words. */
 export const said = (value) => {
   if (value === "" || value === null || value === undefined) return tr("off");
   if (typeof value === "boolean") return value ? tr("on") : tr("off");
@@ -91,9 +92,9 @@ const title = (name) =>
     ?.title.split(" · ")[0] ?? name;
 
 /**
- * What a form says otherwise than the one that made a run, each in a few words.
+ * List how the controls differ from the form that made a run, each in a few words.
  * @param {any} form of the run
- * @param {any} asked what the controls say
+ * @param {any} asked the controls' current values
  * @returns {string[]}
  */
 export function differences(form, asked) {
@@ -116,6 +117,7 @@ export function differences(form, asked) {
 }
 
 /**
+ * Return the sentence that names the changed settings, empty if there are none.
  * @param {string[]} found
  */
 export function sentenceOf(found) {
@@ -131,7 +133,7 @@ export function sentenceOf(found) {
 }
 
 /**
- * The form that a preset fills.
+ * Return the form with a preset's values; what the preset leaves out has its default.
  * @param {any} strategy
  * @param {any} preset
  */
@@ -153,7 +155,7 @@ export function formOf(strategy, preset) {
 }
 
 /**
- * The preset whose settings a form holds, undefined where it holds others.
+ * Return the preset that a form equals, undefined if it equals none.
  * @param {any} form
  */
 export function presetOf(form) {

@@ -1,10 +1,10 @@
-// Whether the settings shown are those of the run shown: a quiet line beside the status.
+// The line next to the status that says which settings have changed since the run.
 import { el } from "../../visualizers/shared/dom.mjs";
 import { tr } from "../../visualizers/shared/tr.mjs";
 import { differences, sentenceOf } from "./settings.mjs";
 import { tabOf } from "./tabs.mjs";
 
-// By the key of a stage: draw its line anew.
+// Redraws the line of a stage, by the stage's key.
 const lines = new Map();
 
 export const settingsMoved = (key) => lines.get(key)?.();

@@ -1,4 +1,4 @@
-// A sound for a model that listens: a file, a recording, or an example.
+// The sound input: a file, a recording or an example.
 import { peaksOf } from "../../visualizers/media/peaks.mjs";
 import { button, el } from "../../visualizers/shared/dom.mjs";
 import { tr } from "../../visualizers/shared/tr.mjs";
@@ -23,9 +23,11 @@ const hasMicrophone = async () => {
   return (found ?? []).some(({ kind }) => kind === "audioinput");
 };
 
+/** The form field for a model's sound. */
 export class SoundField extends MediaField {
   /** @type {Recorder | null} */
   #recorder = null;
+  // Number of the latest request for the microphone; an answer to an older one is dropped.
   #asked = 0;
 
   /**
@@ -44,7 +46,10 @@ export class SoundField extends MediaField {
     addEventListener("pagehide", () => this.stop());
   }
 
-  /** @param {number | null} window seconds that a model hears, null where nothing says so */
+  /**
+   * Limit a recording to what the model hears.
+   * @param {number | null} window the model's limit in seconds, null if unknown
+   */
   hears(window) {
     const { seconds } = declared().media.limits.audio;
     this.most = Math.min(seconds, window ?? seconds);

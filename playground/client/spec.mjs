@@ -1,36 +1,37 @@
-// What the server declares: strategies with their parameters, models, presets of comparisons.
+// The server's declaration: strategies with their parameters, models and presets.
 
 /**
- * One control, as playground/spec.py declares it.
+ * One control, as the server's spec declares it.
  * @typedef {object} Param
  * @property {string} name
  * @property {string} label
  * @property {string} help
  * @property {string} group
  * @property {boolean} optional
- * @property {string | null} term the glossary's entry that explains it
+ * @property {string | null} term the glossary entry that explains it
  * @property {"flag" | "choice" | "number" | "text" | "method" | "arguments"} kind
- * @property {any} value what it begins with
- * @property {string} [placeholder] what holds where the control is empty
+ * @property {any} value the default
+ * @property {string} [placeholder] the value that applies while the control is empty
  * @property {string[]} [choices]
- * @property {(choice: string) => string} [named] says a choice in words; without it they are said as texts of the server are
+ * @property {(choice: string) => string} [named] returns a choice in words; without it a
+ *   choice is translated like any text of the server
  * @property {number} [minimum]
  * @property {number} [maximum]
  * @property {number} [step]
  * @property {[number, number] | null} [slider]
- * @property {[number, number] | null} [reach] the ends of a slider also where off is one of the values
+ * @property {[number, number] | null} [reach] the ends of a slider, even if the control can be off
  */
 
 /** @type {any} */
 let declaration = { strategies: [], models: [], groups: {}, drafts: {}, compare: null, seed: null };
 
-/** Fulfilled when it is known which models cannot serve which strategies. */
+/** Resolves when the page knows which models cannot run which strategies. */
 let tried = Promise.resolve();
 
 /**
- * Every parameter stands in the declaration once; a strategy names its own by their places.
+ * Store the server's declaration. It lists every parameter once; strategies refer to them by index.
  * @param {any} spec
- * @param {string} [refusals] where to ask which models cannot serve, if the declaration cannot say yet
+ * @param {string} [refusals] address of the list of unusable models, if the declaration lacks it
  */
 export function declare({ params, strategies, ...rest }, refusals) {
   const withParams = (s) => ({ ...s, params: s.params.map((place) => params[place]) });
@@ -38,17 +39,23 @@ export function declare({ params, strategies, ...rest }, refusals) {
   if (refusals) tried = fetchRefusals(refusals);
 }
 
-// A model of which this is not heard is refused when it is asked to serve.
+// If the list cannot be fetched, the server still refuses an unusable model at the run.
 async function fetchRefusals(address) {
   const found = await fetch(address).then((answer) => (answer.ok ? answer.json() : {}));
   for (const strategy of declared().strategies)
     Object.assign(strategy.refused, found[strategy.name]);
 }
 
-/** @param {() => void} then what is done when it is known which models cannot serve */
+/**
+ * Call back once the list of unusable models is there, or has failed to load.
+ * @param {() => void} then
+ */
 export const whenTried = (then) => tried.then(then, () => {});
 
-/** @returns {any} */
+/**
+ * Return the server's declaration.
+ * @returns {any}
+ */
 export const declared = () => declaration;
 
 export const strategyOf = (name) => declared().strategies.find((s) => s.name === name);

@@ -1,4 +1,5 @@
-// What a model that transcribes speech is told besides its sound; only what the chosen models can be told is there.
+// Fields for a speech model's options: language, task and timestamps. Shows only the options that
+// the chosen models have.
 import { el } from "../../visualizers/shared/dom.mjs";
 import { TOLD } from "../../visualizers/shared/speech.mjs";
 import { spoken, tr } from "../../visualizers/shared/tr.mjs";
@@ -18,10 +19,11 @@ const HELPS = {
 
 const union = (lists) => [...new Set(lists.flat())];
 
-// What a form says beside what can be chosen: whoever runs it is told that the model does not know it.
+// Keep a form's value even if no model offers it: the server then answers why it does not fit.
 const withSaid = (known, value, open) =>
   value && !known.includes(value) && (known.length || open) ? [...known, value] : known;
 
+/** The group of fields with speech options. */
 export class SpeechFields {
   /** @type {Map<string, Field>} */
   #fields = new Map();
@@ -29,7 +31,7 @@ export class SpeechFields {
   #said = NOTHING;
   /** @type {Pick<Speech, "languages" | "tasks" | "timestamps">} */
   #known = { languages: [], tasks: [], timestamps: false };
-  // What was followed last.
+  // Arguments of the latest update.
   /** @type {Speech[]} */
   #each = [];
   #open = false;
@@ -37,7 +39,7 @@ export class SpeechFields {
   #origin = "";
   #id;
 
-  /** @param {string} id what the elements' ids begin with */
+  /** @param {string} id prefix of the elements' ids */
   constructor(id) {
     this.#id = id;
     this.box = el("div", {
@@ -52,9 +54,9 @@ export class SpeechFields {
   }
 
   /**
-   * Other models are chosen; what was said stays.
-   * @param {Speech[]} each what those of them can be told that are told anything
-   * @param {boolean} open whether there are models of which nobody has said yet what they can be told
+   * Update the fields after other models were chosen; the chosen values stay.
+   * @param {Speech[]} each options of the models that have any
+   * @param {boolean} open whether the options of some models are still unknown
    */
   follow(each, open) {
     [this.#each, this.#open] = [each, open];
@@ -111,8 +113,8 @@ export class SpeechFields {
   }
 
   /**
-   * What a form tells a model, null for nothing.
-   * @param {Speech} [model] what one of several can be told; without it all that is there is told
+   * Return the chosen options, null for none.
+   * @param {Speech} [model] the options of one model; without it all chosen options are returned
    */
   ask(model) {
     const said = this.#values();
@@ -123,7 +125,7 @@ export class SpeechFields {
     return told.length ? Object.fromEntries(told) : null;
   }
 
-  // What none of the models knows is said to all that have anything of the kind: they say that they do not.
+  // A value that no model knows goes to every model with that option: each answers with an error.
   #fits(model, name, value) {
     if (name === "return_timestamps") return model.timestamps;
     const of = (/** @type {Pick<Speech, "languages" | "tasks">} */ one) =>
@@ -131,14 +133,17 @@ export class SpeechFields {
     return of(model).includes(value) || (of(model).length > 0 && !of(this.#known).includes(value));
   }
 
-  /** @param {Record<string, any> | null | undefined} speech as a form says it */
+  /**
+   * Show a form's options.
+   * @param {Record<string, any> | null | undefined} speech as in a form
+   */
   show(speech) {
     this.#said = {
       language: String(speech?.language ?? ""),
       task: String(speech?.task ?? ""),
       return_timestamps: speech?.return_timestamps === true,
     };
-    // A form may say what cannot be chosen yet, so they are drawn anew.
+    // Redraw the fields: the form may hold values that were not offered before.
     this.#fields = new Map();
     [this.#drawn, this.#origin] = ["", "run"];
     this.follow(this.#each, this.#open);

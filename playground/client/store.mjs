@@ -1,5 +1,5 @@
-// The runs of the page by id, fed by one hidden bus. Every message has a number: what comes twice is
-// left alone, and after a gap the whole run is asked for.
+// The page's runs by id, filled from the server's messages. Messages are numbered: duplicates are
+// ignored, and after a gap the page requests the whole run.
 import { addStep, emptyRecord, NOTHING } from "../../visualizers/shared/record.mjs";
 import { tr } from "../../visualizers/shared/tr.mjs";
 import { newRun, Recordings } from "../../visualizers/stage/recordings.mjs";
@@ -20,11 +20,15 @@ export const GONE = tr(
 );
 const DECODING = tr("Decoding…");
 
+/** The runs that the server sends, as recordings that the stages show. */
 export class Store extends Recordings {
-  // When the server was last heard of, in milliseconds of the page.
+  // Time of the latest sign of life from the server, as performance.now().
   heard = 0;
 
-  /** @param {string} text a message as JSON */
+  /**
+   * Take a message of the server.
+   * @param {string} text a message as JSON
+   */
   receive(text) {
     if (!text) return;
     /** @type {Message} */
@@ -36,7 +40,7 @@ export class Store extends Recordings {
   }
 
   /**
-   * Something is asked for under a key: what was said of an earlier request is said no more.
+   * Note a new request for a key: clear the error of an earlier one.
    * @param {string} key
    */
   asked(key) {
@@ -46,7 +50,7 @@ export class Store extends Recordings {
   }
 
   /**
-   * What the server says of a run; one that somebody wants to stop goes on being stopped.
+   * Show a run's progress. A run that is being stopped keeps the status "stopping".
    * @param {{ strategy: string, run: string, phase: Activity["phase"], says: string }} message
    */
   goesOn({ strategy: key, run, phase, says }) {
@@ -58,9 +62,9 @@ export class Store extends Recordings {
   }
 
   /**
-   * A run has come to its end, and with it what went on where it is shown.
+   * End the activity of every key that shows a run.
    * @param {string} id
-   * @param {FailMessage | null} stopped says that it was stopped before it began
+   * @param {FailMessage | null} stopped the message that the run was stopped before it began
    */
   #over(id, key = "", stopped = null) {
     const shownAt = (k) => this.activity(k).run === id || (k === key && !this.activity(k).run);
@@ -73,7 +77,7 @@ export class Store extends Recordings {
     if (message.kind === "start") this.#begin(message);
     if (message.kind === "fail" && !this.runs.has(message.run)) return this.#refuse(message);
     const run = this.runs.get(message.run);
-    // A page that missed even the beginning asks for the whole, or it would stay silent to the end.
+    // A page that missed the start message requests the whole run, or it would never show anything.
     if (!run || message.seq > run.next) return this.tell("missed", message.run);
     if (message.seq < run.next) return;
     this.#take(run, message);
@@ -96,7 +100,7 @@ export class Store extends Recordings {
     this.tell("changed", run);
   }
 
-  // Nothing is known of it any more.
+  // The server no longer has the run.
   #gone(id) {
     for (const key of this.busyKeys().filter((k) => this.activity(k).run === id))
       this.act(key, { phase: "stopped", says: GONE, run: "" });
@@ -110,7 +114,7 @@ export class Store extends Recordings {
   }
 
   /**
-   * A request that never started leaves what was drawn before in place and says why.
+   * Show the error of a request that never started; the earlier run stays on the page.
    * @param {FailMessage} message
    */
   #refuse(message) {

@@ -1,4 +1,4 @@
-// A strategy's tab: what is asked on the left, what came out beside it.
+// A strategy's tab: the form on the left, the run and its views on the right.
 import { button, el } from "../../visualizers/shared/dom.mjs";
 import { tr } from "../../visualizers/shared/tr.mjs";
 import { askLink, isOfPage, linked } from "./address.mjs";
@@ -29,9 +29,8 @@ const ANSWERED = ["finished", "stopped"];
 const NARROW = matchMedia("(max-width: 799px)");
 
 /**
- * The parts of every tab: where it says what it is, what is asked, what is set, and what is drawn.
- * What is asked stands beside what is drawn; where there is no room for both it folds away behind a
- * button, and on a telephone the settings come last.
+ * Lay out a tab: its description, the prompt, the settings and the views. On a narrow screen the
+ * form folds away behind a button; on a phone the settings come last.
  */
 export function layout(root, title, words, { ask, right, settings }) {
   const told = typeof words === "string" ? el("p", {}, words) : words;
@@ -65,9 +64,9 @@ export function layout(root, title, words, { ask, right, settings }) {
 }
 
 class StrategyTab {
-  // The method of the latest press.
+  // Custom method of the latest run.
   #asked = "";
-  // When somebody last changed what the form says, in milliseconds of the page.
+  // Time of the user's latest change to the form, as performance.now().
   #touched = -1;
 
   constructor(root, strategy, trigger) {
@@ -107,7 +106,7 @@ class StrategyTab {
         this.run();
       },
     );
-    // Where a method's code is looked at and changed, for the whole page.
+    // The one panel of the page that shows and edits a method's code.
     this.methods = isOfMethods(strategy) ? this.#methods() : null;
     layout(root, strategy.title, this.#about(), {
       ask: [this.media.box, this.prompt.box, acts, this.presets.box],
@@ -134,13 +133,13 @@ class StrategyTab {
     this.welcomed = this.cameBack.then(() => this.welcome());
   }
 
-  // What is changed in the form, and what a run says of its model.
+  // Follow changes of the form, and the model facts that runs report.
   #follow(root) {
     root.addEventListener("input", () => {
       this.#touch();
       this.#moved();
     });
-    // A model is chosen, or typed and left.
+    // "change" fires when a model is chosen, and when a typed name loses the focus.
     this.models.model.box.addEventListener("change", () => this.#lookAtModel());
     store.watch({
       changed: (run) => {
@@ -186,7 +185,7 @@ class StrategyTab {
     ];
   }
 
-  // While the tab shows recorded runs, a preset that has one shows it.
+  // Fill in a preset. While the tab shows a recorded run, or none, also open the preset's own.
   choose(preset) {
     this.#touch();
     this.#fill(preset);
@@ -195,10 +194,10 @@ class StrategyTab {
   }
 
   /**
-   * Show a recorded run, with its settings in the form, unless somebody has changed that since it was asked for.
+   * Show a recorded run and put its settings into the form, unless the user has changed it since.
    * @param {string} recorded its name
    * @param {number | null} [step] from 1
-   * @param {number} [since] when it was asked for, in milliseconds of the page
+   * @param {number} [since] time of the request, as performance.now()
    */
   async open(recorded, step = null, since = performance.now()) {
     const run = await showRecorded(this.strategy.name, recorded, step);
@@ -210,7 +209,7 @@ class StrategyTab {
     this.#touched = performance.now();
   }
 
-  // The address of what was asked for, or of the run that is shown, with its step once it has ended.
+  // The link to the pending request, or to the run shown. An ended run adds its selected step.
   #link() {
     const { name } = this.strategy;
     const asked = pending(name);
@@ -223,7 +222,7 @@ class StrategyTab {
     return own + step;
   }
 
-  // What was under way here when this page was loaded is shown again, with its settings in the form.
+  // Resume the run that was active when the page was reloaded, and fill the form from it.
   #goOn() {
     const { name } = this.strategy;
     const send = (more) => this.trigger("input", { strategy: name, ...more });
@@ -242,7 +241,7 @@ class StrategyTab {
     });
   }
 
-  // What a run of the tab has answered can become the next message.
+  // Offer the text of an ended run as the next chat message.
   #answers() {
     const { name } = this.strategy;
     store.watch({
@@ -253,7 +252,7 @@ class StrategyTab {
     });
   }
 
-  // What has come to its end here is shown again by a page that is loaded anew.
+  // Remember the latest ended run, so that a reloaded page shows it again.
   #keepEnded() {
     const { name } = this.strategy;
     store.watch({
@@ -277,8 +276,8 @@ class StrategyTab {
   }
 
   /**
-   * Whether what an address asks for is shown already.
-   * @param {string} search
+   * Return whether the run shown is the one that an address asks for.
+   * @param {string} search query part of the address
    */
   shows(search) {
     const { link } = store.shown(this.strategy.name) ?? {};
@@ -290,20 +289,20 @@ class StrategyTab {
     return names.every((name) => (asked.get(name) ?? "") === (own.get(name) ?? ""));
   }
 
-  // What stands in the tab before anybody presses Run.
+  // Show the first preset's recorded run in a tab that has no run yet.
   welcome() {
     const { name, presets } = this.strategy;
     const recorded = store.runId(name) || store.busy(name) ? null : presets[0]?.recorded;
     return recorded ? showRecorded(name, recorded).catch(() => null) : Promise.resolve(null);
   }
 
-  // Other parameters; prompt, models and seed stay.
+  // Replace the parameters; prompt, models and seed stay.
   use(values, origin) {
     this.form.show(values, origin);
     this.#moved();
   }
 
-  // The form says something else than before.
+  // After a change of the form: update everything that compares with it.
   #moved() {
     const { params, ...asked } = this.ask();
     this.presets.mark(presetOf({ ...asked, values: params }));
@@ -316,7 +315,7 @@ class StrategyTab {
     this.#lookAtMedia();
   }
 
-  // What the model takes besides text has a field.
+  // Show fields for the media that the model takes.
   #lookAtMedia() {
     this.media.follow([this.models.values().model]);
     this.prompt.optional(this.media.any);
@@ -352,7 +351,7 @@ class StrategyTab {
     this.#lookAtModel();
   }
 
-  // What the controls say.
+  // Return the request that the controls describe.
   ask() {
     return {
       strategy: this.strategy.name,
@@ -364,7 +363,10 @@ class StrategyTab {
     };
   }
 
-  /** @param {boolean} [linked] whether a link asks for it */
+  /**
+   * Run the form. An edited method is saved first; without that nothing runs.
+   * @param {boolean} [linked] whether a link requested the run
+   */
   async run(linked = false) {
     const { method = "" } = this.form.values();
     this.#asked = method;
@@ -379,6 +381,7 @@ class StrategyTab {
   }
 }
 
+/** Create a strategy's tab in its element and register it. */
 export function mountTab(root, name, trigger) {
   const tab = new StrategyTab(root, strategyOf(name), trigger);
   keepTab(name, tab);

@@ -1,4 +1,4 @@
-// The tabs of strategies that are open, by name.
+// Registry of the mounted strategy tabs, by strategy.
 const tabs = new Map();
 
 export const tabOf = (name) => tabs.get(name);

@@ -1,9 +1,10 @@
-// What models take beside text: those on offer are declared, others are looked at when somebody names them.
+// Which media a model takes in addition to text. The server declares this for the offered models;
+// for any other model it is requested when the model is named.
 import { ask, connectedAsk } from "./ask.mjs";
 import { declared } from "./spec.mjs";
 
 /**
- * What can be told of a sound, and how many seconds of it are heard.
+ * Options of a speech model, and how many seconds of sound it hears.
  * @typedef {{ languages: string[], tasks: string[], timestamps: boolean, seconds: number | null }} Speech
  */
 /** @typedef {{ takes: string[], needs: string | null, speech: Speech | null }} Takes */
@@ -15,6 +16,7 @@ const TEXT = { takes: [], needs: null, speech: null };
 const learned = new Map();
 
 /**
+ * Return a model's media inputs; text only while they are unknown.
  * @param {string} model
  * @returns {Takes}
  */
@@ -23,11 +25,12 @@ export function takesOf(model) {
   return learned.get(model) ?? (offered?.takes ? offered : TEXT);
 }
 
-/** Whether anybody has said what a model takes. */
+/** Return whether a model's media inputs are known. */
 export const isKnown = (model) =>
   learned.has(model) || declared().models.some((m) => m.name === model && m.takes);
 
 /**
+ * Store a model's media inputs as the server reported them.
  * @param {string} model
  * @param {Partial<Takes>} told
  */
@@ -35,14 +38,14 @@ export function learn(model, { takes, needs = null, speech = null }) {
   if (takes) learned.set(model, { takes, needs, speech });
 }
 
-// Models that were asked about, each once.
+// Models already requested: each is requested once.
 const asked = new Set();
 
 /**
- * Ask what models take of which nobody has said so, as where a form names one. The form may be that of anybody's link,
- * so only models of this machine are looked at.
+ * Request the media inputs of models that are still unknown. A form may come from a stranger's
+ * link, so the server looks only at models that are already on its machine.
  * @param {string[]} models
- * @returns {Promise<boolean>} whether anything was asked
+ * @returns {Promise<boolean>} whether any request was sent
  */
 export async function lookInto(models) {
   const unknown = models.filter((model) => model && !isKnown(model) && !asked.has(model));

@@ -1,4 +1,4 @@
-// The turns of a chat: who says what, in which order; the answer of a run becomes the next one.
+// The chat field: messages with a role and a text each. A run's answer can become the next message.
 import { button, el } from "../../visualizers/shared/dom.mjs";
 import { tr } from "../../visualizers/shared/tr.mjs";
 
@@ -21,7 +21,7 @@ const ARGUMENTS = tr(
 
 const nameOf = (role) => NAMES[role] ?? role;
 
-// One message. What of it has no control here, such as a call of a tool, is kept as it is.
+// One message. Parts without a control here, such as a tool call, are passed through unchanged.
 class Turn {
   /**
    * @param {Message} message
@@ -58,8 +58,9 @@ class Turn {
   }
 
   /**
-   * @param {number} at its place
-   * @param {number} of how many
+   * Update the labels and buttons to the message's position.
+   * @param {number} at index, from 0
+   * @param {number} of number of messages
    */
   place(at, of) {
     const message = tr("Message {n} of {total}", { n: at + 1, total: of });
@@ -80,16 +81,17 @@ class Turn {
   }
 }
 
+/** The list of messages of a prompt. */
 export class Talk {
   /** @type {Turn[]} */
   #turns = [];
-  // What a run answered to the messages as they stand, null where none has.
+  // The latest run's answer, with the key of the messages it belongs to; null for none.
   #answer = null;
   #go;
 
   /**
-   * @param {string} id what the elements' ids begin with
-   * @param {() => void} go what Ctrl or Shift with the Enter key does
+   * @param {string} id prefix of the elements' ids
+   * @param {() => void} go called on Ctrl+Enter or Shift+Enter
    */
   constructor(id, go) {
     this.#go = go;
@@ -142,17 +144,21 @@ export class Talk {
     this.show([EMPTY], {});
   }
 
-  /** @returns {{ messages: Message[], template: any }} */
+  /**
+   * Return the messages and the template's arguments.
+   * @returns {{ messages: Message[], template: any }}
+   */
   values() {
     const messages = this.#turns.map((turn) => turn.value);
     const given = readArguments(this.template.value);
     const anew = messages.at(-1)?.role === "assistant" && !this.continued.checked;
-    // What is no JSON object goes as it was typed: the server says what is wrong with it.
+    // Anything but a JSON object is sent as typed: the server's error says what is wrong.
     if (typeof given === "string") return { messages, template: given };
     return { messages, template: anew ? { ...given, [ANEW]: true } : given };
   }
 
   /**
+   * Show messages and template arguments.
    * @param {Message[]} messages
    * @param {any} template
    */
@@ -165,7 +171,7 @@ export class Talk {
     this.#look();
   }
 
-  /** Whether nothing was written yet. */
+  /** Whether every message is empty. */
   get blank() {
     return this.#turns.every((turn) => turn.value.content === "");
   }
@@ -175,8 +181,8 @@ export class Talk {
   }
 
   /**
-   * A run has answered: its text can become the next message while the messages are still those it read.
-   * @param {{ messages: Message[] | null, template: any } | null} asked what the run read
+   * Offer a run's answer as the next message, for as long as the messages are unchanged.
+   * @param {{ messages: Message[] | null, template: any } | null} asked the run's prompt
    * @param {string} text
    */
   answered(asked, text) {
@@ -194,6 +200,7 @@ export class Talk {
   }
 
   /**
+   * Move a message, and keep the focus on the pressed button.
    * @param {Turn} turn
    * @param {number} by
    */
@@ -204,11 +211,14 @@ export class Talk {
     this.list.replaceChildren(...this.#turns.map((t) => t.item));
     this.changed();
     const pressed = by < 0 ? turn.up : turn.down;
-    // At the end of the way the other button keeps the focus.
+    // A disabled button cannot have the focus, so it goes to the other one at the end of the list.
     (pressed.disabled ? (by < 0 ? turn.down : turn.up) : pressed).focus();
   }
 
-  /** @param {Turn} turn */
+  /**
+   * Remove a message.
+   * @param {Turn} turn
+   */
   drop(turn) {
     const at = this.#turns.indexOf(turn);
     this.#turns.splice(at, 1);
@@ -223,7 +233,7 @@ export class Talk {
     this.list.replaceChildren(...this.#turns.map((turn) => turn.item));
   }
 
-  // The next to speak is whoever has not spoken last.
+  // A new message has the role that did not write the last one.
   #add(role = this.#turns.at(-1)?.value.role === "user" ? "assistant" : "user") {
     this.#turns.push(new Turn({ role, content: "" }, this));
     this.list.append(this.#turns.at(-1)?.item ?? "");
@@ -272,7 +282,7 @@ function readArguments(text) {
     const read = JSON.parse(text);
     if (read && typeof read === "object" && !Array.isArray(read)) return read;
   } catch {
-    // It is no JSON.
+    // Not JSON.
   }
   return text;
 }
@@ -289,7 +299,7 @@ const sorted = (value) =>
       : value;
 
 /**
- * What tells one chat from another.
+ * Return a key that is equal for equal messages and template arguments.
  * @param {{ messages?: any, template?: any }} asked
  */
 export const keyOf = ({ messages, template }) =>

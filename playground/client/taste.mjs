@@ -1,4 +1,4 @@
-// A blind taste test: two texts of one prompt, one vote, and after ten pairs which strategies they were.
+// The blind taste test: ten votes on pairs of texts, then the strategies that wrote them.
 import { button, el } from "../../visualizers/shared/dom.mjs";
 import { said } from "../../visualizers/shared/said.mjs";
 import { visible } from "../../visualizers/shared/text.mjs";
@@ -39,7 +39,7 @@ const STARTS = [
   { strategy: "sampling", params: { temperature: 0.7, top_k: 0, top_p: 0.9 } },
 ];
 
-// A browser may forbid a page to keep anything, and what is kept may be anybody's.
+// A browser may forbid storage, and stored data may be malformed: both give an empty list.
 function keptVotes() {
   try {
     const kept = JSON.parse(localStorage.getItem(KEPT) ?? "[]");
@@ -55,14 +55,14 @@ function keepVotes(votes) {
   try {
     localStorage.setItem(KEPT, JSON.stringify(votes));
   } catch {
-    // Then a page that is loaded anew begins anew.
+    // Without storage the votes are lost when the page is reloaded.
   }
 }
 
 class Taste {
   /** @type {Voted[]} */
   #votes = keptVotes();
-  /** @type {Pair[]} those to come, the first is shown */
+  /** @type {Pair[]} the remaining pairs; the first one is shown */
   #pairs = [];
   #recorded = null;
 
@@ -148,7 +148,7 @@ class Taste {
     this.#votes.push({ ...pair, vote });
     keepVotes(this.#votes);
     const one = vote ? tr("the right one") : tr("the left one");
-    // Whoever knew which was which would look for it in the next pair.
+    // The strategies stay hidden until the end: knowing one would bias the next votes.
     this.last.textContent = tr("Pair {n}: {vote}. What they were is told after {total} pairs.", {
       n: this.#votes.length,
       vote: vote === null ? tr("no difference") : one,
@@ -210,7 +210,7 @@ class Taste {
     this.#came(pair);
   }
 
-  // The pair that was asked for comes before those that are recorded.
+  // Show the visitor's own pair before the recorded ones.
   #came(pair) {
     if (this.#votes.length >= ROUND) this.#again();
     if (pair.texts[0].text === pair.texts[1].text)

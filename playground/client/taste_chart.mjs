@@ -1,4 +1,5 @@
-// What a round of votes came to: for each measure both texts of every pair, the preferred one filled.
+// The result of a taste test: one chart per measure with both texts of every pair, the preferred
+// one filled.
 import { el, svg, table } from "../../visualizers/shared/dom.mjs";
 import { term, told } from "../../visualizers/shared/terms.mjs";
 import { fixed, percent } from "../../visualizers/shared/text.mjs";
@@ -26,7 +27,10 @@ const IN_WORDS = {
   tokens: String,
 };
 
-/** @param {Written} written */
+/**
+ * Return the strategy of a text with its parameters, in words.
+ * @param {Written} written
+ */
 export function nameOf({ strategy, params }) {
   const given = Object.entries(params).map(([name, value]) => `${name} ${said(value)}`);
   const title = strategyOf(strategy)?.title ?? strategy;
@@ -35,14 +39,15 @@ export function nameOf({ strategy, params }) {
 
 const known = (texts, name) => texts.every((written) => written[name] !== null);
 
-/** @drawing Where a value stands between the least and the most of its measure. */
+/** @drawing The x position of a value between the measure's smallest and largest value. */
 const placeOf = (value, least, most) =>
   EDGE + ((WIDE - 2 * EDGE) * (value - least)) / (most - least || 1);
 
-/** @drawing The middle of a pair's row. */
+/** @drawing The y position of the middle of a pair's row. */
 const heightOf = (row) => ROW * (row + 0.5);
 
 /**
+ * Draw the chart of one measure.
  * @param {Voted[]} votes
  * @param {string} name of the measure
  */
@@ -85,7 +90,7 @@ function picture(votes, name) {
   );
 }
 
-// The picture in words: every pair, its preferred text first.
+// The chart as text for screen readers: every pair, its preferred text first.
 function labelOf(votes, name) {
   const parts = votes.map(({ vote, texts }, row) => {
     const n = row + 1;
@@ -99,7 +104,7 @@ function labelOf(votes, name) {
 }
 
 /**
- * One measure: its picture, and how little its count proves.
+ * Create the figure of one measure: its chart, and what the votes say about it.
  * @param {Voted[]} votes
  */
 function measured(votes, { name, less: words }) {
@@ -123,7 +128,7 @@ function measured(votes, { name, less: words }) {
   );
 }
 
-// How little so few votes prove.
+// The sentence above the charts: how many votes there are and how little they prove.
 function leadOf(votes) {
   return tr(
     "You preferred one of the two in {decided} of {pairs} pairs. So few votes prove little: even if every one of {round} went the same way, chance would do that once in {rare} rounds, and 8 of {round} is nothing unusual (p-value {p}).",
@@ -138,7 +143,7 @@ function leadOf(votes) {
 }
 
 /**
- * What a round came to.
+ * Return the nodes of a round's result: sentence, charts and tables.
  * @param {Voted[]} votes
  */
 export function resultOf(votes) {

@@ -1,9 +1,9 @@
-// Votes of a blind taste test: which pairs are shown, on which side each text stands, and what the votes come to.
+// The logic of the blind taste test: drawing pairs, choosing sides and counting votes. No DOM.
 
 import { tr } from "../../visualizers/shared/tr.mjs";
 
 /**
- * A text that some strategy wrote, and what is measured of it.
+ * A text with the strategy that wrote it and its measures.
  * @typedef {{ strategy: string, params: Record<string, any>, text: string, perplexity: number | null,
  *   rep_3: number, tokens: number }} Written
  */
@@ -14,7 +14,7 @@ import { tr } from "../../visualizers/shared/tr.mjs";
 
 /** @typedef {0 | 1} Side */
 
-/** What is measured of a text: its name, and which end of it is named in a sentence. */
+/** The measures of a text, each with the words for its lower end. */
 export const MEASURES = [
   { name: "perplexity", less: tr("the lower perplexity") },
   { name: "rep_3", less: tr("fewer repeated 3-grams") },
@@ -24,10 +24,10 @@ export const MEASURES = [
 export const ROUND = 10;
 
 /**
- * A list in an order of chance; Fisher and Yates.
+ * Return a shuffled copy of a list (Fisher-Yates).
  * @template T
  * @param {T[]} list
- * @param {() => number} random from 0 to 1, without 1
+ * @param {() => number} random returns a number in [0, 1)
  */
 export function shuffled(list, random) {
   const made = [...list];
@@ -39,7 +39,7 @@ export function shuffled(list, random) {
 }
 
 /**
- * The texts of one prompt on sides that chance has chosen.
+ * Return a pair with its two texts on random sides.
  * @param {Pair} pair
  * @param {() => number} random
  * @returns {Pair}
@@ -49,7 +49,8 @@ export function sided({ prompt, texts: [a, b] }, random) {
 }
 
 /**
- * Pairs of recorded texts for a round, each of another prompt, all pairs of ways about equally often.
+ * Draw the pairs of a round from recorded texts. Each pair has its own prompt, and every pair of
+ * strategies comes about equally often.
  * @param {{ prompt: string, texts: Written[] }[]} prompts
  * @param {() => number} random
  * @returns {Pair[]}
@@ -62,7 +63,7 @@ export function pairsOf(prompts, random) {
   const found = [];
   for (const { prompt, texts } of shuffled(prompts, random)) {
     if (found.length === ROUND) break;
-    // Two ways may have written the same.
+    // Two strategies may have written the same text, which nobody can vote on.
     const at = order.findIndex(([a, b]) => texts[a].text !== texts[b].text);
     if (at < 0) continue;
     const [[a, b]] = order.splice(at, 1);
@@ -73,7 +74,7 @@ export function pairsOf(prompts, random) {
 }
 
 /**
- * How often the preferred text had less of a measure, of the votes in which the two texts differ in it.
+ * Count how often the preferred text had the lower value, among votes whose two texts differ in it.
  * @param {Voted[]} votes
  * @param {string} name
  */
@@ -87,7 +88,7 @@ export function lessOf(votes, name) {
 }
 
 /**
- * Of every strategy how often it was preferred, passed over, or found no different, in the order of wins.
+ * Count wins, losses and ties of every strategy, sorted by wins.
  * @param {Voted[]} votes
  * @param {(written: Written) => string} nameOf
  */

@@ -1,4 +1,4 @@
-// Two runs of a family beside each other: where their texts part, and what was seen there.
+// Compares two related runs: where their texts diverge, and the candidates at that token.
 import {
   candidatesOf,
   leadersOf,
@@ -15,7 +15,7 @@ import { figureOf, nameOf, parentOf, rootOf } from "./members.mjs";
 
 const CONTINUED = tr("The best of all beams at this depth; ▸ is the text that was continued.");
 
-// The nodes of a search that a branch's prompt went through, as far as one of its places.
+// Follow a branch's prompt through the nodes of a search, up to one position.
 function pathThrough(up, ids, place) {
   const path = new Set();
   for (let i = 0, above = -1; i <= place; i++) {
@@ -30,7 +30,7 @@ function pathThrough(up, ids, place) {
 }
 
 /**
- * What was seen where a text's token stands: by the run that wrote it, or by the one it continues.
+ * Return the record of a token's position, from the run that wrote it or from the run it continues.
  * @param {Run} run
  */
 function seen(run, at) {
@@ -49,7 +49,7 @@ function seen(run, at) {
     return [up, { token, step: deep, pool: leadersOf(deep), path, note: CONTINUED }];
   }
   if (place === kept) {
-    // A typed text may hold tokens that the run it continues never saw.
+    // A typed text may contain tokens that the continued run never saw, so their texts are added.
     const owner = text === null ? up : { ...up, pieces: { ...up.pieces, ...run.pieces } };
     return [owner, { token, step, list: candidatesOf(up, step), chosen: token.id }];
   }
@@ -65,7 +65,10 @@ const wholeOf = (run) => [...run.prompt_ids, ...(run.tokens[0] || []).map((t) =>
 const leadOf = (same, common) =>
   same ? tr("Both texts are the same, token for token.") : partsAfter(common);
 
-/** @param {Run} run */
+/**
+ * Create one column of the comparison.
+ * @param {Run} run
+ */
 function sideOf(run, ids, from, at, same) {
   const text = (a, b) => textOfIds(run, ids.slice(a, b));
   const over = run.status === "running" ? tr("Not there yet.") : tr("The text had ended.");
@@ -86,6 +89,7 @@ function sideOf(run, ids, from, at, same) {
   );
 }
 
+/** Return the nodes that compare two runs. */
 export function together(pair) {
   const ids = pair.map(wholeOf);
   const from = Math.min(...pair.map((run) => rootOf(run).prompt_ids.length));

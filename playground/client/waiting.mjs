@@ -1,4 +1,6 @@
-// What Gradio draws later is waited for, however long; whoever clicks or types meanwhile has other plans.
+// Waits for what Gradio draws later.
+
+/** Call `act` with the result of `find` once there is one. A click or a key cancels the wait. */
 export function whenThere(find, act) {
   const others = new AbortController();
   const stop = () => others.abort();

@@ -1,15 +1,15 @@
-// Sound as numbers: from what a microphone gave to a file that every server can read without a codec.
+// Encodes samples as a WAV file and measures their level. The server needs no codec to read WAV.
 
-/** Samples a second of what is sent: what models of speech listen at. */
+/** Samples per second of a recording: the rate of speech models. */
 export const RATE = 16_000;
 const HEADER_BYTES = 44;
 const FULL = 32_768;
 const QUIETEST_DB = -60;
 
 /**
- * A WAV file of one channel with 16 bits a sample.
- * @param {Float32Array} samples from -1 to 1; what is beyond is cut off
- * @param {number} rate samples a second
+ * Encode a WAV file with one channel and 16 bits per sample.
+ * @param {Float32Array} samples from -1 to 1; values beyond are clipped
+ * @param {number} rate samples per second
  */
 export function wavOf(samples, rate = RATE) {
   const bytes = samples.length * 2;
@@ -38,7 +38,7 @@ export function wavOf(samples, rate = RATE) {
 const wholeOf = (sample) => Math.max(-FULL, Math.min(FULL - 1, Math.round(sample * FULL)));
 
 /**
- * @drawing How loud a stretch of samples is, in decibels below full scale, -60 for silence.
+ * @drawing The level of some samples in decibels relative to full scale, from -60 (silence) to 0.
  * @param {Float32Array} samples
  */
 export function levelOf(samples) {
@@ -48,5 +48,5 @@ export function levelOf(samples) {
   return Math.max(QUIETEST_DB, Math.min(0, Math.round(20 * Math.log10(rms || 1e-9))));
 }
 
-/** The same as a share of the way from silence to full scale. */
+/** Convert a level in decibels to a share: 0 is silence, 1 is full scale. */
 export const shareOf = (level) => 1 - level / QUIETEST_DB;

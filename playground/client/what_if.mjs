@@ -1,4 +1,5 @@
-// What if: a recorded step decided again under other settings, with the same luck, by the server.
+// The What if view: the server decides a recorded step again under other settings, with the same
+// random number.
 import { button, el, fact } from "../../visualizers/shared/dom.mjs";
 import { trace } from "../../visualizers/shared/record.mjs";
 import { said } from "../../visualizers/shared/said.mjs";
@@ -37,13 +38,13 @@ const BRANCH = tr("A branch continues tokens, not a prompt, so the form cannot h
 let asked = 0;
 
 /**
- * A control with a slider, also where off is one of its values.
+ * Give a control a slider, even if the control can be off.
  * @param {import("./spec.mjs").Param} param
  */
 const withSlider = (param) => ({ ...param, slider: param.slider ?? param.reach ?? null });
 
 /**
- * What the server needs of a run it does not remember: its ids, and the candidates of one step.
+ * Reduce a run that the server no longer has to all ids and the candidates of one step.
  * @param {Run} run
  * @param {number} index
  */
@@ -64,7 +65,7 @@ class WhatIf {
   #run = null;
   #index = 0;
   #timer = 0;
-  // The newest question; the answer to any other comes too late.
+  // Number of the newest question; answers to older ones are dropped.
   #asking = 0;
   #key = "";
   /** @type {any} */
@@ -148,7 +149,7 @@ class WhatIf {
     clearTimeout(this.#timer);
   }
 
-  // Nothing can be asked, for a reason.
+  // Hide the controls and show why nothing can be asked.
   #quiet(sentence) {
     this.#asking = ++asked;
     clearTimeout(this.#timer);
@@ -164,7 +165,7 @@ class WhatIf {
     this.jump.hidden = true;
   }
 
-  // A run as it was: its own settings, its own processors.
+  // Reset the form to the run's own settings and processors.
   #begin() {
     const { params, only, what_if: offered } = strategyOf(this.#run.strategy);
     const shown = params.filter((p) => offered.params.includes(p.name)).map(withSlider);
@@ -172,14 +173,14 @@ class WhatIf {
     this.#form = new Form(shown, `${this.ctx.strategy}-what-if`, own, { only });
     this.#form.box.addEventListener("input", () => this.#touch());
     this.slot.replaceChildren(this.#form.box);
-    // Where no parameter is a main one the first group has what there is.
+    // Without main parameters the form is only folded groups, so the first one is opened.
     const group = this.#form.box.querySelector(":scope > details:first-child");
     if (group instanceof HTMLDetailsElement) group.open = true;
     this.#touched = false;
     this.cards.reset();
   }
 
-  // Nothing was asked yet: the step as it was recorded.
+  // Show the step as it was recorded, before any question.
   #rest() {
     this.root.removeAttribute("aria-busy");
     this.#tell(HINT);
@@ -226,7 +227,7 @@ class WhatIf {
     }
   }
 
-  // The server's answer; a run that it does not remember is sent along.
+  // Ask the server; send the run along if the server no longer has it.
   async #answer(action) {
     const run = this.#run;
     const question = {
@@ -293,7 +294,7 @@ class WhatIf {
     this.jump.hidden = first.step === this.#index;
   }
 
-  // The form of the strategy's tab holds the run's settings with what was asked, and runs.
+  // Fill the strategy's tab with the run's prompt and the new settings, and run it.
   #start() {
     const { strategy, prompt, messages, template, model, assistant, seed } = this.#run;
     const { values } = this;

@@ -1,5 +1,5 @@
-// The candidates of a step under other settings: the model's probability, the one used, and where a
-// filter cuts.
+// The bars of the What if view: each candidate's probability before and after the settings, with
+// lines where a filter cuts.
 import { el } from "../../visualizers/shared/dom.mjs";
 import { titleOf } from "../../visualizers/shared/processors.mjs";
 import { lengthOf, percent, piece } from "../../visualizers/shared/text.mjs";
@@ -7,7 +7,8 @@ import { tr } from "../../visualizers/shared/tr.mjs";
 
 const HEADS = [tr("token"), "", tr("model → as used")];
 
-// Rows stay where their token stays, so that their bars grow and shrink.
+// Rows are reused for the same token, so that their bars animate.
+/** The table of candidates with their bars. */
 export class Bars {
   #rows = new Map();
 
@@ -71,7 +72,7 @@ function fill({ line, used, raw, number, tag, mark }, option, taken, was) {
   tag.textContent = taken ? tr(" taken") : was ? tr(" recorded") : "";
 }
 
-// The line below which a processor has removed every candidate that is shown.
+// The line below which a processor has removed all candidates.
 function cutOf(stages, name) {
   const { kept, cut } = stages.find((s) => s.name === name);
   const left = { title: titleOf(name), n: kept.toLocaleString("en") };

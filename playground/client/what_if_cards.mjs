@@ -1,4 +1,4 @@
-// The processors of a step as cards: switched off and on, and moved to another place by mouse or by key.
+// The processors of a step as cards. Each can be switched off, and moved by mouse or keyboard.
 import { el } from "../../visualizers/shared/dom.mjs";
 import { titleOf } from "../../visualizers/shared/processors.mjs";
 import { percent } from "../../visualizers/shared/text.mjs";
@@ -17,8 +17,9 @@ function told({ on, removed, kept, mass, bits }) {
   return tr("{gone} · {bits} bits", { gone, bits: bits.toFixed(2) });
 }
 
+/** The list of processor cards. */
 export class Cards {
-  /** Names in the order that was asked for, empty while nothing was moved. */
+  /** Names in the user's order, empty while it is the original one. */
   order = [];
   #off = new Set();
   #names = [];
@@ -46,7 +47,7 @@ export class Cards {
     this.list.replaceChildren();
   }
 
-  // Those switched off that there are.
+  // The switched-off processors that this step has.
   get off() {
     return [...this.#off].filter((name) => this.#names.includes(name));
   }
@@ -76,7 +77,7 @@ export class Cards {
     text.textContent = told(stage);
   }
 
-  // Moves what is not in its place; the button that was pressed keeps the focus.
+  // Reorder the cards only if needed, and restore the focus: moving a node in the page loses it.
   #place() {
     const focus = document.activeElement;
     const lines = this.#names.map((name) => this.#cards.get(name).line);

@@ -1,20 +1,21 @@
-// What if, in sentences: what a step's token is under other settings, and where a run would have changed first.
+// The sentences of the What if view: the step's token under other settings, and the first step of
+// the run that would change.
 import { titleOf } from "../../visualizers/shared/processors.mjs";
 import { said } from "../../visualizers/shared/said.mjs";
 import { textOfId, visible } from "../../visualizers/shared/text.mjs";
 import { spoken, tr } from "../../visualizers/shared/tr.mjs";
 
-// A token in quotes; a space at its beginning stays with it at the end of a line.
+// Quote a token. Non-breaking spaces keep a leading space together with its token at a line's end.
 const quoted = (text) => tr("‘{token}’", { token: text.replaceAll(" ", "\u00a0") });
 
 /**
- * A name inside a sentence, where English has it small.
+ * Lower a name's first letter inside an English sentence; other languages keep it.
  * @param {string} name
  */
 const inside = (name) => (spoken() === "en" ? name[0].toLowerCase() + name.slice(1) : name);
 
 /**
- * What the step's token is now.
+ * Return the sentence about the step's token under the new settings.
  * @param {import("./what_if_cards.mjs").Cards} cards
  * @param {import("./form.mjs").Form} form
  * @param {Run} run
@@ -34,7 +35,7 @@ export function decidedOf(cards, form, run, { changed, token, recorded, sample }
     : tr("{opening} the choice becomes {token}.", words);
 }
 
-// What is other than it was, in a word or two.
+// The beginning of that sentence: what was changed.
 function openingOf({ off, moved }, form, changed) {
   if (off.length + changed.length + (moved ? 1 : 0) > 1) return tr("With these settings");
   if (moved) return tr("In this order");
@@ -52,7 +53,7 @@ function openingOf({ off, moved }, form, changed) {
 }
 
 /**
- * Where the run would have changed first.
+ * Return the sentence about the first step of the run that would change.
  * @param {Run} run
  * @param {any} found the server's answer
  */

@@ -1,4 +1,4 @@
-// Why this token, why not that one: the server answers about one token of the selected step.
+// The Why view: the server explains why one token of the selected step was chosen or not.
 import { button, el } from "../../visualizers/shared/dom.mjs";
 import { nodeOf, ownToken } from "../../visualizers/shared/record.mjs";
 import { said } from "../../visualizers/shared/said.mjs";
@@ -14,16 +14,16 @@ class Why {
   /** @type {Run | null} */
   #run = null;
   #index = -1;
-  // Of a search: the node that the stage shows at this step.
+  // In a beam search: the node that the stage shows at this step.
   #node = {};
   #key = "";
   #timer = 0;
-  // The newest question; the answer to any other comes too late.
+  // Number of the newest question; answers to older ones are dropped.
   #newest = 0;
   #last = {};
   /** @type {Asked | null} */
   #wanted = null;
-  // Whether it was said that the run has not ended.
+  // Whether the view says that the run has not ended yet.
   #waits = false;
 
   /** @param {Context} ctx */
@@ -50,7 +50,7 @@ class Why {
     root.append(this.say, this.more, line, el("p", { class: "dp-note wy-hint" }, HINT), this.own);
     this.root = root;
     ctx.ask = (question) => this.#asked(question);
-    // A panel that is opened has its answer without being asked.
+    // A panel that becomes visible asks about its step by itself.
     new IntersectionObserver(() => this.#soon()).observe(root);
   }
 
@@ -97,7 +97,7 @@ class Why {
   }
 
   /**
-   * A candidate, a node or a drafted token was pointed at: its step is selected first.
+   * Take another view's question about a candidate, a node or a drafted token. Selects its step.
    * @param {Asked} question
    */
   #asked(question) {
@@ -108,7 +108,7 @@ class Why {
     if (this.#run && this.#run.selected === this.#index) this.#want();
   }
 
-  // What was pointed at, as soon as its step is here.
+  // Ask the pending question once its step is selected.
   #want() {
     const { step, ...what } = this.#wanted ?? {};
     if (!this.#wanted || !this.#run || (step ?? this.#index) !== this.#index) return;
@@ -123,7 +123,7 @@ class Why {
     this.#ask({ text: this.typed.value });
   }
 
-  // The token that was taken, as far as that costs no pass of the model.
+  // Explain the chosen token, but only if that needs no forward pass of the model.
   #soon() {
     clearTimeout(this.#timer);
     this.#timer = window.setTimeout(() => {
@@ -148,7 +148,7 @@ class Why {
     const answer = await askAbout(run, { action: "why", step: index, ...what });
     if (mine !== this.#newest) return;
     this.root.removeAttribute("aria-busy");
-    // A player may have gone back behind the step meanwhile.
+    // A player may have rewound to before the step meanwhile.
     if (!run.steps[index]) return;
     if (answer.error) return this.#tell(`⚠ ${said(answer.error)}`, "bad");
     this.#show(run, answer.answer);

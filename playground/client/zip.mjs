@@ -1,12 +1,12 @@
-// Files as a zip archive, packed in the page: pictures and a long trace are here and nowhere else.
+// Packs files into a zip archive in the page, because pictures and a long trace exist only here.
 
 const LOCAL = 0x04034b50;
 const CENTRAL = 0x02014b50;
 const END = 0x06054b50;
 const VERSION = 20;
-// Names are UTF-8.
+// Flag: file names are UTF-8.
 const FLAGS = 0x0800;
-// 1 January 1980: the same files give the same archive.
+// 1 January 1980, fixed so that the same files give the same archive.
 const DATE = 0x21;
 const LOCAL_BYTES = 30;
 const CENTRAL_BYTES = 46;
@@ -29,7 +29,7 @@ async function deflated(bytes) {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-// Numbers of two and four bytes, one after the other.
+// Pack [bytes, value] pairs of two or four bytes, little-endian.
 function record(length, fields) {
   const view = new DataView(new ArrayBuffer(length));
   let at = 0;
@@ -63,6 +63,7 @@ async function entryOf(path, content) {
 }
 
 /**
+ * Create a zip archive.
  * @param {Record<string, string | Uint8Array>} files by path
  * @returns {Promise<Blob>}
  */

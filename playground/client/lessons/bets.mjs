@@ -1,4 +1,4 @@
-// The questions of cards: each kind is asked, answered and marked in its own way.
+// The questions of lesson cards: one kind of control each, with its answer and its marking.
 import { button, el } from "../../../visualizers/shared/dom.mjs";
 import { percent, visible } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
@@ -7,24 +7,26 @@ import { tr } from "../../../visualizers/shared/tr.mjs";
  * A question on the page.
  * @typedef {object} Asked
  * @property {HTMLElement} node
- * @property {() => any} answer what was bet on, null for nothing yet
- * @property {(answer: any) => void} set
- * @property {(key: any) => void} mark show what is right; nothing can be changed any more
+ * @property {() => any} answer returns the current bet, null for none
+ * @property {(answer: any) => void} set shows a bet
+ * @property {(key: any) => void} mark shows the solution and locks the controls
  */
 
+/** Return the text that follows a number of a bet's unit. */
 export const unitOf = ({ unit }) =>
   ({ percent: "\u202f%", bits: tr(" bits"), tokens: tr(" tokens"), steps: tr(" steps") })[unit] ??
   "";
 let made = 0;
 
 /**
- * @param {any} bet as playground/lesson_data.py tells it
- * @param {() => void} changed
+ * Create the controls of a bet.
+ * @param {any} bet as the lesson's data has it
+ * @param {() => void} changed called when the answer changes
  * @returns {Asked}
  */
 export const question = (bet, changed) => KINDS[bet.kind](bet, changed);
 
-/** Whether an answer is right, null where nothing is marked. */
+/** Return whether an answer is right, null for free text and for no answer. */
 export function isRight(bet, key, answer) {
   if (bet.kind === "text" || answer === null) return null;
   if (bet.kind === "number") return Math.abs(answer - key.value) <= bet.tolerance * (1 + 1e-9);
@@ -32,13 +34,13 @@ export function isRight(bet, key, answer) {
   return answer === key.right[0];
 }
 
-/** What there is to choose from, as it is shown. */
+/** Return the texts of a bet's options as shown. */
 export const optionsOf = ({ kind, options }) =>
   kind === "truth"
     ? [tr("True"), tr("False")]
     : options.map((text) => (kind === "token" ? tr("“{text}”", { text: visible(text) }) : text));
 
-// One of several: radio buttons, so that arrow keys and readers know them.
+// One of several options. Native radio buttons work with arrow keys and screen readers.
 function picked(bet, changed) {
   const name = `ls-bet-${++made}`;
   const rows = optionsOf(bet).map((text, place) => {
@@ -88,7 +90,7 @@ function picked(bet, changed) {
   };
 }
 
-// A number: what was not touched is no bet.
+// A number on a slider. A slider that was not touched is no bet.
 function slid(bet, changed) {
   const { low, high, by } = bet;
   let touched = false;
@@ -145,7 +147,7 @@ function slid(bet, changed) {
   };
 }
 
-// An order: each moves by its own buttons, or by arrow keys on them.
+// An order of options. Each row has two buttons, which also take the arrow keys.
 class Order {
   #touched = false;
   #changed;

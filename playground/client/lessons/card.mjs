@@ -1,4 +1,4 @@
-// One card: what is seen, the bet, and what happened. The page, a room and the printed sheet draw it alike.
+// One lesson card: the situation, the bet and the reveal. The page and a classroom share it.
 import { button, el } from "../../../visualizers/shared/dom.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { isRight, question } from "./bets.mjs";
@@ -6,17 +6,18 @@ import { soFar } from "./so_far.mjs";
 import { grown } from "./tree.mjs";
 
 /**
- * Where runs are drawn.
+ * The store and stages that show the runs of a card.
  * @typedef {object} Place
  * @property {import("../../../visualizers/stage/recordings.mjs").Recordings} recordings
  * @property {import("../../../visualizers/stage/stage.mjs").Stages} stages
  * @property {string} key of this card's stages
- * @property {string[]} more views beside the pictures, such as questions to a server
+ * @property {string[]} more views in addition to the card's, such as questions to the server
  * @property {(name: string, data?: unknown) => void} trigger
  */
 
 const NO_PLACE = /** @type {any} */ (null);
 
+/** A card on the page, first with its bet, then with its answer. */
 export class CardView {
   #card;
   #place;
@@ -24,14 +25,14 @@ export class CardView {
   #acts;
 
   /**
-   * @param {any} card what is seen before the bet: `before` of playground/lesson_data.py
+   * @param {any} card the card before the bet: `before` of the lesson's data
    * @param {object} given
    * @param {Place} [given.place]
-   * @param {Record<string, Recorded>} [given.runs] by name, where they are known already
-   * @param {(answer: any) => void} [given.bet] called when an answer is given
-   * @param {() => void} [given.ask] called to see what happened
+   * @param {Record<string, Recorded>} [given.runs] by name, if they are known already
+   * @param {(answer: any) => void} [given.bet] called when an answer is chosen
+   * @param {() => void} [given.ask] called to reveal the answer
    * @param {(form: any) => void} [given.open] puts a form into its tab
-   * @param {() => void} [given.next] goes on to the next card
+   * @param {() => void} [given.next] shows the next card
    */
   constructor(card, { place = NO_PLACE, runs = {}, bet, ask, open, next } = {}) {
     this.#card = card;
@@ -94,7 +95,7 @@ export class CardView {
     if (ready && this.#card.bet && !this.revealed) this.#acts.bet?.(this.answer);
   }
 
-  // What a run has written before the step; the run itself where nothing of it is hidden.
+  // Show the text before the step, or the whole run if the card hides nothing.
   #before() {
     const { hide, scenes } = this.#card;
     const drawn = scenes.map((scene, i) => {
@@ -119,9 +120,9 @@ export class CardView {
       el("figcaption", {}, captionOf(scene, this.#card.scenes, this.revealed)),
       root,
     );
-    // Of a text alone nothing is asked, nor where several runs stand beneath each other.
+    // No question views for a text without pictures, nor for several runs on one card.
     const asked = scene.pictures.length && this.#card.scenes.length === 1 ? more : [];
-    // A stage is drawn when it stands in the page.
+    // A stage must be in the page before it is drawn.
     queueMicrotask(() => {
       stages.mount(
         root,
@@ -138,10 +139,10 @@ export class CardView {
   }
 
   /**
-   * Show what happened.
-   * @param {any} after of playground/lesson_data.py
+   * Reveal the answer.
+   * @param {any} after the card after the bet, from the lesson's data
    * @param {Record<string, Recorded>} runs by name
-   * @param {{ focus?: boolean }} [how] focus: whether whoever bets goes there
+   * @param {{ focus?: boolean }} [how] focus: whether to focus the verdict
    */
   reveal(after, runs, { focus = true } = {}) {
     if (this.revealed) return;
@@ -167,7 +168,7 @@ export class CardView {
         after.why.length &&
           el("details", { class: "ls-why" }, el("summary", {}, tr("Why")), grown(after.why)),
         (after.turn.length || after.opens) && this.#turn(after),
-        // Before the pictures, which have many stops for the keyboard.
+        // Before the pictures, which have many tab stops.
         this.#acts.next && button(tr("Next →"), this.#acts.next, { class: "dp-btn ls-on" }),
       ].filter(Boolean),
     );
@@ -191,7 +192,7 @@ export class CardView {
   }
 }
 
-// What a run is called may say what is asked for, so it is told with the answer.
+// A run's name may give the answer away, so the caption has it only after the reveal.
 function captionOf(scene, scenes, told) {
   const step = tr("step {step}", { step: scene.step });
   const letter = scenes.length > 1 ? `${"ABC"[scenes.indexOf(scene)]} · ` : "";

@@ -1,14 +1,15 @@
-// A class that bets along: it is taken to the card that its teacher is on, and sees the answer with the teacher.
+// Keeps a class on its teacher's card: the class moves and sees answers together with the teacher.
 import { button, el } from "../../../visualizers/shared/dom.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { roomPanel, taughtHere } from "./room.mjs";
 
+/** The classroom panel of the open lesson, in step with the lesson's view. */
 export class ClassLed {
   /** @type {import("./room.mjs").RoomPanel | null} */
   #panel = null;
   /** @type {import("./lesson.mjs").LessonView | null} */
   #view = null;
-  // Where the class is as far as the room has said, and where it is on its way to, 0 for nowhere.
+  // The card the room last reported, and the card requested but not yet reported (0 for none).
   #card = 0;
   #revealed = false;
   #asked = 0;
@@ -21,19 +22,19 @@ export class ClassLed {
       class: "dp-btn ls-look",
       "aria-expanded": "false",
     });
-    // On the whole screen: the code, how many there are, and what they bet.
+    // In presentation mode: the code, the number of participants and their bets.
     this.screen = el("div", { class: "ls-class", hidden: true }, this.brief, this.look, this.bets);
     this.node = el("div", { class: "ls-led" }, this.box, this.screen);
   }
 
-  /** Another lesson is shown: a room of its own that was opened here goes on. */
+  /** Follow another lesson; a room that this browser opened for it is entered again. */
   showing(view) {
     if (view.lesson.about.name !== this.#view?.lesson.about.name) this.#close();
     this.#view = view;
     if (!this.#panel && view.lesson.itself && taughtHere(view.lesson.about.name)) this.toggle(view);
   }
 
-  /** Show or put away the panel of a lesson's room; a room that is open stays open. */
+  /** Show or hide the panel of a lesson's room. An open room stays open. */
   toggle(view) {
     if (this.#panel) return this.#close();
     this.#view = view;
@@ -75,7 +76,7 @@ export class ClassLed {
     this.look.setAttribute("aria-expanded", String(!this.bets.hidden));
   }
 
-  // The room has spoken: this page goes where the class is, unless the class is on its way elsewhere.
+  // The room reported its card: follow it, unless a request for another card is still pending.
   #moved(card, revealed) {
     this.#card = card;
     this.#revealed = revealed;
@@ -86,7 +87,7 @@ export class ClassLed {
     if (revealed) this.#view.reveal({ focus: false });
   }
 
-  /** The teacher has gone somewhere or looked at an answer: so does the class. */
+  /** Move the class to the teacher's card, or reveal the answer that the teacher has revealed. */
   lead() {
     if (!this.#panel?.open || !this.#view || this.#view.ended) return;
     const card = this.#view.at + 1;

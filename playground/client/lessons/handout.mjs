@@ -1,4 +1,4 @@
-// A lesson on paper: the cards as questions, then what is right on a page of its own.
+// The printed handout of a lesson: the cards as questions, then the answers on a separate page.
 import { el } from "../../../visualizers/shared/dom.mjs";
 import { percent, visible } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
@@ -7,7 +7,7 @@ import { soFar } from "./so_far.mjs";
 import { grown } from "./tree.mjs";
 
 /**
- * The sheet of a lesson; its pictures are drawn when it stands in the page.
+ * Create the handout of a lesson. Call `draw` once its node is in the page.
  * @param {any} lesson
  * @param {Omit<import("./card.mjs").Place, "key">} place
  */
@@ -29,7 +29,7 @@ export function handout(lesson, place) {
   );
   return {
     node,
-    /** Draw the pictures; the sheet has to stand in the page. */
+    /** Draw the pictures; the node must be in the page. */
     draw() {
       for (const one of draw) one();
     },

@@ -1,28 +1,31 @@
-// What a class bet: a table with a bar in every row, beside what the model holds of the same options.
+// The answers of a class: a table with a bar per answer, next to the model's probabilities.
 import { el, scroller } from "../../../visualizers/shared/dom.mjs";
 import { lengthOf, percent, visible } from "../../../visualizers/shared/text.mjs";
 import { spoken, tr } from "../../../visualizers/shared/tr.mjs";
 import { isRight, optionsOf, unitOf } from "./bets.mjs";
 
 /**
- * One answer that was possible.
+ * One possible answer.
  * @typedef {object} Bar
  * @property {string} text
  * @property {number} votes
- * @property {number} [p] the model's own probability of it
- * @property {boolean} [right] nothing where it is not told yet
+ * @property {number} [p] the model's own probability
+ * @property {boolean} [right] whether it is correct; undefined before the reveal
  */
 
 const KINDS = { token: places, truth: places, choice: places, number: bins, order: orders };
 
-/** @param {number} value */
+/**
+ * Format a number with three significant digits.
+ * @param {number} value
+ */
 export const number = (value) => value.toLocaleString(spoken(), { maximumSignificantDigits: 3 });
 
 /**
- * The bets on a card and what came of them.
+ * Create the histogram of the bets on a card, with its sentences.
  * @param {any} bet of the card
- * @param {any} tally as playground/rooms/tally.py returns it
- * @param {any} [key] of the bet, where it may be told
+ * @param {any} tally the server's counts
+ * @param {any} [key] the bet's solution, once it may be shown
  */
 export function histogram(bet, tally, key) {
   const bars = KINDS[bet.kind]?.(bet, tally, key) ?? [];
@@ -99,13 +102,13 @@ function drawn(bars, votes) {
 }
 
 /**
- * How many bets an answer got and, in whole percents, which share of all: a class is too small for more.
+ * The number of votes and their share in whole percent; a class is too small for decimals.
  * @drawing
  */
 const told = (votes, all) => (votes ? `${votes} · ${Math.round((100 * votes) / all)} %` : "0");
 
 /**
- * The share of all bets, on the scale of the model's probabilities.
+ * The share of all votes, on the same scale as the model's probabilities.
  * @drawing
  */
 const shareOf = (votes, all) => votes / (all || 1);

@@ -1,16 +1,16 @@
-// A lesson that somebody goes through: one card at a time, the bets kept, the score at the end.
+// A lesson in progress: one card at a time, stored bets, and the score at the end.
 import { button, el } from "../../../visualizers/shared/dom.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { isRight } from "./bets.mjs";
 import { CardView } from "./card.mjs";
 
 /**
- * What the parts around a lesson are told and asked.
+ * What a lesson needs from the tab around it.
  * @typedef {object} Around
  * @property {Omit<import("./card.mjs").Place, "key">} place
- * @property {() => void} moved another card is in sight, or more of it
+ * @property {() => void} moved called when another card or its answer is shown
  * @property {(form: any) => void} open puts a form into its tab
- * @property {() => (Node | string)[]} after what comes after the lesson
+ * @property {() => (Node | string)[]} after returns the nodes below the score
  */
 
 const keyOf = (lesson) => `decoding-playground.lesson.${lesson.about.name}`;
@@ -23,8 +23,9 @@ function kept(lesson) {
   }
 }
 
+/** The view of one lesson. */
 export class LessonView {
-  /** Card -> the bet, as far as there is one. */
+  /** Bets by card number. */
   #bets;
   #around;
   at = 0;
@@ -70,7 +71,7 @@ export class LessonView {
     this.at = Math.max(0, Math.min(this.cards.length, at));
     this.view = this.ended ? null : this.#card(this.cards[this.at]);
     this.body.replaceChildren(this.view?.node ?? this.#score());
-    // On the whole screen it may have been scrolled.
+    // In presentation mode the previous card may have been scrolled.
     this.body.scrollTop = 0;
     this.where.textContent = this.ended
       ? tr("Done")
@@ -97,7 +98,7 @@ export class LessonView {
     });
   }
 
-  /** What happened, of the card in sight. */
+  /** Reveal the answer of the current card, and store the bet. */
   reveal({ focus = true } = {}) {
     if (!this.view || this.view.revealed) return;
     const { after, before } = this.cards[this.at];
@@ -116,11 +117,11 @@ export class LessonView {
     try {
       localStorage.setItem(keyOf(this.lesson), JSON.stringify(this.#bets));
     } catch {
-      // Kept for this page alone.
+      // Without storage the bets last as long as the page.
     }
   }
 
-  // Of the bets that can be right: which were.
+  // The results of all bets that are marked; free text is not.
   get bets() {
     return this.cards
       .filter(({ before }) => before.bet && before.bet.kind !== "text")
@@ -184,5 +185,5 @@ export class LessonView {
   }
 }
 
-// What was looked at without a bet is neither.
+// An answer seen without a bet is neither right nor wrong.
 const saidOf = (right) => (right ? tr("right") : right === false ? tr("not right") : tr("seen"));

@@ -1,4 +1,4 @@
-// What a step of a lesson's run looked at, as it was recorded with the run: nothing is asked of a model.
+// The Influence view of a lesson's run. Shows only recorded answers; no model is asked.
 import { button, el } from "../../../visualizers/shared/dom.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { METHODS } from "../looked.mjs";
@@ -6,7 +6,7 @@ import { drawn } from "../looked_parts.mjs";
 
 const ELSEWHERE = tr("This step was not looked into.");
 
-/** What a question was, in a few words. */
+/** Return the title of a recorded question: method, layer and head. */
 function titleOf({ method, layer, head }) {
   const { [method]: title } = Object.fromEntries(METHODS);
   const parts = [

@@ -1,4 +1,4 @@
-// The page of a participant: the card that the class is at, a bet on it, and what came of it.
+// The page of a participant: the class's current card, the bet on it, and the result.
 import { button, el } from "../../../visualizers/shared/dom.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { CardView } from "./card.mjs";
@@ -6,12 +6,13 @@ import { histogram } from "./histogram.mjs";
 import { ask } from "./room_ask.mjs";
 import { listen } from "./room_news.mjs";
 
+/** A participant's view of a classroom. */
 export class ParticipantView {
-  /** The scene that is drawn. */
+  /** The scene shown. */
   #scene = null;
   /** @type {CardView | null} */
   #view = null;
-  /** What the server has counted, as JSON. */
+  /** The bet that the server has counted, as JSON. */
   #sent = "";
   #mine = null;
 
@@ -117,7 +118,7 @@ export class ParticipantView {
 
   #reveal({ after, tally, before }) {
     this.acts.hidden = true;
-    // What was chosen and not sent is no bet.
+    // An answer that was chosen but not sent does not count, so the card is reset.
     if (this.#view.question && JSON.stringify(this.#view.answer) !== this.#sent)
       this.#again(before);
     this.#view.reveal(after, {}, { focus: false });

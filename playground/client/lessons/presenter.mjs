@@ -1,25 +1,25 @@
-// One card on the whole screen, for a room: large letters, and the keys of a clicker.
+// Presentation mode: one card on the whole screen, in large letters, with the keys of a clicker.
 import { button, el } from "../../../visualizers/shared/dom.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 
 const ON = ["PageDown", "ArrowRight", " ", "Enter"];
 const BACK = ["PageUp", "ArrowLeft"];
-/** Pixels. @type {[number, number]} */
+/** Font sizes in pixels. @type {[number, number]} */
 const LETTERS = [24, 44];
-/** Times as large as they are. @type {[number, number]} */
+/** Zoom of the pictures. @type {[number, number]} */
 const PICTURES = [0.5, 2.2];
-/** How much of the width they take beside the words. @type {[number, number]} */
+/** The pictures' share of the width. @type {[number, number]} */
 const BESIDE = [0.25, 0.58];
-/** Where a card is read from near by, and scrolled. */
+/** On a phone the card is read up close and scrolled. */
 const NARROW = "(max-width: 700px)";
 const TRIES = 8;
 const REDRAW_MS = 120;
 
 /**
- * Show a lesson on the whole screen until Escape.
+ * Present a lesson on the whole screen until Escape.
  * @param {import("./lesson.mjs").LessonView} view
- * @param {import("./class_led.mjs").ClassLed} led the class that bets, where there is one
- * @param {() => void} left
+ * @param {import("./class_led.mjs").ClassLed} led the class that bets along, if there is one
+ * @param {() => void} left called at the end
  */
 export function present(view, led, left) {
   const { node } = view;
@@ -71,7 +71,7 @@ export function present(view, led, left) {
   fit();
 }
 
-// A clicker says PageDown and PageUp; whoever types or moves a slider keeps the keys.
+// A clicker sends PageDown and PageUp. Other keys stay with a focused control.
 function press(event, view, end) {
   if (event.key === "Escape") {
     event.preventDefault();
@@ -92,11 +92,11 @@ function press(event, view, end) {
   event.stopPropagation();
 }
 
-/** Whether anything of a screen is cut or has to be scrolled. */
+/** Return whether a node's content is cut off or has to be scrolled. */
 const overflows = (node) =>
   node.scrollHeight > node.clientHeight + 1 || node.scrollWidth > node.clientWidth + 1;
 
-// The largest of some sizes with which everything fits.
+// Apply the largest size between two limits with which everything fits, by bisection.
 function largest([low, high], fits) {
   for (let i = 0; i < TRIES; i++) {
     const middle = (low + high) / 2;
@@ -106,8 +106,8 @@ function largest([low, high], fits) {
   fits(low);
 }
 
-// Letters first, then pictures: both as large as the screen has room for, letters never below 24 pixels.
-// Words that are too many for their column at that size get a wider one.
+// Returns a function that fits a card to the screen. Letters come first, at least 24 pixels, then
+// pictures. If the text still overflows its column, the column gets wider.
 function fitting(screen) {
   let timer = null;
   const fit = () => {
@@ -140,7 +140,7 @@ function fitting(screen) {
       return !overflows(scenes);
     });
   };
-  // Pictures are drawn with the next frames.
+  // Wait: the stages draw in the next frames.
   return () => {
     clearTimeout(timer);
     timer = setTimeout(fit, REDRAW_MS);

@@ -1,9 +1,10 @@
-// A QR code as the server has counted it out, drawn dark on light in every theme: that is what cameras look for.
+// Draws a QR code from the server's rows, dark on light in every theme, as cameras expect it.
 import { svg } from "../../../visualizers/shared/dom.mjs";
 
 const QUIET = 4;
 
 /**
+ * Draw a QR code with its quiet zone.
  * @param {string[]} rows of 0 and 1
  * @param {string} label
  */

@@ -1,4 +1,4 @@
-// The teacher's side of a room: how to get in, who is there, what they bet, and what comes next.
+// The teacher's panel of a classroom: the code, the participants, their bets and the controls.
 import { button, el } from "../../../visualizers/shared/dom.mjs";
 import { visible } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
@@ -10,16 +10,17 @@ import { listen } from "./room_news.mjs";
 const HERE_ALONE = /^(localhost|127\.|\[::1\])/;
 
 /**
- * What a room is opened for.
+ * The lesson that a classroom is opened for, and its callbacks.
  * @typedef {object} Taught
  * @property {string} lesson name of a lesson of the shelf
  * @property {string} language
- * @property {number} [cardNumber] where the class begins, from 1
- * @property {(card: number) => void} [asked] the class is to go to another card
- * @property {(card: number, revealed: boolean) => void} [moved] the class is at another card, or its answer is shown
+ * @property {number} [cardNumber] the first card, from 1
+ * @property {(card: number) => void} [asked] called when the teacher requests another card
+ * @property {(card: number, revealed: boolean) => void} [moved] called when the class is at another
+ *   card, or its answer is revealed
  */
 
-/** Whether this browser has opened a room for a lesson, and may be its teacher still. */
+/** Return whether this browser opened a classroom for a lesson, and may still be its teacher. */
 export function taughtHere(lesson) {
   try {
     return localStorage.getItem(keyOf(lesson)) !== null;
@@ -30,6 +31,7 @@ export function taughtHere(lesson) {
 
 const keyOf = (lesson) => `decoding-playground.room.${lesson}`;
 
+/** The teacher's panel of one classroom. */
 export class RoomPanel {
   #taught;
   /** @type {{ code: string, secret: string } | null} */
@@ -90,11 +92,11 @@ export class RoomPanel {
       if (room) localStorage.setItem(keyOf(this.#taught.lesson), JSON.stringify(room));
       else localStorage.removeItem(keyOf(this.#taught.lesson));
     } catch {
-      // Known to this page alone.
+      // Without storage only this page knows the room.
     }
   }
 
-  // There is no room: what one is for, and the button that opens it.
+  // Without a room: show what a room is for, and the button that opens one.
   #closed(said = "") {
     this.#room = this.#scene = this.#figures = null;
     this.brief.replaceChildren();
@@ -126,7 +128,7 @@ export class RoomPanel {
     }
   }
 
-  // A room that is open: one of just now, or one that this browser has opened before.
+  // Enter an open room: a new one, or one that this browser opened before.
   #take(room) {
     this.#room = room;
     this.#say(tr("Entering the room …"));
@@ -212,7 +214,7 @@ export class RoomPanel {
       const { rows } = await this.#told({ act: "qr", address });
       this.picture.replaceChildren(qrCode(rows, tr("QR code of {address}", { address })));
     } catch {
-      // The address and the code say it, too.
+      // The QR code is optional: the page also shows the address and the code.
     }
   }
 
@@ -234,17 +236,17 @@ export class RoomPanel {
       ...(words.length ? [wordsOf(words)] : []),
     ];
     this.answers.replaceChildren(...drawn(after.key));
-    // The class sees this, too.
+    // The class sees this on the big screen, so the solution only comes with the reveal.
     this.onScreen.replaceChildren(...drawn(revealed ? after.key : undefined));
   }
 
-  /** Take the class to a card, from 1. */
+  /** Move the class to a card, from 1. */
   show(card) {
     this.#taught.asked?.(card);
     return this.#act("show", card);
   }
 
-  /** Show the class what is right. */
+  /** Reveal the card's answer to the class. */
   reveal() {
     return this.#act("reveal", this.#scene.card);
   }
@@ -283,13 +285,14 @@ export class RoomPanel {
     this.says.classList.toggle("bad", bad);
   }
 
-  /** Listen no more; the room stays open. */
+  /** Stop listening; the room stays open. */
   leave() {
     this.#leave();
   }
 }
 
 /**
+ * Create the panel of a lesson's classroom.
  * @param {HTMLElement} root
  * @param {Taught} taught
  */

@@ -1,11 +1,12 @@
-// What a page tells a room: each request brings JSON and is answered with JSON.
+// Requests to a classroom: JSON in both directions.
 import { said } from "../../../visualizers/shared/said.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 
 /**
+ * Post to a classroom and return its answer. Throws an Error with a sentence for the reader.
  * @param {string} place relative to the playground's page
- * @param {any} told
- * @param {string} [secret] of the room's teacher
+ * @param {any} told the request's body
+ * @param {string} [secret] the teacher's secret
  */
 export async function ask(place, told, secret) {
   const headers = { "content-type": "application/json", ...secretly(secret) };
@@ -24,5 +25,8 @@ export async function ask(place, told, secret) {
   return found;
 }
 
-/** @param {string} [secret] */
+/**
+ * Return the header with the teacher's secret, if there is one.
+ * @param {string} [secret]
+ */
 export const secretly = (secret) => (secret ? { "x-room-secret": secret } : {});

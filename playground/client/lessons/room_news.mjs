@@ -1,5 +1,5 @@
-// News of a room for as long as it lasts. A stream that ends or breaks is opened again: the server ends each
-// after two minutes, and says something every few seconds, so silence means that the line is dead.
+// The event stream of a classroom, opened again whenever it ends or breaks. The server ends each
+// stream after two minutes and sends something every few seconds: silence means a dead connection.
 import { said } from "../../../visualizers/shared/said.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { secretly } from "./room_ask.mjs";
@@ -9,16 +9,16 @@ const WAITS_MS = [500, 1000, 2000, 4000, 8000, 15_000];
 
 /**
  * @typedef {object} Listener
- * @property {(name: string, data: any) => void} heard
- * @property {(connected: boolean) => void} line whether the server can be reached
- * @property {(sentence: string) => void} over nothing will come any more, and why
+ * @property {(name: string, data: any) => void} heard called with each event
+ * @property {(connected: boolean) => void} line called with whether the server can be reached
+ * @property {(sentence: string) => void} over called with the reason when the stream ends for good
  */
 
 /**
- * Listen to a room until it is over, or until what is returned is called.
+ * Listen to a classroom until it ends. Returns a function that stops listening.
  * @param {string} code
  * @param {Listener} listener
- * @param {string} [secret] of the room's teacher
+ * @param {string} [secret] the teacher's secret
  */
 export function listen(code, listener, secret) {
   const leaving = new AbortController();
@@ -36,7 +36,8 @@ async function keepListening(code, listener, secret, leaving) {
   }
 }
 
-// One stream: "over" where nothing will come any more, "broken" where it failed, "ended" where it came to its end.
+// Read one stream. Returns "over" if the room has ended, "broken" if the stream failed, and "ended"
+// if the server closed it.
 async function once(code, listener, secret, leaving) {
   const line = new AbortController();
   const cut = () => line.abort();
@@ -91,7 +92,7 @@ async function read(body, listener, alive) {
   }
 }
 
-/** @returns {[string, any]} the name and the data of an event; no name for a sign of life. */
+/** @returns {[string, any]} name and data of an event; a keep-alive has no name */
 function event(part) {
   const lines = part.split("\n");
   const after = (start) => lines.find((line) => line.startsWith(start))?.slice(start.length);
@@ -101,6 +102,7 @@ function event(part) {
 
 const over = () => tr("This room has ended.");
 
+// Resolves after some milliseconds, or at once when aborted.
 /** @returns {Promise<void>} */
 const pause = (ms, signal) =>
   new Promise((resolve) => {

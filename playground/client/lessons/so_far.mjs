@@ -1,11 +1,12 @@
-// What a run was given and has written before the step of a card, on the page and on paper.
+// A run's input and its text before a card's step, for the page and the handout.
 import { givenMedia } from "../../../visualizers/media/view.mjs";
 import { el } from "../../../visualizers/shared/dom.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 
 /**
- * @param {any} scene of `before` of playground/lesson_data.py
- * @param {string} hide what is hidden until the bet
+ * Return the nodes with a scene's media, prompt and text so far.
+ * @param {any} scene of `before` of the lesson's data
+ * @param {string} hide the part hidden until the bet
  */
 export function soFar({ media, prompt, text }, hide) {
   const gap = { class: "ls-gap", role: "img", "aria-label": tr("hidden") };

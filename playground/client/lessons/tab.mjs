@@ -1,4 +1,4 @@
-// The lessons tab: what there is to learn, the card that is learned from, and a lesson of one's own.
+// The lessons tab: the list of lessons, the open lesson, and the upload of a lesson of your own.
 import { button, el } from "../../../visualizers/shared/dom.mjs";
 import { said } from "../../../visualizers/shared/said.mjs";
 import { spoken, tr } from "../../../visualizers/shared/tr.mjs";
@@ -38,7 +38,8 @@ class LessonsTab {
 
   constructor(root, trigger) {
     this.#trigger = trigger;
-    // Runs of lessons are no runs of the page: they push none of a visitor's out.
+    // Lessons have a store of their own: a store keeps 24 runs, and a handout would push out the
+    // visitor's.
     const recordings = new Recordings();
     const stages = new Stages(recordings);
     stages.register({ ...VIEWS, why, what_if: whatIf, looked: lookedKept });
@@ -77,7 +78,7 @@ class LessonsTab {
     this.#list().catch(() => this.refuse(tr("The lessons could not be fetched. Reload the page.")));
   }
 
-  // What a lesson is opened with, and shown with.
+  // The file field for a lesson of your own.
   #own() {
     const file = el("input", {
       type: "file",
@@ -140,14 +141,14 @@ class LessonsTab {
     if (!new URLSearchParams(location.search).has("lesson")) this.#begin();
   }
 
-  // Where nobody asks for another: the first lesson, beside what is said already.
+  // Show the first lesson if none was requested. A message on the page stays.
   #begin() {
     const first = this.shelf.querySelector("[data-lesson]")?.getAttribute("data-lesson");
     if (first && !this.#asked)
       this.show(first, this.#inLanguage(first).language, 1, { anew: false });
   }
 
-  // A lesson in the reader's language, else in English, else in the one that it has.
+  // A lesson in the reader's language, else in English, else in any language.
   #inLanguage(name, language = spoken()) {
     const all = this.#listed.filter((lesson) => lesson.name === name);
     const of = (wanted) => all.find((lesson) => lesson.language === wanted);
@@ -191,11 +192,11 @@ class LessonsTab {
   }
 
   /**
-   * Fetch a lesson and show one of its cards, from 1.
+   * Fetch a lesson and show one of its cards.
    * @param {string} name
    * @param {string} language
-   * @param {number} [card]
-   * @param {{ anew?: boolean }} [how] anew: whether what was said before is said no more
+   * @param {number} [card] from 1
+   * @param {{ anew?: boolean }} [how] anew: whether to clear the message on the page
    */
   async show(name, language, card = 1, { anew = true } = {}) {
     const number = ++this.#asked;
@@ -232,7 +233,7 @@ class LessonsTab {
     this.led.showing(view);
   }
 
-  // What comes next on the path, and what leads to it.
+  // The next lesson on the path, with the sentence that leads to it.
   #onward(name) {
     const { stops } = this.#path;
     const at = stops.findIndex((stop) => stop.lesson === name);
@@ -293,7 +294,7 @@ class LessonsTab {
     this.#showLesson({ ...lesson, itself: false }, 1);
   }
 
-  // On paper a lesson is its questions, and then what is right.
+  // Add the handout before printing: questions first, then the answers.
   #unfold(root) {
     if (!this.#view || !root.getClientRects().length) return;
     this.#sheet = handout(this.#view.lesson, { ...this.#place, more: [] });

@@ -1,4 +1,5 @@
-// Elements of the small trees that playground/markdown.py makes; what they may be stands here.
+// Creates elements from the server's parsed Markdown. Only the listed tags are allowed and no HTML
+// is parsed, because a lesson may come from anyone.
 import { el } from "../../../visualizers/shared/dom.mjs";
 
 const MATH = "http://www.w3.org/1998/Math/MathML";
@@ -12,6 +13,7 @@ const MATH_TAGS = new Set(
 );
 
 /**
+ * Create the nodes of parsed Markdown. An unknown tag becomes a span.
  * @typedef {string | [string, Record<string, string>, Tree[]]} Tree
  * @param {Tree[]} parts
  * @returns {(Node | string)[]}
@@ -39,7 +41,7 @@ function math(tag, attributes, children) {
   return node;
 }
 
-// Another page opens beside this one; one of the playground's own in its place.
+// External links open in a new tab, links within the playground in this one. Others are plain text.
 function link(href, children) {
   if (href.startsWith("?")) return el("a", { href }, grown(children));
   if (!href.startsWith("https://")) return el("span", {}, grown(children));
